@@ -1,0 +1,47 @@
+# make study   set up .venv and run the main study
+# make test    set up .venv and run the tests
+# make check   formatting, lint and types
+# make bench   benchmarks (see benchmarks/README.md)
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STUDY  ?= libra_gpt3_4d
+
+.DEFAULT_GOAL := help
+.PHONY: help setup study test check bench lock clean
+
+help:
+	@sed -n 's/^# make/make/p' Makefile
+
+setup: $(VENV)/.ready
+
+# Reinstalls only when the project's requirements change.
+$(VENV)/.ready: pyproject.toml requirements.lock
+	@echo "setting up $(VENV) (once; about a minute)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	    || { echo "dimsweep needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[dev]'
+	@touch $@
+
+study: setup
+	@echo "running the study $(STUDY): every point is a full simulation (first run also compiles)"
+	@$(BIN)/dimsweep sweep study=$(STUDY)
+
+test: setup
+	@echo "running the tests (2 processes)"
+	@$(BIN)/python -m pytest -n 2
+
+check: setup
+	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy
+
+bench: setup
+	@$(BIN)/python -m benchmarks
+
+# Pins what is installed now, by name and version only.
+lock: setup
+	@$(BIN)/python -m pip freeze --exclude-editable | sort -f > requirements.lock
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache

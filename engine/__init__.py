@@ -1,0 +1,112 @@
+"""dimsweep's engine: an event-driven simulator of training on multi-dimensional networks.
+
+    from engine import simulate
+    result = simulate(workload, cluster)
+
+A workload (operator graphs and process groups) and a cluster (network, NPU, collective model) are
+lowered once into a :class:`Program`; :func:`run_batch` then simulates it at thousands of bandwidth
+vectors a second.  This package knows nothing of studies, searches, files of results or terminals.
+"""
+
+from engine import units
+from engine.account.breakdown import Breakdown, account
+from engine.account.result import Result
+from engine.bound.closed_form import ClosedForm, closed_form, traffic
+from engine.cluster.cluster import (
+    Cluster,
+    CollectiveModel,
+    DimensionOrder,
+    QueueOrder,
+    SubgroupBandwidth,
+)
+from engine.cluster.cost import Prices, TierPrice, network_prices
+from engine.cluster.npu import Npu
+from engine.cluster.topology import Block, Dimension, Topology, parse_shape
+from engine.errors import DimsweepError
+from engine.formats.astra1_text import read_layers as read_astra1_layers
+from engine.lower.lower import lower
+from engine.lower.program import Program
+from engine.run.batch import Measures, outcome_error, run_batch, run_one
+from engine.run.phase import FINISHED
+from engine.workload.convnet import Convolution, data_parallel
+from engine.workload.graph import (
+    Collective,
+    CollectiveKind,
+    Compute,
+    GraphBuilder,
+    Group,
+    Operator,
+    Receive,
+    Send,
+    Workload,
+)
+from engine.workload.layers import Communication, Layer, Pass, TrainingLoop, training_iteration
+from engine.workload.placement import place
+from engine.workload.transformer import TransformerSlice
+
+# Raise it when a change makes the same inputs give another result: ledgers keep versions apart.
+MODEL_VERSION = 1
+
+__all__ = [
+    "FINISHED",
+    "MODEL_VERSION",
+    "Block",
+    "Breakdown",
+    "ClosedForm",
+    "Cluster",
+    "Collective",
+    "CollectiveKind",
+    "CollectiveModel",
+    "Communication",
+    "Compute",
+    "Convolution",
+    "Dimension",
+    "DimensionOrder",
+    "DimsweepError",
+    "GraphBuilder",
+    "Group",
+    "Layer",
+    "Measures",
+    "Npu",
+    "Operator",
+    "Pass",
+    "Prices",
+    "Program",
+    "QueueOrder",
+    "Receive",
+    "Result",
+    "Send",
+    "SubgroupBandwidth",
+    "TierPrice",
+    "Topology",
+    "TrainingLoop",
+    "TransformerSlice",
+    "Workload",
+    "account",
+    "closed_form",
+    "data_parallel",
+    "lower",
+    "network_prices",
+    "outcome_error",
+    "parse_shape",
+    "place",
+    "read_astra1_layers",
+    "run_batch",
+    "run_one",
+    "simulate",
+    "traffic",
+    "training_iteration",
+    "units",
+]
+
+
+def simulate(
+    workload: Workload, cluster: Cluster, *, fold: bool = True, record: bool = False
+) -> Result:
+    """Simulate one iteration of ``workload`` on ``cluster``.
+
+    ``fold=False`` simulates every rank instead of one of each class of alike ranks; the result is
+    the same.  ``record`` keeps what :meth:`Result.timeline` needs.  Raises :class:`DimsweepError`
+    for a workload that does not fit the cluster or cannot finish.
+    """
+    return Result(run_one(lower(workload, cluster, fold=fold), record=record))

@@ -1,0 +1,61 @@
+"""What a run means: where the time goes, what the dimensions carry, what it costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.lower.program import Floats, Longs, Program
+from engine.run.batch import Measures
+from engine.units import PICOSECONDS
+
+
+@dataclass(frozen=True)
+class Breakdown:
+    """Accounts of P points, each for the class of ranks that finishes last.
+
+    Times are picoseconds.  ``exposed`` is communication that no compute hides, shared among the
+    dimensions (the last column: waiting for other ranks) and among the kinds of operators;
+    ``compute + exposed <= time`` (the rest is idle).  ``busy`` is the time a dimension was in use;
+    ``utilisation`` the bytes sent over what its bandwidth could have sent in the whole time.
+    Cost is USD; performance per cost is iterations per second per USD.
+    """
+
+    time: Longs  # (P,)
+    compute: Longs  # (P,)
+    exposed: Longs  # (P,)
+    exposed_by_dim: Floats  # (P, D + 1)
+    exposed_by_tally: Floats  # (P, L)
+    busy: Longs  # (P, D)
+    moved: Floats  # (P, D) bytes
+    utilisation: Floats  # (P, D)
+    cost: Floats | None  # (P,)
+    perf_per_cost: Floats | None  # (P,)
+
+
+def account(program: Program, bandwidth: Floats, measures: Measures) -> Breakdown:
+    """The breakdown of points whose bandwidths (bytes/s) have shape (P, D).
+
+    Rows of points that did not finish hold no meaning.
+    """
+    rows = np.arange(len(bandwidth))
+    last = (measures.compute + measures.exposed).argmax(axis=1)
+    time = np.maximum(measures.time, 1)
+    moved = measures.moved[rows, last]
+    cost = per_cost = None
+    if program.prices is not None:
+        cost = program.prices.cost(bandwidth)
+        per_cost = PICOSECONDS / (time * cost)
+    return Breakdown(
+        time=measures.time,
+        compute=measures.compute[rows, last],
+        exposed=measures.exposed[rows, last],
+        exposed_by_dim=measures.exposed_by_dim[rows, last],
+        exposed_by_tally=measures.exposed_by_tally[rows, last],
+        busy=measures.busy[rows, last],
+        moved=moved,
+        utilisation=moved / bandwidth / time[:, None] * PICOSECONDS,
+        cost=cost,
+        perf_per_cost=per_cost,
+    )

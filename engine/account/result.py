@@ -1,0 +1,80 @@
+"""The result of one simulation, for people and notebooks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from engine.account.breakdown import Breakdown, account
+from engine.account.timeline import trace_events
+from engine.lower.program import Program
+from engine.run.batch import Run
+from engine.units import PICOSECONDS
+
+
+@dataclass(frozen=True)
+class Result:
+    """One iteration.  Times are seconds, sizes bytes; see :class:`Breakdown` for what they mean."""
+
+    run: Run
+
+    @property
+    def program(self) -> Program:
+        return self.run.program
+
+    @cached_property
+    def breakdown(self) -> Breakdown:
+        """The account as arrays of one row, in picoseconds."""
+        return account(self.program, self.program.bandwidth[None], self.run.measures)
+
+    @property
+    def time_ps(self) -> int:
+        """The exact duration in picoseconds."""
+        return int(self.breakdown.time[0])
+
+    @property
+    def time(self) -> float:
+        return self.time_ps / PICOSECONDS
+
+    @property
+    def compute(self) -> float:
+        return float(self.breakdown.compute[0]) / PICOSECONDS
+
+    @property
+    def exposed(self) -> float:
+        return float(self.breakdown.exposed[0]) / PICOSECONDS
+
+    @property
+    def exposed_by_collective(self) -> dict[str, float]:
+        shares = self.breakdown.exposed_by_tally[0] / PICOSECONDS
+        return dict(zip(self.program.names.tally, shares.tolist(), strict=True))
+
+    @property
+    def exposed_by_dim(self) -> dict[str, float]:
+        """By dimension; ``"waiting"`` is for other ranks."""
+        shares = self.breakdown.exposed_by_dim[0] / PICOSECONDS
+        return dict(zip((*self.program.names.dims, "waiting"), shares.tolist(), strict=True))
+
+    @property
+    def bytes_by_dim(self) -> dict[str, float]:
+        return dict(zip(self.program.names.dims, self.breakdown.moved[0].tolist(), strict=True))
+
+    @property
+    def utilisation(self) -> dict[str, float]:
+        return dict(
+            zip(self.program.names.dims, self.breakdown.utilisation[0].tolist(), strict=True)
+        )
+
+    @property
+    def cost(self) -> float | None:
+        return None if self.breakdown.cost is None else float(self.breakdown.cost[0])
+
+    @property
+    def perf_per_cost(self) -> float | None:
+        per_cost = self.breakdown.perf_per_cost
+        return None if per_cost is None else float(per_cost[0])
+
+    def timeline(self) -> dict[str, Any]:
+        """A Chrome trace (open it in Perfetto); the run must have been recorded."""
+        return {"traceEvents": trace_events(self.run), "displayTimeUnit": "ns"}

@@ -1,0 +1,54 @@
+"""The closed-form model that LIBRA optimises: T(b) = K + sum_k max_d a_kd / b_d.
+
+K is the compute, a_k the bytes that collective k moves in each dimension: chunks are taken to
+pipeline perfectly, so that a collective lasts as long as its busiest dimension.  Latency, chunk
+count and congestion do not enter (Won et al., LIBRA, ISPASS 2024).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.lower.program import Floats, Program
+from engine.run.price import Prices, empty_prices, price
+from engine.units import PICOSECONDS
+
+
+@dataclass(frozen=True)
+class ClosedForm:
+    """``compute`` (seconds) and ``demand`` (K, D): each collective's bytes over the share of the
+    bandwidth that its group can use."""
+
+    compute: float
+    demand: Floats
+
+    def time(self, bandwidth: Floats) -> Floats:
+        """Seconds at bandwidths of shape (..., D) in bytes/s."""
+        return self.compute + (self.demand / bandwidth[..., None, :]).max(axis=-1).sum(axis=-1)
+
+
+def closed_form(program: Program) -> ClosedForm:
+    """The closed form of a program with one class of ranks and no overlap."""
+    s, first = program.structure, _flows_of_first_class(program)
+    compute = s.nodes["duration"][s.nodes["cls"] == 0].sum()
+    return ClosedForm(float(compute) / PICOSECONDS, _prices(program).demand[s.flows["form"][first]])
+
+
+def traffic(program: Program) -> Floats:
+    """Bytes that an NPU of the first class sends in each dimension in an iteration, shape (D,)."""
+    first = _flows_of_first_class(program)
+    return _prices(program).moved[program.structure.flows["form"][first]].sum(axis=0)
+
+
+def _flows_of_first_class(program: Program) -> NDArray[np.bool_]:
+    s = program.structure
+    return s.members["cls"][s.flows["member_start"]] == 0
+
+
+def _prices(program: Program) -> Prices:
+    prices = empty_prices(program.structure)
+    price(program.structure, program.bandwidth, program.latency, prices)
+    return prices

@@ -1,0 +1,66 @@
+"""A cluster: network, NPU, and how the collective library uses the network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from engine.cluster.cost import Prices
+from engine.cluster.npu import Npu
+from engine.cluster.topology import Topology
+from engine.errors import DimsweepError
+
+
+class DimensionOrder(StrEnum):
+    """In which order a chunk visits the dimensions."""
+
+    BASELINE = "baseline"
+    THEMIS = "themis"
+
+
+class QueueOrder(StrEnum):
+    """Which waiting chunk a dimension serves next."""
+
+    FIFO = "fifo"
+    LIFO = "lifo"
+    SMALLEST_FIRST = "smallest_first"
+    PRIORITY = "priority"
+
+
+class SubgroupBandwidth(StrEnum):
+    """What a group that uses part of a dimension gets: its own links, or (optimistically) all."""
+
+    PHYSICAL = "physical"
+    FULL = "full"
+
+
+@dataclass(frozen=True)
+class CollectiveModel:
+    """How the collective library splits and schedules.
+
+    ``algorithms`` holds one name a dimension, ``"auto"`` for the block's topology-aware algorithm
+    (an empty tuple means auto everywhere).  ``endpoint_delay`` is picoseconds per step.
+    """
+
+    chunks: int = 64
+    order: DimensionOrder = DimensionOrder.BASELINE
+    queue: QueueOrder = QueueOrder.FIFO
+    subgroup_bandwidth: SubgroupBandwidth = SubgroupBandwidth.PHYSICAL
+    endpoint_delay: int = 0
+    algorithms: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.chunks <= 65536:
+            raise DimsweepError(f"{self.chunks} is not in 1..65536", where="chunks")
+        if self.endpoint_delay < 0:
+            raise DimsweepError("a delay cannot be negative", where="endpoint_delay")
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Everything a workload runs on."""
+
+    topology: Topology
+    npu: Npu = field(default_factory=Npu)
+    collectives: CollectiveModel = field(default_factory=CollectiveModel)
+    prices: Prices | None = None

@@ -1,0 +1,60 @@
+"""What a cluster's network costs.
+
+LIBRA's model (Won et al., ISPASS 2024), simplified: every block's links, switches and NICs add up
+to a price per NPU and per GB/s of each dimension, so C = C0 + N * sum_d u_d * b_d.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.cluster.topology import Block, Topology
+
+
+@dataclass(frozen=True)
+class TierPrice:
+    """Prices of one tier's parts in USD per byte/s of bandwidth; ``None``: not sold there."""
+
+    link: float | None = None
+    switch: float | None = None
+    nic: float | None = None
+
+
+@dataclass(frozen=True)
+class Prices:
+    """``per_bandwidth[d]``: USD per byte/s of dimension d for the whole cluster; ``fixed``: USD."""
+
+    per_bandwidth: tuple[float, ...]
+    fixed: float = 0.0
+
+    def cost(self, bandwidth: NDArray[np.float64]) -> NDArray[np.float64]:
+        """USD for bandwidths of shape (..., D) in bytes/s."""
+        # Summed dimension by dimension: a matrix product rounds by the size of the batch.
+        total = np.full(bandwidth.shape[:-1], self.fixed)
+        for d, price in enumerate(self.per_bandwidth):
+            total = total + bandwidth[..., d] * price
+        return total
+
+
+def network_prices(
+    topology: Topology, tiers: dict[str, TierPrice], npu_price: float = 0.0
+) -> Prices | None:
+    """The prices of ``topology`` under a tier table, or ``None`` when a dimension has none.
+
+    A Ring or FullyConnected NPU pays for links of its whole bandwidth; a Switch NPU for a link, a
+    NIC and a switch port (an unlisted NIC or switch part costs nothing).
+    """
+    per_npu = []
+    for dim in topology.dims:
+        price = tiers.get(dim.tier)
+        if price is None or price.link is None:
+            return None
+        unit = price.link
+        if dim.block is Block.SWITCH:
+            unit += (price.switch or 0.0) + (price.nic or 0.0)
+        per_npu.append(unit)
+    n = topology.n_npus
+    return Prices(tuple(n * unit for unit in per_npu), fixed=n * npu_price)

@@ -1,0 +1,52 @@
+"""The compute side of an NPU: a roofline."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from engine.errors import DimsweepError
+from engine.units import PICOSECONDS
+
+
+@dataclass(frozen=True)
+class Npu:
+    """Peak FLOP/s and memory bytes/s; an operator takes the longer of the two times (roofline).
+
+    Williams, Waterman, Patterson, "Roofline" (CACM 2009).  ``efficiency`` is the share of the peak
+    that dense kernels reach.  ``reduce_bandwidth`` is the rate, in bytes per second of data
+    received, at which an NPU reduces during a collective; ``None`` hides reductions behind the
+    transfer.
+    """
+
+    flops: float | None = None
+    memory_bandwidth: float | None = None
+    efficiency: float = 1.0
+    reduce_bandwidth: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.efficiency <= 1:
+            raise DimsweepError(f"{self.efficiency} is not in (0, 1]", where="efficiency")
+
+    def duration(self, flops: float, n_bytes: float) -> int:
+        """Picoseconds for an operator of ``flops`` operations that moves ``n_bytes``.
+
+        Raises :class:`DimsweepError` when the operator needs a rate that the NPU does not state.
+        """
+        seconds = 0.0
+        for amount, rate, key in (
+            (flops, self.flops and self.flops * self.efficiency, "flops"),
+            (n_bytes, self.memory_bandwidth, "memory_bandwidth"),
+        ):
+            if amount and not rate:
+                raise DimsweepError(
+                    "an operator gives its work, but the NPU does not say how fast it is",
+                    where=f"npu.{key}",
+                    hint="set it, or give the operator a measured duration",
+                )
+            if amount and rate:
+                seconds = max(seconds, amount / rate)
+        picoseconds = seconds * PICOSECONDS
+        if not math.isfinite(picoseconds) or picoseconds > 2**62:
+            raise DimsweepError(f"an operator would take {seconds:.3g} s", where="npu")
+        return int(picoseconds + 0.5)

@@ -1,0 +1,129 @@
+"""The network of a cluster: dimensions built of Ring, FullyConnected and Switch blocks.
+
+NPU ``i`` of a cluster sits at mixed-radix coordinates with dimension 0 fastest, so dimension 0 is
+the innermost (chiplet, package) and the last the outermost (pod).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from engine.errors import DimsweepError
+
+
+class Block(StrEnum):
+    """The building block of one network dimension."""
+
+    RING = "Ring"
+    FULLY_CONNECTED = "FullyConnected"
+    SWITCH = "Switch"
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """One network dimension.
+
+    ``bandwidth`` is what one NPU can send in this dimension, in bytes per second, one direction,
+    all its links there together: a Ring NPU has two links of half of it, a FullyConnected NPU
+    ``size - 1`` links, a Switch NPU one.  ``latency`` is picoseconds per hop (a Switch is two hops
+    away from end to end).  ``tier`` names the price list that applies.
+    """
+
+    block: Block
+    size: int
+    bandwidth: float
+    latency: int
+    tier: str = ""
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise DimsweepError(
+                f"a dimension has {self.size} NPUs; it needs at least 1", where="size"
+            )
+        if not (self.bandwidth > 0 and math.isfinite(self.bandwidth)):
+            raise DimsweepError(
+                f"a bandwidth of {self.bandwidth:g} B/s; it must be more than zero",
+                where="bandwidth",
+            )
+        if self.latency < 0:
+            raise DimsweepError(f"a latency of {self.latency} ps is negative", where="latency")
+
+
+@dataclass(frozen=True)
+class Topology:
+    """The network dimensions of a cluster, innermost first."""
+
+    dims: tuple[Dimension, ...]
+
+    def __post_init__(self) -> None:
+        if not self.dims:
+            raise DimsweepError("a topology needs at least one dimension", hint="such as Ring(8)")
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(dim.size for dim in self.dims)
+
+    @property
+    def n_npus(self) -> int:
+        return math.prod(self.sizes)
+
+    @property
+    def name(self) -> str:
+        """The notation of the field: ``Ring(4)_FullyConnected(8)_Switch(32)``."""
+        return "_".join(f"{dim.block.value}({dim.size})" for dim in self.dims)
+
+    @classmethod
+    def build(
+        cls,
+        shape: str,
+        *,
+        bandwidth: Sequence[float],
+        latency: Sequence[int],
+        tiers: Sequence[str] = (),
+    ) -> Topology:
+        """A topology from a shape such as ``Ring(4)_Switch(8)``.
+
+        ``bandwidth`` (bytes/s), ``latency`` (ps) and ``tiers`` hold one entry a dimension.
+        Raises :class:`DimsweepError` when the shape is malformed or a list has another length.
+        """
+        blocks = parse_shape(shape)
+        for name, values in (("bandwidth", bandwidth), ("latency", latency), ("tiers", tiers)):
+            if len(values) != len(blocks) and not (name == "tiers" and not values):
+                raise DimsweepError(
+                    f"{len(values)} values for the {len(blocks)} dimensions of {shape}", where=name
+                )
+        dims = []
+        for d, (block, size) in enumerate(blocks):
+            try:
+                dims.append(
+                    Dimension(block, size, bandwidth[d], latency[d], tiers[d] if tiers else "")
+                )
+            except DimsweepError as error:
+                raise error.at(f"dimension {d}") from None
+        return cls(tuple(dims))
+
+
+_BLOCK = re.compile(r"(\w+)\((\d+)\)")
+
+
+def parse_shape(shape: str) -> list[tuple[Block, int]]:
+    """``Ring(4)_Switch(8)`` as pairs of block and size."""
+    blocks = []
+    for part in shape.replace(" ", "").split("_"):
+        match = _BLOCK.fullmatch(part)
+        names = {block.value.lower(): block for block in Block}
+        if match is None or match[1].lower() not in names:
+            raise DimsweepError(
+                f"{part!r} is no network dimension",
+                where="shape",
+                hint="write Ring(n), FullyConnected(n) or Switch(n), joined by _",
+            )
+        size = int(match[2])
+        if not 1 <= size <= 10**7:
+            raise DimsweepError(f"{part}: a dimension has 1 to 10,000,000 NPUs", where="shape")
+        blocks.append((names[match[1].lower()], size))
+    return blocks

@@ -1,0 +1,230 @@
+"""Collective algorithms on one building block, as schedules of steps.
+
+A phase of a collective moves ``s`` bytes (what a member holds on entering it) among the ``p``
+members of a group inside one dimension.  A schedule says in which steps, so that its duration is
+
+    sum over steps of  count * (hops * latency + endpoint_delay
+                                + bytes_fraction * s / (share * b)
+                                + reduce_fraction * s / reduce_bandwidth)
+
+with b the NPU's bandwidth in the dimension.  Every transfer is rounded to a picosecond by itself,
+as a simulation of the single messages would.  Sources: Thakur, Rabenseifner, Gropp, "Optimization
+of Collective Communication Operations in MPICH" (2005); Bruck et al. (1997) for groups that are no
+power of two; Sanders, Speck, Traeff, "Two-tree algorithms" (2009).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from engine.cluster.cluster import SubgroupBandwidth
+from engine.cluster.topology import Block
+from engine.collective.links import LinkUse, link_use
+from engine.errors import DimsweepError
+from engine.workload.graph import CollectiveKind
+
+AUTO = "auto"
+_DEFAULT = {
+    Block.RING: "ring",
+    Block.FULLY_CONNECTED: "direct",
+    Block.SWITCH: "halving_doubling",
+}
+_SUPPORTED = {
+    Block.RING: ("ring",),
+    Block.FULLY_CONNECTED: ("direct",),
+    Block.SWITCH: (
+        "halving_doubling",
+        "direct",
+        "ring",
+        "in_switch",
+        "double_binary_tree",
+        "rabenseifner",
+    ),
+}
+# These define an all-reduce only; a lone reduce-scatter or all-gather falls back to
+# halving-doubling, of which they are relatives.
+_ALL_REDUCE_ONLY = ("double_binary_tree", "rabenseifner")
+
+
+@dataclass(frozen=True)
+class Step:
+    """``count`` equal steps; see the module's formula."""
+
+    count: int
+    hops: int
+    bytes_fraction: float
+    reduce_fraction: float = 0.0
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The steps of a phase; ``share`` of the NPU's bandwidth serves them.
+
+    ``growth`` is the bytes held afterwards over those held before; ``moved`` the bytes an NPU
+    sends, relayed ones included, over those held before.
+    """
+
+    steps: tuple[Step, ...]
+    share: float
+    growth: float
+    moved: float
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where a phase runs: ``p`` members, ``stride`` apart, in a ``block`` of ``n`` NPUs."""
+
+    block: Block
+    n: int
+    p: int
+    stride: int
+    policy: SubgroupBandwidth = SubgroupBandwidth.PHYSICAL
+
+
+def algorithm_for(block: Block, name: str) -> str:
+    """The algorithm called ``name`` on ``block`` (``auto``: the topology-aware one).
+
+    Raises :class:`DimsweepError` when the block does not support it.
+    """
+    if name == AUTO:
+        return _DEFAULT[block]
+    if name not in _SUPPORTED[block]:
+        raise DimsweepError(
+            f"{name!r} does not run on a {block.value}",
+            where="collective.algorithms",
+            hint=f"{block.value}: {', '.join((AUTO, *_SUPPORTED[block]))}",
+        )
+    return name
+
+
+def schedule(kind: CollectiveKind, algorithm: str, setting: Setting) -> Schedule:
+    """One phase of ``kind``; an all-reduce here is the fused one (see :func:`fuses`)."""
+    p = setting.p
+    use = link_use(setting.block, setting.n, p, setting.stride, setting.policy)
+    if kind is CollectiveKind.ALL_TO_ALL:
+        if setting.block is Block.RING and setting.policy is SubgroupBandwidth.PHYSICAL:
+            return _relay_all_to_all(p, use)
+        return Schedule((Step(1, use.hops, (p - 1) / p),), use.share, 1.0, (p - 1) / p)
+    if kind is CollectiveKind.ALL_REDUCE:
+        return _FUSED[algorithm](p, use)
+    if algorithm in _ALL_REDUCE_ONLY:
+        algorithm = "halving_doubling"
+    # An all-gather is a reduce-scatter backwards: the same messages, p times the entering bytes,
+    # and nothing to reduce.
+    scatter = _SCATTER[algorithm](p, use)
+    if kind is CollectiveKind.REDUCE_SCATTER:
+        moved = 1.0 if algorithm == "in_switch" else (p - 1) / p
+        return Schedule(scatter, use.share, 1 / p, moved)
+    if algorithm == "in_switch":
+        # The switch multicasts: an NPU sends its own shard once and receives the others'.
+        return Schedule((Step(1, use.hops, p - 1.0),), use.share, float(p), 1.0)
+    gather = tuple(
+        Step(step.count, step.hops, step.bytes_fraction * p) for step in reversed(scatter)
+    )
+    return Schedule(gather, use.share, float(p), p - 1.0)
+
+
+def fuses(algorithm: str) -> bool:
+    """Whether the algorithm replaces reduce-scatter + all-gather on a chunk's last dimension."""
+    return algorithm in _FUSED
+
+
+def _ring(p: int, use: LinkUse) -> tuple[Step, ...]:
+    """p - 1 steps to the neighbour.
+
+    On a line (part of a ring) the message of the last member back to the first crosses every hop.
+    A chain of p - 1 dependent steps meets that message at most once and never twice, so the other
+    p - 2 steps take a neighbour's hops each.
+    """
+    reduce = 1 / p
+    if use.wrap_hops == use.hops:
+        return (Step(p - 1, use.hops, 1 / p, reduce),)
+    once = Step(1, use.wrap_hops, 1 / p, reduce)
+    return (once, Step(p - 2, use.hops, 1 / p, reduce)) if p > 2 else (once,)
+
+
+def _direct(p: int, use: LinkUse) -> tuple[Step, ...]:
+    return (Step(1, use.hops, (p - 1) / p, (p - 1) / p),)
+
+
+def _halving_doubling(p: int, use: LinkUse) -> tuple[Step, ...]:
+    """ceil(log2 p) steps of min(2^k, p - 2^k) shards, the largest first.
+
+    For a power of two that is recursive halving.  For any other p it is the reduce-scatter dual to
+    Bruck's all-gather: the same number of steps as the next power of two, and still exactly
+    (p - 1)/p of the bytes.
+    """
+    shards = [min(2**k, p - 2**k) / p for k in range((p - 1).bit_length())]
+    return tuple(Step(1, use.hops, shard, shard) for shard in reversed(shards))
+
+
+def _in_switch(p: int, use: LinkUse) -> tuple[Step, ...]:
+    """Everything up to the switch, which reduces; each member's shard comes down meanwhile."""
+    return (Step(1, use.hops, 1.0),)
+
+
+def _in_switch_all_reduce(p: int, use: LinkUse) -> Schedule:
+    """s up and s down at the same time (full duplex, cut through in the switch)."""
+    return Schedule((Step(1, use.hops, 1.0),), use.share, 1.0, 1.0)
+
+
+def _double_binary_tree(p: int, use: LinkUse) -> Schedule:
+    """Half of the bytes up and down each of two trees, whose inner nodes are the other's leaves.
+
+    A tree is a root over a binary tree of p - 1 nodes: 1 + floor(log2(p - 1)) levels.  A node takes
+    two children's halves through its one port, except that the root has a single child.
+    """
+    levels = (p - 1).bit_length()
+    up = [Step(levels - 1, use.hops, 1.0, 1.0)] if levels > 1 else []
+    down = [Step(levels - 1, use.hops, 1.0)] if levels > 1 else []
+    steps = (*up, Step(1, use.hops, 0.5, 0.5), Step(1, use.hops, 0.5), *down)
+    return Schedule(steps, use.share, 1.0, 2 * (p - 1) / p)
+
+
+def _rabenseifner(p: int, use: LinkUse) -> Schedule:
+    """Recursive halving, then doubling, among the largest power of two q <= p.
+
+    The p - q members left over first hand all their bytes to a partner and at the end get the
+    result back.
+    """
+    q = 1 << (p.bit_length() - 1)
+    halving = _halving_doubling(q, use)
+    doubling = tuple(Step(1, step.hops, step.bytes_fraction) for step in reversed(halving))
+    if p == q:
+        return Schedule((*halving, *doubling), use.share, 1.0, 2 * (p - 1) / p)
+    before, after = Step(1, use.hops, 1.0, 1.0), Step(1, use.hops, 1.0)
+    moved = (2 * (q - 1) + 2 * (p - q)) / p
+    return Schedule((before, *halving, *doubling, after), use.share, 1.0, moved)
+
+
+def _relay_all_to_all(p: int, use: LinkUse) -> Schedule:
+    """All-to-all on a ring pays for every hop that its bytes travel.
+
+    Full ring: in step j each NPU relays to both neighbours the pieces of s/p that have further to
+    go than j - 1 hops (for even p the opposite NPU's piece is halved between the directions), so
+    floor(p^2/4)/p * s bytes leave each NPU in floor(p/2) steps.  On a line the middle link carries
+    floor(p^2/4) pieces each way, and the farthest piece crosses all p - 1 hops.
+    """
+    if use.wrap_hops != use.hops:
+        middle = (p * p // 4) / p
+        return Schedule((Step(1, use.wrap_hops, middle),), use.share, 1.0, (p * p - 1) / (3 * p))
+    reach = p // 2
+    weights = [1.0] * reach
+    if p % 2 == 0:
+        weights[-1] = 0.5
+    steps = tuple(Step(1, use.hops, 2 * sum(weights[j:]) / p) for j in range(reach))
+    return Schedule(steps, use.share, 1.0, sum(step.bytes_fraction for step in steps))
+
+
+_SCATTER: dict[str, Callable[[int, LinkUse], tuple[Step, ...]]] = {
+    "ring": _ring,
+    "direct": _direct,
+    "halving_doubling": _halving_doubling,
+    "in_switch": _in_switch,
+}
+_FUSED: dict[str, Callable[[int, LinkUse], Schedule]] = {
+    "in_switch": _in_switch_all_reduce,
+    "double_binary_tree": _double_binary_tree,
+    "rabenseifner": _rabenseifner,
+}

@@ -1,0 +1,37 @@
+"""The one error a user of dimsweep is meant to read."""
+
+from __future__ import annotations
+
+
+class DimsweepError(Exception):
+    """Something the user can mend: what is wrong, where, and what would be right.
+
+    ``where`` names the place in the user's own terms (a configuration key, a file and line, a
+    rank); ``hint`` says what would be right.  Both may be added later by a caller that knows more
+    (see :meth:`at`), so deep code need not know which file its input came from.
+    """
+
+    def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.where = where
+        self.hint = hint
+
+    def at(self, prefix: str) -> DimsweepError:
+        """The same error with ``prefix`` put in front of its place (``topology`` + ``size``)."""
+        joint = "" if not self.where or self.where.startswith("[") else "."
+        return type(self)(self.what, where=f"{prefix}{joint}{self.where}", hint=self.hint)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Exceptions pickle by their positional arguments; keep the place and the hint on the way
+        # back from a worker process.
+        return (_rebuild, (type(self), self.what, self.where, self.hint))
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.where else ""
+        advice = f"\n  {self.hint}" if self.hint else ""
+        return f"{place}{self.what}{advice}"
+
+
+def _rebuild(cls: type[DimsweepError], what: str, where: str, hint: str) -> DimsweepError:
+    return cls(what, where=where, hint=hint)

@@ -1,0 +1,97 @@
+"""ASTRA-sim 1.0 workload text: one layer a line, twelve columns.
+
+    name  reserved  (ns  type  bytes) of forward, input-grad and weight-grad  update
+
+The file may start with ASTRA-sim's two header lines (parallelism, number of layers); LIBRA's files
+have none.  The update time is read and, as in LIBRA, not simulated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from engine.errors import DimsweepError
+from engine.workload.graph import CollectiveKind, Compute
+from engine.workload.layers import Communication, Layer, Pass
+
+_KINDS = {
+    "ALLREDUCE": CollectiveKind.ALL_REDUCE,
+    "REDUCESCATTER": CollectiveKind.REDUCE_SCATTER,
+    "ALLGATHER": CollectiveKind.ALL_GATHER,
+    "ALLTOALL": CollectiveKind.ALL_TO_ALL,
+}
+PASSES = ("forward", "input_grad", "weight_grad")
+_COLUMNS = 12
+_MAX_NANOSECONDS = 2**62 // 1000
+
+
+def read_layers(path: Path, groups: Mapping[str, str]) -> list[Layer]:
+    """The layers in the file; ``groups`` names the process group of each of :data:`PASSES`.
+
+    Raises :class:`DimsweepError` naming file and line for anything malformed.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise DimsweepError(f"cannot read the workload: {reason}", where=str(path)) from error
+    lines = [(n, line.split()) for n, line in enumerate(text.splitlines(), 1) if line.strip()]
+    if not lines:
+        raise DimsweepError("the workload is empty", where=str(path))
+    expected = None
+    # Without a header the first line is a layer; twelve words tell.
+    if len(lines[0][1]) != _COLUMNS and len(lines) > 1 and len(lines[1][1]) == 1:
+        expected = _count(lines[1][1][0], f"{path}:{lines[1][0]}")
+        lines = lines[2:]
+    layers = [_layer(words, groups, f"{path}:{number}") for number, words in lines]
+    if expected is not None and expected != len(layers):
+        raise DimsweepError(
+            f"the header promises {expected} layers, the file has {len(layers)}", where=str(path)
+        )
+    return layers
+
+
+def _count(word: str, where: str) -> int:
+    if not word.isdigit():
+        raise DimsweepError(f"{word!r} is not the number of layers", where=where)
+    return int(word)
+
+
+def _layer(words: list[str], groups: Mapping[str, str], where: str) -> Layer:
+    if len(words) != _COLUMNS:
+        raise DimsweepError(
+            f"{len(words)} columns instead of {_COLUMNS}",
+            where=where,
+            hint="name, reserved, three times (ns, type, bytes), update time",
+        )
+    _number(words[11], where, "the update time")
+    passes = [
+        _pass(words[2 + 3 * i : 5 + 3 * i], groups[name], f"{where} ({name})")
+        for i, name in enumerate(PASSES)
+    ]
+    return Layer(words[0], *passes)
+
+
+def _pass(words: list[str], group: str, where: str) -> Pass:
+    nanoseconds = _number(words[0], where, "the compute time")
+    n_bytes = _number(words[2], where, "the message size")
+    compute = Compute(duration=round(nanoseconds * 1000))
+    kind = words[1].upper()
+    if kind == "NONE":
+        return Pass(compute)
+    if kind not in _KINDS:
+        raise DimsweepError(
+            f"unknown collective {words[1]!r}", where=where, hint=f"NONE, {', '.join(_KINDS)}"
+        )
+    return Pass(compute, Communication(_KINDS[kind], n_bytes, group))
+
+
+def _number(word: str, where: str, what: str) -> float:
+    try:
+        number = float(word)
+    except ValueError:
+        raise DimsweepError(f"{what} {word!r} is not a number", where=where) from None
+    if not 0 <= number <= _MAX_NANOSECONDS:
+        raise DimsweepError(f"{what} {word!r} is out of range", where=where)
+    return number

@@ -1,0 +1,106 @@
+"""Folding: ranks that are provably alike become one class, which is simulated once.
+
+Colour refinement (Weisfeiler-Leman): ranks start coloured by their graph; a rank's next colour is
+its own with those of its groups' members and of its peers.  When no colour splits any more, ranks
+of a colour see the same graph and the same kinds of partners at every step, so a deterministic
+simulation that never breaks ties by rank keeps them in step for ever.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.workload.graph import Collective, Group, Receive, Send, Workload
+
+Offset = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Folding:
+    """Classes of alike ranks.
+
+    ``graph[c]`` is the graph of class c, ``count[c]`` its number of ranks, ``first[c]`` its lowest
+    rank; ``members[c][g]`` the sorted classes in its group g; ``peers[c][offset]`` the class found
+    at that offset.
+    """
+
+    graph: list[int]
+    count: list[int]
+    first: list[int]
+    members: list[dict[str, tuple[int, ...]]]
+    peers: list[dict[Offset, int]]
+
+
+def fold_ranks(workload: Workload, sizes: tuple[int, ...], *, fold: bool = True) -> Folding:
+    """The coarsest stable classes, or one class a rank when ``fold`` is false."""
+    groups, offsets = _used(workload, sizes)
+    n = math.prod(sizes)
+    if fold and workload.graph_of_rank is None:
+        members: dict[str, tuple[int, ...]] = dict.fromkeys(groups, (0,))
+        return Folding([0], [n], [0], [members], [dict.fromkeys(offsets, 0)])
+
+    graph = workload.graph_of_rank
+    graph = np.zeros(n, dtype=np.int64) if graph is None else graph.astype(np.int64)
+    partners = [_group_members(group, sizes) for group in groups.values()]
+    partners += [_at_offset(offset, sizes)[:, None] for offset in offsets]
+    colour = _refine(graph, partners) if fold else np.arange(n)
+    _, first, count = np.unique(colour, return_index=True, return_counts=True)
+    members_of, peers_of = [], []
+    for rank in first:
+        seen = [tuple(np.unique(colour[table[rank]]).tolist()) for table in partners]
+        members_of.append(dict(zip(groups, seen[: len(groups)], strict=True)))
+        peers_of.append({o: c[0] for o, c in zip(offsets, seen[len(groups) :], strict=True)})
+    return Folding(graph[first].tolist(), count.tolist(), first.tolist(), members_of, peers_of)
+
+
+def _used(workload: Workload, sizes: tuple[int, ...]) -> tuple[dict[str, Group], list[Offset]]:
+    groups: dict[str, Group] = {}
+    offsets: dict[Offset, None] = {}
+    for graph in workload.graphs:
+        for operator in graph:
+            work = operator.work
+            if isinstance(work, Collective):
+                groups[work.group] = workload.groups[work.group]
+            elif isinstance(work, (Send, Receive)):
+                offsets[tuple(o % n for o, n in zip(work.offset, sizes, strict=True))] = None
+    return groups, list(offsets)
+
+
+def _coordinates(sizes: tuple[int, ...]) -> NDArray[np.int64]:
+    """Coordinates of every rank, shape (N, D); dimension 0 is the fastest."""
+    return np.stack(np.unravel_index(np.arange(math.prod(sizes)), sizes, order="F"), axis=1)
+
+
+def _ranks(coordinates: NDArray[np.int64], sizes: tuple[int, ...]) -> NDArray[np.int64]:
+    strides = np.concatenate(([1], np.cumprod(sizes)[:-1]))
+    return (coordinates * strides).sum(axis=-1)
+
+
+def _group_members(group: Group, sizes: tuple[int, ...]) -> NDArray[np.int64]:
+    """Members of every rank's group, shape (N, P)."""
+    here = _coordinates(sizes)
+    steps = _coordinates(group.sizes) * np.asarray(group.strides)
+    span = np.asarray(group.sizes) * np.asarray(group.strides)
+    # The group's corner: the coordinate with the group's own digit taken out.
+    corner = here - here % span + here % np.asarray(group.strides)
+    return _ranks(corner[:, None, :] + steps[None, :, :], sizes)
+
+
+def _at_offset(offset: Offset, sizes: tuple[int, ...]) -> NDArray[np.int64]:
+    """The rank at ``offset`` from every rank, shape (N,)."""
+    return _ranks((_coordinates(sizes) + np.asarray(offset)) % np.asarray(sizes), sizes)
+
+
+def _refine(colour: NDArray[np.int64], partners: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    n_colours = 0
+    while True:
+        signature = [colour[:, None], *(np.sort(colour[table], axis=1) for table in partners)]
+        _, colour = np.unique(np.hstack(signature), axis=0, return_inverse=True)
+        colour = colour.reshape(-1)
+        if colour.max() + 1 == n_colours:
+            return colour
+        n_colours = int(colour.max()) + 1

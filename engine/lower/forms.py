@@ -1,0 +1,122 @@
+"""Forms: the distinct communications of a workload, with a schedule for each dimension they use."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import Generic, NamedTuple, TypeVar
+
+from engine.cluster.cluster import Cluster
+from engine.collective.algorithm import (
+    AUTO,
+    Schedule,
+    Setting,
+    Step,
+    algorithm_for,
+    fuses,
+    schedule,
+)
+from engine.collective.links import point_to_point
+from engine.errors import DimsweepError
+from engine.lower import program as p
+from engine.workload.graph import Collective, CollectiveKind, Group, Send
+
+_FLOW_KIND = {
+    CollectiveKind.ALL_REDUCE: p.ALL_REDUCE,
+    CollectiveKind.REDUCE_SCATTER: p.REDUCE_SCATTER,
+    CollectiveKind.ALL_GATHER: p.ALL_GATHER,
+    CollectiveKind.ALL_TO_ALL: p.ALL_TO_ALL,
+}
+
+_T = TypeVar("_T", bound=Hashable)
+
+
+class Interned(Generic[_T]):
+    """Numbers things in the order in which they first appear."""
+
+    def __init__(self) -> None:
+        self._number: dict[_T, int] = {}
+
+    def __call__(self, thing: _T) -> int:
+        return self._number.setdefault(thing, len(self._number))
+
+    def __iter__(self) -> Iterator[_T]:
+        return iter(self._number)
+
+    def __len__(self) -> int:
+        return len(self._number)
+
+
+class Use(NamedTuple):
+    """A dimension that a form uses, with its schedules (see program.USE)."""
+
+    dim: int
+    scatter: int
+    gather: int = -1
+    fused: int = -1
+
+
+class Form(NamedTuple):
+    """A distinct communication; ``n_bytes`` is a chunk's, on entry."""
+
+    kind: int
+    n_bytes: float
+    chunks: int
+    priority: int
+    uses: tuple[Use, ...]
+
+
+class Forms:
+    """The forms and schedules of a workload on a cluster, each kept once."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.forms: Interned[Form] = Interned()
+        self.schedules: Interned[Schedule] = Interned()
+        self._dims, self._model = cluster.topology.dims, cluster.collectives
+        names = self._model.algorithms or (AUTO,) * len(self._dims)
+        if len(names) != len(self._dims):
+            raise DimsweepError(
+                f"{len(names)} algorithms for {len(self._dims)} dimensions",
+                where="collective.algorithms",
+            )
+        self._algorithms = [
+            algorithm_for(dim.block, name) for dim, name in zip(self._dims, names, strict=True)
+        ]
+
+    def collective(self, work: Collective, group: Group) -> int:
+        """The form of a collective over ``group``, chunk by chunk."""
+        uses = tuple(
+            self._use(work.kind, d, group) for d, members in enumerate(group.sizes) if members > 1
+        )
+        chunks = self._model.chunks
+        form = Form(_FLOW_KIND[work.kind], work.n_bytes / chunks, chunks, work.priority, uses)
+        return self.forms(form)
+
+    def transfer(self, work: Send) -> int:
+        """The form of a message: every dimension that it crosses, in one step of it all."""
+        uses = []
+        for d, dim in enumerate(self._dims):
+            offset = work.offset[d] % dim.size
+            if offset:
+                policy = self._model.subgroup_bandwidth
+                share, hops = point_to_point(dim.block, dim.size, offset, policy)
+                crossing = Schedule((Step(1, hops, 1.0),), share, 1.0, 1.0)
+                uses.append(Use(d, self.schedules(crossing)))
+        return self.forms(Form(p.POINT_TO_POINT, work.n_bytes, 1, 0, tuple(uses)))
+
+    def _use(self, kind: CollectiveKind, d: int, group: Group) -> Use:
+        dim, algorithm = self._dims[d], self._algorithms[d]
+        policy = self._model.subgroup_bandwidth
+        setting = Setting(dim.block, dim.size, group.sizes[d], group.strides[d], policy)
+
+        def of(kind: CollectiveKind) -> int:
+            return self.schedules(schedule(kind, algorithm, setting))
+
+        if kind is CollectiveKind.ALL_TO_ALL:
+            return Use(d, of(kind))
+        fused = kind is CollectiveKind.ALL_REDUCE and fuses(algorithm)
+        return Use(
+            d,
+            scatter=of(CollectiveKind.REDUCE_SCATTER),
+            gather=of(CollectiveKind.ALL_GATHER),
+            fused=of(kind) if fused else -1,
+        )

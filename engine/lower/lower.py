@@ -1,0 +1,65 @@
+"""Lowering: workload + cluster -> :class:`Program`, done once for all bandwidths of a sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.cluster.cluster import Cluster
+from engine.errors import DimsweepError
+from engine.lower import program as p
+from engine.lower.fold import fold_ranks
+from engine.lower.forms import Forms
+from engine.lower.nodes import Nodes
+from engine.lower.tables import structure
+from engine.workload.graph import Operator, Workload
+
+
+def lower(workload: Workload, cluster: Cluster, *, fold: bool = True) -> p.Program:
+    """The program of ``workload`` on ``cluster``.
+
+    ``fold=False`` simulates every rank by itself (the result is the same, the cost is not).
+    Raises :class:`DimsweepError` for groups that do not fit, unknown algorithms, members of a
+    collective that disagree, and sends without a receive.
+    """
+    workload.check(cluster.topology.sizes)
+    _check_acyclic(workload.graphs)
+    folding = fold_ranks(workload, cluster.topology.sizes, fold=fold)
+    forms = Forms(cluster)
+    nodes = Nodes(workload, cluster, folding, forms)
+    nodes.match_transfers()
+    dims = cluster.topology.dims
+    return p.Program(
+        structure=structure(cluster, folding, nodes, forms),
+        names=p.Names(
+            node=tuple(nodes.name),
+            stream=tuple(nodes.streams),
+            dims=tuple(f"{d}: {dim.block.value}({dim.size})" for d, dim in enumerate(dims)),
+            tally=tuple(nodes.tallies),
+            class_count=tuple(folding.count),
+            class_first=tuple(folding.first),
+        ),
+        bandwidth=p.check_bandwidth([dim.bandwidth for dim in dims], len(dims)),
+        latency=p.check_latency([dim.latency for dim in dims], len(dims)),
+        prices=cluster.prices,
+    )
+
+
+def _check_acyclic(graphs: Sequence[Sequence[Operator]]) -> None:
+    for number, graph in enumerate(graphs):
+        waits = [len(operator.after) for operator in graph]
+        ready = [i for i, count in enumerate(waits) if count == 0]
+        following: list[list[int]] = [[] for _ in graph]
+        for i, operator in enumerate(graph):
+            for before in operator.after:
+                following[before].append(i)
+        for i in ready:  # grows while it is walked
+            for after in following[i]:
+                waits[after] -= 1
+                if waits[after] == 0:
+                    ready.append(after)
+        if len(ready) < len(graph):
+            stuck = [graph[i].name for i, count in enumerate(waits) if count][:5]
+            raise DimsweepError(
+                f"operators wait for one another in a circle: {', '.join(stuck)}",
+                where=f"graph {number}",
+            )

@@ -1,0 +1,183 @@
+"""Nodes: the operators of every class of ranks, and the flows that join them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from engine.cluster.cluster import Cluster
+from engine.errors import DimsweepError
+from engine.lower import program as p
+from engine.lower.fold import Folding, Offset
+from engine.lower.forms import Forms, Interned
+from engine.workload.graph import Collective, Compute, Operator, Receive, Send, Workload
+
+
+class _Transfer(NamedTuple):
+    """What a send or receive is matched by; ``offset`` modulo the sizes."""
+
+    cls: int
+    offset: Offset
+    tag: int
+
+
+class _Meeting(NamedTuple):
+    """What a collective is matched by: the how-manieth over this group of these classes."""
+
+    group: str
+    classes: tuple[int, ...]
+    number: int
+
+
+class Nodes:
+    """The operators of every class, and the flows that join them."""
+
+    def __init__(
+        self, workload: Workload, cluster: Cluster, folding: Folding, forms: Forms
+    ) -> None:
+        self.name: list[str] = []
+        self.kind: list[int] = []
+        self.cls: list[int] = []
+        self.stream: list[int] = []  # 0 computes
+        self.key: list[int] = []
+        self.flow: list[int] = []
+        self.duration: list[int] = []
+        self.after: list[tuple[int, ...]] = []
+        self.tally: list[int] = []
+        self.streams: Interned[str] = Interned()
+        self.tallies: Interned[str] = Interned()
+        self.flow_form: list[int] = []
+        self.members: list[list[int]] = []  # nodes of a flow
+        self.receiver: list[int] = []
+        self._sends: dict[_Transfer, list[int]] = {}
+        self._receives: dict[_Transfer, list[int]] = {}
+        self._collectives: dict[_Meeting, int] = {}
+        self._folding, self._forms, self._workload, self._cluster = (
+            folding,
+            forms,
+            workload,
+            cluster,
+        )
+        graph_key = np.cumsum([0, *(len(graph) for graph in workload.graphs)])
+        for cls, graph in enumerate(folding.graph):
+            base, seen = len(self.name), dict[str, int]()
+            for index, operator in enumerate(workload.graphs[graph]):
+                self._add(cls, operator, int(graph_key[graph]) + index, base, seen)
+        self._check_complete()
+
+    def _check_complete(self) -> None:
+        """Every member of a group must run as many collectives over it as the others."""
+        for (group, classes, number), flow in self._collectives.items():
+            present = {self.cls[node] for node in self.members[flow]}
+            absent = sorted(set(classes) - present)
+            if absent:
+                node = self.members[flow][0]
+                raise DimsweepError(
+                    f"rank {self._folding.first[self.cls[node]]} waits in {self.name[node]!r} for "
+                    f"rank {self._folding.first[absent[0]]}, which never runs collective number "
+                    f"{number} of group {group!r}",
+                    where="workload",
+                )
+
+    def _add(self, cls: int, operator: Operator, key: int, base: int, seen: dict[str, int]) -> None:
+        node, work = len(self.name), operator.work
+        self.name.append(operator.name)
+        self.cls.append(cls)
+        self.key.append(key)
+        self.after.append(tuple(base + i for i in operator.after))
+        stream, tally, flow, duration = 0, -1, -1, 0
+        if isinstance(work, Compute):
+            kind, duration = p.COMPUTE, self._compute(operator.name, work)
+        elif isinstance(work, Collective):
+            kind, stream = p.COLLECTIVE, 1 + self.streams(work.stream or work.group)
+            tally = self.tallies(f"{work.kind.value} {work.group}")
+            flow = self._join(cls, node, operator, work, seen)
+        elif isinstance(work, Send):
+            kind, stream, tally = p.SEND, 1 + self.streams(work.stream), self.tallies("send")
+            flow = self._new_flow(self._forms.transfer(work), node)
+            self._sends.setdefault(self._transfer(cls, work), []).append(node)
+        else:
+            kind, stream, tally = p.RECEIVE, -1, self.tallies("receive")
+            self._receives.setdefault(self._transfer(cls, work), []).append(node)
+        self.kind.append(kind)
+        self.stream.append(stream)
+        self.tally.append(tally)
+        self.flow.append(flow)
+        self.duration.append(duration)
+
+    def _compute(self, name: str, work: Compute) -> int:
+        if work.duration is not None:
+            return work.duration
+        try:
+            return self._cluster.npu.duration(work.flops, work.n_bytes)
+        except DimsweepError as error:
+            raise DimsweepError(
+                f"operator {name!r}: {error.what}", where=error.where, hint=error.hint
+            ) from None
+
+    def _new_flow(self, form: int, node: int) -> int:
+        self.flow_form.append(form)
+        self.members.append([node])
+        self.receiver.append(-1)
+        return len(self.flow_form) - 1
+
+    def _join(
+        self, cls: int, node: int, operator: Operator, work: Collective, seen: dict[str, int]
+    ) -> int:
+        """The flow of the class's next collective over this group; members must agree on it."""
+        number = seen[work.group] = seen.get(work.group, -1) + 1
+        form = self._forms.collective(work, self._workload.groups[work.group])
+        key = _Meeting(work.group, self._folding.members[cls][work.group], number)
+        flow = self._collectives.get(key)
+        if flow is None:
+            self._collectives[key] = flow = self._new_flow(form, node)
+            return flow
+        if self.flow_form[flow] != form:
+            first = self.members[flow][0]
+            raise DimsweepError(
+                f"members of group {work.group!r} disagree on its collective number {number}: rank "
+                f"{self._folding.first[self.cls[first]]} runs {self.name[first]!r}, rank "
+                f"{self._folding.first[cls]} runs {operator.name!r}",
+                where="workload",
+                hint="kind, size and priority must be the same on all members",
+            )
+        self.members[flow].append(node)
+        return flow
+
+    def _transfer(self, cls: int, work: Send | Receive) -> _Transfer:
+        sizes = self._cluster.topology.sizes
+        offset = tuple(o % n for o, n in zip(work.offset, sizes, strict=True))
+        return _Transfer(cls, offset, work.tag)
+
+    def match_transfers(self) -> None:
+        """Give every send its receive: the k-th with the same peer and tag, on both sides."""
+        sizes = self._cluster.topology.sizes
+        for key, sends in self._sends.items():
+            peer = self._folding.peers[key.cls][key.offset]
+            back = tuple(-o % n for o, n in zip(key.offset, sizes, strict=True))
+            receives = self._receives.get(_Transfer(peer, back, key.tag), [])
+            if len(receives) != len(sends):
+                raise self._unmatched(key, peer, sends, receives)
+            for send, receive in zip(sends, receives, strict=True):
+                self.receiver[self.flow[send]] = receive
+                self.flow[receive] = self.flow[send]
+        for key, receives in self._receives.items():
+            for receive in receives:
+                if self.flow[receive] < 0:
+                    raise DimsweepError(
+                        f"rank {self._folding.first[key.cls]} waits in {self.name[receive]!r} "
+                        f"(tag {key.tag}) for a message that nobody sends",
+                        where="workload",
+                    )
+
+    def _unmatched(
+        self, key: _Transfer, peer: int, sends: list[int], receives: list[int]
+    ) -> DimsweepError:
+        first = self._folding.first
+        return DimsweepError(
+            f"rank {first[key.cls]} sends {len(sends)} messages with tag {key.tag} (the first is "
+            f"{self.name[sends[0]]!r}) to ranks like rank {first[peer]}, which receive "
+            f"{len(receives)}",
+            where="workload",
+        )

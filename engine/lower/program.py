@@ -1,0 +1,190 @@
+"""A lowered workload: flat arrays that the event kernels read, and the point that prices them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from engine.cluster.cost import Prices
+from engine.errors import DimsweepError
+
+Ints = NDArray[np.int32]
+Longs = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Table = NDArray[np.void]  # records
+
+# Kinds of nodes.
+COMPUTE, COLLECTIVE, SEND, RECEIVE = range(4)
+# Kinds of flows; the first four as collectives, then point to point.
+ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, ALL_TO_ALL, POINT_TO_POINT = range(5)
+# Queue orders of a dimension.
+FIFO, LIFO, SMALLEST_FIRST, PRIORITY = range(4)
+
+
+NODE = np.dtype(
+    [
+        ("kind", "i4"),
+        ("cls", "i4"),
+        ("unit", "i4"),  # class * n_units + unit, -1 for a receive
+        ("key", "i4"),  # order among nodes that become ready at the same time
+        ("flow", "i4"),  # -1 for compute
+        ("waits", "i4"),  # number of operators it waits for
+        ("next_start", "i4"),  # its successors, in Structure.following
+        ("next_end", "i4"),
+        ("tally", "i4"),  # row of the communication tally, -1 for compute
+        ("duration", "i8"),  # of compute, ps
+    ],
+    align=True,
+)
+FLOW = np.dtype(
+    [
+        ("form", "i4"),
+        ("key", "i4"),  # order among flows whose chunks move at the same time
+        ("receiver", "i4"),  # the receive node, -1 for a collective
+        ("member_start", "i4"),  # in Structure.members
+        ("member_end", "i4"),
+        ("chunk_start", "i4"),
+        ("chunk_end", "i4"),
+        ("link_start", "i4"),  # queue links: chunk * members + member
+    ]
+)
+MEMBER = np.dtype([("cls", "i4"), ("node", "i4")])
+FORM = np.dtype(
+    [
+        ("kind", "i4"),
+        ("chunks", "i4"),
+        ("priority", "i4"),
+        ("use_start", "i4"),  # its dimensions, in Structure.uses
+        ("use_end", "i4"),
+        ("n_bytes", "f8"),  # a chunk's, on entry
+    ],
+    align=True,
+)
+USE = np.dtype(
+    [
+        ("dim", "i4"),
+        ("scatter", "i4"),  # schedule of the reduce-scatter, the all-to-all or the crossing
+        ("gather", "i4"),  # schedule of the all-gather
+        ("fused", "i4"),  # schedule of the fused all-reduce, -1 if there is none
+    ]
+)
+SCHEDULE = np.dtype(
+    [
+        ("share", "f8"),
+        ("growth", "f8"),
+        ("moved", "f8"),
+        ("step_start", "i4"),  # in Structure.steps
+        ("step_end", "i4"),
+    ]
+)
+STEP = np.dtype([("count", "i8"), ("hops", "i8"), ("n_bytes", "f8"), ("reduce", "f8")])
+
+
+class Shape(NamedTuple):
+    """The scalars of a structure."""
+
+    n_classes: int
+    n_dims: int
+    n_units: int  # a class
+    n_tallies: int
+    queue: int
+    themis: bool
+    endpoint_delay: int  # ps a step
+    reduce_time: float  # ps a byte, 0 where reductions are hidden
+
+
+class Structure(NamedTuple):
+    """Everything about a run that does not depend on bandwidth, latency or prices.
+
+    Words: a *class* is a set of alike ranks; a *unit* runs one operator of its class at a time
+    (unit 0 computes, the others are communication streams); a *server* is one class's port into
+    one dimension, ``class * n_dims + dim``; a *node* is an operator on a class; a *flow* is a
+    collective or point-to-point transfer, shared by the nodes of its member classes; flows of equal
+    work share a *form*, which is priced once; a *schedule* is a list of steps.  Tables are record
+    arrays: the compiled kernels take them by the table, not by the column.
+    """
+
+    shape: Shape
+    nodes: Table  # NODE
+    following: Ints
+    flows: Table  # FLOW
+    members: Table  # MEMBER
+    forms: Table  # FORM
+    uses: Table  # USE
+    schedules: Table  # SCHEDULE
+    steps: Table  # STEP
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the numbers of a :class:`Structure` are called, for people."""
+
+    node: tuple[str, ...]
+    stream: tuple[str, ...]  # of the units after the first
+    dims: tuple[str, ...]
+    tally: tuple[str, ...]
+    class_count: tuple[int, ...]  # ranks in each class
+    class_first: tuple[int, ...]  # lowest rank of each class
+
+
+@dataclass(frozen=True)
+class Program:
+    """A structure at one point: bandwidth (bytes/s), latency (ps a hop), prices.
+
+    :meth:`rebind` moves it to another point without lowering anything again.
+    """
+
+    structure: Structure
+    names: Names
+    bandwidth: Floats  # (D,)
+    latency: Longs  # (D,)
+    prices: Prices | None = None
+
+    @property
+    def n_npus(self) -> int:
+        return sum(self.names.class_count)
+
+    def rebind(
+        self,
+        *,
+        bandwidth: Sequence[float] | Floats | None = None,
+        latency: Sequence[int] | Longs | None = None,
+        prices: Prices | None = None,
+    ) -> Program:
+        """The same program at another point; what is not given stays."""
+        changes: dict[str, object] = {}
+        if bandwidth is not None:
+            changes["bandwidth"] = check_bandwidth(bandwidth, self.structure.shape.n_dims)
+        if latency is not None:
+            changes["latency"] = check_latency(latency, self.structure.shape.n_dims)
+        if prices is not None:
+            changes["prices"] = prices
+        return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
+
+
+def check_bandwidth(values: ArrayLike, n_dims: int) -> Floats:
+    """``values`` as float64 of shape (..., n_dims), all positive and finite, or an error."""
+    array = np.ascontiguousarray(values, dtype=np.float64)
+    _check_shape(array, n_dims, "bandwidth")
+    if not (np.isfinite(array) & (array > 0)).all():
+        raise DimsweepError("a bandwidth must be more than zero and finite", where="bandwidth")
+    return array
+
+
+def check_latency(values: ArrayLike, n_dims: int) -> Longs:
+    """``values`` as int64 picoseconds of shape (..., n_dims), none negative, or an error."""
+    array = np.ascontiguousarray(values, dtype=np.int64)
+    _check_shape(array, n_dims, "latency")
+    if (array < 0).any():
+        raise DimsweepError("a latency cannot be negative", where="latency")
+    return array
+
+
+def _check_shape(array: NDArray[np.generic], n_dims: int, key: str) -> None:
+    if array.ndim == 0 or array.shape[-1] != n_dims:
+        raise DimsweepError(f"{array.shape} values for {n_dims} dimensions", where=key)

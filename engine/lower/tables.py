@@ -1,0 +1,124 @@
+"""Tables: nodes, flows and forms as the record arrays of a :class:`Structure`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from engine.cluster.cluster import Cluster, DimensionOrder, QueueOrder
+from engine.lower import program as p
+from engine.lower.fold import Folding
+from engine.lower.forms import Form, Forms
+from engine.lower.nodes import Nodes
+from engine.units import PICOSECONDS
+
+_QUEUE = {
+    QueueOrder.FIFO: p.FIFO,
+    QueueOrder.LIFO: p.LIFO,
+    QueueOrder.SMALLEST_FIRST: p.SMALLEST_FIRST,
+    QueueOrder.PRIORITY: p.PRIORITY,
+}
+
+
+def _starts(lengths: Iterable[int]) -> list[int]:
+    return np.cumsum([0, *lengths]).tolist()
+
+
+def _table(dtype: np.dtype[np.void], *columns: Iterable[Any]) -> p.Table:
+    return np.array(list(zip(*columns, strict=True)), dtype=dtype)
+
+
+def structure(cluster: Cluster, folding: Folding, nodes: Nodes, forms: Forms) -> p.Structure:
+    shape = _shape(cluster, folding, nodes)
+    following: list[list[int]] = [[] for _ in nodes.name]
+    for node, after in enumerate(nodes.after):
+        for before in after:
+            following[before].append(node)
+    next_start = _starts(map(len, following))
+    form_list = list(forms.forms)
+    uses = [use for form in form_list for use in form.uses]
+    use_start = _starts(len(form.uses) for form in form_list)
+    schedules = list(forms.schedules)
+    steps = [step for s in schedules for step in s.steps]
+    step_start = _starts(len(s.steps) for s in schedules)
+    return p.Structure(
+        shape=shape,
+        nodes=_table(
+            p.NODE,
+            nodes.kind,
+            nodes.cls,
+            (
+                c * shape.n_units + unit if unit >= 0 else -1
+                for c, unit in zip(nodes.cls, nodes.stream, strict=True)
+            ),
+            nodes.key,
+            nodes.flow,
+            map(len, nodes.after),
+            next_start[:-1],
+            next_start[1:],
+            nodes.tally,
+            nodes.duration,
+        ),
+        following=np.array([node for after in following for node in after], dtype=np.int32),
+        flows=_flows(nodes, form_list),
+        members=_table(
+            p.MEMBER,
+            (nodes.cls[node] for flow in nodes.members for node in flow),
+            (node for flow in nodes.members for node in flow),
+        ),
+        forms=_table(
+            p.FORM,
+            (form.kind for form in form_list),
+            (form.chunks for form in form_list),
+            (form.priority for form in form_list),
+            use_start[:-1],
+            use_start[1:],
+            (form.n_bytes for form in form_list),
+        ),
+        uses=np.array(uses, dtype=p.USE),
+        schedules=_table(
+            p.SCHEDULE,
+            (s.share for s in schedules),
+            (s.growth for s in schedules),
+            (s.moved for s in schedules),
+            step_start[:-1],
+            step_start[1:],
+        ),
+        steps=np.array(
+            [(s.count, s.hops, s.bytes_fraction, s.reduce_fraction) for s in steps], dtype=p.STEP
+        ),
+    )
+
+
+def _shape(cluster: Cluster, folding: Folding, nodes: Nodes) -> p.Shape:
+    model, reduce_bandwidth = cluster.collectives, cluster.npu.reduce_bandwidth
+    return p.Shape(
+        n_classes=len(folding.graph),
+        n_dims=len(cluster.topology.dims),
+        n_units=1 + len(nodes.streams),
+        n_tallies=len(nodes.tallies),
+        queue=_QUEUE[model.queue],
+        themis=model.order is DimensionOrder.THEMIS,
+        endpoint_delay=model.endpoint_delay,
+        reduce_time=PICOSECONDS / reduce_bandwidth if reduce_bandwidth else 0.0,
+    )
+
+
+def _flows(nodes: Nodes, forms: list[Form]) -> p.Table:
+    members = [len(flow) for flow in nodes.members]
+    chunks = [forms[form].chunks for form in nodes.flow_form]
+    member_start, chunk_start = _starts(members), _starts(chunks)
+    return _table(
+        p.FLOW,
+        nodes.flow_form,
+        # A flow's place among simultaneous ones follows from the graphs, never from ranks.
+        (min(nodes.key[node] for node in flow) for flow in nodes.members),
+        nodes.receiver,
+        member_start[:-1],
+        member_start[1:],
+        chunk_start[:-1],
+        chunk_start[1:],
+        _starts(m * c for m, c in zip(members, chunks, strict=True))[:-1],
+    )

@@ -1,0 +1,510 @@
+"""The phase kernel: an event-driven simulation of a program, compiled with Numba.
+
+Every class of ranks has units (one computes, the others are communication streams) and one server
+for each dimension.  A chunk of a collective takes one phase at a time: it queues at the server of
+its next dimension on every member class, starts when it heads all those queues and all those
+servers are free, and holds them for the phase's duration.
+
+Time goes in rounds: everything that ends at an instant ends together; then the operators that
+became ready join their units' queues and the chunks that moved on join their servers' queues, both
+in an order that follows from the graphs and never from rank numbers; then idle units and servers
+start what they can.  That order is why folding alike ranks into classes changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from engine.lower.program import (
+    COMPUTE,
+    FIFO,
+    LIFO,
+    PRIORITY,
+    RECEIVE,
+    Floats,
+    Ints,
+    Longs,
+    Structure,
+    Table,
+)
+from engine.run.jit import inlined, kernel
+from engine.run.price import Prices
+
+NEVER = int(np.iinfo(np.int64).max)
+# Outcomes of a run.
+FINISHED, STUCK, TOO_LONG = range(3)
+# States of a node.
+WAITING, QUEUED, RUNNING, DONE = range(4)
+
+NODE_STATE = np.dtype(
+    [
+        ("state", "i4"),
+        ("waits", "i4"),
+        ("next", "i4"),  # in its unit's queue
+        ("busy_next", "i4"),  # among the communication in flight on its class
+        ("busy_before", "i4"),
+        ("start", "i8"),
+        ("end", "i8"),
+        ("exposed", "f8"),  # ps of exposed communication
+    ],
+    align=True,
+)
+UNIT = np.dtype([("head", "i4"), ("tail", "i4"), ("node", "i4")])  # node: what runs, or -1
+FLOW_STATE = np.dtype([("arrived", "i4"), ("left", "i4")])  # members, chunks
+CHUNK = np.dtype(
+    [
+        ("at", "i4"),  # its phases in Prices.phases: current, end, first
+        ("end", "i4"),
+        ("first", "i4"),
+        ("link", "i4"),  # its first queue link; one a member
+        ("members", "i4"),
+        ("member_start", "i4"),  # as its flow has it
+        ("cls", "i4"),  # the first member's class
+        ("flow", "i4"),
+        ("record", "i4"),  # where its phases' starts are recorded
+        ("order", "i8"),  # among chunks that move at the same time: (flow key, number)
+    ],
+    align=True,
+)
+SERVER = np.dtype(
+    [
+        ("head", "i4"),
+        ("tail", "i4"),
+        ("link", "i4"),  # what it serves, or -1
+        ("busy", "i8"),  # ps
+    ],
+    align=True,
+)
+LINK = np.dtype([("next", "i4"), ("chunk", "i4")])
+CLASS = np.dtype(
+    [
+        ("busy", "i4"),  # first communication in flight
+        ("clock", "i8"),  # accounted up to here
+        ("compute", "i8"),
+        ("exposed", "i8"),
+        ("end", "i8"),
+    ],
+    align=True,
+)
+# Fill of the work lists of a round, and the number of nodes done.
+READY, OPEN, FINISHED_NOW, MOVING, TOUCHED, N_DONE = range(6)
+
+
+class State(NamedTuple):
+    """Everything that a run changes; allocated once for a batch, reset for each point."""
+
+    nodes: Table  # NODE_STATE
+    units: Table  # UNIT
+    flows: Table  # FLOW_STATE
+    chunks: Table  # CHUNK
+    servers: Table  # SERVER
+    links: Table  # LINK
+    classes: Table  # CLASS
+    dim_exposed: Floats  # (C, D + 1) ps; the last for communication that no dimension serves
+    phase_start: Longs  # when each phase of each chunk started; empty unless recorded
+    due: Longs  # when the compute unit of each class, then when each server ends
+    # Work lists of a round.
+    ready: Ints
+    open_units: Ints
+    finished: Ints
+    moving: Longs
+    touched: Ints
+    counts: Ints
+
+
+def empty_state(s: Structure, prices: Prices, *, record: bool = False) -> State:
+    """Room to run ``s``.  With ``record`` the start of every phase is kept (for a timeline)."""
+    n, servers = len(s.nodes), s.shape.n_classes * s.shape.n_dims
+    chunks, links, n_phases = _chunks_and_links(s, prices)
+    return State(
+        nodes=np.zeros(n, dtype=NODE_STATE),
+        units=np.zeros(s.shape.n_classes * s.shape.n_units, dtype=UNIT),
+        flows=np.zeros(len(s.flows), dtype=FLOW_STATE),
+        chunks=chunks,
+        servers=np.zeros(servers, dtype=SERVER),
+        links=links,
+        classes=np.zeros(s.shape.n_classes, dtype=CLASS),
+        dim_exposed=np.zeros((s.shape.n_classes, s.shape.n_dims + 1)),
+        phase_start=np.zeros(n_phases if record else 0, dtype=np.int64),
+        due=np.zeros(s.shape.n_classes + servers, dtype=np.int64),
+        ready=np.zeros(n + 1, dtype=np.int32),
+        open_units=np.zeros(2 * n + 1, dtype=np.int32),
+        finished=np.zeros(n + 1, dtype=np.int32),
+        moving=np.zeros(len(chunks) + 1, dtype=np.int64),
+        touched=np.zeros(2 * len(links) + servers + 1, dtype=np.int32),
+        counts=np.zeros(6, dtype=np.int32),
+    )
+
+
+def _chunks_and_links(s: Structure, prices: Prices) -> tuple[Table, Table, int]:
+    n_chunks = int(s.flows["chunk_end"].max(initial=0))
+    chunks = np.zeros(n_chunks, dtype=CHUNK)
+    members = s.flows["member_end"] - s.flows["member_start"]
+    chunks["flow"] = np.repeat(
+        np.arange(len(s.flows)), s.flows["chunk_end"] - s.flows["chunk_start"]
+    )
+    flow = chunks["flow"]
+    number = np.arange(n_chunks) - s.flows["chunk_start"][flow]
+    chunks["link"] = s.flows["link_start"][flow] + number * members[flow]
+    chunks["members"] = members[flow]
+    chunks["member_start"] = s.flows["member_start"][flow]
+    chunks["cls"] = s.members["cls"][s.flows["member_start"]][flow]
+    chunks["order"] = (s.flows["key"][flow].astype(np.int64) << 32) | np.arange(n_chunks)
+    spans = prices.spans[s.flows["form"][flow]]
+    chunks["first"] = spans["start"] + np.where(spans["variants"] > 1, number * spans["length"], 0)
+    chunks["end"] = chunks["first"] + spans["length"]
+    chunks["record"] = np.cumsum(spans["length"]) - spans["length"]
+    links = np.zeros(int(members[flow].sum()), dtype=LINK)
+    links["chunk"] = np.repeat(np.arange(n_chunks), members[flow])
+    return chunks, links, int(spans["length"].sum())
+
+
+@kernel
+def run(s: Structure, prices: Prices, st: State) -> int:
+    """Simulate one priced program into ``st``; returns FINISHED or STUCK."""
+    _reset(s, st)
+    now = 0
+    while True:
+        if st.counts[READY] + st.counts[OPEN] > 0:
+            _start_operators(s, st, now)
+        if st.counts[MOVING] > 0:
+            _queue_chunks(s, prices, st)
+        if st.counts[TOUCHED] > 0:
+            _start_phases(s, prices, st, now)
+        if st.counts[FINISHED_NOW] > 0:
+            for i in range(st.counts[FINISHED_NOW]):
+                _end_node(s, st, st.finished[i], now)
+            st.counts[FINISHED_NOW] = 0
+        else:
+            # A scan beats a heap: there are few slots, and alike classes end together.
+            now = NEVER
+            for slot in range(len(st.due)):
+                if st.due[slot] < now:
+                    now = st.due[slot]
+            if now == NEVER:
+                break
+        for slot in range(len(st.due)):
+            if st.due[slot] != now:
+                continue
+            st.due[slot] = NEVER
+            if slot < s.shape.n_classes:
+                _end_node(s, st, st.units[slot * s.shape.n_units]["node"], now)
+            else:
+                _end_phase(s, prices, st, slot - s.shape.n_classes, now)
+    return FINISHED if st.counts[N_DONE] == len(s.nodes) else STUCK
+
+
+@kernel
+def _reset(s: Structure, st: State) -> None:
+    for i in range(len(st.nodes)):
+        node = st.nodes[i]
+        node["state"], node["waits"] = WAITING, s.nodes[i]["waits"]
+        node["start"], node["end"], node["exposed"] = -1, -1, 0.0
+    for i in range(len(st.units)):
+        st.units[i]["head"], st.units[i]["node"] = -1, -1
+    for i in range(len(st.flows)):
+        st.flows[i]["arrived"] = 0
+        st.flows[i]["left"] = s.flows[i]["chunk_end"] - s.flows[i]["chunk_start"]
+    for i in range(len(st.chunks)):
+        st.chunks[i]["at"] = st.chunks[i]["first"]
+    for i in range(len(st.servers)):
+        st.servers[i]["head"], st.servers[i]["link"], st.servers[i]["busy"] = -1, -1, 0
+    for i in range(len(st.classes)):
+        cls = st.classes[i]
+        cls["busy"], cls["clock"], cls["compute"], cls["exposed"], cls["end"] = -1, 0, 0, 0, 0
+    st.dim_exposed[:] = 0.0
+    st.due[:] = NEVER
+    st.counts[:] = 0
+    for node in range(len(s.nodes)):
+        if s.nodes[node]["waits"] == 0:
+            _append(st.ready, st.counts, READY, node)
+
+
+# --- operators ----------------------------------------------------------------------------------
+
+
+@kernel
+def _start_operators(s: Structure, st: State, now: int) -> None:
+    """Ready operators join their units' queues in program order; idle units start the first."""
+    n_ready = st.counts[READY]
+    st.counts[READY] = 0
+    for i in range(1, n_ready):  # insertion sort: lists are short
+        node, j = st.ready[i], i
+        while j > 0 and s.nodes[st.ready[j - 1]]["key"] > s.nodes[node]["key"]:
+            st.ready[j] = st.ready[j - 1]
+            j -= 1
+        st.ready[j] = node
+    for i in range(n_ready):
+        node = st.ready[i]
+        st.nodes[node]["state"] = QUEUED
+        if s.nodes[node]["kind"] == RECEIVE:
+            _start_node(s, st, node, now)
+            continue
+        unit = st.units[s.nodes[node]["unit"]]
+        st.nodes[node]["next"] = -1
+        if unit["head"] < 0:
+            unit["head"] = node
+        else:
+            st.nodes[unit["tail"]]["next"] = node
+        unit["tail"] = node
+        _append(st.open_units, st.counts, OPEN, s.nodes[node]["unit"])
+    for i in range(st.counts[OPEN]):
+        unit = st.units[st.open_units[i]]
+        node = unit["head"]
+        if unit["node"] < 0 and node >= 0:
+            _account(s, st, s.nodes[node]["cls"], now)
+            unit["head"], unit["node"] = st.nodes[node]["next"], node
+            _start_node(s, st, node, now)
+    st.counts[OPEN] = 0
+
+
+@kernel
+def _start_node(s: Structure, st: State, node: int, now: int) -> None:
+    static, dynamic = s.nodes[node], st.nodes[node]
+    cls = static["cls"]
+    dynamic["state"], dynamic["start"] = RUNNING, now
+    if static["kind"] == COMPUTE:
+        st.due[cls] = now + static["duration"]
+        return
+    _account(s, st, cls, now)
+    head = st.classes[cls]["busy"]
+    dynamic["busy_next"], dynamic["busy_before"] = head, -1
+    if head >= 0:
+        st.nodes[head]["busy_before"] = node
+    st.classes[cls]["busy"] = node
+    f = static["flow"]
+    flow = s.flows[f]
+    if static["kind"] == RECEIVE:
+        if st.nodes[s.members[flow["member_start"]]["node"]]["state"] == DONE:
+            _append(st.finished, st.counts, FINISHED_NOW, node)
+        return
+    st.flows[f]["arrived"] += 1
+    if st.flows[f]["arrived"] == flow["member_end"] - flow["member_start"]:
+        form = s.forms[flow["form"]]
+        if form["use_start"] == form["use_end"]:  # a group of one
+            _finish_flow(s, st, f)
+        for chunk in range(flow["chunk_start"], flow["chunk_end"]):
+            if st.chunks[chunk]["first"] < st.chunks[chunk]["end"]:
+                _move(st, chunk)
+
+
+@kernel
+def _finish_flow(s: Structure, st: State, f: int) -> None:
+    """Its nodes end in the next round of this instant."""
+    flow = s.flows[f]
+    for member in s.members[flow["member_start"] : flow["member_end"]]:
+        _append(st.finished, st.counts, FINISHED_NOW, member["node"])
+    receiver = flow["receiver"]
+    if receiver >= 0 and st.nodes[receiver]["state"] == RUNNING:
+        _append(st.finished, st.counts, FINISHED_NOW, receiver)
+
+
+@kernel
+def _end_node(s: Structure, st: State, node: int, now: int) -> None:
+    static, dynamic = s.nodes[node], st.nodes[node]
+    cls = st.classes[static["cls"]]
+    _account(s, st, static["cls"], now)
+    dynamic["state"], dynamic["end"] = DONE, now
+    cls["end"] = now
+    st.counts[N_DONE] += 1
+    if static["kind"] != COMPUTE:
+        before, after = dynamic["busy_before"], dynamic["busy_next"]
+        if before >= 0:
+            st.nodes[before]["busy_next"] = after
+        else:
+            cls["busy"] = after
+        if after >= 0:
+            st.nodes[after]["busy_before"] = before
+    if static["unit"] >= 0:
+        st.units[static["unit"]]["node"] = -1
+        _append(st.open_units, st.counts, OPEN, static["unit"])
+    for following in s.following[static["next_start"] : static["next_end"]]:
+        st.nodes[following]["waits"] -= 1
+        if st.nodes[following]["waits"] == 0:
+            _append(st.ready, st.counts, READY, following)
+
+
+# --- chunks and their phases --------------------------------------------------------------------
+
+
+@inlined
+def _queue_chunks(s: Structure, prices: Prices, st: State) -> None:
+    """Chunks that moved on join the queues of their next dimension's servers."""
+    n = st.counts[MOVING]
+    st.counts[MOVING] = 0
+    for i in range(1, n):  # nearly always sorted: a flow's chunks come in order
+        entry, j = st.moving[i], i
+        while j > 0 and st.moving[j - 1] > entry:
+            st.moving[j] = st.moving[j - 1]
+            j -= 1
+        st.moving[j] = entry
+    for i in range(n):
+        chunk = st.chunks[st.moving[i] & 0xFFFFFFFF]
+        dim = prices.phases[chunk["at"]]["dim"]
+        for m in range(chunk["members"]):
+            port = _class(s, chunk, m) * s.shape.n_dims + dim
+            _enqueue(s, prices, st, port, chunk["link"] + m)
+            _append(st.touched, st.counts, TOUCHED, port)
+
+
+@inlined
+def _enqueue(s: Structure, prices: Prices, st: State, number: int, link: int) -> None:
+    server = st.servers[number]
+    before, after = -1, server["head"]
+    if after >= 0 and s.shape.queue == FIFO:
+        before, after = server["tail"], -1
+    elif after >= 0 and s.shape.queue != LIFO:
+        # Behind the last one that does not rank after it: equals keep their order of arrival.
+        rank = _rank(s, prices, st, link)
+        while after >= 0 and _rank(s, prices, st, after) <= rank:
+            before, after = after, st.links[after]["next"]
+    st.links[link]["next"] = after
+    if before < 0:
+        server["head"] = link
+    else:
+        st.links[before]["next"] = link
+    if after < 0:
+        server["tail"] = link
+
+
+@kernel
+def _rank(s: Structure, prices: Prices, st: State, link: int) -> float:
+    chunk = st.chunks[st.links[link]["chunk"]]
+    if s.shape.queue == PRIORITY:
+        return -float(s.forms[s.flows[chunk["flow"]]["form"]]["priority"])
+    return float(prices.phases[chunk["at"]]["n_bytes"])
+
+
+@inlined
+def _start_phases(s: Structure, prices: Prices, st: State, now: int) -> None:
+    """Every touched server starts its first chunk if all servers that the chunk needs are free."""
+    n_dims = s.shape.n_dims
+    for i in range(st.counts[TOUCHED]):
+        server = st.servers[st.touched[i]]
+        if server["link"] >= 0 or server["head"] < 0:
+            continue
+        chunk = st.chunks[st.links[server["head"]]["chunk"]]
+        phase, link = prices.phases[chunk["at"]], chunk["link"]
+        if chunk["members"] > 1 and not _all_free(s, st, chunk, phase["dim"]):
+            continue
+        for m in range(chunk["members"]):
+            cls = _class(s, chunk, m)
+            _account(s, st, cls, now)
+            port = st.servers[cls * n_dims + phase["dim"]]
+            port["head"], port["link"] = st.links[link + m]["next"], link + m
+            port["busy"] += phase["duration"]
+        if len(st.phase_start) > 0:
+            st.phase_start[chunk["record"] + chunk["at"] - chunk["first"]] = now
+        # The first member's server keeps the time for all.
+        keeper = chunk["cls"] * n_dims + phase["dim"]
+        st.due[s.shape.n_classes + keeper] = now + phase["duration"]
+    st.counts[TOUCHED] = 0
+
+
+@kernel
+def _all_free(s: Structure, st: State, chunk: np.void, dim: int) -> bool:
+    """Whether every server that the chunk needs is idle and has it at its queue's head."""
+    for m in range(chunk["members"]):
+        port = st.servers[_class(s, chunk, m) * s.shape.n_dims + dim]
+        if port["link"] >= 0 or port["head"] != chunk["link"] + m:
+            return False
+    return True
+
+
+@inlined
+def _class(s: Structure, chunk: np.void, member: int) -> int:
+    """The class of the chunk's ``member``-th member."""
+    if member == 0:
+        return int(chunk["cls"])
+    return int(s.members[chunk["member_start"] + member]["cls"])
+
+
+@inlined
+def _end_phase(s: Structure, prices: Prices, st: State, number: int, now: int) -> None:
+    """Free the servers of the chunk that this one kept time for, and send the chunk on."""
+    c = st.links[st.servers[number]["link"]]["chunk"]
+    chunk = st.chunks[c]
+    n_dims = s.shape.n_dims
+    dim = number - chunk["cls"] * n_dims
+    for m in range(chunk["members"]):
+        cls = _class(s, chunk, m)
+        _account(s, st, cls, now)
+        st.servers[cls * n_dims + dim]["link"] = -1
+        _append(st.touched, st.counts, TOUCHED, cls * n_dims + dim)
+    chunk["at"] += 1
+    if chunk["at"] < chunk["end"] and prices.phases[chunk["at"]]["dim"] >= 0:
+        _move(st, c)
+        return
+    st.flows[chunk["flow"]]["left"] -= 1
+    if st.flows[chunk["flow"]]["left"] == 0:
+        _finish_flow(s, st, chunk["flow"])
+
+
+@inlined
+def _move(st: State, chunk: int) -> None:
+    """Send a chunk to its next queue at the end of this round."""
+    st.moving[st.counts[MOVING]] = st.chunks[chunk]["order"]
+    st.counts[MOVING] += 1
+
+
+# --- bookkeeping --------------------------------------------------------------------------------
+
+
+@inlined
+def _account(s: Structure, st: State, number: int, now: int) -> None:
+    """Book the time since the class last changed: compute, or exposed communication.
+
+    Communication is exposed while the class computes nothing; an instant of it is shared equally
+    among the operators in flight, and among the dimensions that serve the class.
+    """
+    cls = st.classes[number]
+    span = now - cls["clock"]
+    if span == 0:
+        return
+    cls["clock"] = now
+    if st.units[number * s.shape.n_units]["node"] >= 0:
+        cls["compute"] += span
+    elif cls["busy"] >= 0:
+        cls["exposed"] += span
+        _share_among_nodes(st.nodes, cls["busy"], span)
+        first = number * s.shape.n_dims
+        ports = st.servers[first : first + s.shape.n_dims]
+        _share_among_dims(ports, st.dim_exposed[number], span)
+
+
+@inlined
+def _share_among_nodes(nodes: Table, head: int, span: int) -> None:
+    if nodes[head]["busy_next"] < 0:
+        nodes[head]["exposed"] += span
+        return
+    n, node = 0, head
+    while node >= 0:
+        n += 1
+        node = nodes[node]["busy_next"]
+    node = head
+    while node >= 0:
+        nodes[node]["exposed"] += span / n
+        node = nodes[node]["busy_next"]
+
+
+@inlined
+def _share_among_dims(ports: Table, exposed: Floats, span: int) -> None:
+    serving = 0
+    for d in range(len(ports)):
+        serving += ports[d]["link"] >= 0
+    share = float(span)
+    if serving == 0:
+        exposed[len(ports)] += share
+    elif serving > 1:
+        share /= serving
+    for d in range(len(ports)):
+        if ports[d]["link"] >= 0:
+            exposed[d] += share
+
+
+@inlined
+def _append(entries: Ints, counts: Ints, which: int, value: int) -> None:
+    entries[counts[which]] = value
+    counts[which] += 1

@@ -1,0 +1,142 @@
+"""Physical quantities as users write them: a number and a unit, never a bare number.
+
+``200 GB/s`` (10^9 bytes), ``200 GiB/s`` (2^30 bytes) and ``200 Gb/s`` (bits) are three different
+bandwidths, and confusing them costs 7 % or a factor of eight, so nothing here guesses.  Parsing is
+done by pint with a registry of its own that knows only the units of this field; decimal arithmetic
+keeps ``0.1 GB/s`` exactly 100,000,000 B/s.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+from engine.errors import DimsweepError
+
+PICOSECONDS = 10**12  # in a second
+
+_DEFINITIONS = """
+byte = [information] = B
+bit = byte / 8 = b
+second = [time] = s
+minute = 60 * second = min
+hour = 60 * minute
+FLOP = [operations]
+USD = [money]
+kilo- = 1e3 = k-
+mega- = 1e6 = M-
+giga- = 1e9 = G-
+tera- = 1e12 = T-
+peta- = 1e15 = P-
+exa- = 1e18 = E-
+kibi- = 1024 = Ki-
+mebi- = 1048576 = Mi-
+gibi- = 1073741824 = Gi-
+tebi- = 1099511627776 = Ti-
+milli- = 1e-3 = m-
+micro- = 1e-6 = u- = µ-
+nano- = 1e-9 = n-
+pico- = 1e-12 = p-
+"""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A kind of quantity: its name, the unit it is stored in, and examples for error messages."""
+
+    kind: str
+    base: str
+    examples: str
+
+
+BYTES = Unit("size", "B", "64 MB, 1 GiB")
+BANDWIDTH = Unit("bandwidth", "B/s", "200 GB/s, 50 GiB/s, 1.6 Tb/s")
+TIME = Unit("time", "s", "500 ns, 1.7 us")
+COMPUTE = Unit("operation count", "FLOP", "2 TFLOP")
+COMPUTE_RATE = Unit("compute rate", "FLOP/s", "312 TFLOP/s")
+MONEY = Unit("price", "USD", "10000 USD")
+PRICE_PER_BANDWIDTH = Unit("price of bandwidth", "USD/(B/s)", "7.8 USD/(GB/s)")
+
+
+@lru_cache(maxsize=1)
+def _registry() -> Any:
+    import pint
+
+    registry: Any = pint.UnitRegistry(None, non_int_type=Decimal, autoconvert_to_preferred=False)
+    registry.load_definitions(_DEFINITIONS.strip().splitlines())
+    return registry
+
+
+def parse(value: object, unit: Unit, *, zero: bool = False) -> float:
+    """``value`` (a string such as ``"200 GB/s"``) in ``unit.base``.
+
+    Raises :class:`DimsweepError` for a bare number, an unknown or wrong unit, a negative or
+    infinite number, and for zero unless ``zero`` is true.
+    """
+    return float(_parse_exactly(value, unit, zero))
+
+
+def parse_time(value: object, *, zero: bool = True) -> int:
+    """A time such as ``"1.7 us"`` in whole picoseconds (rounded to the nearest)."""
+    return int((_parse_exactly(value, TIME, zero) * PICOSECONDS).to_integral_value())
+
+
+_NUMBER_AND_UNIT = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,3})?)\s*([A-Za-zµ(].*)")
+
+
+@lru_cache(maxsize=4096)
+def _magnitude(text: str, base: str) -> Decimal:
+    match = _NUMBER_AND_UNIT.fullmatch(text)
+    if match is None:
+        raise ValueError("not a number and a unit")
+    registry = _registry()
+    return Decimal(registry.Quantity(Decimal(match[1]), match[2]).to(base).magnitude)
+
+
+def _parse_exactly(value: object, unit: Unit, zero: bool) -> Decimal:
+    example = f"write a number and a unit, such as {unit.examples}"
+    if isinstance(value, bool) or value is None:
+        raise DimsweepError(f"{value!r} is not a {unit.kind}", hint=example)
+    if isinstance(value, (int, float)):
+        raise DimsweepError(f"{value} has no unit; this is a {unit.kind}", hint=example)
+    text = str(value).strip()
+    try:
+        number = _magnitude(text, unit.base)
+    except Exception as error:  # pint raises many kinds: undefined unit, syntax, dimensionality
+        raise DimsweepError(f"{text!r} is not a {unit.kind}", hint=example) from error
+    size = float(number)
+    if not math.isfinite(size) or size < 0 or (size == 0 and not zero):
+        wanted = "zero or more" if zero else "more than zero"
+        raise DimsweepError(
+            f"{text!r}: a {unit.kind} here must be {wanted} and finite", hint=example
+        )
+    return number
+
+
+def format_bandwidth(value: float) -> str:
+    """A bandwidth in bytes per second as people read it, in decimal units."""
+    return _scaled(value, "B/s")
+
+
+def format_bytes(value: float) -> str:
+    """A size in bytes as people read it, in decimal units."""
+    return _scaled(value, "B")
+
+
+def format_time(picoseconds: float) -> str:
+    """A time in picoseconds as people read it."""
+    for scale, unit in ((10**12, "s"), (10**9, "ms"), (10**6, "us"), (10**3, "ns")):
+        if picoseconds >= scale:
+            return f"{picoseconds / scale:.6g} {unit}"
+    return f"{picoseconds:g} ps"
+
+
+def _scaled(value: float, unit: str) -> str:
+    for scale, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= scale:
+            return f"{value / scale:.6g} {prefix}{unit}"
+    return f"{value:g} {unit}"

@@ -1,0 +1,187 @@
+"""What runs: operator graphs, one for each kind of rank, and the process groups they use."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import DimsweepError
+
+
+class CollectiveKind(StrEnum):
+    """A collective operation.  Its size is what a member holds when it enters (see Collective)."""
+
+    ALL_REDUCE = "all_reduce"
+    REDUCE_SCATTER = "reduce_scatter"
+    ALL_GATHER = "all_gather"
+    ALL_TO_ALL = "all_to_all"
+
+
+@dataclass(frozen=True)
+class Group:
+    """A process group as a sub-mesh: ``sizes[d]`` members of dimension d, ``strides[d]`` apart.
+
+    Every rank is in exactly one group of this form: the ranks that share its coordinates except
+    for these steps.  Size 1 leaves a dimension unused.
+    """
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @property
+    def n_members(self) -> int:
+        return math.prod(self.sizes)
+
+
+@dataclass(frozen=True)
+class Compute:
+    """Work on the NPU: ``duration`` (ps) where it was measured, else FLOPs and bytes (roofline)."""
+
+    flops: float = 0.0
+    n_bytes: float = 0.0
+    duration: int | None = None
+
+
+@dataclass(frozen=True)
+class Collective:
+    """A collective over the rank's group called ``group``.
+
+    ``n_bytes`` is what each member holds on entry: the whole vector for all-reduce, reduce-scatter
+    and all-to-all, the own shard for all-gather.  ``stream`` is the communication stream it runs
+    on (one operation at a time each); the group's name unless given.  A higher ``priority`` goes
+    first under ``queue: priority``.
+    """
+
+    kind: CollectiveKind
+    n_bytes: float
+    group: str
+    stream: str = ""
+    priority: int = 0
+
+
+@dataclass(frozen=True)
+class Send:
+    """Send ``n_bytes`` to the rank at ``offset`` (coordinates, modulo the sizes) on ``stream``."""
+
+    n_bytes: float
+    offset: tuple[int, ...]
+    tag: int = 0
+    stream: str = "p2p"
+
+
+@dataclass(frozen=True)
+class Receive:
+    """Receive what the rank at ``offset`` sends with the same tag; it needs no stream."""
+
+    offset: tuple[int, ...]
+    tag: int = 0
+
+
+Work = Compute | Collective | Send | Receive
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A node of the graph: its work, and the operators (by index) that must finish first."""
+
+    name: str
+    work: Work
+    after: tuple[int, ...] = ()
+
+
+class GraphBuilder:
+    """Builds one rank's operators; each method returns the new operator's index."""
+
+    def __init__(self) -> None:
+        self.operators: list[Operator] = []
+
+    def add(self, name: str, work: Work, after: Iterable[int] = ()) -> int:
+        self.operators.append(Operator(name, work, tuple(sorted(set(after)))))
+        return len(self.operators) - 1
+
+    def build(self) -> tuple[Operator, ...]:
+        return tuple(self.operators)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Operator graphs and who runs them.
+
+    ``graph_of_rank`` (shape (N,), int) gives each rank's graph; ``None`` when all run graph 0,
+    which is how a million NPUs cost no more than one.
+    """
+
+    graphs: tuple[tuple[Operator, ...], ...]
+    groups: dict[str, Group] = field(default_factory=dict)
+    graph_of_rank: NDArray[np.int64] | None = None
+    name: str = "workload"
+
+    def check(self, sizes: tuple[int, ...]) -> None:
+        """Raise :class:`DimsweepError` unless the workload fits a network of these sizes."""
+        for name, group in self.groups.items():
+            _check_group(name, group, sizes)
+        for graph in self.graphs:
+            for operator in graph:
+                _check_operator(operator, len(graph), self.groups, sizes)
+        if self.graph_of_rank is None:
+            return
+        n = math.prod(sizes)
+        if self.graph_of_rank.shape != (n,):
+            raise DimsweepError(
+                f"{len(self.graph_of_rank)} ranks are given a graph, the cluster has {n} NPUs",
+                where="graph_of_rank",
+            )
+        outside = (self.graph_of_rank < 0) | (self.graph_of_rank >= len(self.graphs))
+        if outside.any():
+            rank = int(outside.argmax())
+            raise DimsweepError(
+                f"rank {rank} is to run graph {self.graph_of_rank[rank]}, "
+                f"but there are {len(self.graphs)}",
+                where="graph_of_rank",
+            )
+
+
+def _check_group(name: str, group: Group, sizes: tuple[int, ...]) -> None:
+    where = f"group {name!r}"
+    if len(group.sizes) != len(sizes) or len(group.strides) != len(sizes):
+        raise DimsweepError(
+            f"it has {len(group.sizes)} dimensions, the topology {len(sizes)}", where=where
+        )
+    for d, (p, stride, n) in enumerate(zip(group.sizes, group.strides, sizes, strict=True)):
+        if p < 1 or stride < 1 or n % (p * stride):
+            fits = [q for q in range(1, n // max(stride, 1) + 1) if n % (q * max(stride, 1)) == 0]
+            raise DimsweepError(
+                f"{p} members with stride {stride} do not tile dimension {d} of {n} NPUs",
+                where=where,
+                hint=f"sizes that do: {', '.join(map(str, fits)) or 'none at this stride'}",
+            )
+
+
+def _check_operator(
+    operator: Operator, n_operators: int, groups: dict[str, Group], sizes: tuple[int, ...]
+) -> None:
+    work, where = operator.work, f"operator {operator.name!r}"
+    if any(not 0 <= index < n_operators for index in operator.after):
+        raise DimsweepError("it waits for an operator that does not exist", where=where)
+    if isinstance(work, Collective) and work.group not in groups:
+        known = ", ".join(sorted(groups)) or "none"
+        raise DimsweepError(f"unknown group {work.group!r}", where=where, hint=f"groups: {known}")
+    if isinstance(work, (Collective, Send)) and not 0 <= work.n_bytes < 2**63:
+        raise DimsweepError(f"{work.n_bytes} bytes is no message size", where=where)
+    if isinstance(work, Compute) and (
+        work.flops < 0 or work.n_bytes < 0 or (work.duration or 0) < 0
+    ):
+        raise DimsweepError("negative work", where=where)
+    if isinstance(work, (Send, Receive)):
+        if len(work.offset) != len(sizes):
+            raise DimsweepError(
+                f"an offset of {len(work.offset)} coordinates on {len(sizes)} dimensions",
+                where=where,
+            )
+        if all(o % n == 0 for o, n in zip(work.offset, sizes, strict=True)):
+            raise DimsweepError("it sends to, or receives from, itself", where=where)

@@ -1,0 +1,70 @@
+"""Where the axes of a parallel plan lie on the network dimensions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from engine.errors import DimsweepError
+from engine.workload.graph import Group
+
+REST = "rest"  # an axis that takes whatever the others leave
+
+
+def place(axes: Mapping[str, int | str | Sequence[int]], sizes: Sequence[int]) -> dict[str, Group]:
+    """Process groups for parallel axes, the first axis innermost.
+
+    Each axis is a degree (placed on the innermost room that is left), ``"rest"``, or its size in
+    every dimension.  Axes may share a dimension: the later one's members lie further apart.
+    Raises :class:`DimsweepError` when an axis does not divide what is left, or when the axes
+    together do not fill the cluster.
+    """
+    taken = [1] * len(sizes)
+    groups = {}
+    for name, axis in axes.items():
+        room = [n // t for n, t in zip(sizes, taken, strict=True)]
+        try:
+            split = _split(axis, room)
+        except DimsweepError as error:
+            raise error.at(name) from None
+        groups[name] = Group(sizes=tuple(split), strides=tuple(taken))
+        taken = [t * p for t, p in zip(taken, split, strict=True)]
+    if axes and math.prod(taken) != math.prod(sizes):
+        degrees = " x ".join(f"{name} {group.n_members}" for name, group in groups.items())
+        raise DimsweepError(
+            f"{degrees} = {math.prod(taken)} ranks, but the cluster has {math.prod(sizes)} NPUs",
+            hint=f"let one axis take what is left: {list(axes)[-1]}: {REST}",
+        )
+    return groups
+
+
+def _split(axis: int | str | Sequence[int], room: list[int]) -> list[int]:
+    if axis == REST:
+        return room
+    if isinstance(axis, str):
+        raise DimsweepError(f"{axis!r} is no degree", hint=f"a number, a list, or {REST!r}")
+    if isinstance(axis, int):
+        return _innermost(axis, room)
+    if len(axis) != len(room):
+        raise DimsweepError(f"{len(axis)} sizes for {len(room)} dimensions")
+    for d, (p, r) in enumerate(zip(axis, room, strict=True)):
+        if p < 1 or r % p:
+            raise DimsweepError(
+                f"{p} does not fit dimension {d}, where {r} NPUs are left", where=f"[{d}]"
+            )
+    return list(axis)
+
+
+def _innermost(degree: int, room: list[int]) -> list[int]:
+    if degree < 1:
+        raise DimsweepError(f"a degree of {degree}; it must be 1 or more")
+    split, left = [], degree
+    for r in room:
+        split.append(math.gcd(left, r))
+        left //= split[-1]
+    if left > 1:
+        raise DimsweepError(
+            f"a degree of {degree} does not fit: the dimensions have room for {room}",
+            hint="a degree whose factors divide them from the innermost outwards",
+        )
+    return split

@@ -1,0 +1,264 @@
+"""From plain configuration to the engine's objects.
+
+Errors name the key (``topology.bandwidth[1]``); :meth:`Composed.blame` adds the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TypeVar
+
+from engine import (
+    Cluster,
+    CollectiveKind,
+    CollectiveModel,
+    Communication,
+    Compute,
+    Convolution,
+    DimensionOrder,
+    DimsweepError,
+    Layer,
+    Npu,
+    Pass,
+    Program,
+    QueueOrder,
+    SubgroupBandwidth,
+    TierPrice,
+    Topology,
+    TrainingLoop,
+    TransformerSlice,
+    Workload,
+    data_parallel,
+    lower,
+    network_prices,
+    parse_shape,
+    place,
+    read_astra1_layers,
+    training_iteration,
+    units,
+)
+
+Config = Mapping[str, Any]
+_E = TypeVar("_E", bound=StrEnum)
+_T = TypeVar("_T")
+
+
+def build_program(config: Config) -> Program:
+    """The program of a whole configuration."""
+    cluster = build_cluster(config)
+    return lower(build_workload(config, cluster.topology.sizes), cluster, fold=config["fold"])
+
+
+def build_cluster(config: Config) -> Cluster:
+    """Topology, NPU, collective model and prices."""
+    with _key("topology"):
+        topology = _topology(config["topology"])
+    with _key("npu"):
+        npu = _npu(config["npu"])
+    with _key("collective"):
+        collectives = _collectives(config["collective"], len(topology.dims))
+    with _key("cost"):
+        tiers = {str(name): _tier(str(name), p) for name, p in config["cost"]["tiers"].items()}
+        with _key("npu"):
+            npu_price = units.parse(config["cost"]["npu"], units.MONEY, zero=True)
+        prices = network_prices(topology, tiers, npu_price)
+    return Cluster(topology, npu, collectives, prices)
+
+
+def build_workload(config: Config, sizes: Sequence[int]) -> Workload:
+    """The operator graph and process groups of ``config["workload"]``."""
+    workload = config["workload"]
+    with _key("workload"):
+        with _key("parallel"):
+            groups = place(workload["parallel"], sizes)
+        with _key("loop"):
+            loop = _choice(workload["loop"], TrainingLoop)
+        layers = _layers(workload)
+        for layer in layers:
+            for part in (layer.forward, layer.input_grad, layer.weight_grad):
+                if part.communication and part.communication.group not in groups:
+                    raise DimsweepError(
+                        f"layer {layer.name!r} communicates over {part.communication.group!r}, "
+                        "which is no axis of the parallel plan",
+                        where="parallel",
+                        hint=f"axes: {', '.join(groups) or 'none'}",
+                    )
+        graph = training_iteration(layers, loop)
+    return Workload((graph,), groups, name=workload["name"])
+
+
+def one_per_dim(value: Any, n: int, parse: Callable[[Any], _T]) -> list[_T]:
+    """``value`` (one, or a list with one for each of ``n`` dimensions), each parsed."""
+    if not isinstance(value, (list, tuple)):
+        return [parse(value)] * n
+    if len(value) != n:
+        raise DimsweepError(f"{len(value)} values for {n} dimensions")
+    parsed = []
+    for i, item in enumerate(value):
+        with _key(f"[{i}]"):
+            parsed.append(parse(item))
+    return parsed
+
+
+def bandwidth(value: Any) -> float:
+    return units.parse(value, units.BANDWIDTH)
+
+
+@contextmanager
+def _key(name: str) -> Iterator[None]:
+    try:
+        yield
+    except DimsweepError as error:
+        raise error.at(name) from error.__cause__
+
+
+def _choice(value: str, kind: type[_E]) -> _E:
+    try:
+        return kind(value)
+    except ValueError:
+        raise DimsweepError(f"{value!r} is none of {', '.join(kind)}") from None
+
+
+def _optional(value: Any, unit: units.Unit) -> float | None:
+    return None if value is None else units.parse(value, unit)
+
+
+def _topology(config: Config) -> Topology:
+    n = len(parse_shape(config["shape"]))
+    with _key("bandwidth"):
+        bandwidths = one_per_dim(config["bandwidth"], n, bandwidth)
+    with _key("latency"):
+        latencies = one_per_dim(config["latency"], n, units.parse_time)
+    return Topology.build(
+        config["shape"], bandwidth=bandwidths, latency=latencies, tiers=config["tiers"]
+    )
+
+
+def _npu(config: Config) -> Npu:
+    rates = {}
+    for name, unit in (
+        ("flops", units.COMPUTE_RATE),
+        ("memory_bandwidth", units.BANDWIDTH),
+        ("reduce_bandwidth", units.BANDWIDTH),
+    ):
+        with _key(name):
+            rates[name] = _optional(config[name], unit)
+    return Npu(efficiency=config["efficiency"], **rates)
+
+
+def _collectives(config: Config, n_dims: int) -> CollectiveModel:
+    with _key("order"):
+        order = _choice(config["order"], DimensionOrder)
+    with _key("queue"):
+        queue = _choice(config["queue"], QueueOrder)
+    with _key("subgroup_bandwidth"):
+        subgroup = _choice(config["subgroup_bandwidth"], SubgroupBandwidth)
+    with _key("endpoint_delay"):
+        delay = units.parse_time(config["endpoint_delay"])
+    with _key("algorithms"):
+        algorithms = tuple(one_per_dim(config["algorithms"], n_dims, str))
+    return CollectiveModel(config["chunks"], order, queue, subgroup, delay, algorithms)
+
+
+def _tier(name: str, config: Config) -> TierPrice:
+    prices = {}
+    for part in ("link", "switch", "nic"):
+        with _key("tiers"), _key(name), _key(part):
+            prices[part] = _optional(config[part], units.PRICE_PER_BANDWIDTH)
+    return TierPrice(**prices)
+
+
+# --- layers -------------------------------------------------------------------------------------
+
+
+def _layers(workload: Config) -> list[Layer]:
+    """The layers of whichever kind of workload this is; its keys tell."""
+    if "file" in workload:
+        with _key("groups"):
+            unknown = set(workload["groups"]) - {"forward", "input_grad", "weight_grad"}
+            if unknown:
+                raise DimsweepError(f"{sorted(unknown)[0]!r} is no pass of a layer")
+        return read_astra1_layers(Path(workload["file"]), workload["groups"])
+    if "hidden" in workload:
+        return _transformer(workload)
+    if "bytes_per_value" in workload:
+        with _key("layers"):
+            return data_parallel(
+                [_convolution(i, layer) for i, layer in enumerate(workload["layers"])],
+                workload["bytes_per_value"],
+            )
+    layers = []
+    for i, layer in enumerate(workload.get("layers", [])):
+        with _key(f"layers[{i}]"):
+            if not 1 <= layer["repeat"] <= 100_000:
+                raise DimsweepError(f"{layer['repeat']} is not in 1..100000", where="repeat")
+            passes = [_pass(layer, name) for name in ("forward", "input_grad", "weight_grad")]
+            layers += [Layer(layer["name"], *passes)] * layer["repeat"]
+    if not layers:
+        raise DimsweepError(
+            "a workload without layers", hint="start its file with defaults: [kind/layers, _self_]"
+        )
+    return layers
+
+
+def _transformer(workload: Config) -> list[Layer]:
+    with _key("parallel"):
+        tensor = workload["parallel"].get("tensor", 1)
+        if not isinstance(tensor, int):
+            degree = 1
+            for size in tensor if isinstance(tensor, list) else [tensor]:
+                if not isinstance(size, int):
+                    raise DimsweepError(f"{size!r} is no degree", where="tensor")
+                degree *= size
+            tensor = degree
+    with _key("flops"):
+        flops = units.parse(workload["flops"], units.COMPUTE_RATE)
+    dimensions = ("hidden", "layers", "batch", "sequence", "bytes_per_value")
+    return TransformerSlice(
+        tensor=tensor, flops=flops, **{key: workload[key] for key in dimensions}
+    ).build()
+
+
+def _convolution(i: int, layer: Config) -> Convolution:
+    times: dict[str, Any] = {}
+    for name in ("forward", "input_grad", "weight_grad"):
+        with _key(f"[{i}]"), _key(name):
+            times[name] = units.parse_time(layer[name])
+    shape = {key: layer[key] for key in ("name", "inputs", "outputs", "kernel")}
+    return Convolution(**shape, **times)
+
+
+def _pass(layer: Config, name: str) -> Pass:
+    config = layer[name]
+    with _key(name):
+        return Pass(_compute(config), _communication(config))
+
+
+def _compute(config: Config) -> Compute:
+    with _key("duration"):
+        if config["duration"] is not None:
+            if config["flops"] is not None or config["bytes"] is not None:
+                raise DimsweepError("give a duration, or flops and bytes, not both")
+            return Compute(duration=units.parse_time(config["duration"]))
+    with _key("flops"):
+        flops = _optional(config["flops"], units.COMPUTE) or 0.0
+    with _key("bytes"):
+        n_bytes = _optional(config["bytes"], units.BYTES) or 0.0
+    return Compute(flops, n_bytes)
+
+
+def _communication(config: Config) -> Communication | None:
+    given = {key for key in ("collective", "size", "group") if config[key] is not None}
+    if not given:
+        return None
+    absent = sorted({"collective", "size", "group"} - given)
+    if absent:
+        raise DimsweepError("a collective needs its kind, its size and its group", where=absent[0])
+    with _key("collective"):
+        kind = _choice(config["collective"], CollectiveKind)
+    with _key("size"):
+        size = units.parse(config["size"], units.BYTES, zero=True)
+    return Communication(kind, size, config["group"])

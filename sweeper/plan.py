@@ -1,0 +1,211 @@
+"""What a study will do: its cells, their spaces, and the points to try first."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from engine import MODEL_VERSION, DimsweepError, Program, traffic
+from sweeper.build import bandwidth, build_program, one_per_dim
+from sweeper.compose import Composed, compose, plain
+from sweeper.evaluate import Cell
+from sweeper.rows import OBJECTIVES, row_schema
+from sweeper.schema import RUNTIME_KEYS
+from sweeper.search import Search, make_search
+from sweeper.space import Point, Space, build_space
+
+# What a row depends on; the rest of a config says which points to look at, and how.
+_DETERMINES_RESULT = ("workload", "topology", "npu", "cost", "collective", "fold")
+
+
+@dataclass(frozen=True)
+class CellPlan:
+    """A cell with its space and the points that its search proposes first."""
+
+    cell: Cell
+    space: Space
+    first: list[Point]
+    directions: list[str]
+    budget: int
+
+    def search(self) -> Search:
+        """A new search, at its beginning."""
+        return make_search(self.cell.config, self.space, self.first, self.directions)
+
+    def keys(self, points: Sequence[Point]) -> list[str]:
+        """Each point's key: a hash of everything that determines its result, and of its cell."""
+        config = {name: self.cell.config[name] for name in _DETERMINES_RESULT}
+        base = json.dumps([MODEL_VERSION, dict(self.cell.coordinates), config], sort_keys=True)
+        start = hashlib.blake2b(base.encode(), digest_size=16)
+        keys = []
+        for point in points:
+            digest = start.copy()
+            digest.update(np.array(point.bandwidth or ()).tobytes())
+            digest.update(json.dumps(point.parameters, sort_keys=True).encode())
+            keys.append(digest.hexdigest())
+        return keys
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A whole study; ``study`` is what the ledger keeps of it."""
+
+    folder: Path
+    study: dict[str, Any]
+    schema: pa.Schema
+    cells: list[CellPlan]
+    config: dict[str, Any]
+
+
+def plan_study(composed: Composed) -> Plan:
+    """The plan of a composed study.  Raises :class:`DimsweepError` for anything that is wrong with
+    it, before anything is simulated."""
+    config = plain(composed.config)
+    name = _name(composed, config)
+    objective = _objective(config["objective"])
+    composed_cells = _compose_cells(composed, config["grid"])
+    cells, described = [], []
+    for number, (coordinates, cell_composed) in enumerate(composed_cells):
+        try:
+            plan, program = _plan_cell(number, coordinates, plain(cell_composed.config), objective)
+        except DimsweepError as error:
+            raise cell_composed.blame(error) from error.__cause__
+        cells.append(plan)
+        described.append(_describe(plan, program))
+    grid, parameters = list(config["grid"]), list(cells[0].space.parameters)
+    n_dims = max(len(cell["dims"]) for cell in described)
+    study = {
+        "name": name,
+        "model": MODEL_VERSION,
+        "objective": objective,
+        "grid": grid,
+        "parameters": parameters,
+        "cells": described,
+        "config": {key: config[key] for key in config if key not in RUNTIME_KEYS},
+    }
+    schema = row_schema(n_dims, grid, parameters)
+    return Plan(Path(config["results"]) / name, study, schema, cells, config)
+
+
+def study_name(composed: Composed) -> str:
+    """The name of a study's folder in the results folder."""
+    return _name(composed, plain(composed.config))
+
+
+def _name(composed: Composed, config: Mapping[str, Any]) -> str:
+    name = config["name"] or composed.study
+    if not name:
+        raise DimsweepError(
+            "which study?", where="study", hint="study=NAME, or name=NAME for yours"
+        )
+    if not re.fullmatch(r"[\w][\w.+-]*", name):
+        raise DimsweepError(f"{name!r} cannot name a folder", where="name")
+    return str(name)
+
+
+def _objective(value: Any) -> list[str]:
+    names = value if isinstance(value, list) else [value]
+    for name in names:
+        if name not in OBJECTIVES:
+            raise DimsweepError(
+                f"{name!r} is no objective",
+                where="objective",
+                hint=f"any of {', '.join(OBJECTIVES)}",
+            )
+    if not 1 <= len(names) <= 2 or len(set(names)) < len(names):
+        raise DimsweepError("one objective, or two different ones", where="objective")
+    return names
+
+
+def _compose_cells(
+    composed: Composed, grid: Mapping[str, Any]
+) -> list[tuple[dict[str, str], Composed]]:
+    """Each combination of the grid's values, composed with them as overrides."""
+    if not grid:
+        return [({}, composed)]
+    for key, values in grid.items():
+        if not isinstance(values, list) or not values:
+            raise DimsweepError("a list of values", where=f"grid.{key}")
+    cells = []
+    for values in itertools.product(*grid.values()):
+        ours = dict(zip(grid, values, strict=True))
+        kept = [o for o in composed.overrides if o.lstrip("+").split("=")[0] not in ours]
+        cell = compose([*kept, *(f"{key}={_quoted(value)}" for key, value in ours.items())])
+        cells.append(({key: str(value) for key, value in ours.items()}, cell))
+    return cells
+
+
+def _quoted(value: Any) -> str:
+    return "'" + value.replace("'", "\\'") + "'" if isinstance(value, str) else json.dumps(value)
+
+
+def _plan_cell(
+    number: int, coordinates: dict[str, str], config: dict[str, Any], objective: list[str]
+) -> tuple[CellPlan, Program]:
+    program = build_program(config)
+    if program.prices is None and set(objective) - {"time"}:
+        raise DimsweepError(
+            "the objective needs prices, but some dimension's tier has none",
+            where="cost.tiers",
+            hint=f"tiers of the topology: {', '.join(config['topology']['tiers']) or 'none named'}",
+        )
+    if config["budget"]["points"] < 1:
+        raise DimsweepError("a search needs at least 1 point", where="budget.points")
+    space = build_space(config, program.structure.shape.n_dims)
+    plan = CellPlan(
+        Cell(number, config, coordinates),
+        space,
+        _first_points(config, space, program),
+        [OBJECTIVES[name] for name in objective],
+        config["budget"]["points"],
+    )
+    plan.search()  # refuses bad options now, not when the cell's turn comes
+    return plan, program
+
+
+def _first_points(config: Mapping[str, Any], space: Space, program: Program) -> list[Point]:
+    """Splits worth knowing: equal, proportional to the traffic, and the user's own."""
+    splits: list[tuple[str, np.ndarray]] = []
+    if space.split is not None:
+        n = program.structure.shape.n_dims
+        if config["search"]["enqueue"]:
+            splits.append(("equal", space.split.equal()))
+            demand = traffic(program)
+            if demand.sum() > 0 and config["space"]["bandwidth"]["total"] is not None:
+                total = splits[0][1].sum()
+                splits.append(("proportional", space.split.nearest(demand / demand.sum() * total)))
+        for i, known in enumerate(config["space"]["bandwidth"]["known"]):
+            try:
+                wish = np.array(one_per_dim(known, n, bandwidth))
+                space.split.check(wish)
+            except DimsweepError as error:
+                raise error.at(f"space.bandwidth.known[{i}]") from None
+            splits.append(("known", space.split.nearest(wish)))
+    elif config["search"]["enqueue"]:
+        return [Point(0, "known", None, space.defaults(config))]
+    return [
+        Point(i, origin, tuple(split.tolist()), space.defaults(config))
+        for i, (origin, split) in enumerate(splits)
+    ]
+
+
+def _describe(plan: CellPlan, program: Program) -> dict[str, Any]:
+    config = plan.cell.config
+    return {
+        "cell": plan.cell.number,
+        "coordinates": dict(plan.cell.coordinates),
+        "dims": list(program.names.dims),
+        "workload": config["workload"]["name"],
+        "n_npus": program.n_npus,
+        "sampler": config["search"]["sampler"],
+        "points": plan.budget,
+    }

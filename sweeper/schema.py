@@ -1,0 +1,262 @@
+"""The configuration's keys and types, as Hydra structured configs.
+
+Values live in conf/ and studies/; this file says which keys exist.  Quantities are strings with a
+unit ("200 GB/s"); a bare number where a unit is needed is refused when the objects are built.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from hydra.core.config_store import ConfigStore
+from omegaconf import MISSING
+
+
+@dataclass
+class Workload:
+    """What runs.  ``parallel`` places named axes on the dimensions, the first one innermost: a
+    degree, "rest", or a size for each dimension."""
+
+    name: str = MISSING
+    parallel: dict[str, Any] = field(default_factory=dict)
+    loop: str = "no_overlap"
+
+
+@dataclass
+class Transformer(Workload):
+    """Transformer blocks from their dimensions (see engine.TransformerSlice)."""
+
+    hidden: int = MISSING
+    layers: int = MISSING
+    batch: int = MISSING
+    sequence: int = MISSING
+    bytes_per_value: int = 2
+    flops: str = MISSING
+
+
+@dataclass
+class Convolution:
+    """Input and output channels, kernel width, measured durations."""
+
+    name: str = MISSING
+    inputs: int = MISSING
+    outputs: int = MISSING
+    kernel: int = 1
+    forward: str = MISSING
+    input_grad: str = MISSING
+    weight_grad: str = MISSING
+
+
+@dataclass
+class ConvNet(Workload):
+    """A convolutional network, data parallel."""
+
+    bytes_per_value: int = 2
+    layers: list[Convolution] = field(default_factory=list)
+
+
+@dataclass
+class Pass:
+    """One pass of a layer: a measured ``duration``, or ``flops`` and ``bytes`` for the NPU's
+    roofline; then perhaps a ``collective`` of ``size`` over an axis (``group``)."""
+
+    duration: str | None = None
+    flops: str | None = None
+    bytes: str | None = None
+    collective: str | None = None
+    size: str | None = None
+    group: str | None = None
+
+
+@dataclass
+class Layer:
+    """``repeat`` equal layers."""
+
+    name: str = MISSING
+    repeat: int = 1
+    forward: Pass = field(default_factory=Pass)
+    input_grad: Pass = field(default_factory=Pass)
+    weight_grad: Pass = field(default_factory=Pass)
+
+
+@dataclass
+class Layers(Workload):
+    """Layers written out."""
+
+    layers: list[Layer] = field(default_factory=list)
+
+
+@dataclass
+class Astra1Text(Workload):
+    """An ASTRA-sim 1.0 workload file; ``groups``: the axis that each pass communicates over."""
+
+    file: str = MISSING
+    groups: dict[str, str] = field(
+        default_factory=lambda: {
+            "forward": "tensor",
+            "input_grad": "tensor",
+            "weight_grad": "data",
+        }
+    )
+
+
+@dataclass
+class Topology:
+    """``shape`` such as Ring(4)_Switch(8), innermost dimension first.  ``bandwidth`` (per NPU) and
+    ``latency`` (per hop) are one value for all dimensions or a list with one for each."""
+
+    shape: str = MISSING
+    bandwidth: Any = MISSING
+    latency: Any = MISSING
+    tiers: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Npu:
+    """See engine.Npu."""
+
+    flops: str | None = None
+    memory_bandwidth: str | None = None
+    efficiency: float = 1.0
+    reduce_bandwidth: str | None = None
+
+
+@dataclass
+class Collective:
+    """See engine.CollectiveModel.  ``algorithms``: a list with one for each dimension, or auto."""
+
+    chunks: int = 64
+    order: str = "baseline"
+    queue: str = "fifo"
+    subgroup_bandwidth: str = "physical"
+    endpoint_delay: str = "0 ns"
+    algorithms: Any = "auto"
+
+
+@dataclass
+class TierPrice:
+    """Prices per bandwidth, such as "7.8 USD/(GB/s)"."""
+
+    link: str | None = None
+    switch: str | None = None
+    nic: str | None = None
+
+
+@dataclass
+class Cost:
+    """Prices by tier, and of one NPU."""
+
+    tiers: dict[str, TierPrice] = field(default_factory=dict)
+    npu: str = "0 USD"
+
+
+class Sampler(Enum):
+    random = "random"
+    qmc = "qmc"
+    tpe = "tpe"
+    cmaes = "cmaes"
+    gp = "gp"
+    nsga2 = "nsga2"
+
+
+@dataclass
+class Search:
+    """``wave`` points are asked for at a time, one wave ahead of the results, so that a study does
+    not depend on how many actors run it.  ``enqueue``: also try the equal and the
+    traffic-proportional split, first."""
+
+    sampler: Sampler = MISSING
+    seed: int = 0
+    wave: int = 8
+    enqueue: bool = True
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Split:
+    """Bandwidths that sum to ``total`` (or are free up to ``max``, without it) on a grid of
+    ``step``; not searched at all unless ``total`` or ``max`` is given.  ``min`` and ``max`` are one
+    value or a list; ``constraints`` such as "b0 >= b1", "b2 + b3 == 200 GB/s"; ``known`` lists
+    splits to try first."""
+
+    total: str | None = None
+    min: Any = "1 GB/s"
+    max: Any = None
+    step: str = "0.1 GB/s"
+    constraints: list[str] = field(default_factory=list)
+    known: list[Any] = field(default_factory=list)
+
+
+@dataclass
+class Space:
+    """What is searched: the split of the bandwidth, and any other keys, each with ``values`` or
+    with ``low`` and ``high`` (and ``step``, ``log``)."""
+
+    bandwidth: Split = field(default_factory=Split)
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Budget:
+    """Points for each search."""
+
+    points: int = 300
+
+
+class Mode(Enum):
+    local = "local"
+    address = "address"
+    inline = "inline"
+
+
+@dataclass
+class Cluster:
+    """Where points are simulated: Ray actors on this machine (``local``) or on a running Ray
+    cluster (``address``), or in this process (``inline``).  ``timeout`` is for a batch."""
+
+    mode: Mode = Mode.local
+    actors: int | None = None
+    address: str | None = None
+    timeout: str = "600 s"
+
+
+@dataclass
+class Root:
+    """Everything."""
+
+    workload: Workload = MISSING
+    topology: Topology = field(default_factory=Topology)
+    npu: Npu = field(default_factory=Npu)
+    cost: Cost = field(default_factory=Cost)
+    collective: Collective = field(default_factory=Collective)
+    fold: bool = True
+    # a study
+    name: str | None = None
+    objective: Any = "time"
+    space: Space = field(default_factory=Space)
+    grid: dict[str, Any] = field(default_factory=dict)
+    search: Search = field(default_factory=Search)
+    budget: Budget = field(default_factory=Budget)
+    # how it is run; none of these changes a result
+    cluster: Cluster = field(default_factory=Cluster)
+    results: str = "results"
+    timeline: str | None = None
+
+
+# Keys that change how a study is run but no row of it.
+RUNTIME_KEYS = ("cluster", "results", "timeline", "budget", "name")
+
+
+def register() -> None:
+    """Make the schemas known to Hydra; a workload file names its own in its defaults list."""
+    store = ConfigStore.instance()
+    store.store(name="schema", node=Root)
+    for name, node in (
+        ("transformer", Transformer),
+        ("convnet", ConvNet),
+        ("layers", Layers),
+        ("astra1_text", Astra1Text),
+    ):
+        store.store(group="workload/kind", name=name, node=node, package="workload")

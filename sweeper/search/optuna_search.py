@@ -1,0 +1,139 @@
+"""Searches by Optuna's samplers, on an in-memory study that the driver alone owns."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from engine import DimsweepError
+from sweeper.search.search import Values
+from sweeper.space import Choice, Parameter, Point, Space
+
+
+class OptunaSearch:
+    """TPE, CMA-ES, GP and NSGA-II.
+
+    Resuming needs no stored sampler state: the driver asks again from the start and tells the
+    values that the ledger has, which leads the sampler to where it was.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        space: Space,
+        first: list[Point],
+        directions: Sequence[str],
+    ) -> None:
+        import optuna
+
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        warnings.filterwarnings("ignore", module="optuna")  # experimental features, by the dozen
+        self._space, self._first, self._asked = space, first, 0
+        self._origin = config["sampler"]
+        self._study = optuna.create_study(
+            sampler=_sampler(config, len(directions)), directions=list(directions)
+        )
+        self._numbers: dict[int, int] = {}  # point -> trial
+        self._distributions = {f"split_{i}": _unit() for i in range(space.n_split)}
+        for key, parameter in space.parameters.items():
+            self._distributions[key] = _distribution(parameter)
+
+    def ask(self, n: int) -> list[Point]:
+        return [self._ask_one() for _ in range(n)]
+
+    def tell(self, points: Sequence[Point], values: Sequence[Values]) -> None:
+        from optuna.trial import TrialState
+
+        for point, value in zip(points, values, strict=True):
+            trial = self._numbers.pop(point.number)
+            if value is None:
+                self._study.tell(trial, state=TrialState.FAIL)
+            else:
+                self._study.tell(trial, list(value))
+
+    def _ask_one(self) -> Point:
+        number = self._asked
+        self._asked += 1
+        known = self._first[number] if number < len(self._first) else None
+        if known is not None:
+            self._study.enqueue_trial(self._encode(known))
+        trial = self._study.ask(self._distributions)
+        self._numbers[number] = trial.number
+        if known is not None:
+            return known
+        unit = np.array([[trial.params[f"split_{i}"] for i in range(self._space.n_split)]])
+        parameters = {
+            key: json.loads(trial.params[key])
+            if isinstance(parameter, Choice)
+            else parameter.value(trial.params[key])
+            for key, parameter in self._space.parameters.items()
+        }
+        return self._space.points(unit, [parameters], number, self._origin)[0]
+
+    def _encode(self, point: Point) -> dict[str, Any]:
+        params: dict[str, Any] = {}
+        if self._space.split is not None:
+            unit = self._space.split.encode(np.array(point.bandwidth))
+            params.update({f"split_{i}": float(x) for i, x in enumerate(unit)})
+        for key, parameter in self._space.parameters.items():
+            value = point.parameters[key]
+            if isinstance(parameter, Choice):
+                params[key] = json.dumps(value)
+            else:
+                params[key] = float(str(value).split()[0])
+        return params
+
+
+def _unit() -> Any:
+    from optuna.distributions import FloatDistribution
+
+    return FloatDistribution(0.0, 1.0)
+
+
+def _distribution(parameter: Parameter) -> Any:
+    from optuna.distributions import (
+        CategoricalDistribution,
+        FloatDistribution,
+        IntDistribution,
+    )
+
+    if isinstance(parameter, Choice):
+        return CategoricalDistribution([json.dumps(value) for value in parameter.values])
+    if parameter.integer and parameter.step in (None, round(parameter.step or 1)):
+        step = 1 if parameter.log else round(parameter.step or 1)
+        return IntDistribution(int(parameter.low), int(parameter.high), parameter.log, step)
+    step_or_none = None if parameter.log else parameter.step
+    return FloatDistribution(parameter.low, parameter.high, parameter.log, step_or_none)
+
+
+def _sampler(config: Mapping[str, Any], n_objectives: int) -> Any:
+    from optuna import samplers
+
+    name, options = config["sampler"], dict(config["options"])
+    kinds = {
+        "tpe": samplers.TPESampler,
+        "cmaes": samplers.CmaEsSampler,
+        "gp": samplers.GPSampler,
+        "nsga2": samplers.NSGAIISampler,
+    }
+    if name == "cmaes" and n_objectives > 1:
+        raise DimsweepError(
+            "CMA-ES searches for one objective", where="search.sampler", hint="tpe or nsga2"
+        )
+    if name == "gp":
+        try:
+            import torch  # noqa: F401
+        except ImportError:
+            raise DimsweepError(
+                "Optuna's GP sampler needs PyTorch",
+                where="search.sampler",
+                hint="pip install 'dimsweep[gp]'",
+            ) from None
+    try:
+        return kinds[name](seed=config["seed"], **options)
+    except (TypeError, ValueError) as error:
+        raise DimsweepError(f"{name}: {error}", where="search.options") from error

@@ -1,0 +1,64 @@
+"""The account of one simulated iteration, for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from engine import Result, units
+
+
+def print_result(result: Result, config: Mapping[str, Any], console: Console) -> None:
+    """Print where the time of an iteration goes and what each dimension carries."""
+    program, row = result.program, result.breakdown
+    console.print(
+        f"{config['workload']['name']} on {config['topology']['shape']}, "
+        f"{program.n_npus:,} NPUs in {_plural(len(program.names.class_count), 'class', 'es')}",
+        highlight=False,
+    )
+    console.print(_summary(result))
+    table = Table(box=None, header_style="bold")
+    table.add_column("dimension", no_wrap=True)
+    for name in ("bandwidth", "sent by an NPU", "busy", "utilisation", "exposed"):
+        table.add_column(name, justify="right")
+    for d, name in enumerate(program.names.dims):
+        table.add_row(
+            name,
+            units.format_bandwidth(float(program.bandwidth[d])),
+            units.format_bytes(float(row.moved[0, d])),
+            f"{row.busy[0, d] / max(result.time_ps, 1):.1%}",
+            f"{row.utilisation[0, d]:.1%}",
+            units.format_time(float(row.exposed_by_dim[0, d])),
+        )
+    console.print(table)
+
+
+def _summary(result: Result) -> Table:
+    table = Table(box=None, show_header=False)
+    table.add_column()
+    table.add_column(justify="right")
+    table.add_column(justify="right")
+
+    def line(name: str, seconds: float) -> None:
+        share = f"{seconds / result.time:.1%}" if result.time else ""
+        table.add_row(name, units.format_time(seconds * units.PICOSECONDS), share)
+
+    line("iteration", result.time)
+    line("  compute", result.compute)
+    line("  exposed communication", result.exposed)
+    for name, seconds in result.exposed_by_collective.items():
+        if seconds:
+            line(f"    {name}", seconds)
+    if result.exposed_by_dim["waiting"]:
+        line("  waiting for other ranks", result.exposed_by_dim["waiting"])
+    if result.cost is not None:
+        table.add_row("network cost", f"${result.cost:,.0f}", "")
+        table.add_row("performance per cost", f"{result.perf_per_cost:.4g}", "iterations/s/$")
+    return table
+
+
+def _plural(n: int, word: str, ending: str) -> str:
+    return f"{n} {word}{ending if n != 1 else ''}"

@@ -1,0 +1,78 @@
+"""Running and reporting a study from the command line."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from sweeper.compose import Composed
+from sweeper.ledger import Ledger, load, read_study
+from sweeper.plan import Plan, plan_study
+from sweeper.pool import make_pool
+from sweeper.progress import progress
+from sweeper.sweep import Tally, run_sweep
+
+INTERRUPTED = 130
+
+
+def sweep_study(composed: Composed, console: Console) -> int:
+    """Run (or resume) a study and report it; returns the exit code."""
+    plan = plan_study(composed)
+    with Ledger(plan.folder, plan.study, plan.schema) as ledger:
+        before = len(ledger.values)
+        if before:
+            console.print(f"resuming: {plan.folder} has {before} points", highlight=False)
+        started = time.monotonic()
+        pool = make_pool(plan.config, [cell.cell for cell in plan.cells], plan.schema)
+        try:
+            with _terminable(), progress(plan, console) as bar:
+                tally = run_sweep(plan, ledger, pool, bar.update)
+        except KeyboardInterrupt:
+            console.print(
+                f"\nstopped: {len(ledger.values)} points are safe in {plan.folder}; "
+                "the same command goes on"
+            )
+            return INTERRUPTED
+        finally:
+            pool.close()
+    _tell(plan, tally, len(ledger.values) - before, time.monotonic() - started, console)
+    report_study(plan.folder, console)
+    return 0
+
+
+def report_study(folder: Path, console: Console) -> None:
+    """Print a study's table and write its pictures and page."""
+    from sweeper.report import print_report, write_report
+
+    study = read_study(folder)
+    rows = load(folder).to_pandas()
+    print_report(rows, study, console)
+    for file in write_report(rows, study, folder / "report"):
+        console.print(f"wrote {file}", highlight=False, soft_wrap=True)
+
+
+def _tell(plan: Plan, tally: Tally, new: int, seconds: float, console: Console) -> None:
+    text = f"{plan.study['name']}: {new} points simulated in {seconds:.1f} s"
+    if tally.reused:
+        text += f", {tally.reused} known already"
+    if tally.failed:
+        text += f", {tally.failed} failed"
+    console.print(text, highlight=False)
+
+
+class _terminable:  # noqa: N801  (used like a function)
+    """Within it a SIGTERM is a KeyboardInterrupt, so that a scheduler's stop loses nothing."""
+
+    def __enter__(self) -> None:
+        self._before = signal.signal(signal.SIGTERM, _interrupt)
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGTERM, self._before)
+
+
+def _interrupt(*_: Any) -> None:
+    raise KeyboardInterrupt
