@@ -16,7 +16,7 @@ from hydra import initialize_config_dir
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.config_store import ConfigStore
 from hydra.core.plugins import Plugins
-from hydra.errors import HydraException
+from hydra.errors import HydraException, OverrideParseException
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -88,10 +88,10 @@ def compose(overrides: Sequence[str]) -> Composed:
     Raises :class:`DimsweepError` naming the file and the key that are wrong.
     """
     with hydra(overrides):
-        # A study may be given as a path; Hydra knows it by its name.
-        by_name = [f"study={_path(o).stem}" if _path(o).suffix else o for o in overrides]
         try:
-            config = hydra_compose(ROOT, overrides=by_name, return_hydra_config=True)
+            config = hydra_compose(
+                ROOT, overrides=[_for_hydra(o) for o in overrides], return_hydra_config=True
+            )
             choices = dict(config.hydra.runtime.choices)
             plain = OmegaConf.masked_copy(config, [str(k) for k in config if k != "hydra"])
             OmegaConf.resolve(plain)
@@ -165,10 +165,18 @@ def _register_studies(overrides: Sequence[str]) -> None:
         ConfigStore.instance().store(file.stem, node, group="study", package="_global_")
 
 
-def _path(override: str) -> Path:
-    """The file behind ``study=some/file.yaml``; an empty path for any other override."""
+def _for_hydra(override: str) -> str:
+    """An override as Hydra's grammar wants it.
+
+    A study may be given as a path, but Hydra knows it by its name; and Hydra would take the
+    brackets in a shape such as Ring(4)_Switch(8) for a function call.
+    """
     key, _, value = override.partition("=")
-    return Path(value) if key == "study" and value.endswith((".yaml", ".yml")) else Path()
+    if key == "study" and value.endswith((".yaml", ".yml")):
+        return f"{key}={Path(value).stem}"
+    if re.fullmatch(r"\w+\(\w*\)(_\w+\(\w*\))*", value):
+        return f"{key}='{value}'"
+    return override
 
 
 def _explain(error: Exception) -> DimsweepError:
@@ -185,6 +193,9 @@ def _explain(error: Exception) -> DimsweepError:
     lines = text.splitlines()
     if "Config search path:" in lines:
         lines = lines[: lines.index("Config search path:")]
+    if isinstance(error, OverrideParseException):
+        hint = "quote what has spaces or signs in it, such as: 'a.list=[\"b0 >= b1\"]'"
+        lines = [line for line in lines if not line.startswith("See ")]
     where, what = "", " ".join(line.strip() for line in lines if line.strip())
     if " raised while composing config: " in what:  # In 'workload/x': SomeError raised while ...
         where, what = what.split(": ", 1)

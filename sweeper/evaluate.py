@@ -58,7 +58,8 @@ class Evaluator:
         """Simulate all points of ``job``; those that share a program in one compiled call."""
         together: dict[str, list[int]] = {}
         for i, point in enumerate(job.points):
-            together.setdefault(json.dumps(point.parameters, sort_keys=True), []).append(i)
+            text = json.dumps(point.parameters, sort_keys=True) if point.parameters else "{}"
+            together.setdefault(text, []).append(i)
         batches: list[tuple[list[int], pa.RecordBatch]] = []
         seconds = 0.0
         for parameters, indices in together.items():
@@ -72,8 +73,10 @@ class Evaluator:
             done, spent = self._simulate(job.cell, parameters, points, named)
             seconds += spent
             batches += [([indices[i] for i in rows], batch) for rows, batch in done]
-        order = np.argsort([i for rows, _ in batches for i in rows], kind="stable")
-        return Outcome(pa.Table.from_batches([b for _, b in batches]).take(order), seconds)
+        rows = pa.Table.from_batches([batch for _, batch in batches])
+        if len(batches) > 1:
+            rows = rows.take(np.argsort([i for numbers, _ in batches for i in numbers]))
+        return Outcome(rows, seconds)
 
     def _simulate(
         self, cell: int, parameters: str, points: list[Point], named: dict[str, list[Any]]

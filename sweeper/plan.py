@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import json
 import re
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,8 +50,10 @@ class CellPlan:
         keys = []
         for point in points:
             digest = start.copy()
-            digest.update(np.array(point.bandwidth or ()).tobytes())
-            digest.update(json.dumps(point.parameters, sort_keys=True).encode())
+            if point.bandwidth is not None:
+                digest.update(struct.pack(f"<{len(point.bandwidth)}d", *point.bandwidth))
+            if point.parameters:
+                digest.update(json.dumps(point.parameters, sort_keys=True).encode())
             keys.append(digest.hexdigest())
         return keys
 

@@ -25,7 +25,9 @@ def sweep_study(composed: Composed, console: Console) -> int:
     with Ledger(plan.folder, plan.study, plan.schema) as ledger:
         before = len(ledger.values)
         if before:
-            console.print(f"resuming: {plan.folder} has {before} points", highlight=False)
+            console.print(
+                f"resuming: {plan.folder} has {before} points", highlight=False, soft_wrap=True
+            )
         started = time.monotonic()
         pool = make_pool(plan.config, [cell.cell for cell in plan.cells], plan.schema)
         try:
@@ -34,7 +36,9 @@ def sweep_study(composed: Composed, console: Console) -> int:
         except KeyboardInterrupt:
             console.print(
                 f"\nstopped: {len(ledger.values)} points are safe in {plan.folder}; "
-                "the same command goes on"
+                "the same command goes on",
+                highlight=False,
+                soft_wrap=True,
             )
             return INTERRUPTED
         finally:
@@ -61,7 +65,7 @@ def _tell(plan: Plan, tally: Tally, new: int, seconds: float, console: Console) 
         text += f", {tally.reused} known already"
     if tally.failed:
         text += f", {tally.failed} failed"
-    console.print(text, highlight=False)
+    console.print(text, highlight=False, soft_wrap=True)
 
 
 class _terminable:  # noqa: N801  (used like a function)

@@ -24,6 +24,7 @@ _BATCH_SECONDS = 0.1
 _FIRST_BATCH = 16
 _LARGEST_BATCH = 4096
 _MAX_DEATHS = 2  # of workers, over one point, before it is given up
+_DEPTH = 2  # batches at a worker, so that it need not wait for the driver between them
 
 
 class _Worker:
@@ -42,8 +43,10 @@ class _Worker:
 class _Call:
     job: Job
     worker: int
+    actor: Any
     started: float
     deaths: int
+    weight: int  # of the worker's _DEPTH
 
 
 class RayPool:
@@ -70,7 +73,7 @@ class RayPool:
         self._arguments = (ray.put(list(cells)), ray.put(schema))
         self._actor = ray.remote(num_cpus=1)(_Worker)
         self._workers: list[Any] = [self._start() for _ in range(self.n_workers)]
-        self._idle = deque(range(self.n_workers))
+        self._load = [0] * self.n_workers
         self._queue: deque[tuple[Job, int]] = deque()
         self._calls: dict[Any, _Call] = {}
         self._batch: dict[int, int] = {}  # cell -> points in a batch
@@ -95,7 +98,7 @@ class RayPool:
             self._lost(call, f"its worker died: {type(error).__name__}")
             return self._given_up.popleft() if self._given_up else None
         self._adapt(call.job, seconds)
-        self._idle.append(call.worker)
+        self._load[call.worker] -= call.weight
         self._dispatch()
         result: Outcome = outcome
         return result
@@ -109,9 +112,18 @@ class RayPool:
         return self._actor.remote(*self._arguments)
 
     def _dispatch(self) -> None:
-        """Give each idle worker a batch, sharing a short queue evenly."""
-        while self._idle and self._queue:
-            job, deaths = self._queue.popleft()
+        """Give workers batches, sharing a short queue evenly.
+
+        A batch over which a worker died gets a worker of its own, so that it takes no other down
+        with it and, if that one dies too, is surely the cause.
+        """
+        while self._queue:
+            job, deaths = self._queue[0]
+            worker = min(range(self.n_workers), key=self._load.__getitem__)
+            weight = _DEPTH if deaths else 1
+            if self._load[worker] + weight > _DEPTH:
+                return
+            self._queue.popleft()
             waiting = len(job.points) + sum(len(other.points) for other, _ in self._queue)
             share = -(-waiting // self.n_workers)
             size = min(self._batch.get(job.cell, _FIRST_BATCH), share, _LARGEST_BATCH)
@@ -120,9 +132,10 @@ class RayPool:
             head, tail = _split(job, size)
             if tail.points:
                 self._queue.appendleft((tail, deaths))
-            worker = self._idle.popleft()
-            reference = self._workers[worker].evaluate.remote(head)
-            self._calls[reference] = _Call(head, worker, time.monotonic(), deaths)
+            actor = self._workers[worker]
+            reference = actor.evaluate.remote(head)
+            self._calls[reference] = _Call(head, worker, actor, time.monotonic(), deaths, weight)
+            self._load[worker] += weight
 
     def _adapt(self, job: Job, seconds: float) -> None:
         size = len(job.points)
@@ -136,13 +149,14 @@ class RayPool:
         for reference, call in list(self._calls.items()):
             if now - call.started > self._timeout:
                 del self._calls[reference]
-                self._ray.kill(self._workers[call.worker])
+                self._ray.kill(call.actor)
                 self._lost(call, f"it took longer than {self._timeout:g} s (cluster.timeout)")
 
     def _lost(self, call: _Call, why: str) -> None:
         """A worker is gone: replace it, and try its batch again in smaller pieces, or give up."""
-        self._workers[call.worker] = self._start()
-        self._idle.append(call.worker)
+        self._load[call.worker] -= call.weight
+        if self._workers[call.worker] is call.actor:  # not replaced yet for another of its batches
+            self._workers[call.worker] = self._start()
         if len(call.job.points) == 1 and call.deaths + 1 >= _MAX_DEATHS:
             named = labels(
                 call.job.cell,

@@ -1,0 +1,4 @@
+"""Benchmarks: ``make bench`` or ``python -m benchmarks [NAME ...]``.
+
+Each prints ratios against something named; none is a test, because machines differ.
+"""

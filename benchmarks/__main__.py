@@ -1,0 +1,16 @@
+"""Run all benchmarks, or those named."""
+
+from __future__ import annotations
+
+import sys
+
+from benchmarks import kernel, scale, sweep
+
+ALL = {"kernel": kernel.main, "scale": scale.main, "sweep": sweep.main}
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or ALL:
+        if name not in ALL:
+            sys.exit(f"no benchmark {name!r}; there are {', '.join(ALL)}")
+        print(f"-- {name}", flush=True)
+        ALL[name]()

@@ -1,0 +1,8 @@
+"""``python -m sweeper`` is ``dimsweep``."""
+
+import sys
+
+from sweeper.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,43 @@
+"""The report of a study: pictures and a page in a folder, and tables in the terminal."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from rich.console import Console
+
+from sweeper.report import page, plots, table
+from sweeper.report.summary import CellSummary, Objective, summarise
+
+__all__ = ["CellSummary", "Objective", "print_report", "summarise", "write_report"]
+
+
+def write_report(rows: pd.DataFrame, study: Mapping[str, Any], folder: Path) -> list[Path]:
+    """Write report.html and its pictures into ``folder``; their paths, the page first.
+
+    ``rows`` is the study's ledger, ``study`` its description.  Raises :class:`DimsweepError` when
+    no point is complete.
+    """
+    summaries = summarise(rows, study)
+    pictures = plots.draw_all(summaries)
+    html = page.render(summaries, study, pictures)
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {"report.html": html.encode(), **pictures}
+    return [_write(folder / name, content) for name, content in files.items()]
+
+
+def print_report(rows: pd.DataFrame, study: Mapping[str, Any], console: Console) -> None:
+    """Print the report's tables; raises :class:`DimsweepError` when no point is complete."""
+    table.print_summaries(summarise(rows, study), study, console)
+
+
+def _write(path: Path, content: bytes) -> Path:
+    """Write all or nothing, so that a reader never meets half a picture."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_bytes(content)
+    os.replace(temporary, path)
+    return path

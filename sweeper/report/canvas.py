@@ -1,0 +1,90 @@
+"""The frame of every picture: style, one panel a cell, a title that says the finding, PNG bytes.
+
+Colours are Okabe and Ito's, told apart by colour-blind readers.  Matplotlib is imported only when
+a picture is drawn, and without pyplot: no global figures, no display.
+"""
+
+from __future__ import annotations
+
+import io
+import textwrap
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sweeper.report.summary import CellSummary
+from sweeper.report.words import label
+
+BLUE, ORANGE, GREY = "#0072B2", "#E69F00", "#8A8F98"
+# The same point looks the same in every picture.
+BEST = {"marker": "*", "s": 380, "facecolor": BLUE, "edgecolor": "white", "lw": 1.5, "zorder": 5}
+EQUAL = {"marker": "D", "s": 90, "facecolor": ORANGE, "edgecolor": "white", "lw": 1.5, "zorder": 4}
+
+Draw = Callable[[Any, CellSummary], None]
+
+_DPI = 150
+_WIDTH = 9.0  # inches: text of 10 points is easy to read when shown 900 pixels wide
+_STYLE = {
+    "font.size": 10,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": GREY,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#E6E8EB",
+    "legend.frameon": False,
+    "text.parse_math": False,  # a name may hold dollar signs
+}
+
+
+def panels(
+    summaries: Sequence[CellSummary],
+    limit: int,
+    overview: str,
+    claim: Callable[[CellSummary], str],
+    draw: Draw,
+) -> bytes:
+    """A PNG with a panel for each of the first ``limit`` cells that have complete points.
+
+    The title of a single panel is its ``claim``; several have the ``overview`` above them and
+    their claims each.
+    """
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    found = [summary for summary in summaries if summary.found]
+    shown = found[:limit]
+    n_columns = 1 if len(shown) == 1 else 2
+    n_rows = -(-len(shown) // n_columns)
+    with matplotlib.rc_context(_STYLE):
+        height = 5.2 if len(shown) == 1 else 3.3 * n_rows + 0.8
+        figure = Figure(figsize=(_WIDTH, height), layout="constrained")
+        axes = list(figure.subplots(n_rows, n_columns, squeeze=False).flat)
+        for ax, summary in zip(axes, shown, strict=False):
+            draw(ax, summary)
+            if len(shown) > 1:
+                lines = (textwrap.fill(text, 44) for text in (label(summary), claim(summary)))
+                ax.set_title("\n".join(lines), fontsize=9)
+        for ax in axes[len(shown) :]:
+            ax.set_axis_off()
+        some = f" (first {limit} of {len(found)} cells)" if len(found) > limit else ""
+        title = overview + some if len(shown) > 1 else f"{label(shown[0])}: {claim(shown[0])}"
+        figure.suptitle(textwrap.fill(title, 84), x=0.01, ha="left", weight="bold", fontsize=12)
+        _shared_legend(figure, axes)
+        return _png(figure)
+
+
+def _shared_legend(figure: Any, axes: Sequence[Any]) -> None:
+    """One legend below all panels, since they all mean the same by a colour."""
+    entries: dict[str, Any] = {}
+    for ax in axes:
+        for handle, name in zip(*ax.get_legend_handles_labels(), strict=True):
+            entries.setdefault(name, handle)
+    figure.legend(entries.values(), entries, loc="outside lower center", ncols=len(entries))
+
+
+def _png(figure: Any) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=_DPI)
+    return buffer.getvalue()

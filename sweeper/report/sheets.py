@@ -1,0 +1,152 @@
+"""The report's tables as plain texts; the terminal and the page only dress them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from sweeper.report.summary import PERF_PER_COST, CellSummary, frequent_errors
+from sweeper.report.words import (
+    amount,
+    gbps,
+    million_usd,
+    per_million_usd,
+    percent,
+    ratio,
+    seconds,
+    short_keys,
+    usd,
+)
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table of texts; the first ``n_names`` columns are names, the others numbers."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+    n_names: int = 1
+
+
+def measures(summary: CellSummary) -> Sheet:
+    """Where the time goes and what it costs: the best point, and the equal split beside it."""
+    shown = _shown(summary)
+    tallies = [_by_collective(row) for row in shown]
+    rows = [
+        ("iteration time", [seconds(row["time_s"]) for row in shown]),
+        ("  compute", [seconds(row["compute_s"]) for row in shown]),
+        ("  exposed communication", [seconds(row["exposed_s"]) for row in shown]),
+    ]
+    for name in dict.fromkeys(name for tally in tallies for name in tally):
+        rows.append((f"    {name}", [seconds(tally.get(name, 0.0)) for tally in tallies]))
+    if summary.speedup is not None:
+        rows.append(("speed-up over equal", [ratio(summary.speedup), ""]))
+    if _priced(summary):
+        rows.append(("network cost", [usd(row["cost_usd"]) for row in shown]))
+        efficiency = [per_million_usd(row["perf_per_cost"]) for row in shown]
+        rows.append(("iterations/s per M USD", efficiency))
+    if (gain := summary.gain(PERF_PER_COST)) is not None:
+        rows.append(("  over equal", [ratio(gain), ""]))
+    rows += [(key, [str(row[key]) for row in shown]) for key in summary.parameters]
+    columns = ("", "best", "equal")[: 1 + len(shown)]
+    return Sheet("Time and cost", columns, [(name, *cells) for name, cells in rows])
+
+
+def dimensions(summary: CellSummary) -> Sheet:
+    """Each dimension's bandwidth, utilisation and exposed communication, best and equal."""
+    shown, shares = _shown(summary), summary.split(summary.best)
+    rows = []
+    for d, name in enumerate(summary.dims):
+        cells = [name, percent(shares[d] / shares.sum())]
+        for row in shown:
+            cells += [gbps(row[f"bandwidth_{d}_GBps"]), percent(row[f"utilisation_{d}"])]
+            cells += [seconds(row[f"exposed_{d}_s"])]
+        rows.append(tuple(cells))
+    if any(row["waiting_s"] > 0 for row in shown):
+        waits = [cell for row in shown for cell in ("", "", seconds(row["waiting_s"]))]
+        rows.append(("waiting", "", *waits))
+    columns = ["dimension", "share"]
+    for which in ("best", "equal")[: len(shown)]:
+        columns += [f"{which}\nGB/s", "util.", "exposed"]
+    return Sheet("Dimensions", tuple(columns), rows)
+
+
+def cells(summaries: Sequence[CellSummary]) -> Sheet:
+    """One row a cell: its coordinates and its best point, with gains over the equal split."""
+    keys = list(summaries[0].cell["coordinates"])
+    priced = any(_priced(s) for s in summaries)
+    gain = PERF_PER_COST in summaries[0].objectives
+    failed = any(len(s.failed) for s in summaries)
+    columns = [*short_keys(keys), "best split,\nGB/s", "time", "speed-\nup"]
+    columns += ["cost,\nM USD", "it/s per\nM USD"] * priced + ["gain"] * gain + ["failed"] * failed
+    rows = []
+    for s in summaries:
+        row = [str(s.cell["coordinates"][key]) for key in keys]
+        if s.found:
+            best = s.best
+            row += [_split(s, best), seconds(best["time_s"]), ratio(s.speedup)]
+            row += [million_usd(best["cost_usd"]), per_million_usd(best["perf_per_cost"])] * priced
+            row += [ratio(s.gain(PERF_PER_COST))] * gain
+        else:
+            row += ["none complete", *["-"] * (2 + 2 * priced + gain)]
+        rows.append((*row, *[str(len(s.failed))] * failed))
+    return Sheet("Best point of every cell", tuple(columns), rows, n_names=len(keys))
+
+
+def points(summary: CellSummary, rows: pd.DataFrame, title: str) -> Sheet:
+    """Some points of a cell, a row each."""
+    dims = [f"{name} GB/s" for name in summary.dims]
+    columns = ["point", "origin", *dims, *short_keys(summary.parameters), "time"]
+    columns += ["cost", "it/s per M USD"] * _priced(summary)
+    texts = []
+    for _, row in rows.iterrows():
+        cells = [str(row["point"]), str(row["origin"])]
+        cells += [gbps(b) for b in summary.split(row)]
+        cells += [str(row[key]) for key in summary.parameters]
+        cells += [seconds(row["time_s"], digits=6)]
+        cells += [usd(row["cost_usd"]), per_million_usd(row["perf_per_cost"])] * _priced(summary)
+        texts.append(tuple(cells))
+    return Sheet(title, tuple(columns), texts, n_names=2)
+
+
+def front(summary: CellSummary, rows: pd.DataFrame, title: str) -> Sheet:
+    """Some points of the front, only what is traded for what: narrower than :func:`points`."""
+    names = [objective.name.replace("_", " ") for objective in summary.objectives]
+    columns = (*names, "split, GB/s", *short_keys(summary.parameters))
+    texts = [
+        (
+            *(amount(o, o.of(row)) for o in summary.objectives),
+            _split(summary, row),
+            *(str(row[key]) for key in summary.parameters),
+        )
+        for _, row in rows.iterrows()
+    ]
+    return Sheet(title, columns, texts, n_names=0)
+
+
+def failures(failed: pd.DataFrame) -> Sheet:
+    """Every error text and the number of points it stopped."""
+    rows = [(text, str(times)) for text, times in frequent_errors(failed)]
+    return Sheet("Failed points", ("error", "points"), rows)
+
+
+def _shown(summary: CellSummary) -> list[Any]:
+    return [row for row in (summary.best, summary.equal) if row is not None]
+
+
+def _priced(summary: CellSummary) -> bool:
+    return bool(summary.complete["cost_usd"].notna().any())
+
+
+def _split(summary: CellSummary, row: pd.Series) -> str:
+    """The split in few characters."""
+    return " ".join(f"{b:.0f}" if b >= 100 else f"{b:.3g}" for b in summary.split(row))
+
+
+def _by_collective(row: pd.Series) -> dict[str, float]:
+    """Exposed seconds by collective, without those that are always hidden."""
+    return {name: time for name, time in dict(row["exposed_by_collective_s"]).items() if time}

@@ -1,0 +1,199 @@
+"""What a study found, as data: each cell's best point, equal split and Pareto front."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from engine import DimsweepError
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.intp]
+
+_NEAR = 0.01  # this close to the best is as good in practice
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A measure, its column of the ledger, and its ``sign``: +1 is minimised, -1 maximised."""
+
+    name: str
+    column: str
+    sign: int
+
+    def of(self, row: pd.Series) -> float:
+        """The value of one row, in the ledger's unit."""
+        return float(row[self.column])
+
+
+TIME = Objective("time", "time_s", 1)
+COST = Objective("cost", "cost_usd", 1)
+PERF_PER_COST = Objective("perf_per_cost", "perf_per_cost", -1)
+OBJECTIVES = {objective.name: objective for objective in (TIME, COST, PERF_PER_COST)}
+
+
+@dataclass(frozen=True)
+class CellSummary:
+    """One cell of a study: its points and what stands out among them.
+
+    ``cell`` is the study's entry (coordinates, dims, workload, n_npus, sampler).  ``complete`` and
+    ``failed`` are its rows in the order of asking.  ``best`` is the row with the best first
+    objective; among equals the one with the best second objective, then the earliest.  ``front``
+    holds the rows that no other row beats in one objective without losing in the other, by the
+    first objective; of rows alike in both the earliest, and of one objective only ``best``.
+    ``equal`` is None where no equal split is complete; there is a best point only if ``found``.
+    """
+
+    cell: Mapping[str, Any]
+    objectives: tuple[Objective, ...]
+    parameters: tuple[str, ...]
+    complete: pd.DataFrame
+    failed: pd.DataFrame
+    front: pd.DataFrame
+    equal: pd.Series | None
+
+    @property
+    def found(self) -> bool:
+        """Whether any point is complete."""
+        return not self.complete.empty
+
+    @property
+    def best(self) -> pd.Series:
+        """The best row."""
+        return self.front.iloc[0]
+
+    @property
+    def objective(self) -> Objective:
+        """The first objective, by which points are ranked."""
+        return self.objectives[0]
+
+    @property
+    def dims(self) -> list[str]:
+        """The names of the cell's dimensions, innermost first."""
+        return list(self.cell["dims"])
+
+    @property
+    def speedup(self) -> float | None:
+        """How many times faster the best point is than the equal split; None without either."""
+        return self.gain(TIME)
+
+    @property
+    def split_varies(self) -> bool:
+        """Whether the complete points differ in bandwidth at all."""
+        return len(self.complete[self._bandwidths].drop_duplicates()) > 1
+
+    def gain(self, objective: Objective) -> float | None:
+        """How many times better the best point is than the equal split; None without either."""
+        if self.equal is None:
+            return None
+        best, equal = objective.of(self.best), objective.of(self.equal)
+        worse, better = (equal, best) if objective.sign > 0 else (best, equal)
+        ratio = worse / better if better else math.nan
+        return ratio if math.isfinite(ratio) else None
+
+    def split(self, row: pd.Series) -> Floats:
+        """(D,) bandwidths of ``row`` in GB/s."""
+        return np.asarray(row[self._bandwidths], float)
+
+    def shares(self) -> Floats:
+        """(P, D) shares, 0..1, of the complete points' total bandwidth."""
+        bandwidth = np.asarray(self.complete[self._bandwidths], float)
+        return bandwidth / bandwidth.sum(axis=1, keepdims=True)
+
+    def near_best(self) -> pd.Series:
+        """(P,) which complete points are within 1% of the best in the first objective."""
+        values = self.complete[self.objective.column]
+        best = self.objective.of(self.best)
+        return (values - best).abs() <= _NEAR * best
+
+    def widest_dims(self) -> tuple[int, int]:
+        """The two dimensions whose shares vary most among the better half of the points, in order.
+
+        The better half, because what a search does elsewhere says nothing of where it went.
+        """
+        better = _ranking(self.complete, self.objectives)[: -(-len(self.complete) // 2)]
+        spread = self.shares()[better].std(axis=0)
+        first, second = sorted(np.argsort(-spread, kind="stable")[:2])
+        return int(first), int(second)
+
+    def best_designs(self, limit: int) -> pd.DataFrame:
+        """The ``limit`` best rows, best first, each design (split and parameters) once."""
+        design = [*self._bandwidths, *self.parameters]
+        ranked = self.complete.iloc[_ranking(self.complete, self.objectives)]
+        return ranked.drop_duplicates(subset=design).head(limit)
+
+    @property
+    def _bandwidths(self) -> list[str]:
+        return [f"bandwidth_{d}_GBps" for d in range(len(self.dims))]
+
+
+def summarise(rows: pd.DataFrame, study: Mapping[str, Any]) -> list[CellSummary]:
+    """A summary for each of ``study["cells"]`` from the ledger's ``rows``.
+
+    Raises :class:`DimsweepError` when no point of the study is complete.
+    """
+    if not (rows["state"] == "complete").any():
+        raise _nothing_complete(rows, study)
+    return [
+        _summarise_cell(rows[rows["cell"] == cell["cell"]], cell, study) for cell in study["cells"]
+    ]
+
+
+def frequent_errors(failed: pd.DataFrame) -> list[tuple[str, int]]:
+    """Error texts of failed rows and their counts, the most frequent (of those, the first) first."""
+    return Counter(failed["error"].fillna("(no error text)")).most_common()
+
+
+def _summarise_cell(
+    rows: pd.DataFrame, cell: Mapping[str, Any], study: Mapping[str, Any]
+) -> CellSummary:
+    objectives = tuple(OBJECTIVES[name] for name in study["objective"])
+    rows = rows.sort_values("point")
+    complete = rows[rows["state"] == "complete"]
+    equal = complete[complete["origin"] == "equal"]
+    return CellSummary(
+        cell=cell,
+        objectives=objectives,
+        parameters=tuple(study["parameters"]),
+        complete=complete,
+        failed=rows[rows["state"] == "failed"],
+        front=complete.iloc[_front(complete, objectives)],
+        equal=None if equal.empty else equal.iloc[0],
+    )
+
+
+def _ranking(rows: pd.DataFrame, objectives: tuple[Objective, ...]) -> Integers:
+    """Positions of ``rows`` from best to worst: by the first objective, the second, the point."""
+    keys = [rows["point"]] + [o.sign * rows[o.column] for o in reversed(objectives)]
+    return np.asarray(np.lexsort(keys))
+
+
+def _front(rows: pd.DataFrame, objectives: tuple[Objective, ...]) -> Integers:
+    """Positions of the rows no other dominates, in ranking order."""
+    order = _ranking(rows, objectives)
+    if len(objectives) == 1:
+        return order[:1]
+    # Down the ranking the first objective only gets worse, so a row stays if and only if its
+    # second objective is better than that of all rows before it.
+    second = (objectives[1].sign * rows[objectives[1].column]).to_numpy()[order]
+    before = np.minimum.accumulate(np.concatenate(([math.inf], second)))[:-1]
+    return order[second < before]
+
+
+def _nothing_complete(rows: pd.DataFrame, study: Mapping[str, Any]) -> DimsweepError:
+    where = f"study {study['name']}"
+    if rows.empty:
+        return DimsweepError("no point has been run yet", where=where, hint="run the study first")
+    text, times = frequent_errors(rows)[0]
+    return DimsweepError(
+        f"no point is complete: all {len(rows)} failed",
+        where=where,
+        hint=f"the most frequent error ({times} times): {text}",
+    )

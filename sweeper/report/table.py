@@ -1,0 +1,70 @@
+"""The report in the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+from rich import box
+from rich.console import Console, JustifyMethod
+from rich.table import Table
+from rich.text import Text
+
+from sweeper.report import sheets, words
+from sweeper.report.summary import CellSummary, frequent_errors
+
+_FRONT_ROWS = 10
+
+
+def print_summaries(
+    summaries: Sequence[CellSummary], study: Mapping[str, Any], console: Console
+) -> None:
+    """Print the finding, the tables and the failures; readable in 80 columns and in a pipe."""
+    console.print(Text(words.headline(summaries), style="bold"))
+    console.print(Text(f"study {study['name']}: {_effort(summaries)}", style="dim"))
+    shown = _cell(summaries[0]) if len(summaries) == 1 else [sheets.cells(summaries)]
+    for sheet in shown:
+        console.print()
+        console.print(_dress(sheet))
+    failed = pd.concat([summary.failed for summary in summaries])
+    if len(failed):
+        text, times = frequent_errors(failed)[0]
+        many = f"{len(failed)} points failed; the most frequent error ({times} times):"
+        console.print(Text(f"\n{many}", style="bold red"))
+        console.print(Text(text))
+
+
+def _cell(summary: CellSummary) -> list[sheets.Sheet]:
+    """The tables of the only cell."""
+    found = [sheets.measures(summary), sheets.dimensions(summary)]
+    if len(summary.objectives) > 1:
+        step = -(-len(summary.front) // _FRONT_ROWS)
+        title = words.trade_off(summary) + (f" (1 in {step})" if step > 1 else "")
+        found.append(sheets.front(summary, summary.front.iloc[::step], title))
+    return found
+
+
+def _effort(summaries: Sequence[CellSummary]) -> str:
+    complete = sum(len(summary.complete) for summary in summaries)
+    samplers = ", ".join(sorted({str(summary.cell["sampler"]) for summary in summaries}))
+    asked = complete + sum(len(summary.failed) for summary in summaries)
+    return f"{complete} of {asked} points complete, searched by {samplers}"
+
+
+def _dress(sheet: sheets.Sheet) -> Table:
+    """``sheet`` as a rich table.  Cells are Text, since brackets in a name are not markup."""
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        title=sheet.title,
+        title_justify="left",
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    for i, column in enumerate(sheet.columns):
+        justify: JustifyMethod = "left" if i < sheet.n_names else "right"
+        table.add_column(Text(column), justify=justify, overflow="fold")
+    for row in sheet.rows:
+        table.add_row(*(Text(cell) for cell in row))
+    return table

@@ -1,0 +1,188 @@
+"""Numbers and findings in words, the same in the terminal, the pictures and the page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from sweeper.report.summary import CellSummary, Floats, Objective
+
+_FASTER = {
+    "time": "{:.2f}x faster than",
+    "cost": "{:.2f}x cheaper than",
+    "perf_per_cost": "{:.2f}x as good per USD as",
+}
+_MOST = {"time": "fastest", "cost": "cheapest", "perf_per_cost": "best-per-USD"}
+_NOTICEABLE = 1.005  # a smaller gain would print as 1.00x
+
+
+def seconds(value: float, digits: int = 4) -> str:
+    """A time in seconds, as people read it."""
+    for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")):
+        if value >= scale:
+            return f"{value / scale:#.{digits}g} {unit}"
+    return "0 s"
+
+
+def usd(value: float) -> str:
+    """An amount of money in USD, as people read it; a dash for NaN."""
+    if math.isnan(value):
+        return "-"
+    for scale, unit in ((1e9, " B"), (1e6, " M"), (1e3, " k")):
+        if value >= scale:
+            return f"{value / scale:#.4g}{unit} USD"
+    return f"{value:.4g} USD"
+
+
+def million_usd(value: float) -> str:
+    """An amount of money in million USD, without the unit; a dash for NaN."""
+    return "-" if math.isnan(value) else f"{value / 1e6:.4g}"
+
+
+def per_million_usd(value: float) -> str:
+    """Iterations per second per USD as iterations per second per million USD; a dash for NaN."""
+    return "-" if math.isnan(value) else f"{value * 1e6:.4g}"
+
+
+def gbps(value: float) -> str:
+    """A bandwidth in GB/s without its unit."""
+    return f"{value:,.1f}".removesuffix(".0") if value >= 10 else f"{value:.3g}"
+
+
+def percent(value: float) -> str:
+    """A share 0..1."""
+    return f"{value * 100:.0f}%" if value >= 0.0995 else f"{value * 100:.1f}%"
+
+
+def ratio(value: float | None) -> str:
+    """How many times better; a dash for None."""
+    return "-" if value is None else f"{value:.2f}x"
+
+
+def amount(objective: Objective, value: float) -> str:
+    """A value of an objective with its unit."""
+    if objective.name == "time":
+        return seconds(value)
+    if objective.name == "cost":
+        return usd(value)
+    return f"{per_million_usd(value)} it/s per M USD"
+
+
+def axis(objective: Objective, typical: float) -> tuple[float, str]:
+    """What to multiply an objective by to plot it, and the label of the axis."""
+    if objective.name == "perf_per_cost":
+        return 1e6, "iterations/s per million USD"
+    name = "iteration time" if objective.name == "time" else "network cost"
+    text = amount(objective, typical)
+    factor = {"ms": 1e3, "us": 1e6, "ns": 1e9, "k": 1e-3, "M": 1e-6, "B": 1e-9}
+    unit = text.split(maxsplit=1)[1]
+    return factor.get(unit.split()[0], 1.0), f"{name} ({unit})"
+
+
+def short_keys(keys: Sequence[str]) -> list[str]:
+    """Every dotted key by its last part, or in full where two would look the same."""
+    last = [key.rsplit(".", 1)[-1] for key in keys]
+    return [short if last.count(short) == 1 else key for short, key in zip(last, keys, strict=True)]
+
+
+def label(summary: CellSummary) -> str:
+    """What tells a cell from the others of its study: its coordinates, or else its workload."""
+    coordinates = summary.cell["coordinates"]
+    if not coordinates:
+        return str(summary.cell["workload"])
+    names = short_keys(list(coordinates))
+    return ", ".join(
+        str(value) if name == "workload" else f"{name} {value}"
+        for name, value in zip(names, coordinates.values(), strict=True)
+    )
+
+
+def dim_name(summary: CellSummary, d: int) -> str:
+    """A dimension's name inside a sentence: "dim 0 Ring(4)" for "0: Ring(4)"."""
+    # The spaces do not break, lest a title's line ends between "dim" and its number.
+    return f"dim {summary.dims[d].replace(': ', ' ', 1)}".replace(" ", "\N{NO-BREAK SPACE}")
+
+
+def best_name(summary: CellSummary) -> str:
+    """What to call the best point: with two objectives, best in which sense."""
+    most = _MOST[summary.objective.name] if len(summary.objectives) > 1 else "best"
+    return f"{most} {'design' if summary.parameters else 'split'}"
+
+
+def comparison(summary: CellSummary) -> str:
+    """How the best point compares with the equal split."""
+    gain = summary.gain(summary.objective)
+    if gain is None:
+        value = amount(summary.objective, summary.objective.of(summary.best))
+        return f"{best_name(summary)} found: {value}"
+    if gain <= 1:
+        return "nothing found beats the equal split"
+    if gain < _NOTICEABLE:
+        return "equal split is within 0.5% of the best found"
+    return f"{best_name(summary)} is {_FASTER[summary.objective.name].format(gain)} equal"
+
+
+def finding(summary: CellSummary) -> str:
+    """What the search of one cell found: the comparison, and the values compared."""
+    if summary.equal is None:
+        return comparison(summary)
+    rows = (summary.best, summary.equal)
+    values = [amount(summary.objective, summary.objective.of(row)) for row in rows]
+    return f"{comparison(summary)} ({' against '.join(dict.fromkeys(values))})"
+
+
+def headline(summaries: Sequence[CellSummary]) -> str:
+    """What the study found, in a sentence without a full stop."""
+    if len(summaries) == 1:
+        cell = summaries[0].cell
+        return f"{cell['workload']} on {cell['n_npus']:,} NPUs: {finding(summaries[0])}"
+    found = [s for s in summaries if s.found]
+    names, objective = f"{best_name(found[0])}s", found[0].objective
+    gains = {label(s): gain for s in found if (gain := s.gain(objective)) is not None}
+    if not gains:
+        values = sorted(objective.of(s.best) for s in found)
+        low, high = (amount(objective, value) for value in (values[0], values[-1]))
+        return f"The {names} found in {len(found)} cells: {low} to {high}"
+    most = max(gains, key=gains.__getitem__)
+    if gains[most] < _NOTICEABLE:
+        return f"In all {len(gains)} cells the equal split is within 0.5% of the best found"
+    better = _FASTER[objective.name].format(gains[most])
+    return f"The {names} of {len(gains)} cells are up to {better} equal, at {most}"
+
+
+def trade_off(summary: CellSummary) -> str:
+    """The Pareto front of two objectives, from one end to the other."""
+    ends = [
+        " at ".join(amount(o, o.of(row)) for o in summary.objectives)
+        for row in (summary.front.iloc[0], summary.front.iloc[-1])
+    ]
+    if len(summary.front) == 1:
+        return f"one point is best in both: {ends[0]}"
+    return f"{len(summary.front)} trade-offs, from {ends[0]} to {ends[1]}"
+
+
+def convergence(summary: CellSummary) -> str:
+    """The finding, and when the search was close to it."""
+    first = summary.complete[summary.near_best()].iloc[0]["point"] + 1
+    return comparison(summary) + (f"; within 1% of it by point {first}" if first > 1 else "")
+
+
+def largest_share(summary: CellSummary) -> str:
+    """Where the best point puts most of the bandwidth."""
+    if not summary.split_varies:
+        return "every point has the same split"
+    split = summary.split(summary.best)
+    share, dim = percent(split.max() / split.sum()), dim_name(summary, int(split.argmax()))
+    return f"{best_name(summary)} gives {share} of the bandwidth to {dim}"
+
+
+def tolerance(summary: CellSummary) -> str:
+    """How far the two most varied shares may stray from the best split."""
+    near = summary.shares()[summary.near_best().to_numpy()]
+    ranges = [f"{_span(near[:, d])} on {dim_name(summary, d)}" for d in summary.widest_dims()]
+    return f"points within 1% of the best put {' and '.join(ranges)}"
+
+
+def _span(shares: Floats) -> str:
+    low, high = f"{shares.min() * 100:.0f}", f"{shares.max() * 100:.0f}"
+    return f"{low}%" if low == high else f"{low}-{high}%"
