@@ -26,7 +26,7 @@ from engine.errors import DimsweepError
 from engine.formats.astra1_text import read_layers as read_astra1_layers
 from engine.lower.lower import lower
 from engine.lower.program import Program
-from engine.run.batch import Measures, outcome_error, run_batch, run_one
+from engine.run.batch import Measures, is_compiled, outcome_error, run_batch, run_one
 from engine.run.phase import FINISHED
 from engine.workload.convnet import Convolution, data_parallel
 from engine.workload.graph import (
@@ -85,6 +85,7 @@ __all__ = [
     "account",
     "closed_form",
     "data_parallel",
+    "is_compiled",
     "lower",
     "network_prices",
     "outcome_error",

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from engine import MODEL_VERSION, DimsweepError, Program, traffic
+from engine import MODEL_VERSION, DimsweepError, Program, run_batch, traffic
 from sweeper.build import bandwidth, build_program, one_per_dim
 from sweeper.compose import Composed, compose, plain
 from sweeper.evaluate import Cell
@@ -163,6 +163,8 @@ def _plan_cell(
         )
     if config["budget"]["points"] < 1:
         raise DimsweepError("a search needs at least 1 point", where="budget.points")
+    # Also compiles the kernel, once and for all, before any worker would.
+    run_batch(program, program.bandwidth)
     space = build_space(config, program.structure.shape.n_dims)
     plan = CellPlan(
         Cell(number, config, coordinates),

@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
+from engine import is_compiled
 from sweeper.compose import Composed
 from sweeper.ledger import Ledger, load, read_study
 from sweeper.plan import Plan, plan_study
@@ -21,6 +22,8 @@ INTERRUPTED = 130
 
 def sweep_study(composed: Composed, console: Console) -> int:
     """Run (or resume) a study and report it; returns the exit code."""
+    if not is_compiled():
+        console.print("compiling the simulation kernel (once for an installation, half a minute)")
     plan = plan_study(composed)
     with Ledger(plan.folder, plan.study, plan.schema) as ledger:
         before = len(ledger.values)

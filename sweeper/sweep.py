@@ -10,7 +10,7 @@ from sweeper.evaluate import Job
 from sweeper.ledger import Ledger
 from sweeper.plan import CellPlan, Plan
 from sweeper.pool import Pool
-from sweeper.search.search import Values
+from sweeper.search import Values
 from sweeper.space import Point
 
 _WAVES_AHEAD = 2  # one being simulated, one being asked for

@@ -19,7 +19,7 @@ from engine.lower.program import (
     check_latency,
 )
 from engine.run.diagnosis import explain_stuck
-from engine.run.jit import compiled
+from engine.run.jit import compiled, is_cached
 from engine.run.phase import FINISHED, STUCK, TOO_LONG, State, empty_state, run
 from engine.run.price import LONGEST, Prices, empty_prices, price
 
@@ -83,6 +83,12 @@ def run_one(program: Program, *, record: bool = False) -> Run:
     if measures.outcome[0] != FINISHED:
         raise outcome_error(int(measures.outcome[0]))
     return Run(program, measures, prices, state)
+
+
+def is_compiled() -> bool:
+    """Whether the kernel's compiled code is likely to be on disk already; else the first run
+    takes half a minute longer."""
+    return is_cached(_run_points)
 
 
 def outcome_error(outcome: int) -> DimsweepError:

@@ -9,6 +9,7 @@ user's cache folder where that is read-only).
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 from numba import njit
@@ -26,3 +27,10 @@ def inlined(function: _F) -> _F:
 
 def compiled(function: _F) -> _F:
     return njit(cache=True)(function)
+
+
+def is_cached(function: Callable[..., Any]) -> bool:
+    """Whether compiled code of ``function`` lies on disk (it may be of an older source)."""
+    dispatcher: Any = function
+    name = f"{function.__module__.rsplit('.', 1)[-1]}.{function.__qualname__}"
+    return any(Path(dispatcher.stats.cache_path).glob(f"{name}-*.nbi"))

@@ -98,8 +98,16 @@ def _pareto(summaries: Sequence[CellSummary]) -> bytes:
 
     def draw(ax: Any, summary: CellSummary) -> None:
         ax.scatter(x.values(summary.complete), y.values(summary.complete), **_POINT)
-        ax.plot(x.values(summary.front), y.values(summary.front), "o-", color=BLUE, ms=5, lw=1.5,
-                drawstyle="steps-post", label="no point is better in both")
+        ax.plot(
+            x.values(summary.front),
+            y.values(summary.front),
+            "o-",
+            color=BLUE,
+            ms=5,
+            lw=1.5,
+            drawstyle="steps-post",
+            label="no point is better in both",
+        )
         _mark(ax, summary, lambda row: (x.values(row), y.values(row)))
         _zoom(ax, summary, x=x, y=y)
 
@@ -151,14 +159,25 @@ def _zoom(ax: Any, summary: CellSummary, **scales: _Scale) -> None:
 
 def _colour(ax: Any, summary: CellSummary, scale: _Scale, x: int, y: int) -> None:
     """The points by the shares of two dimensions; the darker the better, the near-best ringed."""
-    points = summary.complete.assign(x=100 * summary.shares()[:, x], y=100 * summary.shares()[:, y],
-                                     ring=np.where(summary.near_best(), 0.6, 0.0))
+    points = summary.complete.assign(
+        x=100 * summary.shares()[:, x],
+        y=100 * summary.shares()[:, y],
+        ring=np.where(summary.near_best(), 0.6, 0.0),
+    )
     sign, column = scale.objective.sign, scale.objective.column
     points = points.sort_values(column, ascending=sign < 0)  # the best come last, so lie on top
     low, high = scale.useful_range(summary)
-    drawn = ax.scatter(points["x"], points["y"], c=scale.values(points), s=24, vmin=low, vmax=high,
-                       cmap="viridis" if sign > 0 else "viridis_r", edgecolor="black",
-                       linewidth=points["ring"])
+    drawn = ax.scatter(
+        points["x"],
+        points["y"],
+        c=scale.values(points),
+        s=24,
+        vmin=low,
+        vmax=high,
+        cmap="viridis" if sign > 0 else "viridis_r",
+        edgecolor="black",
+        linewidth=points["ring"],
+    )
     ax.figure.colorbar(drawn, ax=ax, label=scale.label, extend="max" if sign > 0 else "min")
     ax.scatter([], [], s=24, facecolor="none", edgecolor="black", lw=0.8, label="within 1% of best")
 

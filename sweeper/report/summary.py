@@ -105,7 +105,7 @@ class CellSummary:
     def shares(self) -> Floats:
         """(P, D) shares, 0..1, of the complete points' total bandwidth."""
         bandwidth = np.asarray(self.complete[self._bandwidths], float)
-        return bandwidth / bandwidth.sum(axis=1, keepdims=True)
+        return np.asarray(bandwidth / bandwidth.sum(axis=1, keepdims=True))
 
     def near_best(self) -> pd.Series:
         """(P,) which complete points are within 1% of the best in the first objective."""
@@ -147,7 +147,7 @@ def summarise(rows: pd.DataFrame, study: Mapping[str, Any]) -> list[CellSummary]
 
 
 def frequent_errors(failed: pd.DataFrame) -> list[tuple[str, int]]:
-    """Error texts of failed rows and their counts, the most frequent (of those, the first) first."""
+    """Error texts of failed rows and their counts, the most frequent first, then the earliest."""
     return Counter(failed["error"].fillna("(no error text)")).most_common()
 
 
@@ -157,6 +157,13 @@ def _summarise_cell(
     objectives = tuple(OBJECTIVES[name] for name in study["objective"])
     rows = rows.sort_values("point")
     complete = rows[rows["state"] == "complete"]
+    for objective in objectives:
+        if complete[objective.column].isna().any():
+            raise DimsweepError(
+                f"cell {cell['cell']} has points without a value of the objective {objective.name}",
+                where=f"study {study['name']}",
+                hint="a cost needs prices for all tiers of the topology",
+            )
     equal = complete[complete["origin"] == "equal"]
     return CellSummary(
         cell=cell,
@@ -184,7 +191,7 @@ def _front(rows: pd.DataFrame, objectives: tuple[Objective, ...]) -> Integers:
     # second objective is better than that of all rows before it.
     second = (objectives[1].sign * rows[objectives[1].column]).to_numpy()[order]
     before = np.minimum.accumulate(np.concatenate(([math.inf], second)))[:-1]
-    return order[second < before]
+    return np.asarray(order[second < before])
 
 
 def _nothing_complete(rows: pd.DataFrame, study: Mapping[str, Any]) -> DimsweepError:

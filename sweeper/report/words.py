@@ -164,7 +164,7 @@ def trade_off(summary: CellSummary) -> str:
 def convergence(summary: CellSummary) -> str:
     """The finding, and when the search was close to it."""
     first = summary.complete[summary.near_best()].iloc[0]["point"] + 1
-    return comparison(summary) + (f"; within 1% of it by point {first}" if first > 1 else "")
+    return comparison(summary) + (f"; within 1% of it after {first} points" if first > 1 else "")
 
 
 def largest_share(summary: CellSummary) -> str:

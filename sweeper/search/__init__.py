@@ -1,5 +1,6 @@
 """Searches: who proposes the points of a study."""
 
-from sweeper.search.search import Search, make_search
+from sweeper.search.choose import make_search
+from sweeper.search.search import Search, Values
 
-__all__ = ["Search", "make_search"]
+__all__ = ["Search", "Values", "make_search"]

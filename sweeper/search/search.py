@@ -1,12 +1,11 @@
-"""What a search is, and which one a config asks for."""
+"""What a search is."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 
-from engine import DimsweepError
-from sweeper.space import Point, Space
+from sweeper.space import Point
 
 # A point's objective values in the study's order, or None if it failed.
 Values = Sequence[float] | None
@@ -24,27 +23,3 @@ class Search(Protocol):
 
     def tell(self, points: Sequence[Point], values: Sequence[Values]) -> None:
         """The values of points asked for earlier."""
-
-
-def make_search(
-    config: Mapping[str, Any], space: Space, first: list[Point], directions: Sequence[str]
-) -> Search:
-    """The search that ``config["search"]`` describes; ``first`` are points to propose first.
-
-    ``directions`` holds "minimize" or "maximize" for each objective.
-    """
-    from sweeper.search.blocks import BlockSearch
-    from sweeper.search.optuna_search import OptunaSearch
-
-    search = config["search"]
-    if space.n_unit == 0:
-        raise DimsweepError(
-            "there is nothing to search",
-            where="space",
-            hint="give space.bandwidth a total or a max, or space.parameters something",
-        )
-    if search["wave"] < 1:
-        raise DimsweepError(f"{search['wave']}; a wave has 1 point or more", where="search.wave")
-    if search["sampler"] in ("random", "qmc"):
-        return BlockSearch(search, space, first)
-    return OptunaSearch(search, space, first, directions)

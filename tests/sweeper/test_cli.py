@@ -86,7 +86,8 @@ layers:
     (empty_folder / "studies" / "mine.yaml").write_text(
         """
 defaults: [override /workload: mine, override /search: random, override /cluster: inline, _self_]
-topology: {shape: FullyConnected(8)_Switch(16), bandwidth: 100 GB/s, latency: 1 us, tiers: [node, pod]}
+topology:
+  {shape: FullyConnected(8)_Switch(16), bandwidth: 100 GB/s, latency: 1 us, tiers: [node, pod]}
 space: {bandwidth: {total: 400 GB/s, min: 10 GB/s, step: 1 GB/s}}
 budget: {points: 20}
 """

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+import base64
+import io
+import re
+from html.parser import HTMLParser
+
+import matplotlib.image
 import numpy as np
 import pandas as pd
+import pytest
+from rich.console import Console
+
+from engine import DimsweepError
+from sweeper.report import print_report, summarise, words, write_report
 
 DIMS = ["0: Ring(4)", "1: FullyConnected(8)", "2: Ring(4)", "3: Switch(32)"]
 
@@ -102,10 +113,291 @@ def make_study(rows, objective=("time",), grid=(), parameters=(), dims=None):
     }
 
 
-def fail(rows, points, error):
-    """The same rows, with ``points`` failed: an error and no measures."""
-    bad = rows["point"].isin(points)
+def fail(rows, bad, error):
+    """The same rows, those at the places ``bad`` failed: an error and no measures."""
+    bad = pd.Series([place in bad for place in range(len(rows))])
     rows = rows.assign(state=np.where(bad, "failed", "complete"), error=np.where(bad, error, None))
     measures = rows.filter(regex=r"_s$|_ps$|^bytes_|^busy_|^utilisation_|_usd$|^perf_").columns
     rows[measures] = rows[measures].mask(bad)
     return rows
+
+
+def one_cell(**columns):
+    """Four points with ``columns`` replaced; point 0 is the equal split."""
+    splits = [[125.0] * 4, [338.0, 85.0, 58.0, 19.0], [300.0, 100.0, 60.0, 40.0], [200.0, 50.0] * 2]
+    return make_rows(splits).assign(**columns)
+
+
+def only(rows, **kwargs):
+    (summary,) = summarise(rows, make_study(rows, **kwargs))
+    return summary
+
+
+def grid(prices=(4e3, 8e3, 8e3, 20e3)):
+    """Twelve points for each of four cells, some with names that mean something elsewhere."""
+    parts = [
+        make_rows(search(12, total=250.0 * (cell + 1)), cell, prices, **{"a.total": name})
+        for cell, name in enumerate(["500 GB/s", "a$b$", "[red]c", "<b>d</b>"])
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+def failing(rows):
+    """The same rows, but point 3 of every cell and all points of cell 3 failed."""
+    dead = (rows["cell"] == 3) | (rows["point"] == 3)
+    return fail(rows, np.flatnonzero(dead), "boom <script>alert('x')</script> [bold]&[/bold] more")
+
+
+def text_of(rows, study):
+    console = Console(file=io.StringIO(), width=80)
+    print_report(rows, study, console)
+    return console.file.getvalue()
+
+
+# --- the summary ---------------------------------------------------------------------------------
+
+
+def test_best_equal_and_speedup():
+    summary = only(one_cell(time_s=[0.8, 0.5, 0.4, 0.7]))
+    assert summary.best["point"] == 2
+    assert summary.equal["point"] == 0
+    assert summary.speedup == pytest.approx(2.0)
+    assert (len(summary.complete), len(summary.failed)) == (4, 0)
+    assert list(summary.front["point"]) == [2]
+
+
+@pytest.mark.parametrize(
+    ("objective", "best", "gain"),
+    [("time", 1, 8 / 4), ("cost", 3, 10 / 5), ("perf_per_cost", 2, 9 / 2)],
+)
+def test_each_objective_has_its_direction(objective, best, gain):
+    rows = one_cell(time_s=[8.0, 4, 5, 6], cost_usd=[10.0, 9, 8, 5], perf_per_cost=[2.0, 3, 9, 4])
+    summary = only(rows, objective=[objective])
+    assert summary.best["point"] == best
+    assert summary.gain(summary.objective) == pytest.approx(gain)
+
+
+def test_the_earliest_of_equal_points_is_the_best():
+    rows = one_cell(time_s=[0.8, 0.5, 0.5, 0.5], cost_usd=[9.0, 7, 6, 6])
+    assert only(rows.iloc[::-1]).best["point"] == 1
+    both = only(rows, objective=["time", "cost"])
+    assert both.best["point"] == 2  # as fast, but cheaper
+    assert list(both.front["point"]) == [2]  # and point 3 is the same again
+
+
+def test_without_a_complete_equal_split_there_is_no_speedup():
+    assert only(fail(one_cell(), {0}, "boom")).speedup is None
+    summary = only(one_cell(origin="tpe"))
+    assert summary.equal is None
+    assert summary.speedup is None
+
+
+@pytest.mark.parametrize("objective", [("time", "cost"), ("cost", "perf_per_cost")])
+@pytest.mark.parametrize("seed", range(5))
+def test_front_is_what_nothing_dominates(objective, seed):
+    columns = {"time": "time_s", "cost": "cost_usd", "perf_per_cost": "perf_per_cost"}
+    signs = {"time": 1, "cost": 1, "perf_per_cost": -1}
+    draw = np.random.default_rng(seed).integers(1, 12, (3, 60)).astype(float)  # many ties
+    rows = make_rows(search(60)).assign(**dict(zip(columns.values(), draw, strict=True)))
+    losses = np.column_stack([signs[name] * rows[columns[name]] for name in objective])
+    expected = []
+    for i, mine in enumerate(losses):
+        dominated = ((losses <= mine).all(axis=1) & (losses < mine).any(axis=1)).any()
+        if not dominated and not (losses[:i] == mine).all(axis=1).any():
+            expected.append(i)
+    expected.sort(key=lambda i: losses[i, 0])
+    assert list(only(rows, objective=objective).front["point"]) == expected
+
+
+def test_best_designs_are_ranked_and_told_apart():
+    rows = make_rows([[125.0] * 4, [338.0, 85.0, 58.0, 19.0], [338.0, 85.0, 58.0, 19.0]])
+    assert list(only(rows).best_designs(20)["point"]) == [1, 0]
+    rows["collective.chunks"] = [64, 64, 32]
+    summary = only(rows, parameters=["collective.chunks"])
+    assert list(summary.best_designs(20)["point"]) == [1, 2, 0]
+    assert list(summary.best_designs(1)["point"]) == [1]
+
+
+def test_shares_and_what_varies():
+    summary = only(make_rows([[400.0, 50.0, 40.0, 10.0], [100.0, 350.0, 40.0, 10.0]]))
+    assert summary.shares()[0] == pytest.approx([0.8, 0.1, 0.08, 0.02])
+    assert summary.widest_dims() == (0, 1)
+    assert summary.split_varies
+    assert not only(make_rows([[125.0] * 4] * 3)).split_varies
+
+
+def test_an_objective_without_values_is_an_error():
+    rows = make_rows(search(4), prices=None)
+    with pytest.raises(DimsweepError, match="objective cost"):
+        summarise(rows, make_study(rows, objective=["cost"]))
+
+
+@pytest.mark.parametrize(
+    ("rows", "what"),
+    [
+        (fail(one_cell(), range(4), "ran out of <memory>"), "all 4 failed"),
+        (one_cell().head(0), "run"),
+    ],
+)
+def test_nothing_complete_is_an_error(rows, what, tmp_path):
+    study = make_study(one_cell())
+    with pytest.raises(DimsweepError, match=what) as error:
+        write_report(rows, study, tmp_path / "report")
+    assert error.value.where == "study demo"
+    assert not (tmp_path / "report").exists()
+    with pytest.raises(DimsweepError, match=what):
+        text_of(rows, study)
+
+
+# --- words ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (words.seconds(0.7224118), "722.4 ms"),
+        (words.seconds(1.5), "1.500 s"),
+        (words.seconds(0.0), "0 s"),
+        (words.seconds(2.5e-9), "2.500 ns"),
+        (words.usd(24.13e6), "24.13 M USD"),
+        (words.usd(float("nan")), "-"),
+        (words.gbps(338.44), "338.4"),
+        (words.gbps(85.0), "85"),
+        (words.gbps(0.25), "0.25"),
+        (words.percent(0.68), "68%"),
+        (words.percent(0.0374), "3.7%"),
+        (words.per_million_usd(6.9e-8), "0.069"),
+    ],
+)
+def test_numbers_as_people_read_them(text, expected):
+    assert text == expected
+
+
+def test_short_keys_stay_distinct():
+    keys = ["workload", "space.bandwidth.total", "a.size", "b.size"]
+    assert words.short_keys(keys) == ["workload", "total", "a.size", "b.size"]
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        ([0.8, 0.5, 0.4, 0.7], "best split is 2.00x faster than equal (400.0 ms against 800.0 ms)"),
+        ([0.8, 0.799, 0.9, 0.9], "equal split is within 0.5% of the best found"),
+        ([0.4, 0.5, 0.6, 0.7], "nothing found beats the equal split (400.0 ms)"),
+    ],
+)
+def test_finding(times, expected):
+    assert words.finding(only(one_cell(time_s=times))).startswith(expected)
+
+
+# --- the terminal --------------------------------------------------------------------------------
+
+
+def test_terminal_shows_best_and_equal():
+    rows = one_cell(time_s=[0.8, 0.5, 0.4, 0.7], compute_s=0.3)
+    rows["exposed_by_collective_s"] = [[("all_reduce [tensor]", 0.1)]] * 4  # as parquet returns it
+    text = text_of(rows, make_study(rows))
+    for part in (
+        "GPT-3 on 4,096 NPUs",
+        "2.00x",
+        "400.0 ms",
+        "800.0 ms",
+        "all_reduce [tensor]",
+        "0: Ring(4)",
+        "60%",
+        "300",
+        "125",
+        "M USD",
+    ):
+        assert part in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_terminal_has_a_row_for_each_cell_and_names_failures():
+    rows = failing(grid(prices=None))
+    text = text_of(rows, make_study(rows, grid=["a.total"]))
+    for part in ("a$b$", "[red]c", "none complete", "33 of 48 points complete", "[bold]&[/bold]"):
+        assert part in text
+    assert "15 points failed; the most frequent error (15 times)" in text
+    assert "cost" not in text
+
+
+def test_terminal_lists_the_front():
+    rows = make_rows(search(60))
+    text = text_of(rows, make_study(rows, objective=["time", "cost"]))
+    assert "trade-offs, from" in text
+    assert "fastest split is" in text
+
+
+# --- pictures and page ---------------------------------------------------------------------------
+
+
+class Page(HTMLParser):
+    """What a page loads, and whether its tags match."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.images, self.links, self.open, self.tags = [], [], [], set()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.add(tag)
+        values = dict(attributes)
+        if tag == "img":
+            self.images.append(values["src"])
+        elif "src" in values or "href" in values:
+            self.links.append(values)
+        if tag not in ("img", "meta"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+STUDIES = {
+    "one cell": (lambda: make_rows(search(40)), {}),
+    "two objectives": (lambda: failing(make_rows(search(40))), {"objective": ("time", "cost")}),
+    "grid": (lambda: failing(grid()), {"grid": ["a.total"], "objective": ("perf_per_cost",)}),
+    "two dimensions, no equal split, no prices": (
+        lambda: make_rows(search(20, n_dims=2), prices=None).assign(origin="tpe"),
+        {},
+    ),
+    "one dimension": (lambda: make_rows(search(5, n_dims=1)), {}),
+    "one point": (lambda: make_rows(search(1)), {"objective": ("time", "cost")}),
+    "same split": (
+        lambda: make_rows([[480.0, 12.0, 5.0, 3.0]] * 5),
+        {"parameters": ["collective.chunks"]},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.filterwarnings("error")
+def test_report_is_complete(name, tmp_path):
+    make, options = STUDIES[name]
+    rows = make()
+    study = make_study(rows, **options)
+    study["config"]["note"] = "<b>bold</b>"
+    paths = write_report(rows, study, tmp_path)
+    pictures = ["convergence.png", "best_split.png"]
+    if name not in ("one dimension", "one point", "same split"):
+        pictures.append("split_map.png")
+    if len(study["objective"]) > 1:
+        pictures.append("pareto.png")
+    assert [path.name for path in paths] == ["report.html", *pictures]
+    assert sorted(tmp_path.iterdir()) == sorted(paths)  # nothing temporary stays
+
+    text = paths[0].read_text()
+    page = Page(text)
+    assert page.open == []
+    assert page.links == []
+    assert "http" not in re.sub(r"base64,[^\"]*", "", text)
+    assert page.tags.isdisjoint({"script", "b", "link"})
+    assert "&lt;b&gt;bold" in text
+    assert ("&lt;script&gt;" in text) == rows["error"].notna().any()
+    for path, source in zip(paths[1:], page.images, strict=True):
+        embedded = base64.b64decode(source.removeprefix("data:image/png;base64,"))
+        assert embedded == path.read_bytes()
+        height, width, _ = matplotlib.image.imread(path).shape
+        assert width == 1350
+        assert 600 < height < 2500

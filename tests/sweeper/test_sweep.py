@@ -83,7 +83,8 @@ def test_every_row_obeys_the_space(small: Small) -> None:
 
 def test_a_grid_has_one_search_in_each_cell(small: Small) -> None:
     plan = small(
-        "+grid={workload: [gpt3_libra, turing_nlg_libra], space.bandwidth.total: [100 GB/s, 1 TB/s]}",
+        "+grid={workload: [gpt3_libra, turing_nlg_libra], "
+        "space.bandwidth.total: [100 GB/s, 1 TB/s]}",
         "budget.points=5",
     )
     run(plan)
