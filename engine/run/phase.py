@@ -89,7 +89,7 @@ CLASS = np.dtype(
     align=True,
 )
 # Fill of the work lists of a round, and the number of nodes done.
-READY, OPEN, FINISHED_NOW, MOVING, TOUCHED, N_DONE = range(6)
+READY, OPEN, STARTING, ENDING, MOVING, TOUCHED, N_DONE = range(7)
 
 
 class State(NamedTuple):
@@ -108,7 +108,8 @@ class State(NamedTuple):
     # Work lists of a round.
     ready: Ints
     open_units: Ints
-    finished: Ints
+    starting: Ints
+    ending: Ints
     moving: Longs
     touched: Ints
     counts: Ints
@@ -131,10 +132,11 @@ def empty_state(s: Structure, prices: Prices, *, record: bool = False) -> State:
         due=np.zeros(s.shape.n_classes + servers, dtype=np.int64),
         ready=np.zeros(n + 1, dtype=np.int32),
         open_units=np.zeros(2 * n + 1, dtype=np.int32),
-        finished=np.zeros(n + 1, dtype=np.int32),
+        starting=np.zeros(n + 1, dtype=np.int32),
+        ending=np.zeros(n + 1, dtype=np.int32),
         moving=np.zeros(len(chunks) + 1, dtype=np.int64),
         touched=np.zeros(2 * len(links) + servers + 1, dtype=np.int32),
-        counts=np.zeros(6, dtype=np.int32),
+        counts=np.zeros(7, dtype=np.int32),
     )
 
 
@@ -173,16 +175,11 @@ def run(s: Structure, prices: Prices, st: State) -> int:
             _queue_chunks(s, prices, st)
         if st.counts[TOUCHED] > 0:
             _start_phases(s, prices, st, now)
-        if st.counts[FINISHED_NOW] > 0:
-            for i in range(st.counts[FINISHED_NOW]):
-                _end_node(s, st, st.finished[i], now)
-            st.counts[FINISHED_NOW] = 0
-        else:
+        if st.counts[ENDING] == 0:
             # A scan beats a heap: there are few slots, and alike classes end together.
             now = NEVER
             for slot in range(len(st.due)):
-                if st.due[slot] < now:
-                    now = st.due[slot]
+                now = min(now, st.due[slot])
             if now == NEVER:
                 break
         for slot in range(len(st.due)):
@@ -190,13 +187,16 @@ def run(s: Structure, prices: Prices, st: State) -> int:
                 continue
             st.due[slot] = NEVER
             if slot < s.shape.n_classes:
-                _end_node(s, st, st.units[slot * s.shape.n_units]["node"], now)
+                _append(st.ending, st.counts, ENDING, st.units[slot * s.shape.n_units]["node"])
             else:
                 _end_phase(s, prices, st, slot - s.shape.n_classes, now)
+        for i in range(st.counts[ENDING]):
+            _end_node(s, st, st.ending[i], now)
+        st.counts[ENDING] = 0
     return FINISHED if st.counts[N_DONE] == len(s.nodes) else STUCK
 
 
-@kernel
+@inlined
 def _reset(s: Structure, st: State) -> None:
     for i in range(len(st.nodes)):
         node = st.nodes[i]
@@ -225,7 +225,7 @@ def _reset(s: Structure, st: State) -> None:
 # --- operators ----------------------------------------------------------------------------------
 
 
-@kernel
+@inlined
 def _start_operators(s: Structure, st: State, now: int) -> None:
     """Ready operators join their units' queues in program order; idle units start the first."""
     n_ready = st.counts[READY]
@@ -240,7 +240,7 @@ def _start_operators(s: Structure, st: State, now: int) -> None:
         node = st.ready[i]
         st.nodes[node]["state"] = QUEUED
         if s.nodes[node]["kind"] == RECEIVE:
-            _start_node(s, st, node, now)
+            _append(st.starting, st.counts, STARTING, node)
             continue
         unit = st.units[s.nodes[node]["unit"]]
         st.nodes[node]["next"] = -1
@@ -256,11 +256,14 @@ def _start_operators(s: Structure, st: State, now: int) -> None:
         if unit["node"] < 0 and node >= 0:
             _account(s, st, s.nodes[node]["cls"], now)
             unit["head"], unit["node"] = st.nodes[node]["next"], node
-            _start_node(s, st, node, now)
+            _append(st.starting, st.counts, STARTING, node)
     st.counts[OPEN] = 0
+    for i in range(st.counts[STARTING]):
+        _start_node(s, st, st.starting[i], now)
+    st.counts[STARTING] = 0
 
 
-@kernel
+@inlined
 def _start_node(s: Structure, st: State, node: int, now: int) -> None:
     static, dynamic = s.nodes[node], st.nodes[node]
     cls = static["cls"]
@@ -278,7 +281,7 @@ def _start_node(s: Structure, st: State, node: int, now: int) -> None:
     flow = s.flows[f]
     if static["kind"] == RECEIVE:
         if st.nodes[s.members[flow["member_start"]]["node"]]["state"] == DONE:
-            _append(st.finished, st.counts, FINISHED_NOW, node)
+            _append(st.ending, st.counts, ENDING, node)
         return
     st.flows[f]["arrived"] += 1
     if st.flows[f]["arrived"] == flow["member_end"] - flow["member_start"]:
@@ -292,16 +295,16 @@ def _start_node(s: Structure, st: State, node: int, now: int) -> None:
 
 @kernel
 def _finish_flow(s: Structure, st: State, f: int) -> None:
-    """Its nodes end in the next round of this instant."""
+    """Its nodes end at this instant."""
     flow = s.flows[f]
     for member in s.members[flow["member_start"] : flow["member_end"]]:
-        _append(st.finished, st.counts, FINISHED_NOW, member["node"])
+        _append(st.ending, st.counts, ENDING, member["node"])
     receiver = flow["receiver"]
     if receiver >= 0 and st.nodes[receiver]["state"] == RUNNING:
-        _append(st.finished, st.counts, FINISHED_NOW, receiver)
+        _append(st.ending, st.counts, ENDING, receiver)
 
 
-@kernel
+@inlined
 def _end_node(s: Structure, st: State, node: int, now: int) -> None:
     static, dynamic = s.nodes[node], st.nodes[node]
     cls = st.classes[static["cls"]]

@@ -45,7 +45,7 @@ def panels(
     claim: Callable[[CellSummary], str],
     draw: Draw,
 ) -> bytes:
-    """A PNG with a panel for each of the first ``limit`` cells that have complete points.
+    """A PNG with a panel for each of the first ``limit`` cells, which all have complete points.
 
     The title of a single panel is its ``claim``; several have the ``overview`` above them and
     their claims each.
@@ -53,8 +53,7 @@ def panels(
     import matplotlib
     from matplotlib.figure import Figure
 
-    found = [summary for summary in summaries if summary.found]
-    shown = found[:limit]
+    shown = summaries[:limit]
     n_columns = 1 if len(shown) == 1 else 2
     n_rows = -(-len(shown) // n_columns)
     with matplotlib.rc_context(_STYLE):
@@ -68,7 +67,7 @@ def panels(
                 ax.set_title("\n".join(lines), fontsize=9)
         for ax in axes[len(shown) :]:
             ax.set_axis_off()
-        some = f" (first {limit} of {len(found)} cells)" if len(found) > limit else ""
+        some = f" (first {limit} of {len(summaries)} cells)" if len(summaries) > limit else ""
         title = overview + some if len(shown) > 1 else f"{label(shown[0])}: {claim(shown[0])}"
         figure.suptitle(textwrap.fill(title, 84), x=0.01, ha="left", weight="bold", fontsize=12)
         _shared_legend(figure, axes)

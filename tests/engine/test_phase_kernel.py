@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from programs import clusters, one_collective, tangles, training
+from programs import clusters, one_collective, safe_for_themis, tangles, training
 from reference import Phase, Phases, Simulator, exposed
 
 from engine import (
@@ -15,7 +15,6 @@ from engine import (
     CollectiveKind,
     CollectiveModel,
     Compute,
-    DimensionOrder,
     GraphBuilder,
     Group,
     Npu,
@@ -298,20 +297,12 @@ def check_against_reference(workload: Workload, cluster: Cluster) -> None:
     assert run.measures.exposed_by_dim[0, 0] == pytest.approx(by_dim, rel=1e-9, abs=1e-3)
 
 
-def without_lone_members(cluster: Cluster, workload: Workload) -> bool:
-    """Themis has nothing to order in a group of one."""
-    return cluster.collectives.order is DimensionOrder.BASELINE or all(
-        group.n_members > 1 for group in workload.groups.values()
-    )
-
-
 @settings(max_examples=300)
 @given(st.data())
 def test_training_iterations_match_the_reference(data: st.DataObject) -> None:
     cluster = data.draw(clusters(), "cluster")
     workload = data.draw(training(cluster.topology.sizes), "workload")
-    assume(without_lone_members(cluster, workload))
-    check_against_reference(workload, cluster)
+    check_against_reference(safe_for_themis(workload, cluster), cluster)
 
 
 @settings(max_examples=300)
@@ -319,5 +310,4 @@ def test_training_iterations_match_the_reference(data: st.DataObject) -> None:
 def test_tangles_of_operators_match_the_reference(data: st.DataObject) -> None:
     cluster = data.draw(clusters(), "cluster")
     workload = data.draw(tangles(cluster.topology.sizes), "workload")
-    assume(without_lone_members(cluster, workload))
-    check_against_reference(workload, cluster)
+    check_against_reference(safe_for_themis(workload, cluster), cluster)

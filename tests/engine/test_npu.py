@@ -1,0 +1,89 @@
+"""The roofline: an operator takes the longer of its compute and its memory time."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine import Cluster, Compute, DimsweepError, GraphBuilder, Npu, Topology, Workload, lower
+
+NPU = Npu(flops=1e12, memory_bandwidth=1e11)
+
+
+def test_compute_bound() -> None:
+    assert NPU.duration(flops=1e9, n_bytes=1e6) == 10**9  # 1 ms against 10 us
+
+
+def test_memory_bound() -> None:
+    assert NPU.duration(flops=1e6, n_bytes=1e9) == 10**10
+
+
+def test_efficiency_slows_compute_only() -> None:
+    half = Npu(flops=1e12, memory_bandwidth=1e11, efficiency=0.5)
+    assert half.duration(flops=1e9, n_bytes=0) == 2 * 10**9
+    assert half.duration(flops=0, n_bytes=1e9) == 10**10
+
+
+def test_durations_are_rounded_to_the_nearest_picosecond() -> None:
+    assert Npu(flops=3e12).duration(flops=1, n_bytes=0) == 0
+    assert Npu(flops=3e12).duration(flops=2, n_bytes=0) == 1
+
+
+def test_nothing_takes_no_time() -> None:
+    assert Npu().duration(0, 0) == 0
+
+
+@given(st.floats(0, 1e15), st.floats(0, 1e15))
+def test_the_roofline_is_the_maximum(flops: float, n_bytes: float) -> None:
+    each = (NPU.duration(flops, 0), NPU.duration(0, n_bytes))
+    assert NPU.duration(flops, n_bytes) == max(each)
+
+
+@pytest.mark.parametrize("efficiency", [0.0, -0.1, 1.1, float("nan")])
+def test_efficiency_is_a_share(efficiency: float) -> None:
+    with pytest.raises(DimsweepError) as error:
+        Npu(efficiency=efficiency)
+    assert error.value.where == "efficiency"
+
+
+@pytest.mark.parametrize(
+    ("npu", "flops", "n_bytes", "where"),
+    [
+        (Npu(memory_bandwidth=1e11), 1.0, 1.0, "npu.flops"),
+        (Npu(flops=1e12), 1.0, 1.0, "npu.memory_bandwidth"),
+    ],
+)
+def test_a_missing_rate_is_named(npu: Npu, flops: float, n_bytes: float, where: str) -> None:
+    with pytest.raises(DimsweepError, match="does not say how fast") as error:
+        npu.duration(flops, n_bytes)
+    assert error.value.where == where
+
+
+def test_an_operator_longer_than_the_clock_is_refused() -> None:
+    with pytest.raises(DimsweepError, match="would take"):
+        Npu(flops=1e-9).duration(1e12, 0)
+
+
+def compute_of(work: Compute) -> int:
+    builder = GraphBuilder()
+    builder.add("matmul", work)
+    topology = Topology.build("Ring(2)", bandwidth=[1e9], latency=[0])
+    program = lower(Workload((builder.build(),)), Cluster(topology, NPU))
+    return int(program.structure.nodes["duration"][0])
+
+
+def test_operators_without_a_duration_take_the_rooflines() -> None:
+    assert compute_of(Compute(flops=1e9)) == 10**9
+
+
+def test_a_measured_duration_wins() -> None:
+    assert compute_of(Compute(flops=1e9, duration=7)) == 7
+
+
+def test_lowering_names_the_operator_that_lacks_a_rate() -> None:
+    builder = GraphBuilder()
+    builder.add("matmul", Compute(flops=1e9))
+    topology = Topology.build("Ring(2)", bandwidth=[1e9], latency=[0])
+    with pytest.raises(DimsweepError, match="'matmul'"):
+        lower(Workload((builder.build(),)), Cluster(topology))

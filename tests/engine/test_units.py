@@ -1,0 +1,229 @@
+"""Quantities with units: exact, explicit, and refused whenever they are neither."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine import DimsweepError
+from engine.units import (
+    BANDWIDTH,
+    BYTES,
+    COMPUTE,
+    COMPUTE_RATE,
+    MONEY,
+    PRICE_PER_BANDWIDTH,
+    TIME,
+    Unit,
+    format_bandwidth,
+    format_bytes,
+    format_time,
+    parse,
+    parse_time,
+)
+
+DECIMAL = {"": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40}
+
+# Every unit's factor, from first principles.
+SIZES = {f"{name}B": Fraction(10**power) for name, power in DECIMAL.items()}
+SIZES |= {f"{name}B": Fraction(2**power) for name, power in BINARY.items()}
+SIZES |= {f"{unit[:-1]}b": factor / 8 for unit, factor in SIZES.items()}
+SIZES |= {"byte": Fraction(1), "gigabyte": Fraction(10**9), "gibibyte": Fraction(2**30)}
+TIMES = {
+    "s": Fraction(1),
+    "ms": Fraction(1, 10**3),
+    "us": Fraction(1, 10**6),
+    "µs": Fraction(1, 10**6),
+    "ns": Fraction(1, 10**9),
+    "ps": Fraction(1, 10**12),
+    "min": Fraction(60),
+    "hour": Fraction(3600),
+}
+BANDWIDTHS = {f"{unit}/s": factor for unit, factor in SIZES.items()}
+FLOPS = {f"{name}FLOP": Fraction(10**power) for name, power in DECIMAL.items()}
+KNOWN: dict[Unit, dict[str, Fraction]] = {
+    BYTES: SIZES,
+    TIME: TIMES,
+    BANDWIDTH: BANDWIDTHS,
+    COMPUTE: FLOPS,
+    COMPUTE_RATE: {f"{unit}/s": factor for unit, factor in FLOPS.items()},
+    MONEY: {"USD": Fraction(1), "kUSD": Fraction(1000), "MUSD": Fraction(10**6)},
+    PRICE_PER_BANDWIDTH: {f"USD/({unit})": 1 / factor for unit, factor in BANDWIDTHS.items()},
+}
+KNOWN_PAIRS = [(kind, unit) for kind, units in KNOWN.items() for unit in units]
+
+
+def test_decimal_binary_and_bit_units_differ() -> None:
+    assert parse("200 GB/s", BANDWIDTH) == 200 * 10**9
+    assert parse("200 GiB/s", BANDWIDTH) == 200 * 2**30
+    assert parse("200 Gb/s", BANDWIDTH) == 25 * 10**9
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "value"),
+    [
+        ("0.1 GB/s", BANDWIDTH, 100_000_000),
+        ("1.6 Tb/s", BANDWIDTH, 200 * 10**9),
+        ("64 MB", BYTES, 64 * 10**6),
+        ("312 TFLOP/s", COMPUTE_RATE, 312 * 10**12),
+        ("1.5e3 GB", BYTES, 1.5 * 10**12),
+        (".5 kB", BYTES, 500),
+        ("7 GB/s", BANDWIDTH, 7 * 10**9),
+    ],
+)
+def test_decimals_are_exact(text: str, kind: Unit, value: float) -> None:
+    assert parse(text, kind) == value
+
+
+@pytest.mark.parametrize("text", ["200GB/s", " 200 GB/s ", "200  GB/s", "200 GB / s", "+200 GB/s"])
+def test_spaces_do_not_matter(text: str) -> None:
+    assert parse(text, BANDWIDTH) == 200e9
+
+
+@pytest.mark.parametrize(
+    ("text", "picoseconds"),
+    [
+        ("1.7 us", 1_700_000),
+        ("500 ns", 500_000),
+        ("0 ns", 0),
+        ("0.1 s", 10**11),
+        ("1 ps", 1),
+        ("0.4 ps", 0),
+        ("0.6 ps", 1),
+        ("123456789.123456 s", 123456789123456 * 10**6),
+    ],
+)
+def test_times_are_whole_picoseconds(text: str, picoseconds: int) -> None:
+    time = parse_time(text)
+    assert isinstance(time, int) and time == picoseconds
+
+
+def test_zero_is_allowed_only_where_it_makes_sense() -> None:
+    assert parse("0 B", BYTES, zero=True) == 0
+    with pytest.raises(DimsweepError, match="more than zero"):
+        parse("0 B", BYTES)
+    with pytest.raises(DimsweepError, match="more than zero"):
+        parse_time("0 s", zero=False)
+
+
+@pytest.mark.parametrize("number", [200, 200.0, 0, -1, 1e300])
+def test_bare_numbers_are_refused(number: float) -> None:
+    with pytest.raises(DimsweepError, match="has no unit") as error:
+        parse(number, BANDWIDTH)
+    assert "200 GB/s" in error.value.hint  # says what would be right
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "200",  # a number in quotes is still bare
+        "",
+        "GB/s",
+        "fast",
+        None,
+        True,
+        ["200 GB/s"],
+        {"total": "500 GB/s"},
+        "200 GB/s 300",
+        "200 GB/s, 300 GB/s",
+        "1,5 GB/s",
+        "1_000 GB/s",
+        "0x10 GB/s",
+        "two GB/s",
+        "200 GB/s/0",
+    ],
+)
+def test_what_is_no_quantity_is_refused(value: object) -> None:
+    with pytest.raises(DimsweepError):
+        parse(value, BANDWIDTH)
+
+
+@pytest.mark.parametrize(
+    "text", ["200 GB", "200 s", "200 GB*s", "200 GFLOP/s", "7 USD", "1 GB/s/s"]
+)
+def test_other_kinds_of_quantity_are_refused(text: str) -> None:
+    with pytest.raises(DimsweepError, match="is not a bandwidth"):
+        parse(text, BANDWIDTH)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["-1 GB/s", "-0.1 GB/s", "inf GB/s", "nan GB/s", "1e999 GB/s", "1e300 GB/s", "-inf GB/s"],
+)
+def test_negative_and_endless_quantities_are_refused(text: str) -> None:
+    with pytest.raises(DimsweepError):
+        parse(text, BANDWIDTH)
+
+
+@pytest.mark.parametrize("text", ["-1 ns", "1e999 s", "5 GB", "5"])
+def test_impossible_times_are_refused(text: str) -> None:
+    with pytest.raises(DimsweepError):
+        parse_time(text)
+
+
+@given(
+    number=st.decimals(0, 10**9, allow_nan=False, allow_infinity=False, places=6),
+    pair=st.sampled_from(KNOWN_PAIRS),
+)
+def test_any_decimal_in_any_unit_is_its_product(number: Decimal, pair: tuple[Unit, str]) -> None:
+    kind, unit = pair
+    exact = Fraction(number) * KNOWN[kind][unit]
+    value = parse(f"{number:f} {unit}", kind, zero=True)
+    # Rounded twice, to 28 decimal digits and to a float: at most the last bit differs.
+    assert value == pytest.approx(float(exact), rel=2**-52, abs=0)
+
+
+@given(
+    number=st.decimals(0, 10**6, allow_nan=False, allow_infinity=False, places=12),
+    unit=st.sampled_from(sorted(TIMES)),
+)
+def test_any_time_is_rounded_to_the_nearest_picosecond(number: Decimal, unit: str) -> None:
+    exact = Fraction(number) * TIMES[unit] * 10**12
+    assert abs(parse_time(f"{number:f} {unit}") - exact) <= Fraction(1, 2)
+
+
+@given(
+    st.one_of(
+        st.text(max_size=30),
+        st.from_regex(r"[-+]?[0-9.]{1,4}([eE][-+]?[0-9]{1,4})? ?[A-Za-z0-9µ/*()^ .+-]{0,12}"),
+        st.integers(),
+        st.floats(),
+        st.none(),
+    ),
+    st.sampled_from(list(KNOWN)),
+)
+def test_anything_else_is_an_error_that_teaches(value: object, kind: Unit) -> None:
+    try:
+        number = parse(value, kind)
+    except DimsweepError as error:
+        assert kind.kind in str(error) and kind.examples in error.hint
+    else:
+        assert isinstance(value, str) and math.isfinite(number) and number > 0
+
+
+@pytest.mark.parametrize("unit", ["GB/s", "GB", "ns", "TFLOP/s", "USD", "USD/(GB/s)"])
+def test_every_kind_knows_only_its_own_units(unit: str) -> None:
+    fitting = []
+    for kind in KNOWN:
+        try:
+            parse(f"1 {unit}", kind)
+        except DimsweepError:
+            continue
+        fitting.append(kind)
+    assert len(fitting) == 1
+
+
+def test_formats_for_people() -> None:
+    assert format_bandwidth(151.1811e9) == "151.181 GB/s"
+    assert format_bandwidth(2e12) == "2 TB/s"
+    assert format_bytes(805306368) == "805.306 MB"
+    assert format_bytes(12) == "12 B"
+    assert format_time(722_411_781_000) == "722.412 ms"
+    assert format_time(1_700_000) == "1.7 us"
+    assert format_time(0) == "0 ps"
