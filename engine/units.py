@@ -18,6 +18,7 @@ from typing import Any
 from engine.errors import DimsweepError
 
 PICOSECONDS = 10**12  # in a second
+MAX_PICOSECONDS = 2**62  # half of what the kernels' clocks count to: 53 days
 
 _DEFINITIONS = """
 byte = [information] = B
@@ -82,7 +83,10 @@ def parse(value: object, unit: Unit, *, zero: bool = False) -> float:
 
 def parse_time(value: object, *, zero: bool = True) -> int:
     """A time such as ``"1.7 us"`` in whole picoseconds (rounded to the nearest)."""
-    return int((_parse_exactly(value, TIME, zero) * PICOSECONDS).to_integral_value())
+    picoseconds = _parse_exactly(value, TIME, zero) * PICOSECONDS
+    if picoseconds > MAX_PICOSECONDS:
+        raise DimsweepError(f"{value!r} is longer than 53 days", hint="check its unit")
+    return int(picoseconds.to_integral_value())
 
 
 _NUMBER_AND_UNIT = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,3})?)\s*([A-Za-zµ(].*)")

@@ -118,7 +118,7 @@ def _name(composed: Composed, config: Mapping[str, Any]) -> str:
 def _objective(value: Any) -> list[str]:
     names = value if isinstance(value, list) else [value]
     for name in names:
-        if name not in OBJECTIVES:
+        if not isinstance(name, str) or name not in OBJECTIVES:
             raise DimsweepError(
                 f"{name!r} is no objective",
                 where="objective",

@@ -14,7 +14,7 @@ _PER_MICROSECOND = 1e6  # picoseconds; Chrome traces count microseconds
 
 def trace_events(run: Run) -> list[dict[str, Any]]:
     """Events in the Trace Event Format.  Raises :class:`DimsweepError` if nothing was recorded."""
-    if len(run.state.phase_start) == 0 and len(run.state.chunks) > 0:
+    if not run.recorded and len(run.state.chunks) > 0:
         raise DimsweepError("the run was not recorded", hint="simulate with record=True")
     return [*_names(run), *_operators(run), *_phases(run)]
 

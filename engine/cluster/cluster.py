@@ -9,6 +9,7 @@ from engine.cluster.cost import Prices
 from engine.cluster.npu import Npu
 from engine.cluster.topology import Topology
 from engine.errors import DimsweepError
+from engine.units import MAX_PICOSECONDS
 
 
 class DimensionOrder(StrEnum):
@@ -52,8 +53,8 @@ class CollectiveModel:
     def __post_init__(self) -> None:
         if not 1 <= self.chunks <= 65536:
             raise DimsweepError(f"{self.chunks} is not in 1..65536", where="chunks")
-        if self.endpoint_delay < 0:
-            raise DimsweepError("a delay cannot be negative", where="endpoint_delay")
+        if not 0 <= self.endpoint_delay <= MAX_PICOSECONDS:
+            raise DimsweepError(f"{self.endpoint_delay} ps is no delay", where="endpoint_delay")
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from engine.errors import DimsweepError
-from engine.units import PICOSECONDS
+from engine.units import MAX_PICOSECONDS, PICOSECONDS
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,10 @@ class Npu:
     def __post_init__(self) -> None:
         if not 0 < self.efficiency <= 1:
             raise DimsweepError(f"{self.efficiency} is not in (0, 1]", where="efficiency")
+        for key in ("flops", "memory_bandwidth", "reduce_bandwidth"):
+            rate = getattr(self, key)
+            if rate is not None and not 0 < rate < math.inf:
+                raise DimsweepError(f"a rate of {rate:g}; it must be more than zero", where=key)
 
     def duration(self, flops: float, n_bytes: float) -> int:
         """Picoseconds for an operator of ``flops`` operations that moves ``n_bytes``.
@@ -34,6 +38,8 @@ class Npu:
         Raises :class:`DimsweepError` when the operator needs a rate that the NPU does not state.
         """
         seconds = 0.0
+        if not (0 <= flops < math.inf and 0 <= n_bytes < math.inf):
+            raise DimsweepError(f"{flops:g} FLOP and {n_bytes:g} bytes are no amount of work")
         for amount, rate, key in (
             (flops, self.flops and self.flops * self.efficiency, "flops"),
             (n_bytes, self.memory_bandwidth, "memory_bandwidth"),
@@ -47,6 +53,6 @@ class Npu:
             if amount and rate:
                 seconds = max(seconds, amount / rate)
         picoseconds = seconds * PICOSECONDS
-        if not math.isfinite(picoseconds) or picoseconds > 2**62:
+        if picoseconds > MAX_PICOSECONDS:
             raise DimsweepError(f"an operator would take {seconds:.3g} s", where="npu")
         return int(picoseconds + 0.5)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from engine.errors import DimsweepError
+from engine.units import MAX_PICOSECONDS
 
 
 class Block(StrEnum):
@@ -49,8 +50,8 @@ class Dimension:
                 f"a bandwidth of {self.bandwidth:g} B/s; it must be more than zero",
                 where="bandwidth",
             )
-        if self.latency < 0:
-            raise DimsweepError(f"a latency of {self.latency} ps is negative", where="latency")
+        if not 0 <= self.latency <= MAX_PICOSECONDS:
+            raise DimsweepError(f"{self.latency} ps is no latency", where="latency")
 
 
 @dataclass(frozen=True)

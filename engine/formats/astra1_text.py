@@ -44,6 +44,8 @@ def read_layers(path: Path, groups: Mapping[str, str]) -> list[Layer]:
     if len(lines[0][1]) != _COLUMNS and len(lines) > 1 and len(lines[1][1]) == 1:
         expected = _count(lines[1][1][0], f"{path}:{lines[1][0]}")
         lines = lines[2:]
+    if not lines:
+        raise DimsweepError("the workload is empty: no line after the header", where=str(path))
     layers = [_layer(words, groups, f"{path}:{number}") for number, words in lines]
     if expected is not None and expected != len(layers):
         raise DimsweepError(
@@ -53,7 +55,7 @@ def read_layers(path: Path, groups: Mapping[str, str]) -> list[Layer]:
 
 
 def _count(word: str, where: str) -> int:
-    if not word.isdigit():
+    if not (word.isascii() and word.isdigit()):
         raise DimsweepError(f"{word!r} is not the number of layers", where=where)
     return int(word)
 

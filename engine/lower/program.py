@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,7 @@ Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Table = NDArray[np.void]  # records
+_A = TypeVar("_A", Floats, Longs)
 
 # Kinds of nodes.
 COMPUTE, COLLECTIVE, SEND, RECEIVE = range(4)
@@ -159,9 +160,9 @@ class Program:
         """The same program at another point; what is not given stays."""
         changes: dict[str, object] = {}
         if bandwidth is not None:
-            changes["bandwidth"] = check_bandwidth(bandwidth, self.structure.shape.n_dims)
+            changes["bandwidth"] = _one(check_bandwidth(bandwidth, self.structure.shape.n_dims))
         if latency is not None:
-            changes["latency"] = check_latency(latency, self.structure.shape.n_dims)
+            changes["latency"] = _one(check_latency(latency, self.structure.shape.n_dims))
         if prices is not None:
             changes["prices"] = prices
         return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
@@ -182,6 +183,14 @@ def check_latency(values: ArrayLike, n_dims: int) -> Longs:
     _check_shape(array, n_dims, "latency")
     if (array < 0).any():
         raise DimsweepError("a latency cannot be negative", where="latency")
+    return array
+
+
+def _one(array: _A) -> _A:
+    if array.ndim != 1:
+        raise DimsweepError(
+            f"a program has one point, not shape {array.shape}", hint="run_batch takes many"
+        )
     return array
 
 

@@ -45,21 +45,28 @@ class Run:
     measures: Measures
     prices: Prices
     state: State
+    recorded: bool
 
 
 def run_batch(program: Program, bandwidth: ArrayLike, latency: ArrayLike | None = None) -> Measures:
     """Simulate ``program`` at P points in one compiled call.
 
-    ``bandwidth`` has shape (P, D) in bytes/s, ``latency`` the same in ps (the program's own if
-    not given).  A point that cannot finish has an ``outcome`` other than FINISHED and a time of
-    -1; see :func:`outcome_error`.  Raises :class:`DimsweepError` for a bandwidth that is not
-    positive.
+    ``bandwidth`` has shape (P, D) in bytes/s, ``latency`` the same in ps, or (D,) for all points
+    (the program's own if not given).  A point that cannot finish has an ``outcome`` other than
+    FINISHED and a time of -1; see :func:`outcome_error`.  Raises :class:`DimsweepError` for a
+    bandwidth that is not positive, or another shape.
     """
     points = np.atleast_2d(check_bandwidth(bandwidth, program.structure.shape.n_dims))
-    if latency is None:
-        delays = np.broadcast_to(program.latency, points.shape).copy()
-    else:
-        delays = np.atleast_2d(check_latency(latency, program.structure.shape.n_dims))
+    delays = program.latency if latency is None else latency
+    delays = np.atleast_2d(check_latency(delays, program.structure.shape.n_dims))
+    if len(delays) == 1:
+        delays = np.repeat(delays, len(points), axis=0)
+    for name, array in (("bandwidth", points), ("latency", delays)):
+        if array.ndim != 2 or array.shape != points.shape:
+            raise DimsweepError(
+                f"shape {array.shape}; bandwidth has shape {points.shape}, and (P, D) is wanted",
+                where=name,
+            )
     prices = empty_prices(program.structure)
     state = empty_state(program.structure, prices)
     measures = _empty_measures(program.structure, len(points))
@@ -82,7 +89,7 @@ def run_one(program: Program, *, record: bool = False) -> Run:
         raise explain_stuck(program, state)
     if measures.outcome[0] != FINISHED:
         raise outcome_error(int(measures.outcome[0]))
-    return Run(program, measures, prices, state)
+    return Run(program, measures, prices, state, record)
 
 
 def is_compiled() -> bool:

@@ -77,6 +77,8 @@ def price(s: Structure, bandwidth: Floats, latency: Longs, out: Prices) -> float
             form_total[f] = _price_transfer(s, f, bandwidth, latency, out)
             continue
         uses = s.uses[form["use_start"] : form["use_end"]]
+        if len(uses) == 0:  # a group of one
+            continue
         for i in range(len(uses)):
             order[i] = i
             loads[i] = _fixed_latency(s.schedules, s.steps, uses[i], latency)
@@ -126,7 +128,8 @@ def _price_chunk(
         per_byte = PICOSECONDS / (bandwidth[d] * schedule["share"])
         # The formula of engine.collective.algorithm, every step in whole picoseconds.
         for step in s.steps[schedule["step_start"] : schedule["step_end"]]:
-            fixed = step["hops"] * latency[d] + s.shape.endpoint_delay
+            # Hops and latency may overflow an integer; LONGEST then catches the float.
+            fixed = float(step["hops"]) * latency[d] + s.shape.endpoint_delay
             transfer = np.floor(step["n_bytes"] * held * per_byte + 0.5)
             reduction = np.floor(step["reduce"] * held * s.shape.reduce_time + 0.5)
             duration += step["count"] * (fixed + transfer + reduction)
@@ -152,7 +155,7 @@ def _price_transfer(s: Structure, f: int, bandwidth: Floats, latency: Longs, out
     fixed, narrowest, slowest = float(s.shape.endpoint_delay), 0, -1.0
     for use in s.uses[form["use_start"] : form["use_end"]]:
         d, schedule = use["dim"], s.schedules[use["scatter"]]
-        fixed += s.steps[schedule["step_start"]]["hops"] * latency[d]
+        fixed += float(s.steps[schedule["step_start"]]["hops"]) * latency[d]
         out.moved[f, d] += form["n_bytes"]
         out.demand[f, d] += form["n_bytes"] / schedule["share"]
         per_byte = PICOSECONDS / (bandwidth[d] * schedule["share"])
@@ -170,7 +173,7 @@ def _price_transfer(s: Structure, f: int, bandwidth: Floats, latency: Longs, out
 def _fixed_latency(schedules: Table, steps: Table, use: np.void, latency: Longs) -> float:
     schedule, total = schedules[use["scatter"]], 0.0
     for step in steps[schedule["step_start"] : schedule["step_end"]]:
-        total += step["count"] * step["hops"] * latency[use["dim"]]
+        total += float(step["count"] * step["hops"]) * latency[use["dim"]]
     return total
 
 

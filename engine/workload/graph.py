@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import DimsweepError
+from engine.units import MAX_PICOSECONDS
 
 
 class CollectiveKind(StrEnum):
@@ -123,6 +124,8 @@ class Workload:
 
     def check(self, sizes: tuple[int, ...]) -> None:
         """Raise :class:`DimsweepError` unless the workload fits a network of these sizes."""
+        if not self.graphs:
+            raise DimsweepError("a workload needs an operator graph", where="graphs")
         for name, group in self.groups.items():
             _check_group(name, group, sizes)
         for graph in self.graphs:
@@ -173,10 +176,12 @@ def _check_operator(
         raise DimsweepError(f"unknown group {work.group!r}", where=where, hint=f"groups: {known}")
     if isinstance(work, (Collective, Send)) and not 0 <= work.n_bytes < 2**63:
         raise DimsweepError(f"{work.n_bytes} bytes is no message size", where=where)
-    if isinstance(work, Compute) and (
-        work.flops < 0 or work.n_bytes < 0 or (work.duration or 0) < 0
+    if isinstance(work, Compute) and not (
+        0 <= work.flops < math.inf
+        and 0 <= work.n_bytes < math.inf
+        and 0 <= (work.duration or 0) <= MAX_PICOSECONDS
     ):
-        raise DimsweepError("negative work", where=where)
+        raise DimsweepError(f"{work} is no amount of work", where=where)
     if isinstance(work, (Send, Receive)):
         if len(work.offset) != len(sizes):
             raise DimsweepError(

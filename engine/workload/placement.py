@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import TypeGuard
 
 from engine.errors import DimsweepError
 from engine.workload.graph import Group
@@ -41,10 +42,13 @@ def place(axes: Mapping[str, int | str | Sequence[int]], sizes: Sequence[int]) -
 def _split(axis: int | str | Sequence[int], room: list[int]) -> list[int]:
     if axis == REST:
         return room
-    if isinstance(axis, str):
-        raise DimsweepError(f"{axis!r} is no degree", hint=f"a number, a list, or {REST!r}")
-    if isinstance(axis, int):
+    if _is_whole(axis):
         return _innermost(axis, room)
+    if not isinstance(axis, (list, tuple)) or not all(map(_is_whole, axis)):
+        raise DimsweepError(
+            f"{axis!r} is no degree",
+            hint=f"a whole number, one for each dimension, or {REST!r}",
+        )
     if len(axis) != len(room):
         raise DimsweepError(f"{len(axis)} sizes for {len(room)} dimensions")
     for d, (p, r) in enumerate(zip(axis, room, strict=True)):
@@ -53,6 +57,10 @@ def _split(axis: int | str | Sequence[int], room: list[int]) -> list[int]:
                 f"{p} does not fit dimension {d}, where {r} NPUs are left", where=f"[{d}]"
             )
     return list(axis)
+
+
+def _is_whole(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _innermost(degree: int, room: list[int]) -> list[int]:

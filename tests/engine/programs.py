@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import assume
 from hypothesis import strategies as st
 
 from engine import (
@@ -44,12 +43,12 @@ ALGORITHMS = {
         "rabenseifner",
     ],
 }
-# Few bandwidths, latencies and sizes, so that many things happen at the same instant; some that
-# no power of two divides, so that phases must be rounded.
+# Few bandwidths, latencies, sizes and durations, so that many things happen at the same instant;
+# some that no power of two divides, so that phases must be rounded.
 BANDWIDTHS = [1e9, 2e9, 4e9, 1e9, 3.7e9]
 LATENCIES = [0, 1000, 500_000]
 SIZES = [0.0, 1.0, 4096.0, 2.0**20, 777_777.0]
-DURATIONS = [0, 1, 1000, 1_000_000, 1_048_576, 123_456_789]
+DURATIONS = [0, 1, 1000, 1_024_000, 2_048_000, 123_456_789]
 
 
 def one_collective(
@@ -62,28 +61,17 @@ def one_collective(
     return Workload((builder.build(),), {"all": group})
 
 
-def safe_for_themis(workload: Workload, cluster: Cluster) -> Workload:
-    """Skips an example in which Themis would have to order the dimensions of a group of one."""
-    used = {
-        operator.work.group
-        for graph in workload.graphs
-        for operator in graph
-        if isinstance(operator.work, Collective)
-    }
-    lone = any(workload.groups[name].n_members == 1 for name in used)
-    assume(not lone or cluster.collectives.order is DimensionOrder.BASELINE)
-    return workload
-
-
 def divisors(n: int) -> list[int]:
     return [d for d in range(1, n + 1) if n % d == 0]
 
 
 @st.composite
-def topologies(draw: st.DrawFn, *, max_npus: int = 4096, exact: bool = False) -> Topology:
-    """One to four dimensions; ``exact`` ones last whole picoseconds however they are halved."""
+def topologies(
+    draw: st.DrawFn, *, max_npus: int = 4096, max_dims: int = 4, exact: bool = False
+) -> Topology:
+    """On ``exact`` ones transfers last whole picoseconds, however often they are halved."""
     sizes: list[int] = []
-    for _ in range(draw(st.integers(1, 4))):
+    for _ in range(draw(st.integers(1, max_dims))):
         room = max_npus // int(np.prod(sizes))
         choices = [n for n in ((1, 2, 4, 8) if exact else (1, 2, 3, 4, 5, 6, 8)) if n <= room]
         sizes.append(draw(st.sampled_from(choices)))
@@ -126,10 +114,11 @@ def clusters(
     draw: st.DrawFn,
     *,
     max_npus: int = 4096,
+    max_dims: int = 4,
     queues: tuple[QueueOrder, ...] = tuple(QueueOrder),
     orders: tuple[DimensionOrder, ...] = tuple(DimensionOrder),
 ) -> Cluster:
-    topology = draw(topologies(max_npus=max_npus))
+    topology = draw(topologies(max_npus=max_npus, max_dims=max_dims))
     npu = Npu(reduce_bandwidth=draw(st.sampled_from([None, 1e12, 3.3e9])))
     return Cluster(topology, npu, draw(collective_models(topology, queues=queues, orders=orders)))
 

@@ -8,7 +8,7 @@ It knows one class of ranks and takes the phases of every collective as given.  
   chunk at a time; the chunk then moves on to the dimension of its next phase.
 - What ends at an instant ends together, in a round.  Then ready operators and moving chunks join
   their queues, the chunks by (operator, chunk); then whatever is idle takes the first of its queue.
-- A collective ends one round after its last chunk has, at the same instant.
+- What takes no time ends in the next round of the instant in which it started.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from dataclasses import dataclass, field
 from itertools import count, pairwise
 from typing import NamedTuple
 
-from engine import Collective, Compute, Operator
+from engine import Collective, Compute, Operator, Program
+from engine.run.price import empty_prices, price
 
 
 class Phase(NamedTuple):
@@ -58,6 +59,25 @@ class Trace:
     @property
     def time(self) -> int:
         return max(self.end.values(), default=0)
+
+
+def phases_of(program: Program) -> Phases:
+    """Every collective's phases, chunk by chunk, as the program prices them."""
+    structure = program.structure
+    prices = empty_prices(structure)
+    price(structure, program.bandwidth, program.latency, prices)
+    phases: Phases = {}
+    for i, node in enumerate(structure.nodes):
+        if node["flow"] < 0:
+            continue
+        form = structure.flows[node["flow"]]["form"]
+        span, chunks = prices.spans[form], structure.forms[form]["chunks"]
+        phases[i] = []
+        for chunk in range(chunks):
+            start = span["start"] + (chunk * span["length"] if span["variants"] > 1 else 0)
+            entries = prices.phases[start : start + span["length"]].tolist()
+            phases[i].append([Phase(*entry) for entry in entries if entry[0] >= 0])
+    return phases
 
 
 class Simulator:
@@ -165,7 +185,7 @@ class Simulator:
             return
         self.chunks_left[chunk.operator] -= 1
         if self.chunks_left[chunk.operator] == 0:
-            self.ends_at(self.now, chunk.operator)
+            self.end_operator(chunk.operator)
 
 
 class Exposed(NamedTuple):

@@ -123,6 +123,13 @@ def test_fused_all_reduces_on_a_switch(p: int) -> None:
     assert n_steps(rabenseifner) == 2 * (q.bit_length() - 1) + extra
     assert total_bytes(rabenseifner) == pytest.approx(2 * (q - 1) / q + extra)
 
+    # What an NPU adds up: nothing, one child's half after another, and what it is sent to reduce.
+    reduced = [sum(s.count * s.reduce_fraction for s in plan.steps) for plan in (in_switch, tree)]
+    assert reduced == [0, total_bytes(tree) / 2]
+    assert sum(s.count * s.reduce_fraction for s in rabenseifner.steps) == pytest.approx(
+        (q - 1) / q + extra / 2
+    )
+
     for plan in (in_switch, tree, rabenseifner):
         assert plan.growth == 1 and plan.share == 1
         assert all(step.hops == 2 for step in plan.steps)

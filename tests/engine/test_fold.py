@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from programs import clusters, pipelines, safe_for_themis, tangles, training, uneven
+from programs import clusters, pipelines, tangles, training, uneven
 
-from engine import Cluster, Workload, lower, run_batch
+from engine import FINISHED, Cluster, Workload, lower, run_batch
 
 SMALL = {"max_npus": 32}
 
@@ -17,7 +17,7 @@ def check_folding(workload: Workload, cluster: Cluster) -> int:
     """Every rank's account is its class's; returns the number of classes."""
     folded, unfolded = (lower(workload, cluster, fold=fold) for fold in (True, False))
     few, all_ranks = (run_batch(program, program.bandwidth) for program in (folded, unfolded))
-    assert few.outcome[0] == all_ranks.outcome[0]
+    assert few.outcome[0] == all_ranks.outcome[0] == FINISHED
     assert few.time[0] == all_ranks.time[0]
 
     ranks = list(folded.names.class_first)
@@ -34,33 +34,33 @@ def check_folding(workload: Workload, cluster: Cluster) -> int:
     return len(ranks)
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(st.data())
 def test_training_iterations(data: st.DataObject) -> None:
     cluster = data.draw(clusters(**SMALL))
     workload = data.draw(training(cluster.topology.sizes))
-    assert check_folding(safe_for_themis(workload, cluster), cluster) == 1
+    assert check_folding(workload, cluster) == 1
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(st.data())
 def test_tangles_of_operators(data: st.DataObject) -> None:
     cluster = data.draw(clusters(**SMALL))
     workload = data.draw(tangles(cluster.topology.sizes))
-    assert check_folding(safe_for_themis(workload, cluster), cluster) == 1
+    assert check_folding(workload, cluster) == 1
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(st.data())
 def test_ranks_that_compute_unevenly(data: st.DataObject) -> None:
     cluster = data.draw(clusters(**SMALL))
     workload = data.draw(uneven(cluster.topology.sizes))
-    check_folding(safe_for_themis(workload, cluster), cluster)
+    check_folding(workload, cluster)
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(st.data())
 def test_pipelines_with_messages(data: st.DataObject) -> None:
     cluster = data.draw(clusters(**SMALL))
     workload = data.draw(pipelines(cluster.topology.sizes))
-    check_folding(safe_for_themis(workload, cluster), cluster)
+    check_folding(workload, cluster)

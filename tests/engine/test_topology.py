@@ -71,7 +71,7 @@ def test_bandwidth_is_positive_and_finite(bandwidth: float) -> None:
 
 
 def test_latency_is_not_negative() -> None:
-    with pytest.raises(DimsweepError, match="negative") as error:
+    with pytest.raises(DimsweepError, match="no latency") as error:
         build(latency=[0, 0, -1])
     assert error.value.where == "dimension 2.latency"
 

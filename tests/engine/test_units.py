@@ -7,7 +7,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from engine import DimsweepError
@@ -16,6 +16,7 @@ from engine.units import (
     BYTES,
     COMPUTE,
     COMPUTE_RATE,
+    MAX_PICOSECONDS,
     MONEY,
     PRICE_PER_BANDWIDTH,
     TIME,
@@ -96,7 +97,7 @@ def test_spaces_do_not_matter(text: str) -> None:
         ("1 ps", 1),
         ("0.4 ps", 0),
         ("0.6 ps", 1),
-        ("123456789.123456 s", 123456789123456 * 10**6),
+        ("1234567.123456 s", 1234567123456 * 10**6),
     ],
 )
 def test_times_are_whole_picoseconds(text: str, picoseconds: int) -> None:
@@ -185,6 +186,7 @@ def test_any_decimal_in_any_unit_is_its_product(number: Decimal, pair: tuple[Uni
 )
 def test_any_time_is_rounded_to_the_nearest_picosecond(number: Decimal, unit: str) -> None:
     exact = Fraction(number) * TIMES[unit] * 10**12
+    assume(exact <= MAX_PICOSECONDS)
     assert abs(parse_time(f"{number:f} {unit}") - exact) <= Fraction(1, 2)
 
 

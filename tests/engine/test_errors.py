@@ -1,0 +1,27 @@
+"""The error a user reads: what, where, and what would be right."""
+
+from __future__ import annotations
+
+import pickle
+
+from engine import DimsweepError
+
+ERROR = DimsweepError("it is too big", where="size", hint="at most 7")
+
+
+def test_it_reads_place_problem_advice() -> None:
+    assert str(ERROR) == "size: it is too big\n  at most 7"
+    assert str(DimsweepError("it is too big")) == "it is too big"
+
+
+def test_callers_add_the_place_they_know() -> None:
+    assert ERROR.at("topology").where == "topology.size"
+    assert DimsweepError("no", where="[2]").at("bandwidth").where == "bandwidth[2]"
+    assert DimsweepError("no").at("topology").where == "topology"
+    assert ERROR.where == "size"  # the original is left alone
+
+
+def test_it_survives_the_way_back_from_a_worker() -> None:
+    copy = pickle.loads(pickle.dumps(ERROR))
+    assert (copy.what, copy.where, copy.hint) == (ERROR.what, ERROR.where, ERROR.hint)
+    assert str(copy) == str(ERROR)
