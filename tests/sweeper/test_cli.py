@@ -273,7 +273,7 @@ VALUES = st.one_of(
 
 
 @settings(
-    max_examples=600, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(st.dictionaries(KEYS, VALUES, min_size=1, max_size=3))
 def test_random_configs_never_crash(overrides: dict[str, str]) -> None:
