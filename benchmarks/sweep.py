@@ -13,7 +13,7 @@ from sweeper.plan import plan_study
 from sweeper.pool import make_pool
 from sweeper.sweep import run_sweep
 
-POINTS = 60_000
+POINTS = 200_000
 
 
 def main() -> None:

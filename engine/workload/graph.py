@@ -180,6 +180,7 @@ def _check_operator(
         0 <= work.flops < math.inf
         and 0 <= work.n_bytes < math.inf
         and 0 <= (work.duration or 0) <= MAX_PICOSECONDS
+        and isinstance(work.duration, (int, np.integer, type(None)))
     ):
         raise DimsweepError(f"{work} is no amount of work", where=where)
     if isinstance(work, (Send, Receive)):

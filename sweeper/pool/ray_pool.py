@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -190,10 +191,15 @@ def _connect(ray: Any, actors: int | None, address: str | None) -> int:
         ray.init(num_cpus=wanted, include_dashboard=False, **quiet)
         return wanted
     try:
+        host, _, port = address.rpartition(":")
+        if (
+            port.isdecimal()
+        ):  # Ray itself would try for a minute before it says that nobody is there
+            socket.create_connection((host.strip("[]"), int(port)), timeout=5).close()
         # The other machines may not have dimsweep installed.
         code = {"py_modules": [engine, sweeper]}
         ray.init(address=address, runtime_env=code, **quiet)
-    except (ConnectionError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError) as error:
         raise DimsweepError(
             f"no Ray cluster answers at {address!r}: {error}",
             where="cluster.address",

@@ -73,9 +73,15 @@ def test_a_program_is_rebound_to_one_point() -> None:
 
 
 @pytest.mark.parametrize(
-    "work", [Compute(duration=2**63), Compute(flops=float("nan")), Compute(n_bytes=float("inf"))]
+    "work",
+    [
+        Compute(duration=2**63),
+        Compute(duration=1.5),  # type: ignore[arg-type]
+        Compute(flops=float("nan")),
+        Compute(n_bytes=float("inf")),
+    ],
 )
-def test_endless_work_is_refused(work: Compute) -> None:
+def test_endless_or_broken_work_is_refused(work: Compute) -> None:
     with pytest.raises(DimsweepError, match="'only'"):
         simulate(one(work), RING2)
 

@@ -207,6 +207,7 @@ WRONG = [
     (["sweep", *SMALL, "+grid={workload: gpt3_libra}"], "grid.workload"),
     (["sweep", *SMALL, "+grid={workload: [gpt5]}"], "gpt5"),
     (["sweep", *SMALL, "cluster=local", "cluster.actors=0"], "cluster.actors"),
+    (["sweep", *SMALL, "cluster=address", "cluster.address=127.0.0.1:1"], "no Ray cluster answers"),
     (["sweep", *SMALL, "results=/proc/none"], "cannot be written"),
     (["report", "study=libra_gpt3_4d"], "no study here"),
     (["completion", "csh"], "bash, zsh, fish"),
