@@ -192,9 +192,8 @@ def _connect(ray: Any, actors: int | None, address: str | None) -> int:
         return wanted
     try:
         host, _, port = address.rpartition(":")
-        if (
-            port.isdecimal()
-        ):  # Ray itself would try for a minute before it says that nobody is there
+        # Ray itself would try for a minute before it says that nobody is there.
+        if port.isdecimal() and "/" not in host:
             socket.create_connection((host.strip("[]"), int(port)), timeout=5).close()
         # The other machines may not have dimsweep installed.
         code = {"py_modules": [engine, sweeper]}
