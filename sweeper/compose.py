@@ -18,7 +18,7 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.plugins import Plugins
 from hydra.errors import HydraException, OverrideParseException
 from hydra.plugins.search_path_plugin import SearchPathPlugin
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from engine import DimsweepError
@@ -107,8 +107,9 @@ def compose(overrides: Sequence[str]) -> Composed:
 def _check_keys(composed: Composed, node: Any, path: str) -> None:
     """Refuse keys that no schema knows (Hydra's + adds them unseen) and values still missing."""
     known = OmegaConf.get_type(node)
-    for key in node:
-        here = f"{path}.{key}" if path else str(key)
+    in_list = isinstance(node, ListConfig)
+    for key in range(len(node)) if in_list else node:
+        here = f"{path}[{key}]" if in_list else f"{path}.{key}".removeprefix(".")
         if is_dataclass(known) and key not in (names := [f.name for f in fields(known)]):
             raise composed.blame(
                 DimsweepError(
@@ -119,7 +120,7 @@ def _check_keys(composed: Composed, node: Any, path: str) -> None:
             )
         if OmegaConf.is_missing(node, key):
             raise composed.blame(DimsweepError("this key needs a value", where=here))
-        if isinstance(node[key], DictConfig):
+        if isinstance(node[key], (DictConfig, ListConfig)):
             _check_keys(composed, node[key], here)
 
 

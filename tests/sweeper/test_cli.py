@@ -231,6 +231,18 @@ def test_errors_name_the_file(empty_folder: Path, capsys: pytest.CaptureFixture[
     assert "mine.yaml" in fails(capsys, "sweep", "study=mine")
 
 
+def test_a_layer_without_a_value_is_named(
+    empty_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = empty_folder / "conf" / "workload"
+    folder.mkdir(parents=True)
+    (folder / "net.yaml").write_text(
+        "defaults: [kind/convnet, _self_]\nname: n\nparallel: {data: rest}\n"
+        "layers: [{name: conv, inputs: 3, forward: 1 us, input_grad: 1 us, weight_grad: 1 us}]\n"
+    )
+    assert "workload.layers[0].outputs" in fails(capsys, "simulate", "workload=net")
+
+
 def test_a_changed_study_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sweep", *SMALL]) == 0
     capsys.readouterr()
