@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from engine import units
+from engine import DimsweepError, units
 from sweeper.evaluate import Cell, Evaluator, Job, Outcome
 
 
@@ -58,6 +58,9 @@ def make_pool(config: Mapping[str, Any], cells: Sequence[Cell], schema: pa.Schem
         return InlinePool(cells, schema)
     from sweeper.pool.ray_pool import RayPool  # Ray takes half a second to import
 
-    timeout = units.parse(cluster["timeout"], units.TIME)
+    try:
+        timeout = units.parse(cluster["timeout"], units.TIME)
+    except DimsweepError as error:
+        raise error.at("cluster.timeout") from None
     address = cluster["address"] if cluster["mode"] == "address" else None
     return RayPool(cells, schema, actors=cluster["actors"], address=address, timeout=timeout)

@@ -150,13 +150,13 @@ class RayPool:
         for reference, call in list(self._calls.items()):
             if now - call.started > self._timeout:
                 del self._calls[reference]
-                self._ray.kill(call.actor)
                 self._lost(call, f"it took longer than {self._timeout:g} s (cluster.timeout)")
 
     def _lost(self, call: _Call, why: str) -> None:
         """A worker is gone: replace it, and try its batch again in smaller pieces, or give up."""
         self._load[call.worker] -= call.weight
         if self._workers[call.worker] is call.actor:  # not replaced yet for another of its batches
+            self._ray.kill(call.actor)  # it may live on, and would keep its CPU from the new one
             self._workers[call.worker] = self._start()
         if len(call.job.points) == 1 and call.deaths + 1 >= _MAX_DEATHS:
             named = labels(
@@ -184,6 +184,7 @@ def _connect(ray: Any, actors: int | None, address: str | None) -> int:
     """Start or join a cluster; returns the number of workers."""
     if actors is not None and actors < 1:
         raise DimsweepError(f"{actors} actors; it takes 1 or more", where="cluster.actors")
+    # Workers ask for no accelerator; without this Ray warns that it will stop hiding them.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address is None:
