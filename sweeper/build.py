@@ -20,6 +20,7 @@ from engine import (
     Convolution,
     DimensionOrder,
     DimsweepError,
+    Group,
     Layer,
     Npu,
     Pass,
@@ -76,7 +77,7 @@ def build_workload(config: Config, sizes: Sequence[int]) -> Workload:
             groups = place(workload["parallel"], sizes)
         with _key("loop"):
             loop = _choice(workload["loop"], TrainingLoop)
-        layers = _layers(workload)
+        layers = _layers(workload, groups)
         for layer in layers:
             for part in (layer.forward, layer.input_grad, layer.weight_grad):
                 if part.communication and part.communication.group not in groups:
@@ -174,7 +175,7 @@ def _tier(name: str, config: Config) -> TierPrice:
 # --- layers -------------------------------------------------------------------------------------
 
 
-def _layers(workload: Config) -> list[Layer]:
+def _layers(workload: Config, groups: Mapping[str, Group]) -> list[Layer]:
     """The layers of whichever kind of workload this is; its keys tell."""
     if "file" in workload:
         with _key("groups"):
@@ -183,7 +184,7 @@ def _layers(workload: Config) -> list[Layer]:
                 raise DimsweepError(f"{sorted(unknown)[0]!r} is no pass of a layer")
         return read_astra1_layers(Path(workload["file"]), workload["groups"])
     if "hidden" in workload:
-        return _transformer(workload)
+        return _transformer(workload, groups)
     if "bytes_per_value" in workload:
         with _key("layers"):
             return data_parallel(
@@ -204,19 +205,11 @@ def _layers(workload: Config) -> list[Layer]:
     return layers
 
 
-def _transformer(workload: Config) -> list[Layer]:
-    with _key("parallel"):
-        tensor = workload["parallel"].get("tensor", 1)
-        if not isinstance(tensor, int):
-            degree = 1
-            for size in tensor if isinstance(tensor, list) else [tensor]:
-                if not isinstance(size, int):
-                    raise DimsweepError(f"{size!r} is no degree", where="tensor")
-                degree *= size
-            tensor = degree
+def _transformer(workload: Config, groups: Mapping[str, Group]) -> list[Layer]:
     with _key("flops"):
         flops = units.parse(workload["flops"], units.COMPUTE_RATE)
     dimensions = ("hidden", "layers", "batch", "sequence", "bytes_per_value")
+    tensor = groups["tensor"].n_members if "tensor" in groups else 1
     return TransformerSlice(
         tensor=tensor, flops=flops, **{key: workload[key] for key in dimensions}
     ).build()
