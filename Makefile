@@ -1,7 +1,7 @@
 # make study   set up .venv and run the main study
 # make test    set up .venv and run the tests
 # make check   formatting, lint and types
-# make bench   benchmarks (see benchmarks/README.md)
+# make bench   benchmarks, as ratios
 
 PYTHON ?= python3
 VENV   := .venv

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 import time
 from pathlib import Path
@@ -18,7 +17,6 @@ POINTS = 200_000
 
 def main() -> None:
     """Print engine seconds over (wall seconds x workers) for the main study, random search."""
-    os.environ.setdefault("RAY_DEDUP_LOGS", "0")
     for cluster in ("cluster=inline", "cluster.actors=1", "cluster.actors=2"):
         with tempfile.TemporaryDirectory() as folder:
             _measure(cluster, Path(folder))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -71,14 +73,14 @@ def _tell(plan: Plan, tally: Tally, new: int, seconds: float, console: Console) 
     console.print(text, highlight=False, soft_wrap=True)
 
 
-class _terminable:  # noqa: N801  (used like a function)
+@contextmanager
+def _terminable() -> Iterator[None]:
     """Within it a SIGTERM is a KeyboardInterrupt, so that a scheduler's stop loses nothing."""
-
-    def __enter__(self) -> None:
-        self._before = signal.signal(signal.SIGTERM, _interrupt)
-
-    def __exit__(self, *_: object) -> None:
-        signal.signal(signal.SIGTERM, self._before)
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _interrupt(*_: Any) -> None:
