@@ -45,7 +45,7 @@ from engine.workload.placement import place
 from engine.workload.transformer import TransformerSlice
 
 # Raise it when a change makes the same inputs give another result: ledgers keep versions apart.
-MODEL_VERSION = 1
+MODEL_VERSION = 2
 
 __all__ = [
     "FINISHED",

@@ -7,8 +7,8 @@ members of a group inside one dimension.  A schedule says in which steps, so tha
                                 + bytes_fraction * s / (share * b)
                                 + reduce_fraction * s / reduce_bandwidth)
 
-with b the NPU's bandwidth in the dimension.  Every transfer is rounded to a picosecond by itself,
-as a simulation of the single messages would.  Sources: Thakur, Rabenseifner, Gropp, "Optimization
+with b the NPU's bandwidth in the dimension.  The messages that pass through one port one after
+another in a step are each rounded to a picosecond, as in a simulation of the single messages.  Sources: Thakur, Rabenseifner, Gropp, "Optimization
 of Collective Communication Operations in MPICH" (2005); Bruck et al. (1997) for groups that are no
 power of two; Sanders, Speck, Traeff, "Two-tree algorithms" (2009).
 """
@@ -16,7 +16,7 @@ power of two; Sanders, Speck, Traeff, "Two-tree algorithms" (2009).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.cluster.cluster import SubgroupBandwidth
 from engine.cluster.topology import Block
@@ -44,17 +44,18 @@ _SUPPORTED = {
 }
 # These define an all-reduce only; a lone reduce-scatter or all-gather falls back to
 # halving-doubling, of which they are relatives.
-_ALL_REDUCE_ONLY = ("double_binary_tree", "rabenseifner")
+ALL_REDUCE_ONLY = ("double_binary_tree", "rabenseifner")
 
 
 @dataclass(frozen=True)
 class Step:
-    """``count`` equal steps; see the module's formula."""
+    """``count`` equal steps, of ``messages`` one after another; see the module's formula."""
 
     count: int
     hops: int
     bytes_fraction: float
     reduce_fraction: float = 0.0
+    messages: int = 1
 
 
 @dataclass(frozen=True)
@@ -105,22 +106,27 @@ def schedule(kind: CollectiveKind, algorithm: str, setting: Setting) -> Schedule
     if kind is CollectiveKind.ALL_TO_ALL:
         if setting.block is Block.RING and setting.policy is SubgroupBandwidth.PHYSICAL:
             return _relay_all_to_all(p, use)
-        return Schedule((Step(1, use.hops, (p - 1) / p),), use.share, 1.0, (p - 1) / p)
+        return Schedule((_exchange(p, use, setting.block),), use.share, 1.0, (p - 1) / p)
     if kind is CollectiveKind.ALL_REDUCE:
         return _FUSED[algorithm](p, use)
-    if algorithm in _ALL_REDUCE_ONLY:
+    if algorithm in ALL_REDUCE_ONLY:
         algorithm = "halving_doubling"
     # An all-gather is a reduce-scatter backwards: the same messages, p times the entering bytes,
     # and nothing to reduce.
-    scatter = _SCATTER[algorithm](p, use)
+    if algorithm == "direct":
+        scatter: tuple[Step, ...] = (_exchange(p, use, setting.block, reduce=(p - 1) / p),)
+    else:
+        scatter = _SCATTER[algorithm](p, use)
     if kind is CollectiveKind.REDUCE_SCATTER:
         moved = 1.0 if algorithm == "in_switch" else (p - 1) / p
         return Schedule(scatter, use.share, 1 / p, moved)
     if algorithm == "in_switch":
         # The switch multicasts: an NPU sends its own shard once and receives the others'.
-        return Schedule((Step(1, use.hops, p - 1.0),), use.share, float(p), 1.0)
+        everything = Step(1, use.hops, p - 1.0, messages=p - 1)
+        return Schedule((everything,), use.share, float(p), 1.0)
     gather = tuple(
-        Step(step.count, step.hops, step.bytes_fraction * p) for step in reversed(scatter)
+        replace(step, bytes_fraction=step.bytes_fraction * p, reduce_fraction=0.0)
+        for step in reversed(scatter)
     )
     return Schedule(gather, use.share, float(p), p - 1.0)
 
@@ -144,8 +150,10 @@ def _ring(p: int, use: LinkUse) -> tuple[Step, ...]:
     return (once, Step(p - 2, use.hops, 1 / p, reduce)) if p > 2 else (once,)
 
 
-def _direct(p: int, use: LinkUse) -> tuple[Step, ...]:
-    return (Step(1, use.hops, (p - 1) / p, (p - 1) / p),)
+def _exchange(p: int, use: LinkUse, block: Block, reduce: float = 0.0) -> Step:
+    """Everyone to everyone: one after another through a port, or side by side on own links."""
+    side_by_side = block is Block.FULLY_CONNECTED
+    return Step(1, use.hops, (p - 1) / p, reduce, messages=1 if side_by_side else p - 1)
 
 
 def _halving_doubling(p: int, use: LinkUse) -> tuple[Step, ...]:
@@ -176,8 +184,8 @@ def _double_binary_tree(p: int, use: LinkUse) -> Schedule:
     two children's halves through its one port, except that the root has a single child.
     """
     levels = (p - 1).bit_length()
-    up = [Step(levels - 1, use.hops, 1.0, 1.0)] if levels > 1 else []
-    down = [Step(levels - 1, use.hops, 1.0)] if levels > 1 else []
+    up = [Step(levels - 1, use.hops, 1.0, 1.0, messages=2)] if levels > 1 else []
+    down = [Step(levels - 1, use.hops, 1.0, messages=2)] if levels > 1 else []
     steps = (*up, Step(1, use.hops, 0.5, 0.5), Step(1, use.hops, 0.5), *down)
     return Schedule(steps, use.share, 1.0, 2 * (p - 1) / p)
 
@@ -219,7 +227,6 @@ def _relay_all_to_all(p: int, use: LinkUse) -> Schedule:
 
 _SCATTER: dict[str, Callable[[int, LinkUse], tuple[Step, ...]]] = {
     "ring": _ring,
-    "direct": _direct,
     "halving_doubling": _halving_doubling,
     "in_switch": _in_switch,
 }

@@ -83,7 +83,15 @@ SCHEDULE = np.dtype(
         ("step_end", "i4"),
     ]
 )
-STEP = np.dtype([("count", "i8"), ("hops", "i8"), ("n_bytes", "f8"), ("reduce", "f8")])
+STEP = np.dtype(
+    [
+        ("count", "i8"),
+        ("hops", "i8"),
+        ("n_bytes", "f8"),  # fractions of what is held on entry
+        ("reduce", "f8"),
+        ("messages", "i8"),  # that the bytes are sent in, one after another
+    ]
+)
 
 
 class Shape(NamedTuple):

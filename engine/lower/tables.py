@@ -87,7 +87,8 @@ def structure(cluster: Cluster, folding: Folding, nodes: Nodes, forms: Forms) ->
             step_start[1:],
         ),
         steps=np.array(
-            [(s.count, s.hops, s.bytes_fraction, s.reduce_fraction) for s in steps], dtype=p.STEP
+            [(s.count, s.hops, s.bytes_fraction, s.reduce_fraction, s.messages) for s in steps],
+            dtype=p.STEP,
         ),
     )
 

@@ -16,7 +16,7 @@ from engine.lower.program import (
     Structure,
     Table,
 )
-from engine.run.jit import compiled
+from engine.run.jit import compiled, inlined
 
 # A run must end before the clock (int64 picoseconds) does; half of its range leaves room for sums.
 LONGEST = float(2**62)
@@ -61,6 +61,13 @@ def empty_prices(s: Structure) -> Prices:
         start += int(span["length"] * span["variants"])
     by_dim = (len(s.forms), s.shape.n_dims)
     return Prices(np.zeros(start, dtype=PHASE), spans, np.zeros(by_dim), np.zeros(by_dim))
+
+
+@inlined
+def whole(picoseconds: float) -> float:
+    """The nearest picosecond.  Halves go up, and so does what a few roundings left below a half:
+    the same transfer, worked out in two ways, must not last a picosecond longer in one of them."""
+    return np.floor(picoseconds * (1.0 + 2.0**-50) + 0.5)
 
 
 @compiled
@@ -130,9 +137,9 @@ def _price_chunk(
         for step in s.steps[schedule["step_start"] : schedule["step_end"]]:
             # Hops and latency may overflow an integer; LONGEST then catches the float.
             fixed = float(step["hops"]) * latency[d] + s.shape.endpoint_delay
-            transfer = np.floor(step["n_bytes"] * held * per_byte + 0.5)
-            reduction = np.floor(step["reduce"] * held * s.shape.reduce_time + 0.5)
-            duration += step["count"] * (fixed + transfer + reduction)
+            transfer = whole(step["n_bytes"] * held * per_byte / step["messages"])
+            reduction = whole(step["reduce"] * held * s.shape.reduce_time)
+            duration += step["count"] * (fixed + step["messages"] * transfer + reduction)
             fraction += step["count"] * step["n_bytes"]
         total += duration
         out.phases[at]["dim"] = d
@@ -161,7 +168,7 @@ def _price_transfer(s: Structure, f: int, bandwidth: Floats, latency: Longs, out
         per_byte = PICOSECONDS / (bandwidth[d] * schedule["share"])
         if per_byte > slowest:
             narrowest, slowest = d, per_byte
-    duration = min(fixed + np.floor(form["n_bytes"] * slowest + 0.5), LONGEST)
+    duration = min(fixed + whole(form["n_bytes"] * slowest), LONGEST)
     phase = out.phases[out.spans[f]["start"]]
     phase["dim"] = narrowest
     phase["duration"] = np.int64(duration)
