@@ -66,7 +66,7 @@ def build_cluster(config: Config) -> Cluster:
         with _key("npu"):
             npu_price = units.parse(config["cost"]["npu"], units.MONEY, zero=True)
         prices = network_prices(topology, tiers, npu_price)
-    return Cluster(topology, npu, collectives, prices)
+    return Cluster(topology, npu, collectives, prices=prices)
 
 
 def build_workload(config: Config, sizes: Sequence[int]) -> Workload:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from engine.cluster.cost import Prices
+from engine.cluster.network import NetworkModel
 from engine.cluster.npu import Npu
 from engine.cluster.topology import Topology
 from engine.errors import DimsweepError
@@ -64,4 +65,5 @@ class Cluster:
     topology: Topology
     npu: Npu = field(default_factory=Npu)
     collectives: CollectiveModel = field(default_factory=CollectiveModel)
+    network: NetworkModel = field(default_factory=NetworkModel)
     prices: Prices | None = None

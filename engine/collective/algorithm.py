@@ -8,9 +8,10 @@ members of a group inside one dimension.  A schedule says in which steps, so tha
                                 + reduce_fraction * s / reduce_bandwidth)
 
 with b the NPU's bandwidth in the dimension.  The messages that pass through one port one after
-another in a step are each rounded to a picosecond, as in a simulation of the single messages.  Sources: Thakur, Rabenseifner, Gropp, "Optimization
-of Collective Communication Operations in MPICH" (2005); Bruck et al. (1997) for groups that are no
-power of two; Sanders, Speck, Traeff, "Two-tree algorithms" (2009).
+another in a step are each rounded to a picosecond, as in a simulation of the single messages
+(:mod:`engine.collective.rounds` says which they are).  Sources: Thakur, Rabenseifner, Gropp,
+"Optimization of Collective Communication Operations in MPICH" (2005); Bruck et al. (1997) for
+groups that are no power of two; Sanders, Speck, Traeff, "Two-tree algorithms" (2009).
 """
 
 from __future__ import annotations
@@ -144,10 +145,11 @@ def _ring(p: int, use: LinkUse) -> tuple[Step, ...]:
     p - 2 steps take a neighbour's hops each.
     """
     reduce = 1 / p
+    step = Step(p - 1, use.hops, 1 / p, reduce, messages=use.sharers)
     if use.wrap_hops == use.hops:
-        return (Step(p - 1, use.hops, 1 / p, reduce),)
-    once = Step(1, use.wrap_hops, 1 / p, reduce)
-    return (once, Step(p - 2, use.hops, 1 / p, reduce)) if p > 2 else (once,)
+        return (step,)
+    once = replace(step, count=1, hops=use.wrap_hops)
+    return (once, replace(step, count=p - 2)) if p > 2 else (once,)
 
 
 def _exchange(p: int, use: LinkUse, block: Block, reduce: float = 0.0) -> Step:
@@ -181,13 +183,16 @@ def _double_binary_tree(p: int, use: LinkUse) -> Schedule:
     """Half of the bytes up and down each of two trees, whose inner nodes are the other's leaves.
 
     A tree is a root over a binary tree of p - 1 nodes: 1 + floor(log2(p - 1)) levels.  A node takes
-    two children's halves through its one port, except that the root has a single child.
+    two children's halves through its one port, one after another.  The root has one child; and
+    unless p is a power of two the node below it has one, or two of which the second comes earlier.
     """
-    levels = (p - 1).bit_length()
-    up = [Step(levels - 1, use.hops, 1.0, 1.0, messages=2)] if levels > 1 else []
-    down = [Step(levels - 1, use.hops, 1.0, messages=2)] if levels > 1 else []
-    steps = (*up, Step(1, use.hops, 0.5, 0.5), Step(1, use.hops, 0.5), *down)
-    return Schedule(steps, use.share, 1.0, 2 * (p - 1) / p)
+    levels, full = (p - 1).bit_length(), p & (p - 1) == 0
+    two = Step(levels - 1 if full else levels - 2, use.hops, 1.0, 1.0, messages=2)
+    # The power of two below p has a second child if there are any places above it.
+    lopsided = Step(0 if full else 1, use.hops, 0.5, 1.0 if p - 1 > 1 << (levels - 1) else 0.5)
+    up = [step for step in (two, lopsided, Step(1, use.hops, 0.5, 0.5)) if step.count > 0]
+    down = [replace(step, reduce_fraction=0.0) for step in reversed(up)]
+    return Schedule((*up, *down), use.share, 1.0, 2 * (p - 1) / p)
 
 
 def _rabenseifner(p: int, use: LinkUse) -> Schedule:
@@ -215,13 +220,16 @@ def _relay_all_to_all(p: int, use: LinkUse) -> Schedule:
     floor(p^2/4) pieces each way, and the farthest piece crosses all p - 1 hops.
     """
     if use.wrap_hops != use.hops:
-        middle = (p * p // 4) / p
-        return Schedule((Step(1, use.wrap_hops, middle),), use.share, 1.0, (p * p - 1) / (3 * p))
+        pieces = p * p // 4
+        middle = Step(1, use.wrap_hops, pieces / p, messages=pieces * use.sharers)
+        return Schedule((middle,), use.share, 1.0, (p * p - 1) / (3 * p))
     reach = p // 2
     weights = [1.0] * reach
     if p % 2 == 0:
         weights[-1] = 0.5
-    steps = tuple(Step(1, use.hops, 2 * sum(weights[j:]) / p) for j in range(reach))
+    steps = tuple(
+        Step(1, use.hops, 2 * sum(weights[j:]) / p, messages=use.sharers) for j in range(reach)
+    )
     return Schedule(steps, use.share, 1.0, sum(step.bytes_fraction for step in steps))
 
 

@@ -13,12 +13,14 @@ class LinkUse:
     """What ``p`` of ``n`` NPUs get: ``share`` of an NPU's bandwidth, ``hops`` to the neighbour.
 
     ``wrap_hops`` is the way from the last member back to the first; it differs from ``hops`` on a
-    line (part of a ring), where no link closes the circle.
+    line (part of a ring), where no link closes the circle.  ``sharers`` groups take turns on every
+    link, so that a step's bytes come in as many messages.
     """
 
     share: float
     hops: int
     wrap_hops: int
+    sharers: int = 1
 
 
 def link_use(block: Block, n: int, p: int, stride: int, policy: SubgroupBandwidth) -> LinkUse:
@@ -35,8 +37,8 @@ def link_use(block: Block, n: int, p: int, stride: int, policy: SubgroupBandwidt
     if block is Block.FULLY_CONNECTED:
         return LinkUse((p - 1) / (n - 1), 1, 1)
     if p * stride == n:
-        return LinkUse(1 / stride, stride, stride)
-    return LinkUse(1 / (2 * stride), stride, (p - 1) * stride)
+        return LinkUse(1 / stride, stride, stride, stride)
+    return LinkUse(1 / (2 * stride), stride, (p - 1) * stride, stride)
 
 
 def point_to_point(
@@ -48,4 +50,6 @@ def point_to_point(
     hops = min(offset, n - offset) if block is Block.RING else 1
     if policy is SubgroupBandwidth.FULL:
         return 1.0, hops
-    return (0.5 if block is Block.RING else 1 / (n - 1)), hops
+    # Both links of an NPU on a ring of two lead to the same neighbour.
+    links = min(2, n - 1) if block is Block.RING else n - 1
+    return 1 / links, hops

@@ -37,10 +37,13 @@ def lower(workload: Workload, cluster: Cluster, *, fold: bool = True) -> p.Progr
             tally=tuple(nodes.tallies),
             class_count=tuple(folding.count),
             class_first=tuple(folding.first),
+            flow_group=tuple(nodes.flow_group),
         ),
         bandwidth=p.check_bandwidth([dim.bandwidth for dim in dims], len(dims)),
         latency=p.check_latency([dim.latency for dim in dims], len(dims)),
         prices=cluster.prices,
+        workload=workload,
+        cluster=cluster,
     )
 
 

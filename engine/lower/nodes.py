@@ -48,6 +48,7 @@ class Nodes:
         self.streams: Interned[str] = Interned()
         self.tallies: Interned[str] = Interned()
         self.flow_form: list[int] = []
+        self.flow_group: list[str] = []  # "" for a message from point to point
         self.members: list[list[int]] = []  # nodes of a flow
         self.receiver: list[int] = []
         self._sends: dict[_Transfer, list[int]] = {}
@@ -95,7 +96,7 @@ class Nodes:
             flow = self._join(cls, node, operator, work, seen)
         elif isinstance(work, Send):
             kind, stream, tally = p.SEND, 1 + self.streams(work.stream), self.tallies("send")
-            flow = self._new_flow(self._forms.transfer(work), node)
+            flow = self._new_flow(self._forms.transfer(work), "", node)
             self._sends.setdefault(self._transfer(cls, work), []).append(node)
         else:
             kind, stream, tally = p.RECEIVE, -1, self.tallies("receive")
@@ -116,8 +117,9 @@ class Nodes:
                 f"operator {name!r}: {error.what}", where=error.where, hint=error.hint
             ) from None
 
-    def _new_flow(self, form: int, node: int) -> int:
+    def _new_flow(self, form: int, group: str, node: int) -> int:
         self.flow_form.append(form)
+        self.flow_group.append(group)
         self.members.append([node])
         self.receiver.append(-1)
         return len(self.flow_form) - 1
@@ -131,7 +133,7 @@ class Nodes:
         key = _Meeting(work.group, self._folding.members[cls][work.group], number)
         flow = self._collectives.get(key)
         if flow is None:
-            self._collectives[key] = flow = self._new_flow(form, node)
+            self._collectives[key] = flow = self._new_flow(form, work.group, node)
             return flow
         if self.flow_form[flow] != form:
             first = self.members[flow][0]

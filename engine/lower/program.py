@@ -10,8 +10,10 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from engine.cluster.cluster import Cluster
 from engine.cluster.cost import Prices
 from engine.errors import DimsweepError
+from engine.workload.graph import Workload
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
@@ -139,20 +141,24 @@ class Names:
     tally: tuple[str, ...]
     class_count: tuple[int, ...]  # ranks in each class
     class_first: tuple[int, ...]  # lowest rank of each class
+    flow_group: tuple[str, ...]  # of each collective flow, "" for point to point
 
 
 @dataclass(frozen=True)
 class Program:
     """A structure at one point: bandwidth (bytes/s), latency (ps a hop), prices.
 
-    :meth:`rebind` moves it to another point without lowering anything again.
+    :meth:`rebind` moves it to another point without lowering anything again.  ``workload`` and
+    ``cluster`` are what it was lowered from.
     """
 
     structure: Structure
     names: Names
     bandwidth: Floats  # (D,)
     latency: Longs  # (D,)
-    prices: Prices | None = None
+    prices: Prices | None
+    workload: Workload
+    cluster: Cluster
 
     @property
     def n_npus(self) -> int:

@@ -86,7 +86,8 @@ def run_one(program: Program, *, record: bool = False) -> Run:
         program.structure, program.bandwidth[None], program.latency[None], prices, state, measures
     )
     if measures.outcome[0] == STUCK:
-        raise explain_stuck(program, state)
+        runs = dict(enumerate(state.units["node"].tolist()))
+        raise explain_stuck(program, state.nodes["state"].tolist(), runs)
     if measures.outcome[0] != FINISHED:
         raise outcome_error(int(measures.outcome[0]))
     return Run(program, measures, prices, state, record)

@@ -1,0 +1,62 @@
+"""Links, switches and routes: what the message kernel knows beyond the dimensions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from engine.errors import DimsweepError
+from engine.network.fabric import Fabric
+from engine.network.graph import Network
+from engine.network.routing import Routing
+
+
+class Switching(StrEnum):
+    """When a device passes a message on: once its first packet is there, or all of it."""
+
+    CUT_THROUGH = "cut_through"
+    STORE_AND_FORWARD = "store_and_forward"
+
+
+@dataclass(frozen=True)
+class NetworkModel:
+    """Links, switches and routes (message kernel only).
+
+    ``fabrics`` realise the topology's dimensions, one each (none given: their own blocks);
+    ``graph`` replaces them by a network of any shape, on which the dimensions only say who
+    communicates with whom.  ``routing`` None is by dimension, or the shortest path on a graph.
+    ``packet`` is the bytes after which a cut-through device passes a message on.  ``buffer`` is
+    the bytes of messages that may wait at the far end of a link (None: no limit); while it is
+    full the link stands still.  ``window`` is how many messages an NPU may have on their way in
+    a dimension.
+    """
+
+    fabrics: tuple[Fabric, ...] = ()
+    graph: Network | None = None
+    routing: Routing | None = None
+    seed: int = 0
+    switching: Switching = Switching.CUT_THROUGH
+    packet: float = 0.0
+    buffer: float | None = None
+    window: int | None = None
+    max_messages: int = 10_000_000
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.packet < math.inf:
+            raise DimsweepError(f"{self.packet:g} bytes is no packet", where="packet")
+        if self.buffer is not None and not 1 <= self.buffer < math.inf:
+            raise DimsweepError(f"a buffer of {self.buffer:g} bytes", where="buffer")
+        if self.window is not None and self.window < 1:
+            raise DimsweepError(f"a window of {self.window} messages", where="window")
+        if self.max_messages < 1:
+            raise DimsweepError(f"at most {self.max_messages} messages", where="max_messages")
+        if self.graph is not None and self.fabrics:
+            raise DimsweepError(
+                "give the fabrics of the dimensions or a graph, not both", where="fabric"
+            )
+
+    @property
+    def packet_limit(self) -> float:
+        """Bytes that a device waits for before it passes a message on."""
+        return self.packet if self.switching is Switching.CUT_THROUGH else math.inf

@@ -1,0 +1,30 @@
+"""Simulated time: SimPy's environment, counting whole picoseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import simpy
+from simpy.events import EventPriority
+
+_LAST = EventPriority(9)  # after SimPy's own priorities, so after all else at the instant
+
+
+class Clock(simpy.Environment):
+    """A SimPy environment whose delays are all whole picoseconds."""
+
+    @property
+    def ps(self) -> int:
+        """The time."""
+        return int(self.now)
+
+    def later(self, delay: int, call: Callable[[], None]) -> None:
+        """Call ``call`` in ``delay`` ps."""
+        self.timeout(delay).callbacks.append(lambda _: call())
+
+    def last(self, call: Callable[[], None]) -> None:
+        """Call ``call`` when all else that happens at this instant has happened."""
+        event = simpy.Event(self)
+        event._ok, event._value = True, None  # as SimPy's own events that are certain to happen
+        event.callbacks.append(lambda _: call())
+        self.schedule(event, _LAST)

@@ -1,0 +1,236 @@
+"""How each dimension of a topology is built of links, and the network of all of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import networkx as nx
+
+from engine.cluster.topology import Block, Dimension, Topology
+from engine.errors import DimsweepError
+from engine.network import wiring
+from engine.network.graph import Network
+from engine.network.wiring import Pair
+
+MAX_LINKS = 2**20  # about a gigabyte of graph
+
+
+@dataclass(frozen=True)
+class Auto:
+    """The dimension's own block.
+
+    A Ring NPU has two links of half its bandwidth (on a Ring of two NPUs one link of all), a
+    FullyConnected NPU one to each other NPU, a Switch NPU one to the one switch.
+    """
+
+    def check(self, dim: Dimension) -> None:
+        """Every dimension can be what it is."""
+
+    def wire(self, dim: Dimension, npus: range, place: str) -> Iterator[Pair]:
+        """The links of one line of NPUs."""
+        if dim.block is Block.RING:
+            return wiring.ring(npus)
+        if dim.block is Block.FULLY_CONNECTED:
+            return wiring.fully_connected(npus)
+        return wiring.switch(npus, place)
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """A Ring without the link that closes it: links of half an NPU's bandwidth, one at the ends."""
+
+    def check(self, dim: Dimension) -> None:
+        """Raises :class:`DimsweepError` unless the dimension is a Ring."""
+        _check_block(self, dim, Block.RING)
+
+    def wire(self, dim: Dimension, npus: range, place: str) -> Iterator[Pair]:
+        """The links of one line of NPUs."""
+        return wiring.mesh(npus)
+
+
+@dataclass(frozen=True)
+class Clos:
+    """A folded Clos network (fat tree) in place of one switch, all its links alike.
+
+    ``levels`` is 2 (leaves and spines) or 3 (leaves, aggregation switches, cores), ``leaf`` the
+    NPUs of a leaf switch, ``pod`` the leaf switches of a pod (3 levels only).  Every switch below
+    the top has ``oversubscription`` times as many links down as up.  Raises
+    :class:`DimsweepError` for numbers that make no whole number of switches.
+    """
+
+    levels: int
+    leaf: int
+    pod: int | None = None
+    oversubscription: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.levels not in (2, 3):
+            raise DimsweepError(f"a Clos of {self.levels} levels", where="levels", hint="2 or 3")
+        if (self.pod is not None) != (self.levels == 3):
+            raise DimsweepError(
+                f"a Clos of {self.levels} levels, and pod is {self.pod}",
+                where="pod",
+                hint="3 levels need the leaf switches of a pod, 2 levels have no pods",
+            )
+        if not 0 < self.oversubscription < math.inf:
+            raise DimsweepError(
+                f"{self.oversubscription:g} must be finite and more than zero",
+                where="oversubscription",
+                hint="1 for as much bandwidth up as down",
+            )
+        for name, down in (("leaf", self.leaf), ("pod", self.pod)):
+            if down is not None:
+                _check_count(name, down)
+                self._check_up(name, down)
+
+    def _check_up(self, name: str, down: int) -> None:
+        up = down / self.oversubscription
+        if not 1 <= up < math.inf or abs(up - round(up)) > 1e-9 * up:
+            raise DimsweepError(
+                f"{name} {down} over {self.oversubscription:g} leaves {up:g} links up, which must"
+                " be a whole number",
+                where="oversubscription",
+                hint=f"such as {_divisors(down)}",
+            )
+
+    def up(self, down: int) -> int:
+        """The links up of a switch with ``down`` links down."""
+        return round(down / self.oversubscription)
+
+    def check(self, dim: Dimension) -> None:
+        """Raises :class:`DimsweepError` unless the dimension is a Switch that divides evenly."""
+        _check_block(self, dim, Block.SWITCH)
+        _check_divides("leaf", self.leaf, "NPUs", dim.size)
+        if self.pod is not None:
+            _check_divides("pod", self.pod, "leaf switches", dim.size // self.leaf)
+
+    def wire(self, dim: Dimension, npus: range, place: str) -> Iterator[Pair]:
+        """The links of one line of NPUs."""
+        up = self.up(self.leaf)
+        if self.pod is None:
+            return wiring.clos2(npus, place, self.leaf, up)
+        return wiring.clos3(npus, place, self.leaf, self.pod, up, self.up(self.pod))
+
+
+@dataclass(frozen=True)
+class Dragonfly:
+    """A dragonfly in place of one switch, all its links alike (Kim et al., ISCA 2008).
+
+    ``routers`` of a group are fully connected, ``npus`` hang on each router, and one link joins
+    each pair of groups.  Raises :class:`DimsweepError` for numbers below one.
+    """
+
+    routers: int
+    npus: int
+
+    def __post_init__(self) -> None:
+        _check_count("routers", self.routers)
+        _check_count("npus", self.npus)
+
+    def check(self, dim: Dimension) -> None:
+        """Raises :class:`DimsweepError` unless the dimension is a Switch that divides evenly."""
+        _check_block(self, dim, Block.SWITCH)
+        _check_divides("npus", self.npus, "NPUs", dim.size)
+        _check_divides("routers", self.routers, "routers in all", dim.size // self.npus)
+
+    def wire(self, dim: Dimension, npus: range, place: str) -> Iterator[Pair]:
+        """The links of one line of NPUs."""
+        return wiring.dragonfly(npus, place, self.routers, self.npus)
+
+
+Fabric = Auto | Mesh | Clos | Dragonfly
+
+
+def build_network(
+    topology: Topology, fabrics: Sequence[Fabric] = (), buffer: float | None = None
+) -> Network:
+    """The network of a topology, one of ``fabrics`` a dimension (none: :class:`Auto` everywhere).
+
+    ``buffer`` (bytes, ``None``: no limit) goes on every link.  Every line of NPUs that differ in
+    one coordinate only is joined by that dimension's fabric.  Raises :class:`DimsweepError` for a
+    fabric that does not suit its dimension, and for a network of more than :data:`MAX_LINKS`.
+    """
+    fabrics = fabrics or [Auto()] * len(topology.dims)
+    if len(fabrics) != len(topology.dims):
+        raise DimsweepError(
+            f"{len(fabrics)} fabrics for the {len(topology.dims)} dimensions of {topology.name}",
+            where="network.fabric",
+            hint="one a dimension, or none",
+        )
+    for d, (dim, fabric) in enumerate(zip(topology.dims, fabrics, strict=True)):
+        try:
+            fabric.check(dim)
+        except DimsweepError as error:
+            raise error.at(f"network.fabric[{d}]") from None
+    links = list(islice(_links(topology, fabrics, buffer), MAX_LINKS + 1))
+    if len(links) > MAX_LINKS:
+        raise DimsweepError(
+            f"{topology.name} has more than {MAX_LINKS:,} links",
+            where="network",
+            hint="simulate messages on a smaller cluster",
+        )
+    graph = nx.DiGraph()
+    graph.add_nodes_from(range(topology.n_npus))
+    graph.add_edges_from(links)
+    return Network(graph, topology.sizes)
+
+
+def _links(
+    topology: Topology, fabrics: Sequence[Fabric], buffer: float | None
+) -> Iterator[tuple[Any, Any, dict[str, Any]]]:
+    for d, (dim, fabric) in enumerate(zip(topology.dims, fabrics, strict=True)):
+        if dim.size == 1:
+            continue
+        bandwidth = dim.bandwidth / _ports(fabric, dim)
+        attributes = {"bandwidth": bandwidth, "latency": dim.latency, "buffer": buffer, "dim": d}
+        for number, npus in enumerate(_lines(topology.sizes, d)):
+            for source, target in fabric.wire(dim, npus, f"d{d} line {number}"):
+                yield source, target, attributes
+
+
+def _ports(fabric: Fabric, dim: Dimension) -> int:
+    """How many links an NPU's bandwidth is divided among."""
+    if dim.block is Block.FULLY_CONNECTED:
+        return dim.size - 1
+    if dim.block is Block.RING and (dim.size > 2 or isinstance(fabric, Mesh)):
+        return 2
+    return 1
+
+
+def _lines(sizes: tuple[int, ...], d: int) -> Iterator[range]:
+    """The NPUs that differ in coordinate ``d`` only, one range a line."""
+    stride = math.prod(sizes[:d])
+    reach = stride * sizes[d]
+    for first in range(0, math.prod(sizes), reach):
+        for start in range(first, first + stride):
+            yield range(start, start + reach, stride)
+
+
+def _check_block(fabric: Fabric, dim: Dimension, block: Block) -> None:
+    if dim.block is not block:
+        raise DimsweepError(
+            f"a {type(fabric).__name__} cannot replace {dim.block.value}({dim.size})",
+            hint=f"it takes the place of a {block.value}",
+        )
+
+
+def _check_count(name: str, value: int) -> None:
+    if not 1 <= value <= MAX_LINKS:
+        raise DimsweepError(f"{value} is not in 1..{MAX_LINKS}", where=name)
+
+
+def _check_divides(name: str, value: int, whole: str, size: int) -> None:
+    if size % value:
+        raise DimsweepError(
+            f"{size} {whole} cannot be shared out by {value}",
+            where=name,
+            hint=f"such as {_divisors(size)}",
+        )
+
+
+def _divisors(number: int) -> str:
+    return ", ".join(str(i) for i in range(1, number + 1) if number % i == 0)

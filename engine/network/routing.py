@@ -1,0 +1,136 @@
+"""Which links a message takes through a network."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from enum import StrEnum
+
+from engine.errors import DimsweepError
+from engine.network.graph import Network, Node
+
+
+class Routing(StrEnum):
+    """How a way is chosen.
+
+    ``SHORTEST``: fewest hops; ``ECMP``: the same, ties broken by a hash; ``DIMENSION_ORDER``: a
+    shortest way inside dimension 0 to the target's coordinate, then inside dimension 1, and so on.
+    """
+
+    DIMENSION_ORDER = "dimension_order"
+    SHORTEST = "shortest"
+    ECMP = "ecmp"
+
+
+class Router:
+    """The ways through a network, each found once.
+
+    Raises :class:`DimsweepError` for dimension order in a network without coordinates.
+    """
+
+    def __init__(self, network: Network, routing: Routing, seed: int = 0) -> None:
+        if routing is Routing.DIMENSION_ORDER and not network.sizes:
+            raise DimsweepError(
+                "the network has no dimensions to order",
+                where="network.routing",
+                hint=f"use {Routing.SHORTEST.value} or {Routing.ECMP.value}",
+            )
+        self._network = network
+        self._routing = routing
+        self._seed = seed
+        self._routes: dict[tuple[int, int, int], tuple[int, ...]] = {}
+        self._distances: dict[int, _Distances] = {}
+        # The link to each successor, in the order of the links; and the predecessors.
+        self._out: dict[Node, dict[Node, int]] = {node: {} for node in network.graph}
+        self._in: dict[Node, list[Node]] = {node: [] for node in network.graph}
+        for number, link in enumerate(network.links):
+            self._out[link.source][link.target] = number
+            self._in[link.target].append(link.source)
+
+    def route(self, source: int, target: int, way: int = 0) -> tuple[int, ...]:
+        """The numbers of the links from NPU ``source`` to NPU ``target``; none when they are one.
+
+        Equally short next hops are taken by ``way`` modulo their number, in the order of their
+        links (so on a Ring, to the opposite NPU, way 0 goes up and way 1 down), or by a hash of
+        ``way`` and the rest (ECMP).  Raises :class:`DimsweepError` for an NPU that is not there.
+        """
+        key = (source, target, way)
+        if key not in self._routes:
+            for npu in (source, target):
+                if not 0 <= npu < self._network.n_npus:
+                    raise DimsweepError(
+                        f"no NPU {npu} in a network of {self._network.n_npus}", where="route"
+                    )
+            self._routes[key] = tuple(self._find(source, target, way))
+        return self._routes[key]
+
+    def _find(self, source: int, target: int, way: int) -> Iterator[int]:
+        if self._routing is not Routing.DIMENSION_ORDER:
+            yield from self._shortest(source, target, way)
+            return
+        # Dimensions joined as a Cartesian product: a shortest way between NPUs that differ in one
+        # coordinate never leaves that dimension, since it would have to come back.
+        here, stride = source, 1
+        for size in self._network.sizes:
+            there = here + (target // stride % size - here // stride % size) * stride
+            yield from self._shortest(here, there, way)
+            here, stride = there, stride * size
+
+    def _shortest(self, source: int, target: int, way: int) -> Iterator[int]:
+        if target not in self._distances:
+            self._distances[target] = _Distances(target, self._in)
+        distances = self._distances[target]
+        node: Node = source
+        hops = 0 if source == target else distances.next_to(self._out[source]) + 1
+        for remaining in reversed(range(hops)):
+            options = _links_into(distances.layers[remaining], self._out[node])
+            choice = way
+            if self._routing is Routing.ECMP and len(options) > 1:
+                choice = _hash(f"{self._seed} {source} {target} {way} {node}")
+            number = options[choice % len(options)]
+            yield number
+            node = self._network.links[number].target
+
+
+class _Distances:
+    """``layers[k]``: the nodes ``k`` hops from a target; only as many layers as were asked for."""
+
+    def __init__(self, target: Node, predecessors: dict[Node, list[Node]]) -> None:
+        self.layers = [{target}]
+        self._seen = {target}
+        self._predecessors = predecessors
+
+    def next_to(self, neighbours: dict[Node, int]) -> int:
+        """How far the nearest of ``neighbours`` is.
+
+        Asking for a node's neighbours and not for the node itself spares a layer, which for two
+        NPUs of a switch is all the others.
+        """
+        hops = 0
+        while neighbours.keys().isdisjoint(self.layers[hops]):
+            hops += 1
+            if hops == len(self.layers):
+                self._extend()
+        return hops
+
+    def _extend(self) -> None:
+        layer = {before for node in self.layers[-1] for before in self._predecessors[node]}
+        layer -= self._seen
+        self._seen |= layer
+        self.layers.append(layer)
+
+
+def _links_into(layer: set[Node], out: dict[Node, int]) -> list[int]:
+    """The links that lead into ``layer``, lowest number first; looks through the smaller one."""
+    if len(layer) < len(out):
+        return sorted(out[node] for node in layer if node in out)
+    return [number for node, number in out.items() if node in layer]
+
+
+def _hash(text: str) -> int:
+    """The same on every machine, unlike ``hash``.
+
+    A checksum such as CRC will not do: it is linear, so that choices on successive switches would
+    go together.
+    """
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")

@@ -1,0 +1,283 @@
+"""Networks from files: what is read, and what is refused with its name."""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine import DimsweepError, Topology
+from engine.network.fabric import Auto, Clos, Mesh, build_network
+from engine.network.files import read_network
+from engine.network.graph import Link, Network
+
+PAIR: dict[str, Any] = {
+    "directed": False,
+    "nodes": [{"id": "a", "npu": 0, "x": 3}, {"id": "b", "npu": 1}, {"id": 7}],
+    "edges": [
+        {"source": "a", "target": 7, "bandwidth": "50 GB/s", "latency": "500 ns"},
+        {"source": 7, "target": "b", "bandwidth": "8 Gb/s", "latency": "0 s", "buffer": "1 MB"},
+    ],
+}
+GRAPHML = """<?xml version="1.0" encoding="UTF-8"?>
+<graphml xmlns="http://graphml.graphdrawing.org/xmlns">
+  <key id="n" for="node" attr.name="npu" attr.type="int"/>
+  <key id="b" for="edge" attr.name="bandwidth" attr.type="string"/>
+  <key id="l" for="edge" attr.name="latency" attr.type="string"><default>5 ns</default></key>
+  <graph edgedefault="directed">
+    <node id="a"><data key="n">0</data></node>
+    <node id="b"><data key="n">1</data></node>
+    <edge id="0" source="a" target="b"><data key="b">1 GB/s</data></edge>
+    <edge id="1" source="b" target="a"><data key="b">2 GB/s</data><data key="l">7 ns</data></edge>
+  </graph>
+</graphml>
+"""
+
+
+def read(folder: Path, content: object, name: str = "net.json") -> Network:
+    path = folder / name
+    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    return read_network(path)
+
+
+def changed(edge: int | None = None, **values: object) -> dict[str, Any]:
+    """PAIR with keys of its own, or of one of its edges, set, or left out when ``...``."""
+    data = deepcopy(PAIR)
+    part = data if edge is None else data["edges"][edge]
+    part.update(values)
+    for key in [key for key, value in part.items() if value is ...]:
+        del part[key]
+    return data
+
+
+@pytest.mark.parametrize("key", ["edges", "links"])
+def test_node_link_json(tmp_path: Path, key: str) -> None:
+    network = read(tmp_path, {**changed(edges=...), key: PAIR["edges"]})
+    assert set(network.links) == {
+        Link(0, "7", 50e9, 500_000),
+        Link("7", 0, 50e9, 500_000),
+        Link("7", 1, 1e9, 0, 1e6),
+        Link(1, "7", 1e9, 0, 1e6),
+    }
+    assert len(network.links) == 4
+    assert (network.n_npus, network.sizes) == (2, ())
+
+
+@pytest.mark.parametrize("name", ["net.graphml", "net.xml", "net.GraphML"])
+def test_graphml_and_its_defaults(tmp_path: Path, name: str) -> None:
+    network = read(tmp_path, GRAPHML, name)
+    assert network.links == (Link(0, 1, 1e9, 5_000), Link(1, 0, 2e9, 7_000))
+    content = GRAPHML.replace('"int"/>', '"int"><default>0</default></key>')
+    content = content.replace('<data key="n">0</data>', "")
+    assert read(tmp_path, content, name).links == network.links
+
+
+def test_ids_may_be_pairs_as_in_products(tmp_path: Path) -> None:
+    graph = nx.cartesian_product(nx.path_graph(2), nx.path_graph(2))
+    for rank, node in enumerate(graph):
+        graph.nodes[node]["npu"] = rank
+    for _, _, data in graph.edges(data=True):
+        data.update(bandwidth="1 GB/s", latency="1 ns")
+    network = read(tmp_path, nx.node_link_data(graph))
+    assert {(link.source, link.target) for link in network.links if link.source == 0} == {
+        (0, 1),
+        (0, 2),
+    }
+
+
+def test_links_keep_the_order_of_the_file(tmp_path: Path) -> None:
+    """Routing breaks ties by it."""
+    data = nx.node_link_data(nx.star_graph(3))
+    for node in data["nodes"]:
+        node["npu"] = node["id"]
+    data["edges"] = [
+        {"source": i, "target": 0, "bandwidth": "1 GB/s", "latency": "1 ns"} for i in (2, 3, 1)
+    ]
+    network = read(tmp_path, data)
+    assert [link.target for link in network.links if link.source == 0] == [2, 3, 1]
+
+
+@pytest.mark.parametrize("suffix", ["json", "graphml"])
+def test_round_trip(tmp_path: Path, suffix: str) -> None:
+    topology = Topology.build(
+        "Ring(3)_Ring(2)_Switch(4)", bandwidth=[3e9, 1e9 / 7, 2e9], latency=[1, 0, 999_999]
+    )
+    network = build_network(topology, [Mesh(), Auto(), Clos(2, 2)], buffer=12345.0)
+    written = nx.DiGraph()
+    for node in network.graph:
+        written.add_node(f"node {node}", **({"npu": node} if isinstance(node, int) else {}))
+    for link in network.links:
+        written.add_edge(
+            f"node {link.source}",
+            f"node {link.target}",
+            bandwidth=f"{link.bandwidth!r} B/s",
+            latency=f"{link.latency} ps",
+            buffer=f"{link.buffer} B",
+        )
+    path = tmp_path / f"net.{suffix}"
+    if suffix == "json":
+        path.write_text(json.dumps(nx.node_link_data(written)))
+    else:
+        nx.write_graphml(written, path)
+
+    def name(node: int | str) -> int | str:
+        return node if isinstance(node, int) else f"node {node}"
+
+    assert read_network(path).links == tuple(
+        Link(name(link.source), name(link.target), link.bandwidth, link.latency, link.buffer)
+        for link in network.links
+    )
+
+
+AB = "[a -> 7]"
+
+
+@pytest.mark.parametrize(
+    ("data", "where", "what"),
+    [
+        (changed(0, bandwidth=50e9), f"{AB}.bandwidth", "50000000000.0 has no unit"),
+        (changed(0, bandwidth="0 GB/s"), f"{AB}.bandwidth", "more than zero"),
+        (changed(0, bandwidth="50 GB"), f"{AB}.bandwidth", "'50 GB' is not a bandwidth"),
+        (changed(0, latency=500), f"{AB}.latency", "500 has no unit"),
+        (changed(0, latency=None), f"{AB}.latency", "None is not a time"),
+        (changed(0, latency="60 days"), f"{AB}.latency", "not a time"),
+        (changed(1, buffer="-1 MB"), "[b -> 7].buffer", "more than zero"),
+        (changed(1, buffer=True), "[b -> 7].buffer", "not a size"),
+        (changed(0, bandwidth=...), AB, "bandwidth is missing"),
+        (changed(0, latency=..., bandwidth=...), AB, "bandwidth, latency is missing"),
+        (changed(0, bufer="1 MB"), AB, "unknown attribute bufer"),
+        (changed(0, target="s"), "[a -> s]", "there is no node 's'"),
+        (changed(0, source="s"), "[s -> 7]", "there is no node 's'"),
+        (changed(0, target="a"), "[0 -> 0]", "itself"),
+        (changed(edges=PAIR["edges"][:1]), "", "NPU 0 has no way to NPU 1: NPU 1 has no incoming"),
+        (changed(directed=True), "", "NPU 1 has no way to NPU 0: NPU 1 has no outgoing"),
+        (changed(directed="no"), "", "neither directed nor undirected"),
+        (changed(edges=[*PAIR["edges"], PAIR["edges"][0]]), "", "parallel edges: "),
+        (
+            changed(edges=[*PAIR["edges"], {**PAIR["edges"][0], "source": 7, "target": "a"}]),
+            "",
+            "parallel edges: a -> 7",
+        ),
+        (
+            changed(
+                multigraph=True,
+                edges=[{**PAIR["edges"][0], "key": 0}, {**PAIR["edges"][0], "key": 0}],
+            ),
+            "",
+            "parallel edges: ",
+        ),
+        (changed(nodes=[{"id": "a", "npu": 0}, {"id": "a"}], edges=[]), "", "has the id a"),
+        (changed(nodes=[{"id": 1, "npu": 0}, {"id": 2, "npu": 0}], edges=[]), "", "is NPU 0"),
+        (changed(nodes=[{"id": 1}, {"id": "1"}], edges=[]), "", "is switch 1"),
+        (changed(nodes=[{"id": 1, "npu": 1}], edges=[]), "", "NPU 0 is missing"),
+        (changed(nodes=[{"id": 1}], edges=[]), "", "no NPU"),
+        *(
+            (changed(nodes=[{"id": "a", "npu": npu}], edges=[]), "[a]", "must be a whole number")
+            for npu in (True, 0.0, "0", None, [0])
+        ),
+    ],
+)
+def test_bad_networks_are_refused_by_name(tmp_path: Path, data: Any, where: str, what: str) -> None:
+    with pytest.raises(DimsweepError, match=what) as error:
+        read(tmp_path, data)
+    assert error.value.where == f"{tmp_path / 'net.json'}{where}"
+
+
+def test_links_of_a_directed_graph_are_not_parallel(tmp_path: Path) -> None:
+    back = [{**edge, "source": edge["target"], "target": edge["source"]} for edge in PAIR["edges"]]
+    network = read(tmp_path, changed(directed=True, edges=PAIR["edges"] + back))
+    assert len(network.links) == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "what"),
+    [
+        ("net.json", "", "no node-link JSON"),
+        ("net.json", "{", "no node-link JSON"),
+        ("net.json", "[" * 100_000, "no node-link JSON"),
+        ("net.json", "[]", "no node-link JSON"),
+        ("net.json", "null", "no node-link JSON"),
+        ("net.json", '{"nodes": []}', "no node-link JSON"),
+        ("net.json", '{"nodes": 3, "edges": 4}', "no node-link JSON"),
+        ("net.json", '{"nodes": [{"npu": 0}], "edges": []}', "no node-link JSON"),
+        ("net.json", '{"nodes": [{"id": {}, "npu": 0}], "edges": []}', "no node-link JSON"),
+        ("net.json", '{"nodes": [{"id": 0, "npu": 0}], "edges": [5]}', "no node-link JSON"),
+        ("net.json", '{"nodes": [{"id": 0}], "edges": [], "graph": 5}', "no node-link JSON"),
+        ("net.json", GRAPHML, "no node-link JSON"),
+        ("net.graphml", "", "no GraphML"),
+        ("net.graphml", "{}", "no GraphML"),
+        ("net.xml", "<html/>", "0 graphs"),
+        ("net.xml", "<x><graph edgedefault='directed'/></x>", "no GraphML"),
+        ("net.xml", GRAPHML.replace("xmlns=", "xmlns:other="), "NPU|GraphML"),
+        ("net.xml", GRAPHML.replace('"directed"', '"Directed"'), "neither directed nor undir"),
+        ("net.xml", GRAPHML.replace("</graph>", "</graph><graph/>"), "2 graphs"),
+        ("net.xml", GRAPHML.replace('key="l"', 'key="z"'), "no key z"),
+        ("net.xml", GRAPHML.replace('"int"', '"double"'), "npu is 0.0"),
+        ("net.xml", GRAPHML.replace('"int"', '"string"'), "npu is '0'"),
+        ("net.xml", GRAPHML.replace(">1<", ">one<"), "no GraphML"),
+        ("net.xml", GRAPHML.replace(">1<", ">0<"), "more than one node is NPU 0"),
+        ("net.xml", GRAPHML.replace('node id="b"', 'node id="a"'), "has the id a"),
+        ("net.xml", GRAPHML.replace('target="b"', 'target="c"'), "there is no node 'c'"),
+        (
+            "net.xml",
+            GRAPHML.replace('source="b" target="a"', 'source="a" target="b"'),
+            "parallel edges: a -> b",
+        ),
+        ("net.xml", GRAPHML.replace('attr.name="latency"', 'attr.name="delay"'), "unknown.*delay"),
+        ("net.xml", GRAPHML.replace("1 GB/s", "1"), "'1' is not a bandwidth"),
+        ("net.yaml", "", "cannot tell the format"),
+        ("net", "", "cannot tell the format"),
+    ],
+)
+def test_what_is_no_network(tmp_path: Path, name: str, content: str, what: str) -> None:
+    with pytest.raises(DimsweepError, match=what) as error:
+        read(tmp_path, content, name)
+    assert error.value.where.startswith(str(tmp_path / name))
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "folder.json").mkdir()
+    (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
+    for name, what in (
+        ("missing.json", "No such file"),
+        ("folder.json", "cannot read"),
+        ("binary.json", "no node-link JSON"),
+        ("zero\0byte.json", "cannot read"),
+    ):
+        with pytest.raises(DimsweepError, match=what) as error:
+            read_network(str(tmp_path / name))
+        assert error.value.where == str(tmp_path / name)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["a", "1 GB/s", ""]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["id", "npu", "source", "target", "bandwidth", "latency", "key"]),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(
+    st.fixed_dictionaries(
+        {"nodes": JSON | st.lists(JSON, max_size=3), "edges": JSON | st.lists(JSON, max_size=3)},
+        optional={"directed": JSON, "multigraph": JSON, "graph": JSON},
+    )
+)
+def test_any_json_is_a_network_or_an_error(tmp_path_factory: Any, data: dict[str, Any]) -> None:
+    try:
+        network = read(tmp_path_factory.getbasetemp(), data)
+    except DimsweepError:
+        return
+    assert network.n_npus
