@@ -149,18 +149,25 @@ class Transport:
         left: Callable[[], None],
         arrived: Callable[[], None],
     ) -> None:
-        """Take a message over one link after another."""
-        last = len(route) - 1
+        """Take a message over its route, one link after another."""
+        self._enter(route, 0, message, left, arrived, self._clock.ps)
 
-        def enter(at: int, left: Callable[[], None], tail: int) -> None:
-            wire = route[at]
-            if at == last:
-                self._cross(wire, message, tail, left, lambda _: arrived(), last=True)
-                return
-            leave = _giving_back(wire.room, message)
-            self._cross(wire, message, tail, left, partial(enter, at + 1, leave), room=wire.room)
-
-        enter(0, left, self._clock.ps)
+    def _enter(
+        self,
+        route: list[Wire],
+        at: int,
+        message: Message,
+        left: Callable[[], None],
+        arrived: Callable[[], None],
+        tail: int,
+    ) -> None:
+        wire = route[at]
+        if at + 1 == len(route):
+            self._cross(wire, message, tail, left, lambda _: arrived(), last=True)
+            return
+        leave = _giving_back(wire.room, message)
+        go_on = partial(self._enter, route, at + 1, message, leave, arrived)
+        self._cross(wire, message, tail, left, go_on, room=wire.room)
 
     def _travel_in_window(
         self,
