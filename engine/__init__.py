@@ -8,6 +8,9 @@ lowered once into a :class:`Program`; :func:`run_batch` then simulates it at tho
 vectors a second.  This package knows nothing of studies, searches, files of results or terminals.
 """
 
+from enum import StrEnum
+from typing import Literal
+
 from engine import units
 from engine.account.breakdown import Breakdown, account
 from engine.account.result import Result
@@ -20,12 +23,18 @@ from engine.cluster.cluster import (
     SubgroupBandwidth,
 )
 from engine.cluster.cost import Prices, TierPrice, network_prices
+from engine.cluster.network import NetworkModel, Switching
 from engine.cluster.npu import Npu
 from engine.cluster.topology import Block, Dimension, Topology, parse_shape
 from engine.errors import DimsweepError
 from engine.formats.astra1_text import read_layers as read_astra1_layers
 from engine.lower.lower import lower
 from engine.lower.program import Program
+from engine.message.kernel import LinkAccount, MessageRun, check_messages, network_of, run_messages
+from engine.network.fabric import Auto, Clos, Dragonfly, Fabric, Mesh, build_network
+from engine.network.files import read_network
+from engine.network.graph import Link, Network
+from engine.network.routing import Routing
 from engine.run.batch import Measures, is_compiled, outcome_error, run_batch, run_one
 from engine.run.phase import FINISHED
 from engine.workload.convnet import Convolution, data_parallel
@@ -50,8 +59,10 @@ MODEL_VERSION = 2
 __all__ = [
     "FINISHED",
     "MODEL_VERSION",
+    "Auto",
     "Block",
     "Breakdown",
+    "Clos",
     "ClosedForm",
     "Cluster",
     "Collective",
@@ -63,10 +74,19 @@ __all__ = [
     "Dimension",
     "DimensionOrder",
     "DimsweepError",
+    "Dragonfly",
+    "Fabric",
+    "Fidelity",
     "GraphBuilder",
     "Group",
     "Layer",
+    "Link",
+    "LinkAccount",
     "Measures",
+    "Mesh",
+    "MessageRun",
+    "Network",
+    "NetworkModel",
     "Npu",
     "Operator",
     "Pass",
@@ -75,24 +95,31 @@ __all__ = [
     "QueueOrder",
     "Receive",
     "Result",
+    "Routing",
     "Send",
     "SubgroupBandwidth",
+    "Switching",
     "TierPrice",
     "Topology",
     "TrainingLoop",
     "TransformerSlice",
     "Workload",
     "account",
+    "build_network",
+    "check_messages",
     "closed_form",
     "data_parallel",
     "is_compiled",
     "lower",
+    "network_of",
     "network_prices",
     "outcome_error",
     "parse_shape",
     "place",
     "read_astra1_layers",
+    "read_network",
     "run_batch",
+    "run_messages",
     "run_one",
     "simulate",
     "traffic",
@@ -101,13 +128,31 @@ __all__ = [
 ]
 
 
+class Fidelity(StrEnum):
+    """Which kernel simulates: phases of chunks on dimensions, or every message on every link."""
+
+    PHASE = "phase"
+    MESSAGE = "message"
+
+
 def simulate(
-    workload: Workload, cluster: Cluster, *, fold: bool = True, record: bool = False
+    workload: Workload,
+    cluster: Cluster,
+    *,
+    fidelity: Fidelity | Literal["phase", "message"] = Fidelity.PHASE,
+    fold: bool = True,
+    record: bool = False,
 ) -> Result:
     """Simulate one iteration of ``workload`` on ``cluster``.
 
-    ``fold=False`` simulates every rank instead of one of each class of alike ranks; the result is
-    the same.  ``record`` keeps what :meth:`Result.timeline` needs.  Raises :class:`DimsweepError`
-    for a workload that does not fit the cluster or cannot finish.
+    ``fidelity="message"`` simulates every NPU, message and link of ``cluster.network``; it is
+    thousands of times slower and sees congestion.  ``fold=False`` has the phase kernel simulate
+    every rank instead of one of each class of alike ranks; the result is the same.  ``record``
+    keeps what :meth:`Result.timeline` needs.  Raises :class:`DimsweepError` for a workload that
+    does not fit the cluster or cannot finish.
     """
+    if fidelity not in tuple(Fidelity):
+        raise DimsweepError(f"{fidelity!r} is none of {', '.join(Fidelity)}", where="fidelity")
+    if fidelity == Fidelity.MESSAGE:
+        return Result(run_messages(lower(workload, cluster, fold=False), record=record))
     return Result(run_one(lower(workload, cluster, fold=fold), record=record))

@@ -5,11 +5,9 @@ Errors name the key (``topology.bandwidth[1]``); :meth:`Composed.blame` adds the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from enum import StrEnum
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from engine import (
     Cluster,
@@ -20,6 +18,7 @@ from engine import (
     Convolution,
     DimensionOrder,
     DimsweepError,
+    Fidelity,
     Group,
     Layer,
     Npu,
@@ -41,42 +40,52 @@ from engine import (
     training_iteration,
     units,
 )
+from sweeper.network import network_model
+from sweeper.parse import bandwidth, choice, key, one_per_dim, optional
 
 Config = Mapping[str, Any]
-_E = TypeVar("_E", bound=StrEnum)
-_T = TypeVar("_T")
 
 
 def build_program(config: Config) -> Program:
-    """The program of a whole configuration."""
+    """The program of a whole configuration, rank by rank if every message is to be simulated."""
+    by_message = is_by_message(config)
     cluster = build_cluster(config)
-    return lower(build_workload(config, cluster.topology.sizes), cluster, fold=config["fold"])
+    workload = build_workload(config, cluster.topology.sizes)
+    return lower(workload, cluster, fold=config["fold"] and not by_message)
+
+
+def is_by_message(config: Config) -> bool:
+    """Whether the message kernel is to simulate."""
+    with key("fidelity"):
+        return choice(config["fidelity"], Fidelity) is Fidelity.MESSAGE
 
 
 def build_cluster(config: Config) -> Cluster:
-    """Topology, NPU, collective model and prices."""
-    with _key("topology"):
+    """Topology, NPU, collective model, network and prices."""
+    with key("topology"):
         topology = _topology(config["topology"])
-    with _key("npu"):
+    with key("npu"):
         npu = _npu(config["npu"])
-    with _key("collective"):
+    with key("collective"):
         collectives = _collectives(config["collective"], len(topology.dims))
-    with _key("cost"):
+    with key("network"):
+        network = network_model(config["network"], len(topology.dims))
+    with key("cost"):
         tiers = {str(name): _tier(str(name), p) for name, p in config["cost"]["tiers"].items()}
-        with _key("npu"):
+        with key("npu"):
             npu_price = units.parse(config["cost"]["npu"], units.MONEY, zero=True)
         prices = network_prices(topology, tiers, npu_price)
-    return Cluster(topology, npu, collectives, prices=prices)
+    return Cluster(topology, npu, collectives, network, prices)
 
 
 def build_workload(config: Config, sizes: Sequence[int]) -> Workload:
     """The operator graph and process groups of ``config["workload"]``."""
     workload = config["workload"]
-    with _key("workload"):
-        with _key("parallel"):
+    with key("workload"):
+        with key("parallel"):
             groups = place(workload["parallel"], sizes)
-        with _key("loop"):
-            loop = _choice(workload["loop"], TrainingLoop)
+        with key("loop"):
+            loop = choice(workload["loop"], TrainingLoop)
         layers = _layers(workload, groups)
         for layer in layers:
             for part in (layer.forward, layer.input_grad, layer.weight_grad):
@@ -91,47 +100,11 @@ def build_workload(config: Config, sizes: Sequence[int]) -> Workload:
     return Workload((graph,), groups, name=workload["name"])
 
 
-def one_per_dim(value: Any, n: int, parse: Callable[[Any], _T]) -> list[_T]:
-    """``value`` (one, or a list with one for each of ``n`` dimensions), each parsed."""
-    if not isinstance(value, (list, tuple)):
-        return [parse(value)] * n
-    if len(value) != n:
-        raise DimsweepError(f"{len(value)} values for {n} dimensions")
-    parsed = []
-    for i, item in enumerate(value):
-        with _key(f"[{i}]"):
-            parsed.append(parse(item))
-    return parsed
-
-
-def bandwidth(value: Any) -> float:
-    return units.parse(value, units.BANDWIDTH)
-
-
-@contextmanager
-def _key(name: str) -> Iterator[None]:
-    try:
-        yield
-    except DimsweepError as error:
-        raise error.at(name) from error.__cause__
-
-
-def _choice(value: str, kind: type[_E]) -> _E:
-    try:
-        return kind(value)
-    except ValueError:
-        raise DimsweepError(f"{value!r} is none of {', '.join(kind)}") from None
-
-
-def _optional(value: Any, unit: units.Unit) -> float | None:
-    return None if value is None else units.parse(value, unit)
-
-
 def _topology(config: Config) -> Topology:
     n = len(parse_shape(config["shape"]))
-    with _key("bandwidth"):
+    with key("bandwidth"):
         bandwidths = one_per_dim(config["bandwidth"], n, bandwidth)
-    with _key("latency"):
+    with key("latency"):
         latencies = one_per_dim(config["latency"], n, units.parse_time)
     return Topology.build(
         config["shape"], bandwidth=bandwidths, latency=latencies, tiers=config["tiers"]
@@ -145,21 +118,21 @@ def _npu(config: Config) -> Npu:
         ("memory_bandwidth", units.BANDWIDTH),
         ("reduce_bandwidth", units.BANDWIDTH),
     ):
-        with _key(name):
-            rates[name] = _optional(config[name], unit)
+        with key(name):
+            rates[name] = optional(config[name], unit)
     return Npu(efficiency=config["efficiency"], **rates)
 
 
 def _collectives(config: Config, n_dims: int) -> CollectiveModel:
-    with _key("order"):
-        order = _choice(config["order"], DimensionOrder)
-    with _key("queue"):
-        queue = _choice(config["queue"], QueueOrder)
-    with _key("subgroup_bandwidth"):
-        subgroup = _choice(config["subgroup_bandwidth"], SubgroupBandwidth)
-    with _key("endpoint_delay"):
+    with key("order"):
+        order = choice(config["order"], DimensionOrder)
+    with key("queue"):
+        queue = choice(config["queue"], QueueOrder)
+    with key("subgroup_bandwidth"):
+        subgroup = choice(config["subgroup_bandwidth"], SubgroupBandwidth)
+    with key("endpoint_delay"):
         delay = units.parse_time(config["endpoint_delay"])
-    with _key("algorithms"):
+    with key("algorithms"):
         algorithms = tuple(one_per_dim(config["algorithms"], n_dims, str))
     return CollectiveModel(config["chunks"], order, queue, subgroup, delay, algorithms)
 
@@ -167,8 +140,8 @@ def _collectives(config: Config, n_dims: int) -> CollectiveModel:
 def _tier(name: str, config: Config) -> TierPrice:
     prices = {}
     for part in ("link", "switch", "nic"):
-        with _key("tiers"), _key(name), _key(part):
-            prices[part] = _optional(config[part], units.PRICE_PER_BANDWIDTH)
+        with key("tiers"), key(name), key(part):
+            prices[part] = optional(config[part], units.PRICE_PER_BANDWIDTH)
     return TierPrice(**prices)
 
 
@@ -178,7 +151,7 @@ def _tier(name: str, config: Config) -> TierPrice:
 def _layers(workload: Config, groups: Mapping[str, Group]) -> list[Layer]:
     """The layers of whichever kind of workload this is; its keys tell."""
     if "file" in workload:
-        with _key("groups"):
+        with key("groups"):
             unknown = set(workload["groups"]) - {"forward", "input_grad", "weight_grad"}
             if unknown:
                 raise DimsweepError(f"{sorted(unknown)[0]!r} is no pass of a layer")
@@ -186,14 +159,14 @@ def _layers(workload: Config, groups: Mapping[str, Group]) -> list[Layer]:
     if "hidden" in workload:
         return _transformer(workload, groups)
     if "bytes_per_value" in workload:
-        with _key("layers"):
+        with key("layers"):
             return data_parallel(
                 [_convolution(i, layer) for i, layer in enumerate(workload["layers"])],
                 workload["bytes_per_value"],
             )
     layers = []
     for i, layer in enumerate(workload.get("layers", [])):
-        with _key(f"layers[{i}]"):
+        with key(f"layers[{i}]"):
             if not 1 <= layer["repeat"] <= 100_000:
                 raise DimsweepError(f"{layer['repeat']} is not in 1..100000", where="repeat")
             passes = [_pass(layer, name) for name in ("forward", "input_grad", "weight_grad")]
@@ -206,7 +179,7 @@ def _layers(workload: Config, groups: Mapping[str, Group]) -> list[Layer]:
 
 
 def _transformer(workload: Config, groups: Mapping[str, Group]) -> list[Layer]:
-    with _key("flops"):
+    with key("flops"):
         flops = units.parse(workload["flops"], units.COMPUTE_RATE)
     dimensions = ("hidden", "layers", "batch", "sequence", "bytes_per_value")
     tensor = groups["tensor"].n_members if "tensor" in groups else 1
@@ -218,7 +191,7 @@ def _transformer(workload: Config, groups: Mapping[str, Group]) -> list[Layer]:
 def _convolution(i: int, layer: Config) -> Convolution:
     times: dict[str, Any] = {}
     for name in ("forward", "input_grad", "weight_grad"):
-        with _key(f"[{i}]"), _key(name):
+        with key(f"[{i}]"), key(name):
             times[name] = units.parse_time(layer[name])
     shape = {key: layer[key] for key in ("name", "inputs", "outputs", "kernel")}
     return Convolution(**shape, **times)
@@ -226,20 +199,20 @@ def _convolution(i: int, layer: Config) -> Convolution:
 
 def _pass(layer: Config, name: str) -> Pass:
     config = layer[name]
-    with _key(name):
+    with key(name):
         return Pass(_compute(config), _communication(config))
 
 
 def _compute(config: Config) -> Compute:
-    with _key("duration"):
+    with key("duration"):
         if config["duration"] is not None:
             if config["flops"] is not None or config["bytes"] is not None:
                 raise DimsweepError("give a duration, or flops and bytes, not both")
             return Compute(duration=units.parse_time(config["duration"]))
-    with _key("flops"):
-        flops = _optional(config["flops"], units.COMPUTE) or 0.0
-    with _key("bytes"):
-        n_bytes = _optional(config["bytes"], units.BYTES) or 0.0
+    with key("flops"):
+        flops = optional(config["flops"], units.COMPUTE) or 0.0
+    with key("bytes"):
+        n_bytes = optional(config["bytes"], units.BYTES) or 0.0
     return Compute(flops, n_bytes)
 
 
@@ -250,8 +223,8 @@ def _communication(config: Config) -> Communication | None:
     absent = sorted({"collective", "size", "group"} - given)
     if absent:
         raise DimsweepError("a collective needs its kind, its size and its group", where=absent[0])
-    with _key("collective"):
-        kind = _choice(config["collective"], CollectiveKind)
-    with _key("size"):
+    with key("collective"):
+        kind = choice(config["collective"], CollectiveKind)
+    with key("size"):
         size = units.parse(config["size"], units.BYTES, zero=True)
     return Communication(kind, size, config["group"])

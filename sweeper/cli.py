@@ -53,29 +53,45 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _simulate(overrides: list[str]) -> int:
-    from engine import Result, run_one
-    from sweeper.build import build_program
+    from engine import Result, run_messages, run_one
+    from sweeper.build import build_program, is_by_message
     from sweeper.compose import compose, plain
     from sweeper.simulation import print_result
 
     composed = compose(overrides)
     config = plain(composed.config)
     try:
-        program = build_program(config)
+        by_message = is_by_message(config)
+        if config["picture"] is not None and not by_message:
+            raise DimsweepError(
+                "only single links make a picture", where="picture", hint="fidelity=message"
+            )
+        run = run_messages if by_message else run_one
+        record = config["timeline"] is not None
+        result = Result(run(build_program(config), record=record))
     except DimsweepError as error:
         raise composed.blame(error) from error.__cause__
-    result = Result(run_one(program, record=config["timeline"] is not None))
     print_result(result, config, Console())
     if config["timeline"] is not None:
-        file = Path(config["timeline"])
-        try:
-            file.write_text(json.dumps(result.timeline()))
-        except OSError as error:
-            raise DimsweepError(
-                f"the timeline cannot be written: {error.strerror}", where=str(file)
-            ) from error
+        file = _write(config["timeline"], "timeline", json.dumps(result.timeline()).encode())
         print(f"timeline: {file} (open it at ui.perfetto.dev)")
+    if config["picture"] is not None:
+        from sweeper.report.network import draw_network
+
+        title = f"{config['workload']['name']} on {config['topology']['shape']}"
+        print(f"picture: {_write(config['picture'], 'picture', draw_network(result, title))}")
     return 0
+
+
+def _write(path: str, what: str, content: bytes) -> Path:
+    file = Path(path)
+    try:
+        file.write_bytes(content)
+    except OSError as error:
+        raise DimsweepError(
+            f"the {what} cannot be written: {error.strerror}", where=str(file)
+        ) from error
+    return file
 
 
 def _sweep(overrides: list[str]) -> int:

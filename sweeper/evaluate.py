@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -12,21 +12,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from engine import FINISHED, DimsweepError, Program, account, outcome_error, run_batch
+from engine import (
+    FINISHED,
+    DimsweepError,
+    Fidelity,
+    Program,
+    account,
+    outcome_error,
+    run_batch,
+    run_messages,
+)
 from sweeper.build import build_program
-from sweeper.rows import complete_rows, failed_row, labels
+from sweeper.rows import Cell, complete_rows, failed_row, labels
 from sweeper.space import Point, with_values
 
 _PROGRAMS_KEPT = 64
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One cell of a study's grid: its resolved configuration and its coordinates."""
-
-    number: int
-    config: Mapping[str, Any]
-    coordinates: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -56,20 +56,11 @@ class Evaluator:
 
     def evaluate(self, job: Job) -> Outcome:
         """Simulate all points of ``job``; those that share a program in one compiled call."""
-        together: dict[str, list[int]] = {}
-        for i, point in enumerate(job.points):
-            text = json.dumps(point.parameters, sort_keys=True) if point.parameters else "{}"
-            together.setdefault(text, []).append(i)
         batches: list[tuple[list[int], pa.RecordBatch]] = []
         seconds = 0.0
-        for parameters, indices in together.items():
+        for parameters, indices in self._calls(job):
             points = [job.points[i] for i in indices]
-            named = labels(
-                job.cell,
-                self._cells[job.cell].coordinates,
-                points,
-                [job.keys[i] for i in indices],
-            )
+            named = labels(self._cells[job.cell], points, [job.keys[i] for i in indices])
             done, spent = self._simulate(job.cell, parameters, points, named)
             seconds += spent
             batches += [([indices[i] for i in rows], batch) for rows, batch in done]
@@ -77,6 +68,22 @@ class Evaluator:
         if len(batches) > 1:
             rows = rows.take(np.argsort([i for numbers, _ in batches for i in numbers]))
         return Outcome(rows, seconds)
+
+    def _calls(self, job: Job) -> Iterator[tuple[str, list[int]]]:
+        """Parameters (as JSON) and the points that have them; the message kernel takes one point
+        at a time."""
+        together: dict[str, list[int]] = {}
+        for i, point in enumerate(job.points):
+            text = json.dumps(point.parameters, sort_keys=True) if point.parameters else "{}"
+            together.setdefault(text, []).append(i)
+        for parameters, indices in together.items():
+            if self._fidelity(job.cell, parameters) == Fidelity.MESSAGE:
+                yield from ((parameters, [i]) for i in indices)
+            else:
+                yield parameters, indices
+
+    def _fidelity(self, cell: int, parameters: str) -> str:
+        return str(json.loads(parameters).get("fidelity", self._cells[cell].config["fidelity"]))
 
     def _simulate(
         self, cell: int, parameters: str, points: list[Point], named: dict[str, list[Any]]
@@ -86,7 +93,11 @@ class Evaluator:
             program = self._program(cell, parameters)
             bandwidth = _bandwidths(program, points)
             start = time.perf_counter()
-            measures = run_batch(program, bandwidth)
+            if self._fidelity(cell, parameters) == Fidelity.MESSAGE:
+                (point,) = bandwidth
+                measures = run_messages(program.rebind(bandwidth=point)).measures
+            else:
+                measures = run_batch(program, bandwidth)
             breakdown = account(program, bandwidth, measures)
             seconds = time.perf_counter() - start
         except Exception as error:  # whatever it is, the sweep must go on

@@ -15,17 +15,34 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from engine import MODEL_VERSION, DimsweepError, Program, run_batch, traffic
-from sweeper.build import bandwidth, build_program, one_per_dim
+from engine import (
+    MODEL_VERSION,
+    DimsweepError,
+    Fidelity,
+    Program,
+    check_messages,
+    run_batch,
+    traffic,
+)
+from sweeper.build import build_program, is_by_message
 from sweeper.compose import Composed, compose, plain
-from sweeper.evaluate import Cell
-from sweeper.rows import OBJECTIVES, row_schema
+from sweeper.parse import bandwidth, one_per_dim
+from sweeper.rows import OBJECTIVES, Cell, row_schema
 from sweeper.schema import RUNTIME_KEYS
 from sweeper.search import Search, make_search
 from sweeper.space import Point, Space, build_space
 
 # What a row depends on; the rest of a config says which points to look at, and how.
-_DETERMINES_RESULT = ("workload", "topology", "npu", "cost", "collective", "fold")
+_DETERMINES_RESULT = (
+    "workload",
+    "topology",
+    "npu",
+    "cost",
+    "collective",
+    "network",
+    "fidelity",
+    "fold",
+)
 
 
 @dataclass(frozen=True)
@@ -37,6 +54,7 @@ class CellPlan:
     first: list[Point]
     directions: list[str]
     budget: int
+    recheck: int  # best designs to simulate again, message by message
 
     def search(self) -> Search:
         """A new search, at its beginning."""
@@ -45,7 +63,8 @@ class CellPlan:
     def keys(self, points: Sequence[Point]) -> list[str]:
         """Each point's key: a hash of everything that determines its result, and of its cell."""
         config = {name: self.cell.config[name] for name in _DETERMINES_RESULT}
-        base = json.dumps([MODEL_VERSION, dict(self.cell.coordinates), config], sort_keys=True)
+        parts = [MODEL_VERSION, dict(self.cell.coordinates), config, _digests(config)]
+        base = json.dumps(parts, sort_keys=True)
         start = hashlib.blake2b(base.encode(), digest_size=16)
         keys = []
         for point in points:
@@ -93,10 +112,21 @@ def plan_study(composed: Composed) -> Plan:
         "grid": grid,
         "parameters": parameters,
         "cells": described,
-        "config": {key: config[key] for key in config if key not in RUNTIME_KEYS},
+        "config": {key: config[key] for key in config if key not in RUNTIME_KEYS}
+        | {"files": _digests(config)},
     }
     schema = row_schema(n_dims, grid, parameters)
     return Plan(Path(config["results"]) / name, study, schema, cells, config)
+
+
+def _digests(config: Mapping[str, Any]) -> dict[str, str]:
+    """The contents of the files that a configuration names; a changed file is another study."""
+    files = {group: config[group].get("file") for group in ("workload", "network")}
+    return {
+        f"{group}.file": hashlib.blake2b(Path(file).read_bytes(), digest_size=16).hexdigest()
+        for group, file in files.items()
+        if file
+    }
 
 
 def study_name(composed: Composed) -> str:
@@ -163,8 +193,11 @@ def _plan_cell(
         )
     if config["budget"]["points"] < 1:
         raise DimsweepError("a search needs at least 1 point", where="budget.points")
-    # Also compiles the kernel, once and for all, before any worker would.
-    run_batch(program, program.bandwidth)
+    _check_fidelity(config)
+    if is_by_message(config):
+        check_messages(program)
+    else:  # also compiles the kernel, once and for all, before any worker would
+        run_batch(program, program.bandwidth)
     space = build_space(config, program.structure.shape.n_dims)
     plan = CellPlan(
         Cell(number, config, coordinates),
@@ -172,9 +205,32 @@ def _plan_cell(
         _first_points(config, space, program),
         [OBJECTIVES[name] for name in objective],
         config["budget"]["points"],
+        config["recheck"]["top"],
     )
     plan.search()  # refuses bad options now, not when the cell's turn comes
     return plan, program
+
+
+def _check_fidelity(config: Mapping[str, Any]) -> None:
+    """Whether what is to be simulated message by message can be, and has a point."""
+    top, by_message = config["recheck"]["top"], is_by_message(config)
+    if top < 0:
+        raise DimsweepError(f"{top} is no number of designs", where="recheck.top")
+    if top and (by_message or "fidelity" in config["space"]["parameters"]):
+        raise DimsweepError(
+            "the search itself simulates message by message",
+            where="recheck.top",
+            hint="fidelity=phase searches; recheck.top is how many of the best to look at again",
+        )
+    if top:
+        check_messages(build_program({**config, "fidelity": Fidelity.MESSAGE.value}))
+    split = config["space"]["bandwidth"]
+    if (top or by_message) and config["network"]["file"] and (split["total"] or split["max"]):
+        raise DimsweepError(
+            "the links' bandwidths are those of the file, whatever the split",
+            where="network.file",
+            hint="search other keys, or let network.fabric make the network from the dimensions",
+        )
 
 
 def _first_points(config: Mapping[str, Any], space: Space, program: Program) -> list[Point]:

@@ -39,7 +39,7 @@ def progress(plan: Plan, console: Console) -> Iterator[_Bar]:
 class _Bar:
     def __init__(self, plan: Plan, bar: Progress) -> None:
         self._bar, self._objective = bar, plan.study["objective"][0]
-        total = sum(cell.budget for cell in plan.cells)
+        total = sum(cell.budget + cell.recheck for cell in plan.cells)
         self._task = bar.add_task(plan.study["name"], total=total, rate="", best="")
 
     def update(self, tally: Tally) -> None:

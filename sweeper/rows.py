@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,18 @@ from engine import Breakdown, units
 from sweeper.space import Point
 
 COMPLETE, FAILED = "complete", "failed"
+RECHECK = "recheck"  # the origin of a design that is looked at again, message by message
 OBJECTIVES = {"time": "minimize", "cost": "minimize", "perf_per_cost": "maximize"}
 OBJECTIVE_COLUMNS = {"time": "time_s", "cost": "cost_usd", "perf_per_cost": "perf_per_cost"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of a study's grid: its resolved configuration and its coordinates."""
+
+    number: int
+    config: Mapping[str, Any]
+    coordinates: Mapping[str, str]
 
 
 def row_schema(n_dims: int, grid: Sequence[str], parameters: Sequence[str]) -> pa.Schema:
@@ -28,7 +39,8 @@ def row_schema(n_dims: int, grid: Sequence[str], parameters: Sequence[str]) -> p
         ("origin", pa.string()),
         ("state", pa.string()),
         ("error", pa.string()),
-        *((name, pa.string()) for name in (*grid, *parameters)),
+        # The fidelity may itself be an axis of the grid or of the search.
+        *((name, pa.string()) for name in dict.fromkeys(("fidelity", *grid, *parameters))),
         *((f"bandwidth_{d}_GBps", pa.float64()) for d in range(n_dims)),
         ("time_s", pa.float64()),
         ("time_ps", pa.int64()),
@@ -88,17 +100,16 @@ def failed_row(
     return _batch(schema, columns, 1)
 
 
-def labels(
-    cell: int, coordinates: Mapping[str, str], points: Sequence[Point], keys: Sequence[str]
-) -> dict[str, list[Any]]:
+def labels(cell: Cell, points: Sequence[Point], keys: Sequence[str]) -> dict[str, list[Any]]:
     """The columns that name ``points`` of a cell."""
     columns: dict[str, list[Any]] = {
         "key": list(keys),
-        "cell": [cell] * len(points),
+        "cell": [cell.number] * len(points),
         "point": [point.number for point in points],
         "origin": [point.origin for point in points],
+        "fidelity": [cell.config["fidelity"]] * len(points),
     }
-    for name, value in coordinates.items():
+    for name, value in cell.coordinates.items():
         columns[name] = [value] * len(points)
     for name in points[0].parameters if points else ():
         columns[name] = [str(point.parameters[name]) for point in points]

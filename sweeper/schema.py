@@ -136,6 +136,24 @@ class Collective:
 
 
 @dataclass
+class Network:
+    """Links, switches and routes, for fidelity=message (see engine.NetworkModel).  ``fabric``: what
+    realises the dimensions, one value or a list: auto, mesh, {kind: clos, levels: 2, leaf: 8,
+    oversubscription: 2}, {kind: dragonfly, routers: 4, npus: 2}; ``file``: a graph instead,
+    node-link JSON or GraphML."""
+
+    fabric: Any = "auto"
+    file: str | None = None
+    routing: str = "auto"
+    seed: int = 0
+    switching: str = "cut_through"
+    packet: str = "0 B"
+    buffer: str | None = None
+    window: int | None = None
+    max_messages: int = 10_000_000
+
+
+@dataclass
 class TierPrice:
     """Prices per bandwidth, such as "7.8 USD/(GB/s)"."""
 
@@ -205,6 +223,13 @@ class Budget:
     points: int = 300
 
 
+@dataclass
+class Recheck:
+    """How many of a search's best designs are simulated again, message by message."""
+
+    top: int = 0
+
+
 class Mode(Enum):
     local = "local"
     address = "address"
@@ -231,6 +256,8 @@ class Root:
     npu: Npu = field(default_factory=Npu)
     cost: Cost = field(default_factory=Cost)
     collective: Collective = field(default_factory=Collective)
+    network: Network = field(default_factory=Network)
+    fidelity: str = "phase"
     fold: bool = True
     # a study
     name: str | None = None
@@ -239,14 +266,16 @@ class Root:
     grid: dict[str, Any] = field(default_factory=dict)
     search: Search = field(default_factory=Search)
     budget: Budget = field(default_factory=Budget)
+    recheck: Recheck = field(default_factory=Recheck)
     # how it is run; none of these changes a result
     cluster: Cluster = field(default_factory=Cluster)
     results: str = "results"
     timeline: str | None = None
+    picture: str | None = None
 
 
 # Keys that change how a study is run but no row of it.
-RUNTIME_KEYS = ("cluster", "results", "timeline", "budget", "name")
+RUNTIME_KEYS = ("cluster", "results", "timeline", "picture", "budget", "recheck", "name")
 
 
 def register() -> None:

@@ -8,16 +8,18 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from engine import Result, units
+from engine import MessageRun, Result, units
+
+_LINKS_SHOWN = 5
 
 
 def print_result(result: Result, config: Mapping[str, Any], console: Console) -> None:
     """Print where the time of an iteration goes and what each dimension carries."""
     program, row = result.program, result.breakdown
     console.print(
-        f"{config['workload']['name']} on {config['topology']['shape']}, "
-        f"{program.n_npus:,} NPUs in {_plural(len(program.names.class_count), 'class', 'es')}",
+        f"{config['workload']['name']} on {config['topology']['shape']}, {_size(result)}",
         highlight=False,
+        soft_wrap=True,
     )
     console.print(_summary(result))
     table = Table(box=None, header_style="bold")
@@ -34,6 +36,40 @@ def print_result(result: Result, config: Mapping[str, Any], console: Console) ->
             units.format_time(float(row.exposed_by_dim[0, d])),
         )
     console.print(table)
+    if result.links:
+        console.print(_busiest_links(result))
+
+
+def _size(result: Result) -> str:
+    program = result.program
+    if isinstance(result.run, MessageRun):
+        run = result.run
+        return f"{program.n_npus:,} NPUs, {len(run.links):,} links, {run.n_messages:,} messages"
+    return f"{program.n_npus:,} NPUs in {_plural(len(program.names.class_count), 'class', 'es')}"
+
+
+def _busiest_links(result: Result) -> Table:
+    """The links that were in use longest, and how many others were in use as long."""
+    table = Table(box=None, header_style="bold")
+    for name in ("busiest links", "bandwidth", "carried", "busy", "utilisation", "longest queue"):
+        table.add_column(name, justify="left" if not table.columns else "right")
+    ranked = sorted(result.links, key=lambda account: (-account.busy, -account.longest_queue))
+    for account in ranked[:_LINKS_SHOWN]:
+        table.add_row(
+            f"{_end(account.link.source)} -> {_end(account.link.target)}",
+            units.format_bandwidth(account.link.bandwidth),
+            units.format_bytes(account.n_bytes),
+            f"{account.busy / max(result.time_ps, 1):.1%}",
+            f"{account.utilisation:.1%}",
+            str(account.longest_queue),
+        )
+    if len(ranked) > _LINKS_SHOWN:
+        table.add_row(f"... and {len(ranked) - _LINKS_SHOWN:,} more")
+    return table
+
+
+def _end(node: int | str) -> str:
+    return f"NPU {node}" if isinstance(node, int) else node
 
 
 def _summary(result: Result) -> Table:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine import DimsweepError
-from sweeper.build import bandwidth, one_per_dim
+from sweeper.parse import bandwidth, one_per_dim
 from sweeper.split import SplitSpace
 
 Floats = NDArray[np.float64]

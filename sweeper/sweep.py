@@ -6,10 +6,12 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from engine import Fidelity
 from sweeper.evaluate import Job
 from sweeper.ledger import Ledger
 from sweeper.plan import CellPlan, Plan
 from sweeper.pool import Pool
+from sweeper.rows import RECHECK
 from sweeper.search import Values
 from sweeper.space import Point
 
@@ -53,26 +55,82 @@ def _run_cell(
     search, size, asked = cell.search(), cell.cell.config["search"]["wave"], 0
     waves: deque[_Wave] = deque()
     in_flight: set[str] = set()
+    best = _Best(cell)
     while waves or asked < cell.budget:
         while len(waves) < _WAVES_AHEAD and asked < cell.budget:
             points = search.ask(min(size, cell.budget - asked))
             asked += len(points)
             waves.append(_Wave(points, cell.keys(points)))
             _submit(cell, waves[-1], ledger, pool, in_flight, tally)
-        wave = waves[0]
-        while any(key in in_flight for key in wave.keys):
-            outcome = pool.collect()
-            if outcome is not None:
-                for batch in outcome.rows.to_batches():
-                    ledger.append(batch)
-                tally.engine_seconds += outcome.seconds
-                in_flight.difference_update(outcome.rows.column("key").to_pylist())
-            watch(tally)
-        waves.popleft()
-        values: list[Values] = [ledger.values[key] for key in wave.keys]
+        wave = waves.popleft()
+        values = _collect(wave, ledger, pool, in_flight, tally, watch)
         search.tell(wave.points, values)
+        best.add(wave.points, values)
         _count(cell, values, tally)
         watch(tally)
+    again = best.again(first=cell.budget)
+    wave = _Wave(again, cell.keys(again))
+    _submit(cell, wave, ledger, pool, in_flight, tally)
+    values = _collect(wave, ledger, pool, in_flight, tally, watch)
+    tally.done += len(values)
+    tally.failed += sum(value is None for value in values)
+    watch(tally)
+
+
+class _Best:
+    """The best designs of a cell so far, as many as are to be looked at again, each once."""
+
+    def __init__(self, cell: CellPlan) -> None:
+        self._count = cell.recheck
+        self._sign = 1 if cell.directions[0] == "minimize" else -1
+        self._kept: list[tuple[float, int, Point]] = []
+
+    def add(self, points: list[Point], values: list[Values]) -> None:
+        if not self._count:
+            return
+        found = [
+            (self._sign * value[0], point.number, point)
+            for point, value in zip(points, values, strict=True)
+            if value is not None
+        ]
+        designs: dict[tuple[object, ...], tuple[float, int, Point]] = {}
+        for entry in sorted([*self._kept, *found], key=lambda entry: entry[:2]):
+            point = entry[2]
+            design = (point.bandwidth, *map(str, point.parameters.values()))
+            designs.setdefault(design, entry)
+        self._kept = list(designs.values())[: self._count]
+
+    def again(self, first: int) -> list[Point]:
+        """The same designs as points of the message kernel, numbered from ``first``."""
+        return [
+            Point(
+                first + i,
+                RECHECK,
+                point.bandwidth,
+                {**point.parameters, "fidelity": Fidelity.MESSAGE.value},
+            )
+            for i, (_, _, point) in enumerate(self._kept)
+        ]
+
+
+def _collect(
+    wave: _Wave,
+    ledger: Ledger,
+    pool: Pool,
+    in_flight: set[str],
+    tally: Tally,
+    watch: Callable[[Tally], None],
+) -> list[Values]:
+    """Write down what the pool delivers until the wave is complete; its values."""
+    while any(key in in_flight for key in wave.keys):
+        outcome = pool.collect()
+        if outcome is not None:
+            for batch in outcome.rows.to_batches():
+                ledger.append(batch)
+            tally.engine_seconds += outcome.seconds
+            in_flight.difference_update(outcome.rows.column("key").to_pylist())
+        watch(tally)
+    return [ledger.values[key] for key in wave.keys]
 
 
 def _submit(

@@ -9,6 +9,7 @@ from typing import Any
 from engine.account.breakdown import Breakdown, account
 from engine.account.timeline import trace_events
 from engine.lower.program import Program
+from engine.message.kernel import LinkAccount, MessageRun
 from engine.run.batch import Run
 from engine.units import PICOSECONDS
 
@@ -17,7 +18,7 @@ from engine.units import PICOSECONDS
 class Result:
     """One iteration.  Times are seconds, sizes bytes; see :class:`Breakdown` for what they mean."""
 
-    run: Run
+    run: Run | MessageRun
 
     @property
     def program(self) -> Program:
@@ -74,6 +75,11 @@ class Result:
     def perf_per_cost(self) -> float | None:
         per_cost = self.breakdown.perf_per_cost
         return None if per_cost is None else float(per_cost[0])
+
+    @property
+    def links(self) -> tuple[LinkAccount, ...]:
+        """What every link did, if the run was simulated message by message; else nothing."""
+        return self.run.links if isinstance(self.run, MessageRun) else ()
 
     def timeline(self) -> dict[str, Any]:
         """A Chrome trace (open it in Perfetto); the run must have been recorded."""

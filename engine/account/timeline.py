@@ -1,54 +1,55 @@
-"""A run as a Chrome trace: a process a class of ranks, a thread a unit and a dimension."""
+"""A run as a Chrome trace: a process a class of ranks, a thread a unit and a dimension.
+
+A run message by message has a process for each rank, and one more with a thread for each link.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from engine.errors import DimsweepError
-from engine.lower.program import RECEIVE
+from engine.lower.program import RECEIVE, Program
+from engine.message.kernel import MessageRun
 from engine.run.batch import Run
 
 _PER_MICROSECOND = 1e6  # picoseconds; Chrome traces count microseconds
 
 
-def trace_events(run: Run) -> list[dict[str, Any]]:
+def trace_events(run: Run | MessageRun) -> list[dict[str, Any]]:
     """Events in the Trace Event Format.  Raises :class:`DimsweepError` if nothing was recorded."""
-    if not run.recorded and len(run.state.chunks) > 0:
+    if not run.recorded and len(run.program.structure.flows) > 0:
         raise DimsweepError("the run was not recorded", hint="simulate with record=True")
-    return [*_names(run), *_operators(run), *_phases(run)]
+    if isinstance(run, MessageRun):
+        operators, phases = _operators(run.program, run.operators), _rank_phases(run)
+        return [*_names(run.program), *operators, *phases, *_links(run)]
+    times = zip(run.state.nodes["start"], run.state.nodes["end"], strict=True)
+    return [*_names(run.program), *_operators(run.program, times), *_class_phases(run)]
 
 
-def _names(run: Run) -> Iterator[dict[str, Any]]:
-    s, names = run.program.structure, run.program.names
+def _names(program: Program) -> Iterator[dict[str, Any]]:
+    s, names = program.structure, program.names
     units = ("compute", *(f"stream {name}" for name in names.stream))
     dims = [f"dim {name}" for name in names.dims]
     for cls in range(s.shape.n_classes):
-        ranks = f"{names.class_count[cls]} ranks like rank {names.class_first[cls]}"
-        yield {"ph": "M", "name": "process_name", "pid": cls, "args": {"name": ranks}}
+        count, first = names.class_count[cls], names.class_first[cls]
+        yield _process(cls, f"{count} ranks like rank {first}" if count > 1 else f"rank {first}")
         for thread, name in enumerate((*units, "receives", *dims)):
-            yield {
-                "ph": "M",
-                "name": "thread_name",
-                "pid": cls,
-                "tid": thread,
-                "args": {"name": name},
-            }
+            yield _thread(cls, thread, name)
 
 
-def _operators(run: Run) -> Iterator[dict[str, Any]]:
-    s = run.program.structure
-    for number, (node, state) in enumerate(zip(s.nodes, run.state.nodes, strict=True)):
+def _operators(program: Program, times: Iterable[tuple[int, int]]) -> Iterator[dict[str, Any]]:
+    s = program.structure
+    for node, name, (start, end) in zip(s.nodes, program.names.node, times, strict=True):
         cls = int(node["cls"])
         if node["kind"] == RECEIVE:
             thread = s.shape.n_units
         else:
             thread = int(node["unit"]) - cls * s.shape.n_units
-        duration = int(state["end"]) - int(state["start"])
-        yield _event(run.program.names.node[number], cls, thread, int(state["start"]), duration)
+        yield _event(name, cls, thread, int(start), int(end) - int(start))
 
 
-def _phases(run: Run) -> Iterator[dict[str, Any]]:
+def _class_phases(run: Run) -> Iterator[dict[str, Any]]:
     s, phases = run.program.structure, run.prices.phases
     for chunk in run.state.chunks:
         flow = s.flows[chunk["flow"]]
@@ -61,6 +62,30 @@ def _phases(run: Run) -> Iterator[dict[str, Any]]:
             for member in s.members[flow["member_start"] : flow["member_end"]]:
                 thread = s.shape.n_units + 1 + int(phase["dim"])
                 yield _event(name, int(member["cls"]), thread, start, int(phase["duration"]))
+
+
+def _rank_phases(run: MessageRun) -> Iterator[dict[str, Any]]:
+    first = run.program.structure.shape.n_units + 1
+    for rank, dim, start, end, name in run.phases:
+        yield _event(name, rank, first + dim, start, end - start)
+
+
+def _links(run: MessageRun) -> Iterator[dict[str, Any]]:
+    process = run.program.n_npus
+    yield _process(process, "links")
+    for thread, (link, *_, spans) in enumerate(run.links):
+        yield _thread(process, thread, f"{link.source} -> {link.target}")
+        for start, end, name in spans:
+            yield _event(name, process, thread, start, end - start)
+
+
+def _process(process: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "name": "process_name", "pid": process, "args": {"name": name}}
+
+
+def _thread(process: int, thread: int, name: str) -> dict[str, Any]:
+    args = {"name": name}
+    return {"ph": "M", "name": "thread_name", "pid": process, "tid": thread, "args": args}
 
 
 def _event(name: str, process: int, thread: int, start: int, duration: int) -> dict[str, Any]:

@@ -30,15 +30,20 @@ from engine.network.graph import Link, Network
 from engine.run.batch import Measures, outcome_error
 from engine.run.diagnosis import explain_stuck
 from engine.run.phase import DONE, FINISHED, TOO_LONG
-from engine.run.price import LONGEST
+from engine.run.price import LONGEST, PICOSECONDS
 
 
 class LinkAccount(NamedTuple):
-    """What a link did: bytes carried, ps that messages held it, messages that waited at once."""
+    """What a link did.
+
+    ``busy`` is the ps in which messages held it, ``utilisation`` the bytes over what its bandwidth
+    could have carried in the whole time, ``longest_queue`` how many messages waited for it at once.
+    """
 
     link: Link
     n_bytes: float
     busy: int
+    utilisation: float
     longest_queue: int
     spans: tuple[Span, ...]  # empty unless recorded
 
@@ -74,27 +79,27 @@ def run_messages(program: Program, *, record: bool = False) -> MessageRun:
     program = _rank_by_rank(program)
     network = network_of(program)
     simulation = _Simulation(program, network, record=record)
-    limit, n_messages = program.cluster.network.max_messages, simulation.flows.n_messages()
-    if n_messages > limit:
-        raise DimsweepError(
-            f"{n_messages:,} messages; at tens of thousands a second that takes long",
-            where="network.max_messages",
-            hint=f"fewer chunks, layers or NPUs, or more than {limit:,} messages",
-        )
     simulation.run()
     accounts = simulation.accounts
-    links = tuple(_link_account(wire) for wire in simulation.transport.wires)
+    end = max(account.end for account in accounts)
+    links = tuple(_link_account(wire, end) for wire in simulation.transport.wires)
     operators = zip(simulation.operators.start, simulation.operators.end, strict=True)
     return MessageRun(
         program=program,
         network=network,
-        measures=_measures(accounts, simulation.moved),
+        measures=_measures(accounts, end, simulation.moved),
         links=links,
         operators=tuple(OperatorSpan(*span) for span in operators),
         phases=tuple(simulation.servers.spans),
-        n_messages=n_messages,
+        n_messages=simulation.n_messages,
         recorded=record,
     )
+
+
+def check_messages(program: Program) -> None:
+    """Raise :class:`DimsweepError` where :func:`run_messages` would before it starts."""
+    program = _rank_by_rank(program)
+    _Simulation(program, network_of(program), record=False)
 
 
 def network_of(program: Program) -> Network:
@@ -146,6 +151,13 @@ class _Simulation:
             self.clock, program, self.accounts, self._touch, self.flows.start
         )
         self._touched = False
+        self.n_messages = self.flows.n_messages()
+        if self.n_messages > model.max_messages:
+            raise DimsweepError(
+                f"{self.n_messages:,} messages; at tens of thousands a second that takes long",
+                where="network.max_messages",
+                hint=f"fewer chunks, layers or NPUs, or more than {model.max_messages:,} messages",
+            )
 
     def run(self) -> None:
         self._touch()
@@ -202,15 +214,18 @@ def _no_collector() -> Iterator[None]:
             gc.enable()
 
 
-def _link_account(wire: Wire) -> LinkAccount:
-    return LinkAccount(wire.link, wire.n_bytes, wire.busy, wire.longest_queue, tuple(wire.spans))
+def _link_account(wire: Wire, end: int) -> LinkAccount:
+    could_carry = wire.link.bandwidth * end / PICOSECONDS
+    utilisation = wire.n_bytes / could_carry if end else 0.0
+    spans = tuple(wire.spans)
+    return LinkAccount(wire.link, wire.n_bytes, wire.busy, utilisation, wire.longest_queue, spans)
 
 
-def _measures(accounts: list[RankAccount], moved: list[list[float]]) -> Measures:
+def _measures(accounts: list[RankAccount], end: int, moved: list[list[float]]) -> Measures:
     """The accounts of all ranks as one point of the phase kernel's measures."""
     return Measures(
         outcome=np.array([FINISHED], dtype=np.int32),
-        time=np.array([max(account.end for account in accounts)], dtype=np.int64),
+        time=np.array([end], dtype=np.int64),
         compute=np.array([[account.compute for account in accounts]], dtype=np.int64),
         exposed=np.array([[account.exposed for account in accounts]], dtype=np.int64),
         exposed_by_dim=np.array([[account.by_dim for account in accounts]]),

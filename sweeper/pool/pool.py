@@ -8,7 +8,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from engine import DimsweepError, units
-from sweeper.evaluate import Cell, Evaluator, Job, Outcome
+from sweeper.evaluate import Evaluator, Job, Outcome
+from sweeper.rows import Cell
 
 
 class Pool(Protocol):

@@ -16,13 +16,13 @@ import pyarrow as pa
 import engine
 import sweeper
 from engine import DimsweepError
-from sweeper.evaluate import Cell, Evaluator, Job, Outcome
-from sweeper.rows import failed_row, labels
+from sweeper.evaluate import Evaluator, Job, Outcome
+from sweeper.rows import Cell, failed_row, labels
 
 # A batch should last long enough to make a call's overhead (about a millisecond) vanish, and not so
 # long that the others wait at the end of a wave.
 _BATCH_SECONDS = 0.1
-_FIRST_BATCH = 16
+_FIRST_BATCH = 1  # how long a point takes is not known yet: a microsecond, or minutes
 _LARGEST_BATCH = 4096
 _MAX_DEATHS = 2  # of workers, over one point, before it is given up
 _DEPTH = 2  # batches at a worker, so that it need not wait for the driver between them
@@ -69,7 +69,7 @@ class RayPool:
         import ray
 
         self._ray, self._timeout, self._schema = ray, timeout, schema
-        self._coordinates = {cell.number: cell.coordinates for cell in cells}
+        self._cells = {cell.number: cell for cell in cells}
         self.n_workers = _connect(ray, actors, address)
         self._arguments = (ray.put(list(cells)), ray.put(schema))
         self._actor = ray.remote(num_cpus=1)(_Worker)
@@ -159,12 +159,7 @@ class RayPool:
             self._ray.kill(call.actor)  # it may live on, and would keep its CPU from the new one
             self._workers[call.worker] = self._start()
         if len(call.job.points) == 1 and call.deaths + 1 >= _MAX_DEATHS:
-            named = labels(
-                call.job.cell,
-                self._coordinates[call.job.cell],
-                call.job.points,
-                call.job.keys,
-            )
+            named = labels(self._cells[call.job.cell], call.job.points, call.job.keys)
             own = {name: column[0] for name, column in named.items()}
             row = failed_row(self._schema, own, call.job.points[0].bandwidth, why)
             self._given_up.append(Outcome(pa.Table.from_batches([row]), 0.0))
