@@ -30,7 +30,7 @@ from engine.errors import DimsweepError
 from engine.formats.astra1_text import read_layers as read_astra1_layers
 from engine.lower.lower import lower
 from engine.lower.program import Program
-from engine.message.kernel import LinkAccount, MessageRun, check_messages, network_of, run_messages
+from engine.message.kernel import LinkAccount, MessageRun, by_rank, network_of, run_messages
 from engine.network.fabric import Auto, Clos, Dragonfly, Fabric, Mesh, build_network
 from engine.network.files import read_network
 from engine.network.graph import Link, Network
@@ -106,7 +106,7 @@ __all__ = [
     "Workload",
     "account",
     "build_network",
-    "check_messages",
+    "by_rank",
     "closed_form",
     "data_parallel",
     "is_compiled",
@@ -154,5 +154,5 @@ def simulate(
     if fidelity not in tuple(Fidelity):
         raise DimsweepError(f"{fidelity!r} is none of {', '.join(Fidelity)}", where="fidelity")
     if fidelity == Fidelity.MESSAGE:
-        return Result(run_messages(lower(workload, cluster, fold=False), record=record))
+        return Result(run_messages(lower(workload, cluster), record=record))
     return Result(run_one(lower(workload, cluster, fold=fold), record=record))

@@ -31,6 +31,7 @@ from engine import (
     TrainingLoop,
     TransformerSlice,
     Workload,
+    by_rank,
     data_parallel,
     lower,
     network_prices,
@@ -51,7 +52,8 @@ def build_program(config: Config) -> Program:
     by_message = is_by_message(config)
     cluster = build_cluster(config)
     workload = build_workload(config, cluster.topology.sizes)
-    return lower(workload, cluster, fold=config["fold"] and not by_message)
+    program = lower(workload, cluster, fold=config["fold"] or by_message)
+    return by_rank(program) if by_message else program
 
 
 def is_by_message(config: Config) -> bool:

@@ -20,7 +20,7 @@ from engine import (
     DimsweepError,
     Fidelity,
     Program,
-    check_messages,
+    network_of,
     run_batch,
     traffic,
 )
@@ -195,7 +195,7 @@ def _plan_cell(
         raise DimsweepError("a search needs at least 1 point", where="budget.points")
     _check_fidelity(config)
     if is_by_message(config):
-        check_messages(program)
+        network_of(program)
     else:  # also compiles the kernel, once and for all, before any worker would
         run_batch(program, program.bandwidth)
     space = build_space(config, program.structure.shape.n_dims)
@@ -223,7 +223,7 @@ def _check_fidelity(config: Mapping[str, Any]) -> None:
             hint="fidelity=phase searches; recheck.top is how many of the best to look at again",
         )
     if top:
-        check_messages(build_program({**config, "fidelity": Fidelity.MESSAGE.value}))
+        network_of(build_program({**config, "fidelity": Fidelity.MESSAGE.value}))
     split = config["space"]["bandwidth"]
     if (top or by_message) and config["network"]["file"] and (split["total"] or split["max"]):
         raise DimsweepError(

@@ -7,6 +7,8 @@ from collections.abc import Callable
 import simpy
 from simpy.events import EventPriority
 
+from engine.errors import DimsweepError
+
 _LAST = EventPriority(9)  # after SimPy's own priorities, so after all else at the instant
 
 
@@ -17,6 +19,17 @@ class Clock(simpy.Environment):
     def ps(self) -> int:
         """The time."""
         return int(self.now)
+
+    def run_out(self) -> None:
+        """Run until nothing is left to happen.
+
+        SimPy raises a copy of an error that a process raised, without what :class:`DimsweepError`
+        knows of its place; its cause is the original.
+        """
+        try:
+            self.run()
+        except DimsweepError as error:
+            raise error.__cause__ or error from None
 
     def later(self, delay: int, call: Callable[[], None]) -> None:
         """Call ``call`` in ``delay`` ps."""

@@ -22,9 +22,10 @@ from engine.message.clock import Clock
 from engine.message.exchange import World
 from engine.message.flows import Flows
 from engine.message.operators import Operators
+from engine.message.plans import Plans
 from engine.message.ranks import RankAccount
 from engine.message.servers import PhaseSpan, Servers
-from engine.message.transport import Span, Transport, Wire
+from engine.message.transport import Span, Transport, Wire, check_number
 from engine.network.fabric import build_network
 from engine.network.graph import Link, Network
 from engine.run.batch import Measures, outcome_error
@@ -72,34 +73,42 @@ class MessageRun:
 def run_messages(program: Program, *, record: bool = False) -> MessageRun:
     """Simulate the program at its own point, message by message.
 
-    ``record`` keeps when each message held each link.  Raises :class:`DimsweepError` when the
-    network does not fit the topology, when there would be more messages than
-    ``network.max_messages``, and for what cannot finish, naming who waits for what.
+    ``record`` keeps when each message held each link.  Raises :class:`DimsweepError` as
+    :func:`by_rank` and :func:`network_of` do, and for what cannot finish, naming who waits for
+    what.
     """
-    program = _rank_by_rank(program)
+    program = by_rank(program)
     network = network_of(program)
     simulation = _Simulation(program, network, record=record)
     simulation.run()
-    accounts = simulation.accounts
+    accounts, operators = simulation.accounts, simulation.operators
     end = max(account.end for account in accounts)
-    links = tuple(_link_account(wire, end) for wire in simulation.transport.wires)
-    operators = zip(simulation.operators.start, simulation.operators.end, strict=True)
+    spans = zip(operators.start, operators.end, strict=True)
     return MessageRun(
         program=program,
         network=network,
         measures=_measures(accounts, end, simulation.moved),
-        links=links,
-        operators=tuple(OperatorSpan(*span) for span in operators),
+        links=tuple(_link_account(wire, end) for wire in simulation.transport.wires),
+        operators=tuple(OperatorSpan(*span) for span in spans),
         phases=tuple(simulation.servers.spans),
-        n_messages=simulation.n_messages,
+        n_messages=simulation.transport.n_messages,
         recorded=record,
     )
 
 
-def check_messages(program: Program) -> None:
-    """Raise :class:`DimsweepError` where :func:`run_messages` would before it starts."""
-    program = _rank_by_rank(program)
-    _Simulation(program, network_of(program), record=False)
+def by_rank(program: Program) -> Program:
+    """The same program with every rank a class of its own, as the message kernel runs it.
+
+    Raises :class:`DimsweepError` when members would send one another more messages than
+    ``network.max_messages``.
+    """
+    check_number(Plans(program).n_messages(), program.cluster.network)
+    if program.names.class_first == tuple(range(program.n_npus)):
+        return program
+    whole = lower(program.workload, program.cluster, fold=False)
+    return dataclasses.replace(
+        whole, bandwidth=program.bandwidth, latency=program.latency, prices=program.prices
+    )
 
 
 def network_of(program: Program) -> Network:
@@ -124,16 +133,6 @@ def network_of(program: Program) -> Network:
     return build_network(dataclasses.replace(topology, dims=dims), model.fabrics)
 
 
-def _rank_by_rank(program: Program) -> Program:
-    """The same program with every rank a class of its own."""
-    if program.names.class_first == tuple(range(program.n_npus)):
-        return program
-    whole = lower(program.workload, program.cluster, fold=False)
-    return dataclasses.replace(
-        whole, bandwidth=program.bandwidth, latency=program.latency, prices=program.prices
-    )
-
-
 class _Simulation:
     def __init__(self, program: Program, network: Network, *, record: bool) -> None:
         shape, model = program.structure.shape, program.cluster.network
@@ -151,18 +150,11 @@ class _Simulation:
             self.clock, program, self.accounts, self._touch, self.flows.start
         )
         self._touched = False
-        self.n_messages = self.flows.n_messages()
-        if self.n_messages > model.max_messages:
-            raise DimsweepError(
-                f"{self.n_messages:,} messages; at tens of thousands a second that takes long",
-                where="network.max_messages",
-                hint=f"fewer chunks, layers or NPUs, or more than {model.max_messages:,} messages",
-            )
 
     def run(self) -> None:
         self._touch()
         with _no_collector():
-            self.clock.run()
+            self.clock.run_out()
         if self.clock.ps >= LONGEST:
             raise outcome_error(TOO_LONG)
         if any(state != DONE for state in self.operators.state):

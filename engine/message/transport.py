@@ -83,6 +83,7 @@ class Transport:
         self._limit = model.window
         self._windows: dict[tuple[int, int], simpy.Resource] = {}
         self.wires = [Wire(clock, link, model) for link in network.links]
+        self._model, self.n_messages = model, 0
 
     def send(
         self,
@@ -99,6 +100,8 @@ class Transport:
         when it has reached ``target``; ``way`` chooses between two equally short routes."""
         route = [self.wires[i] for i in self._router.route(source, target, way)]
         parts = _parts(route, message.n_bytes)
+        self.n_messages += parts
+        check_number(self.n_messages, self._model)  # parts are known only here
         part = Message(message.n_bytes / parts, message.name)
         left, arrived = _after(parts, left), _after(parts, arrived)
         for _ in range(parts):
@@ -124,6 +127,7 @@ class Transport:
         switch = self._shared_switch({*sources, *targets})
         number = self._network.number
         tails: list[int] = []
+        self.n_messages += len(sources) + len(targets)
 
         def rise(source: int) -> None:
             wire = self.wires[number[source, switch]]
@@ -247,6 +251,16 @@ class Transport:
                 hint="in_switch needs a dimension that is one switch",
             )
         return switches[0]
+
+
+def check_number(n_messages: int, model: NetworkModel) -> None:
+    """Raise :class:`DimsweepError` for more messages than the model allows."""
+    if n_messages > model.max_messages:
+        raise DimsweepError(
+            f"{n_messages:,} messages; at tens of thousands a second that takes long",
+            where="network.max_messages",
+            hint="fewer chunks, layers or NPUs, larger buffers, or a higher limit",
+        )
 
 
 def _parts(route: Sequence[Wire], n_bytes: float) -> int:
