@@ -178,7 +178,14 @@ def _compose_cells(
 
 
 def _quoted(value: Any) -> str:
-    return "'" + value.replace("'", "\\'") + "'" if isinstance(value, str) else json.dumps(value)
+    """A value as Hydra's override grammar wants it: like JSON, but for the keys of mappings."""
+    if isinstance(value, str):
+        return "'" + value.replace("'", "\\'") + "'"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {_quoted(v)}" for key, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_quoted, value)) + "]"
+    return json.dumps(value)
 
 
 def _plan_cell(
@@ -204,7 +211,7 @@ def _plan_cell(
         space,
         _first_points(config, space, program),
         [OBJECTIVES[name] for name in objective],
-        config["budget"]["points"],
+        config["budget"]["points"] if space.n_unit else 1,
         config["recheck"]["top"],
     )
     plan.search()  # refuses bad options now, not when the cell's turn comes
@@ -251,7 +258,7 @@ def _first_points(config: Mapping[str, Any], space: Space, program: Program) -> 
             except DimsweepError as error:
                 raise error.at(f"space.bandwidth.known[{i}]") from None
             splits.append(("known", space.split.nearest(wish)))
-    elif config["search"]["enqueue"]:
+    elif config["search"]["enqueue"] or not space.n_unit:
         return [Point(0, "known", None, space.defaults(config))]
     return [
         Point(i, origin, tuple(split.tolist()), space.defaults(config))
@@ -267,6 +274,6 @@ def _describe(plan: CellPlan, program: Program) -> dict[str, Any]:
         "dims": list(program.names.dims),
         "workload": config["workload"]["name"],
         "n_npus": program.n_npus,
-        "sampler": config["search"]["sampler"],
+        "sampler": config["search"]["sampler"] if plan.space.n_unit else "grid",
         "points": plan.budget,
     }

@@ -12,6 +12,20 @@ from sweeper.search.search import Search
 from sweeper.space import Point, Space
 
 
+class _Given:
+    """No search: the one design of each cell of a grid."""
+
+    def __init__(self, points: list[Point]) -> None:
+        self._points = points
+
+    def ask(self, n: int) -> list[Point]:
+        points, self._points = self._points[:n], self._points[n:]
+        return points
+
+    def tell(self, points: Sequence[Point], values: Sequence[object]) -> None:
+        """Nothing to learn."""
+
+
 def make_search(
     config: Mapping[str, Any], space: Space, first: list[Point], directions: Sequence[str]
 ) -> Search:
@@ -21,10 +35,12 @@ def make_search(
     """
     search = config["search"]
     if space.n_unit == 0:
+        if config["grid"]:
+            return _Given(first)
         raise DimsweepError(
             "there is nothing to search",
             where="space",
-            hint="give space.bandwidth a total or a max, or space.parameters something",
+            hint="give space.bandwidth a total or a max, space.parameters something, or a grid",
         )
     if search["wave"] < 1:
         raise DimsweepError(f"{search['wave']}; a wave has 1 point or more", where="search.wave")
