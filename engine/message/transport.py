@@ -48,7 +48,8 @@ class Wire(simpy.Resource):
         self._per_byte = PICOSECONDS / link.bandwidth
         self._packet = model.packet_limit
         size = model.buffer if link.buffer is None else link.buffer
-        self.room = None if size is None else simpy.Container(clock, int(size), init=int(size))
+        room = None if size is None else max(1, int(size))
+        self.room = None if room is None else simpy.Container(clock, room, init=room)
         self.blocked = ""  # the name of the message that holds the link and finds no room
         self.n_bytes = 0.0
         self.busy = 0

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import io
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from sweeper.report.summary import CellSummary
@@ -22,7 +23,7 @@ EQUAL = {"marker": "D", "s": 90, "facecolor": ORANGE, "edgecolor": "white", "lw"
 Draw = Callable[[Any, CellSummary], None]
 
 _DPI = 150
-_WIDTH = 9.0  # inches: text of 10 points is easy to read when shown 900 pixels wide
+WIDTH = 9.0  # inches: text of 10 points is easy to read when shown 900 pixels wide
 _STYLE = {
     "font.size": 10,
     "axes.titlesize": 10,
@@ -50,15 +51,12 @@ def panels(
     The title of a single panel is its ``claim``; several have the ``overview`` above them and
     their claims each.
     """
-    import matplotlib
-    from matplotlib.figure import Figure
-
     shown = summaries[:limit]
     n_columns = 1 if len(shown) == 1 else 2
     n_rows = -(-len(shown) // n_columns)
-    with matplotlib.rc_context(_STYLE):
-        height = 5.2 if len(shown) == 1 else 3.3 * n_rows + 0.8
-        figure = Figure(figsize=(_WIDTH, height), layout="constrained")
+    some = f" (first {limit} of {len(summaries)} cells)" if len(summaries) > limit else ""
+    title = overview + some if len(shown) > 1 else f"{label(shown[0])}: {claim(shown[0])}"
+    with frame(title, 5.2 if len(shown) == 1 else 3.3 * n_rows + 0.8) as figure:
         axes = list(figure.subplots(n_rows, n_columns, squeeze=False).flat)
         for ax, summary in zip(axes, shown, strict=False):
             draw(ax, summary)
@@ -67,11 +65,27 @@ def panels(
                 ax.set_title("\n".join(lines), fontsize=9)
         for ax in axes[len(shown) :]:
             ax.set_axis_off()
-        some = f" (first {limit} of {len(summaries)} cells)" if len(summaries) > limit else ""
-        title = overview + some if len(shown) > 1 else f"{label(shown[0])}: {claim(shown[0])}"
-        figure.suptitle(textwrap.fill(title, 84), x=0.01, ha="left", weight="bold", fontsize=12)
         _shared_legend(figure, axes)
-        return _png(figure)
+        return png(figure)
+
+
+@contextmanager
+def frame(title: str, height: float) -> Iterator[Any]:
+    """An empty figure, ``height`` inches high, below its title; the style holds until the end."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(WIDTH, height), layout="constrained")
+        figure.suptitle(textwrap.fill(title, 84), x=0.01, ha="left", weight="bold", fontsize=12)
+        yield figure
+
+
+def png(figure: Any) -> bytes:
+    """The finished picture."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=_DPI)
+    return buffer.getvalue()
 
 
 def _shared_legend(figure: Any, axes: Sequence[Any]) -> None:
@@ -81,9 +95,3 @@ def _shared_legend(figure: Any, axes: Sequence[Any]) -> None:
         for handle, name in zip(*ax.get_legend_handles_labels(), strict=True):
             entries.setdefault(name, handle)
     figure.legend(entries.values(), entries, loc="outside lower center", ncols=len(entries))
-
-
-def _png(figure: Any) -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=_DPI)
-    return buffer.getvalue()

@@ -17,6 +17,7 @@ _CAPTIONS = {
     "best_split.png": "What is the best split?",
     "split_map.png": "How exact must it be?",
     "pareto.png": "What does one objective cost in the other?",
+    "recheck.png": "Does it hold message by message?",
 }
 _POINTS = 20
 
@@ -46,7 +47,8 @@ def render(
         headline=words.headline(summaries),
         n_complete=sum(len(summary.complete) for summary in summaries),
         n_failed=len(failed),
-        tables=_tables(found[0]) if one else [sheets.cells(summaries)],
+        again=words.looked_at_again(summaries),
+        tables=_tables(found[0]) if one else sheets.overview(summaries),
         pictures=[
             (_CAPTIONS[name], base64.b64encode(png).decode()) for name, png in pictures.items()
         ],
@@ -67,4 +69,4 @@ def _points(summary: CellSummary) -> list[sheets.Sheet]:
 
 
 def _tables(summary: CellSummary) -> list[sheets.Sheet]:
-    return [sheets.measures(summary), sheets.dimensions(summary)]
+    return [sheets.measures(summary), sheets.dimensions(summary), *sheets.rechecked(summary)]

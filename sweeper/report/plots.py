@@ -10,6 +10,7 @@ import numpy as np
 
 from sweeper.report import words
 from sweeper.report.canvas import BEST, BLUE, EQUAL, GREY, ORANGE, panels
+from sweeper.report.recheck import Comparison, agreement
 from sweeper.report.summary import CellSummary, Floats, Objective
 
 _LOG_RATIO = 20.0  # bars that differ more than this are drawn on a logarithmic scale
@@ -24,6 +25,8 @@ def draw_all(summaries: Sequence[CellSummary]) -> dict[str, bytes]:
         pictures["split_map.png"] = _split_map(mappable)
     if len(found[0].objectives) > 1:
         pictures["pareto.png"] = _pareto(found)
+    if again := [s for s in found if Comparison.of(s).complete]:
+        pictures["recheck.png"] = _recheck(again)
     return pictures
 
 
@@ -112,6 +115,24 @@ def _pareto(summaries: Sequence[CellSummary]) -> bytes:
         _zoom(ax, summary, x=x, y=y)
 
     return panels(summaries, 4, "What one objective costs in the other", words.trade_off, draw)
+
+
+def _recheck(summaries: Sequence[CellSummary]) -> bytes:
+    scale = _Scale.of(summaries, Comparison.of(summaries[0]).measure)
+
+    def draw(ax: Any, summary: CellSummary) -> None:
+        complete = Comparison.of(summary).complete
+        phases = [float(scale.values(recheck.phases)) for recheck in complete]
+        messages = [float(scale.values(recheck.messages)) for recheck in complete]
+        same = [min(phases), max(phases)]
+        ax.plot(same, same, color=GREY, lw=1, label="the same both ways")
+        ax.scatter(phases, messages, color=BLUE, s=40, zorder=3, label="one design, by its rank")
+        for recheck, x, y in zip(complete, phases, messages, strict=True):
+            ax.annotate(str(recheck.rank), (x, y), (5, -3), textcoords="offset points")
+        ax.set(xlabel=f"{scale.label}, by phases", ylabel=f"{scale.label}, by messages")
+
+    overview = "The best designs, message by message"
+    return panels(summaries, 4, overview, lambda s: agreement(Comparison.of(s)), draw)
 
 
 @dataclass(frozen=True)

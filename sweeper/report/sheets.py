@@ -8,7 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from sweeper.report.summary import PERF_PER_COST, CellSummary, frequent_errors
+from sweeper.report.recheck import Comparison, agreement, pairs
+from sweeper.report.summary import PERF_PER_COST, CellSummary, Recheck, frequent_errors
 from sweeper.report.words import (
     amount,
     gbps,
@@ -38,6 +39,7 @@ def measures(summary: CellSummary) -> Sheet:
     tallies = [_by_collective(row) for row in shown]
     rows = [
         ("iteration time", [seconds(row["time_s"]) for row in shown]),
+        *_by_messages(summary, shown),
         ("  compute", [seconds(row["compute_s"]) for row in shown]),
         ("  exposed communication", [seconds(row["exposed_s"]) for row in shown]),
     ]
@@ -75,6 +77,11 @@ def dimensions(summary: CellSummary) -> Sheet:
     return Sheet("Dimensions", tuple(columns), rows)
 
 
+def overview(summaries: Sequence[CellSummary]) -> list[Sheet]:
+    """What there is to say of a grid of cells, one row each."""
+    return [cells(summaries), *rechecked_cells(summaries)]
+
+
 def cells(summaries: Sequence[CellSummary]) -> Sheet:
     """One row a cell: its coordinates and its best point, with gains over the equal split."""
     keys = list(summaries[0].cell["coordinates"])
@@ -95,6 +102,52 @@ def cells(summaries: Sequence[CellSummary]) -> Sheet:
             row += ["none complete", *["-"] * (2 + 2 * priced + gain)]
         rows.append((*row, *[str(len(s.failed))] * failed))
     return Sheet("Best point of every cell", tuple(columns), rows, n_names=len(keys))
+
+
+def rechecked(summary: CellSummary) -> list[Sheet]:
+    """The designs looked at again message by message, and those that failed; none if none was."""
+    if not summary.rechecked:
+        return []
+    comparison = Comparison.of(summary)
+    name = comparison.measure.name.replace("_", " ")
+    columns = ["rank", "split, GB/s", *short_keys(summary.parameters), f"{name},\nby phases"]
+    columns += ["by\nmessages", "ratio", "rank by\nmessages"]
+    texts = []
+    for recheck in summary.rechecked:
+        cells = [str(recheck.rank), _split(summary, recheck.phases)]
+        cells += [str(recheck.phases[key]) for key in summary.parameters]
+        cells += [comparison.by_phases(recheck)]
+        if recheck.failed:
+            cells += ["failed", "-", "-"]
+        else:
+            ratio = f"{comparison.ratio(recheck):.3f}"
+            cells += [comparison.by_messages(recheck), ratio, str(comparison.rank(recheck))]
+        texts.append(tuple(cells))
+    finding = agreement(comparison)
+    title = finding[0].upper() + finding[1:]
+    sheets = [Sheet(title, tuple(columns), texts, n_names=2)]
+    if comparison.failed:
+        errors = [(str(r.rank), str(r.messages["error"])) for r in comparison.failed]
+        sheets.append(Sheet("Failed designs", ("rank", "error"), errors, n_names=2))
+    return sheets
+
+
+def rechecked_cells(summaries: Sequence[CellSummary]) -> list[Sheet]:
+    """One row a cell: its best design by phases and by messages; none if none was rechecked."""
+    shown = [summary for summary in summaries if summary.rechecked]
+    if not shown:
+        return []
+    keys = list(shown[0].cell["coordinates"])
+    columns = [*short_keys(keys), "time of the\nsearch's best", "by\nmessages", "ratio"]
+    columns += ["best by\nmessages", "orders agree"]
+    texts = []
+    for summary in shown:
+        comparison, best = Comparison.of(summary), summary.rechecked[0]
+        cells = [str(summary.cell["coordinates"][key]) for key in keys]
+        cells += [seconds(best.phases["time_s"], 6), *_time_by_messages(best, 6)]
+        cells += [f"rank {comparison.best.rank}" if comparison.complete else "-", pairs(comparison)]
+        texts.append(tuple(cells))
+    return [Sheet("The best, message by message", tuple(columns), texts, n_names=len(keys))]
 
 
 def points(summary: CellSummary, rows: pd.DataFrame, title: str) -> Sheet:
@@ -136,6 +189,24 @@ def failures(failed: pd.DataFrame) -> Sheet:
 
 def _shown(summary: CellSummary) -> list[Any]:
     return [row for row in (summary.best, summary.equal) if row is not None]
+
+
+def _by_messages(summary: CellSummary, shown: Sequence[Any]) -> list[tuple[str, list[str]]]:
+    """The line of iteration times message by message, if any of the rows was looked at again."""
+    found = {recheck.phases["point"]: recheck for recheck in summary.rechecked}
+    times = [
+        _time_by_messages(found[row["point"]], 4)[0] if row["point"] in found else ""
+        for row in shown
+    ]
+    return [("  message by message", times)] if any(times) else []
+
+
+def _time_by_messages(recheck: Recheck, digits: int) -> tuple[str, str]:
+    """The iteration time, and its ratio to that by phases."""
+    if recheck.failed:
+        return "failed", "-"
+    by_messages, by_phases = recheck.messages["time_s"], recheck.phases["time_s"]
+    return seconds(by_messages, digits), f"{by_messages / by_phases:.3f}" if by_phases else "-"
 
 
 def _priced(summary: CellSummary) -> bool:

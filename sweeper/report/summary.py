@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from engine import DimsweepError
+from sweeper.rows import COMPLETE, FAILED, RECHECK
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.intp]
@@ -40,6 +42,20 @@ OBJECTIVES = {objective.name: objective for objective in (TIME, COST, PERF_PER_C
 
 
 @dataclass(frozen=True)
+class Recheck:
+    """A design that was simulated again message by message: ``rank`` (from 1) and row in the
+    search, and the row of messages, which may have failed."""
+
+    rank: int
+    phases: pd.Series
+    messages: pd.Series
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.messages["state"] == FAILED)
+
+
+@dataclass(frozen=True)
 class CellSummary:
     """One cell of a study: its points and what stands out among them.
 
@@ -49,6 +65,8 @@ class CellSummary:
     holds the rows that no other row beats in one objective without losing in the other, by the
     first objective; of rows alike in both the earliest, and of one objective only ``best``.
     ``equal`` is None where no equal split is complete; there is a best point only if ``found``.
+    ``again`` are the rows of designs simulated again message by message, which count for none of
+    these.
     """
 
     cell: Mapping[str, Any]
@@ -58,6 +76,7 @@ class CellSummary:
     failed: pd.DataFrame
     front: pd.DataFrame
     equal: pd.Series | None
+    again: pd.DataFrame
 
     @property
     def found(self) -> bool:
@@ -125,9 +144,22 @@ class CellSummary:
 
     def best_designs(self, limit: int) -> pd.DataFrame:
         """The ``limit`` best rows, best first, each design (split and parameters) once."""
-        design = [*self._bandwidths, *self.parameters]
         ranked = self.complete.iloc[_ranking(self.complete, self.objectives)]
-        return ranked.drop_duplicates(subset=design).head(limit)
+        return ranked.drop_duplicates(subset=self._design).head(limit)
+
+    @cached_property
+    def rechecked(self) -> list[Recheck]:
+        """The designs simulated again message by message, in the order of the search's ranking."""
+        designs, found = self.best_designs(len(self.complete)), []
+        for _, messages in self.again.iterrows():
+            given = messages[self._design].dropna()  # a failed row lacks a split that is not varied
+            same = np.flatnonzero((designs[given.index] == given).all(axis=1))
+            found += [Recheck(int(i) + 1, designs.iloc[i], messages) for i in same[:1]]
+        return sorted(found, key=lambda recheck: recheck.rank)
+
+    @property
+    def _design(self) -> list[str]:
+        return [*self._bandwidths, *self.parameters]
 
     @property
     def _bandwidths(self) -> list[str]:
@@ -139,8 +171,9 @@ def summarise(rows: pd.DataFrame, study: Mapping[str, Any]) -> list[CellSummary]
 
     Raises :class:`DimsweepError` when no point of the study is complete.
     """
-    if not (rows["state"] == "complete").any():
-        raise _nothing_complete(rows, study)
+    searched = rows[rows["origin"] != RECHECK]
+    if not (searched["state"] == COMPLETE).any():
+        raise _nothing_complete(searched, study)
     return [
         _summarise_cell(rows[rows["cell"] == cell["cell"]], cell, study) for cell in study["cells"]
     ]
@@ -156,7 +189,8 @@ def _summarise_cell(
 ) -> CellSummary:
     objectives = tuple(OBJECTIVES[name] for name in study["objective"])
     rows = rows.sort_values("point")
-    complete = rows[rows["state"] == "complete"]
+    again = rows["origin"] == RECHECK
+    complete = rows[~again & (rows["state"] == COMPLETE)]
     for objective in objectives:
         if complete[objective.column].isna().any():
             raise DimsweepError(
@@ -170,9 +204,10 @@ def _summarise_cell(
         objectives=objectives,
         parameters=tuple(study["parameters"]),
         complete=complete,
-        failed=rows[rows["state"] == "failed"],
+        failed=rows[~again & (rows["state"] == FAILED)],
         front=complete.iloc[_front(complete, objectives)],
         equal=None if equal.empty else equal.iloc[0],
+        again=rows[again],
     )
 
 

@@ -23,7 +23,8 @@ def print_summaries(
     """Print the finding, the tables and the failures; readable in 80 columns and in a pipe."""
     console.print(Text(words.headline(summaries), style="bold"))
     console.print(Text(f"study {study['name']}: {_effort(summaries)}", style="dim"))
-    shown = _cell(summaries[0]) if len(summaries) == 1 else [sheets.cells(summaries)]
+    one = len(summaries) == 1
+    shown = _cell(summaries[0]) if one else sheets.overview(summaries)
     for sheet in shown:
         console.print()
         console.print(_dress(sheet))
@@ -42,14 +43,15 @@ def _cell(summary: CellSummary) -> list[sheets.Sheet]:
         step = -(-len(summary.front) // _FRONT_ROWS)
         title = words.trade_off(summary) + (f" (1 in {step})" if step > 1 else "")
         found.append(sheets.front(summary, summary.front.iloc[::step], title))
-    return found
+    return found + sheets.rechecked(summary)
 
 
 def _effort(summaries: Sequence[CellSummary]) -> str:
     complete = sum(len(summary.complete) for summary in summaries)
     samplers = ", ".join(sorted({str(summary.cell["sampler"]) for summary in summaries}))
     asked = complete + sum(len(summary.failed) for summary in summaries)
-    return f"{complete} of {asked} points complete, searched by {samplers}"
+    again = words.looked_at_again(summaries)
+    return f"{complete} of {asked} points complete, searched by {samplers}{again}"
 
 
 def _dress(sheet: sheets.Sheet) -> Table:

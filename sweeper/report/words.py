@@ -39,9 +39,9 @@ def million_usd(value: float) -> str:
     return "-" if math.isnan(value) else f"{value / 1e6:.4g}"
 
 
-def per_million_usd(value: float) -> str:
+def per_million_usd(value: float, digits: int = 4) -> str:
     """Iterations per second per USD as iterations per second per million USD; a dash for NaN."""
-    return "-" if math.isnan(value) else f"{value * 1e6:.4g}"
+    return "-" if math.isnan(value) else f"{value * 1e6:.{digits}g}"
 
 
 def gbps(value: float) -> str:
@@ -59,13 +59,13 @@ def ratio(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}x"
 
 
-def amount(objective: Objective, value: float) -> str:
+def amount(objective: Objective, value: float, digits: int = 4) -> str:
     """A value of an objective with its unit."""
     if objective.name == "time":
-        return seconds(value)
+        return seconds(value, digits)
     if objective.name == "cost":
         return usd(value)
-    return f"{per_million_usd(value)} it/s per M USD"
+    return f"{per_million_usd(value, digits)} it/s per M USD"
 
 
 def axis(objective: Objective, typical: float) -> tuple[float, str]:
@@ -148,6 +148,12 @@ def headline(summaries: Sequence[CellSummary]) -> str:
         return f"In all {len(gains)} cells the equal split is within 0.5% of the best found"
     better = _FASTER[objective.name].format(gains[most])
     return f"The {names} of {len(gains)} cells are up to {better} equal, at {most}"
+
+
+def looked_at_again(summaries: Sequence[CellSummary]) -> str:
+    """How many designs were simulated again; nothing if none was."""
+    again = sum(len(summary.again) for summary in summaries)
+    return f", and {again} looked at again message by message" if again else ""
 
 
 def trade_off(summary: CellSummary) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import html
 import io
 import re
 from html.parser import HTMLParser
@@ -14,7 +15,8 @@ import pytest
 from rich.console import Console
 
 from engine import DimsweepError
-from sweeper.report import print_report, summarise, words, write_report
+from sweeper.report import print_report, sheets, summarise, words, write_report
+from sweeper.report.recheck import Comparison, agreement
 
 DIMS = ["0: Ring(4)", "1: FullyConnected(8)", "2: Ring(4)", "3: Switch(32)"]
 
@@ -126,6 +128,28 @@ def one_cell(**columns):
     """Four points with ``columns`` replaced; point 0 is the equal split."""
     splits = [[125.0] * 4, [338.0, 85.0, 58.0, 19.0], [300.0, 100.0, 60.0, 40.0], [200.0, 50.0] * 2]
     return make_rows(splits).assign(**columns)
+
+
+def again(rows, times, cell=0):
+    """``rows``, and the designs of the first of them again, message by message, in ``times``
+    (None: failed), as a sweep writes them: numbered from the budget on."""
+    copies = rows[rows["cell"] == cell].head(len(times)).assign(origin="recheck", error=None)
+    copies["point"] = len(rows) + np.arange(len(times))
+    copies["time_s"] = [np.nan if time is None else time for time in times]
+    failed = copies["time_s"].isna().to_numpy()
+    copies["perf_per_cost"] = 1 / (copies["time_s"] * copies["cost_usd"])
+    copies["state"] = np.where(failed, "failed", "complete")
+    copies["error"] = np.where(failed, "deadlock <b>", None)
+    return pd.concat([rows, copies], ignore_index=True)
+
+
+def ranked(times, messages, **kwargs):
+    """The comparison of designs with ``times`` by phases, and ``messages`` in the same order."""
+    splits = [[100.0 + i, 50.0, 50.0, 50.0] for i in range(len(times))]
+    columns = {"time_s": times, "cost_usd": kwargs.pop("costs", [10.0] * len(times))}
+    rows = make_rows(splits).assign(**columns)
+    rows["perf_per_cost"] = 1 / (rows["time_s"] * rows["cost_usd"])
+    return only(again(rows, messages), **kwargs)
 
 
 def only(rows, **kwargs):
@@ -249,6 +273,160 @@ def test_nothing_complete_is_an_error(rows, what, tmp_path):
         text_of(rows, study)
 
 
+# --- looking again, message by message -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("objective", [("time",), ("time", "cost")])
+def test_designs_looked_at_again_are_no_points_of_the_search(objective):
+    rows = one_cell(time_s=[0.8, 0.5, 0.4, 0.7])
+    mixed = again(rows, [0.1, 0.2, None])  # faster than anything in the search
+    alone, beside = only(rows, objective=objective), only(mixed, objective=objective)
+    for part in ("complete", "failed", "front"):
+        pd.testing.assert_frame_equal(getattr(alone, part), getattr(beside, part))
+    pd.testing.assert_series_equal(alone.best, beside.best)
+    pd.testing.assert_series_equal(alone.equal, beside.equal)
+    assert alone.rechecked == []
+    assert [list(part.point) for part in (beside.complete, beside.again)] == [
+        [0, 1, 2, 3],
+        [4, 5, 6],
+    ]
+
+
+def test_pairs_are_in_the_order_of_the_search():
+    rows = one_cell(time_s=[0.8, 0.5, 0.4, 0.7])
+    mixed = again(rows, [0.81, 0.55, None]).sample(frac=1, random_state=1)
+    pairs = only(mixed).rechecked
+    assert [pair.rank for pair in pairs] == [1, 2, 4]  # point 3, which is third, was not rechecked
+    assert [pair.phases["point"] for pair in pairs] == [2, 1, 0]
+    assert [pair.messages["point"] for pair in pairs] == [6, 5, 4]
+    assert [pair.failed for pair in pairs] == [True, False, False]
+
+
+def test_designs_are_told_apart_by_their_parameters():
+    rows = one_cell(time_s=[0.8, 0.5, 0.4, 0.7])
+    rows[[f"bandwidth_{d}_GBps" for d in range(4)]] = 125.0
+    rows["collective.chunks"] = ["1", "2", "4", "8"]
+    rows = again(rows, [0.9, None, 0.41])
+    rows.loc[rows["state"] == "failed", rows.filter(like="bandwidth").columns] = np.nan
+    pairs = only(rows, parameters=["collective.chunks"]).rechecked
+    assert [(pair.rank, pair.messages["point"]) for pair in pairs] == [(1, 6), (2, 5), (4, 4)]
+
+
+def test_only_rechecked_points_are_no_report():
+    rows = again(one_cell(), [0.5])
+    with pytest.raises(DimsweepError, match="all 4 failed"):
+        summarise(
+            fail(rows, range(4), "boom").assign(origin=rows["origin"]), make_study(one_cell())
+        )
+
+
+@pytest.mark.parametrize(
+    ("times", "messages", "expected"),
+    [
+        ([1.0, 2, 3], [1.5, 2.5, 3], "the ranking of the 3 best designs is the same"),
+        ([1.0, 2, 3], [3.0, 3, 3], "no two of the 3 best designs change places"),
+        ([1.0, 1, 1], [1.0, 3, 2], "no two of the 3 best designs change places"),
+        (
+            [1.0, 2, 3],
+            [1.9, 2.1, 1.7],
+            "design 3 is best (1.70000 s against 1.90000 s for the search's best); the orders agree"
+            " in 1 of 3 pairs (Kendall tau -0.33)",
+        ),
+        (
+            [1.0, 2, 3],
+            [1.0, 2.5, 2.4],
+            "the search's best stays best (1.00000 s); the orders agree in 2 of 3 pairs"
+            " (Kendall tau 0.33)",
+        ),
+        (  # one pair is equal by phases, another by messages: neither counts
+            [1.0, 1, 3, 4],
+            [2.0, 1, 2, 1.5],
+            "design 2 is best (1.00000 s against 2.00000 s for the search's best); the orders agree"
+            " in 2 of 4 pairs (Kendall tau 0)",
+        ),
+        ([1.0, 2, 3], [1.0, 2, None], "the ranking of the 2 best designs is the same; design 3 fa"),
+        ([1.0, 2, 3], [None, 2, None], "design 2 comes to 2.00000 s, by phases 2.00000 s; the sea"),
+        ([1.0, 2, 3], [None, 2, 3], "the ranking of 2 designs is the same; the search's best fail"),
+        ([1.0, 2, 3], [None, None, None], "the search's best and 2 more failed"),
+        ([1.0], [1.5], "the search's best comes to 1.50000 s, by phases 1.00000 s"),
+    ],
+)
+def test_whether_the_ranking_holds(times, messages, expected):
+    sentence = agreement(Comparison.of(ranked(times, messages)))
+    assert sentence.startswith(f"message by message {expected}")
+
+
+def test_more_performance_is_better_message_by_message():
+    summary = ranked([1.0, 2, 4], [1.0, 4, 2], objective=["perf_per_cost"])
+    comparison = Comparison.of(summary)
+    assert (comparison.agree, comparison.differ) == (2, 1)
+    assert [comparison.rank(pair) for pair in summary.rechecked] == [1, 3, 2]
+
+
+def test_rounding_is_no_order():
+    comparison = Comparison.of(ranked([1.0, 1 + 1e-12], [2.0, 1.0]))
+    assert (comparison.agree, comparison.differ) == (0, 0)
+
+
+def test_where_cost_is_searched_times_are_compared():
+    summary = ranked([3.0, 2, 1], [3.0, 1, 2], costs=[10.0, 20, 30], objective=["cost"])
+    assert agreement(Comparison.of(summary)) == (
+        "message by message cost is the same, and in time design 2 is best (1.00000 s against"
+        " 2.00000 s for design 3); the orders agree in 2 of 3 pairs (Kendall tau 0.33)"
+    )
+    (sheet,) = sheets.rechecked(summary)
+    assert [row[0] for row in sheet.rows] == ["1", "2", "3"]  # the cheapest first
+    assert [row[-1] for row in sheet.rows] == ["3", "1", "2"]
+
+
+def test_table_of_designs_looked_at_again():
+    summary = ranked([1.0, 2, 3, 4], [1.5, None, 2.9, 2.9], parameters=["collective.chunks"])
+    best, failures = sheets.rechecked(summary)
+    assert best.title.startswith("Message by message no two of 3 designs change places; design 2")
+    assert best.columns[2] == "chunks"
+    assert best.rows == [
+        ("1", "100 50 50 50", "64", "1.00000 s", "1.50000 s", "1.500", "1"),
+        ("2", "101 50 50 50", "64", "2.00000 s", "failed", "-", "-"),
+        ("3", "102 50 50 50", "64", "3.00000 s", "2.90000 s", "0.967", "2"),
+        ("4", "103 50 50 50", "64", "4.00000 s", "2.90000 s", "0.725", "2"),
+    ]
+    assert failures.rows == [("2", "deadlock <b>")]
+    assert sheets.rechecked(only(one_cell())) == []
+
+
+def test_a_grid_has_a_row_for_each_cell_looked_at_again():
+    rows = pd.concat(
+        [
+            make_rows([[100.0] * 4, [50.0] * 4], cell, **{"a.total": name}).assign(time_s=[1.0, 2])
+            for cell, name in enumerate(["few", "many", "none", "dead"])
+        ],
+        ignore_index=True,
+    )
+    rows = again(rows, [1.2, 1.1], 0)
+    rows = again(rows, [None, 3.0], 1)
+    rows = again(rows, [None, None], 3)
+    cells, rechecked = sheets.overview(summarise(rows, make_study(rows, grid=["a.total"])))
+    assert [row[0] for row in cells.rows] == ["few", "many", "none", "dead"]
+    assert rechecked.rows == [
+        ("few", "1.00000 s", "1.20000 s", "1.200", "rank 2", "0 of 1 pairs"),
+        ("many", "1.00000 s", "failed", "-", "rank 2", "-"),
+        ("dead", "1.00000 s", "failed", "-", "-", "-"),
+    ]
+
+
+def test_terminal_shows_both_times_of_the_best():
+    rows = again(one_cell(time_s=[0.8, 0.5, 0.4, 0.7]), [0.85, 0.55, 0.6])
+    text = text_of(rows, make_study(rows))
+    assert re.search(
+        r"iteration time +400.0 ms +800.0 ms\n  message by message +600.0 ms +850.0 ms\n", text
+    )
+    effort = "4 of 4 points complete, searched by tpe, and 3 looked at again message by message"
+    assert effort in " ".join(text.split())
+    assert "failed" not in text
+    assert max(map(len, text.splitlines())) <= 80
+    assert "message by message" not in text_of(one_cell(), make_study(rows))
+
+
 # --- words ---------------------------------------------------------------------------------------
 
 
@@ -363,6 +541,11 @@ STUDIES = {
         {},
     ),
     "one dimension": (lambda: make_rows(search(5, n_dims=1)), {}),
+    "looked at again": (
+        lambda: again(make_rows(search(40)), [0.8, None, 0.9]),
+        {"objective": ("time", "cost")},
+    ),
+    "all failed when looked at again": (lambda: again(make_rows(search(5)), [None]), {}),
     "one point": (lambda: make_rows(search(1)), {"objective": ("time", "cost")}),
     "same split": (
         lambda: make_rows([[480.0, 12.0, 5.0, 3.0]] * 5),
@@ -384,6 +567,8 @@ def test_report_is_complete(name, tmp_path):
         pictures.append("split_map.png")
     if len(study["objective"]) > 1:
         pictures.append("pareto.png")
+    if name == "looked at again":
+        pictures.append("recheck.png")
     assert [path.name for path in paths] == ["report.html", *pictures]
     assert sorted(tmp_path.iterdir()) == sorted(paths)  # nothing temporary stays
 
@@ -394,7 +579,8 @@ def test_report_is_complete(name, tmp_path):
     assert "http" not in re.sub(r"base64,[^\"]*", "", text)
     assert page.tags.isdisjoint({"script", "b", "link"})
     assert "&lt;b&gt;bold" in text
-    assert ("&lt;script&gt;" in text) == rows["error"].notna().any()
+    for error in rows["error"].dropna().unique():
+        assert error in html.unescape(text)
     for path, source in zip(paths[1:], page.images, strict=True):
         embedded = base64.b64decode(source.removeprefix("data:image/png;base64,"))
         assert embedded == path.read_bytes()

@@ -1,0 +1,123 @@
+"""Does the ranking of the best designs hold when every message is simulated?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from sweeper.report.summary import COST, TIME, CellSummary, Objective, Recheck
+from sweeper.report.words import amount
+
+_TIE = 1e-9  # relative: what differs less is rounding
+_DIGITS = 6  # the best designs are often alike
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Designs by phases and by messages, in the ``measure`` that tells them apart.
+
+    That is the objective, or the time where the objective is the cost, which does not depend on how
+    a design is simulated.  ``complete`` are those that did not fail, the best by phases first.
+    ``agree`` and ``differ`` count the pairs of them that both ways put into the same order, and
+    into opposite ones; a pair that is equal in either is in neither.
+    """
+
+    objective: Objective
+    measure: Objective
+    complete: Sequence[Recheck]
+    failed: Sequence[Recheck]
+    agree: int
+    differ: int
+
+    @classmethod
+    def of(cls, summary: CellSummary) -> Comparison:
+        """The comparison of the designs of a cell that were looked at again."""
+        measure = TIME if summary.objective is COST else summary.objective
+        complete = [recheck for recheck in summary.rechecked if not recheck.failed]
+        complete.sort(key=lambda recheck: measure.sign * measure.of(recheck.phases))
+        orders = [
+            _order(measure.of(one.phases), measure.of(other.phases))
+            * _order(measure.of(one.messages), measure.of(other.messages))
+            for one, other in combinations(complete, 2)
+        ]
+        failed = [recheck for recheck in summary.rechecked if recheck.failed]
+        agree, differ = orders.count(1), orders.count(-1)
+        return cls(summary.objective, measure, complete, failed, agree, differ)
+
+    @property
+    def best(self) -> Recheck:
+        """The best by messages; of equal ones that which is best by phases."""
+        return min(self.complete, key=self.rank)
+
+    def rank(self, recheck: Recheck) -> int:
+        """The rank by messages, from 1; equal designs have the same."""
+        value = self.measure.of(recheck.messages)
+        values = (self.measure.of(other.messages) for other in self.complete)
+        return 1 + sum(_order(other, value) == -self.measure.sign for other in values)
+
+    def ratio(self, recheck: Recheck) -> float:
+        """The measure by messages over that by phases."""
+        by_phases = self.measure.of(recheck.phases)
+        return self.measure.of(recheck.messages) / by_phases if by_phases else math.nan
+
+    def by_phases(self, recheck: Recheck) -> str:
+        return amount(self.measure, self.measure.of(recheck.phases), _DIGITS)
+
+    def by_messages(self, recheck: Recheck) -> str:
+        return amount(self.measure, self.measure.of(recheck.messages), _DIGITS)
+
+    def name(self, recheck: Recheck) -> str:
+        """What to call a design inside a sentence."""
+        is_best = recheck.rank == 1 and self.measure is self.objective
+        return "the search's best" if is_best else f"design {recheck.rank}"
+
+
+def agreement(comparison: Comparison) -> str:
+    """Whether the ranking holds, in a sentence without a full stop."""
+    if not comparison.complete:
+        return f"message by message {_failed(comparison)}"
+    scope = "" if comparison.measure is comparison.objective else "cost is the same, and in time "
+    failed = f"; {_failed(comparison)}" if comparison.failed else ""
+    return f"message by message {scope}{_verdict(comparison)}{failed}"
+
+
+def pairs(comparison: Comparison) -> str:
+    """In how many pairs of designs the two orders agree; ties say nothing."""
+    decided = comparison.agree + comparison.differ
+    return f"{comparison.agree} of {decided} pairs" if decided else "-"
+
+
+def _verdict(comparison: Comparison) -> str:
+    complete, best, favourite = comparison.complete, comparison.best, comparison.complete[0]
+    by_messages, by_phases = comparison.by_messages(best), comparison.by_phases(best)
+    n = len(complete)
+    if n == 1:
+        return f"{comparison.name(best)} comes to {by_messages}, by phases {by_phases}"
+    if not comparison.differ:
+        ranks = sorted(recheck.rank for recheck in complete)
+        designs = f"the {n} best designs" if ranks == list(range(1, n + 1)) else f"{n} designs"
+        untied = comparison.agree == n * (n - 1) // 2
+        verdict = "the ranking of {} is the same" if untied else "no two of {} change places"
+        return verdict.format(designs)
+    # Kendall's, of the pairs that are no ties (also known as Goodman and Kruskal's gamma).
+    tau = (comparison.agree - comparison.differ) / (comparison.agree + comparison.differ)
+    orders = f"the orders agree in {pairs(comparison)} (Kendall tau {tau:.2g})"
+    if best is favourite:
+        return f"{comparison.name(best)} stays best ({by_messages}); {orders}"
+    against = f"{comparison.by_messages(favourite)} for {comparison.name(favourite)}"
+    return f"{comparison.name(best)} is best ({by_messages} against {against}); {orders}"
+
+
+def _failed(comparison: Comparison) -> str:
+    first, n = comparison.failed[0], len(comparison.failed)
+    more = f" and {n - 1} more" if n > 1 else ""
+    return f"{comparison.name(first)}{more} failed"
+
+
+def _order(one: float, other: float) -> int:
+    """-1, 0 or 1 as ``one`` is less than, equal to or more than ``other``."""
+    if abs(one - other) <= _TIE * max(abs(one), abs(other)):
+        return 0
+    return 1 if one > other else -1
