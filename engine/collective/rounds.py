@@ -89,6 +89,21 @@ def strands(
     return (_rounds(back, p, member, reduces=False),)
 
 
+def n_messages(kind: CollectiveKind, algorithm: str, p: int, block: Block, closed: bool) -> int:
+    """How many messages the strands of all members send together."""
+    both_ways = 2 if block is Block.RING and closed else 1
+    if kind is CollectiveKind.ALL_TO_ALL:
+        return p * 2 * (p // 2) if both_ways == 2 else p * (p - 1)
+    if kind is CollectiveKind.ALL_REDUCE and algorithm == "rabenseifner":
+        levels = p.bit_length() - 1
+        return 2 * levels * 2**levels + 2 * (p - 2**levels)
+    if kind is CollectiveKind.ALL_REDUCE:
+        return 4 * (p - 1)  # up and down the edges of two trees
+    if algorithm == "ring":
+        return p * (p - 1) * both_ways
+    return p * (p - 1) if algorithm == "direct" else p * (p - 1).bit_length()
+
+
 def _scatter(algorithm: str, p: int, both_ways: bool) -> tuple[_Step, ...]:
     if algorithm == "ring":
         # The two directions of a circle carry half of each piece.

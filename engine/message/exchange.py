@@ -14,7 +14,7 @@ from typing import NamedTuple
 import simpy
 
 from engine.cluster.topology import Block
-from engine.collective.rounds import Strand, strands
+from engine.collective.rounds import Strand, n_messages, strands
 from engine.message.clock import Clock
 from engine.message.transport import Message, Transport
 from engine.run.price import whole
@@ -67,8 +67,7 @@ class Phase(NamedTuple):
         p = len(line.ranks)
         if self.in_switch:
             return p * p if self.kind is CollectiveKind.ALL_GATHER else 2 * p
-        plans = (self.plan(line, member) for member in range(p))
-        return sum(len(r.send) for plan in plans for strand in plan for r in strand)
+        return n_messages(self.kind, self.algorithm, p, line.block, line.closed)
 
     def begin(self, world: World, line: Line, name: str, finish: Finish) -> None:
         """Start it on ``line``; ``finish`` is called with each rank that has done its part."""

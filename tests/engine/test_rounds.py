@@ -11,7 +11,7 @@ from programs import ALGORITHMS
 
 from engine import Block, CollectiveKind
 from engine.collective.algorithm import ALL_REDUCE_ONLY, Setting, fuses, schedule
-from engine.collective.rounds import Message, Strand, strands
+from engine.collective.rounds import Message, Strand, n_messages, strands
 
 LARGEST = 17  # a power of two, its neighbours, and what no power of two divides
 
@@ -252,3 +252,10 @@ def test_what_is_for_all_reduces_only_falls_back(algorithm: str, kind: Collectiv
     for p in range(2, LARGEST + 1):
         plan = Plan(kind, algorithm, Block.SWITCH, False)
         assert plan.members(p) == plan._replace(algorithm="halving_doubling").members(p)
+
+
+@EVERY_PLAN
+def test_messages_are_counted_without_planning_them(plan: Plan) -> None:
+    for p in range(2, LARGEST + 1):
+        count = n_messages(plan.kind, plan.algorithm, p, plan.block, plan.closed)
+        assert count == sum(1 for _ in sent(plan.members(p)))

@@ -1,0 +1,164 @@
+"""dimsweep astra --check: recorded cases of ASTRA-sim, simulated again and compared."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine import (
+    AstraCycles,
+    AstraOptions,
+    DimsweepError,
+    read_astra_inputs,
+    read_astra_ranks,
+    read_astra_workload,
+    simulate_astra,
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A recorded run: its folder and ``result.json``."""
+
+    folder: Path
+    result: dict[str, Any]
+
+    @property
+    def section(self) -> str:
+        """The folder of folders that it lies in."""
+        return self.folder.parent.name
+
+    @property
+    def left_out(self) -> str:
+        """Why there is nothing to compare, or nothing."""
+        if "per_rank" not in self.result or not self.result.get("ranks_finished"):
+            return "ASTRA-sim recorded no cycles"
+        system = json.loads((self.folder / "system.json").read_text())
+        return "the shared bus is not modelled" if system.get("model-shared-bus") else ""
+
+    def expected(self) -> tuple[list[int], list[int]]:
+        """Cycles and exposed cycles of each rank."""
+        recorded = self.result["per_rank"]
+        if "all_ranks" in recorded:
+            n = self.result["npus"]
+            alike = recorded["all_ranks"]
+            return [alike["cycles"]] * n, [alike["exposed"]] * n
+        return recorded["cycles"], recorded["exposed"]
+
+
+def find_cases(folders: Sequence[Path]) -> list[Case]:
+    """Every folder with a ``result.json``, at or below ``folders``."""
+    files = sorted({file for folder in folders for file in folder.rglob("result.json")})
+    if not files:
+        raise DimsweepError(
+            "no recorded case here", where=str(folders[0]), hint="a case has a result.json"
+        )
+    try:
+        return [Case(file.parent, json.loads(file.read_text())) for file in files]
+    except (OSError, ValueError) as error:
+        raise DimsweepError(f"a result.json cannot be read: {error}") from error
+
+
+def run_case(case: Case, *, folded: bool = True) -> AstraCycles:
+    """Simulate a recorded case."""
+    inputs = read_astra_inputs(
+        case.folder / "system.json",
+        case.folder / "network.yml",
+        _if_there(case.folder / "memory.json"),
+        _if_there(case.folder / "comm_group.json"),
+        _options(case),
+    )
+    n = inputs.network.n_npus
+    with _unpacked(case) as traces:
+        if traces is not None:
+            workload = read_astra_workload(traces / "w", n)
+        elif (case.folder / "workload.all_ranks.et").exists():
+            workload = read_astra_ranks([case.folder / "workload.all_ranks.et"] * n)
+        else:
+            workload = read_astra_workload(case.folder / "workload" / "et", n)
+    return simulate_astra(inputs, workload, folded=folded)
+
+
+def check(folders: Sequence[Path], *, folded: bool) -> int:
+    """Compare all cases and print what differs; returns the exit code."""
+    agree: Counter[str] = Counter()
+    compared: Counter[str] = Counter()
+    left_out: Counter[str] = Counter()
+    for case in find_cases(folders):
+        if reason := case.left_out:
+            left_out[reason] += 1
+            print(f"left out: {case.folder.name}: {reason}")
+            continue
+        compared[case.section] += 1
+        faults = _faults(case, folded=folded)
+        agree[case.section] += not faults
+        for fault in faults[:4]:
+            print(f"{case.section}/{case.folder.name}: {fault}")
+    for section, n in sorted(compared.items()):
+        print(f"section {section}: {agree[section]} of {n} cases agree")
+    for reason, n in left_out.items():
+        print(f"left out: {n} cases: {reason}")
+    print(f"{agree.total()} of {compared.total()} cases agree")
+    return 0 if agree.total() == compared.total() else 1
+
+
+def _faults(case: Case, *, folded: bool) -> list[str]:
+    try:
+        ours = run_case(case, folded=folded)
+    except DimsweepError as error:
+        return [str(error)]
+    faults = []
+    for name, expected, got in zip(
+        ("cycles", "exposed"), case.expected(), (ours.cycles, ours.exposed), strict=True
+    ):
+        if len(expected) != len(got):
+            return [f"{len(expected)} ranks expected, got {len(got)}"]
+        faults += [
+            f"rank {rank}: {name}: expected {a}, got {b}"
+            for rank, (a, b) in enumerate(zip(expected, got, strict=True))
+            if a != b
+        ]
+    return faults
+
+
+def _options(case: Case) -> AstraOptions:
+    extra = dict(
+        word.removeprefix("--").split("=", 1) for word in case.result.get("args_extra", [])
+    )
+    backend = str(case.result.get("backend", ""))
+    return AstraOptions(
+        queues_per_dim=int(extra.get("num-queues-per-dim", 1)),
+        injection_scale=float(extra.get("injection-scale", 1.0)),
+        rendezvous=extra.get("rendezvous-protocol") == "true",
+        aware="congestion_aware" in backend or case.folder.name.lower().endswith("_aware"),
+    )
+
+
+def _if_there(file: Path) -> Path | None:
+    return file if file.exists() else None
+
+
+@contextmanager
+def _unpacked(case: Case) -> Iterator[Path | None]:
+    """The folder with the traces of a case that keeps them in a tar file."""
+    named = case.result.get("workload_tar")
+    if not named:
+        yield None
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            with tarfile.open(case.folder / str(named).split()[0]) as tar:
+                tar.extractall(folder, filter="data")
+            first = next(Path(folder).rglob("w.0.et"))
+        except (OSError, tarfile.TarError, StopIteration) as error:
+            raise DimsweepError(
+                f"the traces cannot be unpacked: {error}", where=str(case.folder)
+            ) from error
+        yield first.parent
