@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import NamedTuple
 
 import networkx as nx
@@ -75,7 +76,7 @@ def line_of(links: Sequence[tuple[float, int]], name: str = "switch") -> Network
     nodes = [0, *(f"{name} {i}" for i in range(1, len(links))), 1]
     graph = nx.DiGraph()
     graph.add_nodes_from((0, 1))
-    for (a, b), (bandwidth, latency) in zip(zip(nodes, nodes[1:]), links, strict=True):
+    for (a, b), (bandwidth, latency) in zip(pairwise(nodes), links, strict=True):
         for ends in ((a, b), (b, a)):
             graph.add_edge(*ends, bandwidth=bandwidth, latency=latency)
     return Network(graph)

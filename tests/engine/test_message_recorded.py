@@ -146,8 +146,10 @@ CHARGES = CHUNKS * (ENDPOINT + 24) + 1
 
 
 def test_direct_all_reduce_where_every_message_has_its_own_link() -> None:
-    assert 633_217 == CHUNKS * (3 * ENDPOINT + 2 * (78_125 + 2 * 500) + 24) + 1
-    own_links = Topology.build("FullyConnected(64)", bandwidth=[63 * BANDWIDTH], latency=[1000 * NS])
+    assert CHUNKS * (3 * ENDPOINT + 2 * (78_125 + 2 * 500) + 24) + 1 == 633_217
+    own_links = Topology.build(
+        "FullyConnected(64)", bandwidth=[63 * BANDWIDTH], latency=[1000 * NS]
+    )
     assert all_reduce(own_links, GIB, Npu(), CUTTING) + CHARGES == 633_217
 
 

@@ -73,7 +73,7 @@ class Walk:
         }
         self.under_way: dict[tuple[int, int, int], list[frozenset[int]]] = defaultdict(list)
         self.next_round = dict.fromkeys(self.known, 0)
-        while any([self.advance(*place) for place in self.known]):
+        while sum(self.advance(*place) for place in self.known):
             pass
 
     def advance(self, member: int, number: int) -> bool:
