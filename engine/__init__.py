@@ -28,6 +28,12 @@ from engine.cluster.npu import Npu
 from engine.cluster.topology import Block, Dimension, Topology, parse_shape
 from engine.errors import DimsweepError
 from engine.formats.astra1_text import read_layers as read_astra1_layers
+from engine.formats.astra_sim.files import read_inputs as read_astra_inputs
+from engine.formats.astra_sim.files import read_ranks as read_astra_ranks
+from engine.formats.astra_sim.files import read_workload as read_astra_workload
+from engine.formats.astra_sim.inputs import Options as AstraOptions
+from engine.formats.astra_sim.simulate import Cycles as AstraCycles
+from engine.formats.astra_sim.simulate import simulate as simulate_astra
 from engine.lower.lower import lower
 from engine.lower.program import Program
 from engine.message.kernel import LinkAccount, MessageRun, by_rank, network_of, run_messages
@@ -59,6 +65,8 @@ MODEL_VERSION = 2
 __all__ = [
     "FINISHED",
     "MODEL_VERSION",
+    "AstraCycles",
+    "AstraOptions",
     "Auto",
     "Block",
     "Breakdown",
@@ -117,11 +125,15 @@ __all__ = [
     "parse_shape",
     "place",
     "read_astra1_layers",
+    "read_astra_inputs",
+    "read_astra_ranks",
+    "read_astra_workload",
     "read_network",
     "run_batch",
     "run_messages",
     "run_one",
     "simulate",
+    "simulate_astra",
     "traffic",
     "training_iteration",
     "units",

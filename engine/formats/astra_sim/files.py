@@ -1,0 +1,81 @@
+"""All the files of a run: ASTRA-sim's command line in, inputs and traces out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from engine.errors import DimsweepError
+from engine.formats.astra_sim.inputs import (
+    Inputs,
+    Options,
+    read_groups,
+    read_memory,
+    read_network,
+    read_system,
+)
+from engine.formats.astra_sim.nodes import Node, node_of
+from engine.formats.chakra import TraceNode, read_traces
+
+
+def read_inputs(
+    system: Path,
+    network: Path,
+    memory: Path | None = None,
+    groups: Path | None = None,
+    options: Options | None = None,
+) -> Inputs:
+    """Everything but the workload.  Raises :class:`DimsweepError` naming file and key."""
+    dims = read_network(network)
+    inputs = Inputs(
+        dims,
+        read_system(system),
+        read_memory(memory),
+        read_groups(groups, dims.n_npus),
+        options or Options(),
+    )
+    custom = {
+        kind: read_workload(_beside(prefix, system), dims.n_npus)
+        for kind, prefix in inputs.system.custom.items()
+    }
+    return replace(inputs, custom=custom)
+
+
+def read_workload(prefix: Path | str, n_npus: int) -> list[Sequence[Node]]:
+    """The traces ``<prefix>.<rank>.et`` of all ranks."""
+    return read_ranks([Path(f"{prefix}.{rank}.et") for rank in range(n_npus)])
+
+
+def read_ranks(paths: Sequence[Path]) -> list[Sequence[Node]]:
+    """The traces of the ranks, in their order; equal files are read once."""
+    contents: dict[bytes, int] = {}
+    number = []
+    for path in paths:
+        try:
+            number.append(contents.setdefault(path.read_bytes(), len(contents)))
+        except OSError as error:
+            raise DimsweepError(
+                f"the trace cannot be read: {error.strerror}",
+                where=str(path),
+                hint="one file a rank: <workload-configuration>.<rank>.et",
+            ) from error
+    first = [number.index(i) for i in range(len(contents))]
+    known: dict[int, Node] = {}  # ranks have most of their nodes in common
+    traces = [
+        [_known(known, node) for node in trace.nodes]
+        for trace in read_traces([paths[i] for i in first])
+    ]
+    return [traces[i] for i in number]
+
+
+def _known(known: dict[int, Node], node: TraceNode) -> Node:
+    if id(node) not in known:
+        known[id(node)] = node_of(node)
+    return known[id(node)]
+
+
+def _beside(prefix: str, system: Path) -> Path:
+    """A path as ASTRA-sim takes it, from the current folder, or else from the system file's."""
+    here = Path(prefix)
+    return here if Path(f"{here}.0.et").exists() else system.parent / prefix

@@ -1,0 +1,283 @@
+"""ASTRA-sim 2.0's input files: system, network, remote memory, communicator groups."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from engine.cluster.topology import Block
+from engine.errors import DimsweepError
+from engine.formats.astra_sim.nodes import Node
+
+_GIB = 2**30  # what a network "GB/s" is here
+_ALGORITHM = re.compile(
+    r"ring|direct\d*|halvingDoubling|doubleBinaryTree|oneRing|oneDirect|oneHalvingDoubling"
+)
+_COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
+_MEMORY_TYPES = (
+    "NO_MEMORY_EXPANSION",
+    "PER_NPU_MEMORY_EXPANSION",
+    "PER_NODE_MEMORY_EXPANSION",
+    "MEMORY_POOL",
+)
+
+
+@dataclass(frozen=True)
+class Network:
+    """The dimensions: a link's ``gigabytes`` (of 2^30 bytes) a second, ``latency`` in ns a hop."""
+
+    blocks: tuple[Block, ...]
+    sizes: tuple[int, ...]
+    gigabytes: tuple[float, ...]
+    latency: tuple[float, ...]
+
+    @property
+    def bandwidth(self) -> tuple[float, ...]:
+        """Bytes per ns."""
+        return tuple(g * _GIB / 1e9 for g in self.gigabytes)
+
+    @property
+    def n_npus(self) -> int:
+        n = 1
+        for size in self.sizes:
+            n *= size
+        return n
+
+
+@dataclass(frozen=True)
+class System:
+    """What of ``system.json`` decides a time.  Delays in ns, rates in bytes/s and FLOP/s."""
+
+    algorithms: Mapping[str, tuple[str, ...]]
+    custom: Mapping[str, str]
+    splits: int
+    endpoint_delay: int
+    active_chunks: int
+    scheduling: str  # LIFO, FIFO, EXPLICIT
+    optimization: str  # baseline, localBWAware
+    inter_dimension: str  # baseline, themis, offlineGreedyFlex, roundRobin
+    intra_dimension: str  # FIFO, SCF
+    local_memory_bandwidth: float
+    peak: float
+    roofline: bool
+    replay_only: bool
+
+
+@dataclass(frozen=True)
+class RemoteMemory:
+    """``latency`` in ns, ``bandwidth`` in bytes/ns."""
+
+    kind: str
+    latency: float = 0.0
+    bandwidth: float = 1.0
+    npus_per_node: int = 1
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line adds."""
+
+    queues_per_dim: int = 1
+    injection_scale: float = 1.0
+    rendezvous: bool = False
+    aware: bool = False
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """All files but the traces."""
+
+    network: Network
+    system: System
+    memory: RemoteMemory
+    groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    options: Options = Options()
+    custom: Mapping[str, Sequence[Sequence[Node]]] = field(default_factory=dict)  # traces by rank
+
+
+def read_network(path: Path) -> Network:
+    """``network.yml``.  Raises :class:`DimsweepError` naming file and key."""
+    config = _mapping(path, _yaml(path))
+    lists = {}
+    for key in ("topology", "npus_count", "bandwidth", "latency"):
+        value = config.get(key)
+        if not isinstance(value, list) or not value:
+            raise DimsweepError("a list with one entry a dimension", where=f"{path}: {key}")
+        lists[key] = value
+    n = len(lists["topology"])
+    for key, value in lists.items():
+        if len(value) != n:
+            raise DimsweepError(f"{len(value)} entries for {n} dimensions", where=f"{path}: {key}")
+    names = {block.value: block for block in Block}
+    for name in lists["topology"]:
+        if name not in names:
+            raise DimsweepError(
+                f"{name!r} is no topology", where=f"{path}: topology", hint=", ".join(names)
+            )
+    for size in lists["npus_count"]:
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise DimsweepError(f"{size!r} is no number of NPUs", where=f"{path}: npus_count")
+    for key, least in (("bandwidth", "positive"), ("latency", "zero or more")):
+        for value in lists[key]:
+            if not _is_number(value) or value < 0 or (least == "positive" and value == 0):
+                raise DimsweepError(f"{value!r}; it must be {least}", where=f"{path}: {key}")
+    return Network(
+        tuple(names[name] for name in lists["topology"]),
+        tuple(lists["npus_count"]),
+        tuple(float(b) for b in lists["bandwidth"]),
+        tuple(float(x) for x in lists["latency"]),
+    )
+
+
+def read_system(path: Path) -> System:
+    """``system.json``.  Raises :class:`DimsweepError` naming file and key."""
+    config = _Keys(path, _mapping(path, _json(path)))
+    if config.flag("model-shared-bus"):
+        raise DimsweepError(
+            "the shared bus is not modelled", where=f"{path}: model-shared-bus", hint="set it to 0"
+        )
+    algorithms, custom = {}, {}
+    for name in _COLLECTIVES:
+        given = config.raw.get(f"{name}-implementation", [])
+        algorithms[name] = tuple(map(str, given if isinstance(given, list) else [given]))
+        for algorithm in algorithms[name]:
+            if not _ALGORITHM.fullmatch(algorithm):
+                raise DimsweepError(
+                    f"{algorithm!r} is no algorithm",
+                    where=f"{path}: {name}-implementation",
+                    hint="ring, direct (or direct1, direct2, ...), halvingDoubling, "
+                    "doubleBinaryTree, oneRing, oneDirect, oneHalvingDoubling",
+                )
+        if files := config.raw.get(f"{name}-implementation-custom"):
+            custom[name] = str(files[0] if isinstance(files, list) else files)
+    inter = config.choice(
+        "inter-dimension-scheduling",
+        ("baseline", "themis", "offlineGreedy", "offlineGreedyFlex", "roundRobin"),
+        "baseline",
+    )
+    return System(
+        algorithms=algorithms,
+        custom=custom,
+        splits=config.whole("preferred-dataset-splits", 1, least=1),
+        endpoint_delay=config.whole("endpoint-delay", 10, least=0),
+        active_chunks=config.whole("active-chunks-per-dimension", 1, least=1),
+        scheduling=config.choice("scheduling-policy", ("LIFO", "FIFO", "EXPLICIT"), "LIFO"),
+        optimization=config.choice(
+            "collective-optimization", ("baseline", "localBWAware"), "baseline"
+        ),
+        inter_dimension="themis" if inter == "offlineGreedy" else inter,
+        intra_dimension=config.choice(
+            "intra-dimension-scheduling", ("FIFO", "SCF", "LIFO"), "FIFO"
+        ),
+        local_memory_bandwidth=config.number("local-mem-bw", 0.0) * 1e9,
+        peak=config.number("peak-perf", 0.0) * 1e12,
+        roofline=config.flag("roofline-enabled"),
+        replay_only=config.flag("replay-only"),
+    )
+
+
+def read_memory(path: Path | None) -> RemoteMemory:
+    """``memory.json``; no file is no memory expansion."""
+    if path is None:
+        return RemoteMemory(_MEMORY_TYPES[0])
+    config = _Keys(path, _mapping(path, _json(path)))
+    kind = config.choice("memory-type", _MEMORY_TYPES, _MEMORY_TYPES[0])
+    if kind == _MEMORY_TYPES[0]:
+        return RemoteMemory(kind)
+    bandwidth = config.number("remote-mem-bw", 0.0)
+    if bandwidth <= 0:
+        raise DimsweepError("it must be more than zero", where=f"{path}: remote-mem-bw")
+    return RemoteMemory(
+        kind,
+        config.number("remote-mem-latency", 0.0),
+        bandwidth,
+        config.whole("num-npus-per-node", 1, least=1),
+    )
+
+
+def read_groups(path: Path | None, n_npus: int) -> dict[str, tuple[int, ...]]:
+    """``comm_group.json``: names and their ranks, in file order."""
+    if path is None:
+        return {}
+    groups = {}
+    for name, ranks in _mapping(path, _json(path)).items():
+        ok = isinstance(ranks, list) and all(
+            isinstance(rank, int) and not isinstance(rank, bool) and 0 <= rank < n_npus
+            for rank in ranks
+        )
+        if not ok or not ranks or len(set(ranks)) < len(ranks):
+            raise DimsweepError(
+                f"{ranks!r} is no list of different ranks below {n_npus}", where=f"{path}: {name}"
+            )
+        groups[str(name)] = tuple(ranks)
+    return groups
+
+
+class _Keys:
+    """A mapping whose values are asked for by kind."""
+
+    def __init__(self, path: Path, raw: Mapping[str, Any]) -> None:
+        self.path, self.raw = path, raw
+
+    def number(self, key: str, default: float) -> float:
+        value = self.raw.get(key, default)
+        if not _is_number(value) or value < 0:
+            raise DimsweepError(f"{value!r} is no number", where=f"{self.path}: {key}")
+        return float(value)
+
+    def whole(self, key: str, default: int, *, least: int) -> int:
+        value = self.raw.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise DimsweepError(
+                f"{value!r}; a whole number, {least} or more", where=f"{self.path}: {key}"
+            )
+        return value
+
+    def flag(self, key: str) -> bool:
+        return bool(self.whole(key, 0, least=0))
+
+    def choice(self, key: str, known: tuple[str, ...], default: str) -> str:
+        value = self.raw.get(key, default)
+        if value not in known:
+            raise DimsweepError(
+                f"{value!r} is not known", where=f"{self.path}: {key}", hint=", ".join(known)
+            )
+        return str(value)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value == value
+
+
+def _mapping(path: Path, value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise DimsweepError("the file holds no mapping of keys", where=str(path))
+    return value
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise DimsweepError(f"the file cannot be read: {reason}", where=str(path)) from error
+
+
+def _json(path: Path) -> object:
+    try:
+        return json.loads(_read(path))
+    except ValueError as error:
+        raise DimsweepError(f"the file is not JSON: {error}", where=str(path)) from error
+
+
+def _yaml(path: Path) -> object:
+    try:
+        return yaml.safe_load(_read(path))
+    except yaml.YAMLError as error:
+        raise DimsweepError(f"the file is not YAML: {error}", where=str(path)) from error

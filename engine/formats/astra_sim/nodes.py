@@ -1,0 +1,67 @@
+"""A trace's nodes, as ASTRA-sim reads them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from engine.errors import DimsweepError
+from engine.formats.chakra import NodeType, TraceNode
+
+
+class Node(NamedTuple):
+    """What of a trace's node decides a time."""
+
+    id: int
+    name: str
+    type: NodeType
+    dependencies: tuple[int, ...]
+    duration: int  # ns, of a replay
+    on_cpu: bool
+    ops: int
+    tensor: int
+    collective: int
+    size: int
+    priority: int
+    source: int
+    target: int
+    tag: int
+    group: str
+    involved: tuple[bool, ...]
+
+
+def node_of(node: TraceNode) -> Node:
+    """Read the attributes that ASTRA-sim reads.
+
+    Raises :class:`DimsweepError` naming the node and the attribute that is no whole number.
+    """
+
+    def whole(name: str) -> int:
+        value = node.attributes.get(name, 0)
+        if isinstance(value, float) and value == int(value):
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise DimsweepError(
+                f"{value!r} is no whole number, 0 or more",
+                where=f"node {node.id} ({node.name!r}).{name}",
+            )
+        return value
+
+    involved = node.attributes.get("involved_dim", (True,) * 4)
+    return Node(
+        id=node.id,
+        name=node.name,
+        type=node.type,
+        dependencies=node.dependencies,
+        duration=node.duration_micros * 1000 or 1,
+        on_cpu=bool(node.attributes.get("is_cpu_op", False)),
+        ops=whole("num_ops"),
+        tensor=whole("tensor_size"),
+        collective=whole("comm_type"),
+        size=whole("comm_size"),
+        priority=whole("comm_priority"),
+        source=whole("comm_src"),
+        target=whole("comm_dst"),
+        tag=whole("comm_tag"),
+        group=str(node.attributes.get("pg_name", "")),
+        involved=tuple(map(bool, involved)) if isinstance(involved, tuple) else (bool(involved),),
+    )

@@ -1,0 +1,84 @@
+"""A run of ASTRA-sim's simulation: every rank's cycles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.errors import DimsweepError
+from engine.formats.astra_sim.chunks import FLEX, Greedy, Planner
+from engine.formats.astra_sim.clock import Clock
+from engine.formats.astra_sim.delays import Aware, Unaware
+from engine.formats.astra_sim.fold import fold
+from engine.formats.astra_sim.inputs import Inputs
+from engine.formats.astra_sim.memory import Memory
+from engine.formats.astra_sim.nodes import Node
+from engine.formats.astra_sim.npu import Npu, Wires
+from engine.formats.astra_sim.workload import Rank
+
+
+@dataclass(frozen=True)
+class Cycles:
+    """Of each rank: when it finished (ns), and that minus what its GPU computed."""
+
+    cycles: tuple[int, ...]
+    exposed: tuple[int, ...]
+    gpu: tuple[int, ...]  # ns in which the GPU computed
+    communication: tuple[int, ...]  # ns in which anything was communicated
+    n_kinds: int  # of ranks, one of each was simulated
+
+    @property
+    def how(self) -> str:
+        """Whether ranks were folded."""
+        return "one rank of each kind" if self.n_kinds < len(self.cycles) else "every rank"
+
+
+def simulate(inputs: Inputs, traces: Sequence[Sequence[Node]], *, folded: bool = True) -> Cycles:
+    """Simulate ``traces``, one a rank; when ``folded``, one rank of each kind.
+
+    Raises :class:`DimsweepError` when ranks wait for one another for ever, naming them.
+    """
+    clock = Clock()
+    network, options = inputs.network, inputs.options
+    if len(traces) != network.n_npus:
+        raise DimsweepError(
+            f"{len(traces)} traces for {network.n_npus} NPUs", where="workload-configuration"
+        )
+    carrier = Aware(clock, network) if options.aware else Unaware(clock, network)
+    folding = fold(inputs, traces, enabled=folded)
+    wires = Wires(carrier, folding.kind, rendezvous=options.rendezvous)
+    memory = Memory(inputs.memory)
+    greedy = Greedy(clock, network, flex=inputs.system.inter_dimension == FLEX)
+    ranks = []
+    for rank in folding.first:
+        planner = Planner(rank, inputs.system, network, options.queues_per_dim, greedy)
+        npu = Npu(rank, clock, wires, inputs, planner, folding.group_names[rank])
+        ranks.append(Rank(npu, traces[rank], inputs, memory))
+    for rank_ in ranks:
+        rank_.fire()
+    clock.run()
+    stuck = [rank_ for rank_ in ranks if rank_.left]
+    if stuck:
+        raise _deadlock(stuck, len(ranks))
+    everyone = [ranks[kind] for kind in folding.kind]
+    return Cycles(
+        cycles=tuple(rank_.finished for rank_ in everyone),
+        exposed=tuple(rank_.finished - rank_.compute for rank_ in everyone),
+        gpu=tuple(rank_.compute for rank_ in everyone),
+        communication=tuple(rank_.communication for rank_ in everyone),
+        n_kinds=len(ranks),
+    )
+
+
+def _deadlock(stuck: Sequence[Rank], n: int) -> DimsweepError:
+    lines = [
+        f"rank {rank.npu.rank}: {rank.left} nodes left, at {', '.join(rank.waiting()[:3])}"
+        for rank in stuck[:8]
+    ]
+    more = f"\n  ... and {len(stuck) - 8} more ranks" if len(stuck) > 8 else ""
+    return DimsweepError(
+        f"deadlock: {len(stuck)} of {n} ranks cannot finish\n  " + "\n  ".join(lines) + more,
+        where="workload-configuration",
+        hint="an NPU runs one collective, send or memory access at a time; do all members of a "
+        "group issue their collectives in the same order?",
+    )

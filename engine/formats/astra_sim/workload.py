@@ -1,0 +1,212 @@
+"""ASTRA-sim's workload layer on one NPU: which node is issued when, and how long it takes."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Sequence
+
+from engine.errors import DimsweepError
+from engine.formats.astra_sim.algorithms import (
+    ALL_GATHER,
+    ALL_REDUCE,
+    ALL_TO_ALL,
+    REDUCE_SCATTER,
+)
+from engine.formats.astra_sim.inputs import Inputs
+from engine.formats.astra_sim.memory import Memory
+from engine.formats.astra_sim.nodes import Node
+from engine.formats.astra_sim.npu import Npu
+from engine.formats.chakra import CollectiveType, NodeType
+
+_KINDS: dict[int, str] = {
+    CollectiveType.ALL_REDUCE: ALL_REDUCE,
+    CollectiveType.ALL_GATHER: ALL_GATHER,
+    CollectiveType.ALL_TO_ALL: ALL_TO_ALL,
+    CollectiveType.REDUCE_SCATTER: REDUCE_SCATTER,
+}
+_COMMUNICATION = (NodeType.COMM_SEND, NodeType.COMM_RECV, NodeType.COMM_COLL)
+
+
+class Rank:
+    """One rank's trace being worked off."""
+
+    def __init__(
+        self,
+        npu: Npu,
+        nodes: Sequence[Node],
+        inputs: Inputs,
+        memory: Memory,
+    ) -> None:
+        self.npu, self._inputs, self._memory = npu, inputs, memory
+        self._nodes = {node.id: node for node in nodes}
+        self._waits = {node.id: len(node.dependencies) for node in nodes}
+        self._children: dict[int, list[int]] = {}
+        for node in nodes:
+            for before in node.dependencies:
+                self._children.setdefault(before, []).append(node.id)
+        self._ready = sorted(i for i, count in self._waits.items() if not count)
+        self._slots: set[str] = set()  # hardware that is taken
+        self._running: dict[int, None] = {}
+        self.left = len(self._nodes)
+        self.finished = 0  # ns
+        self.compute = 0  # ns of the GPU
+        self.communication = 0  # ns in which a send, receive or collective was under way
+        self._communicating, self._since = 0, 0
+
+    def fire(self) -> None:
+        """Issue what can be issued."""
+        while True:
+            taken = self._pass()
+            # ASTRA-sim would wait for a completion that never comes.
+            if self._running or not taken:
+                break
+        if not self.left:
+            self.finished = self.npu.timers.now
+
+    def waiting(self) -> list[str]:
+        """Nodes that never ran, for a message: those that run, else those that are ready."""
+        return [self._nodes[i].name for i in self._running or self._ready]
+
+    def _pass(self) -> int:
+        taken = 0
+        for i in tuple(self._ready):  # a snapshot: what is freed meanwhile waits
+            node = self._nodes[i]
+            slot = _slot(node)
+            if slot and slot in self._slots:
+                continue
+            self._ready.remove(i)
+            taken += 1
+            self._running[i] = None
+            if slot:
+                self._slots.add(slot)
+            if node.type in _COMMUNICATION:
+                if not self._communicating:
+                    self._since = self.npu.timers.now
+                self._communicating += 1
+            self._issue(node)
+        return taken
+
+    def _issue(self, node: Node) -> None:
+        system = self._inputs.system
+        if system.replay_only:
+            self._run_for(node, node.duration)
+        elif node.type in (NodeType.INVALID, NodeType.METADATA):
+            self._release(node)
+        elif node.type is NodeType.COMP:
+            self._compute(node)
+        elif node.type in (NodeType.MEM_LOAD, NodeType.MEM_STORE):
+            self._memory.access(self.npu, node.tensor, lambda: self._complete(node))
+        elif node.type is NodeType.COMM_SEND:
+            self._check_peer(node, node.target)
+            self.npu.wires.send(
+                self.npu,
+                node.target,
+                ("p2p", node.tag),
+                node.size,
+                lambda: self._complete(node),
+            )
+        elif node.type is NodeType.COMM_RECV:
+            self._check_peer(node, node.source)
+            self.npu.wires.receive(
+                self.npu,
+                node.source,
+                ("p2p", node.tag),
+                node.size,
+                lambda: self._complete(node),
+            )
+        else:
+            self._collective(node)
+
+    def _check_peer(self, node: Node, peer: int) -> None:
+        n = self._inputs.network.n_npus
+        if peer == self.npu.rank or not 0 <= peer < n:
+            raise DimsweepError(
+                f"a message to or from rank {peer}, of {n}",
+                where=f"rank {self.npu.rank}, node {node.name!r}",
+                hint="another rank, from 0",
+            )
+
+    def _compute(self, node: Node) -> None:
+        system = self._inputs.system
+        if node.on_cpu or not system.roofline:
+            self._run_for(node, node.duration)
+        elif node.tensor == 0:
+            self._release(node)
+        else:
+            intensity = node.ops / node.tensor
+            rate = min(system.local_memory_bandwidth * intensity, system.peak)
+            self._run_for(node, int(node.ops / rate * 1e9))
+
+    def _run_for(self, node: Node, duration: int) -> None:
+        if node.type is NodeType.COMP and not node.on_cpu:
+            self.compute += duration
+        self.npu.timers.register(duration, lambda: self._complete(node))
+
+    def _collective(self, node: Node) -> None:
+        if node.collective == CollectiveType.BROADCAST:
+            self._run_for(node, node.duration)
+            return
+        kind = _KINDS.get(node.collective)
+        if kind is None:
+            raise DimsweepError(
+                f"a collective of type {node.collective} is not simulated",
+                where=f"rank {self.npu.rank}, node {node.name!r}",
+            )
+
+        def done() -> None:
+            self._complete(node)
+
+        if kind in self._inputs.custom:
+            trace = self._inputs.custom[kind][self.npu.rank]
+            self.npu.custom_collective(kind, trace, done)
+            return
+        ranks = self._group(node)
+        if ranks is None:
+            self.npu.collective(kind, node.size, node.involved, node.priority, done)
+        else:
+            self.npu.group_collective(kind, node.size, node.group, ranks, node.priority, done)
+
+    def _group(self, node: Node) -> Sequence[int] | None:
+        if node.group in ("", "0"):
+            return None
+        if node.group not in self._inputs.groups:
+            raise DimsweepError(
+                f"there is no communicator group {node.group!r}",
+                where=f"rank {self.npu.rank}, node {node.name!r}",
+                hint="give it in the comm-group-configuration",
+            )
+        ranks = self._inputs.groups[node.group]
+        if self.npu.rank not in ranks:
+            raise DimsweepError(
+                f"rank {self.npu.rank} is no member of the group {node.group!r}",
+                where=f"rank {self.npu.rank}, node {node.name!r}",
+            )
+        return None if len(ranks) == self._inputs.network.n_npus else ranks
+
+    def _complete(self, node: Node) -> None:
+        self._release(node)
+        self.fire()
+
+    def _release(self, node: Node) -> None:
+        slot = _slot(node)
+        if slot:
+            self._slots.remove(slot)
+        if node.type in _COMMUNICATION:
+            self._communicating -= 1
+            if not self._communicating:
+                self.communication += self.npu.timers.now - self._since
+        del self._running[node.id]
+        self.left -= 1
+        for child in self._children.get(node.id, ()):
+            self._waits[child] -= 1
+            if not self._waits[child]:
+                bisect.insort(self._ready, child)
+
+
+def _slot(node: Node) -> str:
+    """The hardware that a node occupies; a receive needs none."""
+    if node.type is NodeType.COMM_RECV:
+        return ""
+    if node.on_cpu:
+        return "cpu"
+    return "gpu" if node.type is NodeType.COMP else "comm"

@@ -1,0 +1,61 @@
+"""The JSON form: protobuf's JSON of one message after the other, as chakra_jsonizer writes it.
+
+A list of the same objects is read as well.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from google.protobuf.json_format import MessageToJson, ParseDict, ParseError
+
+from engine.errors import DimsweepError
+from engine.formats.chakra import schema
+
+UNIT = "line"  # places in a file are counted in these
+_SPACE = re.compile(r"[ \t\r\n]*")
+
+
+def split(data: bytes, starts: list[int]) -> Iterator[bytes]:
+    """The messages in ``data``, as in the binary form; notes in ``starts`` the line of each."""
+    kind = schema.GlobalMetadata
+    try:
+        for value in _values(data.decode("utf-8-sig"), starts):
+            if not isinstance(value, dict):
+                raise DimsweepError("it is not a JSON object")
+            message = ParseDict(value, kind())
+            yield message.SerializeToString()
+            kind = schema.Node
+    except RecursionError as error:
+        raise DimsweepError("it is nested too deeply") from error
+    except (ParseError, ValueError, TypeError, ArithmeticError) as error:
+        raise DimsweepError(str(error)) from error
+
+
+def _values(text: str, starts: list[int]) -> Iterator[Any]:
+    position = _after_space(text, 0)
+    if text.startswith("[", position):
+        yield from json.loads(text)
+        return
+    read = json.JSONDecoder().raw_decode
+    line, counted = 1, 0
+    while position < len(text):
+        line += text.count("\n", counted, position)
+        counted = position
+        starts.append(line)
+        value, position = read(text, position)
+        yield value
+        position = _after_space(text, position)
+
+
+def _after_space(text: str, position: int) -> int:
+    match = _SPACE.match(text, position)
+    return match.end() if match else position
+
+
+def join(messages: Iterable[Any]) -> bytes:
+    """The messages as JSON objects, one after the other."""
+    return "".join(f"{MessageToJson(message)}\n" for message in messages).encode()

@@ -1,0 +1,29 @@
+"""Where in a file something is wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from engine.errors import DimsweepError
+
+
+@dataclass
+class Places:
+    """A file, and the ``unit`` at which each message starts, the metadata and then the nodes.
+
+    As far as that is known: a trace that is being written has not been anywhere yet.
+    """
+
+    path: Path
+    unit: str = "byte"
+    starts: list[int] = field(default_factory=list)
+
+    def name(self, error: DimsweepError, number: int, node_id: int | None = None) -> DimsweepError:
+        """``error``, said of node ``number`` (from 1) of the file."""
+        where = f"{self.path}: node {number}"
+        if node_id is not None:
+            where += f" (id {node_id})"
+        if number < len(self.starts):
+            where += f" at {self.unit} {self.starts[number]}"
+        return DimsweepError(error.what, where=where, hint=error.hint)
