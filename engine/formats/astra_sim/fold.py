@@ -49,7 +49,8 @@ def fold(inputs: Inputs, traces: Sequence[Sequence[Node]], *, enabled: bool = Tr
     """The coarsest kinds, or one a rank when not ``enabled`` or not possible."""
     n = len(traces)
     shared = {id(trace): trace for trace in traces}
-    read = {key: _uses_of(trace) for key, trace in shared.items()}
+    numbers = _Numbers()
+    read = {key: _uses_of(trace, numbers) for key, trace in shared.items()}
     uses = [read[id(trace)] for trace in traces]
     if not enabled or not _can_fold(inputs, traces):
         kind = tuple(range(n))
@@ -75,23 +76,47 @@ def _can_fold(inputs: Inputs, traces: Sequence[Sequence[Node]]) -> bool:
     return inputs.system.inter_dimension not in GREEDY or max(collectives) <= 1
 
 
-def _uses_of(trace: Sequence[Node]) -> _Uses:
+def _uses_of(trace: Sequence[Node], numbers: _Numbers) -> _Uses:
     groups: dict[str, int] = {}
     peers: dict[int, int] = {}
-    rest, all_ranks = [], False
+    rest: list[int] = []
+    all_ranks = False
     for node in trace:
-        group = source = target = -1
+        rest.append(numbers.of(node))
         if node.type is NodeType.COMM_COLL:
             if node.group in ("", "0"):
                 all_ranks = True
             else:
-                group = groups.setdefault(node.group, len(groups))
+                rest.append(groups.setdefault(node.group, len(groups)))
         elif node.type is NodeType.COMM_SEND:
-            target = peers.setdefault(node.target, len(peers))
+            rest.append(peers.setdefault(node.target, len(peers)))
         elif node.type is NodeType.COMM_RECV:
-            source = peers.setdefault(node.source, len(peers))
-        rest.append((*node._replace(name="", group="", source=source, target=target), group))
+            rest.append(peers.setdefault(node.source, len(peers)))
     return _Uses(tuple(rest), tuple(groups), tuple(peers), all_ranks)
+
+
+class _Numbers:
+    """Numbers for nodes that are equal but for the names of groups and peers.
+
+    Traces of a job share most of their nodes, so most are found by identity.
+    """
+
+    def __init__(self) -> None:
+        self._by_identity: dict[int, int] = {}
+        self._by_content: dict[Node, int] = {}
+
+    def of(self, node: Node) -> int:
+        number = self._by_identity.get(id(node))
+        if number is None:
+            content = node._replace(
+                name="",
+                group="all" if node.group in ("", "0") else "some",
+                source=-1 if node.type is NodeType.COMM_RECV else node.source,
+                target=-1 if node.type is NodeType.COMM_SEND else node.target,
+            )
+            number = self._by_content.setdefault(content, len(self._by_content))
+            self._by_identity[id(node)] = number
+        return number
 
 
 def _refine(inputs: Inputs, uses: Sequence[_Uses]) -> tuple[int, ...]:
