@@ -8,13 +8,11 @@ long a phase lasts is not taken over: it follows from the messages.
 from __future__ import annotations
 
 import dataclasses
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
 
+from engine.collector import no_collector
 from engine.errors import DimsweepError
 from engine.lower.lower import lower
 from engine.lower.program import Program
@@ -153,7 +151,7 @@ class _Simulation:
 
     def run(self) -> None:
         self._touch()
-        with _no_collector():
+        with no_collector():
             self.clock.run_out()
         if self.clock.ps >= LONGEST:
             raise outcome_error(TOO_LONG)
@@ -191,19 +189,6 @@ class _Simulation:
             where="network.buffer",
             hint="larger buffers, none, or another routing",
         )
-
-
-@contextmanager
-def _no_collector() -> Iterator[None]:
-    """Python's search for circular garbage would take a third of a run, and finds nothing: what a
-    message leaves behind is let go of by itself."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _link_account(wire: Wire, end: int) -> LinkAccount:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import gc
 import gzip
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from engine.collector import no_collector
 from engine.errors import DimsweepError
 from engine.formats.chakra import json_form, stream
 from engine.formats.chakra.decode import Attributes, Decoder, decode_metadata
@@ -26,20 +25,7 @@ _HINT = (
 )
 
 
-@contextmanager
-def _no_garbage() -> Iterator[None]:
-    """Half a million nodes are no garbage, and to look for circles among them, again and again,
-    would be a quarter of the time that reading takes."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
-
-
-@_no_garbage()
+@no_collector()
 def read_trace(path: Path | str) -> Trace:
     """The trace in a file, plain or gzip; as JSON if it is called ``.json`` or ``.json.gz``.
 
@@ -48,7 +34,7 @@ def read_trace(path: Path | str) -> Trace:
     return _read(Path(path), Decoder().node)
 
 
-@_no_garbage()
+@no_collector()
 def read_traces(paths: Iterable[Path | str]) -> list[Trace]:
     """The traces of several ranks: nodes they have in common are decoded, and kept, only once."""
     decode = cache(Decoder().node)
