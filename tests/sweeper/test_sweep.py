@@ -184,13 +184,24 @@ def _wait_for_rows(folder: Path, n: int) -> None:
     raise AssertionError("no rows came")
 
 
+def _hear_control_c() -> None:
+    """A shell's background jobs, and so their children, ignore it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def test_control_c_leaves_a_resumable_study(tmp_path: Path) -> None:
     overrides = ["search=random", "budget.points=1000000", f"results={tmp_path}", "cluster=inline"]
     folder = tmp_path / "libra_gpt3_4d"
-    with subprocess.Popen(command(*overrides), stdout=subprocess.PIPE, text=True) as process:
-        _wait_for_rows(folder, 100)
-        process.send_signal(signal.SIGINT)
-        output = process.communicate(timeout=60)[0]
+    started = subprocess.Popen(
+        command(*overrides), stdout=subprocess.PIPE, text=True, preexec_fn=_hear_control_c
+    )
+    with started as process:
+        try:
+            _wait_for_rows(folder, 100)
+            process.send_signal(signal.SIGINT)
+            output = process.communicate(timeout=60)[0]
+        finally:
+            process.kill()  # or leaving would wait for it for ever
     assert process.returncode == 130
     assert "the same command goes on" in output
     assert load(folder).num_rows >= 100
