@@ -35,8 +35,11 @@ def network_model(config: Mapping[str, Any], n_dims: int) -> NetworkModel:
         fabrics = tuple(one_per_dim(config["fabric"], n_dims, _fabric))
     graph = None
     if config["file"] is not None:
-        with key("file"):
+        try:
             graph = read_network(config["file"])
+        except DimsweepError as error:  # its place is a file's, not a key's
+            where = f"file = {error.where}"
+            raise DimsweepError(error.what, where=where, hint=error.hint) from error.__cause__
         if any(fabric != Auto() for fabric in fabrics):
             raise DimsweepError(
                 "give the fabrics of the dimensions or a file, not both", where="fabric"
