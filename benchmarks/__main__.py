@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import kernel, message, scale, sweep
+from benchmarks import astra, kernel, message, scale, sweep
 
-ALL = {"kernel": kernel.main, "message": message.main, "scale": scale.main, "sweep": sweep.main}
+ALL = {
+    "kernel": kernel.main,
+    "message": message.main,
+    "scale": scale.main,
+    "sweep": sweep.main,
+    "astra": astra.main,
+}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or ALL:

@@ -31,9 +31,12 @@ from engine.formats.astra1_text import read_layers as read_astra1_layers
 from engine.formats.astra_sim.files import read_inputs as read_astra_inputs
 from engine.formats.astra_sim.files import read_ranks as read_astra_ranks
 from engine.formats.astra_sim.files import read_workload as read_astra_workload
+from engine.formats.astra_sim.inputs import Inputs as AstraInputs
 from engine.formats.astra_sim.inputs import Options as AstraOptions
+from engine.formats.astra_sim.nodes import Node as AstraNode
 from engine.formats.astra_sim.simulate import Cycles as AstraCycles
 from engine.formats.astra_sim.simulate import simulate as simulate_astra
+from engine.formats.chakra_workload import read_chakra_workload
 from engine.lower.lower import lower
 from engine.lower.program import Program
 from engine.message.kernel import LinkAccount, MessageRun, by_rank, network_of, run_messages
@@ -66,6 +69,8 @@ __all__ = [
     "FINISHED",
     "MODEL_VERSION",
     "AstraCycles",
+    "AstraInputs",
+    "AstraNode",
     "AstraOptions",
     "Auto",
     "Block",
@@ -128,6 +133,7 @@ __all__ = [
     "read_astra_inputs",
     "read_astra_ranks",
     "read_astra_workload",
+    "read_chakra_workload",
     "read_network",
     "run_batch",
     "run_messages",

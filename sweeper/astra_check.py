@@ -14,6 +14,8 @@ from typing import Any
 
 from engine import (
     AstraCycles,
+    AstraInputs,
+    AstraNode,
     AstraOptions,
     DimsweepError,
     read_astra_inputs,
@@ -68,6 +70,12 @@ def find_cases(folders: Sequence[Path]) -> list[Case]:
 
 def run_case(case: Case, *, folded: bool = True) -> AstraCycles:
     """Simulate a recorded case."""
+    inputs, workload = read_case(case)
+    return simulate_astra(inputs, workload, folded=folded)
+
+
+def read_case(case: Case) -> tuple[AstraInputs, list[Sequence[AstraNode]]]:
+    """All files of a recorded case."""
     inputs = read_astra_inputs(
         case.folder / "system.json",
         case.folder / "network.yml",
@@ -83,7 +91,7 @@ def run_case(case: Case, *, folded: bool = True) -> AstraCycles:
             workload = read_astra_ranks([case.folder / "workload.all_ranks.et"] * n)
         else:
             workload = read_astra_workload(case.folder / "workload" / "et", n)
-    return simulate_astra(inputs, workload, folded=folded)
+    return inputs, workload
 
 
 def check(folders: Sequence[Path], *, folded: bool) -> int:

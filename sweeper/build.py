@@ -38,9 +38,11 @@ from engine import (
     parse_shape,
     place,
     read_astra1_layers,
+    read_chakra_workload,
     training_iteration,
     units,
 )
+from sweeper.compose import found
 from sweeper.network import network_model
 from sweeper.parse import bandwidth, choice, key, one_per_dim, optional
 
@@ -83,6 +85,9 @@ def build_cluster(config: Config) -> Cluster:
 def build_workload(config: Config, sizes: Sequence[int]) -> Workload:
     """The operator graph and process groups of ``config["workload"]``."""
     workload = config["workload"]
+    if "traces" in workload:
+        groups_file = None if workload["groups"] is None else found(workload["groups"])
+        return read_chakra_workload(found(workload["traces"]), groups_file, sizes, workload["name"])
     with key("workload"):
         with key("parallel"):
             groups = place(workload["parallel"], sizes)

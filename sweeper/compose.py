@@ -39,6 +39,15 @@ def homes(folder: str) -> list[Path]:
     return [mine, installed] if mine.is_dir() and not same else [installed]
 
 
+def found(path: str) -> Path:
+    """A file (or the prefix of files) as a configuration names it: as given, or beside the
+    studies."""
+    for place in (Path(path), *(home / path for home in homes("studies"))):
+        if place.exists() or any(place.parent.glob(f"{place.name}.*")):
+            return place
+    return Path(path)
+
+
 @dataclass(frozen=True)
 class Composed:
     """A resolved configuration, the overrides that made it, and where its parts came from."""

@@ -25,7 +25,7 @@ from engine import (
     traffic,
 )
 from sweeper.build import build_program, is_by_message
-from sweeper.compose import Composed, compose, plain
+from sweeper.compose import Composed, compose, found, plain
 from sweeper.parse import bandwidth, one_per_dim
 from sweeper.rows import OBJECTIVES, Cell, row_schema
 from sweeper.schema import RUNTIME_KEYS
@@ -121,12 +121,17 @@ def plan_study(composed: Composed) -> Plan:
 
 def _digests(config: Mapping[str, Any]) -> dict[str, str]:
     """The contents of the files that a configuration names; a changed file is another study."""
-    files = {group: config[group].get("file") for group in ("workload", "network")}
-    return {
-        f"{group}.file": hashlib.blake2b(Path(file).read_bytes(), digest_size=16).hexdigest()
-        for group, file in files.items()
-        if file
-    }
+    digests = {}
+    for group, key in (("workload", "file"), ("workload", "traces"), ("network", "file")):
+        if not config[group].get(key):
+            continue
+        path = found(config[group][key])
+        files = [path] if path.is_file() else sorted(path.parent.glob(f"{path.name}.*"))
+        content = hashlib.blake2b(digest_size=16)
+        for file in files:
+            content.update(file.read_bytes())
+        digests[f"{group}.{key}"] = content.hexdigest()
+    return digests
 
 
 def study_name(composed: Composed) -> str:

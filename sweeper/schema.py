@@ -103,6 +103,15 @@ class Astra1Text(Workload):
 
 
 @dataclass
+class ChakraTraces(Workload):
+    """Chakra execution traces: ``traces`` is PREFIX of PREFIX.<rank>.et, or one .et file for all
+    ranks; ``groups`` a file of communicator groups.  Both may lie beside the studies."""
+
+    traces: str = MISSING
+    groups: str | None = None
+
+
+@dataclass
 class Topology:
     """``shape`` such as Ring(4)_Switch(8), innermost dimension first.  ``bandwidth`` (per NPU) and
     ``latency`` (per hop) are one value for all dimensions or a list with one for each."""
@@ -287,5 +296,6 @@ def register() -> None:
         ("convnet", ConvNet),
         ("layers", Layers),
         ("astra1_text", Astra1Text),
+        ("chakra", ChakraTraces),
     ):
         store.store(group="workload/kind", name=name, node=node, package="workload")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from engine.collector import no_collector
 from engine.errors import DimsweepError
 from engine.formats.astra_sim.chunks import FLEX, Greedy, Planner
 from engine.formats.astra_sim.clock import Clock
@@ -56,7 +57,8 @@ def simulate(inputs: Inputs, traces: Sequence[Sequence[Node]], *, folded: bool =
         ranks.append(Rank(npu, traces[rank], inputs, memory))
     for rank_ in ranks:
         rank_.fire()
-    clock.run()
+    with no_collector():
+        clock.run()
     stuck = [rank_ for rank_ in ranks if rank_.left]
     if stuck:
         raise _deadlock(stuck, len(ranks))

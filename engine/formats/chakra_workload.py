@@ -1,0 +1,185 @@
+"""Chakra traces as a workload of dimsweep's own model.
+
+A group of ranks becomes a sub-mesh of the topology, a peer an offset, so that a trace can be run on
+any bandwidth, latency or algorithm, and alike ranks are folded as always.  What a trace's time
+depends on beyond that (ASTRA-sim's issue slots, its rounding) is left to ``dimsweep astra``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from engine.errors import DimsweepError
+from engine.formats.astra_sim.inputs import read_groups
+from engine.formats.astra_sim.nodes import Node, node_of
+from engine.formats.chakra import CollectiveType, NodeType, read_traces
+from engine.workload.graph import (
+    Collective,
+    CollectiveKind,
+    Compute,
+    Group,
+    Operator,
+    Receive,
+    Send,
+    Work,
+    Workload,
+)
+
+_KINDS: dict[int, CollectiveKind] = {
+    CollectiveType.ALL_REDUCE: CollectiveKind.ALL_REDUCE,
+    CollectiveType.ALL_GATHER: CollectiveKind.ALL_GATHER,
+    CollectiveType.REDUCE_SCATTER: CollectiveKind.REDUCE_SCATTER,
+    CollectiveType.ALL_TO_ALL: CollectiveKind.ALL_TO_ALL,
+}
+
+
+def read_chakra_workload(
+    traces: Path, groups: Path | None, sizes: Sequence[int], name: str
+) -> Workload:
+    """The workload of ``<traces>.<rank>.et`` for every rank, or of one ``.et`` file for all.
+
+    ``groups`` is a file of communicator groups (``{"1": [0, 1, ...]}``), ``sizes`` those of the
+    topology's dimensions.  Computation is by FLOPs and bytes where a node gives them, else by its
+    duration.  Raises :class:`DimsweepError` naming file, rank and node for what cannot be read, and
+    for groups that are no sub-mesh of the topology.
+    """
+    n = math.prod(sizes)
+    if traces.suffix in (".et", ".json"):
+        files, number = [traces], [0] * n
+    else:
+        files = [Path(f"{traces}.{rank}.et") for rank in range(n)]
+        number = list(range(n))
+    converted = _Conversion(sizes, read_groups(groups, n))
+    nodes = [[node_of(node) for node in trace.nodes] for trace in read_traces(files)]
+    graphs: dict[tuple[Operator, ...], int] = {}
+    graph_of = [
+        graphs.setdefault(converted.graph(rank, nodes[number[rank]]), len(graphs))
+        for rank in range(n)
+    ]
+    return Workload(
+        tuple(graphs),
+        converted.groups,
+        np.array(graph_of) if len(graphs) > 1 else None,
+        name=name,
+    )
+
+
+class _Conversion:
+    """From ranks, as traces name them, to places in the topology."""
+
+    def __init__(self, sizes: Sequence[int], ranks: Mapping[str, Sequence[int]]) -> None:
+        self._sizes, self._ranks = tuple(sizes), ranks
+        self.groups: dict[str, Group] = {}
+        self._sub_mesh = lru_cache(maxsize=None)(self._find_sub_mesh)
+
+    def graph(self, rank: int, nodes: Sequence[Node]) -> tuple[Operator, ...]:
+        """One rank's operators, in the order of the file."""
+        place = {node.id: i for i, node in enumerate(nodes)}
+        return tuple(
+            Operator(
+                node.name,
+                self._work(rank, node),
+                tuple(sorted(place[before] for before in node.dependencies)),
+            )
+            for node in nodes
+        )
+
+    def _work(self, rank: int, node: Node) -> Work:
+        try:
+            return self._works[node.type](self, rank, node)
+        except KeyError:
+            fault = DimsweepError(
+                f"a {node.type.name} node is not simulated by dimsweep's own model",
+                hint="dimsweep astra runs the trace as ASTRA-sim does",
+            )
+        except DimsweepError as error:
+            fault = error
+        raise DimsweepError(
+            fault.what, where=f"rank {rank}, node {node.id} ({node.name!r})", hint=fault.hint
+        )
+
+    def _compute(self, rank: int, node: Node) -> Work:
+        if node.ops:
+            return Compute(float(node.ops), float(node.tensor))
+        return Compute(duration=node.duration * 1000)
+
+    def _nothing(self, rank: int, node: Node) -> Work:
+        return Compute(duration=0)
+
+    def _collective(self, rank: int, node: Node) -> Work:
+        kind = _KINDS.get(node.collective)
+        if kind is None:
+            raise DimsweepError(
+                f"a collective of type {node.collective} is not simulated",
+                hint=", ".join(_KINDS.values()),
+            )
+        if node.group in ("", "0"):
+            wanted = [*node.involved, *[True] * len(self._sizes)]
+            sizes = tuple(n if use else 1 for n, use in zip(self._sizes, wanted, strict=False))
+            group = Group(sizes, (1,) * len(sizes))
+        elif node.group in self._ranks:
+            group = self._sub_mesh(tuple(self._ranks[node.group]))
+            if rank not in self._ranks[node.group]:
+                raise DimsweepError(f"the rank is no member of the group {node.group!r}")
+        else:
+            raise DimsweepError(
+                f"there is no communicator group {node.group!r}",
+                hint=f"groups: {', '.join(self._ranks) or 'none; give a file of them'}",
+            )
+        name = "x".join(map(str, group.sizes))
+        if set(group.strides) != {1}:
+            name += " stride " + "x".join(map(str, group.strides))
+        self.groups[name] = group
+        return Collective(kind, float(node.size), name, priority=node.priority)
+
+    def _send(self, rank: int, node: Node) -> Work:
+        return Send(float(node.size), self._offset(rank, node.target), node.tag)
+
+    def _receive(self, rank: int, node: Node) -> Work:
+        return Receive(self._offset(rank, node.source), node.tag)
+
+    _works: Mapping[NodeType, Callable[[_Conversion, int, Node], Work]] = {
+        NodeType.COMP: _compute,
+        NodeType.METADATA: _nothing,
+        NodeType.INVALID: _nothing,
+        NodeType.COMM_COLL: _collective,
+        NodeType.COMM_SEND: _send,
+        NodeType.COMM_RECV: _receive,
+    }
+
+    def _offset(self, rank: int, peer: int) -> tuple[int, ...]:
+        if not 0 <= peer < math.prod(self._sizes):
+            raise DimsweepError(f"there is no rank {peer}")
+        here, there = self._coordinates(rank), self._coordinates(peer)
+        return tuple((b - a) % n for a, b, n in zip(here, there, self._sizes, strict=True))
+
+    def _coordinates(self, rank: int) -> tuple[int, ...]:
+        place = []
+        for n in self._sizes:
+            rank, digit = divmod(rank, n)
+            place.append(digit)
+        return tuple(place)
+
+    def _find_sub_mesh(self, ranks: tuple[int, ...]) -> Group:
+        """The group as so many members a dimension, so far apart."""
+        places = {self._coordinates(rank) for rank in ranks}
+        used = [sorted({place[d] for place in places}) for d in range(len(self._sizes))]
+        strides = [b[1] - b[0] if len(b) > 1 else 1 for b in used]
+        regular = all(
+            list(range(b[0], b[-1] + 1, stride)) == b
+            for b, stride in zip(used, strides, strict=True)
+        )
+        if not regular or places != set(itertools.product(*used)):
+            raise DimsweepError(
+                f"the group {json.dumps(ranks[:8])}{'...' if len(ranks) > 8 else ''} is no "
+                f"sub-mesh of dimensions of {'x'.join(map(str, self._sizes))} NPUs",
+                hint="another topology.shape, or dimsweep astra, which knows flat groups",
+            )
+        return Group(tuple(map(len, used)), tuple(strides))
