@@ -24,7 +24,8 @@ ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL = (
 class Port(Protocol):
     """What an algorithm needs of its NPU."""
 
-    rank: int
+    @property
+    def rank(self) -> int: ...
 
     def wait(self, delay: int, call: Callable[[], None]) -> None:
         """Call back in ``delay`` ns."""
@@ -34,6 +35,10 @@ class Port(Protocol):
     ) -> None:
         """Send a message, and expect one of the same size."""
 
+
+class OneWayPort(Port, Protocol):
+    """A port that also sends without expecting anything, and the other way round."""
+
     def send(self, target: int, n_bytes: int) -> None: ...
 
     def receive(self, source: int, n_bytes: int, received: Callable[[], None]) -> None: ...
@@ -41,10 +46,12 @@ class Port(Protocol):
 
 @dataclass(frozen=True)
 class Costs:
-    """``endpoint`` ns before every packet; ``reduction`` ns for as many bytes."""
+    """``endpoint`` ns before every packet; ``reduction`` ns for as many bytes.  ``flat``: the
+    members are a communicator group."""
 
     endpoint: int
     reduction: Callable[[int], int]
+    flat: bool
 
 
 def final_size(kind: str, n_bytes: int, n: int) -> int:
@@ -67,7 +74,6 @@ class Exchange:
         ranks: Sequence[int],
         *,
         clockwise: bool,
-        flat: bool,
         done: Callable[[], None],
     ) -> None:
         self._port, self._costs, self._kind, self._done = port, costs, kind, done
@@ -86,7 +92,7 @@ class Exchange:
         if algorithm.startswith("direct"):
             window = int(algorithm[6:] or n - 1)
             self._parallel = min(window, n - 1)
-            self._slow = self._parallel * ((n - 1) if flat else 1)
+            self._slow = self._parallel * ((n - 1) if costs.flat else 1)
         elif algorithm == "halvingDoubling":
             if n & (n - 1):
                 raise DimsweepError(
@@ -193,7 +199,7 @@ class DoubleBinaryTree:
 
     def __init__(
         self,
-        port: Port,
+        port: OneWayPort,
         costs: Costs,
         n_bytes: int,
         ranks: Sequence[int],

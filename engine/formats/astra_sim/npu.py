@@ -20,6 +20,7 @@ from engine.formats.astra_sim.clock import Clock, Timers
 from engine.formats.astra_sim.custom import Replay
 from engine.formats.astra_sim.inputs import Inputs
 from engine.formats.astra_sim.nodes import Node
+from engine.formats.astra_sim.profile import Profiles, TieError
 
 _GROUP_DELAY = 10  # ns, whatever endpoint-delay says
 _CONTROL_BYTES = 8192  # of a rendezvous
@@ -126,8 +127,10 @@ class Npu:
         inputs: Inputs,
         planner: Planner,
         group_names: Mapping[str, Hashable],
+        profiles: Profiles | None,
     ) -> None:
         self.rank = rank
+        self._profiles, self._marked = profiles, -1
         self._group_names = group_names
         self.timers = Timers(clock)
         self.wires = wires
@@ -139,6 +142,16 @@ class Npu:
         self._priority = 0
         self._trees: dict[str, int] = defaultdict(int)
         self._group_streams: dict[Hashable, int] = defaultdict(int)
+
+    def mark(self) -> None:
+        """Something ends that was begun at an earlier tick.
+
+        Raises :class:`TieError` if that is so of something else at the same tick, and phases are
+        not simulated message by message: which of the two comes first is then not known.
+        """
+        if self._profiles is not None and self._marked == self.timers.now:
+            raise TieError
+        self._marked = self.timers.now
 
     # --- collectives ----------------------------------------------------------------------------
 
@@ -248,10 +261,16 @@ class Npu:
         stream.running = True
         phase, ranks = stream.phase, stream.ranks[stream.at]
         port = _Port(self, (stream.tag, stream.at))
-        costs = Costs(_GROUP_DELAY if stream.flat else self._endpoint, self._reduction)
+        delay = _GROUP_DELAY if stream.flat else self._endpoint
+        costs = Costs(delay, self._reduction, stream.flat)
 
         def done() -> None:
+            self.mark()
             self._end_phase(stream)
+
+        if self._profiles is not None and self._profiles.apply(phase, ranks):
+            self.timers.register(self._profiles.duration(phase, ranks, self.rank, costs), done)
+            return
 
         if phase.algorithm == "custom":
             self._replay(stream, done)
@@ -275,7 +294,6 @@ class Npu:
             phase.n_bytes,
             ranks,
             clockwise=phase.clockwise,
-            flat=stream.flat,
             done=done,
         ).start()
 

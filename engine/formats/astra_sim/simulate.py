@@ -9,12 +9,13 @@ from engine.collector import no_collector
 from engine.errors import DimsweepError
 from engine.formats.astra_sim.chunks import FLEX, Greedy, Planner
 from engine.formats.astra_sim.clock import Clock
-from engine.formats.astra_sim.delays import Aware, Unaware
-from engine.formats.astra_sim.fold import fold
+from engine.formats.astra_sim.delays import Aware, Unaware, ways
+from engine.formats.astra_sim.fold import Folding, fold
 from engine.formats.astra_sim.inputs import Inputs
 from engine.formats.astra_sim.memory import Memory
 from engine.formats.astra_sim.nodes import Node
 from engine.formats.astra_sim.npu import Npu, Wires
+from engine.formats.astra_sim.profile import Profiles, TieError
 from engine.formats.astra_sim.workload import Rank
 
 
@@ -27,11 +28,13 @@ class Cycles:
     gpu: tuple[int, ...]  # ns in which the GPU computed
     communication: tuple[int, ...]  # ns in which anything was communicated
     n_kinds: int  # of ranks, one of each was simulated
+    by_phase: bool  # phases of alike ranks as one event each, or every message
 
     @property
     def how(self) -> str:
-        """Whether ranks were folded."""
-        return "one rank of each kind" if self.n_kinds < len(self.cycles) else "every rank"
+        """What was simulated."""
+        ranks = "one rank of each kind" if self.n_kinds < len(self.cycles) else "every rank"
+        return f"{ranks}, {'phase by phase' if self.by_phase else 'message by message'}"
 
 
 def simulate(inputs: Inputs, traces: Sequence[Sequence[Node]], *, folded: bool = True) -> Cycles:
@@ -39,25 +42,42 @@ def simulate(inputs: Inputs, traces: Sequence[Sequence[Node]], *, folded: bool =
 
     Raises :class:`DimsweepError` when ranks wait for one another for ever, naming them.
     """
-    clock = Clock()
-    network, options = inputs.network, inputs.options
+    network = inputs.network
     if len(traces) != network.n_npus:
         raise DimsweepError(
             f"{len(traces)} traces for {network.n_npus} NPUs", where="workload-configuration"
         )
-    carrier = Aware(clock, network) if options.aware else Unaware(clock, network)
     folding = fold(inputs, traces, enabled=folded)
+    options = inputs.options
+    if folded and not (options.aware or options.rendezvous):
+        try:
+            return _run(inputs, traces, folding, Profiles(ways(network), folding.kind))
+        except TieError:
+            pass  # the order of two events depends on their messages
+    return _run(inputs, traces, folding, None)
+
+
+def _run(
+    inputs: Inputs,
+    traces: Sequence[Sequence[Node]],
+    folding: Folding,
+    profiles: Profiles | None,
+) -> Cycles:
+    clock = Clock()
+    network, options = inputs.network, inputs.options
+    carrier = Aware(clock, network) if options.aware else Unaware(clock, network)
     wires = Wires(carrier, folding.kind, rendezvous=options.rendezvous)
     memory = Memory(inputs.memory)
     greedy = Greedy(clock, network, flex=inputs.system.inter_dimension == FLEX)
     ranks = []
     for rank in folding.first:
         planner = Planner(rank, inputs.system, network, options.queues_per_dim, greedy)
-        npu = Npu(rank, clock, wires, inputs, planner, folding.group_names[rank])
+        names = folding.group_names[rank]
+        npu = Npu(rank, clock, wires, inputs, planner, names, profiles)
         ranks.append(Rank(npu, traces[rank], inputs, memory))
-    for rank_ in ranks:
-        rank_.fire()
     with no_collector():
+        for rank_ in ranks:
+            rank_.fire()
         clock.run()
     stuck = [rank_ for rank_ in ranks if rank_.left]
     if stuck:
@@ -69,6 +89,7 @@ def simulate(inputs: Inputs, traces: Sequence[Sequence[Node]], *, folded: bool =
         gpu=tuple(rank_.compute for rank_ in everyone),
         communication=tuple(rank_.communication for rank_ in everyone),
         n_kinds=len(ranks),
+        by_phase=profiles is not None,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from engine.errors import DimsweepError
 from engine.formats.astra_sim.algorithms import (
@@ -95,7 +95,7 @@ class Rank:
         elif node.type is NodeType.COMP:
             self._compute(node)
         elif node.type in (NodeType.MEM_LOAD, NodeType.MEM_STORE):
-            self._memory.access(self.npu, node.tensor, lambda: self._complete(node))
+            self._memory.access(self.npu, node.tensor, self._later(node))
         elif node.type is NodeType.COMM_SEND:
             self._check_peer(node, node.target)
             self.npu.wires.send(
@@ -103,7 +103,7 @@ class Rank:
                 node.target,
                 ("p2p", node.tag),
                 node.size,
-                lambda: self._complete(node),
+                self._later(node),
             )
         elif node.type is NodeType.COMM_RECV:
             self._check_peer(node, node.source)
@@ -112,7 +112,7 @@ class Rank:
                 node.source,
                 ("p2p", node.tag),
                 node.size,
-                lambda: self._complete(node),
+                self._later(node),
             )
         else:
             self._collective(node)
@@ -140,7 +140,7 @@ class Rank:
     def _run_for(self, node: Node, duration: int) -> None:
         if node.type is NodeType.COMP and not node.on_cpu:
             self.compute += duration
-        self.npu.timers.register(duration, lambda: self._complete(node))
+        self.npu.timers.register(duration, self._later(node))
 
     def _collective(self, node: Node) -> None:
         if node.collective == CollectiveType.BROADCAST:
@@ -182,6 +182,17 @@ class Rank:
                 where=f"rank {self.npu.rank}, node {node.name!r}",
             )
         return None if len(ranks) == self._inputs.network.n_npus else ranks
+
+    def _later(self, node: Node) -> Callable[[], None]:
+        """Something that completes the node, and marks it unless that is at this very tick."""
+        issued = self.npu.timers.now
+
+        def complete() -> None:
+            if self.npu.timers.now != issued:
+                self.npu.mark()
+            self._complete(node)
+
+        return complete
 
     def _complete(self, node: Node) -> None:
         self._release(node)
