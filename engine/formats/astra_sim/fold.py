@@ -213,12 +213,13 @@ def _group_names(
     inputs: Inputs, uses: Sequence[_Uses], kind: Sequence[int], first: Sequence[int]
 ) -> dict[int, dict[str, Hashable]]:
     """A group is known by the kinds of its members and by which of each one's groups it is."""
-    slot = [{name: i for i, name in enumerate(use.groups)} for use in uses]
+    once = {id(use): use for use in uses}
+    slots = {key: {name: i for i, name in enumerate(use.groups)} for key, use in once.items()}
     names: dict[int, dict[str, Hashable]] = {}
     for rank in first:
         names[rank] = {}
         for name in uses[rank].groups:
             members = inputs.groups.get(name, ())
-            seen = {(kind[member], slot[member].get(name, -1)) for member in members}
+            seen = {(kind[i], slots[id(uses[i])].get(name, -1)) for i in members}
             names[rank][name] = tuple(sorted(seen))
     return names
