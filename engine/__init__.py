@@ -30,6 +30,7 @@ from engine.errors import DimsweepError
 from engine.formats.astra1_text import read_layers as read_astra1_layers
 from engine.formats.astra_sim.files import read_inputs as read_astra_inputs
 from engine.formats.astra_sim.files import read_ranks as read_astra_ranks
+from engine.formats.astra_sim.files import read_topology as read_astra_topology
 from engine.formats.astra_sim.files import read_workload as read_astra_workload
 from engine.formats.astra_sim.inputs import Inputs as AstraInputs
 from engine.formats.astra_sim.inputs import Options as AstraOptions
@@ -132,6 +133,7 @@ __all__ = [
     "read_astra1_layers",
     "read_astra_inputs",
     "read_astra_ranks",
+    "read_astra_topology",
     "read_astra_workload",
     "read_chakra_workload",
     "read_network",

@@ -38,6 +38,7 @@ from engine import (
     parse_shape,
     place,
     read_astra1_layers,
+    read_astra_topology,
     read_chakra_workload,
     training_iteration,
     units,
@@ -87,7 +88,13 @@ def build_workload(config: Config, sizes: Sequence[int]) -> Workload:
     workload = config["workload"]
     if "traces" in workload:
         groups_file = None if workload["groups"] is None else found(workload["groups"])
-        return read_chakra_workload(found(workload["traces"]), groups_file, sizes, workload["name"])
+        try:
+            return read_chakra_workload(
+                found(workload["traces"]), groups_file, sizes, workload["name"]
+            )
+        except DimsweepError as error:  # its place is one in the traces
+            where = f"workload.traces: {error.where}"
+            raise DimsweepError(error.what, where=where, hint=error.hint) from error.__cause__
     with key("workload"):
         with key("parallel"):
             groups = place(workload["parallel"], sizes)
@@ -108,6 +115,8 @@ def build_workload(config: Config, sizes: Sequence[int]) -> Workload:
 
 
 def _topology(config: Config) -> Topology:
+    if config["file"] is not None:
+        return read_astra_topology(found(config["file"]), config["tiers"])
     n = len(parse_shape(config["shape"]))
     with key("bandwidth"):
         bandwidths = one_per_dim(config["bandwidth"], n, bandwidth)

@@ -80,7 +80,7 @@ def _simulate(overrides: list[str]) -> int:
     if config["picture"] is not None:
         from sweeper.report.network import draw_network
 
-        title = f"{config['workload']['name']} on {config['topology']['shape']}"
+        title = f"{config['workload']['name']} on {result.program.cluster.topology.name}"
         print(f"picture: {_write(config['picture'], 'picture', draw_network(result, title))}")
     return 0
 

@@ -71,7 +71,7 @@ class Composed:
         group = re.split(r"[.\[]", key, maxsplit=1)[0]
         for override in self.overrides:
             name = override.lstrip("+~").split("=", 1)[0]
-            if name == key or key.startswith((f"{name}.", f"{name}[", f"{name} ")):
+            if name == key or key.startswith(tuple(f"{name}{mark}" for mark in ".[ :")):
                 return f"the override {override!r}"
         study = self.study and find_study(self.study)
         if study and group in (yaml.safe_load(study.read_text()) or {}):

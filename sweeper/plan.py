@@ -122,7 +122,12 @@ def plan_study(composed: Composed) -> Plan:
 def _digests(config: Mapping[str, Any]) -> dict[str, str]:
     """The contents of the files that a configuration names; a changed file is another study."""
     digests = {}
-    for group, key in (("workload", "file"), ("workload", "traces"), ("network", "file")):
+    for group, key in (
+        ("workload", "file"),
+        ("workload", "traces"),
+        ("topology", "file"),
+        ("network", "file"),
+    ):
         if not config[group].get(key):
             continue
         path = found(config[group][key])

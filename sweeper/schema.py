@@ -114,11 +114,13 @@ class ChakraTraces(Workload):
 @dataclass
 class Topology:
     """``shape`` such as Ring(4)_Switch(8), innermost dimension first.  ``bandwidth`` (per NPU) and
-    ``latency`` (per hop) are one value for all dimensions or a list with one for each."""
+    ``latency`` (per hop) are one value for all dimensions or a list with one for each.  ``file``:
+    an ASTRA-sim network.yml that says all three instead."""
 
     shape: str = MISSING
     bandwidth: Any = MISSING
     latency: Any = MISSING
+    file: str | None = None
     tiers: list[str] = field(default_factory=list)
 
 

@@ -17,7 +17,7 @@ def print_result(result: Result, config: Mapping[str, Any], console: Console) ->
     """Print where the time of an iteration goes and what each dimension carries."""
     program, row = result.program, result.breakdown
     console.print(
-        f"{config['workload']['name']} on {config['topology']['shape']}, {_size(result)}",
+        f"{config['workload']['name']} on {program.cluster.topology.name}, {_size(result)}",
         highlight=False,
         soft_wrap=True,
     )

@@ -20,6 +20,7 @@ from engine import (
     Send,
     Topology,
     Workload,
+    read_astra_topology,
     read_chakra_workload,
     simulate,
 )
@@ -146,6 +147,19 @@ def test_a_recorded_job_runs_on_the_native_model(shared: Path, tmp_path: Path) -
     # Data parallel over neighbours, tensor parallel over every second rank.
     tallies = {name.split(" ", 1)[1] for name in result.exposed_by_collective}
     assert tallies == {"2", "4 stride 2"}
+
+
+def test_astra_sims_networks_are_topologies(tmp_path: Path) -> None:
+    """Its bandwidths are a link's, in GB of 2^30 bytes; ours are all links' of an NPU."""
+    (tmp_path / "network.yml").write_text(
+        "topology: [ Ring, FullyConnected, Switch, Ring ]\nnpus_count: [ 4, 8, 16, 2 ]\n"
+        "bandwidth: [ 50.0, 10.0, 25.0, 5.0 ]\nlatency: [ 500.0, 0.5, 1000.0, 0 ]\n"
+    )
+    topology = read_astra_topology(tmp_path / "network.yml")
+    assert topology.name == "Ring(4)_FullyConnected(8)_Switch(16)_Ring(2)"
+    bandwidths = [dim.bandwidth / 2**30 for dim in topology.dims]
+    assert bandwidths == pytest.approx([100, 70, 25, 5])
+    assert [dim.latency for dim in topology.dims] == [500_000, 500, 1_000_000, 0]
 
 
 def refusal(folder: Path, *writers: Writer, groups: dict[str, list[int]] | None = None) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from engine.cluster.topology import Block, Topology
 from engine.errors import DimsweepError
 from engine.formats.astra_sim.inputs import (
     Inputs,
@@ -40,6 +41,28 @@ def read_inputs(
         for kind, prefix in inputs.system.custom.items()
     }
     return replace(inputs, custom=custom)
+
+
+def read_topology(network: Path, tiers: Sequence[str] = ()) -> Topology:
+    """``network.yml`` as a topology of dimsweep's own model: its bandwidths are those of single
+    links, ours of an NPU's links together."""
+    dims = read_network(network)
+    return Topology.build(
+        "_".join(f"{b.value}({n})" for b, n in zip(dims.blocks, dims.sizes, strict=True)),
+        bandwidth=[
+            _links(block, n) * per_ns * 1e9
+            for block, n, per_ns in zip(dims.blocks, dims.sizes, dims.bandwidth, strict=True)
+        ],
+        latency=[round(ns * 1000) for ns in dims.latency],
+        tiers=tiers,
+    )
+
+
+def _links(block: Block, n: int) -> int:
+    """How many links an NPU has in a dimension."""
+    if block is Block.SWITCH or n == 1:
+        return 1
+    return min(2, n - 1) if block is Block.RING else n - 1
 
 
 def read_workload(prefix: Path | str, n_npus: int) -> list[Sequence[Node]]:
