@@ -10,15 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from messages import both, time_of, times
+from messages import time_of, times
 from programs import (
-    collective_models,
     one_collective,
-    pipelines,
-    tangles,
     topologies,
-    training,
-    uneven,
 )
 
 from engine import (
@@ -35,7 +30,6 @@ from engine import (
     Receive,
     Result,
     Send,
-    SubgroupBandwidth,
     Topology,
     Workload,
     lower,
@@ -47,60 +41,10 @@ from engine.network.fabric import Clos, Dragonfly, Mesh
 from engine.network.graph import Network
 from engine.network.routing import Routing
 
-EVERY_PROGRAM = (training, tangles, uneven, pipelines)
 STORING = NetworkModel(switching=Switching.STORE_AND_FORWARD)
 
 
-def coincide(topology: Topology, model: CollectiveModel, workload: Workload) -> bool:
-    """Where both kernels say the same; docs/model.md lists what is left out here."""
-    for group in workload.groups.values():
-        for dim, p, stride in zip(topology.dims, group.sizes, group.strides, strict=True):
-            ring = dim.block is Block.RING and p > 1
-            if ring and dim.latency and (stride > 1 or p < dim.size):
-                return False  # messages of other groups hide latency; an all-to-all on a line
-            if p & (p - 1) and "rabenseifner" in model.algorithms:
-                return False  # members that run ahead
-    return model.subgroup_bandwidth is SubgroupBandwidth.PHYSICAL
-
-
-@st.composite
-def cases(draw: st.DrawFn) -> tuple[Workload, Cluster]:
-    """Programs of any kind on up to 24 NPUs, without congestion."""
-    topology = draw(topologies(max_npus=24, max_dims=3))
-    model = draw(collective_models(topology))
-    model = dataclasses.replace(
-        model, chunks=min(model.chunks, 4), subgroup_bandwidth=SubgroupBandwidth.PHYSICAL
-    )
-    workload = draw(draw(st.sampled_from(EVERY_PROGRAM))(topology.sizes))
-    assume(coincide(topology, model, workload))
-    npu = Npu(reduce_bandwidth=draw(st.sampled_from([None, 3.3e9])))
-    return workload, Cluster(topology, npu, model)
-
-
-# --- agreement -----------------------------------------------------------------------------------
-
-
-@settings(max_examples=120)
-@given(cases())
-def test_without_congestion_both_kernels_agree_to_the_picosecond(
-    case: tuple[Workload, Cluster],
-) -> None:
-    by_phase, by_message = times(*case)
-    assert by_phase == by_message
-
-
-@settings(max_examples=40)
-@given(st.data())
-def test_where_all_ranks_do_the_same_the_whole_account_agrees(data: st.DataObject) -> None:
-    topology = data.draw(topologies(max_npus=16, max_dims=2))
-    model = CollectiveModel(chunks=data.draw(st.integers(1, 3)))
-    workload = data.draw(training(topology.sizes))
-    assume(coincide(topology, model, workload))
-    phases, messages = both(workload, Cluster(topology, collectives=model))
-    for name in ("compute", "exposed", "busy"):
-        assert (getattr(phases, name) == getattr(messages.measures, name)).all(), name
-    for name in ("exposed_by_dim", "exposed_by_tally", "moved"):
-        np.testing.assert_allclose(getattr(phases, name), getattr(messages.measures, name))
+# --- phases by themselves ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", list(CollectiveKind))
