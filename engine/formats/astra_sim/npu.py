@@ -243,11 +243,12 @@ class Npu:
                 )
                 place = next(after, place)
         else:
-            place = 0
-            while place < len(streams) and (
-                streams[place].running or streams[place].priority >= stream.priority
+            # Behind all that run or have its priority; those stand together at the front.
+            place = len(streams)
+            while place and not (
+                streams[place - 1].running or streams[place - 1].priority >= stream.priority
             ):
-                place += 1
+                place -= 1
         streams.insert(place, stream)
 
     def _fill(self, number: int) -> None:
