@@ -93,6 +93,19 @@ def test_a_line_takes_as_long_as_the_phase_kernel_says(
     assert by_phase == by_message
 
 
+@pytest.mark.parametrize(("n", "p"), [(4, 2), (6, 3), (8, 4), (16, 8)])
+def test_an_all_to_all_on_a_line_is_paced_by_its_middle(n: int, p: int) -> None:
+    """floor(p^2/4) pieces cross the middle link each way; the phase kernel adds the farthest
+    piece's latency, of which some is hidden."""
+    latency, bandwidth, n_bytes = 1_000_000, 2e9, 2.0**20
+    dim = Dimension(Block.RING, n, bandwidth, latency)
+    cluster = Cluster(Topology((dim,)), collectives=CollectiveModel(chunks=1))
+    by_phase, by_message = times(one_collective(CollectiveKind.ALL_TO_ALL, n_bytes, (p,)), cluster)
+    middle = (p * p // 4) * round(n_bytes / p / (bandwidth / 2) * 1e12)
+    assert by_phase == middle + (p - 1) * latency
+    assert middle + latency <= by_message <= by_phase
+
+
 @pytest.mark.parametrize(("p", "stride"), [(2, 2), (2, 4), (4, 2), (3, 2), (2, 3)])
 @pytest.mark.parametrize("latency", [0, 500, 100_000_000])
 def test_interleaved_groups_hide_latency(p: int, stride: int, latency: int) -> None:
