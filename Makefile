@@ -31,7 +31,7 @@ study: setup
 
 test: setup
 	@echo "running the tests (2 processes)"
-	@$(BIN)/python -m pytest -n 2
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 check: setup
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy

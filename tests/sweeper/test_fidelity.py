@@ -100,6 +100,7 @@ def test_looking_again_is_resumed_and_may_come_later(tiny) -> None:
     assert run(rest).engine_seconds == 0
 
 
+@pytest.mark.xdist_group("ray")  # one Ray at a time: two cores
 def test_actors_find_the_same(tiny) -> None:
     inline, actors = tiny("recheck.top=3", results="a"), tiny("recheck.top=3", results="b")
     run(inline)

@@ -149,6 +149,7 @@ def command(*overrides: str) -> list[str]:
     return [sys.executable, "-m", "sweeper", "sweep", "study=libra_gpt3_4d", *overrides]
 
 
+@pytest.mark.xdist_group("ray")  # one Ray at a time: two cores
 def test_actors_and_a_kill_change_nothing(tmp_path: Path, small: Small) -> None:
     """One actor, two actors, and two actors killed in the middle and resumed: the same rows."""
     options = ["search=random", "budget.points=9000", "collective.chunks=64", "search.wave=512"]
