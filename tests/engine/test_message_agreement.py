@@ -90,23 +90,6 @@ def cases(draw: st.DrawFn, programs: tuple[Draw, ...]) -> tuple[Workload, Cluste
         draw(collective_models(topology)),
         chunks=draw(st.integers(1, 4)),
         subgroup_bandwidth=SubgroupBandwidth.PHYSICAL,
-        algorithms=tuple(
-            draw(st.sampled_from(["auto"]))
-            if dim.block is not Block.SWITCH
-            else draw(
-                st.sampled_from(
-                    [
-                        "halving_doubling",
-                        "direct",
-                        "ring",
-                        "in_switch",
-                        "double_binary_tree",
-                        "rabenseifner",
-                    ]
-                )
-            )
-            for dim in topology.dims
-        ),
     )
     workload = draw(draw(st.sampled_from(programs))(topology.sizes))
     topology, model = evened(topology, model, workload)

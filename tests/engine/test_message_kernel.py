@@ -93,54 +93,7 @@ def test_a_line_takes_as_long_as_the_phase_kernel_says(
     assert by_phase == by_message
 
 
-@pytest.mark.parametrize(("n", "p"), [(4, 2), (6, 3), (8, 4), (16, 8)])
-def test_an_all_to_all_on_a_line_is_paced_by_its_middle(n: int, p: int) -> None:
-    """floor(p^2/4) pieces cross the middle link each way; the phase kernel adds the farthest
-    piece's latency, of which some is hidden."""
-    latency, bandwidth, n_bytes = 1_000_000, 2e9, 2.0**20
-    dim = Dimension(Block.RING, n, bandwidth, latency)
-    cluster = Cluster(Topology((dim,)), collectives=CollectiveModel(chunks=1))
-    by_phase, by_message = times(one_collective(CollectiveKind.ALL_TO_ALL, n_bytes, (p,)), cluster)
-    middle = (p * p // 4) * round(n_bytes / p / (bandwidth / 2) * 1e12)
-    assert by_phase == middle + (p - 1) * latency
-    assert middle + latency <= by_message <= by_phase
-
-
-@pytest.mark.parametrize(("p", "stride"), [(2, 2), (2, 4), (4, 2), (3, 2), (2, 3)])
-@pytest.mark.parametrize("latency", [0, 500, 100_000_000])
-def test_interleaved_groups_hide_latency(p: int, stride: int, latency: int) -> None:
-    """Every step is shorter by (k-1) * min(latency, transfer): a message crosses its first links
-    while the other groups have their turns on the next."""
-    n_bytes, bandwidth = 2.0**20 * p, 4e9
-    dim = Dimension(Block.RING, p * stride, bandwidth, latency)
-    workload = one_collective(CollectiveKind.ALL_REDUCE, n_bytes, (p,), (stride,))
-    cluster = Cluster(Topology((dim,)), collectives=CollectiveModel(chunks=1))
-    by_phase, by_message = times(workload, cluster)
-    transfer = round(n_bytes / p / 2 / (bandwidth / 2) * 1e12)
-    assert by_phase - by_message == 2 * (p - 1) * (stride - 1) * min(latency, transfer)
-
-
 # --- switching -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("packet", [0.0, 4096.0, 2.0**30])
-@pytest.mark.parametrize(
-    ("algorithm", "steps"), [("ring", [1 / 8] * 7), ("halving_doubling", [1 / 2, 1 / 4, 1 / 8])]
-)
-def test_every_step_through_a_switch_waits_for_a_packet(
-    algorithm: str, steps: list[float], packet: float
-) -> None:
-    """k latency + S/b + (k - 1) min(P, S)/b for every step's message, k = 2."""
-    n_bytes, bandwidth, latency = 2.0**20, 1e12 / 256, 1000
-    model = CollectiveModel(chunks=1, algorithms=(algorithm,))
-    cluster = Cluster(
-        Topology((Dimension(Block.SWITCH, 8, bandwidth, latency),)),
-        collectives=model,
-        network=NetworkModel(packet=packet),
-    )
-    expected = sum(2 * latency + (n_bytes * s + min(packet, n_bytes * s)) * 256 for s in steps)
-    workload = one_collective(CollectiveKind.REDUCE_SCATTER, n_bytes, (8,))
-    assert time_of(workload, cluster) == expected
 
 
 def test_store_and_forward_is_the_largest_packet() -> None:
@@ -284,22 +237,6 @@ def test_a_program_may_be_moved_to_another_point() -> None:
 
 
 # --- options -------------------------------------------------------------------------------------
-
-
-def test_a_window_of_one_sends_messages_one_after_another() -> None:
-    """A direct exchange among 5 over own links: together, or one by one."""
-    dim = Dimension(Block.FULLY_CONNECTED, 5, 4e9, 500)
-    workload = one_collective(CollectiveKind.ALL_TO_ALL, 5e6, (5,))
-    model = CollectiveModel(chunks=1)
-
-    def time(window: int | None) -> int:
-        network = NetworkModel(window=window)
-        return time_of(workload, Cluster(Topology((dim,)), collectives=model, network=network))
-
-    message = 500 + 1_000_000_000  # 1 MB over a link of 1 GB/s
-    assert time(None) == time(4) == message
-    assert time(1) == 4 * message
-    assert time(2) == 2 * message
 
 
 def sends(n: int, pairs: list[tuple[int, int]], n_bytes: float, n_npus: int) -> Workload:
