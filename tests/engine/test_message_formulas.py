@@ -178,9 +178,9 @@ def test_on_a_ring_the_phase_kernel_is_never_too_quick(data: st.DataObject) -> N
 
 
 def test_a_member_that_is_ahead_stands_in_the_way() -> None:
-    """Nine members, eight of which halve and double, one of them late: it also works for the ninth.
-    A message of the last halving finds the port of a late one's partner taken until two latencies
-    after it would have been free, were all in step."""
+    """Nine members, eight of which halve and double; one of them starts late, as it also works for
+    the ninth.  What the others send meanwhile holds up what is sent to them later: here by two
+    latencies less the time of the last halving's message."""
     n_bytes, latency = 2.0**20, 10**8
     cluster = one_dimension(
         Block.SWITCH, 9, latency, bandwidth=1e12 / 1024, algorithm="rabenseifner"

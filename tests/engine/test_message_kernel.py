@@ -255,47 +255,6 @@ def sends(n: int, pairs: list[tuple[int, int]], n_bytes: float, n_npus: int) -> 
     return Workload(tuple(graphs), {}, graph_of)
 
 
-def ends_of(workload: Workload, cluster: Cluster) -> dict[str, int]:
-    run = run_messages(lower(workload, cluster))
-    return {
-        name: span.end for name, span in zip(run.program.names.node, run.operators, strict=True)
-    }
-
-
-def test_full_buffers_hold_up_who_only_stands_behind() -> None:
-    """Two senders fill a slow port; a message to elsewhere waits behind them at their leaf."""
-    graph = nx.DiGraph()
-    for npu, leaf in ((0, "a"), (1, "a"), (2, "b"), (3, "b")):
-        for ends in ((npu, leaf), (leaf, npu)):
-            slow = ends == ("b", 2)
-            graph.add_edge(*ends, bandwidth=1e8 if slow else 1e9, latency=0, dim=-1)
-    for ends in (("a", "b"), ("b", "a")):
-        graph.add_edge(*ends, bandwidth=1e10, latency=0, dim=-1)
-    topology = Topology.build("Switch(4)", bandwidth=[1e9], latency=[0])
-    pairs = [(0, 2), (1, 3)]
-    innocent = "receive 1"
-    workload = sends(4, pairs, 1e6, 4)
-
-    def end(buffer: float | None) -> int:
-        network = dataclasses.replace(STORING, graph=Network(graph), buffer=buffer)
-        return ends_of(workload, Cluster(topology, network=network))[innocent]
-
-    # 1 MB at 1 GB/s, at 10 GB/s behind the other message, and at 1 GB/s.
-    assert end(None) == 2_200_000_000
-    assert end(1e5) > 2 * end(None)
-
-
-def test_large_messages_travel_in_parts_that_fit() -> None:
-    topology = Topology.build("Switch(4)", bandwidth=[1e9], latency=[100])
-    workload = one_collective(CollectiveKind.ALL_TO_ALL, 4e6, (4,))
-    whole = run_messages(lower(workload, Cluster(topology)))
-    parts = run_messages(lower(workload, Cluster(topology, network=NetworkModel(buffer=1e4))))
-    per_message = 4e6 / 64 / 4 / (1e4 / 2)  # 64 chunks, a quarter each, half a buffer
-    assert parts.n_messages == whole.n_messages * np.ceil(per_message)
-    for account, other in zip(whole.links, parts.links, strict=True):
-        assert account.n_bytes == pytest.approx(other.n_bytes)
-
-
 def test_oversubscription_costs_what_the_bisection_says() -> None:
     """All-to-all between two leaf switches: half as many uplinks take twice as long."""
     topology = Topology.build("Switch(8)", bandwidth=[1e9], latency=[0])
