@@ -39,6 +39,24 @@ def place(axes: Mapping[str, int | str | Sequence[int]], sizes: Sequence[int]) -
     return groups
 
 
+def join(groups: Sequence[Group]) -> Group:
+    """The group of all members of several axes.
+
+    Raises :class:`DimsweepError` when their members are not evenly spaced in some dimension.
+    """
+    sizes, strides = [], []
+    for d in range(len(groups[0].sizes)):
+        parts = sorted((g.strides[d], g.sizes[d]) for g in groups if g.sizes[d] > 1)
+        stride, size = parts[0] if parts else (groups[0].strides[d], 1)
+        for step, more in parts[1:]:
+            if step != stride * size:
+                raise DimsweepError(f"another axis lies between them in dimension {d}")
+            size *= more
+        sizes.append(size)
+        strides.append(stride)
+    return Group(tuple(sizes), tuple(strides))
+
+
 def _split(axis: int | str | Sequence[int], room: list[int]) -> list[int]:
     if axis == REST:
         return room
