@@ -18,6 +18,7 @@ dimsweep: how should a training cluster's network be provisioned, and how sure a
   dimsweep sweep study=NAME [KEY=VALUE ...]    run a study, or go on with it
   dimsweep report study=NAME                   its table, pictures and page again
   dimsweep astra --help                        ASTRA-sim's files and command line, its cycles
+  dimsweep verify megatron                     published measurements against our times
   dimsweep list [GROUP]                        studies, and the options of a config group
   dimsweep show [KEY=VALUE ...]                the whole configuration that these overrides make
   dimsweep completion bash|zsh|fish            a completion script for your shell
@@ -150,11 +151,18 @@ def _astra(words: list[str]) -> int:
     return astra(words)
 
 
+def _verify(words: list[str]) -> int:
+    from sweeper.verify import verify
+
+    return verify(words, Console())
+
+
 _COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "simulate": _simulate,
     "sweep": _sweep,
     "report": _report,
     "astra": _astra,
+    "verify": _verify,
     "list": _list,
     "show": _show,
     "completion": _completion,

@@ -95,6 +95,8 @@ class Forms:
             self._use(work.kind, d, group) for d, members in enumerate(group.sizes) if members > 1
         )
         chunks = self._model.chunks
+        if len(uses) == 1:
+            chunks = self._model.chunks_on_one_dimension or chunks
         form = Form(_FLOW_KIND[work.kind], work.n_bytes / chunks, chunks, work.priority, uses)
         return self.forms(form)
 

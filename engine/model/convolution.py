@@ -137,11 +137,7 @@ def _convolution(
     return Block(
         name,
         (forward, after),
-        (
-            elementwise(f"{name} activation input_grad", (passes + 1) * size),
-            input_grad,
-            weight_grad,
-        ),
+        (after_back, input_grad, weight_grad),
         parameters=inputs * kernel**2 * outputs + (2 * outputs if normed else outputs),
         activations=value * pixels * inputs + size * (2 if normed else 1),
         output=size,

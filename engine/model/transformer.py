@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.errors import DimsweepError
+from engine.errors import DimsweepError, InfeasibleError
 from engine.model import attention, experts, mlp
 from engine.model.block import (
     Block,
@@ -19,6 +19,8 @@ from engine.model.block import (
 )
 from engine.model.parallel import Region
 from engine.workload.graph import CollectiveKind as Kind
+
+LAYER = "layer"  # the name of a block of attention and feed-forward network
 
 
 @dataclass(frozen=True)
@@ -108,14 +110,14 @@ class Transformer:
             ("expert", shard.expert, "experts", self.experts or 1),
         ):
             if whole % degree:
-                raise DimsweepError(
+                raise InfeasibleError(
                     f"{whole} {what} do not divide by a degree of {degree}",
                     where=f"parallel.{axis}",
                 )
         if shard.sequence_parallel and not shard.decode and self._tokens(shard) % shard.tensor:
-            raise DimsweepError(
+            raise InfeasibleError(
                 f"{self._tokens(shard)} tokens do not divide by tensor degree {shard.tensor}",
-                where="sequence_parallel",
+                where="plan.sequence_parallel",
             )
 
     def network(self, shard: Shard) -> Network:
@@ -138,7 +140,7 @@ class Transformer:
         full = r.shard.recompute is Recompute.FULL
         kept = sum(part.activations for part in parts)
         return Block(
-            name="layer",
+            name=LAYER,
             forward=forward,
             backward=backward,
             again=forward if full else tuple(step for part in parts for step in part.again),

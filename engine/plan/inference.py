@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from engine.errors import DimsweepError
+from engine.errors import DimsweepError, InfeasibleError
 from engine.model.block import Block, Exchange, Shard, Step, elementwise
-from engine.model.transformer import Transformer
-from engine.plan.plan import AXES, Axes
+from engine.model.transformer import LAYER, Transformer
+from engine.plan.plan import Axes
 from engine.plan.stages import Stage, cut
 from engine.plan.steps import RankGraph, compile_steps
 from engine.workload.footprint import Footprint
@@ -46,21 +46,22 @@ def serving(model: Transformer, plan: Serving, axes: Axes, name: str = "inferenc
         raise DimsweepError("only transformers are served", where="model")
     replicas = axes.degree("data") * axes.degree("expert")
     if plan.batch % (replicas * plan.micro_batch):
-        raise DimsweepError(
+        raise InfeasibleError(
             f"a batch of {plan.batch} does not divide by {replicas} replicas and micro-batches of "
             f"{plan.micro_batch}",
-            where="batch",
+            where="plan.batch",
         )
-    degrees = {axis: axes.degree(axis) for axis in AXES if axis not in ("pipeline", "data")}
     shard = Shard(
         batch=plan.micro_batch,
+        tensor=axes.degree("tensor"),
+        context=axes.degree("context"),
+        expert=axes.degree("expert"),
         sequence_parallel=plan.sequence_parallel,
         value=plan.value,
         decode=plan.decode,
-        **degrees,
     )
     if plan.decode and shard.context > 1:
-        raise DimsweepError(
+        raise InfeasibleError(
             "the cache is not divided along the sequence", where="parallel.context", hint="use data"
         )
     model = replace(model, dropout=False)
@@ -107,12 +108,12 @@ def _graph(
 def _steps(model: Transformer, blocks: tuple[Block, ...], shard: Shard) -> Iterator[Step]:
     for block in blocks:
         yield from block.forward
-        if block.name == "layer" and not shard.decode:
+        if block.name == LAYER and not shard.decode:
             yield elementwise("cache", cache_bytes(model, shard))
 
 
 def _footprint(model: Transformer, stage: Stage, shard: Shard, n: int) -> Footprint:
-    layers = sum(block.name == "layer" for block in stage.chunks[0])
+    layers = sum(block.name == LAYER for block in stage.chunks[0])
     return Footprint(
         stage=stage.number,
         weights=(stage.parameters + stage.expert_parameters) * shard.value,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from engine.errors import DimsweepError
+from engine.errors import DimsweepError, InfeasibleError
 from engine.model.block import Recompute, Shard
 from engine.plan.schedule import Schedule
 from engine.workload.graph import Group
@@ -115,10 +115,10 @@ class Axes:
         """Of each replica; context-parallel ranks share one batch."""
         replicas = self.degree("data") * self.degree("expert")
         if plan.batch % (replicas * plan.micro_batch):
-            raise DimsweepError(
+            raise InfeasibleError(
                 f"a batch of {plan.batch} does not divide by {replicas} replicas and micro-batches "
                 f"of {plan.micro_batch}",
-                where="batch",
+                where="plan.batch",
             )
         return plan.batch // (replicas * plan.micro_batch)
 

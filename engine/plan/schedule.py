@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-from engine.errors import DimsweepError
+from engine.errors import InfeasibleError
 
 
 class Schedule(StrEnum):
@@ -34,10 +34,10 @@ def actions(
     chunks need.
     """
     if n_chunks > 1 and n_micro_batches % n_stages:
-        raise DimsweepError(
+        raise InfeasibleError(
             f"interleaved chunks go through {n_stages} stages in groups of as many micro-batches, "
             f"but there are {n_micro_batches}",
-            where="interleave",
+            where="plan.interleave",
             hint="a batch that makes a multiple of the pipeline degree",
         )
     n = n_micro_batches * n_chunks

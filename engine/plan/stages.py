@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.errors import DimsweepError
+from engine.errors import InfeasibleError
 from engine.model.block import Block, Network
 
 
@@ -35,35 +35,52 @@ class Stage:
 def cut(network: Network, n_stages: int, n_chunks: int) -> list[Stage]:
     """Stages with equal numbers of layers; chunk c of stage i holds the c * n_stages + i-th share.
 
-    Raises :class:`DimsweepError` when the layers do not divide.
+    What stands before and after the layers is added to the first and the last share, or takes the
+    place of a layer there where that makes the shares equal (as in Llama 3 405B's 126 layers).
+    Raises :class:`InfeasibleError` when the layers do not divide.
     """
-    n_layers, n_shares = len(network.layers), n_stages * n_chunks
     if n_chunks > 1 and n_stages == 1:
-        raise DimsweepError(
-            "one stage has nothing to interleave", where="interleave", hint="interleave: 1"
+        raise InfeasibleError(
+            "one stage has nothing to interleave", where="plan.interleave", hint="interleave: 1"
         )
-    if n_layers % n_shares:
-        chunks = f" in {n_chunks} chunks each" if n_chunks > 1 else ""
-        raise DimsweepError(
-            f"{n_layers} layers do not divide by {n_stages} stages{chunks}",
-            where="interleave" if n_chunks > 1 else "parallel.pipeline",
-            hint=f"degrees that do: {', '.join(str(d) for d in _divisors(n_layers))}",
+    shares = _shares(network, n_stages * n_chunks)
+    if shares is None:
+        n, chunks = len(network.layers), f" in {n_chunks} chunks each" if n_chunks > 1 else ""
+        raise InfeasibleError(
+            f"{n} layers do not divide by {n_stages} stages{chunks}",
+            where="plan.interleave" if n_chunks > 1 else "parallel.pipeline",
+            hint=f"degrees that do: {', '.join(str(d) for d in _divisors(n))}",
         )
-    each = n_layers // n_shares
-    shares = [network.layers[i * each : (i + 1) * each] for i in range(n_shares)]
-    shares[0] = (*network.front, *shares[0])
-    shares[-1] = (*shares[-1], *network.back)
     message = max(block.output for block in network.layers)
     tied = network.tied if n_stages > 1 else 0.0
-    stages = []
-    for number in range(n_stages):
-        chunks_ = [shares[c * n_stages + number] for c in range(n_chunks)]
-        if tied and number == n_stages - 1:
-            chunks_[-1] = (*chunks_[-1], Block("tied embedding", parameters=tied))
-        stages.append(
-            Stage(number, n_stages, tuple(chunks_), message, network.message_is_cut, tied)
+    if tied:
+        shares[-1] = (*shares[-1], Block("tied embedding", parameters=tied))
+    return [
+        Stage(
+            number,
+            n_stages,
+            tuple(shares[c * n_stages + number] for c in range(n_chunks)),
+            message,
+            network.message_is_cut,
+            tied,
         )
-    return stages
+        for number in range(n_stages)
+    ]
+
+
+def _shares(network: Network, n: int) -> list[tuple[Block, ...]] | None:
+    """The blocks in ``n`` shares, or nothing if that cannot be done evenly."""
+    if len(network.layers) % n == 0:
+        each = len(network.layers) // n
+        shares = [network.layers[i * each : (i + 1) * each] for i in range(n)]
+        shares[0] = (*network.front, *shares[0])
+        shares[-1] = (*shares[-1], *network.back)
+        return shares
+    blocks = (*network.front, *network.layers, *network.back)
+    if len(network.front) == len(network.back) == 1 and len(blocks) % n == 0:
+        each = len(blocks) // n
+        return [blocks[i * each : (i + 1) * each] for i in range(n)]
+    return None
 
 
 def _divisors(n: int) -> list[int]:

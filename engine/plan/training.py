@@ -35,16 +35,17 @@ def training(model: Model, plan: Plan, axes: Axes, name: str = "training") -> Wo
     n_micro_batches = axes.n_micro_batches(plan)
     stages = cut(network, axes.degree("pipeline"), plan.interleave)
     graphs, footprints = [], []
-    for stage in stages:
-        order = actions(
-            plan.schedule,
-            stage=stage.number,
-            n_stages=len(stages),
-            n_chunks=plan.interleave,
-            n_micro_batches=n_micro_batches,
-        )
-        graphs.append(_StageProgram(stage, plan, axes, order).build())
-        footprints.append(footprint(stage, plan, axes, order))
+    with no_collector():
+        for stage in stages:
+            order = actions(
+                plan.schedule,
+                stage=stage.number,
+                n_stages=len(stages),
+                n_chunks=plan.interleave,
+                n_micro_batches=n_micro_batches,
+            )
+            graphs.append(_StageProgram(stage, plan, axes, order).build())
+            footprints.append(footprint(stage, plan, axes, order))
     return Workload(
         tuple(graphs),
         dict(axes.groups),
