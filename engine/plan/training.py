@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
+from engine.collector import no_collector
 from engine.model.block import Block, Exchange, Network, Shard, Step, Wait, elementwise
 from engine.plan.memory import footprint
 from engine.plan.plan import EXPERT_REPLICAS, REPLICAS, Axes, GradientExchange, Optimizer, Plan
