@@ -111,7 +111,8 @@ def simulate_case(case: Case, recompute: str) -> tuple[float, Footprint, float]:
 
 
 def _formula(config: dict[str, object], recompute: str) -> float:
-    """Table 2 and section 4.2.3 of the paper: bytes a layer, times the layers in flight."""
+    """Table 2 and section 4.3 of the paper: bytes a layer, times the layers in flight, and the mask
+    of the embedding's dropout for each micro-batch in flight."""
     workload = config["workload"]
     assert isinstance(workload, dict)
     model, plan, parallel = workload["model"], workload["plan"], workload["parallel"]
@@ -119,4 +120,5 @@ def _formula(config: dict[str, object], recompute: str) -> float:
     each = 2 * tokens if recompute == "full" else 34 * tokens / parallel["tensor"]
     stages, chunks = parallel["pipeline"], plan["interleave"]
     ahead = (stages - 1) / (stages * chunks) if chunks > 1 else 0.0
-    return float(each * model["layers"] * (1 + ahead))
+    cut = parallel["tensor"] if recompute == "selective" else 1
+    return float(each * model["layers"] * (1 + ahead) + tokens * stages / cut)
