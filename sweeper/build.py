@@ -43,7 +43,7 @@ from engine import (
     units,
 )
 from sweeper.compose import found
-from sweeper.models import model_workload
+from sweeper.models import model_workload, precision_of
 from sweeper.network import network_model
 from sweeper.npu import build_npu
 from sweeper.parse import bandwidth, choice, key, one_per_dim, optional
@@ -70,8 +70,9 @@ def build_cluster(config: Config) -> Cluster:
     """Topology, NPU, collective model, network and prices."""
     with key("topology"):
         topology = _topology(config["topology"])
+    precision = precision_of(config["workload"])
     with key("npu"):
-        npu = build_npu(config["npu"], config["workload"].get("plan", {}).get("precision", "bf16"))
+        npu = build_npu(config["npu"], precision)
     with key("collective"):
         collectives = _collectives(config["collective"], len(topology.dims))
     with key("network"):

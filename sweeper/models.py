@@ -20,7 +20,6 @@ from engine import (
     Serving,
     Transformer,
     Workload,
-    place,
     serving,
     training,
     units,
@@ -55,9 +54,7 @@ PRECISIONS = {
 
 def model_workload(workload: Config, sizes: Sequence[int]) -> Workload:
     """The workload of ``workload.model`` under ``workload.parallel`` and ``workload.plan``."""
-    with key("parallel"):
-        placed = place(workload["parallel"], sizes)
-    axes = Axes.of(placed)
+    axes = Axes.place(workload["parallel"], sizes)
     with key("model"):
         model = build_model(workload["model"])
     with key("plan"):
@@ -135,6 +132,15 @@ def _batch(plan: Config, axes: Axes) -> int:
     if batch is None:
         batch = n * plan["micro_batch"] * axes.degree("data") * axes.degree("expert")
     return int(batch)
+
+
+def precision_of(workload: Config) -> str:
+    """The precision that the NPU computes in."""
+    if "plan" not in workload:
+        return "bf16"
+    with key("workload"), key("plan"):
+        _precision(workload["plan"])
+    return str(workload["plan"]["precision"])
 
 
 def _precision(plan: Config) -> _Precision:

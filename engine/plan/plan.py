@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -10,7 +10,7 @@ from engine.errors import DimsweepError, InfeasibleError
 from engine.model.block import Recompute, Shard
 from engine.plan.schedule import Schedule
 from engine.workload.graph import Group
-from engine.workload.placement import join
+from engine.workload.placement import join, place
 
 AXES = ("tensor", "context", "expert", "pipeline", "data")
 REPLICAS = "replicas"  # the ranks that hold the same weights
@@ -77,18 +77,27 @@ class Axes:
     groups: Mapping[str, Group]
 
     @classmethod
-    def of(cls, placed: Mapping[str, Group]) -> Axes:
-        """From the placed axes; axes that are not named have a degree of 1.
+    def place(cls, parallel: Mapping[str, int | str | Sequence[int]], sizes: Sequence[int]) -> Axes:
+        """Place the axes of ``parallel`` on a network of these sizes, the first one innermost (see
+        :func:`engine.workload.placement.place`); an axis that is not named has a degree of 1.
 
-        Raises :class:`DimsweepError` for an unknown axis, or when replicas do not lie side by side.
+        Raises :class:`DimsweepError` for an unknown axis, or when replicas do not lie side by side;
+        :class:`InfeasibleError` when the degrees do not fit.
         """
-        for name in placed:
+        for name in parallel:
             if name not in AXES:
                 raise DimsweepError(
                     f"{name!r} is no axis of a plan",
                     where="parallel",
                     hint=f"axes: {', '.join(AXES)}",
                 )
+        try:
+            return cls._of(place(parallel, sizes))
+        except DimsweepError as error:
+            raise error.at("parallel") from None
+
+    @classmethod
+    def _of(cls, placed: Mapping[str, Group]) -> Axes:
         groups = dict(placed)
         for name, parts in (
             (REPLICAS, ("context", "expert", "data")),
@@ -102,7 +111,6 @@ class Axes:
                     raise DimsweepError(
                         f"{', '.join(part for part in parts if part in placed)} share gradients, "
                         f"but {error.what}",
-                        where="parallel",
                         hint="name them one after another, such as "
                         "{tensor: 8, pipeline: 8, context: 2, expert: 4, data: rest}",
                     ) from None
