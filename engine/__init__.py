@@ -38,6 +38,7 @@ from engine.formats.astra_sim.nodes import Node as AstraNode
 from engine.formats.astra_sim.simulate import Cycles as AstraCycles
 from engine.formats.astra_sim.simulate import simulate as simulate_astra
 from engine.formats.chakra_workload import read_chakra_workload
+from engine.formats.chakra_writer import write_chakra_workload
 from engine.lower.lower import lower
 from engine.lower.program import Program
 from engine.message.kernel import LinkAccount, MessageRun, by_rank, network_of, run_messages
@@ -145,6 +146,7 @@ __all__ = [
     "traffic",
     "training_iteration",
     "units",
+    "write_chakra_workload",
 ]
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from engine.errors import DimsweepError
 from engine.formats.astra_sim.inputs import read_groups
 from engine.formats.astra_sim.nodes import Node, node_of
-from engine.formats.chakra import CollectiveType, NodeType, read_traces
+from engine.formats.chakra import CollectiveType, NodeType, TraceNode, Value, own, read_traces
 from engine.workload.graph import (
     Collective,
     CollectiveKind,
@@ -57,18 +57,24 @@ def read_chakra_workload(
         files = [Path(f"{traces}.{rank}.et") for rank in range(n)]
         number = list(range(n))
     converted = _Conversion(sizes, read_groups(groups, n))
-    nodes = [[node_of(node) for node in trace.nodes] for trace in read_traces(files)]
-    graphs: dict[tuple[Operator, ...], int] = {}
-    graph_of = [
-        graphs.setdefault(converted.graph(rank, nodes[number[rank]]), len(graphs))
-        for rank in range(n)
+    traces_read = read_traces(files)
+    # By the number that our own writer gives a graph: what is simultaneous goes by their order.
+    keys = [
+        (trace.metadata.get(own.GRAPH, 0), converted.graph(rank, trace.nodes))
+        for rank, trace in enumerate(traces_read[i] for i in number)
     ]
+    graphs = sorted(dict.fromkeys(keys), key=lambda key: _order(key[0]))
+    place = {key: i for i, key in enumerate(graphs)}
     return Workload(
-        tuple(graphs),
+        tuple(graph for _, graph in graphs),
         converted.groups,
-        np.array(graph_of) if len(graphs) > 1 else None,
+        np.array([place[key] for key in keys]) if len(graphs) > 1 else None,
         name=name,
     )
+
+
+def _order(number: Value) -> int:
+    return number if isinstance(number, int) else 0
 
 
 class _Conversion:
@@ -79,7 +85,7 @@ class _Conversion:
         self.groups: dict[str, Group] = {}
         self._sub_mesh = lru_cache(maxsize=None)(self._find_sub_mesh)
 
-    def graph(self, rank: int, nodes: Sequence[Node]) -> tuple[Operator, ...]:
+    def graph(self, rank: int, nodes: Sequence[TraceNode]) -> tuple[Operator, ...]:
         """One rank's operators, in the order of the file."""
         place = {node.id: i for i, node in enumerate(nodes)}
         return tuple(
@@ -91,9 +97,9 @@ class _Conversion:
             for node in nodes
         )
 
-    def _work(self, rank: int, node: Node) -> Work:
+    def _work(self, rank: int, node: TraceNode) -> Work:
         try:
-            return self._works[node.type](self, rank, node)
+            return self._works[node.type](self, rank, node_of(node), node.attributes)
         except KeyError:
             fault = DimsweepError(
                 f"a {node.type.name} node is not simulated by dimsweep's own model",
@@ -105,47 +111,63 @@ class _Conversion:
             fault.what, where=f"rank {rank}, node {node.id} ({node.name!r})", hint=fault.hint
         )
 
-    def _compute(self, rank: int, node: Node) -> Work:
+    def _compute(self, rank: int, node: Node, ours: Mapping[str, Value]) -> Work:
+        measured = ours.get(own.DURATION)
+        if isinstance(measured, int):
+            return Compute(duration=measured)
         if node.ops:
-            return Compute(float(node.ops), float(node.tensor))
+            flops = _exact(ours, own.FLOPS, node.ops)
+            return Compute(flops, _exact(ours, own.BYTES, node.tensor))
         return Compute(duration=node.duration * 1000)
 
-    def _nothing(self, rank: int, node: Node) -> Work:
+    def _nothing(self, rank: int, node: Node, ours: Mapping[str, Value]) -> Work:
         return Compute(duration=0)
 
-    def _collective(self, rank: int, node: Node) -> Work:
+    def _collective(self, rank: int, node: Node, ours: Mapping[str, Value]) -> Work:
         kind = _KINDS.get(node.collective)
         if kind is None:
             raise DimsweepError(
                 f"a collective of type {node.collective} is not simulated",
                 hint=", ".join(_KINDS.values()),
             )
+        group = self._group(rank, node)
+        name = str(ours.get(own.GROUP) or _name(group))
+        if self.groups.setdefault(name, group) != group:
+            raise DimsweepError(
+                f"its group {name!r} is of {_name(group)} NPUs, "
+                f"elsewhere of {_name(self.groups[name])}",
+                hint="the topology.shape and the groups that the traces were written with",
+            )
+        return Collective(
+            kind,
+            _exact(ours, own.BYTES, node.size),
+            name,
+            stream=str(ours.get(own.STREAM, "")),
+            priority=node.priority,
+        )
+
+    def _group(self, rank: int, node: Node) -> Group:
         if node.group in ("", "0"):
             wanted = [*node.involved, *[True] * len(self._sizes)]
             sizes = tuple(n if use else 1 for n, use in zip(self._sizes, wanted, strict=False))
-            group = Group(sizes, (1,) * len(sizes))
-        elif node.group in self._ranks:
-            group = self._sub_mesh(tuple(self._ranks[node.group]))
-            if rank not in self._ranks[node.group]:
-                raise DimsweepError(f"the rank is no member of the group {node.group!r}")
-        else:
+            return Group(sizes, (1,) * len(sizes))
+        if node.group not in self._ranks:
             raise DimsweepError(
                 f"there is no communicator group {node.group!r}",
                 hint=f"groups: {', '.join(self._ranks) or 'none; give a file of them'}",
             )
-        name = "x".join(map(str, group.sizes))
-        if set(group.strides) != {1}:
-            name += " stride " + "x".join(map(str, group.strides))
-        self.groups[name] = group
-        return Collective(kind, float(node.size), name, priority=node.priority)
+        if rank not in self._ranks[node.group]:
+            raise DimsweepError(f"the rank is no member of the group {node.group!r}")
+        return self._sub_mesh(tuple(self._ranks[node.group]))
 
-    def _send(self, rank: int, node: Node) -> Work:
-        return Send(float(node.size), self._offset(rank, node.target), node.tag)
+    def _send(self, rank: int, node: Node, ours: Mapping[str, Value]) -> Work:
+        size, stream = _exact(ours, own.BYTES, node.size), str(ours.get(own.STREAM, Send.stream))
+        return Send(size, self._offset(rank, node.target), node.tag, stream)
 
-    def _receive(self, rank: int, node: Node) -> Work:
+    def _receive(self, rank: int, node: Node, ours: Mapping[str, Value]) -> Work:
         return Receive(self._offset(rank, node.source), node.tag)
 
-    _works: Mapping[NodeType, Callable[[_Conversion, int, Node], Work]] = {
+    _works: Mapping[NodeType, Callable[[_Conversion, int, Node, Mapping[str, Value]], Work]] = {
         NodeType.COMP: _compute,
         NodeType.METADATA: _nothing,
         NodeType.INVALID: _nothing,
@@ -183,3 +205,16 @@ class _Conversion:
                 hint="another topology.shape, or dimsweep astra, which knows flat groups",
             )
         return Group(tuple(map(len, used)), tuple(strides))
+
+
+def _name(group: Group) -> str:
+    name = "x".join(map(str, group.sizes))
+    return (
+        name if set(group.strides) == {1} else f"{name} stride {'x'.join(map(str, group.strides))}"
+    )
+
+
+def _exact(ours: Mapping[str, Value], name: str, whole: int) -> float:
+    """Our own attribute, or the whole number that all tools read."""
+    exact = ours.get(name)
+    return exact if isinstance(exact, float) else float(whole)

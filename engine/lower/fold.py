@@ -46,7 +46,7 @@ def fold_ranks(workload: Workload, sizes: tuple[int, ...], *, fold: bool = True)
     graph = workload.graph_of_rank
     graph = np.zeros(n, dtype=np.int64) if graph is None else graph.astype(np.int64)
     partners = [_group_members(group, sizes) for group in groups.values()]
-    partners += [_at_offset(offset, sizes)[:, None] for offset in offsets]
+    partners += [at_offset(offset, sizes)[:, None] for offset in offsets]
     colour = _refine(graph, partners) if fold else np.arange(n)
     _, first, count = np.unique(colour, return_index=True, return_counts=True)
     members_of, peers_of = [], []
@@ -82,15 +82,23 @@ def _ranks(coordinates: NDArray[np.int64], sizes: tuple[int, ...]) -> NDArray[np
 
 def _group_members(group: Group, sizes: tuple[int, ...]) -> NDArray[np.int64]:
     """Members of every rank's group, shape (N, P)."""
-    here = _coordinates(sizes)
     steps = _coordinates(group.sizes) * np.asarray(group.strides)
+    return _ranks(_corners(group, sizes)[:, None, :] + steps[None, :, :], sizes)
+
+
+def _corners(group: Group, sizes: tuple[int, ...]) -> NDArray[np.int64]:
+    """Coordinates, with the group's own digits taken out, of every rank; shape (N, D)."""
+    here = _coordinates(sizes)
     span = np.asarray(group.sizes) * np.asarray(group.strides)
-    # The group's corner: the coordinate with the group's own digit taken out.
-    corner = here - here % span + here % np.asarray(group.strides)
-    return _ranks(corner[:, None, :] + steps[None, :, :], sizes)
+    return here - here % span + here % np.asarray(group.strides)
 
 
-def _at_offset(offset: Offset, sizes: tuple[int, ...]) -> NDArray[np.int64]:
+def first_members(group: Group, sizes: tuple[int, ...]) -> NDArray[np.int64]:
+    """The lowest rank of every rank's group, shape (N,)."""
+    return _ranks(_corners(group, sizes), sizes)
+
+
+def at_offset(offset: Offset, sizes: tuple[int, ...]) -> NDArray[np.int64]:
     """The rank at ``offset`` from every rank, shape (N,)."""
     return _ranks((_coordinates(sizes) + np.asarray(offset)) % np.asarray(sizes), sizes)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.formats.chakra import own
 from engine.formats.chakra.files import read_trace, read_traces, write_trace
 from engine.formats.chakra.trace import (
     CollectiveType,
@@ -19,6 +20,7 @@ __all__ = [
     "Trace",
     "TraceNode",
     "Value",
+    "own",
     "read_trace",
     "read_traces",
     "write_trace",
