@@ -15,17 +15,17 @@ from typing import NamedTuple
 from engine.collector import no_collector
 from engine.errors import DimsweepError
 from engine.formats.astra_sim.nodes import Node, node_of
-from engine.formats.chakra import CollectiveType, NodeType, TraceNode
+from engine.formats.chakra import NodeType, TraceNode
 from engine.formats.chakra.files import Scanned
 from engine.formats.chakra.lint import Finding, lint_trace
 from engine.formats.chakra.order import issue_order
+from engine.formats.chakra_stats import collective_name
 
 _NEEDED = {
     NodeType.COMM_COLL: ("comm_type", "comm_size"),
     NodeType.COMM_SEND: ("comm_size", "comm_dst"),
     NodeType.COMM_RECV: ("comm_size", "comm_src"),
 }
-_TYPES = {int(kind): kind.name.lower().replace("_", "-") for kind in CollectiveType}
 
 
 _Place = tuple[int, int]  # rank, and place in its trace
@@ -52,7 +52,7 @@ class _Meeting(NamedTuple):
         return self.collective, self.size
 
     def __str__(self) -> str:
-        return f"{_TYPES.get(self.collective, f'type {self.collective}')} of {self.size:,} B"
+        return f"{collective_name(self.collective)} of {self.size:,} B"
 
 
 @no_collector()

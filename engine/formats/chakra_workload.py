@@ -56,6 +56,8 @@ def read_chakra_workload(
     else:
         files = [Path(f"{traces}.{rank}.et") for rank in range(n)]
         number = list(range(n))
+        if Path(f"{traces}.0.et").exists():
+            _check_number(traces, n)
     converted = _Conversion(sizes, read_groups(groups, n))
     traces_read = read_traces(files)
     # By the number that our own writer gives a graph: what is simultaneous goes by their order.
@@ -75,6 +77,19 @@ def read_chakra_workload(
 
 def _order(number: Value) -> int:
     return number if isinstance(number, int) else 0
+
+
+def _check_number(traces: Path, n: int) -> None:
+    """A part of a job would be another job, and take another time."""
+    there = Path(f"{traces}.{n}.et").exists()
+    missing = next((k for k in range(n) if not Path(f"{traces}.{k}.et").exists()), None)
+    if there or missing is not None:
+        raise DimsweepError(
+            f"the topology has {n:,} NPUs, and rank "
+            + (f"{missing} has no trace" if missing is not None else f"{n} has a trace, too"),
+            where=str(traces),
+            hint="topology.shape with as many NPUs as there are traces, rank 0 first",
+        )
 
 
 class _Conversion:

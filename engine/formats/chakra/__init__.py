@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.formats.chakra import own
-from engine.formats.chakra.files import read_trace, read_traces, write_trace
+from engine.formats.chakra.files import read_trace, read_traces, scan_traces, write_trace
 from engine.formats.chakra.trace import (
     CollectiveType,
     NodeType,
@@ -23,5 +23,6 @@ __all__ = [
     "own",
     "read_trace",
     "read_traces",
+    "scan_traces",
     "write_trace",
 ]
