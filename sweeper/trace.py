@@ -10,7 +10,7 @@ from typing import NoReturn
 from rich.console import Console
 
 from engine import DimsweepError, lint_chakra, read_chakra, scan_chakra
-from sweeper.trace_files import find_traces
+from sweeper.trace_files import counted, find_traces
 
 _FINDINGS_SHOWN = 50
 _USAGE = """\
@@ -65,7 +65,8 @@ def _lint(parser: _Parser, words: Sequence[str]) -> int:
     if len(findings) > _FINDINGS_SHOWN:
         print(f"... and {len(findings) - _FINDINGS_SHOWN:,} more")
     n_nodes = sum(len(one.trace.nodes) for one in scanned)
-    print(f"{len(findings) or 'no'} findings in {len(scanned):,} traces of {n_nodes:,} nodes")
+    said = counted(len(findings), "finding") if findings else "no findings"
+    print(f"{said} in {counted(len(scanned), 'trace')} of {counted(n_nodes, 'node')}")
     if given.repair is not None:
         from sweeper.trace_repair import repair
 

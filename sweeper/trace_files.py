@@ -80,3 +80,8 @@ def _groups(given: str | None, prefix: Path) -> Path | None:
     if given is not None:
         return Path(given)
     return beside if beside.is_file() else None
+
+
+def counted(n: int, thing: str) -> str:
+    """So many things, in words."""
+    return f"{n:,} {thing}{'' if n == 1 else 's'}"

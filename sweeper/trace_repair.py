@@ -6,10 +6,18 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine import ChakraFinding, ChakraScanned, DimsweepError, repair_chakra, write_chakra
-from sweeper.trace_files import Traces
+from engine import (
+    ChakraFinding,
+    ChakraScanned,
+    DimsweepError,
+    read_chakra,
+    repair_chakra,
+    write_chakra,
+)
+from sweeper.trace_files import Traces, counted
 
 REPORT = "repairs.txt"
+_GZIP = b"\x1f\x8b"
 
 
 def repair(
@@ -53,13 +61,13 @@ def _write(one: ChakraScanned, target: Path) -> str:
     """Write a trace; or why not."""
     if one.fault is not None:
         return one.fault.what
-    mended = repair_chakra(one.trace)
-    file = one.places.path
-    if mended is one.trace:
-        shutil.copy(file, target)
-        return ""
+    mended, file = repair_chakra(one.trace), one.places.path
     try:
-        write_chakra(target, mended, compress=file.read_bytes().startswith(b"\x1f\x8b"))
+        if mended is one.trace:
+            read_chakra([file])
+            shutil.copy(file, target)
+        else:
+            write_chakra(target, mended, compress=file.read_bytes().startswith(_GZIP))
     except DimsweepError as error:
         return error.what
     return ""

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from engine import ChakraStats, units
-from sweeper.trace_files import Traces
+from sweeper.trace_files import Traces, counted
 
 _SHOWN = 4
 _MICROSECOND = units.PICOSECONDS // 10**6
@@ -20,8 +20,7 @@ def print_stats(
     """Print a table for each class of ranks that have the same totals."""
     n = len(traces.files)
     console.print(
-        f"{traces.name}: {n:,} {'traces' if n > 1 else 'trace'}, {len(classes):,} "
-        f"{'classes' if len(classes) > 1 else 'class'} of equal totals",
+        f"{traces.name}: {counted(n, 'trace')}, {counted(len(classes), 'kind')} of ranks",
         highlight=False,
         soft_wrap=True,
     )
@@ -38,7 +37,7 @@ def _named(ranks: Sequence[int]) -> str:
 
 def _table(stats: ChakraStats, name: str) -> Table:
     table = Table(box=None, header_style="bold")
-    table.add_column(name)
+    table.add_column(name, no_wrap=True)
     for column in ("nodes", "amount", "recorded duration"):
         table.add_column(column, justify="right")
     for type_, count in stats.nodes.items():

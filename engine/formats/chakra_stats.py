@@ -109,7 +109,7 @@ def _label(name: str, involved: Sequence[bool], groups: Mapping[str, Sequence[in
         return f"group {name}"
     ranks = sorted(groups[name])
     apart = {b - a for a, b in pairwise(ranks)}
-    return f"{len(ranks)} ranks" + (f", {apart.pop()} apart" if len(apart) == 1 else "")
+    return f"{len(ranks)} ranks" + (f" {apart.pop()} apart" if len(apart) == 1 else "")
 
 
 def levels(nodes: Sequence[TraceNode]) -> list[int]:

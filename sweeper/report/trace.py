@@ -1,4 +1,7 @@
-"""The picture of a trace: nodes from left to right, each after all that it waits for."""
+"""The picture of a trace: nodes from left to right, each after all that it waits for.
+
+Lines are dependencies, dotted ones for control only.  Long chains go on in the row below.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,18 @@ from engine import ChakraNode, ChakraNodeType, ChakraTrace, chakra_levels
 from sweeper.report.canvas import BLUE, GREY, ORANGE, frame, png
 
 _SHOWN = 400  # nodes; more would be dots
-_NAMED = 60  # nodes that are few enough for their names
+_NAMED = 100  # nodes that are few enough for their names
 _BAND = 24  # levels side by side; further ones go below
-_ROW = 0.3  # inches from node to node
+_ROW, _NAMED_ROW = 0.3, 0.5  # inches from a node to the one below
+_LONGEST = 18  # letters of a name
+_BOW = 0.4  # of a row: how far a line passes beside nodes that it skips
+_ALONG = np.linspace(0, 1, 13)  # where a line's points are
+_NAMES_OF_TYPES = {
+    ChakraNodeType.COMP: "compute",
+    ChakraNodeType.COMM_COLL: "collective",
+    ChakraNodeType.COMM_SEND: "send",
+    ChakraNodeType.COMM_RECV: "receive",
+}
 _COLOURS = {
     ChakraNodeType.COMP: BLUE,
     ChakraNodeType.COMM_COLL: ORANGE,
@@ -34,7 +46,8 @@ def draw_trace(trace: ChakraTrace, title: str) -> bytes:
         said += f"; the first {len(shown)} are shown"
     nodes = [trace.nodes[i] for i in shown]
     places, height = _places(nodes, [levels[i] for i in shown])
-    with frame(said, min(max(height * _ROW, 1.5), 30.0) + 0.9) as figure:
+    row = _NAMED_ROW if len(nodes) <= _NAMED else _ROW
+    with frame(said, min(max(height * row, 1.5), 30.0) + 0.9) as figure:
         ax = figure.add_subplot()
         _draw_dependencies(ax, nodes, places)
         _draw_nodes(ax, nodes, places)
@@ -69,25 +82,34 @@ def _pull(node: ChakraNode, places: dict[int, Any]) -> tuple[float, int]:
 def _draw_dependencies(ax: Any, nodes: Sequence[ChakraNode], places: dict[int, Any]) -> None:
     from matplotlib.collections import LineCollection
 
-    for dashed in (False, True):
+    for style in ("solid", "dotted"):
         lines = [
-            (places[before], places[node.id])
+            _line(places[before], places[node.id])
             for node in nodes
-            for before in (node.control_dependencies if dashed else node.data_dependencies)
+            for before in (
+                node.data_dependencies if style == "solid" else node.control_dependencies
+            )
         ]
-        style = "dotted" if dashed else "solid"
         ax.add_collection(LineCollection(lines, colors=GREY, linewidths=0.7, linestyles=style))
+
+
+def _line(start: Any, end: Any) -> Any:
+    """Points of a line, shape (n, 2), that bows if it would run through the nodes between."""
+    points = start + np.outer(_ALONG, end - start)
+    skipped = abs(end[0] - start[0]) - 1 if start[1] == end[1] else 0
+    points[:, 1] += _BOW * (1 - 1 / (1 + max(skipped, 0))) * 4 * _ALONG * (1 - _ALONG)
+    return points
 
 
 def _draw_nodes(ax: Any, nodes: Sequence[ChakraNode], places: dict[int, Any]) -> None:
     few = len(nodes) <= _NAMED
     for type_ in dict.fromkeys(node.type for node in nodes):
         spots = np.array([places[node.id] for node in nodes if node.type is type_])
-        name = type_.name.lower().replace("_", " ")
+        name = _NAMES_OF_TYPES.get(type_, type_.name.lower().replace("_", " "))
         colour = _COLOURS.get(type_, GREY)
-        ax.scatter(*spots.T, s=60 if few else 18, color=colour, label=name, zorder=3)
+        ax.scatter(*spots.T, s=45 if few else 18, color=colour, label=name, zorder=3)
     if few:
         for node in nodes:
             x, y = places[node.id]
-            name = node.name if len(node.name) <= 24 else f"{node.name[:23]}\u2026"
-            ax.text(x, y - 0.25, name, fontsize=6, ha="center", va="bottom", zorder=4)
+            name = node.name if len(node.name) <= _LONGEST else f"{node.name[: _LONGEST - 1]}\u2026"
+            ax.text(x, y - 0.15, name, fontsize=5.5, rotation=20, va="bottom", zorder=4)

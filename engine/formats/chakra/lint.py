@@ -47,7 +47,8 @@ def lint_trace(scanned: Scanned) -> Iterator[Finding]:
         first = index[node.id]
         if first != i:
             unique = False
-            yield _twin(scanned, i, trace.nodes[first])
+            equal = _mended(node, index) == _mended(trace.nodes[first], index)
+            yield _twin(scanned, i, trace.nodes[first], equal=equal)
     edges = edges_of(trace.nodes, index)
     yield from _impossible(scanned, edges, broken_off=fault is not None)
     if unique:
@@ -57,12 +58,10 @@ def lint_trace(scanned: Scanned) -> Iterator[Finding]:
 def repaired(trace: Trace) -> Trace:
     """The trace with all safe repairs done; the same one if there is nothing to repair."""
     index = _index(trace)
-    kept = [
-        node
-        for i, node in enumerate(trace.nodes)
-        if index[node.id] == i or node != trace.nodes[index[node.id]]
-    ]
-    mended = tuple(_mended(node, index) for node in kept)
+    nodes = [_mended(node, index) for node in trace.nodes]
+    mended = tuple(
+        node for i, node in enumerate(nodes) if index[node.id] == i or node != nodes[index[node.id]]
+    )
     return trace if mended == trace.nodes else replace(trace, nodes=mended)
 
 
@@ -83,9 +82,8 @@ def _index(trace: Trace) -> dict[int, int]:
     return {node.id: last - i for i, node in enumerate(reversed(trace.nodes))}
 
 
-def _twin(scanned: Scanned, i: int, first: TraceNode) -> Finding:
+def _twin(scanned: Scanned, i: int, first: TraceNode, *, equal: bool) -> Finding:
     node = scanned.trace.nodes[i]
-    equal = node == first
     return Finding(
         scanned.places.of(i + 1, node.id, node.name),
         f"{first.name!r} has the same id" + (", and is equal" if equal else ""),

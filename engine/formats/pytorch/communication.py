@@ -23,6 +23,8 @@ _WORDS = {
     "gather": CollectiveType.GATHER,
     "scatter": CollectiveType.SCATTER,
 }
+_NAMES = ("nccl:", "c10d::")  # of operators that say what they communicate
+_NO_LETTER = re.compile(r"[^a-z]")
 _BITS = re.compile(r"(\d+)")
 _BYTES = {  # c10's names that do not say their bits
     "byte": 1, "char": 1, "bool": 1, "short": 2, "half": 2, "int": 4, "float": 4, "long": 8,
@@ -64,7 +66,8 @@ def of_kernel(name: str, arguments: Mapping[str, Any], callers: Iterable[HostOp]
     names = [str(arguments.get("Collective name", ""))]
     recorded = None
     for op in callers:
-        names += [str(op.attributes.get("collective_name", "")), op.name]
+        names.append(str(op.attributes.get("collective_name", "")))
+        names += [op.name] if op.name.startswith(_NAMES) else []
         recorded = recorded or (op if op.name == "record_param_comms" else None)
         if recorded is op:
             known = {**op.attributes, **known}
@@ -83,7 +86,7 @@ def _host_name(key: str) -> str:
 
 
 def _communication(known: Mapping[str, Any], name: str, op: HostOp | None) -> Communication | None:
-    word = name.lower().replace("_", "").replace("-", "").replace("::", "")
+    word = _NO_LETTER.sub("", name.lower())  # of nccl:send 0->1, _allgather_base, c10d::recv_
     group = str(known.get("pg_name", ""))
     collective = next((kind for key, kind in _WORDS.items() if key in word), None)
     if collective is not None:

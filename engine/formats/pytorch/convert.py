@@ -175,12 +175,21 @@ class _Rank:
         attributes: dict[str, Value] = {"comm_size": communication.n_bytes}
         if communication.collective is not None:
             attributes["comm_type"] = int(communication.collective)
-            if name := self._group_names.get(communication.group, ""):
+            if name := self._group(communication.group):
                 attributes["pg_name"] = name
             return attributes
         sends = communication.type is NodeType.COMM_SEND
         ends = (self._rank, communication.peer) if sends else (communication.peer, self._rank)
         return attributes | {"comm_src": ends[0], "comm_dst": ends[1], "comm_tag": 0}
+
+    def _group(self, name: str) -> str:
+        """Our name of a process group; gloo does not say which it was, the default group is "0"."""
+        if name not in self._group_names and name not in ("", "0"):
+            raise DimsweepError(
+                f"the ranks of process group {name!r} are in neither trace",
+                hint="start the observer or the profiler after the groups were made",
+            )
+        return self._group_names.get(name, "")
 
 
 def _node(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -86,8 +86,9 @@ def read_host(path: Path) -> HostTrace:
             raise DimsweepError(what, where=f"{path}: node {number}") from error
     if not operators:
         raise DimsweepError("no operators were recorded", where=str(path))
+    known = operators.keys() | roots
     for operator in operators.values():
-        if operator.parent is not None and operator.parent not in operators | dict.fromkeys(roots):
+        if operator.parent not in known:
             what = f"its parent {operator.parent} is not in the trace"
             raise DimsweepError(what, where=f"{path}: node id {operator.id} ({operator.name!r})")
     return HostTrace(path, _called(operators), groups)
@@ -130,11 +131,10 @@ def _called(operators: Mapping[int, HostOp]) -> dict[int, HostOp]:
 
     Parents that are no operators (threads) become none.
     """
-    ordered = sorted(operators.values(), key=lambda op: op.id)
     calls: dict[int, HostOp] = {}
-    for op in ordered:
+    for op in sorted(operators.values(), key=lambda op: op.id):
         if op.parent not in operators:
-            op = HostOp(**{**op.__dict__, "parent": None})
+            op = replace(op, parent=None)
         elif op.parent not in calls:
             what = f"its parent {op.parent} was called after it"
             raise DimsweepError(what, where=f"node id {op.id} ({op.name!r})")
