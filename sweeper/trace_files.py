@@ -34,7 +34,7 @@ def find_traces(source: str, groups: str | None = None) -> Traces:
     """
     path = Path(source)
     if path.is_file():
-        return Traces(path.name, [path], True, _groups(groups, path.with_suffix("")))
+        return Traces(path.stem, [path], True, _groups(groups, path.with_suffix("")))
     folder = path if path.is_dir() else path.parent
     jobs = _jobs(folder)
     if not path.is_dir():

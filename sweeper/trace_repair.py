@@ -45,16 +45,13 @@ def repair(
                 left_out += 1
                 lines.append(f"{file}: not written: {reason}")
         if traces.groups is not None:
-            shutil.copy(traces.groups, folder)
+            shutil.copy(traces.groups, folder / f"{traces.name}.groups.json")
         (folder / REPORT).write_text("".join(f"{line}\n" for line in lines))
     except OSError as error:
         what = f"the repaired traces cannot be written: {error.strerror}"
         raise DimsweepError(what, where=str(folder)) from error
-    n = sum(bool(finding.repair) for finding in findings)
     left = f", {left_out} left out" if left_out else ""
-    return (
-        f"{n} repaired, {len(findings) - n} not; {len(scanned) - left_out} traces{left} in {folder}"
-    )
+    return f"{counted(len(scanned) - left_out, 'trace')} in {folder}{left}; {REPORT} says why"
 
 
 def _write(one: ChakraScanned, target: Path) -> str:

@@ -96,7 +96,7 @@ def test_repair_writes_the_job_and_a_report(capsys: pytest.CaptureFixture[str]) 
     write_chakra("x.1.et", ChakraTrace((TraceNode(1, "fine", NodeType.COMP),)), compress=True)
     Path("x.groups.json").write_text('{"1": [0, 1]}')
     assert main(["trace", "lint", "x", "--repair", "mended"]) == 1
-    assert "1 repaired, 0 not; 2 traces in mended" in capsys.readouterr().out
+    assert "2 traces in mended; repairs.txt" in capsys.readouterr().out
     assert "dropped the dependency on id 7" in Path("mended/repairs.txt").read_text()
     assert Path("mended/x.groups.json").exists()
     assert Path("mended/x.1.et").read_bytes() == Path("x.1.et").read_bytes()
@@ -108,7 +108,7 @@ def test_what_cannot_be_repaired_is_left_out(capsys: pytest.CaptureFixture[str])
     messages = [encode_metadata(ChakraTrace(())), encode_node(a), encode_node(b)]
     Path("x.et").write_bytes(stream.join(messages))
     assert main(["trace", "lint", "x.et", "--repair", "mended"]) == 1
-    assert "0 repaired, 1 not; 0 traces, 1 left out" in capsys.readouterr().out
+    assert "0 traces in mended, 1 left out" in capsys.readouterr().out
     assert "not written: it waits for itself" in Path("mended/repairs.txt").read_text()
 
 
