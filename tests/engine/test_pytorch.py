@@ -26,7 +26,7 @@ from engine import (
     simulate,
     write_chakra,
 )
-from engine.formats.chakra import CollectiveType, NodeType, TraceNode
+from engine.formats.chakra import CollectiveType, NodeType, Trace, TraceNode
 
 SCHEMA = "1.1.1-chakra.0.0.4"
 THREAD = "[pytorch|profiler|execution_trace|thread]"
@@ -267,14 +267,34 @@ def test_messages_between_ranks_match_and_run(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
 def test_what_pytorch_records_is_converted(tmp_path: Path) -> None:
-    """A step of a layer with gradients reduced over gloo, recorded by PyTorch in this folder."""
-    done = subprocess.run(
-        [sys.executable, "-c", RECORD], cwd=tmp_path, capture_output=True, text=True
+    """A step of a layer, its gradients reduced over gloo, recorded by two processes."""
+    processes = [
+        subprocess.Popen([sys.executable, "-c", RECORD, rank], cwd=tmp_path, stderr=subprocess.PIPE)
+        for rank in "01"
+    ]
+    for process in processes:
+        _, complaint = process.communicate(timeout=120)
+        assert process.returncode == 0, complaint
+    hosts, profiles = (
+        [tmp_path / f"{name}.{rank}.json" for rank in "01"] for name in ("et", "kineto")
     )
-    assert done.returncode == 0, done.stderr
-    host, profile = tmp_path / "et.json", tmp_path / "kineto.json"
-    converted = convert_pytorch([host], [profile])
-    (trace,) = converted.traces
+    converted = convert_pytorch(hosts, profiles)
+    for trace, host, profile in zip(converted.traces, hosts, profiles, strict=True):
+        check_conversion(trace, host, profile)
+    files = [tmp_path / f"w.{rank}.et" for rank in "01"]
+    for file, trace in zip(files, converted.traces, strict=True):
+        write_chakra(file, trace)
+    assert lint_chakra(scan_chakra(files), converted.groups) == []
+    workload = read_chakra_workload(tmp_path / "w", None, (2,), "recorded")
+    topology = Topology.build("Switch(2)", bandwidth=[1e9], latency=[0])
+    busiest = max(
+        sum(node.attributes.get("dimsweep.duration_ps", 0) for node in trace.nodes)
+        for trace in converted.traces
+    )
+    assert simulate(workload, Cluster(topology)).time_ps >= busiest > 0
+
+
+def check_conversion(trace: Trace, host: Path, profile: Path) -> None:
     names = [node.name for node in trace.nodes]
     assert {"aten::addmm", "aten::mm", "AddmmBackward0"} <= set(names)
     reduced = [node for node in trace.nodes if node.type is NodeType.COMM_COLL]
@@ -282,38 +302,42 @@ def test_what_pytorch_records_is_converted(tmp_path: Path) -> None:
     kinds = [CollectiveType.ALL_REDUCE] * 2 + [CollectiveType.ALL_GATHER]
     assert [node.attributes["comm_type"] for node in reduced] == kinds
 
-    calls = json.loads(profile.read_text())["traceEvents"]
-    recorded = {
-        e["args"]["Record function id"]: e
-        for e in calls
-        if "Record function id" in e.get("args", {})
+    # No operator is longer than its call; the sum is what the calls at the top took.
+    events = json.loads(profile.read_text())["traceEvents"]
+    took = {
+        event["args"]["Record function id"]: event["dur"]
+        for event in events
+        if "Record function id" in event.get("args", {})
     }
-    operators = [
-        n for n in json.loads(host.read_text())["nodes"] if n["id"] in {m.id for m in trace.nodes}
-    ]
-    assert len(operators) == len(trace.nodes)
+    recorded = {node["id"]: node for node in json.loads(host.read_text())["nodes"]}
+    call = {
+        i: next(a["value"] for a in node["attrs"] if a["name"] == "rf_id")
+        for i, node in recorded.items()
+    }
+    ours = {n.id: n.attributes.get("dimsweep.duration_ps", 0) / 1e6 for n in trace.nodes}
+    assert all(own <= took[call[i]] + 1e-6 for i, own in ours.items() if own)
     addmm = next(node for node in trace.nodes if node.name == "aten::addmm")
-    attributes = next(n for n in operators if n["id"] == addmm.id)["attrs"]
-    call = next(a["value"] for a in attributes if a["name"] == "rf_id")
-    assert 0 < addmm.attributes["dimsweep.duration_ps"] <= recorded[call]["dur"] * 1e6
-    file = tmp_path / "w.et"
-    write_chakra(file, trace)
-    assert lint_chakra(scan_chakra([file]), converted.groups, alone=True) == []
+    called = [i for i in ours if recorded[i]["ctrl_deps"] == addmm.id]
+    total = took[call[addmm.id]]
+    assert ours[addmm.id] == pytest.approx(total - sum(took[call[i]] for i in called), abs=0.01)
 
 
 RECORD = """
+import sys
 import torch, torch.distributed as dist
 from torch.profiler import ExecutionTraceObserver, ProfilerActivity, profile
 
-dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-layer, x, gathered = torch.nn.Linear(8, 8), torch.randn(4, 8), [torch.empty(4, 8)]
-observer = ExecutionTraceObserver().register_callback("et.json")
+rank = int(sys.argv[1])
+dist.init_process_group("gloo", store=dist.FileStore("store", 2), rank=rank, world_size=2)
+layer, x = torch.nn.Linear(8, 8), torch.randn(4, 8)
+gathered = [torch.empty(4, 8), torch.empty(4, 8)]
+observer = ExecutionTraceObserver().register_callback(f"et.{rank}.json")
 with profile(activities=[ProfilerActivity.CPU], execution_trace_observer=observer) as recorded:
     layer(x).relu().sum().backward()
     dist.all_reduce(layer.weight.grad)
     dist.all_reduce(layer.bias.grad)
     dist.all_gather(gathered, x)
-recorded.export_chrome_trace("kineto.json")
+recorded.export_chrome_trace(f"kineto.{rank}.json")
 dist.destroy_process_group()
 """
 
