@@ -19,7 +19,15 @@ import numpy as np
 from engine.errors import DimsweepError
 from engine.formats.astra_sim.inputs import read_groups
 from engine.formats.astra_sim.nodes import Node, node_of
-from engine.formats.chakra import CollectiveType, NodeType, TraceNode, Value, own, read_traces
+from engine.formats.chakra import (
+    CollectiveType,
+    NodeType,
+    Trace,
+    TraceNode,
+    Value,
+    own,
+    read_traces,
+)
 from engine.workload.graph import (
     Collective,
     CollectiveKind,
@@ -51,45 +59,64 @@ def read_chakra_workload(
     for groups that are no sub-mesh of the topology.
     """
     n = math.prod(sizes)
-    if traces.suffix in (".et", ".json"):
-        files, number = [traces], [0] * n
-    else:
-        files = [Path(f"{traces}.{rank}.et") for rank in range(n)]
-        number = list(range(n))
-        if Path(f"{traces}.0.et").exists():
-            _check_number(traces, n)
-    converted = _Conversion(sizes, read_groups(groups, n))
-    traces_read = read_traces(files)
+    alone = traces.suffix in (".et", ".json")
+    files = [traces] if alone else _files(traces, n)
+    conversion = _Conversion(sizes, read_groups(groups, n))
+    read = read_traces(files)
+    _check_sizes(files[0], read[0], sizes)
+    ranks = 1 if alone and _names_no_rank(read[0]) else n
     # By the number that our own writer gives a graph: what is simultaneous goes by their order.
     keys = [
-        (trace.metadata.get(own.GRAPH, 0), converted.graph(rank, trace.nodes))
-        for rank, trace in enumerate(traces_read[i] for i in number)
+        (trace.metadata.get(own.GRAPH, 0), conversion.graph(rank, trace.nodes))
+        for rank, trace in zip(range(ranks), read * ranks if alone else read, strict=True)
     ]
     graphs = sorted(dict.fromkeys(keys), key=lambda key: _order(key[0]))
     place = {key: i for i, key in enumerate(graphs)}
     return Workload(
         tuple(graph for _, graph in graphs),
-        converted.groups,
+        conversion.groups,
         np.array([place[key] for key in keys]) if len(graphs) > 1 else None,
         name=name,
     )
 
 
-def _order(number: Value) -> int:
-    return number if isinstance(number, int) else 0
-
-
-def _check_number(traces: Path, n: int) -> None:
-    """A part of a job would be another job, and take another time."""
-    there = Path(f"{traces}.{n}.et").exists()
-    missing = next((k for k in range(n) if not Path(f"{traces}.{k}.et").exists()), None)
-    if there or missing is not None:
+def _files(prefix: Path, n: int) -> list[Path]:
+    """A file a rank, no more and no less: a part of a job would be another job."""
+    files = [Path(f"{prefix}.{rank}.et") for rank in range(n)]
+    if not files[0].exists():
+        return files  # whoever reads it says so
+    missing = next((rank for rank, file in enumerate(files) if not file.exists()), None)
+    if missing is not None or Path(f"{prefix}.{n}.et").exists():
         raise DimsweepError(
             f"the topology has {n:,} NPUs, and rank "
             + (f"{missing} has no trace" if missing is not None else f"{n} has a trace, too"),
-            where=str(traces),
+            where=str(prefix),
             hint="topology.shape with as many NPUs as there are traces, rank 0 first",
         )
+    return files
+
+
+def _check_sizes(file: Path, trace: Trace, sizes: Sequence[int]) -> None:
+    meant = trace.metadata.get(own.SIZES, tuple(sizes))
+    if meant != tuple(sizes):
+        raise DimsweepError(
+            f"the traces were written for dimensions of {meant!r} NPUs, not {tuple(sizes)}",
+            where=str(file),
+            hint="involved_dim would mean other ranks: write the workload for this topology",
+        )
+
+
+def _names_no_rank(trace: Trace) -> bool:
+    """Whether a trace means the same on every rank: no peers, no groups that list their ranks."""
+    messages = (NodeType.COMM_SEND, NodeType.COMM_RECV)
+    return not any(
+        node.type in messages or node.attributes.get("pg_name", "") not in ("", "0")
+        for node in trace.nodes
+    )
+
+
+def _order(number: Value) -> int:
+    return number if isinstance(number, int) else 0
 
 
 class _Conversion:

@@ -153,7 +153,7 @@ class _Writer:
         where = f"{self._workload.name}, graph {number}"
         if not graph:
             raise DimsweepError("no operators, and a trace needs nodes", where=where)
-        metadata = Trace((), metadata={own.GRAPH: number})
+        metadata = Trace((), metadata={own.GRAPH: number, own.SIZES: self._sizes})
         fixed = [stream.delimited(encode_metadata(metadata).SerializeToString())]
         seen: dict[tuple[Offset, int], int] = {}  # receives
         for index, operator in enumerate(graph):

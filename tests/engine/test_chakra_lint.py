@@ -215,6 +215,26 @@ def replace_group(node: TraceNode, name: str) -> TraceNode:
     return node._replace(attributes={**node.attributes, "pg_name": name})
 
 
+def test_members_of_whole_dimensions_are_known_where_sizes_are() -> None:
+    """On 2x2 NPUs, collectives of rank 0 with rank 1, and of rank 2 with rank 3."""
+
+    def traces(*sizes: int, **metadata: object) -> list[Scanned]:
+        return [
+            Scanned(
+                Trace((collective(0, size=size, involved_dim=(True, False)),), metadata=metadata),
+                Places(Path(f"w.{rank}.et")),
+                None,
+            )
+            for rank, size in enumerate(sizes)
+        ]
+
+    shape = {"dimsweep.sizes": (2, 2)}
+    assert lint_chakra(traces(5, 5, 7, 7, **shape), {}) == []
+    (finding,) = lint_chakra(traces(5, 5, 5, 7, **shape), {})
+    assert "over dimensions 0 of rank 2 is all-reduce of 7 B on rank 3" in finding.what
+    assert lint_chakra(traces(5, 5, 5, 7), {}) == [], "nothing says who the members are"
+
+
 def test_groups_and_ranks_that_are_not_there() -> None:
     (missing,) = job([collective(0, pg_name="7")], [comp(0)], g1=(0, 1))
     assert missing.what == "there is no communicator group '7'" and missing.fix == "groups: 1"

@@ -13,3 +13,4 @@ BYTES = "dimsweep.bytes"  # double, where tensor_size or comm_size is not the nu
 STREAM = "dimsweep.stream"  # string, where it is not the group's own, or "p2p"
 GROUP = "dimsweep.group"  # string: the group's name in the workload
 GRAPH = "dimsweep.graph"  # int, of the trace: its number in the workload, which breaks ties
+SIZES = "dimsweep.sizes"  # ints, of the trace: those of the dimensions that involved_dim means

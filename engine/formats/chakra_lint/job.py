@@ -5,13 +5,14 @@ Ranks issue their nodes in ASTRA-sim's order, the lowest id of those that are re
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
 from engine.collector import no_collector
 from engine.errors import DimsweepError
 from engine.formats.astra_sim.nodes import Node, node_of
-from engine.formats.chakra import NodeType, TraceNode
+from engine.formats.chakra import NodeType, TraceNode, own
 from engine.formats.chakra.files import Scanned
 from engine.formats.chakra.lint import Finding, lint_trace
 from engine.formats.chakra.order import issue_order
@@ -49,7 +50,8 @@ class _Job:
         n = len(scanned)
         self._scanned = scanned
         self._messages = None if alone else Messages(n, self._where)
-        self._collectives = Collectives(groups, None if alone else n, self._where)
+        sizes = _sizes(scanned)
+        self._collectives = Collectives(groups, None if alone else n, sizes, self._where)
         self._read: dict[int, Node | Fault | None] = {}  # ranks have most nodes in common
 
     def _where(self, place: Place) -> str:
@@ -99,3 +101,10 @@ def _read(raw: TraceNode) -> Node | Fault | None:
     if missing:
         return f"a {raw.type.name} node without {', '.join(missing)}", "add it"
     return node
+
+
+def _sizes(scanned: Sequence[Scanned]) -> tuple[int, ...] | None:
+    """The sizes of the dimensions, if the traces say them and there are as many ranks."""
+    said = scanned[0].trace.metadata.get(own.SIZES) if scanned else None
+    sizes = tuple(n for n in said if isinstance(n, int)) if isinstance(said, tuple) else ()
+    return sizes if sizes and math.prod(sizes) == len(scanned) else None
