@@ -64,7 +64,8 @@ def read_chakra_workload(
     conversion = _Conversion(sizes, read_groups(groups, n))
     read = read_traces(files)
     _check_sizes(files[0], read[0], sizes)
-    ranks = 1 if alone and _names_no_rank(read[0]) else n
+    # One trace may mean another thing on every rank; if it does not, a million cost no more.
+    ranks = 1 if alone and not any(map(_names_ranks, read[0].nodes)) else n
     # By the number that our own writer gives a graph: what is simultaneous goes by their order.
     keys = [
         (trace.metadata.get(own.GRAPH, 0), conversion.graph(rank, trace.nodes))
@@ -106,13 +107,11 @@ def _check_sizes(file: Path, trace: Trace, sizes: Sequence[int]) -> None:
         )
 
 
-def _names_no_rank(trace: Trace) -> bool:
-    """Whether a trace means the same on every rank: no peers, no groups that list their ranks."""
-    messages = (NodeType.COMM_SEND, NodeType.COMM_RECV)
-    return not any(
-        node.type in messages or node.attributes.get("pg_name", "") not in ("", "0")
-        for node in trace.nodes
-    )
+def _names_ranks(node: TraceNode) -> bool:
+    """Whether a node has peers, or a group that lists its ranks: it is then each rank's own."""
+    if node.type in (NodeType.COMM_SEND, NodeType.COMM_RECV):
+        return True
+    return node.attributes.get("pg_name", "") not in ("", "0")
 
 
 def _order(number: Value) -> int:
@@ -125,6 +124,7 @@ class _Conversion:
     def __init__(self, sizes: Sequence[int], ranks: Mapping[str, Sequence[int]]) -> None:
         self._sizes, self._ranks = tuple(sizes), ranks
         self.groups: dict[str, Group] = {}
+        self._shared: dict[int, Work] = {}
         self._sub_mesh = lru_cache(maxsize=None)(self._find_sub_mesh)
 
     def graph(self, rank: int, nodes: Sequence[TraceNode]) -> tuple[Operator, ...]:
@@ -140,6 +140,14 @@ class _Conversion:
         )
 
     def _work(self, rank: int, node: TraceNode) -> Work:
+        if _names_ranks(node):
+            return self._convert(rank, node)
+        # Ranks share the nodes that they have in common.
+        if id(node) not in self._shared:
+            self._shared[id(node)] = self._convert(rank, node)
+        return self._shared[id(node)]
+
+    def _convert(self, rank: int, node: TraceNode) -> Work:
         try:
             return self._works[node.type](self, rank, node_of(node), node.attributes)
         except KeyError:
