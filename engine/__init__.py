@@ -35,11 +35,29 @@ from engine.formats.astra_sim.files import read_topology as read_astra_topology
 from engine.formats.astra_sim.files import read_workload as read_astra_workload
 from engine.formats.astra_sim.inputs import Inputs as AstraInputs
 from engine.formats.astra_sim.inputs import Options as AstraOptions
+from engine.formats.astra_sim.inputs import read_groups as read_astra_groups
 from engine.formats.astra_sim.nodes import Node as AstraNode
 from engine.formats.astra_sim.simulate import Cycles as AstraCycles
 from engine.formats.astra_sim.simulate import simulate as simulate_astra
+from engine.formats.chakra import NodeType as ChakraNodeType
+from engine.formats.chakra import Trace as ChakraTrace
+from engine.formats.chakra import TraceNode as ChakraNode
+from engine.formats.chakra import read_traces as read_chakra
+from engine.formats.chakra import scan_traces as scan_chakra
+from engine.formats.chakra import write_trace as write_chakra
+from engine.formats.chakra.files import Scanned as ChakraScanned
+from engine.formats.chakra.lint import Finding as ChakraFinding
+from engine.formats.chakra.lint import repaired as repair_chakra
+from engine.formats.chakra_lint import lint_job as lint_chakra
+from engine.formats.chakra_stats import TraceStats as ChakraStats
+from engine.formats.chakra_stats import levels as chakra_levels
+from engine.formats.chakra_stats import trace_stats as chakra_stats
 from engine.formats.chakra_workload import read_chakra_workload
+from engine.formats.chakra_writer import write_chakra_workload
 from engine.formats.measured import read_measured
+from engine.formats.pytorch import Converted as PytorchConverted
+from engine.formats.pytorch import convert_traces as convert_pytorch
+from engine.formats.pytorch import is_execution_trace
 from engine.lower.lower import lower
 from engine.lower.program import Program
 from engine.message.kernel import LinkAccount, MessageRun, by_rank, network_of, run_messages
@@ -91,6 +109,12 @@ __all__ = [
     "Axes",
     "Block",
     "Breakdown",
+    "ChakraFinding",
+    "ChakraNode",
+    "ChakraNodeType",
+    "ChakraScanned",
+    "ChakraStats",
+    "ChakraTrace",
     "Clos",
     "ClosedForm",
     "Cluster",
@@ -133,6 +157,7 @@ __all__ = [
     "Plan",
     "Prices",
     "Program",
+    "PytorchConverted",
     "QueueOrder",
     "Receive",
     "Recompute",
@@ -153,9 +178,14 @@ __all__ = [
     "account",
     "build_network",
     "by_rank",
+    "chakra_levels",
+    "chakra_stats",
     "closed_form",
+    "convert_pytorch",
     "data_parallel",
     "is_compiled",
+    "is_execution_trace",
+    "lint_chakra",
     "lower",
     "network_of",
     "network_prices",
@@ -163,16 +193,20 @@ __all__ = [
     "parse_shape",
     "place",
     "read_astra1_layers",
+    "read_astra_groups",
     "read_astra_inputs",
     "read_astra_ranks",
     "read_astra_topology",
     "read_astra_workload",
+    "read_chakra",
     "read_chakra_workload",
     "read_measured",
     "read_network",
+    "repair_chakra",
     "run_batch",
     "run_messages",
     "run_one",
+    "scan_chakra",
     "serving",
     "simulate",
     "simulate_astra",
@@ -180,6 +214,8 @@ __all__ = [
     "training",
     "training_iteration",
     "units",
+    "write_chakra",
+    "write_chakra_workload",
 ]
 
 

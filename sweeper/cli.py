@@ -19,6 +19,7 @@ dimsweep: how should a training cluster's network be provisioned, and how sure a
   dimsweep report study=NAME                   its table, pictures and page again
   dimsweep astra --help                        ASTRA-sim's files and command line, its cycles
   dimsweep verify megatron                     published measurements against our times
+  dimsweep trace --help                        Chakra traces: lint, stats, pictures, other forms
   dimsweep list [GROUP]                        studies, and the options of a config group
   dimsweep show [KEY=VALUE ...]                the whole configuration that these overrides make
   dimsweep completion bash|zsh|fish            a completion script for your shell
@@ -36,7 +37,8 @@ Your own files in ./conf and ./studies are found before the installed ones.
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code.  A user's error is told without a traceback."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    asks = {"-h", "--help"} & set(words[1:]) and words[0] != "astra"  # which explains itself
+    # Those two explain themselves.
+    asks = {"-h", "--help"} & set(words[1:]) and words[0] not in ("astra", "trace")
     if not words or words[0] in ("-h", "--help", "help") or asks:
         print(_USAGE, end="")
         return 0 if words else 2
@@ -157,12 +159,19 @@ def _verify(words: list[str]) -> int:
     return verify(words, Console())
 
 
+def _trace(words: list[str]) -> int:
+    from sweeper.trace import trace
+
+    return trace(words)
+
+
 _COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "simulate": _simulate,
     "sweep": _sweep,
     "report": _report,
     "astra": _astra,
     "verify": _verify,
+    "trace": _trace,
     "list": _list,
     "show": _show,
     "completion": _completion,

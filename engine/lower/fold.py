@@ -18,8 +18,8 @@ from engine.lower.stages import (
     Offset,
     coordinates,
     fold_stages,
+    graph_by_rank,
     keeps_stages,
-    place_in,
     ranks_at,
 )
 from engine.workload.graph import Collective, Group, Receive, Send, Workload
@@ -36,14 +36,9 @@ def fold_ranks(workload: Workload, sizes: tuple[int, ...], *, fold: bool = True)
     if fold and stages and keeps_stages(stages, groups.values(), offsets):
         return fold_stages(stages, groups, offsets, sizes)
 
-    if stages:
-        graph = place_in(stages, coordinates(sizes))
-    elif workload.graph_of_rank is not None:
-        graph = workload.graph_of_rank.astype(np.int64)
-    else:
-        graph = np.zeros(n, dtype=np.int64)
+    graph = graph_by_rank(workload, sizes)
     partners = [_group_members(group, sizes) for group in groups.values()]
-    partners += [_at_offset(offset, sizes)[:, None] for offset in offsets]
+    partners += [at_offset(offset, sizes)[:, None] for offset in offsets]
     colour = _refine(graph, partners) if fold else np.arange(n)
     _, first, count = np.unique(colour, return_index=True, return_counts=True)
     members_of, peers_of = [], []
@@ -69,15 +64,23 @@ def _used(workload: Workload, sizes: tuple[int, ...]) -> tuple[dict[str, Group],
 
 def _group_members(group: Group, sizes: tuple[int, ...]) -> NDArray[np.int64]:
     """Members of every rank's group, shape (N, P)."""
-    here = coordinates(sizes)
     steps = coordinates(group.sizes) * np.asarray(group.strides)
+    return ranks_at(_corners(group, sizes)[:, None, :] + steps[None, :, :], sizes)
+
+
+def _corners(group: Group, sizes: tuple[int, ...]) -> NDArray[np.int64]:
+    """Coordinates, with the group's own digits taken out, of every rank; shape (N, D)."""
+    here = coordinates(sizes)
     span = np.asarray(group.sizes) * np.asarray(group.strides)
-    # The group's corner: the coordinate with the group's own digit taken out.
-    corner = here - here % span + here % np.asarray(group.strides)
-    return ranks_at(corner[:, None, :] + steps[None, :, :], sizes)
+    return here - here % span + here % np.asarray(group.strides)
 
 
-def _at_offset(offset: Offset, sizes: tuple[int, ...]) -> NDArray[np.int64]:
+def first_members(group: Group, sizes: tuple[int, ...]) -> NDArray[np.int64]:
+    """The lowest rank of every rank's group, shape (N,)."""
+    return ranks_at(_corners(group, sizes), sizes)
+
+
+def at_offset(offset: Offset, sizes: tuple[int, ...]) -> NDArray[np.int64]:
     """The rank at ``offset`` from every rank, shape (N,)."""
     return ranks_at((coordinates(sizes) + np.asarray(offset)) % np.asarray(sizes), sizes)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.workload.graph import Group
+from engine.workload.graph import Group, Workload
 
 Offset = tuple[int, ...]
 Coordinates = NDArray[np.int64]
@@ -51,6 +51,15 @@ def place_in(group: Group, at: Coordinates) -> NDArray[np.int64]:
     """Which member of its group the rank at each coordinate is, in the order of ranks."""
     digits = at // np.asarray(group.strides) % np.asarray(group.sizes)
     return ranks_at(digits, group.sizes)
+
+
+def graph_by_rank(workload: Workload, sizes: tuple[int, ...]) -> NDArray[np.int64]:
+    """The number of the graph that each rank runs, shape (N,)."""
+    if workload.stages is not None:
+        return place_in(workload.groups[workload.stages], coordinates(sizes))
+    if workload.graph_of_rank is not None:
+        return workload.graph_of_rank.astype(np.int64)
+    return np.zeros(math.prod(sizes), dtype=np.int64)
 
 
 def keeps_stages(stages: Group, groups: Iterable[Group], offsets: Iterable[Offset]) -> bool:

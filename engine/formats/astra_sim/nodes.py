@@ -35,13 +35,13 @@ def node_of(node: TraceNode) -> Node:
     Raises :class:`DimsweepError` naming the node and the attribute that is no whole number.
     """
 
-    def whole(name: str) -> int:
+    def whole(name: str, least: int = 0) -> int:
         value = node.attributes.get(name, 0)
-        if isinstance(value, float) and value == int(value):
+        if isinstance(value, float) and value.is_integer():
             value = int(value)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise DimsweepError(
-                f"{value!r} is no whole number, 0 or more",
+                f"{value!r} is no whole number, {least} or more",
                 where=f"node {node.id} ({node.name!r}).{name}",
             )
         return value
@@ -58,7 +58,7 @@ def node_of(node: TraceNode) -> Node:
         tensor=whole("tensor_size"),
         collective=whole("comm_type"),
         size=whole("comm_size"),
-        priority=whole("comm_priority"),
+        priority=whole("comm_priority", least=-(2**31)),
         source=whole("comm_src"),
         target=whole("comm_dst"),
         tag=whole("comm_tag"),

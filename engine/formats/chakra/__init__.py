@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from engine.formats.chakra.files import read_trace, read_traces, write_trace
+from engine.formats.chakra import own
+from engine.formats.chakra.files import read_trace, read_traces, scan_traces, write_trace
 from engine.formats.chakra.trace import (
     CollectiveType,
     NodeType,
@@ -19,7 +20,9 @@ __all__ = [
     "Trace",
     "TraceNode",
     "Value",
+    "own",
     "read_trace",
     "read_traces",
+    "scan_traces",
     "write_trace",
 ]

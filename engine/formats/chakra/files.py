@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine.collector import no_collector
 from engine.errors import DimsweepError
@@ -25,20 +25,38 @@ _HINT = (
 )
 
 
+class Scanned(NamedTuple):
+    """A trace as far as it could be read, nothing in it checked; and what ended it, if anything."""
+
+    trace: Trace
+    places: Places
+    fault: DimsweepError | None
+
+
 @no_collector()
 def read_trace(path: Path | str) -> Trace:
     """The trace in a file, plain or gzip; as JSON if it is called ``.json`` or ``.json.gz``.
 
     Raises :class:`DimsweepError` naming file, node and byte (JSON: line) for anything malformed.
     """
-    return _read(Path(path), Decoder().node)
+    return _checked(_scan(Path(path), Decoder().node))
 
 
 @no_collector()
 def read_traces(paths: Iterable[Path | str]) -> list[Trace]:
     """The traces of several ranks: nodes they have in common are decoded, and kept, only once."""
     decode = cache(Decoder().node)
-    return [_read(Path(path), decode) for path in paths]
+    return [_checked(_scan(Path(path), decode)) for path in paths]
+
+
+@no_collector()
+def scan_traces(paths: Iterable[Path | str]) -> list[Scanned]:
+    """As :func:`read_traces`, but for whoever wants to know all that is wrong.
+
+    Raises :class:`DimsweepError` for a file that cannot be read, or is no trace from the start.
+    """
+    decode = cache(Decoder().node)
+    return [_scan(Path(path), decode) for path in paths]
 
 
 def write_trace(path: Path | str, trace: Trace, *, compress: bool = False) -> None:
@@ -61,25 +79,32 @@ def _form(path: Path) -> Any:
     return json_form if is_json else stream
 
 
-def _read(path: Path, decode: Callable[[bytes], TraceNode]) -> Trace:
+def _checked(scanned: Scanned) -> Trace:
+    if scanned.fault is not None:
+        raise scanned.fault
+    check(scanned.trace.nodes, scanned.places)
+    return scanned.trace
+
+
+def _scan(path: Path, decode: Callable[[bytes], TraceNode]) -> Scanned:
     data = _content(path)
     form = _form(path)
     places = Places(path, form.UNIT)
     header: tuple[str, Attributes] | None = None
     nodes: list[TraceNode] = []
+    fault: DimsweepError | None = None
     try:
         messages = form.split(data, places.starts)
         header = decode_metadata(next(messages, b""))
         for message in messages:
             nodes.append(decode(message))
     except DimsweepError as error:
-        if header is not None:
-            raise places.name(error, len(nodes) + 1) from error
-        what = f"this is not a Chakra trace: {error.what}"
-        raise DimsweepError(what, where=str(path), hint=_HINT) from error
-    check(nodes, places)
+        if header is None:
+            what = f"this is not a Chakra trace: {error.what}"
+            raise DimsweepError(what, where=str(path), hint=_HINT) from error
+        fault = places.name(error, len(nodes) + 1)
     version, (metadata, kinds) = header
-    return Trace(tuple(nodes), version, metadata, kinds)
+    return Scanned(Trace(tuple(nodes), version, metadata, kinds), places, fault)
 
 
 def _content(path: Path) -> bytes:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import chain
+from collections.abc import Mapping, Sequence
+from itertools import chain, repeat
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,15 +21,49 @@ def check(nodes: Sequence[TraceNode], places: Places) -> None:
     index = {node.id: i for i, node in enumerate(nodes)}
     if len(index) < len(nodes):
         raise _twins(nodes, places)
-    waits = [node.data_dependencies + node.control_dependencies for node in nodes]
-    found = list(map(index.get, chain.from_iterable(waits)))
-    if None in found:
+    edges = edges_of(nodes, index)
+    if (edges.targets < 0).any():
         raise _dangling(nodes, index, places)
-    offsets = np.cumsum([0, *map(len, waits)])
-    targets = np.array(found, dtype=np.int64)
-    circle = _circle(offsets, targets)
+    circle = _circle(edges)
     if circle:
         raise _waits_for_itself([nodes[i] for i in circle], circle[0] + 1, places)
+
+
+class Edges(NamedTuple):
+    """What nodes wait for: node i for the nodes in ``targets[offsets[i] : offsets[i + 1]]``.
+
+    Nodes are numbered by their places in the file; -1 is none.
+    """
+
+    offsets: NDArray[np.int64]
+    targets: NDArray[np.int64]
+
+    @property
+    def sources(self) -> NDArray[np.int64]:
+        """Who waits, for each of the targets."""
+        return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+
+
+def edges_of(nodes: Sequence[TraceNode], index: Mapping[int, int]) -> Edges:
+    """All dependencies, for data and for control; ``index`` gives the place of an id."""
+    waits = [node.data_dependencies + node.control_dependencies for node in nodes]
+    found = map(index.get, chain.from_iterable(waits), repeat(-1))
+    offsets = np.cumsum([0, *map(len, waits)])
+    return Edges(offsets, np.fromiter(found, dtype=np.int64, count=int(offsets[-1])))
+
+
+def knots(edges: Edges) -> NDArray[np.int64] | None:
+    """Numbers, one a node, that are equal for nodes which wait for each other; none: no circles
+    but of one node each.  All targets exist."""
+    if (edges.targets <= edges.sources).all():
+        return None  # each waits for earlier ones only
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
+    n, targets = len(edges.offsets) - 1, edges.targets
+    graph = csr_array((np.ones(len(targets), dtype=np.int8), targets, edges.offsets), shape=(n, n))
+    _, knot = connected_components(graph, connection="strong")
+    return np.asarray(knot)
 
 
 def _twins(nodes: Sequence[TraceNode], places: Places) -> DimsweepError:
@@ -51,19 +86,12 @@ def _dangling(nodes: Sequence[TraceNode], index: dict[int, int], places: Places)
     return places.name(DimsweepError(what), number, node.id)
 
 
-def _circle(offsets: NDArray[np.int64], targets: NDArray[np.int64]) -> list[int]:
+def _circle(edges: Edges) -> list[int]:
     """Nodes that wait for each other, each for the next and the last for the first; or none."""
-    n = len(offsets) - 1
-    sources = np.repeat(np.arange(n), np.diff(offsets))
-    if (targets < sources).all():
-        return []  # each waits for earlier ones only
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import connected_components
-
-    graph = csr_array((np.ones(len(targets), dtype=np.int8), targets, offsets), shape=(n, n))
-    _, group = connected_components(graph, connection="strong")
-    # In a group of several, each waits for another one of the group: walk until one comes again.
-    inner = group[sources] == group[targets]
+    sources, targets = edges.sources, edges.targets
+    knot = knots(edges)
+    inner = sources == targets if knot is None else knot[sources] == knot[targets]
+    # In a knot of several, each waits for another one of the knot: walk until one comes again.
     following = dict(zip(sources[inner].tolist(), targets[inner].tolist(), strict=True))
     if not following:
         return []

@@ -19,11 +19,15 @@ class Places:
     unit: str = "byte"
     starts: list[int] = field(default_factory=list)
 
-    def name(self, error: DimsweepError, number: int, node_id: int | None = None) -> DimsweepError:
-        """``error``, said of node ``number`` (from 1) of the file."""
+    def of(self, number: int, node_id: int | None = None, name: str = "") -> str:
+        """Node ``number`` (from 1) of the file, as a message names it."""
         where = f"{self.path}: node {number}"
         if node_id is not None:
-            where += f" (id {node_id})"
+            where += f" (id {node_id}{f', {name!r}' if name else ''})"
         if number < len(self.starts):
             where += f" at {self.unit} {self.starts[number]}"
-        return DimsweepError(error.what, where=where, hint=error.hint)
+        return where
+
+    def name(self, error: DimsweepError, number: int, node_id: int | None = None) -> DimsweepError:
+        """``error``, said of node ``number`` (from 1) of the file."""
+        return DimsweepError(error.what, where=self.of(number, node_id), hint=error.hint)

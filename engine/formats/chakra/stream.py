@@ -47,14 +47,21 @@ def _length(data: bytes, position: int) -> tuple[int, int]:
 
 def join(messages: Iterable[Any]) -> bytes:
     """The messages, the metadata and then nodes, each behind its length."""
-    pieces: list[bytes] = []
-    for message in messages:
-        raw = message.SerializeToString()
-        if not raw and pieces:
-            raw = _EMPTY_NODE
-        length = len(raw)
-        while length > 127:
-            pieces.append(bytes((length & 127 | 128,)))
-            length >>= 7
-        pieces += (bytes((length,)), raw)
-    return b"".join(pieces)
+    metadata, *nodes = messages
+    return b"".join((delimited(metadata.SerializeToString()), *map(node, nodes)))
+
+
+def node(message: Any) -> bytes:
+    """A node behind its length."""
+    return delimited(message.SerializeToString() or _EMPTY_NODE)
+
+
+def delimited(raw: bytes) -> bytes:
+    """A message behind its length."""
+    length = bytearray()
+    rest = len(raw)
+    while rest > 127:
+        length.append(rest & 127 | 128)
+        rest >>= 7
+    length.append(rest)
+    return bytes(length) + raw

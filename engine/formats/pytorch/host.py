@@ -1,0 +1,142 @@
+"""What the host did: the operators in a file of PyTorch's ExecutionTraceObserver.
+
+A node has an id, a name, a parent (``ctrl_deps``), inputs and outputs (values, shapes, types), and
+attributes: ``rf_id`` numbers calls as the profiler does, ``tid`` threads.  A tensor among the
+values is [id, storage, offset, elements, bytes of one, device].
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from engine.errors import DimsweepError
+from engine.formats.pytorch.files import read_object
+
+_HEAD = re.compile(rb'\s*\{\s*"schema"\s*:')
+_ROOT = "[pytorch|profiler|"  # the process, and its threads
+_GROUPS = "process_group:init"
+
+
+class Tensor(NamedTuple):
+    storage: int
+    n_bytes: int
+
+
+@dataclass(frozen=True)
+class HostOp:
+    """An operator of the host; ``parent`` is the one that called it, if any."""
+
+    id: int
+    name: str
+    parent: int | None
+    thread: int
+    call: int  # rf_id
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    attributes: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class HostTrace:
+    """The operators by id, callers before those they call, and the ranks of process groups."""
+
+    path: Path
+    operators: dict[int, HostOp]
+    groups: Mapping[str, Sequence[int]]  # an empty list is all ranks
+
+
+def is_execution_trace(path: Path) -> bool:
+    """Whether a file looks like one: Chakra's own JSON form begins otherwise."""
+    try:
+        with path.open("rb") as file:
+            return bool(_HEAD.match(file.read(4096)))
+    except OSError:
+        return False
+
+
+def read_host(path: Path) -> HostTrace:
+    """Raises :class:`DimsweepError` naming file and node for what is no execution trace."""
+    content = read_object(path, "execution trace")
+    nodes = content.get("nodes")
+    if "chakra" not in str(content.get("schema")) or not isinstance(nodes, list):
+        raise DimsweepError(
+            f"this is no execution trace of a schema that is known ({content.get('schema')!r})",
+            where=str(path),
+            hint="what ExecutionTraceObserver of PyTorch 2 writes, such as 1.1.1-chakra.0.0.4",
+        )
+    operators: dict[int, HostOp] = {}
+    groups: dict[str, Sequence[int]] = {}
+    roots = set()
+    for number, node in enumerate(nodes, 1):
+        try:
+            if _GROUPS in node["name"]:
+                groups |= _process_groups(node)
+                roots.add(node["id"])
+            elif node["name"].startswith(_ROOT):
+                roots.add(node["id"])
+            else:
+                operators[node["id"]] = _operator(node)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            what = f"it is not as the schema says: {type(error).__name__} {error}"
+            raise DimsweepError(what, where=f"{path}: node {number}") from error
+    if not operators:
+        raise DimsweepError("no operators were recorded", where=str(path))
+    known = operators.keys() | roots
+    for operator in operators.values():
+        if operator.parent not in known:
+            what = f"its parent {operator.parent} is not in the trace"
+            raise DimsweepError(what, where=f"{path}: node id {operator.id} ({operator.name!r})")
+    return HostTrace(path, _called(operators), groups)
+
+
+def _operator(node: Mapping[str, Any]) -> HostOp:
+    attributes = {item["name"]: item["value"] for item in node["attrs"]}
+    return HostOp(
+        int(node["id"]),
+        str(node["name"]),
+        int(node["ctrl_deps"]),
+        int(attributes.get("tid", 0)),
+        int(attributes.get("rf_id", 0)),
+        tuple(_tensors(node["inputs"]["values"])),
+        tuple(_tensors(node["outputs"]["values"])),
+        attributes,
+    )
+
+
+def _tensors(values: Any) -> Iterator[Tensor]:
+    """All tensors among values, those in lists as well."""
+    if not isinstance(values, list):
+        return
+    whole = [isinstance(value, int) and not isinstance(value, bool) for value in values]
+    if whole == [True] * 5 + [False] and isinstance(values[5], str):
+        _, storage, _, elements, n_bytes, _ = values
+        yield Tensor(storage, elements * n_bytes)
+        return
+    for value in values:
+        yield from _tensors(value)
+
+
+def _process_groups(node: Mapping[str, Any]) -> dict[str, Sequence[int]]:
+    given = json.loads(node["inputs"]["values"][0])
+    return {str(group["pg_name"]): [int(rank) for rank in group["ranks"]] for group in given}
+
+
+def _called(operators: Mapping[int, HostOp]) -> dict[int, HostOp]:
+    """In the order of the calls; an operator is written when it ends, and numbered when it begins.
+
+    Parents that are no operators (threads) become none.
+    """
+    calls: dict[int, HostOp] = {}
+    for op in sorted(operators.values(), key=lambda op: op.id):
+        if op.parent not in operators:
+            op = replace(op, parent=None)
+        elif op.parent not in calls:
+            what = f"its parent {op.parent} was called after it"
+            raise DimsweepError(what, where=f"node id {op.id} ({op.name!r})")
+        calls[op.id] = op
+    return calls

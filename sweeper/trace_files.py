@@ -1,0 +1,87 @@
+"""Which files a user means by a trace: a file, a folder, or the PREFIX of PREFIX.<rank>.et."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine import DimsweepError, read_astra_groups
+
+_RANKED = re.compile(r"(?P<prefix>.+)\.(?P<rank>\d+)\.(?P<form>(?:et|json)(?:\.gz)?)")
+_ANY = 2**31  # ranks that a group may name; whether they have traces is for lint to say
+
+
+@dataclass(frozen=True)
+class Traces:
+    """The traces of ranks 0, 1, ...; or, ``alone``, one for a single rank or for all."""
+
+    name: str
+    files: Sequence[Path]
+    alone: bool
+    groups: Path | None
+
+    def group_ranks(self) -> dict[str, tuple[int, ...]]:
+        """The ranks of each communicator group.  Raises :class:`DimsweepError` for a bad file."""
+        return read_astra_groups(self.groups, _ANY)
+
+
+def find_traces(source: str, groups: str | None = None) -> Traces:
+    """The traces that ``source`` names; groups are beside them (``PREFIX.groups.json``) or given.
+
+    Raises :class:`DimsweepError` if there are none, several jobs, or if a rank's is missing.
+    """
+    path = Path(source)
+    if path.is_file():
+        return Traces(path.stem, [path], True, _groups(groups, path.with_suffix("")))
+    folder = path if path.is_dir() else path.parent
+    jobs = _jobs(folder)
+    if not path.is_dir():
+        jobs = {key: ranks for key, ranks in jobs.items() if key[0] == path.name}
+    if not jobs:
+        raise DimsweepError(
+            "there is no trace here" if path.is_dir() else "there is no such trace",
+            where=source,
+            hint="a file, a folder with traces, or the PREFIX of PREFIX.<rank>.et",
+        )
+    if len(jobs) > 1:
+        names = ", ".join(str(folder / f"{prefix}.<rank>.{form}") for prefix, form in jobs)
+        raise DimsweepError(f"several jobs are here: {names}", where=source, hint="name one")
+    ((prefix, form), ranks) = next(iter(jobs.items()))
+    missing = next((rank for rank in range(max(ranks)) if rank not in ranks), None)
+    if missing is not None:
+        raise DimsweepError(
+            f"the trace of rank {missing} is missing; there are {len(ranks)}, up to rank "
+            f"{max(ranks)}",
+            where=str(folder / f"{prefix}.{missing}.{form}"),
+        )
+    files = [ranks[rank] for rank in range(len(ranks))]
+    return Traces(prefix, files, False, _groups(groups, folder / prefix))
+
+
+def _jobs(folder: Path) -> dict[tuple[str, str], dict[int, Path]]:
+    """Prefix and form of the traces in a folder, and their files by rank."""
+    jobs: dict[tuple[str, str], dict[int, Path]] = {}
+    try:
+        files = sorted(folder.iterdir())
+    except OSError as error:
+        raise DimsweepError(f"cannot be read: {error.strerror}", where=str(folder)) from error
+    for file in files:
+        match = _RANKED.fullmatch(file.name)
+        if match:
+            job = jobs.setdefault((match["prefix"], match["form"]), {})
+            job[int(match["rank"])] = file
+    return jobs
+
+
+def _groups(given: str | None, prefix: Path) -> Path | None:
+    beside = Path(f"{prefix}.groups.json")
+    if given is not None:
+        return Path(given)
+    return beside if beside.is_file() else None
+
+
+def counted(n: int, thing: str) -> str:
+    """So many things, in words."""
+    return f"{n:,} {thing}{'' if n == 1 else 's'}"
