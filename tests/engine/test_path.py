@@ -6,14 +6,24 @@ import numpy as np
 import pytest
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
-from programs import clusters, one_collective, pipelines, tangles, training, uneven
+from programs import (
+    clusters,
+    collective_models,
+    one_collective,
+    pipelines,
+    tangles,
+    training,
+    uneven,
+)
 from reference import Simulator, phases_of, retimed
 
 from engine import (
     FINISHED,
+    Block,
     Cluster,
     CollectiveKind,
     CollectiveModel,
+    Dimension,
     DimensionOrder,
     Measures,
     Program,
@@ -32,6 +42,16 @@ def programs(draw: st.DrawFn) -> Program:
     cluster = draw(clusters(max_npus=64))
     workload = draw(draw(st.sampled_from(KINDS))(cluster.topology.sizes))
     return lower(workload, cluster, fold=draw(st.booleans()))
+
+
+@st.composite
+def coincidences(draw: st.DrawFn) -> Cluster:
+    """Equal dimensions without latency, where unrelated phases often end at the same instant."""
+    n, d = draw(st.sampled_from([(2, 2), (2, 3), (3, 2), (4, 2)]))
+    dim = Dimension(draw(st.sampled_from(list(Block))), n, 1e12 / 256, 0)
+    topology = Topology((dim,) * d)
+    orders = (DimensionOrder.BASELINE,)
+    return Cluster(topology, collectives=draw(collective_models(topology, orders=orders)))
 
 
 def generic(data: st.DataObject, n: int, shape: tuple[int, ...]) -> np.ndarray:
@@ -72,12 +92,12 @@ def test_the_path_is_as_long_as_the_run(data: st.DataObject) -> None:
     assert (np.abs(path.transfer - seconds) <= 2 * path.hops + 1e-6 * seconds + 1).all()
 
 
-@settings(max_examples=150)
+@settings(max_examples=300)
 @given(st.data())
 def test_the_path_is_a_chain_of_the_run(data: st.DataObject) -> None:
     """However else the phases lasted: with the same order of events, the run would never be shorter
     than this chain.  As it is as long as the run here, no chain is longer."""
-    cluster = data.draw(clusters(max_npus=64, orders=(DimensionOrder.BASELINE,)), "cluster")
+    cluster = data.draw(coincidences(), "cluster")
     workload = data.draw(data.draw(st.sampled_from([training, tangles]))(cluster.topology.sizes))
     program, queue = lower(workload, cluster), cluster.collectives.queue.value
     operators, before = workload.graphs[0], phases_of(program)
