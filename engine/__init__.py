@@ -46,6 +46,7 @@ from engine.network.files import read_network
 from engine.network.graph import Link, Network
 from engine.network.routing import Routing
 from engine.run.batch import Measures, is_compiled, outcome_error, run_batch, run_one
+from engine.run.path import Path
 from engine.run.phase import FINISHED
 from engine.workload.convnet import Convolution, data_parallel
 from engine.workload.graph import (
@@ -104,6 +105,7 @@ __all__ = [
     "Npu",
     "Operator",
     "Pass",
+    "Path",
     "Prices",
     "Program",
     "QueueOrder",

@@ -197,7 +197,8 @@ def _read_log(log: Path) -> Iterator[pa.RecordBatch]:
 
 def _check_same(old: Mapping[str, Any], new: Mapping[str, Any], folder: Path) -> None:
     before, after = _flat(old["config"]), _flat(new["config"])
-    before["model"], after["model"] = old.get("model"), new["model"]
+    for version in ("model", "rows"):
+        before[version], after[version] = old.get(version), new[version]
     changed = [key for key in {**before, **after} if before.get(key) != after.get(key)]
     if changed:
         lines = [f"\n  {key}: {before.get(key)!r} -> {after.get(key)!r}" for key in changed[:12]]

@@ -27,7 +27,7 @@ from engine import (
 from sweeper.build import build_program, is_by_message
 from sweeper.compose import Composed, compose, found, plain
 from sweeper.parse import bandwidth, one_per_dim
-from sweeper.rows import OBJECTIVES, Cell, row_schema
+from sweeper.rows import OBJECTIVES, ROWS_VERSION, Cell, row_schema
 from sweeper.schema import RUNTIME_KEYS
 from sweeper.search import Search, make_search
 from sweeper.space import Point, Space, build_space
@@ -108,6 +108,7 @@ def plan_study(composed: Composed) -> Plan:
     study = {
         "name": name,
         "model": MODEL_VERSION,
+        "rows": ROWS_VERSION,
         "objective": objective,
         "grid": grid,
         "parameters": parameters,
