@@ -19,7 +19,8 @@ ROWS_VERSION = 2
 OBJECTIVES = {"time": "minimize", "cost": "minimize", "perf_per_cost": "maximize"}
 OBJECTIVE_COLUMNS = {"time": "time_s", "cost": "cost_usd", "perf_per_cost": "perf_per_cost"}
 _PARTS = ("transfer", "latency", "endpoint")  # of the path, in a dimension
-_SHADOW_PRICES = ("ms_per_GBps", "ms_per_usd")
+_SLOPE = "ms_per_GBps"
+_SHADOW_PRICES = (_SLOPE, "ms_per_usd")
 
 
 @dataclass(frozen=True)
@@ -109,11 +110,27 @@ def _path_columns(breakdown: Breakdown) -> dict[str, Any]:
         for name in _PARTS:
             columns[f"path_{name}_{d}_s"] = getattr(path, name)[:, d] / units.PICOSECONDS
         columns[f"path_hops_{d}"] = path.hops[:, d]
-        columns[f"ms_per_GBps_{d}"] = breakdown.per_bandwidth[:, d] * 1e3 * 1e9
+        columns[f"{_SLOPE}_{d}"] = breakdown.per_bandwidth[:, d] * 1e3 * 1e9
         if breakdown.per_usd is not None:
             free = np.isnan(breakdown.per_usd[:, d])
             columns[f"ms_per_usd_{d}"] = pa.array(breakdown.per_usd[:, d] * 1e3, mask=free)
     return columns
+
+
+def slope_columns(schema: pa.Schema) -> list[str]:
+    """The columns that say how the time changes with each dimension's bandwidth."""
+    return [name for name in schema.names if name.startswith(_SLOPE)]
+
+
+def slopes(batch: pa.RecordBatch) -> list[tuple[float, ...]]:
+    """dT/db of each row in seconds per byte/s, as long as the row's cell has dimensions; empty
+    where it is not known."""
+    columns = [batch.column(name).to_pylist() for name in slope_columns(batch.schema)]
+    unit = 1e-3 / 1e9
+    return [
+        tuple(value * unit for value in row if value is not None)
+        for row in zip(*columns, strict=True)
+    ]
 
 
 def failed_row(
