@@ -35,8 +35,8 @@ CASES = {
 
 
 def main() -> None:
-    """Print for each case and sampler the median, over the seeds, of the gap to the best known at
-    each budget, and the evaluations that every seed, median and worst, took to come within 0.1 %."""
+    """Print for each case and sampler, over the seeds: the median gap to the best known at each
+    budget, and the points until within 0.1 % of it, median and worst."""
     print(f"gap to the best known at {BUDGETS} points (median of {len(SEEDS)} seeds)")
     print("and points until within 0.1 % (median, worst)")
     for case, overrides in CASES.items():
