@@ -62,6 +62,7 @@ def row_schema(n_dims: int, grid: Sequence[str], parameters: Sequence[str]) -> p
         ("exposed_by_collective_s", pa.map_(pa.string(), pa.float64())),
         # The critical path and its shadow prices; null for points simulated message by message.
         ("path_compute_s", pa.float64()),
+        ("path_memory_s", pa.float64()),
         *((f"path_{name}_{d}_s", pa.float64()) for name in _PARTS for d in range(n_dims)),
         *((f"path_hops_{d}", pa.int64()) for d in range(n_dims)),
         *((f"{name}_{d}", pa.float64()) for name in _SHADOW_PRICES for d in range(n_dims)),
@@ -106,6 +107,7 @@ def _path_columns(breakdown: Breakdown) -> dict[str, Any]:
     if path is None or breakdown.per_bandwidth is None:
         return columns
     columns["path_compute_s"] = path.compute / units.PICOSECONDS
+    columns["path_memory_s"] = path.memory / units.PICOSECONDS
     for d in range(path.hops.shape[1]):
         for name in _PARTS:
             columns[f"path_{name}_{d}_s"] = getattr(path, name)[:, d] / units.PICOSECONDS

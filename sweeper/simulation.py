@@ -52,6 +52,8 @@ def _critical_path(result: Result, path: Path, per_bandwidth: np.ndarray) -> Tab
     for name in [*names, "next k USD saves"] if result.per_usd else names:
         table.add_column(name, justify="right")
     table.add_row("compute", units.format_time(float(path.compute[0])))
+    if path.memory[0]:
+        table.add_row("memory", units.format_time(float(path.memory[0])))
     for d, name in enumerate(result.program.names.dims):
         parts = (path.transfer, path.latency, path.endpoint)
         cells = [units.format_time(float(part[0, d])) for part in parts]

@@ -69,13 +69,13 @@ class Result:
 
     @property
     def critical_path(self) -> dict[str, float] | None:
-        """What the time is made of: ``"compute"``, and for each dimension d ``"d transfer"``,
-        ``"d latency"`` and ``"d endpoint"`` (delays and reductions).  None if simulated message by
-        message, as are the shadow prices."""
+        """What the time is made of: ``"compute"``, ``"memory"`` (operators that it bounds), and for
+        each dimension d ``"d transfer"``, ``"d latency"`` and ``"d endpoint"`` (delays, reductions).
+        None if simulated message by message, as are the shadow prices."""
         path = self.breakdown.path
         if path is None:
             return None
-        parts = {"compute": int(path.compute[0])}
+        parts = {"compute": int(path.compute[0]), "memory": int(path.memory[0])}
         for d, name in enumerate(self.program.names.dims):
             for part in ("transfer", "latency", "endpoint"):
                 parts[f"{name} {part}"] = int(getattr(path, part)[0, d])

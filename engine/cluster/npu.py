@@ -56,3 +56,10 @@ class Npu:
         if picoseconds > MAX_PICOSECONDS:
             raise DimsweepError(f"an operator would take {seconds:.3g} s", where="npu")
         return int(picoseconds + 0.5)
+
+    def is_memory_bound(self, flops: float, n_bytes: float) -> bool:
+        """Whether such an operator lasts as long as its bytes take, not its operations."""
+        if not n_bytes or self.memory_bandwidth is None:
+            return False
+        operations = flops / (self.flops * self.efficiency) if self.flops else 0.0
+        return n_bytes / self.memory_bandwidth > operations

@@ -42,6 +42,7 @@ class Nodes:
         self.stream: list[int] = []  # 0 computes
         self.key: list[int] = []
         self.flow: list[int] = []
+        self.memory: list[bool] = []
         self.duration: list[int] = []
         self.after: list[tuple[int, ...]] = []
         self.tally: list[int] = []
@@ -87,9 +88,12 @@ class Nodes:
         self.cls.append(cls)
         self.key.append(key)
         self.after.append(tuple(base + i for i in operator.after))
-        stream, tally, flow, duration = 0, -1, -1, 0
+        stream, tally, flow, duration, memory = 0, -1, -1, 0, False
         if isinstance(work, Compute):
             kind, duration = p.COMPUTE, self._compute(operator.name, work)
+            memory = work.duration is None and self._cluster.npu.is_memory_bound(
+                work.flops, work.n_bytes
+            )
         elif isinstance(work, Collective):
             kind, stream = p.COLLECTIVE, 1 + self.streams(work.stream or work.group)
             tally = self.tallies(f"{work.kind.value} {work.group}")
@@ -105,6 +109,7 @@ class Nodes:
         self.stream.append(stream)
         self.tally.append(tally)
         self.flow.append(flow)
+        self.memory.append(memory)
         self.duration.append(duration)
 
     def _compute(self, name: str, work: Compute) -> int:

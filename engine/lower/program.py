@@ -40,6 +40,7 @@ NODE = np.dtype(
         ("next_start", "i4"),  # its successors, in Structure.following
         ("next_end", "i4"),
         ("tally", "i4"),  # row of the communication tally, -1 for compute
+        ("memory", "i4"),  # whether memory bandwidth sets the duration
         ("duration", "i8"),  # of compute, ps
     ],
     align=True,

@@ -59,6 +59,7 @@ def structure(cluster: Cluster, folding: Folding, nodes: Nodes, forms: Forms) ->
             next_start[:-1],
             next_start[1:],
             nodes.tally,
+            nodes.memory,
             nodes.duration,
         ),
         following=np.array([node for after in following for node in after], dtype=np.int32),

@@ -4,7 +4,7 @@ Every interval (a phase, or a computation) starts at the very instant at which a
 the beginning.  So the chain back from the last one to end is as long as the run, to the picosecond,
 and says what the time is made of:
 
-    T = compute + sum over d of (transfer_d + latency_d + endpoint_d)
+    T = compute + memory + sum over d of (transfer_d + latency_d + endpoint_d)
     transfer_d = demand_d / b_d (each message rounded to a picosecond),  latency_d = hops_d alpha_d
 
 While the order of events stays, T is a maximum of such sums, one a chain; so with the chain's
@@ -31,7 +31,8 @@ class Path(NamedTuple):
     point counts in its narrowest dimension, but for its latencies.
     """
 
-    compute: Longs  # (P,) ps
+    compute: Longs  # (P,) ps of computations
+    memory: Longs  # (P,) ps of those that last as long as memory takes (roofline)
     transfer: Longs  # (P, D) ps in which bytes move
     latency: Longs  # (P, D) ps of latency
     endpoint: Longs  # (P, D) ps of endpoint delays and reductions
@@ -44,6 +45,7 @@ def empty_path(s: Structure, n: int) -> Path:
     by_dim = (n, s.shape.n_dims)
     return Path(
         compute=np.zeros(n, dtype=np.int64),
+        memory=np.zeros(n, dtype=np.int64),
         transfer=np.zeros(by_dim, dtype=np.int64),
         latency=np.zeros(by_dim, dtype=np.int64),
         endpoint=np.zeros(by_dim, dtype=np.int64),
@@ -69,7 +71,11 @@ def walk_back(
         if interval < len(st.phase_of):
             st.visits[st.phase_of[interval]] += 1
         else:
-            out.compute[point] += s.nodes[interval - len(st.phase_of)]["duration"]
+            node = s.nodes[interval - len(st.phase_of)]
+            if node["memory"]:
+                out.memory[point] += node["duration"]
+            else:
+                out.compute[point] += node["duration"]
         interval = st.released[interval]
     for i in range(len(st.visits)):
         if st.visits[i] == 0:

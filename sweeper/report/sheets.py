@@ -85,7 +85,11 @@ def worth(summary: CellSummary) -> list[Sheet]:
         return []
     columns = ["critical path", "transfer", "latency", "endpoint", "next GB/s\nsaves"]
     columns += ["next k USD\nsaves"] * _priced(summary)
-    rows = [("compute", seconds(best["path_compute_s"]), *[""] * (len(columns) - 2))]
+    rows = [
+        (name, seconds(best[f"path_{name}_s"]), *[""] * (len(columns) - 2))
+        for name in ("compute", "memory")
+        if name == "compute" or best["path_memory_s"] > 0
+    ]
     for d, name in enumerate(summary.dims):
         parts = [best[f"path_{part}_{d}_s"] for part in ("transfer", "latency", "endpoint")]
         saved = [-best[f"ms_per_GBps_{d}"] / 1e3]

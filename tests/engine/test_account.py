@@ -329,6 +329,7 @@ def test_the_shadow_prices_of_one_all_reduce() -> None:
     result = simulate(one_collective(CollectiveKind.ALL_REDUCE, 4e6, (4,)), cluster)
     assert result.critical_path == {
         "compute": 0.0,
+        "memory": 0.0,
         "0: Ring(4) transfer": pytest.approx(6e-3),
         "0: Ring(4) latency": 6e-9,
         "0: Ring(4) endpoint": 0.0,

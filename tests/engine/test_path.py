@@ -23,17 +23,22 @@ from engine import (
     Cluster,
     CollectiveKind,
     CollectiveModel,
+    Compute,
     Dimension,
     DimensionOrder,
+    GraphBuilder,
     Measures,
+    Npu,
     Program,
     Topology,
+    Workload,
     lower,
     run_batch,
     run_one,
 )
 from engine.run.path import Path
 
+RING = Topology.build("Ring(4)", bandwidth=[1e9], latency=[0])
 KINDS = [training, tangles, uneven, pipelines]
 
 
@@ -72,7 +77,7 @@ def same_counts(path: Path, rows: list[int]) -> bool:
 
 
 def length(path: Path) -> np.ndarray:
-    return path.compute + (path.transfer + path.latency + path.endpoint).sum(axis=1)
+    return path.compute + path.memory + (path.transfer + path.latency + path.endpoint).sum(axis=1)
 
 
 @settings(max_examples=300)
@@ -150,6 +155,16 @@ def test_an_extra_picosecond_of_latency_costs_its_hops(data: st.DataObject) -> N
         assert measures.time[1 + d] - measures.time[0] == path.hops[0, d]
     event(f"{len(kept)} of {n_dims} compared")
     assume(kept)
+
+
+def test_what_memory_bounds_is_memory() -> None:
+    """Of two operators, one after the other, the roofline gives one to each."""
+    builder = GraphBuilder()
+    first = builder.add("matmul", Compute(flops=3e9, n_bytes=1e6))
+    builder.add("softmax", Compute(flops=1e6, n_bytes=2e6), [first])
+    npu = Npu(flops=1e12, memory_bandwidth=1e9)
+    path = path_of(run_one(lower(Workload((builder.build(),)), Cluster(RING, npu))).measures)
+    assert (path.compute[0], path.memory[0]) == (3 * 10**9, 2 * 10**9)
 
 
 @pytest.mark.parametrize("order", list(DimensionOrder))

@@ -76,8 +76,8 @@ def test_every_row_says_what_its_time_is_made_of(small: Small) -> None:
     plan = small("search=random")
     run(plan)
     rows = load(plan.folder).to_pandas()
-    parts = rows.filter(regex=r"^path_(compute|transfer_\d|latency_\d|endpoint_\d)_s$")
-    assert parts.shape[1] == 1 + 3 * 4
+    parts = rows.filter(regex=r"^path_(compute|memory|transfer_\d|latency_\d|endpoint_\d)_s$")
+    assert parts.shape[1] == 2 + 3 * 4
     assert parts.sum(axis=1).tolist() == pytest.approx(rows.time_s.tolist(), rel=1e-12)
     prices = rows.filter(regex=r"^ms_per_GBps").to_numpy()
     with np.errstate(invalid="ignore"):  # 0 / 0 where a dimension is not on the path
