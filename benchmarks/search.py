@@ -31,6 +31,9 @@ CASES = {
         for workload in WORKLOADS
         for net in ("3d", "4d")
     },
+    # Where the order of events changes often, or phases are long.
+    "themis gpt3_libra 4d": ("study=native_gpt3_4d", "collective.order=themis"),
+    "4 chunks gpt3_libra 4d": ("study=native_gpt3_4d", "collective.chunks=4"),
 }
 
 

@@ -70,7 +70,7 @@ class Result:
     @property
     def critical_path(self) -> dict[str, float] | None:
         """What the time is made of: ``"compute"``, ``"memory"`` (operators that it bounds), and for
-        each dimension d ``"d transfer"``, ``"d latency"`` and ``"d endpoint"`` (delays, reductions).
+        each dimension d ``"d transfer"``, ``"d latency"``, ``"d endpoint"`` (delays, reductions).
         None if simulated message by message, as are the shadow prices."""
         path = self.breakdown.path
         if path is None:

@@ -13,7 +13,7 @@ from sweeper.search.search import Slopes, Values
 from sweeper.space import Floats, Point, Space
 
 _WIDEST = 1.0  # trust region: factors of e up and down around the best split
-_NARROWEST = 1e-3
+_NARROWEST = 0.02
 
 
 class DescentSearch:
