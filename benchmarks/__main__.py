@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import astra, kernel, message, models, scale, sweep
+from benchmarks import astra, kernel, message, models, scale, search, sweep
 
 ALL = {
     "kernel": kernel.main,
     "message": message.main,
     "scale": scale.main,
     "sweep": sweep.main,
+    "search": search.main,
     "astra": astra.main,
     "models": models.main,
 }

@@ -75,6 +75,7 @@ from engine.plan.plan import Axes, GradientExchange, Optimizer, Plan
 from engine.plan.schedule import Schedule
 from engine.plan.training import training
 from engine.run.batch import Measures, is_compiled, outcome_error, run_batch, run_one
+from engine.run.path import Path
 from engine.run.phase import FINISHED
 from engine.workload.convnet import Convolution, data_parallel
 from engine.workload.footprint import Footprint
@@ -154,6 +155,7 @@ __all__ = [
     "Operator",
     "Optimizer",
     "Pass",
+    "Path",
     "Plan",
     "Prices",
     "Program",

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine import DimsweepError
-from sweeper.rows import COMPLETE, OBJECTIVE_COLUMNS
+from sweeper.rows import COMPLETE, OBJECTIVE_COLUMNS, slope_columns, slopes
 
 ROWS_PER_PART = 10_000
 _SORT = [("cell", "ascending"), ("point", "ascending")]
@@ -32,7 +32,8 @@ _SORT = [("cell", "ascending"), ("point", "ascending")]
 class Ledger:
     """One study's ledger, open for writing; use it as a context manager.
 
-    ``values`` maps the key of every row to its objective values, or ``None`` for a failed point.
+    ``values`` maps the key of every row to its objective values, or ``None`` for a failed point;
+    ``slopes``, if a search learns from them, to dT/db in seconds per byte/s, where it is known.
     """
 
     def __init__(self, folder: Path, study: Mapping[str, Any], schema: pa.Schema) -> None:
@@ -44,6 +45,8 @@ class Ledger:
         self.folder, self.schema = folder, schema
         self._objective = [OBJECTIVE_COLUMNS[name] for name in study["objective"]]
         self.values: dict[str, tuple[float, ...] | None] = {}
+        self.slopes: dict[str, tuple[float, ...]] = {}
+        self._slopes = slope_columns(schema) if study.get("learns_from_slopes") else []
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = (folder / "lock").open("w")
@@ -101,7 +104,7 @@ class Ledger:
             self._write(batch.select(self.schema.names))
         os.replace(new, self._log)
         if not self.values:
-            table = _read(self.folder, ["key", "state", *self._objective])
+            table = _read(self.folder, ["key", "state", *self._objective, *self._slopes])
             for batch in table.to_batches():
                 self._remember(batch)
 
@@ -123,6 +126,9 @@ class Ledger:
             strict=True,
         ):
             self.values[key] = tuple(values) if state == COMPLETE else None
+        if self._slopes:
+            found = zip(batch.column("key").to_pylist(), slopes(batch), strict=True)
+            self.slopes.update((key, slope) for key, slope in found if slope)
 
     def _seal(self) -> None:
         """Turn the log into an immutable part."""
@@ -197,7 +203,8 @@ def _read_log(log: Path) -> Iterator[pa.RecordBatch]:
 
 def _check_same(old: Mapping[str, Any], new: Mapping[str, Any], folder: Path) -> None:
     before, after = _flat(old["config"]), _flat(new["config"])
-    before["model"], after["model"] = old.get("model"), new["model"]
+    for version in ("model", "rows"):
+        before[version], after[version] = old.get(version), new[version]
     changed = [key for key in {**before, **after} if before.get(key) != after.get(key)]
     if changed:
         lines = [f"\n  {key}: {before.get(key)!r} -> {after.get(key)!r}" for key in changed[:12]]

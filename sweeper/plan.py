@@ -19,6 +19,7 @@ from engine import (
     MODEL_VERSION,
     DimsweepError,
     Fidelity,
+    Prices,
     Program,
     network_of,
     run_batch,
@@ -27,9 +28,9 @@ from engine import (
 from sweeper.build import build_program, is_by_message
 from sweeper.compose import Composed, compose, found, plain
 from sweeper.parse import bandwidth, one_per_dim
-from sweeper.rows import OBJECTIVES, Cell, row_schema
+from sweeper.rows import OBJECTIVES, ROWS_VERSION, Cell, row_schema
 from sweeper.schema import RUNTIME_KEYS
-from sweeper.search import Search, make_search
+from sweeper.search import LEARN_FROM_SLOPES, Search, make_search
 from sweeper.space import Point, Space, build_space
 
 # What a row depends on; the rest of a config says which points to look at, and how.
@@ -52,13 +53,19 @@ class CellPlan:
     cell: Cell
     space: Space
     first: list[Point]
-    directions: list[str]
+    objective: list[str]
+    prices: Prices | None
     budget: int
     recheck: int  # best designs to simulate again, message by message
 
     def search(self) -> Search:
         """A new search, at its beginning."""
-        return make_search(self.cell.config, self.space, self.first, self.directions)
+        return make_search(self.cell.config, self.space, self.first, self.objective, self.prices)
+
+    @property
+    def directions(self) -> list[str]:
+        """ "minimize" or "maximize" for each objective."""
+        return [OBJECTIVES[name] for name in self.objective]
 
     def keys(self, points: Sequence[Point]) -> list[str]:
         """Each point's key: a hash of everything that determines its result, and of its cell."""
@@ -108,9 +115,11 @@ def plan_study(composed: Composed) -> Plan:
     study = {
         "name": name,
         "model": MODEL_VERSION,
+        "rows": ROWS_VERSION,
         "objective": objective,
         "grid": grid,
         "parameters": parameters,
+        "learns_from_slopes": any(c["sampler"] in LEARN_FROM_SLOPES for c in described),
         "cells": described,
         "config": {key: config[key] for key in config if key not in RUNTIME_KEYS}
         | {"files": _digests(config)},
@@ -220,7 +229,8 @@ def _plan_cell(
         Cell(number, config, coordinates),
         space,
         _first_points(config, space, program),
-        [OBJECTIVES[name] for name in objective],
+        objective,
+        program.prices,
         config["budget"]["points"] if space.n_unit else 1,
         config["recheck"]["top"],
     )

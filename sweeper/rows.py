@@ -14,8 +14,13 @@ from sweeper.space import Point
 
 COMPLETE, FAILED = "complete", "failed"
 RECHECK = "recheck"  # the origin of a design that is looked at again, message by message
+# Raise it when the columns change: rows of different columns do not mix in a ledger.
+ROWS_VERSION = 2
 OBJECTIVES = {"time": "minimize", "cost": "minimize", "perf_per_cost": "maximize"}
 OBJECTIVE_COLUMNS = {"time": "time_s", "cost": "cost_usd", "perf_per_cost": "perf_per_cost"}
+_PARTS = ("transfer", "latency", "endpoint")  # of the path, in a dimension
+_SLOPE = "ms_per_GBps"
+_SHADOW_PRICES = (_SLOPE, "ms_per_usd")
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,12 @@ def row_schema(n_dims: int, grid: Sequence[str], parameters: Sequence[str]) -> p
             for d in range(n_dims)
         ),
         ("exposed_by_collective_s", pa.map_(pa.string(), pa.float64())),
+        # The critical path and its shadow prices; null for points simulated message by message.
+        ("path_compute_s", pa.float64()),
+        ("path_memory_s", pa.float64()),
+        *((f"path_{name}_{d}_s", pa.float64()) for name in _PARTS for d in range(n_dims)),
+        *((f"path_hops_{d}", pa.int64()) for d in range(n_dims)),
+        *((f"{name}_{d}", pa.float64()) for name in _SHADOW_PRICES for d in range(n_dims)),
     ]
     return pa.schema(columns)
 
@@ -86,7 +97,42 @@ def complete_rows(
         columns[f"bytes_{d}"] = breakdown.moved[:, d]
         columns[f"busy_{d}"] = breakdown.busy[:, d] / np.maximum(breakdown.time, 1)
         columns[f"utilisation_{d}"] = breakdown.utilisation[:, d]
+    columns |= _path_columns(breakdown)
     return _batch(schema, columns, len(bandwidth))
+
+
+def _path_columns(breakdown: Breakdown) -> dict[str, Any]:
+    """The critical path and what bandwidth is worth, if they are known."""
+    path, columns = breakdown.path, dict[str, Any]()
+    if path is None or breakdown.per_bandwidth is None:
+        return columns
+    columns["path_compute_s"] = path.compute / units.PICOSECONDS
+    columns["path_memory_s"] = path.memory / units.PICOSECONDS
+    for d in range(path.hops.shape[1]):
+        for name in _PARTS:
+            columns[f"path_{name}_{d}_s"] = getattr(path, name)[:, d] / units.PICOSECONDS
+        columns[f"path_hops_{d}"] = path.hops[:, d]
+        columns[f"{_SLOPE}_{d}"] = breakdown.per_bandwidth[:, d] * 1e3 * 1e9
+        if breakdown.per_usd is not None:
+            free = np.isnan(breakdown.per_usd[:, d])
+            columns[f"ms_per_usd_{d}"] = pa.array(breakdown.per_usd[:, d] * 1e3, mask=free)
+    return columns
+
+
+def slope_columns(schema: pa.Schema) -> list[str]:
+    """The columns that say how the time changes with each dimension's bandwidth."""
+    return [name for name in schema.names if name.startswith(_SLOPE)]
+
+
+def slopes(batch: pa.RecordBatch) -> list[tuple[float, ...]]:
+    """dT/db of each row in seconds per byte/s, as long as the row's cell has dimensions; empty
+    where it is not known."""
+    columns = [batch.column(name).to_pylist() for name in slope_columns(batch.schema)]
+    unit = 1e-3 / 1e9
+    return [
+        tuple(value * unit for value in row if value is not None)
+        for row in zip(*columns, strict=True)
+    ]
 
 
 def failed_row(

@@ -245,13 +245,14 @@ class Sampler(Enum):
     cmaes = "cmaes"
     gp = "gp"
     nsga2 = "nsga2"
+    descent = "descent"
 
 
 @dataclass
 class Search:
-    """``wave`` points are asked for at a time, one wave ahead of the results, so that a study does
-    not depend on how many actors run it.  ``enqueue``: also try the equal and the
-    traffic-proportional split, first."""
+    """``wave`` points are asked for at a time, one wave ahead of the results (by the descent when
+    they are there), so that a study does not depend on how many actors run it.  ``enqueue``: also
+    try the equal and the traffic-proportional split, first."""
 
     sampler: Sampler = MISSING
     seed: int = 0

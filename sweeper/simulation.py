@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from engine import MessageRun, Result, units
+from engine import MessageRun, Path, Result, units
 
 _LINKS_SHOWN = 5
 
@@ -36,8 +38,31 @@ def print_result(result: Result, config: Mapping[str, Any], console: Console) ->
             units.format_time(float(row.exposed_by_dim[0, d])),
         )
     console.print(table)
+    if row.path is not None and row.per_bandwidth is not None:
+        console.print(_critical_path(result, row.path, row.per_bandwidth))
     if result.links:
         console.print(_busiest_links(result))
+
+
+def _critical_path(result: Result, path: Path, per_bandwidth: np.ndarray) -> Table:
+    """What the time is made of, and what a little more bandwidth in each dimension is worth."""
+    table = Table(box=None, header_style="bold")
+    table.add_column("critical path", no_wrap=True)
+    names = ["transfer", "latency", "endpoint", "next GB/s saves"]
+    for name in [*names, "next k USD saves"] if result.per_usd else names:
+        table.add_column(name, justify="right")
+    table.add_row("compute", units.format_time(float(path.compute[0])))
+    if path.memory[0]:
+        table.add_row("memory", units.format_time(float(path.memory[0])))
+    for d, name in enumerate(result.program.names.dims):
+        parts = (path.transfer, path.latency, path.endpoint)
+        cells = [units.format_time(float(part[0, d])) for part in parts]
+        cells.append(units.format_time(-per_bandwidth[0, d] * 1e9 * units.PICOSECONDS))
+        if result.per_usd:
+            saved = -result.per_usd[name] * 1e3 * units.PICOSECONDS
+            cells.append("-" if math.isnan(saved) else units.format_time(saved))
+        table.add_row(name, *cells)
+    return table
 
 
 def _size(result: Result) -> str:

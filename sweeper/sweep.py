@@ -15,8 +15,6 @@ from sweeper.rows import RECHECK
 from sweeper.search import Values
 from sweeper.space import Point
 
-_WAVES_AHEAD = 2  # one being simulated, one being asked for
-
 
 @dataclass
 class Tally:
@@ -57,14 +55,14 @@ def _run_cell(
     in_flight: set[str] = set()
     best = _Best(cell)
     while waves or asked < cell.budget:
-        while len(waves) < _WAVES_AHEAD and asked < cell.budget:
+        while len(waves) < search.waves_ahead and asked < cell.budget:
             points = search.ask(min(size, cell.budget - asked))
             asked += len(points)
             waves.append(_Wave(points, cell.keys(points)))
             _submit(cell, waves[-1], ledger, pool, in_flight, tally)
         wave = waves.popleft()
         values = _collect(wave, ledger, pool, in_flight, tally, watch)
-        search.tell(wave.points, values)
+        search.tell(wave.points, values, [ledger.slopes.get(key) for key in wave.keys])
         best.add(wave.points, values)
         _count(cell, values, tally)
         watch(tally)

@@ -8,6 +8,7 @@ import numpy as np
 
 from engine.lower.program import Floats, Longs, Program
 from engine.run.batch import Measures
+from engine.run.path import Path
 from engine.units import PICOSECONDS
 
 
@@ -20,6 +21,11 @@ class Breakdown:
     ``compute + exposed <= time`` (the rest is idle).  ``busy`` is the time a dimension was in use;
     ``utilisation`` the bytes sent over what its bandwidth could have sent in the whole time.
     Cost is USD; performance per cost is iterations per second per USD.
+
+    ``path`` is the critical path, and ``per_bandwidth``, ``per_latency`` and ``per_usd`` are the
+    shadow prices that follow from it (see engine.run.path for what is exact): how the time changes
+    with a dimension's bandwidth, with its latency, and with what is spent on its bandwidth (NaN
+    where that is free).  None for runs message by message.
     """
 
     time: Longs  # (P,)
@@ -32,6 +38,10 @@ class Breakdown:
     utilisation: Floats  # (P, D)
     cost: Floats | None  # (P,)
     perf_per_cost: Floats | None  # (P,)
+    path: Path | None
+    per_bandwidth: Floats | None  # (P, D) s per byte/s
+    per_latency: Longs | None  # (P, D) s per s
+    per_usd: Floats | None  # (P, D) s per USD; None without prices, too
 
 
 def account(program: Program, bandwidth: Floats, measures: Measures) -> Breakdown:
@@ -48,6 +58,12 @@ def account(program: Program, bandwidth: Floats, measures: Measures) -> Breakdow
     if program.prices is not None:
         cost = program.prices.cost(bandwidth)
         per_cost = PICOSECONDS / (time * cost)
+    path, per_bandwidth, per_usd = measures.path, None, None
+    if path is not None:
+        per_bandwidth = 0.0 - path.demand / bandwidth**2  # not -0.0
+        if program.prices is not None:
+            price = np.array(program.prices.per_bandwidth)
+            per_usd = per_bandwidth / np.where(price > 0, price, np.nan)
     return Breakdown(
         time=measures.time,
         compute=measures.compute[rows, last],
@@ -59,4 +75,8 @@ def account(program: Program, bandwidth: Floats, measures: Measures) -> Breakdow
         utilisation=moved / bandwidth / time[:, None] * PICOSECONDS,
         cost=cost,
         perf_per_cost=per_cost,
+        path=path,
+        per_bandwidth=per_bandwidth,
+        per_latency=None if path is None else path.hops,
+        per_usd=per_usd,
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.account.breakdown import Breakdown, account
 from engine.account.timeline import trace_events
-from engine.lower.program import Program
+from engine.lower.program import Floats, Longs, Program
 from engine.message.kernel import LinkAccount, MessageRun
 from engine.run.batch import Run
 from engine.units import PICOSECONDS
@@ -66,6 +66,40 @@ class Result:
         return dict(
             zip(self.program.names.dims, self.breakdown.utilisation[0].tolist(), strict=True)
         )
+
+    @property
+    def critical_path(self) -> dict[str, float] | None:
+        """What the time is made of: ``"compute"``, ``"memory"`` (operators that it bounds), and for
+        each dimension d ``"d transfer"``, ``"d latency"``, ``"d endpoint"`` (delays, reductions).
+        None if simulated message by message, as are the shadow prices."""
+        path = self.breakdown.path
+        if path is None:
+            return None
+        parts = {"compute": int(path.compute[0]), "memory": int(path.memory[0])}
+        for d, name in enumerate(self.program.names.dims):
+            for part in ("transfer", "latency", "endpoint"):
+                parts[f"{name} {part}"] = int(getattr(path, part)[0, d])
+        return {name: picoseconds / PICOSECONDS for name, picoseconds in parts.items()}
+
+    @property
+    def per_bandwidth(self) -> dict[str, float] | None:
+        """The seconds that one more byte/s in a dimension would add: dT/db, at most 0."""
+        return self._by_dim(self.breakdown.per_bandwidth)
+
+    @property
+    def per_latency(self) -> dict[str, float] | None:
+        """The seconds that one more second of latency a hop would add: dT/dalpha."""
+        return self._by_dim(self.breakdown.per_latency)
+
+    @property
+    def per_usd(self) -> dict[str, float] | None:
+        """The seconds that one more USD spent on a dimension's bandwidth would add."""
+        return self._by_dim(self.breakdown.per_usd)
+
+    def _by_dim(self, prices: Floats | Longs | None) -> dict[str, float] | None:
+        if prices is None:
+            return None
+        return dict(zip(self.program.names.dims, prices[0].tolist(), strict=True))
 
     @property
     def cost(self) -> float | None:

@@ -62,13 +62,24 @@ class Npu:
         """
         if work.duration is not None:
             return work.duration
-        kernels = work.kernels or (Kernel("", work.flops, work.n_bytes),)
-        picoseconds = math.fsum(map(self._kernel, kernels))
+        picoseconds = math.fsum(map(self._kernel, _kernels(work)))
         if picoseconds > MAX_PICOSECONDS:
             raise DimsweepError(
                 f"an operator would take {picoseconds / PICOSECONDS:.3g} s", where="npu"
             )
         return int(picoseconds + 0.5)
+
+    def memory_bound(self, work: Compute) -> int:
+        """Those of its :meth:`duration` in kernels that last as long as their bytes take."""
+        if work.duration is not None or self.measured is not None:
+            return 0
+        bound = [kernel for kernel in _kernels(work) if self._is_memory_bound(kernel)]
+        return int(math.fsum(map(self._kernel, bound)) + 0.5)
+
+    def _is_memory_bound(self, kernel: Kernel) -> bool:
+        if not kernel.n_bytes or self.memory_bandwidth is None:
+            return False
+        return self._memory(kernel) > self._arithmetic(kernel)
 
     def _kernel(self, kernel: Kernel) -> float:
         if not (0 <= kernel.flops < math.inf and 0 <= kernel.n_bytes < math.inf):
@@ -79,12 +90,16 @@ class Npu:
             return 0.0
         if self.measured is not None and kernel.name:
             return self._measured(kernel.name)
+        return self.launch + max(self._arithmetic(kernel), self._memory(kernel))
+
+    def _arithmetic(self, kernel: Kernel) -> float:
         if self.systolic is not None and kernel.matmul is not None:
-            arithmetic = self.systolic.picoseconds(kernel.matmul)
-        else:
-            arithmetic = _time(kernel.flops, self._peak(kernel), "flops")
-        memory = self.memory_bandwidth and self.memory_bandwidth * self.memory_efficiency
-        return self.launch + max(arithmetic, _time(kernel.n_bytes, memory, "memory_bandwidth"))
+            return self.systolic.picoseconds(kernel.matmul)
+        return _time(kernel.flops, self._peak(kernel), "flops")
+
+    def _memory(self, kernel: Kernel) -> float:
+        rate = self.memory_bandwidth and self.memory_bandwidth * self.memory_efficiency
+        return _time(kernel.n_bytes, rate, "memory_bandwidth")
 
     def _peak(self, kernel: Kernel) -> float | None:
         if self.flops is None:
@@ -103,6 +118,10 @@ class Npu:
                 hint=f"there are: {', '.join(list(self.measured)[:8]) or 'none'}",
             )
         return float(self.measured[name])
+
+
+def _kernels(work: Compute) -> tuple[Kernel, ...]:
+    return work.kernels or (Kernel("", work.flops, work.n_bytes),)
 
 
 def _time(amount: float, rate: float | None, key: str) -> float:

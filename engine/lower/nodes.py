@@ -42,6 +42,7 @@ class Nodes:
         self.stream: list[int] = []  # 0 computes
         self.key: list[int] = []
         self.flow: list[int] = []
+        self.memory: list[int] = []
         self.duration: list[int] = []
         self.after: list[tuple[int, ...]] = []
         self.tally: list[int] = []
@@ -54,7 +55,7 @@ class Nodes:
         self._sends: dict[_Transfer, list[int]] = {}
         self._receives: dict[_Transfer, list[int]] = {}
         self._collectives: dict[_Meeting, int] = {}
-        self._durations: dict[int, int] = {}
+        self._durations: dict[int, tuple[int, int]] = {}
         self._folding, self._forms, self._workload, self._cluster = (
             folding,
             forms,
@@ -88,9 +89,10 @@ class Nodes:
         self.cls.append(cls)
         self.key.append(key)
         self.after.append(tuple(base + i for i in operator.after))
-        stream, tally, flow, duration = 0, -1, -1, 0
+        stream, tally, flow, duration, memory = 0, -1, -1, 0, 0
         if isinstance(work, Compute):
-            kind, duration = p.COMPUTE, self._compute(operator.name, work)
+            kind = p.COMPUTE
+            duration, memory = self._compute(operator.name, work)
         elif isinstance(work, Collective):
             kind, stream = p.COLLECTIVE, 1 + self.streams(work.stream or work.group)
             tally = self.tallies(f"{work.kind.value} {work.group}")
@@ -106,19 +108,22 @@ class Nodes:
         self.stream.append(stream)
         self.tally.append(tally)
         self.flow.append(flow)
+        self.memory.append(memory)
         self.duration.append(duration)
 
-    def _compute(self, name: str, work: Compute) -> int:
+    def _compute(self, name: str, work: Compute) -> tuple[int, int]:
+        """Picoseconds, and those of them that memory bandwidth sets."""
         known = self._durations.get(id(work))  # graphs share what they repeat
         if known is not None:
             return known
+        npu = self._cluster.npu
         try:
-            duration = self._durations[id(work)] = self._cluster.npu.duration(work)
-            return duration
+            durations = self._durations[id(work)] = npu.duration(work), npu.memory_bound(work)
         except DimsweepError as error:
             raise DimsweepError(
                 f"operator {name!r}: {error.what}", where=error.where, hint=error.hint
             ) from None
+        return durations
 
     def _new_flow(self, form: int, group: str, node: int) -> int:
         self.flow_form.append(form)

@@ -41,6 +41,7 @@ NODE = np.dtype(
         ("next_end", "i4"),
         ("tally", "i4"),  # row of the communication tally, -1 for compute
         ("duration", "i8"),  # of compute, ps
+        ("memory", "i8"),  # those of it that memory bandwidth sets
     ],
     align=True,
 )

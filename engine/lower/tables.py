@@ -60,6 +60,7 @@ def structure(cluster: Cluster, folding: Folding, nodes: Nodes, forms: Forms) ->
             next_start[1:],
             nodes.tally,
             nodes.duration,
+            nodes.memory,
         ),
         following=np.array([node for after in following for node in after], dtype=np.int32),
         flows=_flows(nodes, form_list),

@@ -209,4 +209,5 @@ def _measures(accounts: list[RankAccount], end: int, moved: list[list[float]]) -
         exposed_by_tally=np.array([[account.by_tally for account in accounts]]),
         busy=np.array([[account.busy for account in accounts]], dtype=np.int64),
         moved=np.array([moved]),
+        path=None,
     )

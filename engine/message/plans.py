@@ -81,7 +81,7 @@ class Plans:
         names = cluster.collectives.algorithms or (AUTO,) * len(dims)
         return tuple(
             Phase(d, kind, algorithm_for(dims[d].block, names[d]), n_bytes)
-            for (d, _, n_bytes), kind in zip(entries.tolist(), kinds, strict=True)
+            for (d, n_bytes), kind in zip(entries[["dim", "n_bytes"]].tolist(), kinds, strict=True)
         )
 
     def _line(self, group_name: str, dim: int, rank: int) -> Line:

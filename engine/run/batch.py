@@ -20,6 +20,7 @@ from engine.lower.program import (
 )
 from engine.run.diagnosis import explain_stuck
 from engine.run.jit import compiled, is_cached
+from engine.run.path import Path, empty_path, walk_back
 from engine.run.phase import FINISHED, STUCK, TOO_LONG, State, empty_state, run
 from engine.run.price import LONGEST, Prices, empty_prices, price
 
@@ -35,6 +36,7 @@ class Measures(NamedTuple):
     exposed_by_tally: Floats  # (P, C, L) ps
     busy: Longs  # (P, C, D) ps that the class's port was in use
     moved: Floats  # (P, C, D) bytes sent by one NPU
+    path: Path | None  # the critical path; not known of a run message by message
 
 
 @dataclass(frozen=True)
@@ -69,8 +71,9 @@ def run_batch(program: Program, bandwidth: ArrayLike, latency: ArrayLike | None 
             )
     prices = empty_prices(program.structure)
     state = empty_state(program.structure, prices)
-    measures = _empty_measures(program.structure, len(points))
-    _run_points(program.structure, points, delays, prices, state, measures)
+    path = empty_path(program.structure, len(points))
+    measures = _empty_measures(program.structure, len(points), path)
+    _run_points(program.structure, points, delays, prices, state, measures, path)
     return measures
 
 
@@ -81,10 +84,10 @@ def run_one(program: Program, *, record: bool = False) -> Run:
     """
     prices = empty_prices(program.structure)
     state = empty_state(program.structure, prices, record=record)
-    measures = _empty_measures(program.structure, 1)
-    _run_points(
-        program.structure, program.bandwidth[None], program.latency[None], prices, state, measures
-    )
+    path = empty_path(program.structure, 1)
+    measures = _empty_measures(program.structure, 1, path)
+    point = program.bandwidth[None], program.latency[None]
+    _run_points(program.structure, *point, prices, state, measures, path)
     if measures.outcome[0] == STUCK:
         runs = dict(enumerate(state.units["node"].tolist()))
         raise explain_stuck(program, state.nodes["state"].tolist(), runs)
@@ -109,7 +112,7 @@ def outcome_error(outcome: int) -> DimsweepError:
     return DimsweepError("deadlock", where="workload")
 
 
-def _empty_measures(s: Structure, n: int) -> Measures:
+def _empty_measures(s: Structure, n: int, path: Path) -> Measures:
     c, d = s.shape.n_classes, s.shape.n_dims
     return Measures(
         outcome=np.zeros(n, dtype=np.int32),
@@ -120,6 +123,7 @@ def _empty_measures(s: Structure, n: int) -> Measures:
         exposed_by_tally=np.zeros((n, c, s.shape.n_tallies)),
         busy=np.zeros((n, c, d), dtype=np.int64),
         moved=np.zeros((n, c, d)),
+        path=path,
     )
 
 
@@ -131,6 +135,7 @@ def _run_points(
     prices: Prices,
     state: State,
     out: Measures,
+    path: Path,
 ) -> None:
     for point in range(len(bandwidth)):
         longest = price(s, bandwidth[point], latency[point], prices)
@@ -140,6 +145,7 @@ def _run_points(
             out.outcome[point] = TOO_LONG
         if out.outcome[point] == FINISHED:
             _measure(s, prices, state, out, point)
+            walk_back(s, bandwidth[point], latency[point], prices, state, path, point)
         else:
             out.time[point] = -1
 

@@ -9,6 +9,12 @@ Time goes in rounds: everything that ends at an instant ends together; then the 
 became ready join their units' queues and the chunks that moved on join their servers' queues, both
 in an order that follows from the graphs and never from rank numbers; then idle units and servers
 start what they can.  That order is why folding alike ranks into classes changes nothing.
+
+Whatever starts, starts because something ended.  The kernel notes what: ``released[i]`` is the
+interval whose end let interval i start.  Intervals are the phases served, by their number among all
+chunks' phases, then the computations; -1 is the beginning.  Where several ended at that instant, it
+is the one that freed the unit or the server (of a chunk's servers the last member's), then the
+operator's last dependency or the chunk's own phase before.  engine.run.path walks them back.
 """
 
 from __future__ import annotations
@@ -47,12 +53,28 @@ NODE_STATE = np.dtype(
         ("busy_before", "i4"),
         ("start", "i8"),
         ("end", "i8"),
+        ("cause", "i4"),  # the interval that made it ready; once it runs, start; then, end
         ("exposed", "f8"),  # ps of exposed communication
     ],
     align=True,
 )
-UNIT = np.dtype([("head", "i4"), ("tail", "i4"), ("node", "i4")])  # node: what runs, or -1
-FLOW_STATE = np.dtype([("arrived", "i4"), ("left", "i4")])  # members, chunks
+UNIT = np.dtype(
+    [
+        ("head", "i4"),
+        ("tail", "i4"),
+        ("node", "i4"),  # what runs, or -1
+        ("cause", "i4"),  # the interval that freed it last
+        ("freed", "i8"),  # when
+    ],
+    align=True,
+)
+FLOW_STATE = np.dtype(
+    [
+        ("arrived", "i4"),  # members
+        ("left", "i4"),  # chunks
+        ("cause", "i4"),  # the interval that released the last member
+    ]
+)
 CHUNK = np.dtype(
     [
         ("at", "i4"),  # its phases in Prices.phases: current, end, first
@@ -63,7 +85,7 @@ CHUNK = np.dtype(
         ("member_start", "i4"),  # as its flow has it
         ("cls", "i4"),  # the first member's class
         ("flow", "i4"),
-        ("record", "i4"),  # where its phases' starts are recorded
+        ("record", "i4"),  # number of its first phase among all chunks' phases
         ("order", "i8"),  # among chunks that move at the same time: (flow key, number)
     ],
     align=True,
@@ -73,6 +95,8 @@ SERVER = np.dtype(
         ("head", "i4"),
         ("tail", "i4"),
         ("link", "i4"),  # what it serves, or -1
+        ("cause", "i4"),  # the phase that freed it last
+        ("freed", "i8"),  # when
         ("busy", "i8"),  # ps
     ],
     align=True,
@@ -88,8 +112,8 @@ CLASS = np.dtype(
     ],
     align=True,
 )
-# Fill of the work lists of a round, and the number of nodes done.
-READY, OPEN, STARTING, ENDING, MOVING, TOUCHED, N_DONE = range(7)
+# Fill of the work lists of a round, the number of nodes done, and the interval that ended last.
+READY, OPEN, STARTING, ENDING, MOVING, TOUCHED, N_DONE, LAST = range(8)
 
 
 class State(NamedTuple):
@@ -104,6 +128,9 @@ class State(NamedTuple):
     classes: Table  # CLASS
     dim_exposed: Floats  # (C, D + 1) ps; the last for communication that no dimension serves
     phase_start: Longs  # when each phase of each chunk started; empty unless recorded
+    phase_of: Ints  # each phase of each chunk in Prices.phases
+    released: Ints  # the interval that let each phase of each chunk, then each node, start
+    visits: Ints  # how often each of Prices.phases is on the critical path
     due: Longs  # when the compute unit of each class, then when each server ends
     # Work lists of a round.
     ready: Ints
@@ -118,7 +145,9 @@ class State(NamedTuple):
 def empty_state(s: Structure, prices: Prices, *, record: bool = False) -> State:
     """Room to run ``s``.  With ``record`` the start of every phase is kept (for a timeline)."""
     n, servers = len(s.nodes), s.shape.n_classes * s.shape.n_dims
-    chunks, links, n_phases = _chunks_and_links(s, prices)
+    chunks, links = _chunks_and_links(s, prices)
+    length = chunks["end"] - chunks["first"]
+    n_phases = int(length.sum())
     return State(
         nodes=np.zeros(n, dtype=NODE_STATE),
         units=np.zeros(s.shape.n_classes * s.shape.n_units, dtype=UNIT),
@@ -129,6 +158,10 @@ def empty_state(s: Structure, prices: Prices, *, record: bool = False) -> State:
         classes=np.zeros(s.shape.n_classes, dtype=CLASS),
         dim_exposed=np.zeros((s.shape.n_classes, s.shape.n_dims + 1)),
         phase_start=np.zeros(n_phases if record else 0, dtype=np.int64),
+        phase_of=np.arange(n_phases, dtype=np.int32)
+        + np.repeat(chunks["first"] - chunks["record"], length),
+        released=np.zeros(n_phases + n, dtype=np.int32),
+        visits=np.zeros(len(prices.phases), dtype=np.int32),
         due=np.zeros(s.shape.n_classes + servers, dtype=np.int64),
         ready=np.zeros(n + 1, dtype=np.int32),
         open_units=np.zeros(2 * n + 1, dtype=np.int32),
@@ -136,11 +169,11 @@ def empty_state(s: Structure, prices: Prices, *, record: bool = False) -> State:
         ending=np.zeros(n + 1, dtype=np.int32),
         moving=np.zeros(len(chunks) + 1, dtype=np.int64),
         touched=np.zeros(2 * len(links) + servers + 1, dtype=np.int32),
-        counts=np.zeros(7, dtype=np.int32),
+        counts=np.zeros(8, dtype=np.int32),
     )
 
 
-def _chunks_and_links(s: Structure, prices: Prices) -> tuple[Table, Table, int]:
+def _chunks_and_links(s: Structure, prices: Prices) -> tuple[Table, Table]:
     n_chunks = int(s.flows["chunk_end"].max(initial=0))
     chunks = np.zeros(n_chunks, dtype=CHUNK)
     members = s.flows["member_end"] - s.flows["member_start"]
@@ -160,7 +193,7 @@ def _chunks_and_links(s: Structure, prices: Prices) -> tuple[Table, Table, int]:
     chunks["record"] = np.cumsum(spans["length"]) - spans["length"]
     links = np.zeros(int(members[flow].sum()), dtype=LINK)
     links["chunk"] = np.repeat(np.arange(n_chunks), members[flow])
-    return chunks, links, int(spans["length"].sum())
+    return chunks, links
 
 
 @kernel
@@ -201,22 +234,24 @@ def _reset(s: Structure, st: State) -> None:
     for i in range(len(st.nodes)):
         node = st.nodes[i]
         node["state"], node["waits"] = WAITING, s.nodes[i]["waits"]
-        node["start"], node["end"], node["exposed"] = -1, -1, 0.0
+        node["start"], node["end"], node["exposed"], node["cause"] = -1, -1, 0.0, -1
     for i in range(len(st.units)):
-        st.units[i]["head"], st.units[i]["node"] = -1, -1
+        st.units[i]["head"], st.units[i]["node"], st.units[i]["freed"] = -1, -1, -1
     for i in range(len(st.flows)):
         st.flows[i]["arrived"] = 0
         st.flows[i]["left"] = s.flows[i]["chunk_end"] - s.flows[i]["chunk_start"]
     for i in range(len(st.chunks)):
         st.chunks[i]["at"] = st.chunks[i]["first"]
     for i in range(len(st.servers)):
-        st.servers[i]["head"], st.servers[i]["link"], st.servers[i]["busy"] = -1, -1, 0
+        server = st.servers[i]
+        server["head"], server["link"], server["busy"], server["freed"] = -1, -1, 0, -1
     for i in range(len(st.classes)):
         cls = st.classes[i]
         cls["busy"], cls["clock"], cls["compute"], cls["exposed"], cls["end"] = -1, 0, 0, 0, 0
     st.dim_exposed[:] = 0.0
     st.due[:] = NEVER
     st.counts[:] = 0
+    st.counts[LAST] = -1
     for node in range(len(s.nodes)):
         if s.nodes[node]["waits"] == 0:
             _append(st.ready, st.counts, READY, node)
@@ -256,6 +291,8 @@ def _start_operators(s: Structure, st: State, now: int) -> None:
         if unit["node"] < 0 and node >= 0:
             _account(s, st, s.nodes[node]["cls"], now)
             unit["head"], unit["node"] = st.nodes[node]["next"], node
+            if unit["freed"] == now:
+                st.nodes[node]["cause"] = unit["cause"]
             _append(st.starting, st.counts, STARTING, node)
     st.counts[OPEN] = 0
     for i in range(st.counts[STARTING]):
@@ -270,6 +307,8 @@ def _start_node(s: Structure, st: State, node: int, now: int) -> None:
     dynamic["state"], dynamic["start"] = RUNNING, now
     if static["kind"] == COMPUTE:
         st.due[cls] = now + static["duration"]
+        st.released[len(st.phase_of) + node] = dynamic["cause"]
+        dynamic["cause"] = len(st.phase_of) + node
         return
     _account(s, st, cls, now)
     head = st.classes[cls]["busy"]
@@ -285,22 +324,25 @@ def _start_node(s: Structure, st: State, node: int, now: int) -> None:
         return
     st.flows[f]["arrived"] += 1
     if st.flows[f]["arrived"] == flow["member_end"] - flow["member_start"]:
+        st.flows[f]["cause"] = dynamic["cause"]
         form = s.forms[flow["form"]]
         if form["use_start"] == form["use_end"]:  # a group of one
-            _finish_flow(s, st, f)
+            _finish_flow(s, st, f, dynamic["cause"])
         for chunk in range(flow["chunk_start"], flow["chunk_end"]):
             if st.chunks[chunk]["first"] < st.chunks[chunk]["end"]:
                 _move(st, chunk)
 
 
 @kernel
-def _finish_flow(s: Structure, st: State, f: int) -> None:
-    """Its nodes end at this instant."""
+def _finish_flow(s: Structure, st: State, f: int, cause: int) -> None:
+    """Its nodes end at this instant, with the interval ``cause``."""
     flow = s.flows[f]
     for member in s.members[flow["member_start"] : flow["member_end"]]:
         _append(st.ending, st.counts, ENDING, member["node"])
+        st.nodes[member["node"]]["cause"] = cause
     receiver = flow["receiver"]
     if receiver >= 0 and st.nodes[receiver]["state"] == RUNNING:
+        st.nodes[receiver]["cause"] = cause
         _append(st.ending, st.counts, ENDING, receiver)
 
 
@@ -312,6 +354,7 @@ def _end_node(s: Structure, st: State, node: int, now: int) -> None:
     dynamic["state"], dynamic["end"] = DONE, now
     cls["end"] = now
     st.counts[N_DONE] += 1
+    st.counts[LAST] = dynamic["cause"]
     if static["kind"] != COMPUTE:
         before, after = dynamic["busy_before"], dynamic["busy_next"]
         if before >= 0:
@@ -321,11 +364,13 @@ def _end_node(s: Structure, st: State, node: int, now: int) -> None:
         if after >= 0:
             st.nodes[after]["busy_before"] = before
     if static["unit"] >= 0:
-        st.units[static["unit"]]["node"] = -1
+        unit = st.units[static["unit"]]
+        unit["node"], unit["cause"], unit["freed"] = -1, dynamic["cause"], now
         _append(st.open_units, st.counts, OPEN, static["unit"])
     for following in s.following[static["next_start"] : static["next_end"]]:
         st.nodes[following]["waits"] -= 1
         if st.nodes[following]["waits"] == 0:
+            st.nodes[following]["cause"] = dynamic["cause"]
             _append(st.ready, st.counts, READY, following)
 
 
@@ -390,6 +435,10 @@ def _start_phases(s: Structure, prices: Prices, st: State, now: int) -> None:
             continue
         chunk = st.chunks[st.links[server["head"]]["chunk"]]
         phase, link = prices.phases[chunk["at"]], chunk["link"]
+        number = chunk["record"] + chunk["at"] - chunk["first"]
+        cause = number - 1
+        if chunk["at"] == chunk["first"]:
+            cause = st.flows[chunk["flow"]]["cause"]
         if chunk["members"] > 1 and not _all_free(s, st, chunk, phase["dim"]):
             continue
         for m in range(chunk["members"]):
@@ -398,8 +447,11 @@ def _start_phases(s: Structure, prices: Prices, st: State, now: int) -> None:
             port = st.servers[cls * n_dims + phase["dim"]]
             port["head"], port["link"] = st.links[link + m]["next"], link + m
             port["busy"] += phase["duration"]
+            if port["freed"] == now:
+                cause = port["cause"]
+        st.released[number] = cause
         if len(st.phase_start) > 0:
-            st.phase_start[chunk["record"] + chunk["at"] - chunk["first"]] = now
+            st.phase_start[number] = now
         # The first member's server keeps the time for all.
         keeper = chunk["cls"] * n_dims + phase["dim"]
         st.due[s.shape.n_classes + keeper] = now + phase["duration"]
@@ -431,10 +483,12 @@ def _end_phase(s: Structure, prices: Prices, st: State, number: int, now: int) -
     chunk = st.chunks[c]
     n_dims = s.shape.n_dims
     dim = number - chunk["cls"] * n_dims
+    cause = chunk["record"] + chunk["at"] - chunk["first"]
     for m in range(chunk["members"]):
         cls = _class(s, chunk, m)
         _account(s, st, cls, now)
-        st.servers[cls * n_dims + dim]["link"] = -1
+        port = st.servers[cls * n_dims + dim]
+        port["link"], port["cause"], port["freed"] = -1, cause, now
         _append(st.touched, st.counts, TOUCHED, cls * n_dims + dim)
     chunk["at"] += 1
     if chunk["at"] < chunk["end"] and prices.phases[chunk["at"]]["dim"] >= 0:
@@ -442,7 +496,7 @@ def _end_phase(s: Structure, prices: Prices, st: State, number: int, now: int) -
         return
     st.flows[chunk["flow"]]["left"] -= 1
     if st.flows[chunk["flow"]]["left"] == 0:
-        _finish_flow(s, st, chunk["flow"])
+        _finish_flow(s, st, chunk["flow"], cause)
 
 
 @inlined

@@ -25,6 +25,7 @@ PICOSECONDS = 1e12
 PHASE = np.dtype(
     [
         ("dim", "i4"),  # -1 after a variant's last phase
+        ("schedule", "i4"),  # of its steps; ~form for a transfer from point to point
         ("duration", "i8"),
         ("n_bytes", "f8"),  # held on entering the phase
     ],
@@ -37,6 +38,15 @@ SPAN = np.dtype(
         ("variants", "i4"),  # one, or one a chunk where each chooses its own order
     ]
 )
+
+
+class Parts(NamedTuple):
+    """What the duration of a phase is made of."""
+
+    duration: float  # ps
+    hops: float  # latencies
+    endpoint: float  # ps of endpoint delays and reductions
+    fraction: float  # bytes that leave an NPU, as a share of those held on entry
 
 
 class Prices(NamedTuple):
@@ -68,6 +78,26 @@ def whole(picoseconds: float) -> float:
     """The nearest picosecond.  Halves go up, and so does what a few roundings left below a half:
     the same transfer, worked out in two ways, must not last a picosecond longer in one of them."""
     return np.floor(picoseconds * (1.0 + 2.0**-50) + 0.5)
+
+
+@inlined
+def parts_of(
+    s: Structure, schedule: np.void, held: float, bandwidth: float, latency: float
+) -> Parts:
+    """A phase in which members enter with ``held`` bytes, by the formula of
+    engine.collective.algorithm, every step in whole picoseconds."""
+    duration, hops, endpoint, fraction = 0.0, 0.0, 0.0, 0.0
+    per_byte = PICOSECONDS / (bandwidth * schedule["share"])
+    for step in s.steps[schedule["step_start"] : schedule["step_end"]]:
+        # Hops and latency may overflow an integer; LONGEST then catches the float.
+        fixed = float(step["hops"]) * latency + s.shape.endpoint_delay
+        transfer = whole(step["n_bytes"] * held * per_byte / step["messages"])
+        reduction = whole(step["reduce"] * held * s.shape.reduce_time)
+        duration += step["count"] * (fixed + step["messages"] * transfer + reduction)
+        hops += float(step["count"] * step["hops"])
+        endpoint += step["count"] * (s.shape.endpoint_delay + reduction)
+        fraction += step["count"] * step["n_bytes"]
+    return Parts(duration, hops, endpoint, fraction)
 
 
 @compiled
@@ -131,22 +161,14 @@ def _price_chunk(
             chosen = use["fused"]  # in the place of this reduce-scatter and the next all-gather
             i += 1
         d, schedule = use["dim"], s.schedules[chosen]
-        duration, fraction = 0.0, 0.0
-        per_byte = PICOSECONDS / (bandwidth[d] * schedule["share"])
-        # The formula of engine.collective.algorithm, every step in whole picoseconds.
-        for step in s.steps[schedule["step_start"] : schedule["step_end"]]:
-            # Hops and latency may overflow an integer; LONGEST then catches the float.
-            fixed = float(step["hops"]) * latency[d] + s.shape.endpoint_delay
-            transfer = whole(step["n_bytes"] * held * per_byte / step["messages"])
-            reduction = whole(step["reduce"] * held * s.shape.reduce_time)
-            duration += step["count"] * (fixed + step["messages"] * transfer + reduction)
-            fraction += step["count"] * step["n_bytes"]
-        total += duration
+        parts = parts_of(s, schedule, held, bandwidth[d], latency[d])
+        total += parts.duration
         out.phases[at]["dim"] = d
-        out.phases[at]["duration"] = np.int64(min(duration, LONGEST))
+        out.phases[at]["schedule"] = chosen
+        out.phases[at]["duration"] = np.int64(min(parts.duration, LONGEST))
         out.phases[at]["n_bytes"] = held
         out.moved[f, d] += copies * held * schedule["moved"]
-        out.demand[f, d] += copies * held * fraction / schedule["share"]
+        out.demand[f, d] += copies * held * parts.fraction / schedule["share"]
         held *= schedule["growth"]
         at += 1
     while at < end:
@@ -171,6 +193,7 @@ def _price_transfer(s: Structure, f: int, bandwidth: Floats, latency: Longs, out
     duration = min(fixed + whole(form["n_bytes"] * slowest), LONGEST)
     phase = out.phases[out.spans[f]["start"]]
     phase["dim"] = narrowest
+    phase["schedule"] = ~f
     phase["duration"] = np.int64(duration)
     phase["n_bytes"] = form["n_bytes"]
     return duration

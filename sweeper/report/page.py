@@ -69,4 +69,9 @@ def _points(summary: CellSummary) -> list[sheets.Sheet]:
 
 
 def _tables(summary: CellSummary) -> list[sheets.Sheet]:
-    return [sheets.measures(summary), sheets.dimensions(summary), *sheets.rechecked(summary)]
+    return [
+        sheets.measures(summary),
+        sheets.dimensions(summary),
+        *sheets.worth(summary),
+        *sheets.rechecked(summary),
+    ]

@@ -77,6 +77,28 @@ def dimensions(summary: CellSummary) -> Sheet:
     return Sheet("Dimensions", tuple(columns), rows)
 
 
+def worth(summary: CellSummary) -> list[Sheet]:
+    """The best point's critical path, and what the next bandwidth in each dimension is worth; none
+    where the path is not known (message by message, or a ledger from before it was kept)."""
+    best = summary.best
+    if pd.isna(best.get("path_compute_s")):
+        return []
+    columns = ["critical path", "transfer", "latency", "endpoint", "next GB/s\nsaves"]
+    columns += ["next k USD\nsaves"] * _priced(summary)
+    rows = [
+        (name, seconds(best[f"path_{name}_s"]), *[""] * (len(columns) - 2))
+        for name in ("compute", "memory")
+        if name == "compute" or best["path_memory_s"] > 0
+    ]
+    for d, name in enumerate(summary.dims):
+        parts = [best[f"path_{part}_{d}_s"] for part in ("transfer", "latency", "endpoint")]
+        saved = [-best[f"ms_per_GBps_{d}"] / 1e3]
+        saved += [-best[f"ms_per_usd_{d}"]] * _priced(summary)
+        cells = ["-" if pd.isna(value) else seconds(value) for value in (*parts, *saved)]
+        rows.append((name, *cells))
+    return [Sheet("What more bandwidth is worth at the best point", tuple(columns), rows)]
+
+
 def overview(summaries: Sequence[CellSummary]) -> list[Sheet]:
     """What there is to say of a grid of cells, one row each."""
     return [cells(summaries), *rechecked_cells(summaries)]

@@ -38,7 +38,7 @@ def print_summaries(
 
 def _cell(summary: CellSummary) -> list[sheets.Sheet]:
     """The tables of the only cell."""
-    found = [sheets.measures(summary), sheets.dimensions(summary)]
+    found = [sheets.measures(summary), sheets.dimensions(summary), *sheets.worth(summary)]
     if len(summary.objectives) > 1:
         step = -(-len(summary.front) // _FRONT_ROWS)
         title = words.trade_off(summary) + (f" (1 in {step})" if step > 1 else "")

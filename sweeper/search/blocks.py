@@ -19,6 +19,8 @@ from sweeper.space import Floats, Point, Space
 class BlockSearch:
     """Search by ``sampler: random`` or ``qmc``."""
 
+    waves_ahead = 2
+
     def __init__(self, config: Mapping[str, Any], space: Space, first: list[Point]) -> None:
         if config["options"]:
             raise DimsweepError(f"{config['sampler']} takes no options", where="search.options")
@@ -40,7 +42,9 @@ class BlockSearch:
             self._asked += n
         return points
 
-    def tell(self, points: Sequence[Point], values: Sequence[object]) -> None:
+    def tell(
+        self, points: Sequence[Point], values: Sequence[object], slopes: Sequence[object]
+    ) -> None:
         """Nothing to learn."""
 
     def _draw(self, n: int) -> Floats:

@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engine import DimsweepError
+from engine import DimsweepError, Fidelity, Prices
+from sweeper.rows import OBJECTIVES
 from sweeper.search.blocks import BlockSearch
+from sweeper.search.descent import DescentSearch
 from sweeper.search.optuna_search import OptunaSearch
 from sweeper.search.search import Search
 from sweeper.space import Point, Space
 
+LEARN_FROM_SLOPES = ("descent",)  # samplers that are told them
+
 
 class _Given:
     """No search: the one design of each cell of a grid."""
+
+    waves_ahead = 1
 
     def __init__(self, points: list[Point]) -> None:
         self._points = points
@@ -22,16 +28,22 @@ class _Given:
         points, self._points = self._points[:n], self._points[n:]
         return points
 
-    def tell(self, points: Sequence[Point], values: Sequence[object]) -> None:
+    def tell(
+        self, points: Sequence[Point], values: Sequence[object], slopes: Sequence[object]
+    ) -> None:
         """Nothing to learn."""
 
 
 def make_search(
-    config: Mapping[str, Any], space: Space, first: list[Point], directions: Sequence[str]
+    config: Mapping[str, Any],
+    space: Space,
+    first: list[Point],
+    objective: Sequence[str],
+    prices: Prices | None,
 ) -> Search:
     """The search that ``config["search"]`` describes; ``first`` are points to propose first.
 
-    ``directions`` holds "minimize" or "maximize" for each objective.
+    ``objective`` names what is searched for, and ``prices`` what the network costs.
     """
     search = config["search"]
     if space.n_unit == 0:
@@ -46,4 +58,11 @@ def make_search(
         raise DimsweepError(f"{search['wave']}; a wave has 1 point or more", where="search.wave")
     if search["sampler"] in ("random", "qmc"):
         return BlockSearch(search, space, first)
-    return OptunaSearch(search, space, first, directions)
+    if search["sampler"] in LEARN_FROM_SLOPES:
+        if config["fidelity"] != Fidelity.PHASE:
+            raise DimsweepError(
+                "the descent needs critical paths, which only fidelity=phase knows",
+                where="search.sampler",
+            )
+        return DescentSearch(search, space, first, objective, prices)
+    return OptunaSearch(search, space, first, [OBJECTIVES[name] for name in objective])

@@ -21,6 +21,8 @@ class OptunaSearch:
     values that the ledger has, which leads the sampler to where it was.
     """
 
+    waves_ahead = 2
+
     def __init__(
         self,
         config: Mapping[str, Any],
@@ -45,7 +47,9 @@ class OptunaSearch:
     def ask(self, n: int) -> list[Point]:
         return [self._ask_one() for _ in range(n)]
 
-    def tell(self, points: Sequence[Point], values: Sequence[Values]) -> None:
+    def tell(
+        self, points: Sequence[Point], values: Sequence[Values], slopes: Sequence[object]
+    ) -> None:
         from optuna.trial import TrialState
 
         for point, value in zip(points, values, strict=True):

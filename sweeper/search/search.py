@@ -11,15 +11,25 @@ from sweeper.space import Point
 Values = Sequence[float] | None
 
 
+# What one more unit of bandwidth in each dimension adds to a point's time, in seconds per byte/s;
+# None where that is not known.
+Slopes = Sequence[float] | None
+
+
 class Search(Protocol):
     """Proposes points, and perhaps learns from their values.
 
-    The driver asks for a wave while the one before it is being simulated, and tells each wave in
-    the order of its points, so what is proposed depends on the seed and on nothing else.
+    The driver asks for a wave while those before it, up to ``waves_ahead`` with it, are being
+    simulated, and tells each wave in the order of its points, so what is proposed depends on the
+    seed and on nothing else.
     """
+
+    waves_ahead: int
 
     def ask(self, n: int) -> list[Point]:
         """The next ``n`` points."""
 
-    def tell(self, points: Sequence[Point], values: Sequence[Values]) -> None:
-        """The values of points asked for earlier."""
+    def tell(
+        self, points: Sequence[Point], values: Sequence[Values], slopes: Sequence[Slopes]
+    ) -> None:
+        """The values of points asked for earlier, and slopes if the sampler learns from them."""

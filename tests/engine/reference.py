@@ -75,7 +75,7 @@ def phases_of(program: Program) -> Phases:
         phases[i] = []
         for chunk in range(chunks):
             start = span["start"] + (chunk * span["length"] if span["variants"] > 1 else 0)
-            entries = prices.phases[start : start + span["length"]].tolist()
+            entries = prices.phases[start : start + span["length"]][list(Phase._fields)].tolist()
             phases[i].append([Phase(*entry) for entry in entries if entry[0] >= 0])
     return phases
 
@@ -218,3 +218,44 @@ def exposed(operators: Sequence[Operator], trace: Trace, n_dims: int) -> Exposed
         for d in serving:
             by_dim[d] += (until - now) / len(serving)
     return Exposed(total, by_dim)
+
+
+def retimed(
+    operators: Sequence[Operator], trace: Trace, before: Phases, after: Phases, queue: str
+) -> int:
+    """When the run of ``trace`` would end if the phases lasted as in ``after``, not ``before``, and
+    every unit and every dimension kept to its order.
+
+    Everything starts as soon as all that it waits for in that order has ended.
+    """
+    order = Simulator(operators, before, queue)
+    waits: dict[object, list[object]] = {}
+    lasts: dict[object, int] = {}
+    unit_before: dict[str, int] = {}
+    for i in trace.start:  # in the order in which they started
+        waits["start", i] = [("end", j) for j in operators[i].after]
+        if order.unit(i) in unit_before:
+            waits["start", i].append(("end", unit_before[order.unit(i)]))
+        unit_before[order.unit(i)] = i
+        waits["end", i] = [("start", i)]
+        work = operators[i].work
+        lasts["start", i], lasts["end", i] = 0, work.duration if isinstance(work, Compute) else 0
+    dim_before: dict[int, object] = {}
+    at: dict[tuple[int, int], int] = defaultdict(int)
+    for served in trace.served:
+        chunk = served.operator, served.chunk
+        number = at[chunk]
+        at[chunk] += 1
+        phase = (*chunk, number)
+        waits[phase] = [(*chunk, number - 1) if number else ("start", served.operator)]
+        if served.dim in dim_before:
+            waits[phase].append(dim_before[served.dim])
+        dim_before[served.dim] = phase
+        waits["end", served.operator].append(phase)
+        lasts[phase] = after[served.operator][served.chunk][number].duration
+    ends: dict[object, int] = {}
+    while len(ends) < len(waits):
+        for what, others in waits.items():
+            if what not in ends and all(other in ends for other in others):
+                ends[what] = max((ends[other] for other in others), default=0) + lasts[what]
+    return max(ends.values(), default=0)

@@ -321,6 +321,38 @@ def test_a_deadlock_names_ranks_and_what_each_waits_for() -> None:
     ]
 
 
+def test_the_shadow_prices_of_one_all_reduce() -> None:
+    """Ring(4): 3/4 of the bytes twice, in 6 steps of one hop; nothing else happens."""
+    topology = Topology.build("Ring(4)", bandwidth=[1e9], latency=[1000])
+    chunks = CollectiveModel(chunks=1)
+    cluster = Cluster(topology, collectives=chunks, prices=Prices((2e-6,)))
+    result = simulate(one_collective(CollectiveKind.ALL_REDUCE, 4e6, (4,)), cluster)
+    assert result.critical_path == {
+        "compute": 0.0,
+        "memory": 0.0,
+        "0: Ring(4) transfer": pytest.approx(6e-3),
+        "0: Ring(4) latency": 6e-9,
+        "0: Ring(4) endpoint": 0.0,
+    }
+    assert result.per_bandwidth == {"0: Ring(4)": pytest.approx(-6e6 / 1e18)}
+    assert result.per_latency == {"0: Ring(4)": 6}
+    assert result.per_usd == {"0: Ring(4)": pytest.approx(-6e6 / 1e18 / 2e-6)}
+
+
+def test_what_is_free_has_no_price_per_usd() -> None:
+    cluster = replace(PAIR, prices=Prices((0.0,), fixed=1.0))
+    result = simulate(one_collective(CollectiveKind.ALL_REDUCE, 8.0, (2,)), cluster)
+    assert result.per_usd is not None
+    assert np.isnan(list(result.per_usd.values())).all()
+
+
+def test_message_by_message_there_is_no_path() -> None:
+    work = one_collective(CollectiveKind.ALL_REDUCE, 8.0, (2,))
+    result = simulate(work, PAIR, fidelity="message")
+    assert result.critical_path is None
+    assert result.per_bandwidth is result.per_latency is result.per_usd is None
+
+
 def test_two_streams_undo_it() -> None:
     assert simulate(crossing(stream=""), PAIR).time_ps > 0
 

@@ -24,7 +24,7 @@ SCHEMA = pa.schema(
         ("time_s", pa.float64()),
     ]
 )
-STUDY = {"name": "s", "model": 1, "objective": ["time"], "config": {"a": {"b": 1}}}
+STUDY = {"name": "s", "model": 1, "rows": 1, "objective": ["time"], "config": {"a": {"b": 1}}}
 
 
 def batch(first: int, n: int, state: str = "complete") -> pa.RecordBatch:
@@ -132,6 +132,18 @@ def test_another_study_is_refused_with_the_difference(tmp_path: Path) -> None:
         Ledger(tmp_path / "s", {**STUDY, "config": {"a": {"b": 2}}}, SCHEMA)
     with pytest.raises(DimsweepError, match="model: 1 -> 2"):
         Ledger(tmp_path / "s", {**STUDY, "model": 2}, SCHEMA)
+    with pytest.raises(DimsweepError, match="rows: 1 -> 2"):
+        Ledger(tmp_path / "s", {**STUDY, "rows": 2}, SCHEMA)
+    assert points(tmp_path / "s") == [0]
+
+
+def test_a_ledger_from_before_rows_had_versions_is_read_and_not_mixed(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "s", STUDY, SCHEMA) as ledger:
+        ledger.append(batch(0, 1))
+    old = {key: value for key, value in STUDY.items() if key != "rows"}
+    (tmp_path / "s" / "study.json").write_text(json.dumps(old))
+    with pytest.raises(DimsweepError, match="rows: None -> 1"):
+        Ledger(tmp_path / "s", STUDY, SCHEMA)
     assert points(tmp_path / "s") == [0]
 
 

@@ -554,6 +554,24 @@ STUDIES = {
 }
 
 
+def test_what_the_next_bandwidth_is_worth():
+    parts = {f"path_{part}_{d}_s": 0.01 for part in ("transfer", "latency") for d in range(4)}
+    ends = {f"path_endpoint_{d}_s": 0.0 for d in range(4)}
+    worth = {f"ms_per_GBps_{d}": -0.5 * d for d in range(4)}
+    usd = {f"ms_per_usd_{d}": [-0.001, np.nan][d % 2] for d in range(4)}
+    (sheet,) = sheets.worth(
+        only(one_cell(path_compute_s=0.1, path_memory_s=0.0, **parts, **ends, **worth, **usd))
+    )
+    assert sheet.rows[0][:2] == ("compute", "100.0 ms")
+    assert [row[4] for row in sheet.rows[1:]] == ["0 s", "500.0 us", "1.000 ms", "1.500 ms"]
+    assert [row[5] for row in sheet.rows[1:]] == ["1.000 ms", "-", "1.000 ms", "-"]
+
+
+def test_nothing_is_said_of_a_path_that_is_not_known():
+    assert sheets.worth(only(one_cell())) == []  # a ledger from before paths were kept
+    assert sheets.worth(only(one_cell(path_compute_s=None))) == []  # message by message
+
+
 @pytest.mark.parametrize("name", STUDIES)
 @pytest.mark.filterwarnings("error")
 def test_report_is_complete(name, tmp_path):

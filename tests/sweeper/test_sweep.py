@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from conftest import run
 
@@ -20,7 +21,7 @@ from sweeper.pool.pool import InlinePool
 from sweeper.space import Point
 
 Small = Callable[..., Plan]
-SAMPLERS = ["random", "qmc", "tpe", "cmaes", "nsga2"]
+SAMPLERS = ["random", "qmc", "tpe", "cmaes", "nsga2", "descent"]
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
@@ -69,6 +70,23 @@ def test_known_points_come_first(small: Small) -> None:
     assert rows.origin[:3].tolist() == ["equal", "proportional", "known"]
     assert rows.loc[0, [f"bandwidth_{d}_GBps" for d in range(4)]].tolist() == [125] * 4
     assert rows.loc[2, [f"bandwidth_{d}_GBps" for d in range(4)]].tolist() == [300, 100, 60, 40]
+
+
+def test_every_row_says_what_its_time_is_made_of(small: Small) -> None:
+    plan = small("search=random")
+    run(plan)
+    rows = load(plan.folder).to_pandas()
+    parts = rows.filter(regex=r"^path_(compute|memory|transfer_\d|latency_\d|endpoint_\d)_s$")
+    assert parts.shape[1] == 2 + 3 * 4
+    assert parts.sum(axis=1).tolist() == pytest.approx(rows.time_s.tolist(), rel=1e-12)
+    prices = rows.filter(regex=r"^ms_per_GBps").to_numpy()
+    with np.errstate(invalid="ignore"):  # 0 / 0 where a dimension is not on the path
+        usd_per_gbps = prices / rows.filter(regex=r"^ms_per_usd").to_numpy()
+    assert (prices <= 0).all()
+    assert (prices.min(axis=1) < 0).all()
+    bandwidth = rows.filter(regex=r"^bandwidth_").to_numpy()
+    paid = (bandwidth * np.nanmean(usd_per_gbps, axis=0)).sum(axis=1)
+    assert paid.tolist() == pytest.approx(rows.cost_usd.tolist(), rel=1e-9)
 
 
 def test_every_row_obeys_the_space(small: Small) -> None:

@@ -1,0 +1,117 @@
+"""First-order search: each point is where the critical paths of those before it promise most."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from engine import DimsweepError, Prices
+from sweeper.search.cuts import CutModel
+from sweeper.search.search import Slopes, Values
+from sweeper.space import Floats, Point, Space
+
+_WIDEST = 1.0  # trust region: factors of e up and down around the best split
+_NARROWEST = 0.02
+
+
+class DescentSearch:
+    """A trust region around the best split so far, in which the cuts are minimised.
+
+    The region grows where a step keeps most of what the model promised, and shrinks where it gains
+    nothing.  When the model has nothing new to promise (the search has converged, or is stuck at a
+    kink) a random split of the region is taken, which adds cuts, and the region shrinks; from the
+    narrowest it goes back to the widest.
+    """
+
+    waves_ahead = 1
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        space: Space,
+        first: list[Point],
+        objective: Sequence[str],
+        prices: Prices | None,
+    ) -> None:
+        if config["options"]:
+            raise DimsweepError("descent takes no options", where="search.options")
+        if space.split is None or space.parameters:
+            raise DimsweepError(
+                "the descent searches bandwidth splits, and nothing else",
+                where="search.sampler",
+                hint="space.bandwidth without space.parameters; or another sampler",
+            )
+        if list(objective) not in (["time"], ["perf_per_cost"]):
+            raise DimsweepError(
+                f"the descent searches for time or perf_per_cost, not {', '.join(objective)}",
+                where="search.sampler",
+            )
+        self._split = space.split
+        self._waiting = list(first)
+        self._prices = prices if objective[0] == "perf_per_cost" else None
+        self._model = CutModel(space.split.rules(), self._prices)
+        self._random = np.random.default_rng(config["seed"])
+        self._known: set[tuple[float, ...]] = set()
+        self._asked = 0
+        self._best: tuple[float, Floats] | None = None
+        self._promised: dict[int, float] = {}  # by point
+        self._radius = _WIDEST
+
+    def ask(self, n: int) -> list[Point]:
+        return [self._ask_one() for _ in range(n)]
+
+    def tell(
+        self, points: Sequence[Point], values: Sequence[Values], slopes: Sequence[Slopes]
+    ) -> None:
+        for point, value, slope in zip(points, values, slopes, strict=True):
+            promised = self._promised.pop(point.number, None)
+            if value is None or slope is None or point.bandwidth is None:
+                continue
+            bandwidth = np.array(point.bandwidth)
+            time = self._time(bandwidth, value[0])
+            self._model.add(bandwidth, time, np.array(slope))
+            self._learn(bandwidth, self._model.value(bandwidth, time), promised)
+
+    def _time(self, bandwidth: Floats, value: float) -> float:
+        return value if self._prices is None else 1 / (value * float(self._prices.cost(bandwidth)))
+
+    def _learn(self, bandwidth: Floats, value: float, promised: float | None) -> None:
+        before = np.inf if self._best is None else self._best[0]
+        if value < before:
+            self._best = value, bandwidth
+        if promised is None:
+            return
+        if value >= before:
+            self._radius *= 0.6
+        elif before - value > 0.5 * (before - promised):
+            self._radius = min(2 * self._radius, _WIDEST)
+
+    def _ask_one(self) -> Point:
+        number = self._asked
+        self._asked += 1
+        if self._waiting:
+            point = self._waiting.pop(0)
+        else:
+            point = Point(number, "descent", tuple(self._propose(number).tolist()))
+        assert point.bandwidth is not None
+        self._known.add(point.bandwidth)
+        return point
+
+    def _propose(self, number: int) -> Floats:
+        if self._best is None:
+            if not self._known:
+                return self._split.equal()
+            return self._split.decode(self._random.random((1, self._split.n_free)))[0]
+        value, centre = self._best
+        if self._radius < _NARROWEST:
+            self._radius = _WIDEST
+        split = self._split.nearest(self._model.minimum(centre, self._radius))
+        promised = self._model.promise(split)
+        if tuple(split.tolist()) not in self._known and promised < value:
+            self._promised[number] = promised
+            return split
+        factors = np.exp(self._random.uniform(-self._radius, self._radius, len(centre)))
+        self._radius *= 0.5
+        return self._split.nearest(centre * factors)
