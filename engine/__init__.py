@@ -15,6 +15,8 @@ from engine import units
 from engine.account.breakdown import Breakdown, account
 from engine.account.result import Result
 from engine.bound.closed_form import ClosedForm, closed_form, traffic
+from engine.bound.optimum import ConvexModel, Optimum, optimum, time_of
+from engine.bound.space import LinearSpace
 from engine.cluster.cluster import (
     Cluster,
     CollectiveModel,
@@ -84,6 +86,7 @@ __all__ = [
     "CollectiveModel",
     "Communication",
     "Compute",
+    "ConvexModel",
     "Convolution",
     "Dimension",
     "DimensionOrder",
@@ -94,6 +97,7 @@ __all__ = [
     "GraphBuilder",
     "Group",
     "Layer",
+    "LinearSpace",
     "Link",
     "LinkAccount",
     "Measures",
@@ -103,6 +107,7 @@ __all__ = [
     "NetworkModel",
     "Npu",
     "Operator",
+    "Optimum",
     "Pass",
     "Prices",
     "Program",
@@ -127,6 +132,7 @@ __all__ = [
     "lower",
     "network_of",
     "network_prices",
+    "optimum",
     "outcome_error",
     "parse_shape",
     "place",
@@ -142,6 +148,7 @@ __all__ = [
     "run_one",
     "simulate",
     "simulate_astra",
+    "time_of",
     "traffic",
     "training_iteration",
     "units",
