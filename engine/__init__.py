@@ -15,6 +15,7 @@ from engine import units
 from engine.account.breakdown import Breakdown, account
 from engine.account.result import Result
 from engine.bound.closed_form import ClosedForm, closed_form, traffic
+from engine.bound.event import EventBound, lower_bound
 from engine.bound.optimum import ConvexModel, Optimum, optimum, time_of
 from engine.bound.space import LinearSpace
 from engine.cluster.cluster import (
@@ -92,6 +93,7 @@ __all__ = [
     "DimensionOrder",
     "DimsweepError",
     "Dragonfly",
+    "EventBound",
     "Fabric",
     "Fidelity",
     "GraphBuilder",
@@ -130,6 +132,7 @@ __all__ = [
     "data_parallel",
     "is_compiled",
     "lower",
+    "lower_bound",
     "network_of",
     "network_prices",
     "optimum",
