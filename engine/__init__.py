@@ -17,6 +17,8 @@ from engine.account.result import Result
 from engine.bound.closed_form import ClosedForm, closed_form, traffic
 from engine.bound.event import EventBound, lower_bound
 from engine.bound.optimum import ConvexModel, Optimum, optimum, time_of
+from engine.bound.paths import PathForm, overlap_form
+from engine.bound.portfolio import Measure, Portfolio, portfolio
 from engine.bound.space import LinearSpace
 from engine.cluster.cluster import (
     Cluster,
@@ -102,6 +104,7 @@ __all__ = [
     "LinearSpace",
     "Link",
     "LinkAccount",
+    "Measure",
     "Measures",
     "Mesh",
     "MessageRun",
@@ -111,6 +114,8 @@ __all__ = [
     "Operator",
     "Optimum",
     "Pass",
+    "PathForm",
+    "Portfolio",
     "Prices",
     "Program",
     "QueueOrder",
@@ -137,8 +142,10 @@ __all__ = [
     "network_prices",
     "optimum",
     "outcome_error",
+    "overlap_form",
     "parse_shape",
     "place",
+    "portfolio",
     "read_astra1_layers",
     "read_astra_inputs",
     "read_astra_ranks",

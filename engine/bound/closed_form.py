@@ -60,7 +60,12 @@ def closed_form(program: Program) -> ClosedForm:
     """The closed form of a program with one class of ranks and no overlap."""
     s, first = program.structure, _flows_of_first_class(program)
     compute = s.nodes["duration"][s.nodes["cls"] == 0].sum()
-    return ClosedForm(float(compute) / PICOSECONDS, _prices(program).demand[s.flows["form"][first]])
+    return ClosedForm(float(compute) / PICOSECONDS, demand_of(program)[s.flows["form"][first]])
+
+
+def demand_of(program: Program) -> Floats:
+    """The bytes of every form (F, D) over the share of the bandwidth that its group can use."""
+    return _prices(program).demand
 
 
 def traffic(program: Program) -> Floats:

@@ -28,10 +28,11 @@ import numpy as np
 from engine.bound.items import items_of
 from engine.bound.loads import Loads
 from engine.bound.optimum import Optimum, optimum
+from engine.bound.paths import PathForm
 from engine.bound.space import LinearSpace
 from engine.bound.work import work_of
 from engine.cluster.cost import Prices
-from engine.lower.program import Floats, Ints, Program
+from engine.lower.program import Floats, Program
 
 _ROUNDING = 1e-12  # relative, of the floats in the kernel's prices and in the sums here
 
@@ -46,39 +47,20 @@ class EventBound:
         most = space.box()[1]
         work = work_of(program, most)
         self.sums = work.sums
-        self._forms = work.pieces
-        self._items = items_of(program.structure)
+        self._paths = PathForm(items_of(program.structure), tuple(work.pieces), work.sums)
         with np.errstate(divide="ignore"):
-            least = self._greatest(1 / np.concatenate([most, work.sums @ most]))[1]
-        self._loads = Loads(program.structure, self._items, work.load, self._durations(least))
+            seconds = self._paths.greatest(1 / np.concatenate([most, work.sums @ most]))[1]
+        fastest = self._paths.durations(seconds)
+        self._loads = Loads(program.structure, self._paths.items, work.load, fastest)
 
     def pieces(self, reciprocal: Floats) -> Floats:
         """The longest path (1, D + R + 1), with loads for its stretches where these are longer."""
-        forms, seconds = self._greatest(reciprocal)
-        duration = self._durations(seconds)
-        path = self._items.longest(duration)
+        forms, seconds = self._paths.greatest(reciprocal)
+        duration = self._paths.durations(seconds)
+        path = self._paths.items.longest(duration)
         stretch, load = self._loads.longer(path, duration, forms, np.append(reciprocal, 1.0))
         path = path[~np.isin(self._loads.stretch[path], stretch)]
-        return (1 - _ROUNDING) * (load.sum(axis=0) + self._sum_of(path, forms))[None]
-
-    def _greatest(self, reciprocal: Floats) -> tuple[Floats, Floats]:
-        """Each form's greatest piece (F, E + 1), and its seconds (F,)."""
-        at = np.append(reciprocal, 1.0)
-        rows = np.zeros((len(self._forms), len(at)))
-        for form, pieces in enumerate(self._forms):
-            rows[form] = pieces[(pieces @ at).argmax()]
-        return rows, rows @ at
-
-    def _durations(self, seconds: Floats) -> Floats:
-        """How long each item lasts at least, (N,)."""
-        kind = self._items.kind
-        return self._items.fixed + np.where(kind >= 0, np.append(seconds, 0.0)[kind], 0.0)
-
-    def _sum_of(self, path: Ints, forms: Floats) -> Floats:
-        kind = self._items.kind[path]
-        piece: Floats = np.bincount(kind[kind >= 0], minlength=len(forms)) @ forms
-        piece[-1] += self._items.fixed[path].sum()
-        return piece
+        return (1 - _ROUNDING) * (load.sum(axis=0) + self._paths.sum_of(path, forms))[None]
 
 
 def lower_bound(program: Program, space: LinearSpace, prices: Prices | None = None) -> Optimum:

@@ -11,24 +11,37 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import clusters, one_collective, pipelines, tangles, training, uneven
+from test_libra_golden import program_of
 
 from engine import (
     Cluster,
+    Collective,
     CollectiveKind,
     CollectiveModel,
+    Communication,
+    Compute,
     DimensionOrder,
     EventBound,
+    GraphBuilder,
+    Group,
+    Layer,
     LinearSpace,
     Npu,
+    Pass,
     Prices,
     Program,
     Topology,
     TrainingLoop,
     Workload,
+    closed_form,
     lower,
     lower_bound,
+    optimum,
+    overlap_form,
+    place,
     run_batch,
     time_of,
+    training_iteration,
 )
 from engine.bound.items import items_of
 
@@ -137,8 +150,6 @@ def test_a_blocking_loop_of_all_reduces() -> None:
 
 def test_gradients_that_overlap_count_what_their_dimension_must_carry() -> None:
     """Two streams on one port: the path of either is half of what the port is busy for."""
-    from engine import Collective, GraphBuilder, Group
-
     builder = GraphBuilder()
     for stream in ("a", "b"):
         work = Collective(CollectiveKind.ALL_REDUCE, 1e9, "all", stream=stream)
@@ -166,15 +177,41 @@ def test_themis_pools_the_dimensions() -> None:
         assert bound <= time <= 1.05 * bound
 
 
-def test_the_main_study(shared: Any) -> None:
+def test_the_main_study() -> None:
     """GPT-3 on four dimensions in 256 chunks: the bound's own best split is within 0.01 %."""
-    del shared  # only its absence matters to the module below
-    from test_libra_golden import program_of
-
     program = program_of("GPT_3", 4, 256)
     found = lower_bound(program, LinearSpace.budget(4, 500e9, 1e9))
     time = run_batch(program, found.bandwidth).time[0] / PICOSECONDS
     assert found.bound <= time <= 1.0001 * found.bound
+
+
+# --- LIBRA's overlap ----------------------------------------------------------------------------
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_without_overlap_the_longest_path_is_the_closed_form(data: st.DataObject) -> None:
+    cluster = data.draw(clusters())
+    loops = (TrainingLoop.NO_OVERLAP,)
+    program = lower(data.draw(training(cluster.topology.sizes, loops=loops)), cluster)
+    expected = float(closed_form(program).time(program.bandwidth))
+    assert time_of(overlap_form(program), program.bandwidth) == pytest.approx(expected, rel=1e-12)
+
+
+def test_gradients_that_overlap_hide_behind_compute() -> None:
+    """max(compute, communication), least where the budget makes each collective short enough."""
+    reduce = Communication(CollectiveKind.ALL_REDUCE, 1e9, "data")
+    first = Layer("first", Pass(), Pass(Compute(duration=10**12)), Pass())
+    last = Layer("last", Pass(), Pass(), Pass(Compute(duration=0), reduce))
+    graph = training_iteration([first, last], TrainingLoop.OVERLAP_GRADIENTS)
+    topology = Topology.build("Ring(4)_Switch(8)", bandwidth=[1e9, 1e9], latency=[0, 0])
+    program = lower(Workload((graph,), place({"data": "rest"}, topology.sizes)), Cluster(topology))
+    form = overlap_form(program)
+    # 2 * 3/4 GB and 2 * 1/4 * 7/8 GB, in all 1.9375 GB.
+    for total, seconds in ((1.9375 / 3, 3.0), (1.9375, 1.0), (10.0, 1.0)):
+        found = optimum(form, LinearSpace.budget(2, total * 1e9))
+        assert found.value == pytest.approx(seconds, rel=1e-8)
+        assert found.gap < 1e-8
 
 
 # --- the graph ----------------------------------------------------------------------------------
@@ -199,8 +236,6 @@ def test_barriers_are_before_or_after_all_others(data: st.DataObject) -> None:
 
 def test_one_walk_over_a_long_graph() -> None:
     """Ten thousand layers: a handful of cuts, whatever the length."""
-    from engine import Communication, Compute, Layer, Pass, place, training_iteration
-
     topology = Topology.build("Ring(4)_Switch(8)", bandwidth=[1e9, 1e9], latency=[0, 0])
     reduce = Communication(CollectiveKind.ALL_REDUCE, 1e6, "data")
     one = Pass(Compute(duration=10**6), None)
