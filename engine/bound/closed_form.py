@@ -37,7 +37,7 @@ class ClosedForm:
 
     def pieces(self, reciprocal: Floats) -> Floats:
         """See :class:`ConvexModel`: compute, and each kind of collective's busiest dimension."""
-        kinds = self._kinds
+        kinds = self.kinds
         n, n_dims = kinds.shape
         busiest = (kinds * reciprocal).argmax(axis=1)
         result = np.zeros((n + 1, n_dims + 1))
@@ -46,7 +46,7 @@ class ClosedForm:
         return result
 
     @cached_property
-    def _kinds(self) -> Floats:
+    def kinds(self) -> Floats:
         """The demand with proportional rows added up: they are busiest in the same dimension."""
         used = self.demand[self.demand.any(axis=1)]
         shares = np.round(used / used.sum(axis=1, keepdims=True), 12)
