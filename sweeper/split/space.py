@@ -22,7 +22,7 @@ from itertools import count
 
 import numpy as np
 
-from engine import DimsweepError
+from engine import DimsweepError, LinearSpace
 from sweeper.split.constraint import Constraint, compared, parse_constraint, said
 from sweeper.split.grid import EmptyError, Floats, IntegerGrid, Integers, Row, extent
 
@@ -117,6 +117,19 @@ class SplitSpace:
         if self._total is None:
             return self.nearest((self._minimum + self._maximum) / 2)
         return self.nearest(np.full(len(self._minimum), self._total / len(self._minimum)))
+
+    def linear(self) -> LinearSpace:
+        """The splits without the grid: every decoded point is one of them."""
+        rules: list[tuple[str, Floats, str, float]] = []
+        if self._total is not None:
+            total = round(self._total / self._step) * self._step
+            rules.append((f"total == {said(total)}", np.ones(len(self._minimum)), "==", total))
+        for constraint in self._constraints:
+            excess = constraint.excess()
+            row = np.array(excess.coefficients, dtype=float)
+            rules.append((constraint.text, row, constraint.relation, -float(excess.constant)))
+        low, high = (np.array(ends, dtype=float) * self._step for ends in self._box)
+        return LinearSpace.build(low, high, rules)
 
     def check(self, bandwidth: Floats) -> None:
         """Raise a DimsweepError that names the first rule ``bandwidth`` (D,), in bytes/s, breaks.
