@@ -31,16 +31,18 @@ def solve(pieces: Floats, group: Ints, cone: Cone, unit: Floats) -> Solution | N
     from scipy.sparse import csc_matrix
 
     n, n_groups = len(cone.low), int(group.max()) + 1
-    # A reciprocal that no piece asks for would have no upper end.
-    active = np.flatnonzero(pieces.any(axis=0))
+    # A reciprocal that no piece asks for would have no upper end; z >= 0 then needs a row.
+    asked = pieces.any(axis=0)
+    active = np.flatnonzero(asked)
     m = len(active)
     width = n + m + n_groups
 
-    rules = len(cone.less)
-    less = np.zeros((rules + len(pieces), width))
+    rules, last = len(cone.less), len(cone.less) + len(pieces)
+    less = np.zeros((last + n - m, width))
     less[:rules, :n] = cone.less * unit
-    less[rules:, n : n + m] = (pieces / unit)[:, active]
-    less[np.arange(rules, len(less)), n + m + group] = -1.0
+    less[rules:last, n : n + m] = (pieces / unit)[:, active]
+    less[np.arange(rules, last), n + m + group] = -1.0
+    less[last:, :n] = -np.eye(n)[~asked]
     equal = np.zeros((len(cone.equal), width))
     equal[:, :n] = cone.equal * unit
     cones = np.zeros((3 * m, width))
@@ -66,4 +68,4 @@ def solve(pieces: Floats, group: Ints, cone: Cone, unit: Floats) -> Solution | N
     if not (np.isfinite(z).all() and np.isfinite(dual).all()) or "Infeasible" in str(found.status):
         return None
     y = dual[len(equal) : len(equal) + len(less)]
-    return Solution(z, Multipliers(y[rules:], dual[: len(equal)], y[:rules]))
+    return Solution(z, Multipliers(y[rules:last], dual[: len(equal)], y[:rules]))

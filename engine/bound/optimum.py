@@ -22,6 +22,7 @@ from engine.lower.program import Floats, Ints
 
 _ROUNDS = 400
 _CLOSE = 1e-10  # relative; about the solver's own accuracy
+_POLISH = 4
 _LEAST = 1e-9  # unit, relative to the greatest
 _FAR = 1e9  # so many times too little bandwidth makes any dimension the busiest
 
@@ -70,7 +71,8 @@ def time_of(model: ConvexModel, bandwidth: Floats) -> float:
     """Seconds at bandwidths (D,) in bytes/s; infinite where one that is used is zero."""
     # The least float for zero: its reciprocal is finite, so that nothing times it is nothing.
     b = np.maximum(np.concatenate([bandwidth, model.sums @ bandwidth]), np.finfo(float).tiny)
-    return float((model.pieces(1 / b) @ np.append(1 / b, 1.0)).sum())
+    with np.errstate(over="ignore"):
+        return float((model.pieces(1 / b) @ np.append(1 / b, 1.0)).sum())
 
 
 def optimum(model: ConvexModel, space: LinearSpace, prices: Prices | None = None) -> Optimum:
@@ -109,7 +111,7 @@ def _cut(model: ConvexModel, form: Perspective) -> _Best | None:
     new = _first_pieces(model, form, z)
     unit = float((new @ (1 / z)).sum(axis=1).max()) or 1.0
     pieces, group = np.zeros((0, len(z))), np.zeros(0, dtype=np.int32)
-    value, best, bound, rounds, again = np.inf, z, -np.inf, 0, True
+    value, best, bound, rounds, polished = np.inf, z, -np.inf, 0, 0
     while rounds < _ROUNDS:
         pieces = np.concatenate([pieces, new.reshape(-1, len(z)) / unit])
         group = np.resize(np.arange(new.shape[-2], dtype=np.int32), len(pieces))
@@ -124,10 +126,10 @@ def _cut(model: ConvexModel, form: Perspective) -> _Best | None:
         if now < value:
             value, best = now, z
         if now - _known(pieces, group, 1 / z) <= _CLOSE * now:
-            # One more round at the optimum, where the units fit, gains the last digits.
-            if not again or value - bound <= _CLOSE * value:
+            # Further rounds at the optimum, where the units fit, gain the last digits.
+            polished += 1
+            if polished > _POLISH or value - bound <= _CLOSE * value:
                 break
-            again = False
     return _Best(best, bound * unit, rounds) if rounds else None
 
 

@@ -140,7 +140,7 @@ def _cone(
         """row . b <= end as row . x - end * s <= 0."""
         return np.hstack([coefficients, np.zeros((len(ends), n_sums)), -ends[:, None]])
 
-    capped = np.isfinite(space.high) & ~pinned
+    raised, capped = (space.low > 0) & ~pinned, np.isfinite(space.high) & ~pinned
     equal = np.vstack(
         [
             np.concatenate([price, np.zeros(n_sums), [fixed]]),
@@ -152,7 +152,7 @@ def _cone(
     less = np.vstack(
         [
             rows(space.coefficients[~space.equal], limits[~space.equal]),
-            rows(-unit[~pinned], -space.low[~pinned] / scale),
+            rows(-unit[raised], -space.low[raised] / scale),
             rows(unit[capped], space.high[capped] / scale),
         ]
     )

@@ -200,6 +200,25 @@ def test_conflicting_rules_are_named_and_no_others() -> None:
     assert "b0 >= 0" not in caught.value.what
 
 
+def test_a_conflict_that_takes_three_rules() -> None:
+    """None follows from bounds one by one: each bandwidth shall exceed the next, in a circle."""
+    circle = [
+        (f"b{i} > b{(i + 1) % 3}", np.eye(3)[i] - np.eye(3)[(i + 1) % 3], ">=", GB)
+        for i in range(3)
+    ]
+    space = LinearSpace.build(np.zeros(3), np.full(3, 1000 * GB), circle)
+    for prices in (None, Prices((1e-9,) * 3, fixed=1.0)):
+        with pytest.raises(DimsweepError) as caught:
+            optimum(ClosedForm(1.0, np.ones((1, 3))), space, prices)
+        assert caught.value.what.endswith("conflict: b0 > b1; b1 > b2; b2 > b0")
+
+
+def test_no_bandwidth_where_it_is_used_takes_for_ever() -> None:
+    form = ClosedForm(1.0, np.array([[1e9, 0.0]]))
+    assert time_of(form, np.array([0.0, GB])) == np.inf
+    assert time_of(form, np.array([GB, 0.0])) == 2.0
+
+
 @pytest.mark.parametrize(
     ("low", "high", "rules", "says"),
     [
