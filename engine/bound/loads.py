@@ -6,9 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.bound.items import Items
-from engine.lower.program import COMPUTE, Floats, Ints, Structure, Table
-
-Longs = NDArray[np.int64]
+from engine.lower.program import COMPUTE, Floats, Ints, Longs, Structure, Table
 
 
 class Loads:
@@ -40,7 +38,7 @@ class Loads:
         stretch = np.concatenate([self._units.stretch, self._ports[0]])
         loads = np.vstack([self._units.rows(forms), self._ports[1]])
         seconds = loads @ at
-        # The path's own, with a hair more: a load that is no longer is no news.
+        # A load that is longer by rounding alone is no news.
         inner = self.stretch[path] >= 0
         least = np.bincount(self.stretch[path[inner]], duration[path[inner]], self._n)
         order = np.argsort(seconds, kind="stable")
