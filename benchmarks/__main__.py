@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import astra, kernel, message, models, scale, search, sweep
+from benchmarks import astra, bound, kernel, message, models, scale, search, sweep
 
 ALL = {
     "kernel": kernel.main,
@@ -14,6 +14,7 @@ ALL = {
     "search": search.main,
     "astra": astra.main,
     "models": models.main,
+    "bound": bound.main,
 }
 
 if __name__ == "__main__":

@@ -15,6 +15,11 @@ from engine import units
 from engine.account.breakdown import Breakdown, account
 from engine.account.result import Result
 from engine.bound.closed_form import ClosedForm, closed_form, traffic
+from engine.bound.event import EventBound, lower_bound
+from engine.bound.optimum import ConvexModel, Optimum, optimum, time_of
+from engine.bound.paths import PathForm, overlap_form
+from engine.bound.portfolio import Measure, Portfolio, portfolio
+from engine.bound.space import LinearSpace
 from engine.cluster.cluster import (
     Cluster,
     CollectiveModel,
@@ -125,6 +130,7 @@ __all__ = [
     "Communication",
     "Compute",
     "ConvNet",
+    "ConvexModel",
     "Convolution",
     "Dataflow",
     "Dimension",
@@ -133,6 +139,7 @@ __all__ = [
     "Dlrm",
     "Dragonfly",
     "EfficiencyCurve",
+    "EventBound",
     "Fabric",
     "Fidelity",
     "Footprint",
@@ -143,9 +150,11 @@ __all__ = [
     "InfeasibleError",
     "Kernel",
     "Layer",
+    "LinearSpace",
     "Link",
     "LinkAccount",
     "MatMul",
+    "Measure",
     "Measures",
     "Mesh",
     "MessageRun",
@@ -154,9 +163,12 @@ __all__ = [
     "Npu",
     "Operator",
     "Optimizer",
+    "Optimum",
     "Pass",
     "Path",
+    "PathForm",
     "Plan",
+    "Portfolio",
     "Prices",
     "Program",
     "PytorchConverted",
@@ -189,11 +201,15 @@ __all__ = [
     "is_execution_trace",
     "lint_chakra",
     "lower",
+    "lower_bound",
     "network_of",
     "network_prices",
+    "optimum",
     "outcome_error",
+    "overlap_form",
     "parse_shape",
     "place",
+    "portfolio",
     "read_astra1_layers",
     "read_astra_groups",
     "read_astra_inputs",
@@ -212,6 +228,7 @@ __all__ = [
     "serving",
     "simulate",
     "simulate_astra",
+    "time_of",
     "traffic",
     "training",
     "training_iteration",

@@ -19,12 +19,14 @@ from engine import (
     MODEL_VERSION,
     DimsweepError,
     Fidelity,
+    Optimum,
     Prices,
     Program,
     network_of,
     run_batch,
     traffic,
 )
+from sweeper.bound import least_bound, proven_bound
 from sweeper.build import build_program, is_by_message
 from sweeper.compose import Composed, compose, found, plain
 from sweeper.parse import bandwidth, one_per_dim
@@ -52,6 +54,7 @@ class CellPlan:
 
     cell: Cell
     space: Space
+    bound: float | None  # that no split beats in the first objective
     first: list[Point]
     objective: list[str]
     prices: Prices | None
@@ -225,10 +228,12 @@ def _plan_cell(
     else:  # also compiles the kernel, once and for all, before any worker would
         run_batch(program, program.bandwidth)
     space = build_space(config, program.structure.shape.n_dims)
+    least = least_bound(space, program, objective[0])
     plan = CellPlan(
         Cell(number, config, coordinates),
         space,
-        _first_points(config, space, program),
+        proven_bound(config, space, least, objective[0]),
+        _first_points(config, space, program, least),
         objective,
         program.prices,
         config["budget"]["points"] if space.n_unit else 1,
@@ -260,8 +265,11 @@ def _check_fidelity(config: Mapping[str, Any]) -> None:
         )
 
 
-def _first_points(config: Mapping[str, Any], space: Space, program: Program) -> list[Point]:
-    """Splits worth knowing: equal, proportional to the traffic, and the user's own."""
+def _first_points(
+    config: Mapping[str, Any], space: Space, program: Program, least: Optimum | None
+) -> list[Point]:
+    """Splits worth knowing: equal, proportional to the traffic, where the lower bound is least, and
+    the user's own."""
     splits: list[tuple[str, np.ndarray]] = []
     if space.split is not None:
         n = program.structure.shape.n_dims
@@ -271,6 +279,8 @@ def _first_points(config: Mapping[str, Any], space: Space, program: Program) -> 
             if demand.sum() > 0 and config["space"]["bandwidth"]["total"] is not None:
                 total = splits[0][1].sum()
                 splits.append(("proportional", space.split.nearest(demand / demand.sum() * total)))
+            if least is not None:
+                splits.append(("bound", space.split.nearest(least.bandwidth)))
         for i, known in enumerate(config["space"]["bandwidth"]["known"]):
             try:
                 wish = np.array(one_per_dim(known, n, bandwidth))
@@ -296,4 +306,5 @@ def _describe(plan: CellPlan, program: Program) -> dict[str, Any]:
         "n_npus": program.n_npus,
         "sampler": config["search"]["sampler"] if plan.space.n_unit else "grid",
         "points": plan.budget,
+        "bound": plan.bound,
     }

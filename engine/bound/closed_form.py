@@ -8,6 +8,7 @@ count and congestion do not enter (Won et al., LIBRA, ISPASS 2024).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,12 +30,42 @@ class ClosedForm:
         """Seconds at bandwidths of shape (..., D) in bytes/s."""
         return self.compute + (self.demand / bandwidth[..., None, :]).max(axis=-1).sum(axis=-1)
 
+    @property
+    def sums(self) -> Floats:
+        """No piece divides by a sum of bandwidths (see :class:`ConvexModel`)."""
+        return np.zeros((0, self.demand.shape[1]))
+
+    def pieces(self, reciprocal: Floats) -> Floats:
+        """See :class:`ConvexModel`: compute, and each kind of collective's busiest dimension."""
+        kinds = self.kinds
+        n, n_dims = kinds.shape
+        busiest = (kinds * reciprocal).argmax(axis=1)
+        result = np.zeros((n + 1, n_dims + 1))
+        result[np.arange(n), busiest] = kinds[np.arange(n), busiest]
+        result[n, n_dims] = self.compute
+        return result
+
+    @cached_property
+    def kinds(self) -> Floats:
+        """The demand with proportional rows added up: they are busiest in the same dimension."""
+        used = self.demand[self.demand.any(axis=1)]
+        shares = np.round(used / used.sum(axis=1, keepdims=True), 12)
+        _, kind = np.unique(shares, axis=0, return_inverse=True)
+        total = np.zeros((int(kind.max(initial=-1)) + 1, self.demand.shape[1]))
+        np.add.at(total, kind.ravel(), used)
+        return total
+
 
 def closed_form(program: Program) -> ClosedForm:
     """The closed form of a program with one class of ranks and no overlap."""
     s, first = program.structure, _flows_of_first_class(program)
     compute = s.nodes["duration"][s.nodes["cls"] == 0].sum()
-    return ClosedForm(float(compute) / PICOSECONDS, _prices(program).demand[s.flows["form"][first]])
+    return ClosedForm(float(compute) / PICOSECONDS, demand_of(program)[s.flows["form"][first]])
+
+
+def demand_of(program: Program) -> Floats:
+    """The bytes of every form (F, D) over the share of the bandwidth that its group can use."""
+    return _prices(program).demand
 
 
 def traffic(program: Program) -> Floats:

@@ -12,6 +12,7 @@ from sweeper.report.recheck import Comparison, agreement, pairs
 from sweeper.report.summary import PERF_PER_COST, CellSummary, Recheck, frequent_errors
 from sweeper.report.words import (
     amount,
+    fine_percent,
     gbps,
     million_usd,
     per_million_usd,
@@ -53,6 +54,9 @@ def measures(summary: CellSummary) -> Sheet:
         rows.append(("iterations/s per M USD", efficiency))
     if (gain := summary.gain(PERF_PER_COST)) is not None:
         rows.append(("  over equal", [ratio(gain), ""]))
+    if summary.bound is not None and summary.gap is not None:
+        rows.append(("proven bound", [amount(summary.objective, summary.bound, 6), ""]))
+        rows.append(("  gap to it", [fine_percent(summary.gap), ""]))
     rows += [(key, [str(row[key]) for row in shown]) for key in summary.parameters]
     columns = ("", "best", "equal")[: 1 + len(shown)]
     return Sheet("Time and cost", columns, [(name, *cells) for name, cells in rows])
@@ -110,8 +114,10 @@ def cells(summaries: Sequence[CellSummary]) -> Sheet:
     priced = any(_priced(s) for s in summaries)
     gain = PERF_PER_COST in summaries[0].objectives
     failed = any(len(s.failed) for s in summaries)
+    bounded = any(s.bound is not None for s in summaries)
     columns = [*short_keys(keys), "best split,\nGB/s", "time", "speed-\nup"]
-    columns += ["cost,\nM USD", "it/s per\nM USD"] * priced + ["gain"] * gain + ["failed"] * failed
+    columns += ["cost,\nM USD", "it/s per\nM USD"] * priced + ["gain"] * gain
+    columns += ["gap"] * bounded + ["failed"] * failed
     rows = []
     for s in summaries:
         row = [str(s.cell["coordinates"][key]) for key in keys]
@@ -120,8 +126,9 @@ def cells(summaries: Sequence[CellSummary]) -> Sheet:
             row += [_split(s, best), seconds(best["time_s"]), ratio(s.speedup)]
             row += [million_usd(best["cost_usd"]), per_million_usd(best["perf_per_cost"])] * priced
             row += [ratio(s.gain(PERF_PER_COST))] * gain
+            row += ["-" if s.gap is None else fine_percent(s.gap)] * bounded
         else:
-            row += ["none complete", *["-"] * (2 + 2 * priced + gain)]
+            row += ["none complete", *["-"] * (2 + 2 * priced + gain + bounded)]
         rows.append((*row, *[str(len(s.failed))] * failed))
     return Sheet("Best point of every cell", tuple(columns), rows, n_names=len(keys))
 

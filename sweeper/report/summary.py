@@ -59,11 +59,11 @@ class Recheck:
 class CellSummary:
     """One cell of a study: its points and what stands out among them.
 
-    ``cell`` is the study's entry (coordinates, dims, workload, n_npus, sampler).  ``complete`` and
-    ``failed`` are its rows in the order of asking.  ``best`` is the row with the best first
-    objective; among equals the one with the best second objective, then the earliest.  ``front``
-    holds the rows that no other row beats in one objective without losing in the other, by the
-    first objective; of rows alike in both the earliest, and of one objective only ``best``.
+    ``cell`` is the study's entry (coordinates, dims, workload, n_npus, sampler, bound).
+    ``complete`` and ``failed`` are its rows in the order of asking.  ``best`` is the row with the
+    best first objective; among equals the one with the best second objective, then the earliest.
+    ``front`` holds the rows that no other row beats in one objective without losing in the other,
+    by the first objective; of rows alike in both the earliest, and of one objective only ``best``.
     ``equal`` is None where no equal split is complete; there is a best point only if ``found``.
     ``again`` are the rows of designs simulated again message by message, which count for none of
     these.
@@ -92,6 +92,19 @@ class CellSummary:
     def objective(self) -> Objective:
         """The first objective, by which points are ranked."""
         return self.objectives[0]
+
+    @property
+    def bound(self) -> float | None:
+        """What no split of the space can beat in the first objective, if that is known."""
+        return self.cell.get("bound")
+
+    @property
+    def gap(self) -> float | None:
+        """By what share the best point could be better at most, if the bound could be reached."""
+        if self.bound is None:
+            return None
+        best = self.objective.of(self.best)
+        return (best / self.bound if self.objective.sign > 0 else self.bound / best) - 1
 
     @property
     def dims(self) -> list[str]:

@@ -54,6 +54,11 @@ def percent(value: float) -> str:
     return f"{value * 100:.0f}%" if value >= 0.0995 else f"{value * 100:.1f}%"
 
 
+def fine_percent(value: float) -> str:
+    """A share 0..1 that may be close to 0."""
+    return f"{value * 100:.2g}%" if value >= 5e-7 else "0%"
+
+
 def ratio(value: float | None) -> str:
     """How many times better; a dash for None."""
     return "-" if value is None else f"{value:.2f}x"

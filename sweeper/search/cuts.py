@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine import Prices
+from engine import LinearSpace, Prices
 from sweeper.space import Floats
-from sweeper.split import Rules
 
 _KEPT = 60  # the cuts of the best points
 _ITERATIONS = 200
@@ -24,9 +23,12 @@ _LEAST = 1e-3  # of the centre's bandwidth, to keep away from zero
 class CutModel:
     """A model of time; with ``prices``, of time times cost.  Bandwidths are bytes/s, times s."""
 
-    def __init__(self, rules: Rules, prices: Prices | None) -> None:
-        n_dims = rules.equal.shape[1]
-        self._rules = rules
+    def __init__(self, space: LinearSpace, prices: Prices | None) -> None:
+        n_dims, same, ends = space.n_dims, space.equal, np.eye(space.n_dims)
+        bounded = np.isfinite(space.high)
+        self._equal, self._level = space.coefficients[same], space.limits[same]
+        self._upper = np.vstack([space.coefficients[~same], ends[bounded], -ends])
+        self._limit = np.concatenate([space.limits[~same], space.high[bounded], -space.low])
         self._prices = prices or Prices((0.0,) * n_dims, fixed=1.0)
         self._points = np.empty((0, n_dims))
         self._times = np.empty(0)
@@ -97,13 +99,13 @@ class CutModel:
 
     def _scaled_rules(self, centre: Floats, radius: float) -> tuple[Floats, Floats]:
         """Rules on (x, s): equal @ . is 0, but 1 in the last row, and upper @ . is at most 0."""
-        n, rules = len(centre), self._rules
-        equal = _rows(rules.equal * centre, rules.level)
+        n = len(centre)
+        equal = _rows(self._equal * centre, self._level)
         ranks = [np.linalg.matrix_rank(equal[:i]) for i in range(len(equal) + 1)]
         independent = equal[np.diff(ranks) > 0]
         cost = np.append(np.array(self._prices.per_bandwidth) * centre, self._prices.fixed)
         upper = [
-            _rows(rules.upper * centre, rules.limit),
+            _rows(self._upper * centre, self._limit),
             _rows(np.eye(n), np.full(n, np.exp(radius))),
             _rows(-np.eye(n), np.full(n, -np.exp(-radius))),
         ]

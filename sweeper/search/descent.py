@@ -51,7 +51,7 @@ class DescentSearch:
         self._split = space.split
         self._waiting = list(first)
         self._prices = prices if objective[0] == "perf_per_cost" else None
-        self._model = CutModel(space.split.rules(), self._prices)
+        self._model = CutModel(space.split.linear(), self._prices)
         self._random = np.random.default_rng(config["seed"])
         self._known: set[tuple[float, ...]] = set()
         self._asked = 0

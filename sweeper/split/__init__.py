@@ -1,5 +1,5 @@
 """The splits of an NPU's bandwidth over its network dimensions, as a unit cube to search."""
 
-from sweeper.split.space import Rules, SplitSpace
+from sweeper.split.space import SplitSpace
 
-__all__ = ["Rules", "SplitSpace"]
+__all__ = ["SplitSpace"]

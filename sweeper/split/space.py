@@ -19,22 +19,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import count
-from typing import NamedTuple
 
 import numpy as np
 
-from engine import DimsweepError
+from engine import DimsweepError, LinearSpace
 from sweeper.split.constraint import Constraint, compared, parse_constraint, said
 from sweeper.split.grid import EmptyError, Floats, IntegerGrid, Integers, Row, extent
-
-
-class Rules(NamedTuple):
-    """equal @ b == level, upper @ b <= limit, for bandwidths b (D,) in bytes/s."""
-
-    equal: Floats  # (E, D)
-    level: Floats  # (E,)
-    upper: Floats  # (R, D)
-    limit: Floats  # (R,)
 
 
 class SplitSpace:
@@ -128,15 +118,18 @@ class SplitSpace:
             return self.nearest((self._minimum + self._maximum) / 2)
         return self.nearest(np.full(len(self._minimum), self._total / len(self._minimum)))
 
-    def rules(self) -> Rules:
-        """The rules as linear ones on real bandwidths in bytes/s."""
-        equalities, rows = self._rules(self._constraints)
-        n = len(self._minimum)
-        sides = []
-        for members in (equalities, rows):
-            coefficients = np.array([row for row, _ in members], dtype=float).reshape(-1, n)
-            sides += [coefficients, np.array([limit for _, limit in members]) * self._step]
-        return Rules(*sides)
+    def linear(self) -> LinearSpace:
+        """The splits without the grid: every decoded point is one of them."""
+        rules: list[tuple[str, Floats, str, float]] = []
+        if self._total is not None:
+            total = round(self._total / self._step) * self._step
+            rules.append((f"total == {said(total)}", np.ones(len(self._minimum)), "==", total))
+        for constraint in self._constraints:
+            excess = constraint.excess()
+            row = np.array(excess.coefficients, dtype=float)
+            rules.append((constraint.text, row, constraint.relation, -float(excess.constant)))
+        low, high = (np.array(ends, dtype=float) * self._step for ends in self._box)
+        return LinearSpace.build(low, high, rules)
 
     def check(self, bandwidth: Floats) -> None:
         """Raise a DimsweepError that names the first rule ``bandwidth`` (D,), in bytes/s, breaks.

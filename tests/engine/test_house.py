@@ -23,7 +23,18 @@ FORBIDDEN = {
     "jinja2",
 }
 # What the engine may lean on, beside Python itself.
-ALLOWED = {"engine", "google", "yaml", "numpy", "numba", "pint", "networkx", "simpy", "scipy"}
+ALLOWED = {
+    "engine",
+    "google",
+    "yaml",
+    "numpy",
+    "numba",
+    "pint",
+    "networkx",
+    "simpy",
+    "scipy",
+    "clarabel",
+}
 
 
 def sources(room: str) -> list[Path]:

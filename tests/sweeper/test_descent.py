@@ -55,9 +55,10 @@ def all_splits(space: SplitSpace) -> np.ndarray:
     steps = np.arange(1, 299)
     b0, b1 = (axis.ravel() for axis in np.meshgrid(steps, steps))
     found = np.column_stack([b0, b1, 300 - b0 - b1])[b0 + b1 < 300] * 1e9
-    rules = space.rules()
-    inside = (found @ rules.upper.T <= rules.limit + 1).all(axis=1)
-    return found[inside & (np.abs(found @ rules.equal.T - rules.level) <= 1).all(axis=1)]
+    linear = space.linear()
+    rows, limits = linear.inequalities()
+    inside = ((found >= linear.low - 1) & (found <= linear.high + 1)).all(axis=1)
+    return found[inside & (found @ rows.T <= limits + 1).all(axis=1)]
 
 
 @settings(max_examples=60)
@@ -65,7 +66,7 @@ def all_splits(space: SplitSpace) -> np.ndarray:
 def test_the_model_finds_its_least_split(seed: int, n_cuts: int, priced: bool) -> None:
     """Cuts of one convex time, so that none is lowered: brute force knows the least of them."""
     space, land = splits("b0 >= b1"), Landscape(seed, n_cuts)
-    model = CutModel(space.rules(), PRICES if priced else None)
+    model = CutModel(space.linear(), PRICES if priced else None)
     every = all_splits(space)
     known = every[np.random.default_rng(seed).integers(0, len(every), n_cuts)]
     for centre in known:
@@ -85,13 +86,13 @@ def test_the_model_finds_its_least_split(seed: int, n_cuts: int, priced: bool) -
 def test_one_path_is_solved_at_once() -> None:
     """Of K + sum of a / b the best split is in proportion to the square roots of a."""
     space, work = splits(), np.array([9e10, 4e10, 1e10])
-    model, centre = CutModel(space.rules(), None), np.full(3, 100e9)
+    model, centre = CutModel(space.linear(), None), np.full(3, 100e9)
     model.add(centre, 1 + float((work / centre).sum()), -work / centre**2)
     assert model.minimum(centre, 2.0) == pytest.approx([150e9, 100e9, 50e9], rel=1e-4)
 
 
 def test_a_cut_above_a_time_that_was_seen_is_lowered() -> None:
-    model = CutModel(splits().rules(), None)
+    model = CutModel(splits().linear(), None)
     one, other = np.full(3, 100e9), np.array([200e9, 50e9, 50e9])
     model.add(one, 2.0, np.array([0.0, -1e-11, 0.0]))  # promises 3 s at the other
     assert model.promise(other) == pytest.approx(3.0)

@@ -115,6 +115,11 @@ def make_study(rows, objective=("time",), grid=(), parameters=(), dims=None):
     }
 
 
+def bounded(study, bound):
+    """The same study, with the same proven bound for every cell."""
+    return {**study, "cells": [{**cell, "bound": bound} for cell in study["cells"]]}
+
+
 def fail(rows, bad, error):
     """The same rows, those at the places ``bad`` failed: an error and no measures."""
     bad = pd.Series([place in bad for place in range(len(rows))])
@@ -214,6 +219,28 @@ def test_without_a_complete_equal_split_there_is_no_speedup():
     summary = only(one_cell(origin="tpe"))
     assert summary.equal is None
     assert summary.speedup is None
+
+
+@pytest.mark.parametrize(
+    ("objective", "bound", "gap"), [("time", 4.0, "25%"), ("perf_per_cost", 3.3e-6, "10%")]
+)
+def test_the_gap_to_the_bound(objective, bound, gap):
+    rows = one_cell(time_s=[8.0, 5, 6, 7], perf_per_cost=[2e-6, 3e-6, 1e-6, 2e-6])
+    study = bounded(make_study(rows, objective=[objective]), bound)
+    (summary,) = summarise(rows, study)
+    assert words.fine_percent(summary.gap) == gap
+    shown = text_of(rows, study)
+    assert "proven bound" in shown
+    assert gap in shown
+    without = make_study(rows, objective=[objective])
+    assert summarise(rows, without)[0].gap is None
+    assert "proven bound" not in text_of(rows, without)
+
+
+def test_the_gaps_of_a_grid():
+    rows = pd.concat([make_rows(search(20, seed=c), cell=c, budget=c) for c in range(2)])
+    study = bounded(make_study(rows, grid=["budget"]), 0.5 * rows["time_s"].min())
+    assert "gap" in text_of(rows, study)
 
 
 @pytest.mark.parametrize("objective", [("time", "cost"), ("cost", "perf_per_cost")])

@@ -232,6 +232,19 @@ def test_implied_equalities_take_no_coordinate():
     assert space(3, constraints=["b0 >= b1", "b1 >= b2", "b2 >= b0"], total=900 * GB).n_free == 0
 
 
+def test_every_split_is_in_the_linear_space():
+    ours = space(low=5 * GB, high=600.04 * GB, constraints=[*LIBRA[1:], "b3 <= 0.5*b2 + 1 GB/s"])
+    linear = ours.linear()
+    assert linear.names == ("total == 1 TB/s", *LIBRA[1:], "b3 <= 0.5*b2 + 1 GB/s")
+    splits = ours.decode(cube(200, ours.n_free))
+    assert ((splits >= linear.low) & (splits <= linear.high)).all()
+    excess = splits @ linear.coefficients.T - linear.limits
+    assert (excess <= 1e-3).all()
+    assert (np.abs(excess[:, linear.equal]) <= 1e-3).all()
+    assert linear.low.tolist() == [5 * GB] * 4
+    assert linear.high.tolist() == [600 * GB] * 4
+
+
 def test_equal_and_proportional_wishes():
     assert (space().equal() == [250 * GB] * 4).all()
     thirds = space(3).equal()

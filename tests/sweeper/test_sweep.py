@@ -16,6 +16,7 @@ from conftest import run
 
 from sweeper import load
 from sweeper.evaluate import Job
+from sweeper.ledger import read_study
 from sweeper.plan import Plan
 from sweeper.pool.pool import InlinePool
 from sweeper.space import Point
@@ -67,9 +68,33 @@ def test_known_points_come_first(small: Small) -> None:
     plan = small("space.bandwidth.known=[[300 GB/s,100 GB/s,60 GB/s,40 GB/s]]")
     run(plan)
     rows = load(plan.folder).to_pandas()
-    assert rows.origin[:3].tolist() == ["equal", "proportional", "known"]
+    assert rows.origin[:4].tolist() == ["equal", "proportional", "bound", "known"]
     assert rows.loc[0, [f"bandwidth_{d}_GBps" for d in range(4)]].tolist() == [125] * 4
-    assert rows.loc[2, [f"bandwidth_{d}_GBps" for d in range(4)]].tolist() == [300, 100, 60, 40]
+    assert rows.loc[3, [f"bandwidth_{d}_GBps" for d in range(4)]].tolist() == [300, 100, 60, 40]
+
+
+@pytest.mark.parametrize("objective", ["time", "perf_per_cost"])
+def test_no_row_beats_the_bound(small: Small, objective: str) -> None:
+    plan = small(f"objective={objective}", "search=random", "budget.points=200")
+    run(plan)
+    (cell,) = read_study(plan.folder)["cells"]
+    rows = load(plan.folder).to_pandas()
+    if objective == "time":
+        assert cell["bound"] <= rows.time_s.min() <= 1.01 * cell["bound"]
+    else:
+        assert cell["bound"] >= rows.perf_per_cost.max() >= 0.99 * cell["bound"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["+space.parameters={collective.chunks: {values: [8, 16]}}"],
+        ["objective=cost"],
+    ],
+)
+def test_studies_without_a_bound(small: Small, words: list[str]) -> None:
+    """Other keys too, or cost alone."""
+    assert small(*words).study["cells"][0]["bound"] is None
 
 
 def test_every_row_says_what_its_time_is_made_of(small: Small) -> None:

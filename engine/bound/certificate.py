@@ -1,0 +1,70 @@
+"""A proven lower bound from a solver's multipliers, by arithmetic that trusts no solver.
+
+The problem is: minimise sum_i max_p a_pi / z_i (p within each group, the groups added) over z in a
+box with ``equal @ z == ends`` and ``less @ z <= 0``.  Any weights lambda >= 0 of the pieces that
+add up to one in each group, any nu, and any y >= 0 give, with a = sum_p lambda_p a_p and
+q = nu @ equal + y @ less, for every feasible z
+
+    sum_i max_p a_pi / z_i  >=  sum_i a_i / z_i + q_i z_i  -  nu @ ends
+
+since a maximum is at least any mean, and the terms added are at most zero.  The right side
+separates, and each term has its least value in the box in closed form: 2 sqrt(a q) at sqrt(a / q),
+or at an end of the box.  So poor multipliers make the bound loose, never wrong.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from engine.lower.program import Floats, Ints
+
+# Products and sums of at most a few thousand terms.
+_ROUNDING = 1e-13
+
+
+class Cone(NamedTuple):
+    """The feasible z (n,): ``equal @ z == ends``, ``less @ z <= 0``, ``low <= z <= high``."""
+
+    equal: Floats  # (E, n)
+    ends: Floats  # (E,)
+    less: Floats  # (L, n)
+    low: Floats  # (n,)
+    high: Floats  # (n,)
+
+
+class Multipliers(NamedTuple):
+    """Of the pieces (P,), the equalities (E,) and the inequalities (L,)."""
+
+    pieces: Floats
+    equal: Floats
+    less: Floats
+
+
+def certify(pieces: Floats, group: Ints, cone: Cone, multipliers: Multipliers) -> float:
+    """A number that the optimum is not below; ``pieces`` (P, n) >= 0, ``group`` (P,) of each."""
+    weight = np.maximum(multipliers.pieces, 0.0)
+    total = np.bincount(group, weight)
+    if (total <= 0).any():
+        return -np.inf
+    slope = (weight / total[group]) @ pieces
+    less = np.maximum(multipliers.less, 0.0)
+    force = multipliers.equal @ cone.equal + less @ cone.less
+    noise = np.abs(multipliers.equal) @ np.abs(cone.equal) + less @ np.abs(cone.less)
+    terms = [_least(*term) for term in zip(slope, force, noise, cone.low, cone.high, strict=True)]
+    ends = multipliers.equal * cone.ends
+    return float(sum(terms) - ends.sum() - _ROUNDING * np.abs(ends).sum())
+
+
+def _least(a: float, q: float, noise: float, low: float, high: float) -> float:
+    """The least a/z + q z for z in [low, high], less what rounding can have added."""
+    if q > 0:
+        at = min(max(np.sqrt(a / q), low), high)
+    elif np.isfinite(high) or q == 0:
+        at = high
+    else:
+        return -np.inf
+    if at == 0 or at == np.inf:  # then a or q is zero
+        return 0.0
+    return float(a / at * (1 - _ROUNDING) + q * at - _ROUNDING * noise * at)

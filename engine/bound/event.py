@@ -1,0 +1,73 @@
+"""A lower bound on the event-driven time, for all bandwidths of a linear space at once.
+
+Assumptions: the phase kernel's, at the program's latencies.  The bound is the greatest of several,
+each of which holds whatever the kernel's queues and orders decide:
+
+1. *Paths.*  An operator starts after all that it waits for, and a flow after all its members, so
+   no run is shorter than any path.  A collective of C chunks lasts no less than one chunk's phases
+   one after another; and for any dimension, no less than its port serves all C chunks, plus the way
+   of a chunk to that port and back from it (see :mod:`engine.bound.work`; with Themis, whose ways
+   differ, without the way).
+2. *Loads.*  A server serves one chunk at a time and a unit runs one operator at a time.  So of any
+   set of operators, the time from the first start to the last end is no less than the sum of what
+   they ask of one server, or than their durations on one unit.  The sets are those between two
+   neighbouring *barriers* (operators that are before or after every other one): a load then stands
+   for the stretch of the path between the two.  Before it comes the least way from the barrier to
+   any of its operators, after it the least way on, both as at the greatest bandwidth of every
+   dimension, which they cannot beat.
+
+Every one is fixed seconds plus bytes over bandwidths (or over sums of bandwidths, under Themis),
+so their maximum is convex, and cutting planes minimise it: a longest path at given bandwidths is a
+piece.  A cut costs a walk over the graph and one cone program.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.bound.items import items_of
+from engine.bound.loads import Loads
+from engine.bound.optimum import Optimum, optimum
+from engine.bound.paths import PathForm
+from engine.bound.space import LinearSpace
+from engine.bound.work import work_of
+from engine.cluster.cost import Prices
+from engine.lower.program import Floats, Program
+
+_ROUNDING = 1e-12  # relative, of the floats in the kernel's prices and in the sums here
+
+
+class EventBound:
+    """A :class:`ConvexModel` that no run of ``program`` beats at any bandwidths of ``space``.
+
+    Raises :class:`DimsweepError` for a program that deadlocks by its graph.
+    """
+
+    def __init__(self, program: Program, space: LinearSpace) -> None:
+        most = space.box()[1]
+        work = work_of(program, most)
+        self.sums = work.sums
+        self._paths = PathForm(items_of(program.structure), tuple(work.pieces), work.sums)
+        with np.errstate(divide="ignore"):
+            seconds = self._paths.greatest(1 / np.concatenate([most, work.sums @ most]))[1]
+        fastest = self._paths.durations(seconds)
+        self._loads = Loads(program.structure, self._paths.items, work.load, fastest)
+
+    def pieces(self, reciprocal: Floats) -> Floats:
+        """The longest path (1, D + R + 1), with loads for its stretches where these are longer."""
+        forms, seconds = self._paths.greatest(reciprocal)
+        duration = self._paths.durations(seconds)
+        path = self._paths.items.longest(duration)
+        stretch, load = self._loads.longer(path, duration, forms, np.append(reciprocal, 1.0))
+        path = path[~np.isin(self._loads.stretch[path], stretch)]
+        return (1 - _ROUNDING) * (load.sum(axis=0) + self._paths.sum_of(path, forms))[None]
+
+
+def lower_bound(program: Program, space: LinearSpace, prices: Prices | None = None) -> Optimum:
+    """The least time, or with ``prices`` time * cost, that any run over ``space`` can reach.
+
+    ``bound`` of the result is the proven one; ``value`` is what :class:`EventBound` has at
+    ``bandwidth``, where it is least (a good place to start a search).  Raises what
+    :func:`optimum` raises.
+    """
+    return optimum(EventBound(program, space), space, prices)

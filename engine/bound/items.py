@@ -1,0 +1,155 @@
+"""The operators of a program as a graph of items to find longest paths in.
+
+An item is what starts once and ends once: a computation, a receive, or a flow, whose members start
+it when the last of them is ready and all end with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import DimsweepError
+from engine.lower.program import COMPUTE, RECEIVE, Floats, Ints, Structure
+from engine.run.jit import compiled
+from engine.units import PICOSECONDS
+
+
+@dataclass(frozen=True)
+class Items:
+    """N items in an order in which each comes after all that it waits for.
+
+    ``kind``: the form of a flow, -1 for others; ``fixed``: seconds of computation.  ``before``
+    holds the items waited for, from ``start[i]`` to ``start[i + 1]``; ``of_node``: each node's
+    item.
+    """
+
+    kind: Ints  # (N,)
+    fixed: Floats  # (N,)
+    start: Ints  # (N + 1,)
+    before: Ints
+    of_node: Ints
+
+    def ends(self, duration: Floats) -> Floats:
+        """When each item ends at the earliest, given how long each lasts (N,)."""
+        return _ends(self.start, self.before, duration)[0]
+
+    def tails(self, duration: Floats) -> Floats:
+        """How long it takes at least from the end of each item to the end of all."""
+        return _tails(self.start, self.before, duration)
+
+    def longest(self, duration: Floats) -> Ints:
+        """The items on a longest path, the last one first."""
+        end, best = _ends(self.start, self.before, duration)
+        path = []
+        at = int(end.argmax()) if len(end) else -1
+        while at >= 0:
+            path.append(at)
+            at = int(best[at])
+        return np.array(path, dtype=np.int32)
+
+    def barriers(self) -> NDArray[np.bool_]:
+        """Items that are before or after every other one (N,).
+
+        After all before it in the order: no other of these is waited for by none of them.
+        """
+        ahead = _lone_sinks(self.start, self.before)
+        after, successors = _reversed(self.start, self.before)
+        return ahead & _lone_sinks(after, successors)[::-1]
+
+
+def items_of(s: Structure) -> Items:
+    """The items of a structure; raises :class:`DimsweepError` when they wait in a circle."""
+    # Flows first, then what is none.
+    flow = s.nodes["flow"]
+    alone = (s.nodes["kind"] == COMPUTE) | (s.nodes["kind"] == RECEIVE)
+    item: Ints = np.where(alone, len(s.flows) + np.cumsum(alone) - 1, flow).astype(np.int32)
+    n = len(s.flows) + int(alone.sum())
+    source = np.repeat(item, s.nodes["next_end"] - s.nodes["next_start"])
+    received = np.flatnonzero(s.nodes["kind"] == RECEIVE)
+    source = np.concatenate([source, flow[received]])
+    target = np.concatenate([item[s.following], item[received]])
+    order = _ordered(*_by_first(source, target, n), np.bincount(target, minlength=n))
+    if len(order) < n:
+        raise DimsweepError("operators wait for one another in a circle", where="workload")
+    place = np.empty(n, dtype=np.int32)
+    place[order] = np.arange(n)
+    fixed, kind = np.zeros(n), np.full(n, -1, dtype=np.int32)
+    fixed[item[alone]] = s.nodes["duration"][alone] / PICOSECONDS
+    kind[: len(s.flows)] = s.flows["form"]
+    start, before = _by_first(np.take(place, target), np.take(place, source), n)
+    return Items(kind[order], fixed[order], start, before, place[item])
+
+
+def _by_first(first: Ints, second: Ints, n: int) -> tuple[Ints, Ints]:
+    """Edges by their first end: where each one's begin (n + 1,), and their second ends."""
+    order = np.argsort(first, kind="stable")
+    start = np.concatenate([[0], np.cumsum(np.bincount(first, minlength=n))])
+    return start.astype(np.int32), second[order].astype(np.int32)
+
+
+def _reversed(start: Ints, before: Ints) -> tuple[Ints, Ints]:
+    """The graph backwards: item i of N is item N - 1 - i of it."""
+    n = len(start) - 1
+    after = np.repeat(np.arange(n, dtype=np.int32), np.diff(start))
+    return _by_first(n - 1 - before, n - 1 - after, n)
+
+
+@compiled
+def _ordered(start: Ints, following: Ints, waits: NDArray[np.int64]) -> Ints:
+    order = np.empty(len(waits), dtype=np.int32)
+    n = 0
+    for i in range(len(waits)):
+        if waits[i] == 0:
+            order[n] = i
+            n += 1
+    done = 0
+    while done < n:
+        i = order[done]
+        done += 1
+        for after in following[start[i] : start[i + 1]]:
+            waits[after] -= 1
+            if waits[after] == 0:
+                order[n] = after
+                n += 1
+    return order[:n]
+
+
+@compiled
+def _ends(start: Ints, before: Ints, duration: Floats) -> tuple[Floats, Ints]:
+    end, best = np.zeros(len(duration)), np.full(len(duration), -1, dtype=np.int32)
+    for i in range(len(duration)):
+        for j in before[start[i] : start[i + 1]]:
+            if best[i] < 0 or end[j] > end[best[i]]:
+                best[i] = j
+        end[i] = duration[i]
+        if best[i] >= 0:
+            end[i] += end[best[i]]
+    return end, best
+
+
+@compiled
+def _tails(start: Ints, before: Ints, duration: Floats) -> Floats:
+    tail = np.zeros(len(duration))
+    for i in range(len(duration) - 1, -1, -1):
+        for j in before[start[i] : start[i + 1]]:
+            tail[j] = max(tail[j], duration[i] + tail[i])
+    return tail
+
+
+@compiled
+def _lone_sinks(start: Ints, before: Ints) -> NDArray[np.bool_]:
+    """Whether all items before each one in the order are before it in the graph too."""
+    n = len(start) - 1
+    waited, lone = np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_)
+    sinks = 0
+    for i in range(n):
+        sinks += 1
+        for j in before[start[i] : start[i + 1]]:
+            if not waited[j]:
+                waited[j] = True
+                sinks -= 1
+        lone[i] = sinks == 1
+    return lone

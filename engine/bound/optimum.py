@@ -1,0 +1,159 @@
+"""The exact optimum of a convex model of the time over a linear space, with a proven bound.
+
+Models say what they are by their pieces, and are minimised by cutting planes (Kelley, 1960): the
+least sum of maxima of the pieces known so far is a bound; the model's own pieces at that place are
+added until they are no news.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from engine.bound.certificate import certify
+from engine.bound.conic import solve
+from engine.bound.perspective import Perspective, perspective
+from engine.bound.space import LinearSpace
+from engine.cluster.cost import Prices
+from engine.errors import DimsweepError
+from engine.lower.program import Floats, Ints
+
+_ROUNDS = 400
+_CLOSE = 1e-10  # relative; about the solver's own accuracy
+_POLISH = 4
+_LEAST = 1e-9  # unit, relative to the greatest
+_FAR = 1e9  # so many times too little bandwidth makes any dimension the busiest
+
+
+class ConvexModel(Protocol):
+    """A time that is a sum over groups of the maximum of pieces: fixed + slope . 1/b.
+
+    ``sums`` (R, D) >= 0: sums of bandwidths that pieces may divide by as if they were dimensions
+    D, D + 1, ...
+    """
+
+    @property
+    def sums(self) -> Floats: ...
+
+    def pieces(self, reciprocal: Floats) -> Floats:
+        """The greatest piece of each group, (G, D + R + 1), at 1/b (D + R,) in s/byte.
+
+        A row holds slopes in bytes, and last its fixed seconds; none is negative.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """The best bandwidths found, what they give, and a bound that no others can beat.
+
+    ``value`` and ``bound`` are in seconds, or in seconds times USD where there were prices.
+    """
+
+    bandwidth: Floats  # (D,) bytes/s
+    value: float
+    bound: float
+    time: float  # seconds
+    cost: float | None  # USD
+    rounds: int  # cone programs solved
+
+    @property
+    def gap(self) -> float:
+        """The share of the bound by which the value can be improved at most."""
+        if self.bound > 0:
+            return self.value / self.bound - 1
+        return 0.0 if self.value <= self.bound else np.inf
+
+
+def time_of(model: ConvexModel, bandwidth: Floats) -> float:
+    """Seconds at bandwidths (D,) in bytes/s; infinite where one that is used is zero."""
+    # The least float for zero: its reciprocal is finite, so that nothing times it is nothing.
+    b = np.maximum(np.concatenate([bandwidth, model.sums @ bandwidth]), np.finfo(float).tiny)
+    with np.errstate(over="ignore"):
+        return float((model.pieces(1 / b) @ np.append(1 / b, 1.0)).sum())
+
+
+def optimum(model: ConvexModel, space: LinearSpace, prices: Prices | None = None) -> Optimum:
+    """The bandwidths of ``space`` with the least time, or with ``prices`` the least time * cost.
+
+    Least time * cost is greatest performance per cost.  Raises :class:`DimsweepError` when no
+    bandwidths obey the rules (naming some that conflict), when nothing keeps them from growing for
+    ever, or the cost from vanishing, and for prices below zero.
+    """
+    form = perspective(space, model.sums, prices)
+    best = _cut(model, form)
+    if best is None:
+        space.check()
+        raise DimsweepError(
+            "the solver found no optimum", where="space", hint="set tighter minima and maxima"
+        )
+    x, s = best.z[: space.n_dims], best.z[-1]
+    bandwidth = _feasible(x / s * form.bandwidth, space)
+    time = time_of(model, bandwidth)
+    cost = None if prices is None else float(prices.cost(bandwidth))
+    value = time if cost is None else time * cost
+    bound = min(max(best.bound * form.cost, 0.0), value)
+    return Optimum(bandwidth, value, bound, time, cost, best.rounds)
+
+
+class _Best(NamedTuple):
+    z: Floats
+    bound: float
+    rounds: int
+
+
+def _cut(model: ConvexModel, form: Perspective) -> _Best | None:
+    """Cutting planes from a first solution to the last; ``None`` where there is no solution."""
+    cone = form.cone
+    z = np.where(cone.low > 0, np.sqrt(cone.low * cone.high), cone.high / 2)
+    new = _first_pieces(model, form, z)
+    unit = float((new @ (1 / z)).sum(axis=1).max()) or 1.0
+    pieces, group = np.zeros((0, len(z))), np.zeros(0, dtype=np.int32)
+    value, best, bound, rounds, polished = np.inf, z, -np.inf, 0, 0
+    while rounds < _ROUNDS:
+        pieces = np.concatenate([pieces, new.reshape(-1, len(z)) / unit])
+        group = np.resize(np.arange(new.shape[-2], dtype=np.int32), len(pieces))
+        found = solve(pieces, group, cone, np.maximum(z, _LEAST * z.max()))
+        if found is None:
+            break
+        rounds += 1
+        z = np.maximum(found.z, np.finfo(float).tiny)
+        bound = max(bound, certify(pieces, group, cone, found.multipliers))
+        new = form.scaled(model.pieces(form.reciprocal(z)))
+        now = float((new @ (1 / z)).sum()) / unit
+        if now < value:
+            value, best = now, z
+        if now - _known(pieces, group, 1 / z) <= _CLOSE * now:
+            # Further rounds at the optimum, where the units fit, gain the last digits.
+            polished += 1
+            if polished > _POLISH or value - bound <= _CLOSE * value:
+                break
+    return _Best(best, bound * unit, rounds) if rounds else None
+
+
+def _first_pieces(model: ConvexModel, form: Perspective, z: Floats) -> Floats:
+    """The model's pieces (D + R, G, n) where one dimension after the other has far too little."""
+    result = []
+    for d in range(len(z) - 1):
+        reciprocal = form.reciprocal(z)
+        reciprocal[d] *= _FAR
+        result.append(form.scaled(model.pieces(reciprocal)))
+    return np.array(result)
+
+
+def _known(pieces: Floats, group: Ints, reciprocal: Floats) -> float:
+    """The sum of the maxima of the pieces at hand."""
+    maxima = np.zeros(int(group.max()) + 1)
+    np.maximum.at(maxima, group, pieces @ reciprocal)
+    return float(maxima.sum())
+
+
+def _feasible(bandwidth: Floats, space: LinearSpace) -> Floats:
+    """``bandwidth`` without the solver's last digits: within bounds, and equalities to rounding."""
+    b = np.clip(bandwidth, space.low, space.high)
+    rows, ends = space.coefficients[space.equal], space.limits[space.equal]
+    if len(rows):
+        b = np.clip(b - np.linalg.pinv(rows) @ (rows @ b - ends), space.low, space.high)
+    return b

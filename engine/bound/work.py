@@ -1,0 +1,245 @@
+"""What every form of communication asks at least of the dimensions, at any bandwidths of a space.
+
+A phase lasts its latencies and reductions, and its bytes over its share of the bandwidth; each of
+its transfers is rounded, which gains half a picosecond at most: no more than ``half a picosecond *
+the most bandwidth that the space allows`` bytes, which are taken off here.
+
+Under Themis every chunk takes the dimensions in an order of its own.  Let a chunk of s bytes visit
+dimension d, of p_d members, holding h: it leaves h / p_d, so these drops h - h / p_d add up to
+s (1 - 1 / prod p) in any order, and over a subset Q of the dimensions to no less than
+
+    g(Q) = s / prod_{j not in Q} p_j * (1 - 1 / prod_{j in Q} p_j)
+
+which is what they are when Q comes last (a chunk holds least then).  An all-gather is the same
+backwards.  Dimension d needs w_d bytes of time for a byte of drop, so within a time T it takes in
+drops of at most T b_d / w_d; over Q:  T * sum_{d in Q} b_d / w_d >= g(Q).  Such a sum of bandwidths
+is a dimension of its own here.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+
+from engine.lower.program import (
+    ALL_GATHER,
+    ALL_REDUCE,
+    ALL_TO_ALL,
+    POINT_TO_POINT,
+    Floats,
+    Program,
+)
+from engine.units import PICOSECONDS
+
+
+class Work(NamedTuple):
+    """For F forms and E dimensions (sums included): bytes over the whole bandwidth, and seconds.
+
+    A row (E + 1,) is slopes, then fixed seconds.
+    """
+
+    sums: Floats  # (E - D, D)
+    pieces: list[Floats]  # of each form (n, E + 1): it lasts no less than any of them
+    load: Floats  # (F, E, E + 1): what one port of the dimension is busy for
+
+
+class _Phase(NamedTuple):
+    dim: int
+    fixed: float  # seconds
+    slope: float  # bytes
+
+
+class _Part(NamedTuple):
+    """Of a schedule, a held byte's: ``n_bytes`` over the share; and seconds, and roundings."""
+
+    fixed: float
+    n_bytes: float
+    reduce: float
+    roundings: int  # of transfers
+    reductions: int  # roundings of reductions
+    growth: float
+
+
+def work_of(program: Program, most: Floats) -> Work:
+    """``most`` (D,): the greatest bandwidth of each dimension, in bytes/s."""
+    forms = _Forms(program, most)
+    raw = [forms.of(f) for f in range(len(program.structure.forms))]
+    sums = np.array(list(forms.sums), dtype=float).reshape(len(forms.sums), len(most))
+    n = len(most) + len(sums)
+    load = np.zeros((len(raw), n, n + 1))
+    pieces = []
+    for f, (lasts, busy) in enumerate(raw):
+        pieces.append(np.array([_row(terms, n) for terms in lasts]).reshape(len(lasts), n + 1))
+        for term in busy:
+            load[f, term.dim] = _row([term], n)
+    return Work(sums, pieces, load)
+
+
+def _row(terms: list[_Phase], n: int) -> Floats:
+    row = np.zeros(n + 1)
+    for term in terms:
+        row[term.dim] += term.slope
+        row[n] += term.fixed
+    return row
+
+
+class _Forms:
+    """Works out forms one by one; ``sums`` collects the sums of bandwidths that they ask for."""
+
+    def __init__(self, program: Program, most: Floats) -> None:
+        self.sums: dict[tuple[float, ...], int] = {}  # weights (D,): the dimension
+        self._s, self._latency, self._most = program.structure, program.latency, most
+
+    def of(self, f: int) -> tuple[list[list[_Phase]], list[_Phase]]:
+        """Pieces that the form lasts no less than, each a sum, and the load of each port."""
+        form = self._s.forms[f]
+        chunks = int(form["chunks"])
+        if form["use_start"] == form["use_end"]:
+            return [[]], []
+        if form["kind"] == POINT_TO_POINT:
+            return self._transfer(f)
+        if self._s.shape.themis and form["kind"] != ALL_TO_ALL:
+            return self._any_order(f)
+        phases = self._phases(f)
+        pieces, load = [phases], []
+        for d in {phase.dim for phase in phases}:
+            visits = [i for i, phase in enumerate(phases) if phase.dim == d]
+            here = _total([phases[i] for i in visits], chunks)
+            load.append(here)
+            # The port waits for its first chunk, and the last one still has some way to go.
+            way = [*phases[: visits[0]], *phases[visits[-1] + 1 :]]
+            pieces.append([here] if self._s.shape.themis else [here, *way])
+        return pieces, load
+
+    def _transfer(self, f: int) -> tuple[list[list[_Phase]], list[_Phase]]:
+        """Point to point: it occupies the port of its narrowest dimension, whichever that is."""
+        form, delay = self._s.forms[f], self._s.shape.endpoint_delay / PICOSECONDS
+        crossed = []
+        for use in self._s.uses[form["use_start"] : form["use_end"]]:
+            # Its one step is the crossing; the endpoint's delay comes once.
+            part = self._part(use["dim"], use["scatter"])
+            crossed.append(self._phase(use["dim"], part, form["n_bytes"]))
+        fixed = delay + sum(phase.fixed - delay for phase in crossed)
+        phases = [phase._replace(fixed=fixed) for phase in crossed]
+        return [[phase] for phase in phases], phases if len(phases) == 1 else []
+
+    def _phases(self, f: int) -> list[_Phase]:
+        """A chunk's phases in the baseline order, as :func:`engine.run.price.price` has them."""
+        form = self._s.forms[f]
+        uses = self._s.uses[form["use_start"] : form["use_end"]]
+        way = [(use, "scatter") for use in uses]
+        if form["kind"] == ALL_GATHER:
+            way = [(use, "gather") for use in uses[::-1]]
+        elif form["kind"] == ALL_REDUCE:
+            way += [(use, "gather") for use in uses[::-1]]
+            if uses[-1]["fused"] >= 0:
+                way[len(uses) - 1 : len(uses) + 1] = [(uses[-1], "fused")]
+        held, phases = float(form["n_bytes"]), []
+        for use, which in way:
+            part = self._part(use["dim"], use[which])
+            phases.append(self._phase(use["dim"], part, held))
+            held *= part.growth
+        return phases
+
+    def _any_order(self, f: int) -> tuple[list[list[_Phase]], list[_Phase]]:
+        """A reduce-scatter, all-gather or all-reduce whose chunks choose their orders."""
+        form = self._s.forms[f]
+        uses = self._s.uses[form["use_start"] : form["use_end"]]
+        kind, chunks = form["kind"], int(form["chunks"])
+        dims = [int(use["dim"]) for use in uses]
+        members = [1 / self._s.schedules[use["scatter"]]["growth"] for use in uses]
+        whole = form["n_bytes"] * (np.prod(members) if kind == ALL_GATHER else 1.0)
+        needs = [self._per_drop(use, p, kind) for use, p in zip(uses, members, strict=True)]
+        load, one = [], []
+        for size in range(1, len(uses) + 1):
+            for q in combinations(range(len(uses)), size):
+                last = np.prod([members[i] for i in q])
+                drop = whole * last / np.prod(members) * (1 - 1 / last)
+                fixed = min(needs[i].fixed for i in q)
+                roundings = max(needs[i].roundings for i in q)
+                dim, unit = self._sum([dims[i] for i in q], [needs[i].n_bytes for i in q])
+                slope = self._rounded(drop * unit, roundings, dim)
+                load.append(_Phase(dim, chunks * fixed, chunks * slope))
+                if size == 1:
+                    one.append(_Phase(dim, fixed, slope))
+        return [one, *([phase] for phase in load)], load
+
+    def _per_drop(self, use: np.void, members: float, kind: int) -> _Part:
+        """The least that a byte of drop asks of the dimension; ``n_bytes`` is that, in time."""
+        d = use["dim"]
+        up, down = self._part(d, use["scatter"]), self._part(d, use["gather"])
+        parts = {ALL_GATHER: [_times(down, 1 / members)]}.get(int(kind), [up])
+        if kind == ALL_REDUCE:
+            parts = [_both(up, _times(down, 1 / members))]
+            if use["fused"] >= 0:
+                parts.append(self._part(d, use["fused"]))
+        least = min(part.n_bytes for part in parts) / (1 - 1 / members)
+        fixed = min(part.fixed for part in parts)
+        return _Part(fixed, least, 0.0, max(part.roundings for part in parts), 0, 1.0)
+
+    def _sum(self, dims: list[int], needs: list[float]) -> tuple[int, float]:
+        """The dimension that is the sum of b_d / w_d over ``dims``, times w of the first; and w."""
+        if len(dims) == 1:
+            return dims[0], needs[0]
+        weights = [0.0] * len(self._most)
+        for d, need in zip(dims, needs, strict=True):
+            weights[d] = float(f"{needs[0] / need:.14g}")
+        number = self.sums.setdefault(tuple(weights), len(self._most) + len(self.sums))
+        return number, needs[0]
+
+    def _part(self, d: int, number: int) -> _Part:
+        schedule, s = self._s.schedules[number], self._s
+        steps = s.steps[schedule["step_start"] : schedule["step_end"]]
+        fixed = sum(
+            int(t["count"]) * (int(t["hops"]) * int(self._latency[d]) + s.shape.endpoint_delay)
+            for t in steps
+        )
+        reduces = [int(t["count"]) for t in steps if t["reduce"] * s.shape.reduce_time > 0]
+        return _Part(
+            fixed / PICOSECONDS,
+            float((steps["count"] * steps["n_bytes"]).sum() / schedule["share"]),
+            float((steps["count"] * steps["reduce"]).sum()) * s.shape.reduce_time / PICOSECONDS,
+            int((steps["count"] * steps["messages"]).sum()),
+            sum(reduces),
+            float(schedule["growth"]),
+        )
+
+    def _phase(self, d: int, part: _Part, held: float) -> _Phase:
+        slope = self._rounded(part.n_bytes * held, part.roundings, d)
+        reduce = max(0.0, part.reduce * held - 0.5 * part.reductions / PICOSECONDS)
+        return _Phase(int(d), part.fixed + reduce, slope)
+
+    def _rounded(self, slope: float, roundings: int, dim: int) -> float:
+        """``slope`` less what rounding may gain, in bytes."""
+        most = self._most
+        if dim >= len(most):
+            weights = list(self.sums)[dim - len(most)]
+            fastest = sum(w * b for w, b in zip(weights, most, strict=True) if w > 0)
+        else:
+            fastest = most[dim]
+        return max(0.0, float(slope - 0.5 * roundings / PICOSECONDS * fastest))
+
+
+def _total(phases: list[_Phase], times: int) -> _Phase:
+    return _Phase(
+        phases[0].dim,
+        times * sum(phase.fixed for phase in phases),
+        times * sum(phase.slope for phase in phases),
+    )
+
+
+def _times(part: _Part, factor: float) -> _Part:
+    return part._replace(n_bytes=part.n_bytes * factor, reduce=part.reduce * factor)
+
+
+def _both(a: _Part, b: _Part) -> _Part:
+    return _Part(
+        a.fixed + b.fixed,
+        a.n_bytes + b.n_bytes,
+        a.reduce + b.reduce,
+        a.roundings + b.roundings,
+        a.reductions + b.reductions,
+        1.0,
+    )
