@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.formats.astra_sim.chunks import GREEDY
 from engine.formats.astra_sim.delays import ways as ways_of
+from engine.formats.astra_sim.greedy import GREEDY
 from engine.formats.astra_sim.inputs import Inputs
 from engine.formats.astra_sim.nodes import Node
 from engine.formats.chakra import NodeType

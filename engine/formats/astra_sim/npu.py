@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from engine.formats.astra_sim.algorithms import (
     ALL_GATHER,
@@ -98,8 +98,7 @@ class Stream:
 
     tag: object
     priority: int
-    phases: tuple[Phase, ...]
-    ranks: Sequence[Sequence[Any]]  # of each phase; of a custom one, the trace
+    chunk: Chunk
     flat: bool
     done: Call
     at: int = 0
@@ -107,7 +106,12 @@ class Stream:
 
     @property
     def phase(self) -> Phase:
-        return self.phases[self.at]
+        return self.chunk.phases[self.at]
+
+    @property
+    def n_left(self) -> int:
+        """Phases left, with the one it is at."""
+        return len(self.chunk.phases) - self.at
 
 
 @dataclass
@@ -160,40 +164,22 @@ class Npu:
     ) -> None:
         """Run a collective over the involved dimensions of the whole cluster."""
         chunks = list(self._planner.chunks(kind, size, involved))
-        lines = [[self._line(phase.dim) for phase in chunk.phases] for chunk in chunks]
-        self._start(list(zip(chunks, lines, strict=True)), priority, done, group="")
+        self._start(chunks, priority, done, group="")
 
     def custom_collective(self, kind: str, trace: Sequence[Node], done: Call) -> None:
-        """Replay a custom collective: one stream, whatever the size."""
-        queue, clockwise = self._planner.take_queue(0)
-        n = self._inputs.network.n_npus
-        phase = Phase(-1, queue, kind, "custom", 0, n, clockwise)
-        self._start([(Chunk(0, (phase,)), [trace])], 0, done, group="")
+        """Replay a custom collective."""
+        self._start([self._planner.custom_chunk(kind, trace)], 0, done, group="")
 
     def group_collective(
         self, kind: str, size: int, name: str, ranks: Sequence[int], priority: int, done: Call
     ) -> None:
-        """Run a collective over a communicator group: always one flat dimension."""
-        names = self._inputs.system.algorithms[kind]
-        algorithm = names[0] if len(names) == 1 else "ring"
-        chunk, remaining = self._planner.cut(kind, size)
-        streams: list[tuple[Chunk, Sequence[Sequence[Any]]]] = []
-        while remaining > 0 and len(ranks) > 1:
-            queue, clockwise = self._planner.take_queue(0)
-            phase = Phase(-1, queue, kind, algorithm, chunk, len(ranks), clockwise)
-            streams.append((Chunk(chunk, (phase,)), [ranks]))
-            remaining = max(0, remaining - chunk)
-        self._start(streams, priority, done, group=self._group_names[name])
+        """Run a collective over a communicator group."""
+        chunks = list(self._planner.group_chunks(kind, size, ranks))
+        self._start(chunks, priority, done, group=self._group_names[name])
 
     def _start(
-        self,
-        chunks: Sequence[tuple[Chunk, Sequence[Sequence[Any]]]],
-        priority: int,
-        done: Call,
-        *,
-        group: Hashable,
+        self, chunks: Sequence[Chunk], priority: int, done: Call, *, group: Hashable
     ) -> None:
-        chunks = [entry for entry in chunks if entry[0].phases]
         if not chunks:
             self.timers.register(0, done)
             return
@@ -209,22 +195,12 @@ class Npu:
             if not left:
                 done()
 
-        for chunk, ranks in chunks:
+        for chunk in chunks:
             self._group_streams[group] += 1
             tag = (group, self._group_streams[group])
-            stream = Stream(tag, priority, chunk.phases, ranks, bool(group), one_less)
+            stream = Stream(tag, priority, chunk, bool(group), one_less)
             self._insert(stream)
             self._fill(stream.phase.queue)
-
-    def _line(self, dim: int) -> Sequence[int]:
-        sizes = self._inputs.network.sizes
-        if dim < 0:
-            return range(self._inputs.network.n_npus)
-        unit = 1
-        for size in sizes[:dim]:
-            unit *= size
-        base = self.rank - self.rank // unit % sizes[dim] * unit
-        return range(base, base + sizes[dim] * unit, unit)
 
     # --- queues ---------------------------------------------------------------------------------
 
@@ -234,7 +210,7 @@ class Npu:
         smallest_first = self._inputs.system.intra_dimension == "SCF"
         if smallest_first and kind in (REDUCE_SCATTER, ALL_GATHER):
             place = len(streams)
-            if len(stream.phases) - stream.at != 2:  # the last but one goes to the end
+            if stream.n_left != 2:  # the last but one goes to the end
                 size = _largest(stream.phase)
                 after = (
                     i
@@ -260,7 +236,7 @@ class Npu:
 
     def _run(self, stream: Stream) -> None:
         stream.running = True
-        phase, ranks = stream.phase, stream.ranks[stream.at]
+        phase, ranks = stream.phase, stream.chunk.ranks[stream.at]
         port = _Port(self, (stream.tag, stream.at))
         delay = _GROUP_DELAY if stream.flat else self._endpoint
         costs = Costs(delay, self._reduction, stream.flat)
@@ -303,7 +279,7 @@ class Npu:
             return (stream.tag, node.tag)
 
         Replay(
-            stream.ranks[0],
+            stream.chunk.ranks[0],
             send=lambda node, end: self.wires.send(self, node.target, tag(node), node.size, end),
             receive=lambda node, end: self.wires.receive(
                 self, node.source, tag(node), node.size, end
@@ -317,7 +293,7 @@ class Npu:
         then let others start."""
         old = self._queues[stream.phase.queue]
         number = stream.phase.queue
-        last = stream.at + 1 == len(stream.phases)
+        last = stream.n_left == 1
         if last:
             stream.done()
         old.streams.remove(stream)

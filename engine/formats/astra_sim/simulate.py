@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from engine.collector import no_collector
 from engine.errors import DimsweepError
-from engine.formats.astra_sim.chunks import FLEX, Greedy, Planner
+from engine.formats.astra_sim.chunks import Planner
 from engine.formats.astra_sim.clock import Clock
 from engine.formats.astra_sim.delays import Aware, Unaware, ways
 from engine.formats.astra_sim.fold import Folding, fold
+from engine.formats.astra_sim.greedy import FLEX, Greedy
 from engine.formats.astra_sim.inputs import Inputs
 from engine.formats.astra_sim.memory import Memory
 from engine.formats.astra_sim.nodes import Node
