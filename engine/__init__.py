@@ -28,6 +28,7 @@ from engine.cluster.npu import Npu
 from engine.cluster.topology import Block, Dimension, Topology, parse_shape
 from engine.errors import DimsweepError
 from engine.formats.astra1_text import read_layers as read_astra1_layers
+from engine.formats.astra_sim.cycles import Cycles as AstraCycles
 from engine.formats.astra_sim.files import read_inputs as read_astra_inputs
 from engine.formats.astra_sim.files import read_ranks as read_astra_ranks
 from engine.formats.astra_sim.files import read_topology as read_astra_topology
@@ -35,7 +36,8 @@ from engine.formats.astra_sim.files import read_workload as read_astra_workload
 from engine.formats.astra_sim.inputs import Inputs as AstraInputs
 from engine.formats.astra_sim.inputs import Options as AstraOptions
 from engine.formats.astra_sim.nodes import Node as AstraNode
-from engine.formats.astra_sim.simulate import Cycles as AstraCycles
+from engine.formats.astra_sim.program import Program as AstraProgram
+from engine.formats.astra_sim.program import lower as lower_astra
 from engine.formats.astra_sim.simulate import simulate as simulate_astra
 from engine.formats.chakra_workload import read_chakra_workload
 from engine.lower.lower import lower
@@ -73,6 +75,7 @@ __all__ = [
     "AstraInputs",
     "AstraNode",
     "AstraOptions",
+    "AstraProgram",
     "Auto",
     "Block",
     "Breakdown",
@@ -125,6 +128,7 @@ __all__ = [
     "data_parallel",
     "is_compiled",
     "lower",
+    "lower_astra",
     "network_of",
     "network_prices",
     "outcome_error",

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from engine.formats.astra_sim.delays import ways as ways_of
 from engine.formats.astra_sim.greedy import GREEDY
-from engine.formats.astra_sim.inputs import Inputs
+from engine.formats.astra_sim.inputs import Inputs, Network
 from engine.formats.astra_sim.nodes import Node
 from engine.formats.chakra import NodeType
 
@@ -58,6 +58,19 @@ def fold(inputs: Inputs, traces: Sequence[Sequence[Node]], *, enabled: bool = Tr
         kind = _refine(inputs, uses)
     first = tuple(kind.index(k) for k in range(max(kind) + 1))
     return Folding(kind, first, _group_names(inputs, uses, kind, first))
+
+
+def keeps_kinds(old: Network, new: Network) -> bool:
+    """Whether ranks that were alike on the ``old`` network are so on the ``new`` one, which differs
+    in bandwidth and latency: distances that were equal must be so still."""
+    distances: dict[tuple[float, float], tuple[float, float]] = {}
+    for d, size in enumerate(old.sizes):
+        for hops in range(1, max(2, size // 2) + 1):
+            before = hops * old.latency[d], old.bandwidth[d]
+            after = hops * new.latency[d], new.bandwidth[d]
+            if distances.setdefault(before, after) != after:
+                return False
+    return True
 
 
 def _can_fold(inputs: Inputs, traces: Sequence[Sequence[Node]]) -> bool:

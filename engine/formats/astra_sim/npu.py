@@ -27,6 +27,18 @@ _CONTROL_BYTES = 8192  # of a rendezvous
 Call = Callable[[], None]
 
 
+def costs_of(inputs: Inputs, *, flat: bool) -> Costs:
+    """Of a phase; ``flat``: of a communicator group's."""
+    system = inputs.system
+    bandwidth = system.local_memory_bandwidth
+
+    def reduction(n_bytes: int) -> int:
+        return 3 * int(n_bytes / bandwidth * 1e9) if bandwidth else 0
+
+    endpoint = int(system.endpoint_delay * inputs.options.injection_scale)
+    return Costs(_GROUP_DELAY if flat else endpoint, reduction, flat)
+
+
 class Carrier(Protocol):
     def send(self, source: int, target: int, n_bytes: int, arrived: Call) -> None:
         """Deliver ``n_bytes``."""
@@ -142,7 +154,7 @@ class Npu:
         options, system = inputs.options, inputs.system
         self._limit = -(-system.active_chunks // options.queues_per_dim)
         self._queues: dict[int, _Queue] = defaultdict(lambda: _Queue([]))
-        self._endpoint = int(system.endpoint_delay * options.injection_scale)
+        self._costs = {flat: costs_of(inputs, flat=flat) for flat in (False, True)}
         self._priority = 0
         self._trees: dict[str, int] = defaultdict(int)
         self._group_streams: dict[Hashable, int] = defaultdict(int)
@@ -211,11 +223,11 @@ class Npu:
         if smallest_first and kind in (REDUCE_SCATTER, ALL_GATHER):
             place = len(streams)
             if stream.n_left != 2:  # the last but one goes to the end
-                size = _largest(stream.phase)
+                size = largest(stream.phase)
                 after = (
                     i
                     for i, other in enumerate(streams)
-                    if not other.running and _largest(other.phase) >= size
+                    if not other.running and largest(other.phase) >= size
                 )
                 place = next(after, place)
         else:
@@ -238,8 +250,7 @@ class Npu:
         stream.running = True
         phase, ranks = stream.phase, stream.chunk.ranks[stream.at]
         port = _Port(self, (stream.tag, stream.at))
-        delay = _GROUP_DELAY if stream.flat else self._endpoint
-        costs = Costs(delay, self._reduction, stream.flat)
+        costs = self._costs[stream.flat]
 
         def done() -> None:
             self.mark()
@@ -306,12 +317,9 @@ class Npu:
         if not last:
             self._fill(stream.phase.queue)
 
-    def _reduction(self, n_bytes: int) -> int:
-        bandwidth = self._inputs.system.local_memory_bandwidth
-        return 3 * int(n_bytes / bandwidth * 1e9) if bandwidth else 0
 
-
-def _largest(phase: Phase) -> int:
+def largest(phase: Phase) -> int:
+    """Bytes before or after it."""
     return max(phase.n_bytes, final_size(phase.kind, phase.n_bytes, phase.n))
 
 
