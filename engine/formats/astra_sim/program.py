@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from engine.errors import DimsweepError
-from engine.formats.astra_sim import kernel
+from engine.formats.astra_sim.agenda import FINISHED
 from engine.formats.astra_sim.alone import busy_ticks
 from engine.formats.astra_sim.cycles import Cycles, Times
 from engine.formats.astra_sim.delays import ways
@@ -21,6 +21,8 @@ from engine.formats.astra_sim.nodes import Node
 from engine.formats.astra_sim.npu import costs_of
 from engine.formats.astra_sim.plans import NotLoweredError
 from engine.formats.astra_sim.profile import Profiles
+from engine.formats.astra_sim.run_nodes import empty_state, run_nodes
+from engine.formats.astra_sim.run_plans import empty_queues, price, run_plans
 from engine.formats.astra_sim.tables import Floats, Longs
 
 
@@ -85,22 +87,22 @@ class Program:
         tables, network = lowered.tables, self.inputs.network
         durations = self._answers.copy()
         latency, bandwidth = _array(network.latency), _array(network.bandwidth)
-        if kernel.price(tables, latency, bandwidth, durations) != kernel.FINISHED:
+        if price(tables, latency, bandwidth, durations) != FINISHED:
             return None
         ticks = np.empty(tables.n_ticks, np.int64)
         tied = np.empty(len(tables.plans), np.int32)
         start = tables.plans["tick_start"].astype(np.int32)
         end = np.append(start[1:], np.int32(tables.n_ticks))
-        queues = kernel.empty_queues(tables)
-        by_phase = kernel.run_plans(tables, durations, queues, ticks, tied) == 0
+        queues = empty_queues(tables)
+        by_phase = run_plans(tables, durations, queues, ticks, tied) == 0
         for plan in np.flatnonzero(tied):
             busy = self._busy_alone(lowered, int(plan))
             if busy is None:
                 return None
             start[plan], end[plan] = len(ticks), len(ticks) + len(busy)
             ticks = np.concatenate([ticks, busy])
-        state = kernel.empty_state(tables)
-        if kernel.run_nodes(tables, durations, ticks, start, end, state) != kernel.FINISHED:
+        state = empty_state(tables)
+        if run_nodes(tables, durations, ticks, start, end, state) != FINISHED:
             return None
         ranks = state.ranks
         times = zip(

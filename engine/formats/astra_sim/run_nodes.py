@@ -13,55 +13,36 @@ messages must tell.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from engine.formats.astra_sim.agenda import (
+    FINISHED,
+    STUCK,
+    TIE,
+    TOO_LONG,
+    Agenda,
+    empty_agenda,
+    inlined,
+    kernel,
+    pop,
+    push,
+)
 from engine.formats.astra_sim.tables import (
     COLLECTIVE,
     INSTANT,
-    LONGEST,
     N_SLOTS,
     NO_SLOT,
     RECEIVE,
     SEND,
-    Floats,
     Ints,
     Longs,
     Table,
     Tables,
 )
-from engine.run.jit import Compiler
 
-# Outcomes.  TOO_LONG: beyond what an int64 surely holds.
-FINISHED, STUCK, TIE, TOO_LONG = range(4)
 _END = 2**61  # ns, of a run
-
-_here = Path(__file__).resolve().parent
-_room = Compiler([_here / "kernel.py", _here / "tables.py"])
-kernel, inlined = _room.kernel, _room.inlined
-
-
-class Agenda(NamedTuple):
-    """What is to come: a heap of times (ns) and what ends then; ``size[0]`` entries."""
-
-    times: Longs
-    what: Ints
-    size: Ints
-
-
-class Queues(NamedTuple):
-    """Chunks of one plan at a time."""
-
-    agenda: Agenda
-    at: Ints  # step of each chunk
-    next: Ints  # chunk that waits behind it
-    first: Ints  # chunks that wait in each queue: the first, or -1, and the last
-    last: Ints
-    running: Ints  # in each queue
-
-
 RANK_STATE = np.dtype(
     [
         ("busy", "i4", (N_SLOTS,)),
@@ -81,7 +62,9 @@ RANK_STATE = np.dtype(
 )
 MATCH_STATE = np.dtype([("come", "i4"), ("head", "i4"), ("tail", "i4"), ("last", "i8")], align=True)
 # Fill of the work lists: nodes that were freed; nodes that end at this tick, and how many did.
+# Then the outcome.
 FREED, ENDING, ENDED, OUTCOME = range(4)
+NOTHING = -1
 
 
 class State(NamedTuple):
@@ -97,23 +80,6 @@ class State(NamedTuple):
     freed: Ints
     ending: Ints
     counts: Ints
-
-
-def empty_agenda(n: int) -> Agenda:
-    return Agenda(np.empty(n, np.int64), np.empty(n, np.int32), np.zeros(1, np.int32))
-
-
-def empty_queues(t: Tables) -> Queues:
-    """Room to run any plan of ``t``."""
-    chunks = int((t.plans["chunk_end"] - t.plans["chunk_start"]).max(initial=0))
-    return Queues(
-        agenda=empty_agenda(chunks),
-        at=np.empty(chunks, np.int32),
-        next=np.empty(chunks, np.int32),
-        first=np.empty(t.n_queues, np.int32),
-        last=np.empty(t.n_queues, np.int32),
-        running=np.empty(t.n_queues, np.int32),
-    )
 
 
 def empty_state(t: Tables) -> State:
@@ -136,109 +102,6 @@ def empty_state(t: Tables) -> State:
     return state
 
 
-# --- durations, and chunks in their queues ------------------------------------------------------
-
-
-@kernel
-def price(t: Tables, latency: Floats, bandwidth: Floats, durations: Longs) -> int:
-    """Fill in the ``durations`` (ns) of all recipes that have terms; FINISHED or TOO_LONG.
-
-    ``latency`` (D,) in ns, ``bandwidth`` (D,) in bytes/ns: a message takes hops * latency +
-    bytes / bandwidth, rounded down.
-    """
-    for r in range(len(t.recipes)):
-        recipe = t.recipes[r]
-        if recipe["term_start"] < 0:
-            continue
-        total = recipe["fixed"]
-        for i in range(recipe["term_start"], recipe["term_end"]):
-            term = t.terms[i]
-            dim = term["dim"]
-            one = term["hops"] * latency[dim] + term["n_bytes"] / bandwidth[dim]
-            if not one * term["count"] < LONGEST:
-                return TOO_LONG
-            total += term["count"] * np.int64(one)
-        if total > LONGEST:
-            return TOO_LONG
-        durations[r] = total
-    return FINISHED
-
-
-@kernel
-def run_plans(t: Tables, durations: Longs, q: Queues, ticks: Longs, tied: Ints) -> int:
-    """Of each plan, when its phases end (ns after its start) in ``ticks``, in order.
-
-    ``tied`` is 1 where two end at the same tick; returns how many plans that are.
-    """
-    n_tied = 0
-    for p in range(len(t.plans)):
-        tied[p] = 0 if _run_plan(t, durations, q, ticks, t.plans[p]) else 1
-        n_tied += tied[p]
-    return n_tied
-
-
-@kernel
-def _run_plan(t: Tables, durations: Longs, q: Queues, ticks: Longs, plan: np.void) -> bool:
-    q.first[:] = -1
-    q.running[:] = 0
-    q.agenda.size[0] = 0
-    first = plan["chunk_start"]
-    for c in range(plan["chunk_end"] - first):
-        q.at[c] = t.chunks[first + c]["step_start"]
-        _join(t, q, first, c)
-        _fill(t, durations, q, t.steps[q.at[c]]["queue"], 0)
-    now, n = 0, plan["tick_start"]
-    while q.agenda.size[0] > 0:
-        before = now
-        now = q.agenda.times[0]
-        if now == before or now > LONGEST:
-            return False
-        ticks[n] = now
-        n += 1
-        c = _pop(q.agenda)
-        old = t.steps[q.at[c]]["queue"]
-        q.at[c] += 1
-        more = q.at[c] < t.chunks[first + c]["step_end"]
-        if more:
-            _join(t, q, first, c)
-        q.running[old] -= 1
-        _fill(t, durations, q, old, now)
-        if more:
-            _fill(t, durations, q, t.steps[q.at[c]]["queue"], now)
-    return True
-
-
-@inlined
-def _join(t: Tables, q: Queues, first: int, c: int) -> None:
-    """Queue chunk ``c`` for its next step: last, or before those as large where sizes count."""
-    step = t.steps[q.at[c]]
-    queue = step["queue"]
-    before, after = -1, q.first[queue]
-    if after >= 0 and not step["sorts"]:
-        before, after = q.last[queue], -1
-    while after >= 0 and t.steps[q.at[after]]["largest"] < step["largest"]:
-        before, after = after, q.next[after]
-    q.next[c] = after
-    if before < 0:
-        q.first[queue] = c
-    else:
-        q.next[before] = c
-    if after < 0:
-        q.last[queue] = c
-
-
-@inlined
-def _fill(t: Tables, durations: Longs, q: Queues, queue: int, now: int) -> None:
-    while q.running[queue] < t.limit and q.first[queue] >= 0:
-        c = q.first[queue]
-        q.first[queue] = q.next[c]
-        q.running[queue] += 1
-        _push(q.agenda, now + durations[t.steps[q.at[c]]["recipe"]], c)
-
-
-# --- nodes --------------------------------------------------------------------------------------
-
-
 @kernel
 def run_nodes(
     t: Tables, durations: Longs, ticks: Longs, tick_start: Ints, tick_end: Ints, st: State
@@ -253,38 +116,52 @@ def run_nodes(
     for node in range(len(t.nodes)):
         if st.waits[node] == 0:
             _make_ready(t, st, node)
-    now = 0
-    for r in range(len(t.ranks)):
-        _fire(t, durations, ticks, tick_end, st, r, now)
+    now, node, n_begun = 0, NOTHING, 0
     while True:
-        while st.counts[ENDED] < st.counts[ENDING]:
-            node = st.ending[st.counts[ENDED]]
-            st.counts[ENDED] += 1
-            _complete(t, durations, ticks, tick_end, st, node, now)
-        st.counts[ENDED], st.counts[ENDING] = 0, 0
+        if node != NOTHING:
+            _release(t, st, node, now)
+            _make_freed_ready(t, st)
+            rank = t.nodes[node]["rank"]
+        elif n_begun < len(t.ranks):  # at first every rank issues what it can
+            rank = n_begun
+            n_begun += 1
+        elif st.agenda.size[0] == 0:
+            break
+        else:
+            now = st.agenda.times[0]
+            if now > _END:
+                return TOO_LONG
+            node = pop(st.agenda)
+            if t.nodes[node]["kind"] == COLLECTIVE:
+                st.ranks[t.nodes[node]["rank"]]["plan"] = NOTHING
+            _mark(ticks, tick_start, tick_end, st, t.nodes[node]["rank"], now)
+            continue
+        _fire(t, durations, ticks, tick_end, st, rank, now)
         if st.counts[OUTCOME] != FINISHED:
             return st.counts[OUTCOME]
-        if st.agenda.size[0] == 0:
-            break
-        now = st.agenda.times[0]
-        if now > _END:
-            return TOO_LONG
-        node = _pop(st.agenda)
-        rank = t.nodes[node]["rank"]
-        if t.nodes[node]["kind"] == COLLECTIVE:
-            st.ranks[rank]["plan"] = -1
-        _mark(ticks, tick_start, tick_end, st, rank, now)
-        _complete(t, durations, ticks, tick_end, st, node, now)
-        if t.nodes[node]["kind"] == SEND:
-            receive = _deliver(t, st, node, now)
-            if receive >= 0:
-                if st.issued[receive] != now:
-                    _mark(ticks, tick_start, tick_end, st, t.nodes[receive]["rank"], now)
-                _complete(t, durations, ticks, tick_end, st, receive, now)
+        node = _ends_now(t, ticks, tick_start, tick_end, st, node, now)
     for r in range(len(t.ranks)):
         if st.ranks[r]["left"] > 0:
             return STUCK
     return FINISHED
+
+
+@inlined
+def _ends_now(
+    t: Tables, ticks: Longs, tick_start: Ints, tick_end: Ints, st: State, node: int, now: int
+) -> int:
+    """What else ends at this tick, after ``node``: its receive, or what takes no time."""
+    if node != NOTHING and t.nodes[node]["kind"] == SEND:
+        receive = _deliver(t, st, node, now)
+        if receive != NOTHING:
+            if st.issued[receive] != now:
+                _mark(ticks, tick_start, tick_end, st, t.nodes[receive]["rank"], now)
+            return receive
+    if st.counts[ENDED] < st.counts[ENDING]:
+        st.counts[ENDED] += 1
+        return int(st.ending[st.counts[ENDED] - 1])
+    st.counts[ENDED], st.counts[ENDING] = 0, 0
+    return NOTHING
 
 
 @inlined
@@ -311,30 +188,21 @@ def _mark(ticks: Longs, tick_start: Ints, tick_end: Ints, st: State, number: int
 
 @inlined
 def _deliver(t: Tables, st: State, node: int, now: int) -> int:
-    """A message has come: the receive that waits for it, or -1."""
+    """A message has come: the receive that waits for it, or NOTHING."""
     m = t.nodes[node]["match"]
     match = st.matches[m]
     receive = match["head"]
-    if receive < 0:
+    if receive == NOTHING:
         match["come"] += 1
         match["last"] = now
-        return -1
+        return NOTHING
     match["head"] = st.next[receive]
     if t.apart[m] and st.issued[receive] == now:
         st.counts[OUTCOME] = TIE
     return receive
 
 
-@kernel
-def _complete(
-    t: Tables, durations: Longs, ticks: Longs, tick_end: Ints, st: State, node: int, now: int
-) -> None:
-    _release(t, st, node, now)
-    _make_freed_ready(t, st)
-    _fire(t, durations, ticks, tick_end, st, t.nodes[node]["rank"], now)
-
-
-@kernel
+@inlined
 def _fire(
     t: Tables, durations: Longs, ticks: Longs, tick_end: Ints, st: State, number: int, now: int
 ) -> None:
@@ -405,7 +273,7 @@ def _issue(
     if duration == 0:
         _end_now(st, node)
     else:
-        _push(st.agenda, now + duration, node)
+        push(st.agenda, now + duration, node)
 
 
 @inlined
@@ -459,7 +327,7 @@ def _make_freed_ready(t: Tables, st: State) -> None:
     st.counts[FREED] = 0
 
 
-# --- heaps --------------------------------------------------------------------------------------
+# --- ready nodes: a heap for each slot of a rank ---
 
 
 @inlined
@@ -488,37 +356,3 @@ def _sink_node(ready: Ints, base: int, size: int) -> None:
         ready[base + at] = ready[base + child]
         at = child
     ready[base + at] = node
-
-
-@kernel
-def _push(agenda: Agenda, time: int, what: int) -> None:
-    at = agenda.size[0]
-    agenda.size[0] += 1
-    while at > 0 and agenda.times[(at - 1) // 2] > time:
-        agenda.times[at], agenda.what[at] = (
-            agenda.times[(at - 1) // 2],
-            agenda.what[(at - 1) // 2],
-        )
-        at = (at - 1) // 2
-    agenda.times[at], agenda.what[at] = time, what
-
-
-@kernel
-def _pop(agenda: Agenda) -> int:
-    """What comes next."""
-    taken = agenda.what[0]
-    size = agenda.size[0] - 1
-    agenda.size[0] = size
-    time, what, at = agenda.times[size], agenda.what[size], 0
-    while True:
-        child = 2 * at + 1
-        if child >= size:
-            break
-        if child + 1 < size and agenda.times[child + 1] < agenda.times[child]:
-            child += 1
-        if agenda.times[child] >= time:
-            break
-        agenda.times[at], agenda.what[at] = agenda.times[child], agenda.what[child]
-        at = child
-    agenda.times[at], agenda.what[at] = time, what
-    return taken
