@@ -241,6 +241,17 @@ def test_an_all_gather_smaller_than_its_splits_ends(files: Files) -> None:
     assert files.run()["cycles"][0] > 0
 
 
+def test_a_roofline_without_operations_or_without_a_peak(
+    files: Files, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node = TraceNode(0, "copy", NodeType.COMP, (), (), 0, 0, {"num_ops": 0, "tensor_size": 16000})
+    files.traces(*[[node]] * 4)
+    files.system(roofline_enabled=1)
+    assert files.run()["cycles"] == [10] * 4  # of 1600 GB/s
+    files.system(roofline_enabled=1, peak_perf=0)
+    assert "peak-perf" in files.fails(capsys)
+
+
 def test_no_endpoint_delay_is_no_crash(files: Files) -> None:
     files.system(endpoint_delay=0)
     assert files.run()["cycles"][0] > 0

@@ -32,7 +32,10 @@ AT_ONCE = -1
 
 def own_time(node: Node, system: System) -> int | None:
     """How long (ns) a node takes whatever the others do, or AT_ONCE if it ends when it is issued;
-    nothing if that depends on the network or the memory."""
+    nothing if that depends on the network or the memory.
+
+    Raises :class:`DimsweepError` for a roofline that is not given.
+    """
     if system.replay_only:
         return node.duration
     if node.type in (NodeType.INVALID, NodeType.METADATA):
@@ -49,6 +52,14 @@ def _compute_time(node: Node, system: System) -> int:
         return node.duration
     if node.tensor == 0:
         return AT_ONCE
+    if not (system.local_memory_bandwidth and system.peak):
+        raise DimsweepError(
+            "the roofline needs a peak and a memory bandwidth",
+            where="system.json: peak-perf, local-mem-bw",
+            hint="give both, or roofline-enabled: 0",
+        )
+    if node.ops == 0:  # where ASTRA-sim divides nothing by nothing
+        return int(node.tensor / system.local_memory_bandwidth * 1e9)
     intensity = node.ops / node.tensor
     rate = min(system.local_memory_bandwidth * intensity, system.peak)
     return int(node.ops / rate * 1e9)
