@@ -132,7 +132,7 @@ def _node(number: int, what: str, size: int, half: int) -> TraceNode:
         "num_ops": 0 if what == "nothing" else size * 10**6,
     }
     type_ = types.get(what, NodeType.COMM_COLL)
-    return TraceNode(number, what, type_, (), (), 0, number % 3, attributes)
+    return TraceNode(number, what, type_, (), (), 0, size // 997 + number, attributes)
 
 
 def _on(node: TraceNode, rank: int, n: int) -> TraceNode:

@@ -13,7 +13,7 @@ from engine.formats.astra_sim.fold import Folding
 from engine.formats.astra_sim.greedy import GREEDY
 from engine.formats.astra_sim.inputs import Inputs
 from engine.formats.astra_sim.memory import PER_NPU, access_time
-from engine.formats.astra_sim.nodes import Node
+from engine.formats.astra_sim.nodes import COMMUNICATION, Node
 from engine.formats.astra_sim.plans import Form, NotLoweredError, Origin, PlanTables, Question
 from engine.formats.astra_sim.profile import Profiles
 from engine.formats.astra_sim.tables import (
@@ -39,7 +39,6 @@ from engine.formats.astra_sim.tables import (
 )
 from engine.formats.astra_sim.workload import (
     AT_ONCE,
-    COMMUNICATION,
     check_peer,
     is_gpu,
     kind_of,

@@ -14,7 +14,7 @@ from engine.formats.astra_sim.algorithms import (
 )
 from engine.formats.astra_sim.inputs import Inputs, System
 from engine.formats.astra_sim.memory import Memory
-from engine.formats.astra_sim.nodes import Node
+from engine.formats.astra_sim.nodes import COMMUNICATION, Node
 from engine.formats.astra_sim.npu import Npu
 from engine.formats.chakra import CollectiveType, NodeType
 
@@ -24,7 +24,6 @@ _KINDS: dict[int, str] = {
     CollectiveType.ALL_TO_ALL: ALL_TO_ALL,
     CollectiveType.REDUCE_SCATTER: REDUCE_SCATTER,
 }
-COMMUNICATION = (NodeType.COMM_SEND, NodeType.COMM_RECV, NodeType.COMM_COLL)
 
 
 AT_ONCE = -1
