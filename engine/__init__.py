@@ -37,6 +37,7 @@ from engine.formats.astra_sim.inputs import Inputs as AstraInputs
 from engine.formats.astra_sim.inputs import Options as AstraOptions
 from engine.formats.astra_sim.nodes import Node as AstraNode
 from engine.formats.astra_sim.program import Program as AstraProgram
+from engine.formats.astra_sim.program import is_compiled as is_astra_compiled
 from engine.formats.astra_sim.program import lower as lower_astra
 from engine.formats.astra_sim.simulate import simulate as simulate_astra
 from engine.formats.chakra_workload import read_chakra_workload
@@ -126,6 +127,7 @@ __all__ = [
     "by_rank",
     "closed_form",
     "data_parallel",
+    "is_astra_compiled",
     "is_compiled",
     "lower",
     "lower_astra",

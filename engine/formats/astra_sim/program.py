@@ -24,6 +24,7 @@ from engine.formats.astra_sim.profile import Profiles
 from engine.formats.astra_sim.run_nodes import empty_state, run_nodes
 from engine.formats.astra_sim.run_plans import empty_queues, price, run_plans
 from engine.formats.astra_sim.tables import Floats, Longs
+from engine.run.jit import is_cached
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,12 @@ class Program:
         if plan not in self._alone:
             self._alone[plan] = busy_ticks(self.inputs, self.folding, origin)
         return self._alone[plan]
+
+
+def is_compiled() -> bool:
+    """Whether the kernel's compiled code is likely to be on disk already; else the first run that
+    is compiled takes about ten seconds longer."""
+    return is_cached(run_nodes)
 
 
 def lower(inputs: Inputs, traces: Sequence[Sequence[Node]], *, folded: bool = True) -> Program:
