@@ -82,6 +82,7 @@ class PlanTables:
         self._inputs, self._profiles = inputs, profiles
         self._route = routes(inputs.network)
         self._costs = {flat: costs_of(inputs, flat=flat) for flat in (False, True)}
+        self._by_size = inputs.system.intra_dimension == "SCF"
         self._known: dict[tuple[object, ...], int] = {}
         self.origins: list[Origin] = []
         self.questions: list[Question] = []
@@ -117,8 +118,10 @@ class PlanTables:
             first[form] = len(self.plans)
             for (chunks, after), state in zip(plans, states, strict=True):
                 self._add_plan(rank, form, chunks, states.get(after, 0))
-                unlike = any(chunk.phases != chunks[0].phases for chunk in chunks)
-                self.origins.append(Origin(rank, form, state, unlike and n > 1))
+                in_order = n > 1 and any(chunk.phases != chunks[0].phases for chunk in chunks)
+                if in_order and self._by_size:
+                    raise NotLoweredError("unlike chunks may start in another order")
+                self.origins.append(Origin(rank, form, state, in_order))
         return first
 
     def is_empty(self, plan: int) -> bool:
@@ -144,13 +147,12 @@ class PlanTables:
         self.plans.append((start, len(self.chunks), n_ticks, after))
 
     def _steps_of(self, rank: int, chunk: Chunk, *, flat: bool) -> list[tuple[int, int, bool, int]]:
-        by_size = self._inputs.system.intra_dimension == "SCF"
         steps = []
         for at, (phase, ranks) in enumerate(zip(chunk.phases, chunk.ranks, strict=True)):
             if not self._profiles.apply(phase, ranks):
                 raise NotLoweredError("members of a collective are not alike")
             # The last but one goes to the end of its queue.
-            sorts = by_size and phase.kind in (REDUCE_SCATTER, ALL_GATHER)
+            sorts = self._by_size and phase.kind in (REDUCE_SCATTER, ALL_GATHER)
             sorts = sorts and len(chunk.phases) - at != 2
             if largest(phase) > LONGEST:
                 raise NotLoweredError("a collective is very large")
