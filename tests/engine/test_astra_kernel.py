@@ -182,6 +182,37 @@ def test_what_ends_at_the_very_tick_of_a_collectives_end_is_left_to_single_messa
         assert result.cycles == (max(ALONE, duration),) * 4
 
 
+def test_what_ends_at_the_very_tick_of_a_chunks_end_is_left_to_single_messages() -> None:
+    given_inputs = ring_of_four()
+    given_inputs = replace(given_inputs, system=replace(given_inputs.system, splits=2))
+    half = lower(given_inputs, on_all(collective(0, size=2**20))).run().cycles[0] // 2
+    for duration, tie in ((half, True), (half - 1, False), (half + 1, False)):
+        nodes = [[node_of(collective(0)), node_of(compute(1, 0))._replace(duration=duration)]] * 4
+        result = lower(given_inputs, nodes).run()
+        assert result.compiled == (not tie)
+        assert result.cycles == (2 * half,) * 4
+
+
+@pytest.mark.parametrize("sender", [0, 2])
+def test_a_message_that_comes_when_it_begins_to_be_expected(sender: int) -> None:
+    """Which is first may matter; the message takes 81 + 500 ns, twice that to the rank opposite."""
+    receiver = 2 - sender
+    ends = {"comm_src": sender, "comm_dst": receiver, "comm_size": 4096}
+    send = node_of(TraceNode(0, "send", NodeType.COMM_SEND, (), (), 0, 0, ends))
+    receive = node_of(TraceNode(2, "receive", NodeType.COMM_RECV, (1,), (), 0, 0, ends))
+    arrival = 1000 + int(4096 / (50.0 * 2**30 / 1e9))
+    for duration, tie in ((arrival, True), (arrival - 1, False), (arrival + 1, False)):
+        wait = node_of(compute(1, 0))._replace(duration=duration)
+        idle = node_of(compute(0, 0))
+        nodes = [[idle]] * 4
+        nodes[sender], nodes[receiver] = [send], [wait, receive]
+        program = lower(ring_of_four(), nodes)
+        result = program.run()
+        assert result.compiled == (not tie)
+        assert result.cycles[receiver] == max(arrival, duration)
+        assert result.cycles[sender] == arrival
+
+
 def test_chunks_that_tie_are_simulated_message_by_message_and_the_rest_compiled() -> None:
     given_inputs = ring_of_four()
     system = replace(given_inputs.system, splits=4, active_chunks=2)
