@@ -48,7 +48,7 @@ def test_random_collectives_as_in_python(data: st.DataObject) -> None:
     is_compiled(given_inputs, data.draw(traces(given_inputs)))
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(st.data())
 def test_random_graphs_with_messages_as_in_python(data: st.DataObject) -> None:
     given_inputs = data.draw(inputs())
@@ -172,6 +172,13 @@ def test_a_collective_beside_a_computation() -> None:
     assert result.how == "one rank of each kind, phase by phase, compiled"
 
 
+def test_nodes_that_end_at_once_free_others() -> None:
+    nothing = [TraceNode(i, "nothing", NodeType.METADATA, (i - 1,) * (i > 0)) for i in range(3)]
+    result = lower(ring_of_four(), on_all(*nothing, collective(3, 2))).run()
+    assert result.compiled
+    assert result.cycles == (ALONE,) * 4
+
+
 def test_what_ends_at_the_very_tick_of_a_collectives_end_is_left_to_single_messages() -> None:
     """The order of the two might matter, so it is told by their messages, in Python."""
     node = compute(1, 0)
@@ -239,6 +246,20 @@ def test_a_program_is_priced_again_without_being_lowered_again() -> None:
     assert twice.lowered is program.lowered
     assert twice.run().cycles == (6 * (2441 + 500 + 10) + 10 + 3 * 3 * 163,) * 4
     assert program.run().cycles == (ALONE,) * 4
+
+
+def test_ranks_that_another_bandwidth_tells_apart_are_folded_again() -> None:
+    """Two rings, of 2 and of 3: one pair in the first, two in the second."""
+    network = Network((Block.RING, Block.RING), (2, 3), (50.0, 50.0), (500.0, 500.0))
+    pairs = {"1": (0, 1), "2": (2, 4), "3": (3, 5)}
+    given_inputs = replace(ring_of_four(groups=pairs), network=network)
+    name = {rank: pair for pair, ranks in pairs.items() for rank in ranks}
+    nodes = [[node_of(collective(0))._replace(group=name[rank])] for rank in range(6)]
+    program = lower(given_inputs, nodes)
+    assert program.run().n_kinds == 1
+    other = program.rebind([50.0, 25.0], [500.0, 500.0]).run()
+    assert other.n_kinds == 2 and other.compiled
+    assert other.cycles[0] == program.run().cycles[0] < other.cycles[2]
 
 
 @pytest.mark.parametrize(

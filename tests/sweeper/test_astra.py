@@ -62,7 +62,7 @@ def test_every_recorded_case_to_the_cycle(
         )
     assert not wrong
     assert compared
-    assert compiled > 0.7 * len(compared)
+    assert compiled > len(compared) / 2
 
 
 @pytest.mark.parametrize("section", ["A", "E"])
@@ -174,7 +174,7 @@ def test_the_shared_options_of_the_binary_are_taken(files: Files) -> None:
         ("system", "system.json", '{"preferred-dataset-splits": 0}', "preferred-dataset-splits"),
         ("system", "system.json", '{"endpoint-delay": "x"}', "system.json: endpoint-delay"),
         ("system", "system.json", '{"scheduling-policy": "RANDOM"}', "LIFO, FIFO, EXPLICIT"),
-        ("system", "system.json", '{"model-shared-bus": 1}', "shared bus"),
+        ("system", "system.json", '{"model-shared-bus": 1, "G": -1}', "system.json: G"),
         ("system", "system.json", "{}", "all-reduce-implementation"),
         ("remote-memory", "memory.json", '{"memory-type": "MEMORY_POOL"}', "remote-mem-bw"),
         ("comm-group", "groups.json", '{"1": [0, 9]}', "groups.json: 1"),

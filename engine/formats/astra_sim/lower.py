@@ -80,6 +80,7 @@ def _check(inputs: Inputs) -> None:
     reasons = {
         "messages queue for links": options.aware,
         "rendezvous": options.rendezvous,
+        "phases share a memory bus": inputs.system.bus is not None,
         "custom collectives": bool(inputs.custom),
         "no endpoint delay": int(inputs.system.endpoint_delay * options.injection_scale) < 1,
     }

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from engine.formats.astra_sim.algorithms import (
     ALL_GATHER,
     REDUCE_SCATTER,
     Costs,
-    DoubleBinaryTree,
     Exchange,
     final_size,
 )
+from engine.formats.astra_sim.bus import Bus
 from engine.formats.astra_sim.chunks import Chunk, Phase, Planner
 from engine.formats.astra_sim.clock import Clock, Timers
 from engine.formats.astra_sim.custom import Replay
 from engine.formats.astra_sim.inputs import Inputs
 from engine.formats.astra_sim.nodes import Node
 from engine.formats.astra_sim.profile import Profiles, TieError
+from engine.formats.astra_sim.tree import DoubleBinaryTree
 
 _GROUP_DELAY = 10  # ns, whatever endpoint-delay says
 _CONTROL_BYTES = 8192  # of a rendezvous
@@ -155,6 +156,8 @@ class Npu:
         self._limit = -(-system.active_chunks // options.queues_per_dim)
         self._queues: dict[int, _Queue] = defaultdict(lambda: _Queue([]))
         self._costs = {flat: costs_of(inputs, flat=flat) for flat in (False, True)}
+        if system.bus is not None:  # which groups do without
+            self._costs[False] = replace(self._costs[False], bus=Bus(system.bus, self.timers))
         self._priority = 0
         self._trees: dict[str, int] = defaultdict(int)
         self._group_streams: dict[Hashable, int] = defaultdict(int)

@@ -52,8 +52,8 @@ class Program:
         result = None if self.lowered is None else self._run_compiled(self.lowered)
         if result is not None:
             return result
-        options = self.inputs.options
-        by_phase = self.folded and not (options.aware or options.rendezvous)
+        options, bus = self.inputs.options, self.inputs.system.bus
+        by_phase = self.folded and not (options.aware or options.rendezvous or bus)
         return interpret(self.inputs, self.traces, self.folding, by_phase=by_phase)
 
     def rebind(self, gigabytes: Sequence[float], latency: Sequence[float]) -> Program:
