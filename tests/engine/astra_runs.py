@@ -14,7 +14,30 @@ ALGORITHMS = {
     Block.FULLY_CONNECTED: ["direct", "direct2"],
     Block.SWITCH: ["halvingDoubling", "direct", "ring"],
 }
+KINDS_OF_COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
 KINDS = [0, 2, 7]  # all-reduce, all-gather, reduce-scatter
+
+
+def ring_of_four(*, replay_only: bool = False, **more: object) -> Inputs:
+    """Four NPUs, one chunk."""
+    algorithms = dict.fromkeys(KINDS_OF_COLLECTIVES, ("ring",))
+    system = System(
+        algorithms=algorithms,
+        custom={},
+        splits=1,
+        endpoint_delay=10,
+        active_chunks=1,
+        scheduling="LIFO",
+        optimization="localBWAware",
+        inter_dimension="baseline",
+        intra_dimension="FIFO",
+        local_memory_bandwidth=1.6e12,
+        peak=0.0,
+        roofline=False,
+        replay_only=replay_only,
+    )
+    network = Network((Block.RING,), (4,), (50.0,), (500.0,))
+    return Inputs(network, system, RemoteMemory("NO_MEMORY_EXPANSION"), **more)
 
 
 @st.composite

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from astra_runs import inputs, traces
+from dataclasses import replace
+
+import pytest
+from astra_runs import inputs, ring_of_four, traces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine import DimsweepError
+from engine.cluster.topology import Block
+from engine.formats.astra_sim.inputs import Network, Options
+from engine.formats.astra_sim.nodes import node_of
 from engine.formats.astra_sim.simulate import simulate
+from engine.formats.chakra import CollectiveType, NodeType, TraceNode
 
 
 @settings(max_examples=150)
@@ -34,3 +42,23 @@ def test_most_runs_need_no_single_messages() -> None:
     quick: list[bool] = []
     count()
     assert 0 < sum(quick) < len(quick)
+
+
+def test_chunks_that_change_places_on_some_ranks_deadlock_folded_or_not() -> None:
+    """Smallest first in several queues: what is tied on alike ranks need not end alike."""
+    base = ring_of_four()
+    rings = ("ring", "ring")
+    algorithms = dict.fromkeys(base.system.algorithms, rings)
+    system = replace(base.system, algorithms=algorithms, splits=3, intra_dimension="SCF")
+    network = Network((Block.RING, Block.RING), (2, 4), (50.0, 50.0), (500.0, 500.0))
+    given_inputs = replace(base, network=network, system=system, options=Options(2))
+    kinds = (CollectiveType.ALL_GATHER, CollectiveType.ALL_REDUCE)
+    nodes = [
+        node_of(
+            TraceNode(i, "", NodeType.COMM_COLL, (), (), 0, 0, {"comm_type": k, "comm_size": 4096})
+        )
+        for i, k in enumerate(kinds)
+    ]
+    for folded in (True, False):
+        with pytest.raises(DimsweepError, match="deadlock: 8 of 8"):
+            simulate(given_inputs, [nodes] * 8, folded=folded)

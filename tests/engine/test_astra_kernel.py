@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from astra_runs import inputs, pipelines, traces
+from astra_runs import inputs, pipelines, ring_of_four, traces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +15,7 @@ from engine.cluster.topology import Block
 from engine.formats.astra_sim.algorithms import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, REDUCE_SCATTER
 from engine.formats.astra_sim.chunks import Phase
 from engine.formats.astra_sim.delays import routes, ways
-from engine.formats.astra_sim.inputs import Inputs, Network, RemoteMemory, System
+from engine.formats.astra_sim.inputs import Inputs, Network, RemoteMemory
 from engine.formats.astra_sim.interpret import interpret
 from engine.formats.astra_sim.nodes import Node, node_of
 from engine.formats.astra_sim.npu import costs_of
@@ -123,27 +123,6 @@ def test_a_recipe_lasts_as_long_as_its_messages_one_by_one(
 
 
 # --- by hand -------------------------------------------------------------------------------------
-
-
-def ring_of_four(*, replay_only: bool = False, **options: object) -> Inputs:
-    algorithms = dict.fromkeys((ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL), ("ring",))
-    system = System(
-        algorithms=algorithms,
-        custom={},
-        splits=1,
-        endpoint_delay=10,
-        active_chunks=1,
-        scheduling="LIFO",
-        optimization="localBWAware",
-        inter_dimension="baseline",
-        intra_dimension="FIFO",
-        local_memory_bandwidth=1.6e12,
-        peak=0.0,
-        roofline=False,
-        replay_only=replay_only,
-    )
-    network = Network((Block.RING,), (4,), (50.0,), (500.0,))
-    return Inputs(network, system, RemoteMemory("NO_MEMORY_EXPANSION"), **options)
 
 
 def collective(number: int, *after: int, size: int = 2**20) -> TraceNode:

@@ -76,8 +76,12 @@ def keeps_kinds(old: Network, new: Network) -> bool:
 def _can_fold(inputs: Inputs, traces: Sequence[Sequence[Node]]) -> bool:
     """Whatever ranks queue for together tells them apart.  So does Themis after the first
     collective: its loads go back to nothing when NPU 0 begins one, and who is first depends on
-    the order of the NPUs within a tick."""
-    if inputs.options.aware or inputs.custom:
+    the order of the NPUs within a tick.  So may smallest chunk first with several queues: chunks
+    that tie may change places on some NPUs, and then wait for one another for ever."""
+    options = inputs.options
+    if options.aware or inputs.custom:
+        return False
+    if inputs.system.intra_dimension == "SCF" and options.queues_per_dim > 1:
         return False
     once = {id(trace): trace for trace in traces}.values()
     memory = (NodeType.MEM_LOAD, NodeType.MEM_STORE)
