@@ -34,6 +34,7 @@ from engine.cluster.npu import Npu
 from engine.cluster.topology import Block, Dimension, Topology, parse_shape
 from engine.errors import DimsweepError, InfeasibleError
 from engine.formats.astra1_text import read_layers as read_astra1_layers
+from engine.formats.astra_sim.cycles import Cycles as AstraCycles
 from engine.formats.astra_sim.files import read_inputs as read_astra_inputs
 from engine.formats.astra_sim.files import read_ranks as read_astra_ranks
 from engine.formats.astra_sim.files import read_topology as read_astra_topology
@@ -42,7 +43,9 @@ from engine.formats.astra_sim.inputs import Inputs as AstraInputs
 from engine.formats.astra_sim.inputs import Options as AstraOptions
 from engine.formats.astra_sim.inputs import read_groups as read_astra_groups
 from engine.formats.astra_sim.nodes import Node as AstraNode
-from engine.formats.astra_sim.simulate import Cycles as AstraCycles
+from engine.formats.astra_sim.program import Program as AstraProgram
+from engine.formats.astra_sim.program import is_compiled as is_astra_compiled
+from engine.formats.astra_sim.program import lower as lower_astra
 from engine.formats.astra_sim.simulate import simulate as simulate_astra
 from engine.formats.chakra import NodeType as ChakraNodeType
 from engine.formats.chakra import Trace as ChakraTrace
@@ -111,6 +114,7 @@ __all__ = [
     "AstraInputs",
     "AstraNode",
     "AstraOptions",
+    "AstraProgram",
     "Auto",
     "Axes",
     "Block",
@@ -197,10 +201,12 @@ __all__ = [
     "closed_form",
     "convert_pytorch",
     "data_parallel",
+    "is_astra_compiled",
     "is_compiled",
     "is_execution_trace",
     "lint_chakra",
     "lower",
+    "lower_astra",
     "lower_bound",
     "network_of",
     "network_prices",

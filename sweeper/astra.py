@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from engine import (
     AstraCycles,
     AstraOptions,
     DimsweepError,
+    is_astra_compiled,
     read_astra_inputs,
     read_astra_workload,
     simulate_astra,
@@ -61,6 +63,8 @@ def parser() -> argparse.ArgumentParser:
 def astra(words: Sequence[str]) -> int:
     """Run the command; returns the exit code."""
     given = parser().parse_args(list(words))
+    if given.fold == "true" and not is_astra_compiled():
+        print("compiling the kernel (once for an installation, ten seconds)", file=sys.stderr)
     if given.check:
         from sweeper.astra_check import check
 

@@ -40,10 +40,8 @@ class Case:
     @property
     def left_out(self) -> str:
         """Why there is nothing to compare, or nothing."""
-        if "per_rank" not in self.result or not self.result.get("ranks_finished"):
-            return "ASTRA-sim recorded no cycles"
-        system = json.loads((self.folder / "system.json").read_text())
-        return "the shared bus is not modelled" if system.get("model-shared-bus") else ""
+        recorded = "per_rank" in self.result and self.result.get("ranks_finished")
+        return "" if recorded else "ASTRA-sim recorded no cycles"
 
     def expected(self) -> tuple[list[int], list[int]]:
         """Cycles and exposed cycles of each rank."""
@@ -98,6 +96,7 @@ def check(folders: Sequence[Path], *, folded: bool) -> int:
     """Compare all cases and print what differs; returns the exit code."""
     agree: Counter[str] = Counter()
     compared: Counter[str] = Counter()
+    compiled: Counter[str] = Counter()
     left_out: Counter[str] = Counter()
     for case in find_cases(folders):
         if reason := case.left_out:
@@ -105,23 +104,27 @@ def check(folders: Sequence[Path], *, folded: bool) -> int:
             print(f"left out: {case.folder.name}: {reason}")
             continue
         compared[case.section] += 1
-        faults = _faults(case, folded=folded)
+        try:
+            ours = run_case(case, folded=folded)
+        except DimsweepError as error:
+            print(f"{case.section}/{case.folder.name}: {error}")
+            continue
+        faults = _faults(case, ours)
         agree[case.section] += not faults
+        compiled[case.section] += ours.compiled
         for fault in faults[:4]:
             print(f"{case.section}/{case.folder.name}: {fault}")
     for section, n in sorted(compared.items()):
-        print(f"section {section}: {agree[section]} of {n} cases agree")
+        print(
+            f"section {section}: {agree[section]} of {n} cases agree, {compiled[section]} compiled"
+        )
     for reason, n in left_out.items():
         print(f"left out: {n} cases: {reason}")
     print(f"{agree.total()} of {compared.total()} cases agree")
     return 0 if agree.total() == compared.total() else 1
 
 
-def _faults(case: Case, *, folded: bool) -> list[str]:
-    try:
-        ours = run_case(case, folded=folded)
-    except DimsweepError as error:
-        return [str(error)]
+def _faults(case: Case, ours: AstraCycles) -> list[str]:
     faults = []
     for name, expected, got in zip(
         ("cycles", "exposed"), case.expected(), (ours.cycles, ours.exposed), strict=True

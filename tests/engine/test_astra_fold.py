@@ -2,99 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+from astra_runs import inputs, ring_of_four, traces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine import DimsweepError
 from engine.cluster.topology import Block
-from engine.formats.astra_sim.inputs import Inputs, Network, Options, RemoteMemory, System
-from engine.formats.astra_sim.nodes import Node, node_of
+from engine.formats.astra_sim.inputs import Network, Options
+from engine.formats.astra_sim.nodes import node_of
 from engine.formats.astra_sim.simulate import simulate
-from engine.formats.chakra import NodeType, TraceNode
-
-ALGORITHMS = {
-    Block.RING: ["ring", "direct"],
-    Block.FULLY_CONNECTED: ["direct", "direct2"],
-    Block.SWITCH: ["halvingDoubling", "direct", "ring"],
-}
-KINDS = [0, 2, 7]  # all-reduce, all-gather, reduce-scatter
-
-
-@st.composite
-def inputs(draw: st.DrawFn) -> Inputs:
-    blocks = draw(st.lists(st.sampled_from(list(Block)), min_size=1, max_size=3))
-    sizes = [draw(st.sampled_from([2, 4] if len(blocks) > 1 else [2, 4, 8])) for _ in blocks]
-    names = tuple(draw(st.sampled_from(ALGORITHMS[block])) for block in blocks)
-    exchange = tuple("ring" if name == "ring" else "direct" for name in names)
-    n = 1
-    for size in sizes:
-        n *= size
-    groups = {str(i + 1): tuple(range(i * n // 2, (i + 1) * n // 2)) for i in range(2)}
-    return Inputs(
-        Network(
-            tuple(blocks),
-            tuple(sizes),
-            tuple(draw(st.sampled_from([50.0, 100.0, 33.3])) for _ in blocks),
-            tuple(draw(st.sampled_from([0.0, 500.0, 50.0])) for _ in blocks),
-        ),
-        System(
-            algorithms={
-                "all-reduce": names,
-                "all-gather": names,
-                "reduce-scatter": names,
-                "all-to-all": exchange,
-            },
-            custom={},
-            splits=draw(st.sampled_from([1, 3, 4])),
-            endpoint_delay=draw(st.sampled_from([1, 10])),
-            active_chunks=draw(st.sampled_from([1, 1, 2])),
-            scheduling="LIFO",
-            optimization=draw(st.sampled_from(["localBWAware", "baseline"])),
-            inter_dimension=draw(st.sampled_from(["baseline", "themis", "roundRobin"])),
-            intra_dimension=draw(st.sampled_from(["FIFO", "SCF"])),
-            local_memory_bandwidth=1.6e12,
-            peak=9e14,
-            roofline=True,
-            replay_only=False,
-        ),
-        RemoteMemory("NO_MEMORY_EXPANSION"),
-        groups,
-        Options(queues_per_dim=draw(st.sampled_from([1, 1, 2]))),
-    )
-
-
-@st.composite
-def traces(draw: st.DrawFn, given_inputs: Inputs) -> list[list[Node]]:
-    """The same on all ranks, but that half of them may compute longer before group collectives."""
-    n = given_inputs.network.n_npus
-    skewed = draw(st.booleans())
-    steps = draw(
-        st.lists(
-            st.tuples(
-                st.sampled_from(["compute", "all", "group"]),
-                st.sampled_from(KINDS),
-                st.sampled_from([4096, 100_000, 2**20]),
-                st.booleans(),
-            ),
-            min_size=1,
-            max_size=4,
-        )
-    )
-    ranks = []
-    for rank in range(n):
-        half = 2 * rank // n
-        nodes: list[TraceNode] = []
-        for number, (what, kind, size, waits) in enumerate(steps):
-            after = (number - 1,) if number and waits else ()
-            attributes: dict[str, object] = {"comm_type": kind, "comm_size": size}
-            if what == "compute":
-                longer = 1 + half * skewed
-                attributes = {"num_ops": size * 10**6 * longer, "tensor_size": size}
-            elif what == "group":
-                attributes["pg_name"] = str(half + 1)
-            type_ = NodeType.COMP if what == "compute" else NodeType.COMM_COLL
-            nodes.append(TraceNode(number, what, type_, after, (), 0, 0, attributes))
-        ranks.append([node_of(node) for node in nodes])
-    return ranks
+from engine.formats.chakra import CollectiveType, NodeType, TraceNode
 
 
 @settings(max_examples=150)
@@ -122,3 +42,23 @@ def test_most_runs_need_no_single_messages() -> None:
     quick: list[bool] = []
     count()
     assert 0 < sum(quick) < len(quick)
+
+
+def test_chunks_that_change_places_on_some_ranks_deadlock_folded_or_not() -> None:
+    """Smallest first in several queues: what is tied on alike ranks need not end alike."""
+    base = ring_of_four()
+    rings = ("ring", "ring")
+    algorithms = dict.fromkeys(base.system.algorithms, rings)
+    system = replace(base.system, algorithms=algorithms, splits=3, intra_dimension="SCF")
+    network = Network((Block.RING, Block.RING), (2, 4), (50.0, 50.0), (500.0, 500.0))
+    given_inputs = replace(base, network=network, system=system, options=Options(2))
+    kinds = (CollectiveType.ALL_GATHER, CollectiveType.ALL_REDUCE)
+    nodes = [
+        node_of(
+            TraceNode(i, "", NodeType.COMM_COLL, (), (), 0, 0, {"comm_type": k, "comm_size": 4096})
+        )
+        for i, k in enumerate(kinds)
+    ]
+    for folded in (True, False):
+        with pytest.raises(DimsweepError, match="deadlock: 8 of 8"):
+            simulate(given_inputs, [nodes] * 8, folded=folded)

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from engine import DimsweepError
+from engine import AstraCycles, DimsweepError, lower_astra
+from engine.formats.astra_sim.interpret import interpret
 from engine.formats.chakra import NodeType, Trace, TraceNode, write_trace
-from sweeper.astra_check import Case, find_cases, run_case
+from sweeper.astra_check import Case, find_cases, read_case, run_case
 from sweeper.cli import main
 
 SYSTEM = {
@@ -32,9 +33,8 @@ def cases(shared: Path, section: str) -> list[Case]:
     return find_cases([shared / "golden" / "astra" / section])
 
 
-def is_exact(case: Case, *, folded: bool = True) -> bool:
+def is_exact(case: Case, ours: AstraCycles) -> bool:
     cycles, exposed = case.expected()
-    ours = run_case(case, folded=folded)
     return list(ours.cycles) == cycles and list(ours.exposed) == exposed
 
 
@@ -42,13 +42,27 @@ def is_exact(case: Case, *, folded: bool = True) -> bool:
 def test_every_recorded_case_to_the_cycle(
     shared: Path, section: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """The compiled kernel in what was not recorded, too, as plain Python."""
     compared = [case for case in cases(shared, section) if not case.left_out]
-    wrong = [case.folder.name for case in compared if not is_exact(case)]
+    wrong, compiled = [], 0
+    for case in compared:
+        program = lower_astra(*read_case(case))
+        ours = program.run()
+        if not is_exact(case, ours):
+            wrong.append(case.folder.name)
+        if ours.compiled:
+            compiled += 1
+            in_python = interpret(program.inputs, program.traces, program.folding, by_phase=True)
+            assert ours.of_kind == in_python.of_kind, case.folder.name
     with capsys.disabled():
         agree = len(compared) - len(wrong)
-        print(f"\nASTRA-sim, section {section}: {agree} of {len(compared)} cases to the cycle")
+        print(
+            f"\nASTRA-sim, section {section}: {agree} of {len(compared)} cases to the cycle, "
+            f"{compiled} compiled"
+        )
     assert not wrong
     assert compared
+    assert compiled > len(compared) / 2
 
 
 @pytest.mark.parametrize("section", ["A", "E"])
@@ -56,7 +70,7 @@ def test_folding_changes_no_cycle(shared: Path, section: str) -> None:
     """The whole corpus takes half an hour: dimsweep astra --fold=false --check."""
     for case in cases(shared, section):
         if not case.left_out:
-            assert is_exact(case, folded=False), case.folder.name
+            assert is_exact(case, run_case(case, folded=False)), case.folder.name
 
 
 def test_alike_ranks_are_simulated_once(shared: Path) -> None:
@@ -160,7 +174,7 @@ def test_the_shared_options_of_the_binary_are_taken(files: Files) -> None:
         ("system", "system.json", '{"preferred-dataset-splits": 0}', "preferred-dataset-splits"),
         ("system", "system.json", '{"endpoint-delay": "x"}', "system.json: endpoint-delay"),
         ("system", "system.json", '{"scheduling-policy": "RANDOM"}', "LIFO, FIFO, EXPLICIT"),
-        ("system", "system.json", '{"model-shared-bus": 1}', "shared bus"),
+        ("system", "system.json", '{"model-shared-bus": 1, "G": -1}', "system.json: G"),
         ("system", "system.json", "{}", "all-reduce-implementation"),
         ("remote-memory", "memory.json", '{"memory-type": "MEMORY_POOL"}', "remote-mem-bw"),
         ("comm-group", "groups.json", '{"1": [0, 9]}', "groups.json: 1"),
@@ -239,6 +253,17 @@ def test_nodes_that_do_nothing_do_not_stall(files: Files) -> None:
 def test_an_all_gather_smaller_than_its_splits_ends(files: Files) -> None:
     files.traces(*[[collective(0, 1, comm_type=2)]] * 4)
     assert files.run()["cycles"][0] > 0
+
+
+def test_a_roofline_without_operations_or_without_a_peak(
+    files: Files, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node = TraceNode(0, "copy", NodeType.COMP, (), (), 0, 0, {"num_ops": 0, "tensor_size": 16000})
+    files.traces(*[[node]] * 4)
+    files.system(roofline_enabled=1)
+    assert files.run()["cycles"] == [10] * 4  # of 1600 GB/s
+    files.system(roofline_enabled=1, peak_perf=0)
+    assert "peak-perf" in files.fails(capsys)
 
 
 def test_no_endpoint_delay_is_no_crash(files: Files) -> None:

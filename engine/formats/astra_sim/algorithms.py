@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from engine.errors import DimsweepError
+from engine.formats.astra_sim.bus import Bus
 
 ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL = (
     "all-reduce",
@@ -36,12 +37,12 @@ class Port(Protocol):
         """Send a message, and expect one of the same size."""
 
 
-class OneWayPort(Port, Protocol):
-    """A port that also sends without expecting anything, and the other way round."""
+class Trip(NamedTuple):
+    """How a packet goes: ``out`` of the NPU or into it, reduced there or not, and back or not."""
 
-    def send(self, target: int, n_bytes: int) -> None: ...
-
-    def receive(self, source: int, n_bytes: int, received: Callable[[], None]) -> None: ...
+    out: bool = False
+    processed: bool = False
+    back: bool = False
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,22 @@ class Costs:
     endpoint: int
     reduction: Callable[[int], int]
     flat: bool
+    bus: Bus | None = None  # in the endpoint delay's place
+
+
+def cross(port: Port, costs: Costs, n_bytes: int, call: Callable[[], None], trip: Trip) -> None:
+    """Take a packet between NPU and memory, and reduce it if it is to be."""
+
+    def reduce() -> None:
+        port.wait(costs.reduction(n_bytes), call)
+
+    then = reduce if trip.processed else call
+    if costs.bus is None:
+        port.wait(costs.endpoint, then)
+    elif trip.out:
+        costs.bus.send(n_bytes, then)
+    else:
+        costs.bus.receive(n_bytes, then, processed=trip.processed, back=trip.back)
 
 
 def final_size(kind: str, n_bytes: int, n: int) -> int:
@@ -121,17 +138,14 @@ class Exchange:
             self._toggle = not self._toggle
         target, source, n_bytes = self._next_packet()
         self._packets.append((target, source, n_bytes))
-        processed = False
         if self._n_left > 0:
             self._n_left -= 1
+            trip = Trip(out=True)
         else:
-            self._slow_left -= 1
             processed = self._kind == REDUCE_SCATTER or (self._kind == ALL_REDUCE and self._toggle)
-        if processed:
-            reduction = self._costs.reduction(n_bytes)
-            self._port.wait(self._costs.endpoint, lambda: self._port.wait(reduction, self._general))
-        else:
-            self._port.wait(self._costs.endpoint, self._general)
+            trip = Trip(processed=processed, back=self._slow_left > self._parallel)
+            self._slow_left -= 1
+        cross(self._port, self._costs, n_bytes, self._general, trip)
 
     def _next_packet(self) -> tuple[int, int, int]:
         """Whom the next packet goes to, whom one comes from, and its size."""
@@ -192,75 +206,3 @@ class Exchange:
     def _receive(self) -> None:
         self._received += 1
         self._insert()
-
-
-class DoubleBinaryTree:
-    """All bytes up and down one of two in-order trees; whatever the kind, an all-reduce."""
-
-    def __init__(
-        self,
-        port: OneWayPort,
-        costs: Costs,
-        n_bytes: int,
-        ranks: Sequence[int],
-        *,
-        root_is_last: bool,
-        done: Callable[[], None],
-    ) -> None:
-        self._port, self._costs, self._n_bytes, self._done = port, costs, n_bytes, done
-        n, me = len(ranks), ranks.index(port.rank)
-        parent, children = _tree_place(n, n - 1 - me if root_is_last else me)
-        if root_is_last:
-            parent = None if parent is None else n - 1 - parent
-            children = [n - 1 - child for child in reversed(children)]
-        self._parent = None if parent is None else ranks[parent]
-        self._children = [ranks[child] for child in children]
-        self._missing = len(children)
-
-    def start(self) -> None:
-        if not self._children:
-            self._port.wait(self._costs.endpoint, self._up)
-        for child in self._children:
-            self._port.receive(child, self._n_bytes, self._from_child)
-
-    def _from_child(self) -> None:
-        self._digest(self._one_less)
-
-    def _one_less(self) -> None:
-        self._missing -= 1
-        if self._missing:
-            return
-        if self._parent is None:
-            self._down()
-        else:
-            self._up()
-
-    def _up(self) -> None:
-        assert self._parent is not None
-        self._port.send(self._parent, self._n_bytes)
-        self._port.receive(self._parent, self._n_bytes, self._from_parent)
-
-    def _from_parent(self) -> None:
-        if self._children:
-            self._digest(self._down)
-        else:
-            self._port.wait(self._costs.endpoint, self._done)
-
-    def _down(self) -> None:
-        for child in self._children:
-            self._port.send(child, self._n_bytes)
-        self._done()
-
-    def _digest(self, call: Callable[[], None]) -> None:
-        reduction = self._costs.reduction(self._n_bytes)
-        self._port.wait(self._costs.endpoint, lambda: self._port.wait(reduction, call))
-
-
-def _tree_place(n: int, place: int) -> tuple[int | None, list[int]]:
-    """Parent and children in an in-order tree of 1..n-1 under the root 0; n is a power of two."""
-    if place == 0:
-        return None, [n // 2]
-    bit = place & -place
-    above = (place ^ bit) | (bit << 1)
-    parent = above if above < n else 0
-    return parent, [place - bit // 2, place + bit // 2] if bit > 1 else []

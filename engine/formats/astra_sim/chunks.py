@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from math import prod
+from typing import Any, NamedTuple
 
 from engine.errors import DimsweepError
 from engine.formats.astra_sim.algorithms import (
@@ -13,11 +14,10 @@ from engine.formats.astra_sim.algorithms import (
     REDUCE_SCATTER,
     final_size,
 )
-from engine.formats.astra_sim.clock import Clock
+from engine.formats.astra_sim.greedy import GREEDY, Greedy
 from engine.formats.astra_sim.inputs import Network, System
 
-FLEX = "offlineGreedyFlex"
-GREEDY = ("themis", FLEX)
+State = tuple[frozenset[tuple[tuple[int, str], int]], int]
 
 
 class Phase(NamedTuple):
@@ -33,8 +33,10 @@ class Phase(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    n_bytes: int
+    """The phases of a chunk, and who takes part in each (in a custom one's place, its trace)."""
+
     phases: tuple[Phase, ...]
+    ranks: tuple[Sequence[Any], ...]
 
 
 class Allocator:
@@ -42,7 +44,15 @@ class Allocator:
 
     def __init__(self, per_dim: int) -> None:
         self._per_dim = per_dim
-        self._next: dict[tuple[int, str], int] = {}
+        self._next: dict[tuple[int, str], int] = {}  # where it is not the first
+
+    @property
+    def state(self) -> frozenset[tuple[tuple[int, str], int]]:
+        return frozenset(self._next.items())
+
+    @state.setter
+    def state(self, state: frozenset[tuple[tuple[int, str], int]]) -> None:
+        self._next = dict(state)
 
     def take(self, dim: int, use: str) -> tuple[int, bool]:
         """The next queue for ``use`` (any, first, last), and whether rings go clockwise in it."""
@@ -51,91 +61,11 @@ class Allocator:
         if q > 1 and use != "any":
             low, high = (0, q // 2) if use == "first" else (q // 2, q)
         k = self._next.get((dim, use), low)
-        self._next[dim, use] = k + 1 if k + 1 < high else low
+        self._next.pop((dim, use), None)
+        if k + 1 < high:
+            self._next[dim, use] = k + 1
         clockwise = use == "first" if use != "any" else q == 1 or k < q // 2
         return dim * q + k, clockwise
-
-
-class Greedy:
-    """Themis ("OfflineGreedy") and its Flex variant: loads that NPU 0 keeps for all."""
-
-    def __init__(self, clock: Clock, network: Network, *, flex: bool) -> None:
-        self._clock, self._flex = clock, flex
-        self._sizes, self._bandwidth = network.sizes, network.gigabytes
-        self._loads = [(0.0, d) for d in range(len(network.sizes))]
-        self._last = 0
-        self._known: dict[int, tuple[list[int], int]] = {}
-
-    def new_collective(self, rank: int) -> None:
-        """Loads persist only within a tick, which only NPU 0's own collectives begin."""
-        if rank == 0 and self._last != self._clock.now:
-            self._last = self._clock.now
-            self._loads = [(0.0, d) for d in range(len(self._sizes))]
-
-    def order(
-        self, number: int, kind: str, involved: Sequence[int], whole: int, remaining: int
-    ) -> tuple[list[int], int]:
-        """The dimensions in the order in which chunk ``number`` visits them, and its bytes."""
-        if number not in self._known:
-            self._known[number] = self._schedule(kind, involved, whole, remaining)
-        return self._known[number]
-
-    def _schedule(
-        self, kind: str, involved: Sequence[int], whole: int, remaining: int
-    ) -> tuple[list[int], int]:
-        gathers = kind == ALL_GATHER
-        loads = sorted(self._loads, key=lambda entry: entry[0])
-        if gathers:
-            loads.reverse()
-        dims = [d for _, d in loads if d in involved]
-        size = min(remaining, whole)
-        difference = self._difference(gathers, loads, dims)
-        threshold = whole if self._flex else whole // 16
-        if difference < threshold:
-            dims.sort()
-            loads.sort(key=lambda entry: entry[1], reverse=gathers)
-            added = self._added(kind, dims, size if self._flex else whole)
-            # By position: for an all-gather a dimension's bytes are put on its mirror image.
-            self._loads = [(load + added[m], d) for m, (load, d) in enumerate(loads)]
-            return dims, size
-        if self._flex:
-            size = min(remaining, difference)
-        added = self._added(kind, dims, difference if self._flex else whole)
-        self._loads = [(load + added[d], d) for load, d in loads]
-        return dims, size
-
-    def _difference(
-        self, gathers: bool, loads: list[tuple[float, int]], dims: Sequence[int]
-    ) -> int:
-        """Bytes that would make up for the difference of the loads."""
-        by_dim = {d: load for load, d in loads}
-        first = dims[0]
-        last_load = loads[-1][0]
-        relative = [b / self._bandwidth[0] for b in self._bandwidth]
-        if not gathers:
-            n = self._sizes[first]
-            gap = abs(last_load - by_dim[first])
-            return int(gap * relative[first] / ((n - 1) / n) * 2**20)
-        y = dims[-1]
-        gap = abs(last_load - by_dim[first])
-        bytes_ = int(gap * relative[y] / (self._sizes[y] - 1) * 2**20)
-        places = [d for _, d in loads]
-        for d in places[places.index(first) : places.index(y)]:
-            if d in dims:
-                bytes_ //= self._sizes[d]
-        return bytes_
-
-    def _added(self, kind: str, order: Sequence[int], size: int) -> list[float]:
-        """The load that a chunk of ``size`` bytes puts on each dimension; an all-to-all none."""
-        added = [0.0] * len(self._sizes)
-        if kind == ALL_TO_ALL:
-            return added
-        for d in order:
-            n = self._sizes[d]
-            share = (n - 1) if kind == ALL_GATHER else (n - 1) / n
-            added[d] = size / 2**20 * share / (self._bandwidth[d] / self._bandwidth[0])
-            size = size * n if kind == ALL_GATHER else size // n
-        return added
 
 
 class Planner:
@@ -148,7 +78,16 @@ class Planner:
         self._system, self._network, self._greedy = system, network, greedy
         self._queues = Allocator(per_dim)
         self._turn = 0  # of round-robin
-        self.n_streams = 0
+        self._n_streams = 0
+
+    @property
+    def state(self) -> State:
+        """What the next collective's chunks depend on, beside Themis' loads."""
+        return self._queues.state, self._turn
+
+    @state.setter
+    def state(self, state: State) -> None:
+        self._queues.state, self._turn = state
 
     def chunks(self, kind: str, size: int, involved: Sequence[bool]) -> Iterator[Chunk]:
         """Cut and plan a collective of ``size`` bytes over the ``involved`` dimensions."""
@@ -161,7 +100,7 @@ class Planner:
             for d in range(min(len(names), len(self._network.sizes)))
             if d < len(involved) and involved[d] and self._network.sizes[d] > 1
         ]
-        chunk, remaining = self.cut(kind, size)
+        chunk, remaining = self._cut(kind, size)
         greedy = self._system.inter_dimension in GREEDY
         if greedy:
             self._greedy.new_collective(self._rank)
@@ -169,7 +108,9 @@ class Planner:
             n_bytes, order = chunk, list(dims)
             if greedy:
                 scatter = REDUCE_SCATTER if kind == ALL_REDUCE else kind
-                order, n_bytes = self._greedy.order(self.n_streams, scatter, dims, chunk, remaining)
+                order, n_bytes = self._greedy.order(
+                    self._n_streams, scatter, dims, chunk, remaining
+                )
             elif self._system.inter_dimension == "roundRobin":
                 n = len(self._network.sizes)
                 turned = [(d + self._turn) % n for d in range(n)]
@@ -177,11 +118,29 @@ class Planner:
                 self._turn = (self._turn + 1) % n
             if kind == ALL_GATHER and not greedy:
                 order = order[::-1]
-            yield Chunk(n_bytes, self._phases(kind, n_bytes, order, names, greedy))
-            self.n_streams += 1
+            phases = self._phases(kind, n_bytes, order, names, greedy)
+            yield Chunk(phases, tuple(self._line(phase.dim) for phase in phases))
+            self._n_streams += 1
             remaining = max(0, remaining - n_bytes)
 
-    def cut(self, kind: str, size: int) -> tuple[int, int]:
+    def group_chunks(self, kind: str, size: int, ranks: Sequence[int]) -> Iterator[Chunk]:
+        """Cut and plan a collective of a communicator group: always one flat dimension."""
+        names = self._system.algorithms[kind]
+        algorithm = names[0] if len(names) == 1 else "ring"
+        chunk, remaining = self._cut(kind, size)
+        while remaining > 0 and len(ranks) > 1:
+            queue, clockwise = self._queues.take(0, "any")
+            phase = Phase(-1, queue, kind, algorithm, chunk, len(ranks), clockwise)
+            yield Chunk((phase,), (ranks,))
+            remaining = max(0, remaining - chunk)
+
+    def custom_chunk(self, kind: str, trace: Sequence[Any]) -> Chunk:
+        """A custom collective's only chunk, whatever the size."""
+        queue, clockwise = self._queues.take(0, "any")
+        phase = Phase(-1, queue, kind, "custom", 0, self._network.n_npus, clockwise)
+        return Chunk((phase,), (trace,))
+
+    def _cut(self, kind: str, size: int) -> tuple[int, int]:
         """Bytes of a chunk, and of all of them."""
         splits = self._system.splits
         chunk = size // splits
@@ -189,8 +148,11 @@ class Planner:
             return self._network.n_npus, splits * self._network.n_npus
         return max(1, chunk), size
 
-    def take_queue(self, dim: int) -> tuple[int, bool]:
-        return self._queues.take(dim, "any")
+    def _line(self, dim: int) -> Sequence[int]:
+        sizes = self._network.sizes
+        unit = prod(sizes[:dim])
+        base = self._rank - self._rank // unit % sizes[dim] * unit
+        return range(base, base + sizes[dim] * unit, unit)
 
     def _algorithms(self, kind: str) -> tuple[str, ...]:
         names = self._system.algorithms[kind]
@@ -206,13 +168,14 @@ class Planner:
         return names
 
     def _flat_chunks(self, kind: str, size: int, name: str) -> Iterator[Chunk]:
-        chunk, remaining = self.cut(kind, size)
+        chunk, remaining = self._cut(kind, size)
         algorithm = name[3].lower() + name[4:]
         while remaining > 0:
             queue, clockwise = self._queues.take(0, "any")
             n = self._network.n_npus
-            yield Chunk(chunk, (Phase(-1, queue, kind, algorithm, chunk, n, clockwise),))
-            self.n_streams += 1
+            phase = Phase(-1, queue, kind, algorithm, chunk, n, clockwise)
+            yield Chunk((phase,), (range(n),))
+            self._n_streams += 1
             remaining = max(0, remaining - chunk)
 
     def _phases(

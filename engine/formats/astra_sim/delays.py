@@ -32,18 +32,29 @@ class Unaware:
 
 def ways(network: Network) -> Callable[[int, int], tuple[float, float]]:
     """Latency (ns) and bandwidth (bytes/ns) between two NPUs, as a function that remembers."""
-    dims = list(zip(network.blocks, network.sizes, network.bandwidth, network.latency, strict=True))
+    route, latency, bandwidth = routes(network), network.latency, network.bandwidth
 
     @cache
     def way(source: int, target: int) -> tuple[float, float]:
-        for block, size, bandwidth, latency in dims:
+        dim, hops = route(source, target)
+        return hops * latency[dim], bandwidth[dim]
+
+    return way
+
+
+def routes(network: Network) -> Callable[[int, int], tuple[int, int]]:
+    """The dimension and the hops in it that a message between two NPUs pays for."""
+    dims = list(zip(network.blocks, network.sizes, strict=True))
+
+    def route(source: int, target: int) -> tuple[int, int]:
+        for d, (block, size) in enumerate(dims):
             a, b = source % size, target % size
             source, target = source // size, target // size
             if a != b:
-                return _hops(block, size, b - a) * latency, bandwidth
+                return d, _hops(block, size, b - a)
         raise DimsweepError("a message from an NPU to itself", where="trace")
 
-    return way
+    return route
 
 
 def _hops(block: Block, size: int, offset: int) -> int:

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.formats.astra_sim.chunks import GREEDY
 from engine.formats.astra_sim.delays import ways as ways_of
-from engine.formats.astra_sim.inputs import Inputs
-from engine.formats.astra_sim.nodes import Node
+from engine.formats.astra_sim.greedy import GREEDY
+from engine.formats.astra_sim.inputs import Inputs, Network
+from engine.formats.astra_sim.nodes import COMMUNICATION, Node
 from engine.formats.chakra import NodeType
 
 _TREE = "doubleBinaryTree"
@@ -60,11 +60,28 @@ def fold(inputs: Inputs, traces: Sequence[Sequence[Node]], *, enabled: bool = Tr
     return Folding(kind, first, _group_names(inputs, uses, kind, first))
 
 
+def keeps_kinds(old: Network, new: Network) -> bool:
+    """Whether ranks that were alike on the ``old`` network are so on the ``new`` one, which differs
+    in bandwidth and latency: distances that were equal must be so still."""
+    distances: dict[tuple[float, float], tuple[float, float]] = {}
+    for d, size in enumerate(old.sizes):
+        for hops in range(1, max(2, size // 2) + 1):
+            before = hops * old.latency[d], old.bandwidth[d]
+            after = hops * new.latency[d], new.bandwidth[d]
+            if distances.setdefault(before, after) != after:
+                return False
+    return True
+
+
 def _can_fold(inputs: Inputs, traces: Sequence[Sequence[Node]]) -> bool:
     """Whatever ranks queue for together tells them apart.  So does Themis after the first
     collective: its loads go back to nothing when NPU 0 begins one, and who is first depends on
-    the order of the NPUs within a tick."""
-    if inputs.options.aware or inputs.custom:
+    the order of the NPUs within a tick.  So may smallest chunk first with several queues: chunks
+    that tie may change places on some NPUs, and then wait for one another for ever."""
+    options = inputs.options
+    if options.aware or inputs.custom:
+        return False
+    if inputs.system.intra_dimension == "SCF" and options.queues_per_dim > 1:
         return False
     once = {id(trace): trace for trace in traces}.values()
     memory = (NodeType.MEM_LOAD, NodeType.MEM_STORE)
@@ -79,20 +96,20 @@ def _can_fold(inputs: Inputs, traces: Sequence[Sequence[Node]]) -> bool:
 def _uses_of(trace: Sequence[Node], numbers: _Numbers) -> _Uses:
     groups: dict[str, int] = {}
     peers: dict[int, int] = {}
-    rest: list[int] = []
+    order: list[int] = []
     all_ranks = False
-    for node in trace:
-        rest.append(numbers.of(node))
-        if node.type is NodeType.COMM_COLL:
-            if node.group in ("", "0"):
-                all_ranks = True
-            else:
-                rest.append(groups.setdefault(node.group, len(groups)))
-        elif node.type is NodeType.COMM_SEND:
-            rest.append(peers.setdefault(node.target, len(peers)))
+    number = numbers.of(trace)
+    for node in (trace[i] for i, n in enumerate(number) if n in numbers.naming):
+        if node.type is NodeType.COMM_SEND:
+            order.append(peers.setdefault(node.target, len(peers)))
         elif node.type is NodeType.COMM_RECV:
-            rest.append(peers.setdefault(node.source, len(peers)))
-    return _Uses(tuple(rest), tuple(groups), tuple(peers), all_ranks)
+            order.append(peers.setdefault(node.source, len(peers)))
+        elif node.group in ("", "0"):
+            all_ranks = True
+        else:
+            order.append(groups.setdefault(node.group, len(groups)))
+    rest = (tuple(number), tuple(order))
+    return _Uses(rest, tuple(groups), tuple(peers), all_ranks)
 
 
 class _Numbers:
@@ -104,19 +121,25 @@ class _Numbers:
     def __init__(self) -> None:
         self._by_identity: dict[int, int] = {}
         self._by_content: dict[Node, int] = {}
+        self.naming: set[int] = set()  # those that name a group or a peer, or all ranks
 
-    def of(self, node: Node) -> int:
-        number = self._by_identity.get(id(node))
-        if number is None:
-            content = node._replace(
-                name="",
-                group="all" if node.group in ("", "0") else "some",
-                source=-1 if node.type is NodeType.COMM_RECV else node.source,
-                target=-1 if node.type is NodeType.COMM_SEND else node.target,
-            )
-            number = self._by_content.setdefault(content, len(self._by_content))
-            self._by_identity[id(node)] = number
-        return number
+    def of(self, nodes: Sequence[Node]) -> list[int]:
+        known = self._by_identity
+        for node in [node for node in nodes if id(node) not in known]:
+            number = self._by_content.setdefault(_nameless(node), len(self._by_content))
+            known[id(node)] = number
+            if node.type in COMMUNICATION:
+                self.naming.add(number)
+        return list(map(known.__getitem__, map(id, nodes)))
+
+
+def _nameless(node: Node) -> Node:
+    return node._replace(
+        name="",
+        group="all" if node.group in ("", "0") else "some",
+        source=-1 if node.type is NodeType.COMM_RECV else node.source,
+        target=-1 if node.type is NodeType.COMM_SEND else node.target,
+    )
 
 
 def _refine(inputs: Inputs, uses: Sequence[_Uses]) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ import yaml
 
 from engine.cluster.topology import Block
 from engine.errors import DimsweepError
+from engine.formats.astra_sim.bus import BusModel
 from engine.formats.astra_sim.nodes import Node
 
 _GIB = 2**30  # what a network "GB/s" is here
@@ -67,6 +68,7 @@ class System:
     peak: float
     roofline: bool
     replay_only: bool
+    bus: BusModel | None = None  # between NPU and memory; none: the endpoint delay stands for it
 
 
 @dataclass(frozen=True)
@@ -138,10 +140,6 @@ def read_network(path: Path) -> Network:
 def read_system(path: Path) -> System:
     """``system.json``.  Raises :class:`DimsweepError` naming file and key."""
     config = _Keys(path, _mapping(path, _json(path)))
-    if config.flag("model-shared-bus"):
-        raise DimsweepError(
-            "the shared bus is not modelled", where=f"{path}: model-shared-bus", hint="set it to 0"
-        )
     algorithms, custom = {}, {}
     for name in _COLLECTIVES:
         given = config.raw.get(f"{name}-implementation", [])
@@ -179,6 +177,17 @@ def read_system(path: Path) -> System:
         peak=config.number("peak-perf", 0.0) * 1e12,
         roofline=config.flag("roofline-enabled"),
         replay_only=config.flag("replay-only"),
+        bus=_bus(config) if config.flag("model-shared-bus") else None,
+    )
+
+
+def _bus(config: _Keys) -> BusModel:
+    return BusModel(
+        latency=config.whole("L", 0, least=0),
+        overhead=config.whole("o", 0, least=0),
+        gap=config.whole("g", 0, least=0),
+        per_byte=config.number("G", 0.0),
+        reduction=config.whole("local-reduction-delay", 1, least=0),
     )
 
 

@@ -9,6 +9,19 @@ from engine.errors import DimsweepError
 from engine.formats.astra_sim.inputs import RemoteMemory
 from engine.formats.astra_sim.npu import Npu
 
+PER_NPU = "PER_NPU_MEMORY_EXPANSION"
+
+
+def access_time(config: RemoteMemory, rank: int, n_bytes: int) -> int:
+    """ns of an access that waits for no other.  Raises :class:`DimsweepError` without a memory."""
+    if config.kind == "NO_MEMORY_EXPANSION":
+        raise DimsweepError(
+            f"rank {rank} uses remote memory, and there is none",
+            where="memory.json: memory-type",
+            hint="PER_NPU_MEMORY_EXPANSION, PER_NODE_MEMORY_EXPANSION or MEMORY_POOL",
+        )
+    return int(config.latency + int(n_bytes / config.bandwidth))
+
 
 class Memory:
     """Serves accesses; those to one place wait for one another."""
@@ -20,14 +33,8 @@ class Memory:
 
     def access(self, npu: Npu, n_bytes: int, done: Callable[[], None]) -> None:
         """Call ``done`` when ``n_bytes`` have been read or written."""
-        if self._config.kind == "NO_MEMORY_EXPANSION":
-            raise DimsweepError(
-                f"rank {npu.rank} uses remote memory, and there is none",
-                where="memory.json: memory-type",
-                hint="PER_NPU_MEMORY_EXPANSION, PER_NODE_MEMORY_EXPANSION or MEMORY_POOL",
-            )
-        duration = int(self._config.latency + int(n_bytes / self._config.bandwidth))
-        if self._config.kind == "PER_NPU_MEMORY_EXPANSION":
+        duration = access_time(self._config, npu.rank, n_bytes)
+        if self._config.kind == PER_NPU:
             npu.timers.register(duration, done)
             return
         pool = self._config.kind == "MEMORY_POOL"

@@ -7,6 +7,8 @@ from typing import NamedTuple
 from engine.errors import DimsweepError
 from engine.formats.chakra import NodeType, TraceNode
 
+COMMUNICATION = (NodeType.COMM_SEND, NodeType.COMM_RECV, NodeType.COMM_COLL)
+
 
 class Node(NamedTuple):
     """What of a trace's node decides a time."""

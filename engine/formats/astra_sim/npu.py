@@ -4,27 +4,40 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 from engine.formats.astra_sim.algorithms import (
     ALL_GATHER,
     REDUCE_SCATTER,
     Costs,
-    DoubleBinaryTree,
     Exchange,
     final_size,
 )
+from engine.formats.astra_sim.bus import Bus
 from engine.formats.astra_sim.chunks import Chunk, Phase, Planner
 from engine.formats.astra_sim.clock import Clock, Timers
 from engine.formats.astra_sim.custom import Replay
 from engine.formats.astra_sim.inputs import Inputs
 from engine.formats.astra_sim.nodes import Node
 from engine.formats.astra_sim.profile import Profiles, TieError
+from engine.formats.astra_sim.tree import DoubleBinaryTree
 
 _GROUP_DELAY = 10  # ns, whatever endpoint-delay says
 _CONTROL_BYTES = 8192  # of a rendezvous
 Call = Callable[[], None]
+
+
+def costs_of(inputs: Inputs, *, flat: bool) -> Costs:
+    """Of a phase; ``flat``: of a communicator group's."""
+    system = inputs.system
+    bandwidth = system.local_memory_bandwidth
+
+    def reduction(n_bytes: int) -> int:
+        return 3 * int(n_bytes / bandwidth * 1e9) if bandwidth else 0
+
+    endpoint = int(system.endpoint_delay * inputs.options.injection_scale)
+    return Costs(_GROUP_DELAY if flat else endpoint, reduction, flat)
 
 
 class Carrier(Protocol):
@@ -98,8 +111,7 @@ class Stream:
 
     tag: object
     priority: int
-    phases: tuple[Phase, ...]
-    ranks: Sequence[Sequence[Any]]  # of each phase; of a custom one, the trace
+    chunk: Chunk
     flat: bool
     done: Call
     at: int = 0
@@ -107,7 +119,12 @@ class Stream:
 
     @property
     def phase(self) -> Phase:
-        return self.phases[self.at]
+        return self.chunk.phases[self.at]
+
+    @property
+    def n_left(self) -> int:
+        """Phases left, with the one it is at."""
+        return len(self.chunk.phases) - self.at
 
 
 @dataclass
@@ -138,7 +155,9 @@ class Npu:
         options, system = inputs.options, inputs.system
         self._limit = -(-system.active_chunks // options.queues_per_dim)
         self._queues: dict[int, _Queue] = defaultdict(lambda: _Queue([]))
-        self._endpoint = int(system.endpoint_delay * options.injection_scale)
+        self._costs = {flat: costs_of(inputs, flat=flat) for flat in (False, True)}
+        if system.bus is not None:  # which groups do without
+            self._costs[False] = replace(self._costs[False], bus=Bus(system.bus, self.timers))
         self._priority = 0
         self._trees: dict[str, int] = defaultdict(int)
         self._group_streams: dict[Hashable, int] = defaultdict(int)
@@ -160,40 +179,22 @@ class Npu:
     ) -> None:
         """Run a collective over the involved dimensions of the whole cluster."""
         chunks = list(self._planner.chunks(kind, size, involved))
-        lines = [[self._line(phase.dim) for phase in chunk.phases] for chunk in chunks]
-        self._start(list(zip(chunks, lines, strict=True)), priority, done, group="")
+        self._start(chunks, priority, done, group="")
 
     def custom_collective(self, kind: str, trace: Sequence[Node], done: Call) -> None:
-        """Replay a custom collective: one stream, whatever the size."""
-        queue, clockwise = self._planner.take_queue(0)
-        n = self._inputs.network.n_npus
-        phase = Phase(-1, queue, kind, "custom", 0, n, clockwise)
-        self._start([(Chunk(0, (phase,)), [trace])], 0, done, group="")
+        """Replay a custom collective."""
+        self._start([self._planner.custom_chunk(kind, trace)], 0, done, group="")
 
     def group_collective(
         self, kind: str, size: int, name: str, ranks: Sequence[int], priority: int, done: Call
     ) -> None:
-        """Run a collective over a communicator group: always one flat dimension."""
-        names = self._inputs.system.algorithms[kind]
-        algorithm = names[0] if len(names) == 1 else "ring"
-        chunk, remaining = self._planner.cut(kind, size)
-        streams: list[tuple[Chunk, Sequence[Sequence[Any]]]] = []
-        while remaining > 0 and len(ranks) > 1:
-            queue, clockwise = self._planner.take_queue(0)
-            phase = Phase(-1, queue, kind, algorithm, chunk, len(ranks), clockwise)
-            streams.append((Chunk(chunk, (phase,)), [ranks]))
-            remaining = max(0, remaining - chunk)
-        self._start(streams, priority, done, group=self._group_names[name])
+        """Run a collective over a communicator group."""
+        chunks = list(self._planner.group_chunks(kind, size, ranks))
+        self._start(chunks, priority, done, group=self._group_names[name])
 
     def _start(
-        self,
-        chunks: Sequence[tuple[Chunk, Sequence[Sequence[Any]]]],
-        priority: int,
-        done: Call,
-        *,
-        group: Hashable,
+        self, chunks: Sequence[Chunk], priority: int, done: Call, *, group: Hashable
     ) -> None:
-        chunks = [entry for entry in chunks if entry[0].phases]
         if not chunks:
             self.timers.register(0, done)
             return
@@ -209,22 +210,12 @@ class Npu:
             if not left:
                 done()
 
-        for chunk, ranks in chunks:
+        for chunk in chunks:
             self._group_streams[group] += 1
             tag = (group, self._group_streams[group])
-            stream = Stream(tag, priority, chunk.phases, ranks, bool(group), one_less)
+            stream = Stream(tag, priority, chunk, bool(group), one_less)
             self._insert(stream)
             self._fill(stream.phase.queue)
-
-    def _line(self, dim: int) -> Sequence[int]:
-        sizes = self._inputs.network.sizes
-        if dim < 0:
-            return range(self._inputs.network.n_npus)
-        unit = 1
-        for size in sizes[:dim]:
-            unit *= size
-        base = self.rank - self.rank // unit % sizes[dim] * unit
-        return range(base, base + sizes[dim] * unit, unit)
 
     # --- queues ---------------------------------------------------------------------------------
 
@@ -234,12 +225,12 @@ class Npu:
         smallest_first = self._inputs.system.intra_dimension == "SCF"
         if smallest_first and kind in (REDUCE_SCATTER, ALL_GATHER):
             place = len(streams)
-            if len(stream.phases) - stream.at != 2:  # the last but one goes to the end
-                size = _largest(stream.phase)
+            if stream.n_left != 2:  # the last but one goes to the end
+                size = largest(stream.phase)
                 after = (
                     i
                     for i, other in enumerate(streams)
-                    if not other.running and _largest(other.phase) >= size
+                    if not other.running and largest(other.phase) >= size
                 )
                 place = next(after, place)
         else:
@@ -260,10 +251,9 @@ class Npu:
 
     def _run(self, stream: Stream) -> None:
         stream.running = True
-        phase, ranks = stream.phase, stream.ranks[stream.at]
+        phase, ranks = stream.phase, stream.chunk.ranks[stream.at]
         port = _Port(self, (stream.tag, stream.at))
-        delay = _GROUP_DELAY if stream.flat else self._endpoint
-        costs = Costs(delay, self._reduction, stream.flat)
+        costs = self._costs[stream.flat]
 
         def done() -> None:
             self.mark()
@@ -303,7 +293,7 @@ class Npu:
             return (stream.tag, node.tag)
 
         Replay(
-            stream.ranks[0],
+            stream.chunk.ranks[0],
             send=lambda node, end: self.wires.send(self, node.target, tag(node), node.size, end),
             receive=lambda node, end: self.wires.receive(
                 self, node.source, tag(node), node.size, end
@@ -317,7 +307,7 @@ class Npu:
         then let others start."""
         old = self._queues[stream.phase.queue]
         number = stream.phase.queue
-        last = stream.at + 1 == len(stream.phases)
+        last = stream.n_left == 1
         if last:
             stream.done()
         old.streams.remove(stream)
@@ -330,12 +320,9 @@ class Npu:
         if not last:
             self._fill(stream.phase.queue)
 
-    def _reduction(self, n_bytes: int) -> int:
-        bandwidth = self._inputs.system.local_memory_bandwidth
-        return 3 * int(n_bytes / bandwidth * 1e9) if bandwidth else 0
 
-
-def _largest(phase: Phase) -> int:
+def largest(phase: Phase) -> int:
+    """Bytes before or after it."""
     return max(phase.n_bytes, final_size(phase.kind, phase.n_bytes, phase.n))
 
 

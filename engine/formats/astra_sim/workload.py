@@ -12,9 +12,9 @@ from engine.formats.astra_sim.algorithms import (
     ALL_TO_ALL,
     REDUCE_SCATTER,
 )
-from engine.formats.astra_sim.inputs import Inputs
+from engine.formats.astra_sim.inputs import Inputs, System
 from engine.formats.astra_sim.memory import Memory
-from engine.formats.astra_sim.nodes import Node
+from engine.formats.astra_sim.nodes import COMMUNICATION, Node
 from engine.formats.astra_sim.npu import Npu
 from engine.formats.chakra import CollectiveType, NodeType
 
@@ -24,7 +24,85 @@ _KINDS: dict[int, str] = {
     CollectiveType.ALL_TO_ALL: ALL_TO_ALL,
     CollectiveType.REDUCE_SCATTER: REDUCE_SCATTER,
 }
-_COMMUNICATION = (NodeType.COMM_SEND, NodeType.COMM_RECV, NodeType.COMM_COLL)
+
+
+AT_ONCE = -1
+
+
+def own_time(node: Node, system: System) -> int | None:
+    """How long (ns) a node takes whatever the others do, or AT_ONCE if it ends when it is issued;
+    nothing if that depends on the network or the memory.
+
+    Raises :class:`DimsweepError` for a roofline that is not given.
+    """
+    if system.replay_only:
+        return node.duration
+    if node.type in (NodeType.INVALID, NodeType.METADATA):
+        return AT_ONCE
+    if node.type is NodeType.COMP:
+        return _compute_time(node, system)
+    if node.type is NodeType.COMM_COLL and node.collective == CollectiveType.BROADCAST:
+        return node.duration
+    return None
+
+
+def _compute_time(node: Node, system: System) -> int:
+    if node.on_cpu or not system.roofline:
+        return node.duration
+    if node.tensor == 0:
+        return AT_ONCE
+    if not (system.local_memory_bandwidth and system.peak):
+        raise DimsweepError(
+            "the roofline needs a peak and a memory bandwidth",
+            where="system.json: peak-perf, local-mem-bw",
+            hint="give both, or roofline-enabled: 0",
+        )
+    if node.ops == 0:  # where ASTRA-sim divides nothing by nothing
+        return int(node.tensor / system.local_memory_bandwidth * 1e9)
+    intensity = node.ops / node.tensor
+    rate = min(system.local_memory_bandwidth * intensity, system.peak)
+    return int(node.ops / rate * 1e9)
+
+
+def check_peer(node: Node, rank: int, peer: int, n: int) -> None:
+    """Raises :class:`DimsweepError` unless ``peer`` is another one of ``n`` ranks."""
+    if peer == rank or not 0 <= peer < n:
+        raise DimsweepError(
+            f"a message to or from rank {peer}, of {n}",
+            where=f"rank {rank}, node {node.name!r}",
+            hint="another rank, from 0",
+        )
+
+
+def kind_of(node: Node, rank: int) -> str:
+    """The kind of a collective.  Raises :class:`DimsweepError` for one that is not simulated."""
+    kind = _KINDS.get(node.collective)
+    if kind is None:
+        raise DimsweepError(
+            f"a collective of type {node.collective} is not simulated",
+            where=f"rank {rank}, node {node.name!r}",
+        )
+    return kind
+
+
+def members_of(node: Node, rank: int, inputs: Inputs) -> Sequence[int] | None:
+    """The members of a collective's group; nothing if these are all ranks.
+
+    Raises :class:`DimsweepError` if there is no such group, or ``rank`` does not belong to it.
+    """
+    if node.group in ("", "0"):
+        return None
+    where = f"rank {rank}, node {node.name!r}"
+    if node.group not in inputs.groups:
+        raise DimsweepError(
+            f"there is no communicator group {node.group!r}",
+            where=where,
+            hint="give it in the comm-group-configuration",
+        )
+    ranks = inputs.groups[node.group]
+    if rank not in ranks:
+        raise DimsweepError(f"rank {rank} is no member of the group {node.group!r}", where=where)
+    return None if len(ranks) == inputs.network.n_npus else ranks
 
 
 class Rank:
@@ -71,7 +149,7 @@ class Rank:
         taken = 0
         for i in tuple(self._ready):  # a snapshot: what is freed meanwhile waits
             node = self._nodes[i]
-            slot = _slot(node)
+            slot = slot_of(node)
             if slot and slot in self._slots:
                 continue
             self._ready.remove(i)
@@ -79,7 +157,7 @@ class Rank:
             self._running[i] = None
             if slot:
                 self._slots.add(slot)
-            if node.type in _COMMUNICATION:
+            if node.type in COMMUNICATION:
                 if not self._communicating:
                     self._since = self.npu.timers.now
                 self._communicating += 1
@@ -87,101 +165,40 @@ class Rank:
         return taken
 
     def _issue(self, node: Node) -> None:
-        system = self._inputs.system
-        if system.replay_only:
-            self._run_for(node, node.duration)
-        elif node.type in (NodeType.INVALID, NodeType.METADATA):
+        duration = own_time(node, self._inputs.system)
+        if duration == AT_ONCE:
             self._release(node)
-        elif node.type is NodeType.COMP:
-            self._compute(node)
+        elif duration is not None:
+            if is_gpu(node):
+                self.compute += duration
+            self.npu.timers.register(duration, self._later(node))
         elif node.type in (NodeType.MEM_LOAD, NodeType.MEM_STORE):
             self._memory.access(self.npu, node.tensor, self._later(node))
-        elif node.type is NodeType.COMM_SEND:
-            self._check_peer(node, node.target)
-            self.npu.wires.send(
-                self.npu,
-                node.target,
-                ("p2p", node.tag),
-                node.size,
-                self._later(node),
-            )
-        elif node.type is NodeType.COMM_RECV:
-            self._check_peer(node, node.source)
-            self.npu.wires.receive(
-                self.npu,
-                node.source,
-                ("p2p", node.tag),
-                node.size,
-                self._later(node),
-            )
-        else:
+        elif node.type is NodeType.COMM_COLL:
             self._collective(node)
-
-    def _check_peer(self, node: Node, peer: int) -> None:
-        n = self._inputs.network.n_npus
-        if peer == self.npu.rank or not 0 <= peer < n:
-            raise DimsweepError(
-                f"a message to or from rank {peer}, of {n}",
-                where=f"rank {self.npu.rank}, node {node.name!r}",
-                hint="another rank, from 0",
-            )
-
-    def _compute(self, node: Node) -> None:
-        system = self._inputs.system
-        if node.on_cpu or not system.roofline:
-            self._run_for(node, node.duration)
-        elif node.tensor == 0:
-            self._release(node)
         else:
-            intensity = node.ops / node.tensor
-            rate = min(system.local_memory_bandwidth * intensity, system.peak)
-            self._run_for(node, int(node.ops / rate * 1e9))
-
-    def _run_for(self, node: Node, duration: int) -> None:
-        if node.type is NodeType.COMP and not node.on_cpu:
-            self.compute += duration
-        self.npu.timers.register(duration, self._later(node))
+            sends = node.type is NodeType.COMM_SEND
+            peer = node.target if sends else node.source
+            check_peer(node, self.npu.rank, peer, self._inputs.network.n_npus)
+            wires = self.npu.wires
+            move = wires.send if sends else wires.receive
+            move(self.npu, peer, ("p2p", node.tag), node.size, self._later(node))
 
     def _collective(self, node: Node) -> None:
-        if node.collective == CollectiveType.BROADCAST:
-            self._run_for(node, node.duration)
-            return
-        kind = _KINDS.get(node.collective)
-        if kind is None:
-            raise DimsweepError(
-                f"a collective of type {node.collective} is not simulated",
-                where=f"rank {self.npu.rank}, node {node.name!r}",
-            )
+        rank = self.npu.rank
+        kind = kind_of(node, rank)
 
         def done() -> None:
             self._complete(node)
 
         if kind in self._inputs.custom:
-            trace = self._inputs.custom[kind][self.npu.rank]
-            self.npu.custom_collective(kind, trace, done)
+            self.npu.custom_collective(kind, self._inputs.custom[kind][rank], done)
             return
-        ranks = self._group(node)
+        ranks = members_of(node, rank, self._inputs)
         if ranks is None:
             self.npu.collective(kind, node.size, node.involved, node.priority, done)
         else:
             self.npu.group_collective(kind, node.size, node.group, ranks, node.priority, done)
-
-    def _group(self, node: Node) -> Sequence[int] | None:
-        if node.group in ("", "0"):
-            return None
-        if node.group not in self._inputs.groups:
-            raise DimsweepError(
-                f"there is no communicator group {node.group!r}",
-                where=f"rank {self.npu.rank}, node {node.name!r}",
-                hint="give it in the comm-group-configuration",
-            )
-        ranks = self._inputs.groups[node.group]
-        if self.npu.rank not in ranks:
-            raise DimsweepError(
-                f"rank {self.npu.rank} is no member of the group {node.group!r}",
-                where=f"rank {self.npu.rank}, node {node.name!r}",
-            )
-        return None if len(ranks) == self._inputs.network.n_npus else ranks
 
     def _later(self, node: Node) -> Callable[[], None]:
         """Something that completes the node, and marks it unless that is at this very tick."""
@@ -199,10 +216,10 @@ class Rank:
         self.fire()
 
     def _release(self, node: Node) -> None:
-        slot = _slot(node)
+        slot = slot_of(node)
         if slot:
             self._slots.remove(slot)
-        if node.type in _COMMUNICATION:
+        if node.type in COMMUNICATION:
             self._communicating -= 1
             if not self._communicating:
                 self.communication += self.npu.timers.now - self._since
@@ -214,7 +231,12 @@ class Rank:
                 bisect.insort(self._ready, child)
 
 
-def _slot(node: Node) -> str:
+def is_gpu(node: Node) -> bool:
+    """Whether the GPU computes."""
+    return node.type is NodeType.COMP and not node.on_cpu
+
+
+def slot_of(node: Node) -> str:
     """The hardware that a node occupies; a receive needs none."""
     if node.type is NodeType.COMM_RECV:
         return ""

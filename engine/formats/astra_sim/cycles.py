@@ -1,0 +1,59 @@
+"""The result of a run: every rank's cycles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+
+class Times(NamedTuple):
+    """Of a rank, ns: when it finished, how long its GPU computed, and how long it communicated."""
+
+    finished: int
+    gpu: int
+    communication: int
+
+
+@dataclass(frozen=True)
+class Cycles:
+    """``kind[r]`` is the kind of rank r, and one rank of each kind was simulated."""
+
+    kind: tuple[int, ...]
+    of_kind: tuple[Times, ...]
+    by_phase: bool  # phases of alike ranks as one event each, or every message of some
+    compiled: bool  # by the compiled kernel, or in plain Python
+
+    @property
+    def n_kinds(self) -> int:
+        """Of ranks."""
+        return len(self.of_kind)
+
+    @cached_property
+    def cycles(self) -> tuple[int, ...]:
+        """When each rank finished (ns)."""
+        return tuple(self.of_kind[kind].finished for kind in self.kind)
+
+    @cached_property
+    def exposed(self) -> tuple[int, ...]:
+        """Of each rank: that minus what its GPU computed, which ASTRA-sim calls exposed."""
+        return tuple(self.of_kind[k].finished - self.of_kind[k].gpu for k in self.kind)
+
+    @cached_property
+    def gpu(self) -> tuple[int, ...]:
+        """ns in which each rank's GPU computed."""
+        return tuple(self.of_kind[kind].gpu for kind in self.kind)
+
+    @cached_property
+    def communication(self) -> tuple[int, ...]:
+        """ns in which each rank communicated anything."""
+        return tuple(self.of_kind[kind].communication for kind in self.kind)
+
+    @property
+    def how(self) -> str:
+        """What was simulated."""
+        ranks = "one rank of each kind" if self.n_kinds < len(self.kind) else "every rank"
+        if not self.compiled:
+            return f"{ranks}, {'phase by phase' if self.by_phase else 'message by message'}"
+        tied = "" if self.by_phase else " but for collectives whose phases tie"
+        return f"{ranks}, phase by phase{tied}, compiled"
