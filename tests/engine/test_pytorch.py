@@ -88,6 +88,14 @@ class Profile:
     ) -> None:
         self._add("kernel", name, start, duration, {"stream": stream, **arguments})
 
+    def mark(self, node: int, start: float, duration: float) -> None:
+        arguments = {"External id": node + 900, "Record function id": node + 100}
+        self._add("user_annotation", "mark", start, duration, arguments)
+
+    def wait(self, node: int, start: float, duration: float) -> None:
+        arguments = {"External id": node + 900, "correlation": 4}
+        self._add("cuda_runtime", "cudaStreamSynchronize", start, duration, arguments)
+
     def launch(self, node: int, correlation: int) -> None:
         arguments = {"External id": node + 900, "correlation": correlation}
         self._add("cuda_runtime", "cudaLaunchKernel", 0.0, 1.0, arguments)
@@ -175,6 +183,28 @@ def test_the_host_keeps_its_own_time_and_order(tmp_path: Path) -> None:
     assert nodes[5].control_dependencies == (4,), "the one before"
     assert nodes[5].data_dependencies == (4,), "who wrote its input last"
     assert all(nodes[i].attributes["is_cpu_op"] for i in range(3, 10))
+
+
+def test_the_host_waits_for_the_device(tmp_path: Path) -> None:
+    """It copies a value back, waits until it is there, and goes on."""
+    host, profile = Host(), Profile()
+    host.add(3, "ProfilerStep#1")
+    host.add(4, "aten::item", 3)
+    host.add(5, "aten::later", 3)
+    profile.mark(3, 0, 1000)
+    profile.host(4, 10, 720)
+    profile.host(5, 800, 9)
+    profile.kernel("gemm", 20, 500, stream=8, **{"External id": 904})
+    profile.kernel("copy", 520, 200, **{"External id": 904})
+    profile.kernel("still running", 715, 300, stream=9, **{"External id": 904})
+    profile.wait(4, 30, 692)
+    files = host.write(tmp_path / "et.json"), profile.write(tmp_path / "kineto.json")
+    nodes = by_name(convert_pytorch(*([file] for file in files)).traces[0].nodes)
+    own = {name: node.attributes["dimsweep.duration_ps"] / 1e6 for name, node in nodes.items()}
+    assert own["aten::item"] == 28 and own["aten::later"] == 9
+    assert own["ProfilerStep#1"] == 0, "a mark, no work"
+    assert nodes["copy"].id in nodes["aten::later"].control_dependencies
+    assert nodes["aten::later"].control_dependencies == (3, 4, nodes["copy"].id)
 
 
 def test_without_a_profile_the_host_communicates(tmp_path: Path) -> None:
