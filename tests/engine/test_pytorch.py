@@ -8,11 +8,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from engine import (
     Cluster,
@@ -354,6 +358,8 @@ def check_conversion(trace: Trace, host: Path, profile: Path) -> None:
 
 RECORD = """
 import sys
+import tempfile
+from collections.abc import Iterator
 import torch, torch.distributed as dist
 from torch.profiler import ExecutionTraceObserver, ProfilerActivity, profile
 
@@ -389,6 +395,10 @@ def test_traces_of_different_runs_are_refused(tmp_path: Path) -> None:
         ({"Collective name": ""}, "does not say what it communicates"),
         ({"Collective name": "send"}, r"'send' does not say its peer \(dst_rank\)"),
         ({"Collective name": "allreduce", "In msg nelems": 1, "dtype": "Odd"}, "type of elements"),
+        (
+            {"Collective name": "allreduce", "In msg nelems": "x", "dtype": "Half"},
+            "'x' is no number",
+        ),
         ({"Collective name": "allreduce", "Process Group Name": "9"}, "process group '9' are in"),
     ],
 )
@@ -435,3 +445,33 @@ def test_what_is_no_profile(tmp_path: Path, content: str) -> None:
     profile.write_text(content)
     with pytest.raises(DimsweepError, match=r"profile|no event"):
         convert_pytorch([host], [profile])
+
+
+JUNK = st.sampled_from([None, "", "x", -1, 2**70, 0.5, float("nan"), [], [[1]], {}, {"x": 1}, True])
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_damage_is_refused_or_harmless(data: st.DataObject) -> None:
+    """Any one value of either file is another: an error that says so, or traces that are sound."""
+    with tempfile.TemporaryDirectory() as name:
+        host, profile = step(Path(name))
+        file = data.draw(st.sampled_from([host, profile]))
+        content = json.loads(file.read_text())
+        owner, key = data.draw(st.sampled_from(list(places(content))))
+        owner[key] = data.draw(JUNK)
+        file.write_text(json.dumps(content))
+        try:
+            converted = convert_pytorch([host], [profile])
+            write_chakra(Path(name) / "w.et", converted.traces[0])
+        except DimsweepError:
+            return
+
+
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Where every value of a JSON document is: its owner, and its key or index there."""
+    keys = list(value) if isinstance(value, dict) else range(len(value))
+    for key in keys:
+        yield value, key
+        if isinstance(value[key], (dict, list)):
+            yield from places(value[key])

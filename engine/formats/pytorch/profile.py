@@ -8,13 +8,14 @@ the user named (``user_annotation``) has both numbers as well.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from engine.errors import DimsweepError
-from engine.formats.pytorch.files import read_object
+from engine.formats.pytorch.files import MALFORMED, read_object
 
 _HOST = ("cpu_op", "user_annotation")
 _LAUNCH = ("cuda_runtime", "cuda_driver")
@@ -85,19 +86,25 @@ def read_profile(path: Path) -> Profile:
     for number, event in enumerate(events):
         try:
             read.add(event)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except MALFORMED as error:
             what = f"it is no event: {type(error).__name__} {error}"
             raise DimsweepError(what, where=f"{path}: event {number}") from error
-    job = content.get("distributedInfo") or {}
-    groups = {str(g["pg_name"]): list(g.get("ranks", [])) for g in job.get("pg_config") or []}
-    return Profile(
-        read.calls,
-        sorted(read.kernels(), key=lambda kernel: kernel.span),
-        [Wait(span, thread, read.call_of.get(e or -1)) for span, thread, e in read.waits],
-        groups,
-        job.get("rank"),
-        job.get("world_size"),
-    )
+    try:
+        groups, rank, world = _job(content.get("distributedInfo") or {})
+    except MALFORMED as error:
+        what = f"it says nothing of a job: {type(error).__name__} {error}"
+        raise DimsweepError(what, where=f"{path}: distributedInfo") from error
+    waits = [Wait(span, thread, read.call_of.get(ext)) for span, thread, ext in read.waits]
+    return Profile(read.calls, read.kernels(), waits, groups, rank, world)
+
+
+def _job(said: Mapping[str, Any]) -> tuple[dict[str, list[int]], int | None, int | None]:
+    """Process groups, the rank, and the number of ranks."""
+    groups = {
+        str(group["pg_name"]): [int(rank) for rank in group.get("ranks", [])]
+        for group in said.get("pg_config") or []
+    }
+    return groups, _whole(said, "rank"), _whole(said, "world_size")
 
 
 class _Events:
@@ -105,21 +112,26 @@ class _Events:
 
     def __init__(self) -> None:
         self.calls: dict[int, Call] = {}
-        self.call_of: dict[int, int] = {}  # by external id
+        self.call_of: dict[int | None, int] = {}  # by external id
         self.waits: list[tuple[Span, str, int | None]] = []  # with an external id
-        self._launched: dict[int, int] = {}  # external id by correlation
-        self._device: list[tuple[Mapping[str, Any], Span]] = []
+        self._launched: dict[int | None, int] = {}  # external id by correlation
+        # Kernels with what tells their calls: an external id, or a correlation.
+        self._device: list[tuple[Kernel, int | None, int | None]] = []
 
     def add(self, event: Mapping[str, Any]) -> None:
         category, arguments = event.get("cat"), event.get("args", {})
         if event.get("ph") != "X" or category not in (*_HOST, *_LAUNCH, *_DEVICE):
             return
         span = Span(float(event["ts"]), float(event.get("dur", 0)))
+        if not (0 <= span.duration < math.inf and math.isfinite(span.start)):
+            raise ValueError(f"{span.duration} us from {span.start}")
         thread, external = str(event.get("tid")), _whole(arguments, "External id")
+        correlation = _whole(arguments, "correlation")
         if category in _DEVICE:
-            self._device.append((event, span))
+            stream = str(arguments.get("stream", event.get("tid")))
+            kernel = Kernel(str(event.get("name", "")), span, stream, None, arguments)
+            self._device.append((kernel, external, correlation))
         elif category in _LAUNCH:
-            correlation = _whole(arguments, "correlation")
             if external is not None and correlation is not None:
                 self._launched[correlation] = external
             if _WAITS in event["name"]:
@@ -131,15 +143,17 @@ class _Events:
                 if external is not None:
                     self.call_of[external] = call
 
-    def kernels(self) -> Iterator[Kernel]:
-        for event, span in self._device:
-            arguments = event.get("args", {})
-            external = _whole(arguments, "External id")
-            if external is None:
-                external = self._launched.get(_whole(arguments, "correlation") or -1)
-            stream = str(arguments.get("stream", event.get("tid")))
-            call = None if external is None else self.call_of.get(external)
-            yield Kernel(str(event.get("name", "")), span, stream, call, arguments)
+    def kernels(self) -> list[Kernel]:
+        """In the order of their starts."""
+        linked = (
+            kernel._replace(
+                call=self.call_of.get(
+                    self._launched.get(correlation) if external is None else external
+                )
+            )
+            for kernel, external, correlation in self._device
+        )
+        return sorted(linked, key=lambda kernel: kernel.span)
 
 
 def _whole(arguments: Mapping[str, Any], name: str) -> int | None:
