@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import astra, kernel, message, scale, sweep
+from benchmarks import astra, kernel, message, models, scale, sweep
 
 ALL = {
     "kernel": kernel.main,
@@ -12,6 +12,7 @@ ALL = {
     "scale": scale.main,
     "sweep": sweep.main,
     "astra": astra.main,
+    "models": models.main,
 }
 
 if __name__ == "__main__":

@@ -22,11 +22,12 @@ from engine.cluster.cluster import (
     QueueOrder,
     SubgroupBandwidth,
 )
+from engine.cluster.compute import Dataflow, EfficiencyCurve, SystolicArray
 from engine.cluster.cost import Prices, TierPrice, network_prices
 from engine.cluster.network import NetworkModel, Switching
 from engine.cluster.npu import Npu
 from engine.cluster.topology import Block, Dimension, Topology, parse_shape
-from engine.errors import DimsweepError
+from engine.errors import DimsweepError, InfeasibleError
 from engine.formats.astra1_text import read_layers as read_astra1_layers
 from engine.formats.astra_sim.files import read_inputs as read_astra_inputs
 from engine.formats.astra_sim.files import read_ranks as read_astra_ranks
@@ -53,25 +54,38 @@ from engine.formats.chakra_stats import levels as chakra_levels
 from engine.formats.chakra_stats import trace_stats as chakra_stats
 from engine.formats.chakra_workload import read_chakra_workload
 from engine.formats.chakra_writer import write_chakra_workload
+from engine.formats.measured import read_measured
 from engine.formats.pytorch import Converted as PytorchConverted
 from engine.formats.pytorch import convert_traces as convert_pytorch
 from engine.formats.pytorch import is_execution_trace
 from engine.lower.lower import lower
 from engine.lower.program import Program
 from engine.message.kernel import LinkAccount, MessageRun, by_rank, network_of, run_messages
+from engine.model.block import Recompute
+from engine.model.convolution import ConvNet
+from engine.model.recommendation import Dlrm
+from engine.model.recurrent import Gnmt
+from engine.model.transformer import Transformer
 from engine.network.fabric import Auto, Clos, Dragonfly, Fabric, Mesh, build_network
 from engine.network.files import read_network
 from engine.network.graph import Link, Network
 from engine.network.routing import Routing
+from engine.plan.inference import Serving, serving
+from engine.plan.plan import Axes, GradientExchange, Optimizer, Plan
+from engine.plan.schedule import Schedule
+from engine.plan.training import training
 from engine.run.batch import Measures, is_compiled, outcome_error, run_batch, run_one
 from engine.run.phase import FINISHED
 from engine.workload.convnet import Convolution, data_parallel
+from engine.workload.footprint import Footprint
 from engine.workload.graph import (
     Collective,
     CollectiveKind,
     Compute,
     GraphBuilder,
     Group,
+    Kernel,
+    MatMul,
     Operator,
     Receive,
     Send,
@@ -92,6 +106,7 @@ __all__ = [
     "AstraNode",
     "AstraOptions",
     "Auto",
+    "Axes",
     "Block",
     "Breakdown",
     "ChakraFinding",
@@ -108,18 +123,28 @@ __all__ = [
     "CollectiveModel",
     "Communication",
     "Compute",
+    "ConvNet",
     "Convolution",
+    "Dataflow",
     "Dimension",
     "DimensionOrder",
     "DimsweepError",
+    "Dlrm",
     "Dragonfly",
+    "EfficiencyCurve",
     "Fabric",
     "Fidelity",
+    "Footprint",
+    "Gnmt",
+    "GradientExchange",
     "GraphBuilder",
     "Group",
+    "InfeasibleError",
+    "Kernel",
     "Layer",
     "Link",
     "LinkAccount",
+    "MatMul",
     "Measures",
     "Mesh",
     "MessageRun",
@@ -127,20 +152,27 @@ __all__ = [
     "NetworkModel",
     "Npu",
     "Operator",
+    "Optimizer",
     "Pass",
+    "Plan",
     "Prices",
     "Program",
     "PytorchConverted",
     "QueueOrder",
     "Receive",
+    "Recompute",
     "Result",
     "Routing",
+    "Schedule",
     "Send",
+    "Serving",
     "SubgroupBandwidth",
     "Switching",
+    "SystolicArray",
     "TierPrice",
     "Topology",
     "TrainingLoop",
+    "Transformer",
     "TransformerSlice",
     "Workload",
     "account",
@@ -168,15 +200,18 @@ __all__ = [
     "read_astra_workload",
     "read_chakra",
     "read_chakra_workload",
+    "read_measured",
     "read_network",
     "repair_chakra",
     "run_batch",
     "run_messages",
     "run_one",
     "scan_chakra",
+    "serving",
     "simulate",
     "simulate_astra",
     "traffic",
+    "training",
     "training_iteration",
     "units",
     "write_chakra",

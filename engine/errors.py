@@ -33,5 +33,9 @@ class DimsweepError(Exception):
         return f"{place}{self.what}{advice}"
 
 
+class InfeasibleError(DimsweepError):
+    """A design that cannot be: nothing is wrong with how it was written down."""
+
+
 def _rebuild(cls: type[DimsweepError], what: str, where: str, hint: str) -> DimsweepError:
     return cls(what, where=where, hint=hint)

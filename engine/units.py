@@ -26,6 +26,7 @@ bit = byte / 8 = b
 second = [time] = s
 minute = 60 * second = min
 hour = 60 * minute
+hertz = 1 / second = Hz
 FLOP = [operations]
 USD = [money]
 kilo- = 1e3 = k-
@@ -59,6 +60,7 @@ BANDWIDTH = Unit("bandwidth", "B/s", "200 GB/s, 50 GiB/s, 1.6 Tb/s")
 TIME = Unit("time", "s", "500 ns, 1.7 us")
 COMPUTE = Unit("operation count", "FLOP", "2 TFLOP")
 COMPUTE_RATE = Unit("compute rate", "FLOP/s", "312 TFLOP/s")
+FREQUENCY = Unit("frequency", "Hz", "940 MHz, 1.4 GHz")
 MONEY = Unit("price", "USD", "10000 USD")
 PRICE_PER_BANDWIDTH = Unit("price of bandwidth", "USD/(B/s)", "7.8 USD/(GB/s)")
 

@@ -21,7 +21,6 @@ from engine import (
     Fidelity,
     Group,
     Layer,
-    Npu,
     Pass,
     Program,
     QueueOrder,
@@ -44,7 +43,9 @@ from engine import (
     units,
 )
 from sweeper.compose import found
+from sweeper.models import model_workload, precision_of
 from sweeper.network import network_model
+from sweeper.npu import build_npu
 from sweeper.parse import bandwidth, choice, key, one_per_dim, optional
 
 Config = Mapping[str, Any]
@@ -69,8 +70,9 @@ def build_cluster(config: Config) -> Cluster:
     """Topology, NPU, collective model, network and prices."""
     with key("topology"):
         topology = _topology(config["topology"])
+    precision = precision_of(config["workload"])
     with key("npu"):
-        npu = _npu(config["npu"])
+        npu = build_npu(config["npu"], precision)
     with key("collective"):
         collectives = _collectives(config["collective"], len(topology.dims))
     with key("network"):
@@ -96,6 +98,8 @@ def build_workload(config: Config, sizes: Sequence[int]) -> Workload:
             where = f"workload.traces: {error.where}"
             raise DimsweepError(error.what, where=where, hint=error.hint) from error.__cause__
     with key("workload"):
+        if "model" in workload:
+            return model_workload(workload, sizes)
         with key("parallel"):
             groups = place(workload["parallel"], sizes)
         with key("loop"):
@@ -127,18 +131,6 @@ def _topology(config: Config) -> Topology:
     )
 
 
-def _npu(config: Config) -> Npu:
-    rates = {}
-    for name, unit in (
-        ("flops", units.COMPUTE_RATE),
-        ("memory_bandwidth", units.BANDWIDTH),
-        ("reduce_bandwidth", units.BANDWIDTH),
-    ):
-        with key(name):
-            rates[name] = optional(config[name], unit)
-    return Npu(efficiency=config["efficiency"], **rates)
-
-
 def _collectives(config: Config, n_dims: int) -> CollectiveModel:
     with key("order"):
         order = choice(config["order"], DimensionOrder)
@@ -150,7 +142,15 @@ def _collectives(config: Config, n_dims: int) -> CollectiveModel:
         delay = units.parse_time(config["endpoint_delay"])
     with key("algorithms"):
         algorithms = tuple(one_per_dim(config["algorithms"], n_dims, str))
-    return CollectiveModel(config["chunks"], order, queue, subgroup, delay, algorithms)
+    return CollectiveModel(
+        config["chunks"],
+        order,
+        queue,
+        subgroup,
+        delay,
+        algorithms,
+        config["chunks_on_one_dimension"],
+    )
 
 
 def _tier(name: str, config: Config) -> TierPrice:

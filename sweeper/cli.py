@@ -18,6 +18,7 @@ dimsweep: how should a training cluster's network be provisioned, and how sure a
   dimsweep sweep study=NAME [KEY=VALUE ...]    run a study, or go on with it
   dimsweep report study=NAME                   its table, pictures and page again
   dimsweep astra --help                        ASTRA-sim's files and command line, its cycles
+  dimsweep verify megatron                     published measurements against our times
   dimsweep trace --help                        Chakra traces: lint, stats, pictures, other forms
   dimsweep list [GROUP]                        studies, and the options of a config group
   dimsweep show [KEY=VALUE ...]                the whole configuration that these overrides make
@@ -152,6 +153,12 @@ def _astra(words: list[str]) -> int:
     return astra(words)
 
 
+def _verify(words: list[str]) -> int:
+    from sweeper.verify import verify
+
+    return verify(words, Console())
+
+
 def _trace(words: list[str]) -> int:
     from sweeper.trace import trace
 
@@ -163,6 +170,7 @@ _COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "sweep": _sweep,
     "report": _report,
     "astra": _astra,
+    "verify": _verify,
     "trace": _trace,
     "list": _list,
     "show": _show,

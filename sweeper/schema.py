@@ -21,11 +21,49 @@ class Workload:
 
     name: str = MISSING
     parallel: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Plan:
+    """How a model is trained or served (see engine.Plan and engine.Serving): ``batch`` sequences or
+    samples in all, or ``micro_batches`` of each replica."""
+
+    task: str = "training"
+    batch: int | None = None
+    micro_batches: int | None = None
+    micro_batch: int = 1
+    precision: str = "bf16"
+    gradients: str | None = None
+    schedule: str = "1f1b"
+    interleave: int = 1
+    sequence_parallel: bool = False
+    recompute: str = "none"
+    zero: int = 0
+    optimizer: str = "adam"
+    gradient_exchange: str = "all_reduce"
+    overlap_gradients: bool = True
+    bucket: str = "25 MB"
+
+
+@dataclass
+class Model(Workload):
+    """A model from its dimensions: ``family`` transformer, convnet, dlrm or gnmt, and that family's
+    keys (see engine.Transformer and so on); ``parallel`` has the axes tensor, context, expert,
+    pipeline and data."""
+
+    model: dict[str, Any] = field(default_factory=dict)
+    plan: Plan = field(default_factory=Plan)
+
+
+@dataclass
+class Layered(Workload):
+    """Layers one after another; ``loop``: how communication overlaps with compute."""
+
     loop: str = "no_overlap"
 
 
 @dataclass
-class Transformer(Workload):
+class Transformer(Layered):
     """Transformer blocks from their dimensions (see engine.TransformerSlice)."""
 
     hidden: int = MISSING
@@ -50,7 +88,7 @@ class Convolution:
 
 
 @dataclass
-class ConvNet(Workload):
+class ConvNet(Layered):
     """A convolutional network, data parallel."""
 
     bytes_per_value: int = 2
@@ -82,14 +120,14 @@ class Layer:
 
 
 @dataclass
-class Layers(Workload):
+class Layers(Layered):
     """Layers written out."""
 
     layers: list[Layer] = field(default_factory=list)
 
 
 @dataclass
-class Astra1Text(Workload):
+class Astra1Text(Layered):
     """An ASTRA-sim 1.0 workload file; ``groups``: the axis that each pass communicates over."""
 
     file: str = MISSING
@@ -125,13 +163,31 @@ class Topology:
 
 
 @dataclass
-class Npu:
-    """See engine.Npu."""
+class Systolic:
+    """See engine.SystolicArray."""
 
-    flops: str | None = None
+    rows: int = MISSING
+    columns: int = MISSING
+    clock: str = MISSING
+    dataflow: str = "weight_stationary"
+    arrays: int = 1
+
+
+@dataclass
+class Npu:
+    """See engine.Npu.  ``flops`` is one rate, or one for each precision; ``matmul_efficiency`` has
+    pairs such as [10 GFLOP, 0.6]; ``measured`` names a CSV file of kernel, duration."""
+
+    flops: Any = None
     memory_bandwidth: str | None = None
     efficiency: float = 1.0
     reduce_bandwidth: str | None = None
+    memory_efficiency: float = 1.0
+    matmul_efficiency: Any = None
+    systolic: Systolic | None = None
+    launch: str = "0 ns"
+    measured: str | None = None
+    memory: str | None = None
 
 
 @dataclass
@@ -139,6 +195,7 @@ class Collective:
     """See engine.CollectiveModel.  ``algorithms``: a list with one for each dimension, or auto."""
 
     chunks: int = 64
+    chunks_on_one_dimension: int | None = None
     order: str = "baseline"
     queue: str = "fifo"
     subgroup_bandwidth: str = "physical"
@@ -294,6 +351,7 @@ def register() -> None:
     store = ConfigStore.instance()
     store.store(name="schema", node=Root)
     for name, node in (
+        ("model", Model),
         ("transformer", Transformer),
         ("convnet", ConvNet),
         ("layers", Layers),

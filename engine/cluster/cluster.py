@@ -42,6 +42,8 @@ class CollectiveModel:
 
     ``algorithms`` holds one name a dimension, ``"auto"`` for the block's topology-aware algorithm
     (an empty tuple means auto everywhere).  ``endpoint_delay`` is picoseconds per step.
+    ``chunks_on_one_dimension``: of a collective that crosses only one, where chunks have nothing to
+    overlap with and each of them pays the latency; as many as ``chunks`` unless given.
     """
 
     chunks: int = 64
@@ -50,10 +52,13 @@ class CollectiveModel:
     subgroup_bandwidth: SubgroupBandwidth = SubgroupBandwidth.PHYSICAL
     endpoint_delay: int = 0
     algorithms: tuple[str, ...] = ()
+    chunks_on_one_dimension: int | None = None
 
     def __post_init__(self) -> None:
-        if not 1 <= self.chunks <= 65536:
-            raise DimsweepError(f"{self.chunks} is not in 1..65536", where="chunks")
+        for key in ("chunks", "chunks_on_one_dimension"):
+            number = getattr(self, key)
+            if number is not None and not 1 <= number <= 65536:
+                raise DimsweepError(f"{number} is not in 1..65536", where=key)
         if not 0 <= self.endpoint_delay <= MAX_PICOSECONDS:
             raise DimsweepError(f"{self.endpoint_delay} ps is no delay", where="endpoint_delay")
 

@@ -1,12 +1,15 @@
-"""The compute side of an NPU: a roofline."""
+"""The compute side of an NPU: a roofline, and what is known beyond it."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from engine.cluster.compute import EfficiencyCurve, SystolicArray
 from engine.errors import DimsweepError
 from engine.units import MAX_PICOSECONDS, PICOSECONDS
+from engine.workload.graph import Compute, Kernel
 
 
 @dataclass(frozen=True)
@@ -14,45 +17,101 @@ class Npu:
     """Peak FLOP/s and memory bytes/s; an operator takes the longer of the two times (roofline).
 
     Williams, Waterman, Patterson, "Roofline" (CACM 2009).  ``efficiency`` is the share of the peak
-    that dense kernels reach.  ``reduce_bandwidth`` is the rate, in bytes per second of data
-    received, at which an NPU reduces during a collective; ``None`` hides reductions behind the
-    transfer.
+    that dense kernels reach, ``memory_efficiency`` that of the memory bandwidth.
+    ``reduce_bandwidth`` is the rate, in bytes per second of data received, at which an NPU reduces
+    during a collective; ``None`` hides reductions behind the transfer.
+
+    What is known of single kernels refines it: ``matmul_efficiency`` by the size of a matrix
+    product, or a ``systolic`` array in the place of the peak; ``launch`` (ps) before each kernel;
+    ``measured`` durations (ps) by the kernel's name, in the place of all else.
+
+    ``memory`` is its capacity in bytes.
     """
 
     flops: float | None = None
     memory_bandwidth: float | None = None
     efficiency: float = 1.0
     reduce_bandwidth: float | None = None
+    memory_efficiency: float = 1.0
+    matmul_efficiency: EfficiencyCurve | None = None
+    systolic: SystolicArray | None = None
+    launch: int = 0
+    measured: Mapping[str, int] | None = None
+    memory: float | None = None
 
     def __post_init__(self) -> None:
-        if not 0 < self.efficiency <= 1:
-            raise DimsweepError(f"{self.efficiency} is not in (0, 1]", where="efficiency")
-        for key in ("flops", "memory_bandwidth", "reduce_bandwidth"):
+        for key in ("efficiency", "memory_efficiency"):
+            if not 0 < getattr(self, key) <= 1:
+                raise DimsweepError(f"{getattr(self, key)} is not in (0, 1]", where=key)
+        for key in ("flops", "memory_bandwidth", "reduce_bandwidth", "memory"):
             rate = getattr(self, key)
             if rate is not None and not 0 < rate < math.inf:
-                raise DimsweepError(f"a rate of {rate:g}; it must be more than zero", where=key)
+                raise DimsweepError(f"{rate:g}; it must be more than zero", where=key)
+        if not 0 <= self.launch <= MAX_PICOSECONDS:
+            raise DimsweepError(f"{self.launch} ps is no duration", where="launch")
+        if self.systolic is not None and self.matmul_efficiency is not None:
+            raise DimsweepError(
+                "a systolic array says by itself how efficient a product is",
+                where="matmul_efficiency",
+            )
 
-    def duration(self, flops: float, n_bytes: float) -> int:
-        """Picoseconds for an operator of ``flops`` operations that moves ``n_bytes``.
+    def duration(self, work: Compute) -> int:
+        """Picoseconds of an operator.
 
-        Raises :class:`DimsweepError` when the operator needs a rate that the NPU does not state.
+        Raises :class:`DimsweepError` when it needs a rate that the NPU does not state.
         """
-        seconds = 0.0
-        if not (0 <= flops < math.inf and 0 <= n_bytes < math.inf):
-            raise DimsweepError(f"{flops:g} FLOP and {n_bytes:g} bytes are no amount of work")
-        for amount, rate, key in (
-            (flops, self.flops and self.flops * self.efficiency, "flops"),
-            (n_bytes, self.memory_bandwidth, "memory_bandwidth"),
-        ):
-            if amount and not rate:
-                raise DimsweepError(
-                    "an operator gives its work, but the NPU does not say how fast it is",
-                    where=f"npu.{key}",
-                    hint="set it, or give the operator a measured duration",
-                )
-            if amount and rate:
-                seconds = max(seconds, amount / rate)
-        picoseconds = seconds * PICOSECONDS
+        if work.duration is not None:
+            return work.duration
+        kernels = work.kernels or (Kernel("", work.flops, work.n_bytes),)
+        picoseconds = math.fsum(map(self._kernel, kernels))
         if picoseconds > MAX_PICOSECONDS:
-            raise DimsweepError(f"an operator would take {seconds:.3g} s", where="npu")
+            raise DimsweepError(
+                f"an operator would take {picoseconds / PICOSECONDS:.3g} s", where="npu"
+            )
         return int(picoseconds + 0.5)
+
+    def _kernel(self, kernel: Kernel) -> float:
+        if not (0 <= kernel.flops < math.inf and 0 <= kernel.n_bytes < math.inf):
+            raise DimsweepError(
+                f"{kernel.flops:g} FLOP and {kernel.n_bytes:g} bytes are no amount of work"
+            )
+        if not (kernel.flops or kernel.n_bytes):
+            return 0.0
+        if self.measured is not None and kernel.name:
+            return self._measured(kernel.name)
+        if self.systolic is not None and kernel.matmul is not None:
+            arithmetic = self.systolic.picoseconds(kernel.matmul)
+        else:
+            arithmetic = _time(kernel.flops, self._peak(kernel), "flops")
+        memory = self.memory_bandwidth and self.memory_bandwidth * self.memory_efficiency
+        return self.launch + max(arithmetic, _time(kernel.n_bytes, memory, "memory_bandwidth"))
+
+    def _peak(self, kernel: Kernel) -> float | None:
+        if self.flops is None:
+            return None
+        share = self.efficiency
+        if self.matmul_efficiency is not None and kernel.matmul is not None:
+            share *= self.matmul_efficiency.at(kernel.flops)
+        return self.flops * share
+
+    def _measured(self, name: str) -> float:
+        assert self.measured is not None
+        if name not in self.measured:
+            raise DimsweepError(
+                f"no duration was measured for kernel {name!r}",
+                where="npu.measured",
+                hint=f"there are: {', '.join(list(self.measured)[:8]) or 'none'}",
+            )
+        return float(self.measured[name])
+
+
+def _time(amount: float, rate: float | None, key: str) -> float:
+    if not amount:
+        return 0.0
+    if not rate:
+        raise DimsweepError(
+            "an operator gives its work, but the NPU does not say how fast it is",
+            where=f"npu.{key}",
+            hint="set it, or give the operator a measured duration",
+        )
+    return amount / rate * PICOSECONDS

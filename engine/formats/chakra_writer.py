@@ -20,7 +20,8 @@ from engine.cluster.cluster import Cluster
 from engine.errors import DimsweepError
 from engine.formats.chakra import CollectiveType, NodeType, Trace, TraceNode, Value, own, stream
 from engine.formats.chakra.encode import encode_metadata, encode_node
-from engine.lower.fold import Offset, at_offset, first_members
+from engine.lower.fold import at_offset, first_members
+from engine.lower.stages import Offset, graph_by_rank
 from engine.units import PICOSECONDS
 from engine.workload.graph import (
     Collective,
@@ -119,8 +120,7 @@ class _Writer:
         self._sizes = cluster.topology.sizes
         self.n = math.prod(self._sizes)
         self.communicators = _Communicators(self._sizes)
-        given = workload.graph_of_rank
-        self._graph_of = np.zeros(self.n, dtype=np.int64) if given is None else given
+        self._graph_of = graph_by_rank(workload, self._sizes)
         self._sends = [self._sent(graph) for graph in workload.graphs]
         self._peers = lru_cache(maxsize=None)(lambda offset: at_offset(offset, self._sizes))
         self._pieces = [list(self._encode(number)) for number in range(len(workload.graphs))]
@@ -205,15 +205,20 @@ class _Writer:
             return {own.DURATION: int(work.duration)}, micros
         # ASTRA-sim's roofline divides by both, and takes no bytes for no work.
         attributes: _Attributes = {}
+        flops, n_bytes = work.flops, work.n_bytes
+        if work.kernels:  # Chakra knows none, but their sums, and how long they take here
+            attributes[own.DURATION] = self._npu.duration(work)
+            flops += sum(kernel.flops for kernel in work.kernels)
+            n_bytes += sum(kernel.n_bytes for kernel in work.kernels)
         for name, exact, amount in (
-            ("num_ops", own.FLOPS, work.flops),
-            ("tensor_size", own.BYTES, work.n_bytes),
+            ("num_ops", own.FLOPS, flops),
+            ("tensor_size", own.BYTES, n_bytes),
         ):
             attributes[name] = whole = max(1, _whole(amount))
             if whole != amount:
                 attributes[exact] = float(amount)
         try:
-            duration = self._npu.duration(work.flops, work.n_bytes)
+            duration = self._npu.duration(work)
         except DimsweepError:  # the cluster does not say how fast it is
             duration = 0
         return attributes, round(duration / _MICROSECOND)

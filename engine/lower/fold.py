@@ -9,42 +9,34 @@ simulation that never breaks ties by rank keeps them in step for ever.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.lower.stages import (
+    Folding,
+    Offset,
+    coordinates,
+    fold_stages,
+    graph_by_rank,
+    keeps_stages,
+    ranks_at,
+)
 from engine.workload.graph import Collective, Group, Receive, Send, Workload
-
-Offset = tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Folding:
-    """Classes of alike ranks.
-
-    ``graph[c]`` is the graph of class c, ``count[c]`` its number of ranks, ``first[c]`` its lowest
-    rank; ``members[c][g]`` the sorted classes in its group g; ``peers[c][offset]`` the class found
-    at that offset.
-    """
-
-    graph: list[int]
-    count: list[int]
-    first: list[int]
-    members: list[dict[str, tuple[int, ...]]]
-    peers: list[dict[Offset, int]]
 
 
 def fold_ranks(workload: Workload, sizes: tuple[int, ...], *, fold: bool = True) -> Folding:
     """The coarsest stable classes, or one class a rank when ``fold`` is false."""
     groups, offsets = _used(workload, sizes)
     n = math.prod(sizes)
-    if fold and workload.graph_of_rank is None:
+    stages = workload.stages and workload.groups[workload.stages]
+    if fold and workload.graph_of_rank is None and not stages:
         members: dict[str, tuple[int, ...]] = dict.fromkeys(groups, (0,))
         return Folding([0], [n], [0], [members], [dict.fromkeys(offsets, 0)])
+    if fold and stages and keeps_stages(stages, groups.values(), offsets):
+        return fold_stages(stages, groups, offsets, sizes)
 
-    graph = workload.graph_of_rank
-    graph = np.zeros(n, dtype=np.int64) if graph is None else graph.astype(np.int64)
+    graph = graph_by_rank(workload, sizes)
     partners = [_group_members(group, sizes) for group in groups.values()]
     partners += [at_offset(offset, sizes)[:, None] for offset in offsets]
     colour = _refine(graph, partners) if fold else np.arange(n)
@@ -70,37 +62,27 @@ def _used(workload: Workload, sizes: tuple[int, ...]) -> tuple[dict[str, Group],
     return groups, list(offsets)
 
 
-def _coordinates(sizes: tuple[int, ...]) -> NDArray[np.int64]:
-    """Coordinates of every rank, shape (N, D); dimension 0 is the fastest."""
-    return np.stack(np.unravel_index(np.arange(math.prod(sizes)), sizes, order="F"), axis=1)
-
-
-def _ranks(coordinates: NDArray[np.int64], sizes: tuple[int, ...]) -> NDArray[np.int64]:
-    strides = np.concatenate(([1], np.cumprod(sizes)[:-1]))
-    return (coordinates * strides).sum(axis=-1)
-
-
 def _group_members(group: Group, sizes: tuple[int, ...]) -> NDArray[np.int64]:
     """Members of every rank's group, shape (N, P)."""
-    steps = _coordinates(group.sizes) * np.asarray(group.strides)
-    return _ranks(_corners(group, sizes)[:, None, :] + steps[None, :, :], sizes)
+    steps = coordinates(group.sizes) * np.asarray(group.strides)
+    return ranks_at(_corners(group, sizes)[:, None, :] + steps[None, :, :], sizes)
 
 
 def _corners(group: Group, sizes: tuple[int, ...]) -> NDArray[np.int64]:
     """Coordinates, with the group's own digits taken out, of every rank; shape (N, D)."""
-    here = _coordinates(sizes)
+    here = coordinates(sizes)
     span = np.asarray(group.sizes) * np.asarray(group.strides)
     return here - here % span + here % np.asarray(group.strides)
 
 
 def first_members(group: Group, sizes: tuple[int, ...]) -> NDArray[np.int64]:
     """The lowest rank of every rank's group, shape (N,)."""
-    return _ranks(_corners(group, sizes), sizes)
+    return ranks_at(_corners(group, sizes), sizes)
 
 
 def at_offset(offset: Offset, sizes: tuple[int, ...]) -> NDArray[np.int64]:
     """The rank at ``offset`` from every rank, shape (N,)."""
-    return _ranks((_coordinates(sizes) + np.asarray(offset)) % np.asarray(sizes), sizes)
+    return ranks_at((coordinates(sizes) + np.asarray(offset)) % np.asarray(sizes), sizes)
 
 
 def _refine(colour: NDArray[np.int64], partners: list[NDArray[np.int64]]) -> NDArray[np.int64]:

@@ -71,6 +71,7 @@ class Forms:
     def __init__(self, cluster: Cluster) -> None:
         self.forms: Interned[Form] = Interned()
         self.schedules: Interned[Schedule] = Interned()
+        self._known: dict[tuple[Hashable, ...], int] = {}  # graphs repeat themselves
         self._dims, self._model = cluster.topology.dims, cluster.collectives
         names = self._model.algorithms or (AUTO,) * len(self._dims)
         if len(names) != len(self._dims):
@@ -84,10 +85,18 @@ class Forms:
 
     def collective(self, work: Collective, group: Group) -> int:
         """The form of a collective over ``group``, chunk by chunk."""
+        key = (work.kind, work.n_bytes, work.priority, group)
+        if key not in self._known:
+            self._known[key] = self._collective(work, group)
+        return self._known[key]
+
+    def _collective(self, work: Collective, group: Group) -> int:
         uses = tuple(
             self._use(work.kind, d, group) for d, members in enumerate(group.sizes) if members > 1
         )
         chunks = self._model.chunks
+        if len(uses) == 1:
+            chunks = self._model.chunks_on_one_dimension or chunks
         form = Form(_FLOW_KIND[work.kind], work.n_bytes / chunks, chunks, work.priority, uses)
         return self.forms(form)
 

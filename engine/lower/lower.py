@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.cluster.cluster import Cluster
-from engine.errors import DimsweepError
+from engine.collector import no_collector
+from engine.errors import DimsweepError, InfeasibleError
 from engine.lower import program as p
 from engine.lower.fold import fold_ranks
 from engine.lower.forms import Forms
 from engine.lower.nodes import Nodes
 from engine.lower.tables import structure
+from engine.units import format_bytes
 from engine.workload.graph import Operator, Workload
 
 
@@ -19,9 +21,16 @@ def lower(workload: Workload, cluster: Cluster, *, fold: bool = True) -> p.Progr
 
     ``fold=False`` simulates every rank by itself (the result is the same, the cost is not).
     Raises :class:`DimsweepError` for groups that do not fit, unknown algorithms, members of a
-    collective that disagree, and sends without a receive.
+    collective that disagree, and sends without a receive; :class:`InfeasibleError` for a workload
+    that does not fit the NPU's memory.
     """
+    with no_collector():  # hundreds of thousands of small objects, and no cycles among them
+        return _lower(workload, cluster, fold=fold)
+
+
+def _lower(workload: Workload, cluster: Cluster, *, fold: bool) -> p.Program:
     workload.check(cluster.topology.sizes)
+    _check_memory(workload, cluster)
     _check_acyclic(workload.graphs)
     folding = fold_ranks(workload, cluster.topology.sizes, fold=fold)
     forms = Forms(cluster)
@@ -44,6 +53,23 @@ def lower(workload: Workload, cluster: Cluster, *, fold: bool = True) -> p.Progr
         prices=cluster.prices,
         workload=workload,
         cluster=cluster,
+    )
+
+
+def _check_memory(workload: Workload, cluster: Cluster) -> None:
+    need, capacity = workload.footprint, cluster.npu.memory
+    if need is None or capacity is None or need.total <= capacity:
+        return
+    parts = ", ".join(
+        f"{name} {format_bytes(getattr(need, name))}"
+        for name in ("weights", "gradients", "optimizer", "activations", "transient")
+    )
+    raise InfeasibleError(
+        f"an NPU of pipeline stage {need.stage} must hold {format_bytes(need.total)} of "
+        f"{format_bytes(capacity)}: {parts}; the peak is in the {need.peak}",
+        where="npu.memory",
+        hint="more tensor or pipeline parallelism, a higher ZeRO stage, recomputation, or smaller "
+        "micro-batches",
     )
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from engine.cluster.cluster import Cluster
 from engine.errors import DimsweepError
 from engine.lower import program as p
-from engine.lower.fold import Folding, Offset
 from engine.lower.forms import Forms, Interned
+from engine.lower.stages import Folding, Offset
 from engine.workload.graph import Collective, Compute, Operator, Receive, Send, Workload
 
 
@@ -54,6 +54,7 @@ class Nodes:
         self._sends: dict[_Transfer, list[int]] = {}
         self._receives: dict[_Transfer, list[int]] = {}
         self._collectives: dict[_Meeting, int] = {}
+        self._durations: dict[int, int] = {}
         self._folding, self._forms, self._workload, self._cluster = (
             folding,
             forms,
@@ -108,10 +109,12 @@ class Nodes:
         self.duration.append(duration)
 
     def _compute(self, name: str, work: Compute) -> int:
-        if work.duration is not None:
-            return work.duration
+        known = self._durations.get(id(work))  # graphs share what they repeat
+        if known is not None:
+            return known
         try:
-            return self._cluster.npu.duration(work.flops, work.n_bytes)
+            duration = self._durations[id(work)] = self._cluster.npu.duration(work)
+            return duration
         except DimsweepError as error:
             raise DimsweepError(
                 f"operator {name!r}: {error.what}", where=error.where, hint=error.hint

@@ -9,9 +9,9 @@ import numpy as np
 
 from engine.cluster.cluster import Cluster, DimensionOrder, QueueOrder
 from engine.lower import program as p
-from engine.lower.fold import Folding
 from engine.lower.forms import Form, Forms
 from engine.lower.nodes import Nodes
+from engine.lower.stages import Folding
 from engine.units import PICOSECONDS
 
 _QUEUE = {

@@ -6,12 +6,14 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import DimsweepError
 from engine.units import MAX_PICOSECONDS
+from engine.workload.footprint import Footprint
 
 
 class CollectiveKind(StrEnum):
@@ -39,13 +41,39 @@ class Group:
         return math.prod(self.sizes)
 
 
+class MatMul(NamedTuple):
+    """``products`` of an ``m`` x ``k`` by a ``k`` x ``n`` matrix."""
+
+    products: int
+    m: int
+    k: int
+    n: int
+
+    @property
+    def flops(self) -> float:
+        """A multiply-add is two operations."""
+        return 2.0 * self.products * self.m * self.k * self.n
+
+
+class Kernel(NamedTuple):
+    """What an NPU launches at once: FLOPs, bytes to and from its memory, and their shape if it is
+    a matrix product.  Measured durations are looked up by ``name``."""
+
+    name: str
+    flops: float
+    n_bytes: float
+    matmul: MatMul | None = None
+
+
 @dataclass(frozen=True)
 class Compute:
-    """Work on the NPU: ``duration`` (ps) where it was measured, else FLOPs and bytes (roofline)."""
+    """Work on the NPU: ``duration`` (ps) where it was measured, else FLOPs and bytes (roofline),
+    or ``kernels`` that run one after another."""
 
     flops: float = 0.0
     n_bytes: float = 0.0
     duration: int | None = None
+    kernels: tuple[Kernel, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -113,14 +141,19 @@ class GraphBuilder:
 class Workload:
     """Operator graphs and who runs them.
 
-    ``graph_of_rank`` (shape (N,), int) gives each rank's graph; ``None`` when all run graph 0,
-    which is how a million NPUs cost no more than one.
+    Who runs which graph: with ``stages``, a group's name, the group's first member runs graph 0,
+    the next one graph 1, and so on (members in the order of their ranks); or ``graph_of_rank``
+    (shape (N,), int) says it of each rank; without either all run graph 0.  A million NPUs in
+    stages, or all alike, cost no more than a thousand.  ``footprint``: what the fullest rank must
+    hold, where that is known.
     """
 
     graphs: tuple[tuple[Operator, ...], ...]
     groups: dict[str, Group] = field(default_factory=dict)
     graph_of_rank: NDArray[np.int64] | None = None
     name: str = "workload"
+    stages: str | None = None
+    footprint: Footprint | None = None
 
     def check(self, sizes: tuple[int, ...]) -> None:
         """Raise :class:`DimsweepError` unless the workload fits a network of these sizes."""
@@ -131,6 +164,8 @@ class Workload:
         for graph in self.graphs:
             for operator in graph:
                 _check_operator(operator, len(graph), self.groups, sizes)
+        if self.stages is not None:
+            self._check_stages()
         if self.graph_of_rank is None:
             return
         n = math.prod(sizes)
@@ -146,6 +181,19 @@ class Workload:
                 f"rank {rank} is to run graph {self.graph_of_rank[rank]}, "
                 f"but there are {len(self.graphs)}",
                 where="graph_of_rank",
+            )
+
+    def _check_stages(self) -> None:
+        where = "stages"
+        if self.graph_of_rank is not None:
+            raise DimsweepError("give stages or graph_of_rank, not both", where=where)
+        if self.stages not in self.groups:
+            raise DimsweepError(f"unknown group {self.stages!r}", where=where)
+        n_members = self.groups[self.stages].n_members
+        if n_members != len(self.graphs):
+            raise DimsweepError(
+                f"{len(self.graphs)} graphs for the {n_members} members of {self.stages!r}",
+                where=where,
             )
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TypeGuard
 
-from engine.errors import DimsweepError
+from engine.errors import DimsweepError, InfeasibleError
 from engine.workload.graph import Group
 
 REST = "rest"  # an axis that takes whatever the others leave
@@ -32,11 +32,29 @@ def place(axes: Mapping[str, int | str | Sequence[int]], sizes: Sequence[int]) -
         taken = [t * p for t, p in zip(taken, split, strict=True)]
     if axes and math.prod(taken) != math.prod(sizes):
         degrees = " x ".join(f"{name} {group.n_members}" for name, group in groups.items())
-        raise DimsweepError(
+        raise InfeasibleError(
             f"{degrees} = {math.prod(taken)} ranks, but the cluster has {math.prod(sizes)} NPUs",
             hint=f"let one axis take what is left: {list(axes)[-1]}: {REST}",
         )
     return groups
+
+
+def join(groups: Sequence[Group]) -> Group:
+    """The group of all members of several axes.
+
+    Raises :class:`DimsweepError` when their members are not evenly spaced in some dimension.
+    """
+    sizes, strides = [], []
+    for d in range(len(groups[0].sizes)):
+        parts = sorted((g.strides[d], g.sizes[d]) for g in groups if g.sizes[d] > 1)
+        stride, size = parts[0] if parts else (groups[0].strides[d], 1)
+        for step, more in parts[1:]:
+            if step != stride * size:
+                raise DimsweepError(f"another axis lies between them in dimension {d}")
+            size *= more
+        sizes.append(size)
+        strides.append(stride)
+    return Group(tuple(sizes), tuple(strides))
 
 
 def _split(axis: int | str | Sequence[int], room: list[int]) -> list[int]:
@@ -53,7 +71,7 @@ def _split(axis: int | str | Sequence[int], room: list[int]) -> list[int]:
         raise DimsweepError(f"{len(axis)} sizes for {len(room)} dimensions")
     for d, (p, r) in enumerate(zip(axis, room, strict=True)):
         if p < 1 or r % p:
-            raise DimsweepError(
+            raise InfeasibleError(
                 f"{p} does not fit dimension {d}, where {r} NPUs are left", where=f"[{d}]"
             )
     return list(axis)
@@ -71,7 +89,7 @@ def _innermost(degree: int, room: list[int]) -> list[int]:
         split.append(math.gcd(left, r))
         left //= split[-1]
     if left > 1:
-        raise DimsweepError(
+        raise InfeasibleError(
             f"a degree of {degree} does not fit: the dimensions have room for {room}",
             hint="a degree whose factors divide them from the innermost outwards",
         )

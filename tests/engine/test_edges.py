@@ -109,7 +109,7 @@ def test_rates_are_positive(key: str, rate: float) -> None:
 
 def test_nan_flops_are_not_free() -> None:
     with pytest.raises(DimsweepError, match="no amount of work"):
-        Npu(flops=1e12).duration(float("nan"), 0)
+        Npu(flops=1e12).duration(Compute(float("nan")))
 
 
 @pytest.mark.parametrize("text", ["DATA\n\u00b2\n", "DATA\n0\n"])

@@ -12,32 +12,32 @@ NPU = Npu(flops=1e12, memory_bandwidth=1e11)
 
 
 def test_compute_bound() -> None:
-    assert NPU.duration(flops=1e9, n_bytes=1e6) == 10**9  # 1 ms against 10 us
+    assert NPU.duration(Compute(1e9, 1e6)) == 10**9  # 1 ms against 10 us
 
 
 def test_memory_bound() -> None:
-    assert NPU.duration(flops=1e6, n_bytes=1e9) == 10**10
+    assert NPU.duration(Compute(1e6, 1e9)) == 10**10
 
 
 def test_efficiency_slows_compute_only() -> None:
     half = Npu(flops=1e12, memory_bandwidth=1e11, efficiency=0.5)
-    assert half.duration(flops=1e9, n_bytes=0) == 2 * 10**9
-    assert half.duration(flops=0, n_bytes=1e9) == 10**10
+    assert half.duration(Compute(1e9, 0)) == 2 * 10**9
+    assert half.duration(Compute(0, 1e9)) == 10**10
 
 
 def test_durations_are_rounded_to_the_nearest_picosecond() -> None:
-    assert Npu(flops=3e12).duration(flops=1, n_bytes=0) == 0
-    assert Npu(flops=3e12).duration(flops=2, n_bytes=0) == 1
+    assert Npu(flops=3e12).duration(Compute(1, 0)) == 0
+    assert Npu(flops=3e12).duration(Compute(2, 0)) == 1
 
 
 def test_nothing_takes_no_time() -> None:
-    assert Npu().duration(0, 0) == 0
+    assert Npu().duration(Compute()) == 0
 
 
 @given(st.floats(0, 1e15), st.floats(0, 1e15))
 def test_the_roofline_is_the_maximum(flops: float, n_bytes: float) -> None:
-    each = (NPU.duration(flops, 0), NPU.duration(0, n_bytes))
-    assert NPU.duration(flops, n_bytes) == max(each)
+    each = (NPU.duration(Compute(flops)), NPU.duration(Compute(n_bytes=n_bytes)))
+    assert NPU.duration(Compute(flops, n_bytes)) == max(each)
 
 
 @pytest.mark.parametrize("efficiency", [0.0, -0.1, 1.1, float("nan")])
@@ -56,13 +56,13 @@ def test_efficiency_is_a_share(efficiency: float) -> None:
 )
 def test_a_missing_rate_is_named(npu: Npu, flops: float, n_bytes: float, where: str) -> None:
     with pytest.raises(DimsweepError, match="does not say how fast") as error:
-        npu.duration(flops, n_bytes)
+        npu.duration(Compute(flops, n_bytes))
     assert error.value.where == where
 
 
 def test_an_operator_longer_than_the_clock_is_refused() -> None:
     with pytest.raises(DimsweepError, match="would take"):
-        Npu(flops=1e-9).duration(1e12, 0)
+        Npu(flops=1e-9).duration(Compute(1e12))
 
 
 def compute_of(work: Compute) -> int:

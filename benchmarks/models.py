@@ -1,0 +1,75 @@
+"""A real model under a real plan: lowering at a thousand to a million NPUs, and a sweep over it.
+
+GPT-3 175B: tensor 8, pipeline 8 interleaved three times, 64 micro-batches, the rest data parallel.
+"""
+
+from __future__ import annotations
+
+import resource
+import time
+
+import numpy as np
+
+from engine import (
+    Axes,
+    Cluster,
+    CollectiveModel,
+    Npu,
+    Plan,
+    Program,
+    Recompute,
+    Topology,
+    Transformer,
+    lower,
+    run_batch,
+    training,
+)
+
+MODEL = Transformer(12288, 96, 96, 2048, vocabulary=51200)
+NPU = Npu(312e12, 2039e9, efficiency=0.6)
+POINTS = 32
+
+
+def main() -> None:
+    """Print seconds and memory of lowering by number of NPUs, and points a second."""
+    first = 0.0
+    for n in (1024, 16384, 1048576):
+        start = time.perf_counter()
+        program = _program(n)
+        seconds = time.perf_counter() - start
+        first = first or seconds
+        megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        nodes = len(program.structure.nodes)
+        print(
+            f"{n:>9,} NPUs: {nodes:,} operators of {program.structure.shape.n_classes} classes, "
+            f"graph and lowering {seconds:.2f} s ({seconds / first:.2f} of 1,024 NPUs), "
+            f"{megabytes:,.0f} MB at most so far"
+        )
+        _sweep(program)
+
+
+def _program(n: int) -> Program:
+    sizes = (8, 8, n // 64)
+    topology = Topology.build(
+        f"Switch(8)_Switch(8)_Switch({n // 64})",
+        bandwidth=[210e9, 50e9, 22.5e9],
+        latency=[10**6, 10**6, 2 * 10**6],
+    )
+    axes = Axes.place({"tensor": 8, "pipeline": 8, "data": "rest"}, sizes)
+    plan = Plan(
+        batch=64 * axes.degree("data"),
+        interleave=3,
+        sequence_parallel=True,
+        recompute=Recompute.SELECTIVE,
+    )
+    model = CollectiveModel(chunks=16, chunks_on_one_dimension=1)
+    return lower(training(MODEL, plan, axes), Cluster(topology, NPU, model))
+
+
+def _sweep(program: Program) -> None:
+    run_batch(program, program.bandwidth)  # compiled, and in memory
+    points = program.bandwidth * np.random.default_rng(0).uniform(0.5, 2.0, (POINTS, 3))
+    start = time.perf_counter()
+    run_batch(program, points)
+    seconds = time.perf_counter() - start
+    print(f"           a sweep over the bandwidths: {POINTS / seconds:.1f} points/s on one core")

@@ -1,0 +1,91 @@
+"""How long a matrix product takes, beyond the roofline: efficiency by size, or a systolic array."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from dataclasses import dataclass
+from enum import StrEnum
+
+from engine.errors import DimsweepError
+from engine.units import PICOSECONDS
+from engine.workload.graph import MatMul
+
+
+@dataclass(frozen=True)
+class EfficiencyCurve:
+    """The share of the peak that a matrix product of so many FLOPs reaches.
+
+    ``knots`` are pairs of FLOPs and share, by rising FLOPs; between them the share is linear in the
+    logarithm of the FLOPs, outside them it is that of the nearest one.
+    """
+
+    knots: tuple[tuple[float, float], ...]
+
+    def __post_init__(self) -> None:
+        sizes = [flops for flops, _ in self.knots]
+        if not self.knots or sizes != sorted(set(sizes)) or sizes[0] <= 0:
+            raise DimsweepError(
+                "the curve needs FLOPs that rise from knot to knot", where="matmul_efficiency"
+            )
+        for flops, share in self.knots:
+            if not 0 < share <= 1:
+                raise DimsweepError(
+                    f"{share} at {flops:g} FLOP is not in (0, 1]", where="matmul_efficiency"
+                )
+
+    def at(self, flops: float) -> float:
+        right = bisect_right(self.knots, (flops, math.inf))
+        if right == 0:
+            return self.knots[0][1]
+        if right == len(self.knots):
+            return self.knots[-1][1]
+        (low, a), (high, b) = self.knots[right - 1 : right + 1]
+        return a + (b - a) * math.log(flops / low) / math.log(high / low)
+
+
+class Dataflow(StrEnum):
+    """Which operand of a product stays in the array."""
+
+    OUTPUT_STATIONARY = "output_stationary"
+    WEIGHT_STATIONARY = "weight_stationary"
+    INPUT_STATIONARY = "input_stationary"
+
+
+@dataclass(frozen=True)
+class SystolicArray:
+    """``arrays`` arrays of ``rows`` x ``columns`` multipliers at ``clock`` Hz.
+
+    Samajdar et al., "A systematic methodology for characterizing scalability of DNN accelerators
+    using SCALE-Sim" (ISPASS 2020): a product is cut into folds that fill the array; a fold takes
+    2 R + C + T - 2 cycles to fill, compute and drain.  A product smaller than the array fills only
+    what it needs.
+    """
+
+    rows: int
+    columns: int
+    clock: float
+    dataflow: Dataflow = Dataflow.WEIGHT_STATIONARY
+    arrays: int = 1
+
+    def __post_init__(self) -> None:
+        for key in ("rows", "columns", "arrays"):
+            if getattr(self, key) < 1:
+                raise DimsweepError(f"{getattr(self, key)}; it must be 1 or more", where=key)
+        if not 0 < self.clock < math.inf:
+            raise DimsweepError(f"a clock of {self.clock:g} Hz", where="clock")
+
+    def cycles(self, product: MatMul) -> int:
+        """Cycles until all of ``product`` is done."""
+        products, m, k, n = product
+        spatial_rows, spatial_columns, temporal = {
+            Dataflow.OUTPUT_STATIONARY: (m, n, k),
+            Dataflow.WEIGHT_STATIONARY: (k, n, m),
+            Dataflow.INPUT_STATIONARY: (k, m, n),
+        }[self.dataflow]
+        folds = products * -(-spatial_rows // self.rows) * -(-spatial_columns // self.columns)
+        filled = min(spatial_rows, self.rows), min(spatial_columns, self.columns)
+        return -(-folds // self.arrays) * (2 * filled[0] + filled[1] + temporal - 2)
+
+    def picoseconds(self, product: MatMul) -> float:
+        return self.cycles(product) / self.clock * PICOSECONDS

@@ -1,0 +1,131 @@
+"""Self-attention: projections, scores, and what the backward pass keeps or computes again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engine.model.block import (
+    Block,
+    Exchange,
+    Recompute,
+    Step,
+    elementwise,
+    linear,
+    product,
+)
+from engine.model.parallel import Region
+from engine.workload.graph import CollectiveKind as Kind
+from engine.workload.graph import Kernel
+
+if TYPE_CHECKING:
+    from engine.model.transformer import Transformer
+
+
+def block(model: Transformer, r: Region) -> Block:
+    """The attention half of a layer on one rank."""
+    t, value, tokens = r.shard.tensor, r.value, r.tokens
+    queries = model.heads * model.head // t
+    projected = (model.heads + 2 * model.kv) * model.head // t
+    norm, norm_back = r.norm("attention norm")
+    residual, residual_back = r.residual("attention", dropout=model.dropout)
+    into = linear("qkv", tokens, model.hidden, projected, value)[0]
+    out = linear("projection", tokens, queries, model.hidden, value)[0]
+    core, core_back, core_kept = _core(model, r)
+    keys = _keys(model, r)
+    forward: tuple[Step, ...] = (
+        norm,
+        *r.enter(),
+        into,
+        *_gather_keys(keys, r),
+        *core,
+        out,
+        *r.leave(),
+        residual,
+    )
+    backward: tuple[Step, ...] = (
+        residual_back,
+        *r.row_backward("projection", tokens, queries, model.hidden),
+        *core_back,
+        *_scatter_keys(keys, r),
+        *r.column_backward("qkv", tokens, model.hidden, projected),
+        norm_back,
+    )
+    biases = projected + model.hidden if model.bias else 0
+    norms = model.hidden * (2 if model.bias else 1)
+    selective = r.shard.recompute is Recompute.SELECTIVE
+    return Block(
+        "attention",
+        forward,
+        backward,
+        again=core if selective else (),
+        parameters=model.hidden * (projected + queries) + biases + norms,
+        activations=(
+            2 * r.part
+            + value * tokens * (projected + queries)
+            + (r.rows * model.hidden if model.dropout else 0)
+            + (0 if selective else core_kept)
+        ),
+        transient=core_kept if selective else 0.0,
+    )
+
+
+def _keys(model: Transformer, r: Region) -> float:
+    """Bytes of the rank's keys and values."""
+    return r.value * r.tokens * 2 * model.kv * model.head / r.shard.tensor
+
+
+def _gather_keys(keys: float, r: Region) -> tuple[Step, ...]:
+    """Context parallelism: a rank's queries meet the keys and values of the whole sequence."""
+    return (Exchange(Kind.ALL_GATHER, keys, "context"),) if r.shard.context > 1 else ()
+
+
+def _scatter_keys(keys: float, r: Region) -> tuple[Step, ...]:
+    n = r.shard.context
+    return (Exchange(Kind.REDUCE_SCATTER, keys * n, "context"),) if n > 1 else ()
+
+
+def _core(model: Transformer, r: Region) -> tuple[tuple[Kernel, ...], tuple[Kernel, ...], float]:
+    """Scores, softmax and the weighted values: forward, backward, and bytes kept between."""
+    shard, value, size = r.shard, r.value, model.head
+    heads = shard.batch * model.heads // shard.tensor
+    rows = r.tokens // shard.batch  # of queries; all keys of the sequence
+    columns = model.sequence
+    if model.flash or shard.decode:
+        return _fused(model, r, heads, rows)
+    scores = float(heads * rows * columns)
+    mask = scores if model.dropout else 0.0
+    dropout = (elementwise("attention dropout", 2 * value * scores + mask),) * model.dropout
+    dropout_back = (
+        elementwise("attention dropout input_grad", 2 * value * scores + mask),
+    ) * model.dropout
+    forward = (
+        product("scores", heads, rows, size, columns, value),
+        elementwise("softmax", 2 * value * scores),
+        *dropout,
+        product("values", heads, rows, columns, size, value),
+    )
+    backward = (
+        product("values input_grad", heads, rows, size, columns, value),
+        product("values weight_grad", heads, columns, rows, size, value),
+        *dropout_back,
+        elementwise("softmax input_grad", 3 * value * scores),
+        product("scores input_grad", heads, rows, columns, size, value),
+        product("scores weight_grad", heads, columns, rows, size, value),
+    )
+    return forward, backward, value * scores * (2 if model.dropout else 1) + mask
+
+
+def _fused(
+    model: Transformer, r: Region, heads: int, rows: int
+) -> tuple[tuple[Kernel, ...], tuple[Kernel, ...], float]:
+    """Scores that never leave the chip (Dao et al., FlashAttention, 2022): the backward pass
+    computes them again, so it has five products to the forward pass's two."""
+    value, columns, size = r.value, model.sequence, model.head
+    masked = 0.5 if model.causal and not r.shard.decode else 1.0
+    flops = 4.0 * heads * rows * columns * size * masked
+    shared = r.shard.batch * model.kv // r.shard.tensor
+    n_bytes = value * size * (2 * heads * rows + 2 * shared * columns)
+    kept = 4.0 * heads * rows  # a log-sum of each row
+    forward = product("attention", heads, rows, size, columns, value)
+    backward = forward._replace(name="attention input_grad", flops=2.5 * flops, n_bytes=2 * n_bytes)
+    return (forward._replace(flops=flops, n_bytes=n_bytes),), (backward,), kept

@@ -1,0 +1,91 @@
+"""A mixture of experts in the place of the feed-forward network.
+
+Lepikhin et al., "GShard" (2020): a router sends each token to ``top_k`` experts; an all-to-all over
+the expert-parallel ranks takes it there, and another one brings the results back.  Experts are
+taken to be evenly loaded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engine.model.block import Block, Exchange, Step, elementwise, product
+from engine.model.parallel import Region
+from engine.workload.graph import CollectiveKind as Kind
+from engine.workload.graph import Kernel
+
+if TYPE_CHECKING:
+    from engine.model.transformer import Transformer
+
+
+def block(model: Transformer, r: Region) -> Block:
+    """The feed-forward half of a layer with experts, on one rank."""
+    value, hidden, n = r.value, model.hidden, r.shard.expert
+    inner = model.inner // r.shard.tensor
+    first = inner * (2 if model.gated else 1)
+    sent = r.rows * model.top_k  # tokens that the rank's own tokens are copied to
+    come = r.tokens * model.top_k  # tokens that its experts get, from all tensor-parallel ranks
+    local = model.experts // n
+    each = max(1, come // local)
+    norm, norm_back = r.norm("mlp norm")
+    residual, residual_back = r.residual("mlp", dropout=model.dropout)
+    route = product("router", 1, r.rows, hidden, model.experts, value)
+    moved = value * sent * hidden
+    permute = elementwise("permute", 2 * moved)
+    exchange: tuple[Step, ...] = (Exchange(Kind.ALL_TO_ALL, moved, "expert"),) if n > 1 else ()
+    gather, scatter = _tensor(r, moved, value * come * hidden)
+    one, one_back = _experts("expert 1", local, each, hidden, first, value)
+    two, two_back = _experts("expert 2", local, each, inner, hidden, value)
+    activated = elementwise("activation", value * come * (first + inner))
+    activated_back = elementwise("activation input_grad", value * come * (2 * first + inner))
+    there: tuple[Step, ...] = (permute, *exchange, *gather)
+    back: tuple[Step, ...] = (*scatter, *exchange, permute)
+    forward: tuple[Step, ...] = (norm, route, *there, one, activated, two, *back, residual)
+    route_back = (
+        product("router input_grad", 1, r.rows, model.experts, hidden, value),
+        product("router weight_grad", 1, hidden, r.rows, model.experts, value),
+    )
+    backward: tuple[Step, ...] = (
+        residual_back,
+        *there,
+        *two_back,
+        activated_back,
+        *one_back,
+        *back,
+        *route_back,
+        norm_back,
+    )
+    norms = hidden * (2 if model.bias else 1)
+    return Block(
+        "experts",
+        forward,
+        backward,
+        parameters=hidden * model.experts + norms,
+        expert_parameters=local * hidden * (first + inner),
+        activations=(
+            2 * r.part
+            + moved
+            + value * come * (first + inner)
+            + (r.rows * hidden if model.dropout else 0)
+        ),
+    )
+
+
+def _tensor(r: Region, part: float, whole: float) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
+    """Every tensor-parallel rank of an expert needs all of its tokens, and holds a part of it."""
+    if r.shard.tensor == 1:
+        return (), ()
+    if r.cut:
+        gather = Exchange(Kind.ALL_GATHER, part, "tensor")
+        return (gather,), (Exchange(Kind.REDUCE_SCATTER, whole, "tensor"),)
+    return (), (Exchange(Kind.ALL_REDUCE, whole, "tensor"),)
+
+
+def _experts(
+    name: str, local: int, m: int, k: int, n: int, value: float
+) -> tuple[Kernel, tuple[Kernel, Kernel]]:
+    """One linear layer of all local experts: forward, and the two gradients."""
+    return product(name, local, m, k, n, value), (
+        product(f"{name} input_grad", local, m, n, k, value),
+        product(f"{name} weight_grad", local, k, m, n, value),
+    )

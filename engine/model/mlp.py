@@ -1,0 +1,50 @@
+"""The feed-forward network: two matrices, or three when gated."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engine.model.block import Block, Step, elementwise, linear
+from engine.model.parallel import Region
+
+if TYPE_CHECKING:
+    from engine.model.transformer import Transformer
+
+
+def block(model: Transformer, r: Region) -> Block:
+    """The feed-forward half of a layer on one rank."""
+    value, tokens, inner = r.value, r.tokens, model.inner // r.shard.tensor
+    first = inner * (2 if model.gated else 1)
+    norm, norm_back = r.norm("mlp norm")
+    residual, residual_back = r.residual("mlp", dropout=model.dropout)
+    activated = elementwise("activation", value * tokens * (first + inner))
+    activated_back = elementwise("activation input_grad", value * tokens * (2 * first + inner))
+    forward: tuple[Step, ...] = (
+        norm,
+        *r.enter(),
+        linear("mlp 1", tokens, model.hidden, first, value)[0],
+        activated,
+        linear("mlp 2", tokens, inner, model.hidden, value)[0],
+        *r.leave(),
+        residual,
+    )
+    backward: tuple[Step, ...] = (
+        residual_back,
+        *r.row_backward("mlp 2", tokens, inner, model.hidden),
+        activated_back,
+        *r.column_backward("mlp 1", tokens, model.hidden, first),
+        norm_back,
+    )
+    biases = first + model.hidden if model.bias else 0
+    norms = model.hidden * (2 if model.bias else 1)
+    return Block(
+        "mlp",
+        forward,
+        backward,
+        parameters=model.hidden * (first + inner) + biases + norms,
+        activations=(
+            2 * r.part
+            + value * tokens * (first + inner)
+            + (r.rows * model.hidden if model.dropout else 0)
+        ),
+    )

@@ -1,0 +1,105 @@
+"""Megatron's way of cutting a layer: a tensor-parallel region is entered and left by collectives.
+
+Shoeybi et al., "Megatron-LM" (2019); Korthikanti et al., "Reducing activation recomputation in
+large transformer models" (MLSys 2023) for sequence parallelism: outside of the regions the tokens
+are divided among the tensor-parallel ranks, so a region is entered by an all-gather and left by a
+reduce-scatter, in the place of an all-reduce.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.model.block import Exchange, Shard, Step, Wait, elementwise, linear
+from engine.workload.graph import CollectiveKind as Kind
+from engine.workload.graph import Kernel
+
+AXIS = "tensor"
+
+
+@dataclass(frozen=True)
+class Region:
+    """One rank's tokens in a layer of ``hidden`` features."""
+
+    shard: Shard
+    tokens: int
+    hidden: int
+
+    @property
+    def value(self) -> float:
+        return self.shard.value
+
+    @property
+    def cut(self) -> bool:
+        """Whether tokens are divided outside of the tensor-parallel regions."""
+        return self.shard.sequence_parallel and self.shard.tensor > 1 and not self.shard.decode
+
+    @property
+    def rows(self) -> int:
+        """Tokens that the rank holds outside of the tensor-parallel regions."""
+        return self.tokens // self.shard.tensor if self.cut else self.tokens
+
+    @property
+    def whole(self) -> float:
+        """Bytes of the features of all tokens."""
+        return self.value * self.tokens * self.hidden
+
+    @property
+    def part(self) -> float:
+        """Bytes of the features of the rank's own tokens."""
+        return self.value * self.rows * self.hidden
+
+    def reduce(self, n_bytes: float) -> tuple[Step, ...]:
+        """An all-reduce over the tensor-parallel ranks, if there are others."""
+        return (Exchange(Kind.ALL_REDUCE, n_bytes, AXIS),) if self.shard.tensor > 1 else ()
+
+    def enter(self, label: str = "") -> tuple[Step, ...]:
+        """Every tensor-parallel rank gets all tokens."""
+        return (Exchange(Kind.ALL_GATHER, self.part, AXIS, label),) if self.cut else ()
+
+    def leave(self, label: str = "") -> tuple[Step, ...]:
+        """Sum up what the tensor-parallel ranks found, each for its own tokens when cut."""
+        if self.cut:
+            return (Exchange(Kind.REDUCE_SCATTER, self.whole, AXIS, label),)
+        if self.shard.tensor > 1:
+            return (Exchange(Kind.ALL_REDUCE, self.whole, AXIS, label),)
+        return ()
+
+    def norm(self, name: str) -> tuple[Kernel, Kernel]:
+        """A normalisation and its backward pass."""
+        return elementwise(name, 2 * self.part), elementwise(f"{name} input_grad", 3 * self.part)
+
+    def column_backward(self, name: str, m: int, k: int, n: int) -> tuple[Step, ...]:
+        """The backward pass of the first matrix of a region.
+
+        The input that the weights' gradient needs is gathered beside the input's gradient, and
+        that is summed up beside the weights' gradient.
+        """
+        _, input_grad, weight_grad = linear(name, m, k, n, self.value)
+        gathered, summed = f"{name} input", f"{name} sum"
+        if self.shard.tensor == 1:
+            return input_grad, weight_grad
+        before: tuple[Step, ...] = self.enter(gathered)
+        between: tuple[Step, ...] = self.leave(summed)
+        after: tuple[Step, ...] = (Wait(gathered),) if self.cut else ()
+        return (*before, input_grad, *after, *between, weight_grad, Wait(summed))
+
+    def row_backward(self, name: str, m: int, k: int, n: int) -> tuple[Step, ...]:
+        """The backward pass of the last matrix of a region."""
+        _, input_grad, weight_grad = linear(name, m, k, n, self.value)
+        return (*self.enter(), input_grad, weight_grad)
+
+    def whole_linear(
+        self, name: str, k: int, n: int, m: int = 0
+    ) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
+        """A linear layer that is not cut: forward and backward."""
+        forward, input_grad, weight_grad = linear(name, m or self.tokens, k, n, self.value)
+        return (forward,), (input_grad, weight_grad)
+
+    def residual(self, name: str, *, dropout: bool) -> tuple[Kernel, Kernel]:
+        """Bias, dropout and the sum with the residual, and their backward pass."""
+        mask = self.rows * self.hidden if dropout else 0
+        return (
+            elementwise(f"{name} residual", 3 * self.part + mask),
+            elementwise(f"{name} residual input_grad", 2 * self.part + mask),
+        )

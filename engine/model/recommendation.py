@@ -1,0 +1,104 @@
+"""DLRM: embedding tables divided among the replicas, and two perceptrons that each one holds."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.errors import DimsweepError
+from engine.model.block import Block, Exchange, Network, Shard, Step, Wait, elementwise, linear
+from engine.workload.graph import CollectiveKind as Kind
+
+
+@dataclass(frozen=True)
+class Dlrm:
+    """Naumov et al., "Deep learning recommendation model" (2019).
+
+    ``bottom`` and ``top`` are the widths of the perceptrons' layers, inputs first.  ``tables``
+    embedding tables of ``rows`` vectors of ``width`` values lie on the expert-parallel ranks (name
+    an ``expert`` axis, of which the tables are the experts); each sample looks up ``lookups``
+    vectors of each and sums them.  An all-to-all takes the sums to the samples' ranks.
+    """
+
+    bottom: tuple[int, ...]
+    top: tuple[int, ...]
+    tables: int
+    rows: int
+    width: int
+    lookups: int = 1
+
+    def __post_init__(self) -> None:
+        for key in ("bottom", "top"):
+            if len(getattr(self, key)) < 2 or min(getattr(self, key)) < 1:
+                raise DimsweepError("a perceptron needs the widths of 2 layers or more", where=key)
+        for key in ("tables", "rows", "width", "lookups"):
+            if getattr(self, key) < 1:
+                raise DimsweepError(f"{getattr(self, key)}; it must be 1 or more", where=key)
+        if self.bottom[-1] != self.width:
+            raise DimsweepError(
+                f"the bottom perceptron ends with {self.bottom[-1]} values, the tables with "
+                f"{self.width}",
+                where="bottom",
+            )
+
+    @property
+    def parameters(self) -> int:
+        """All parameters of the model."""
+        (layer,) = self.network(Shard(batch=1)).layers
+        return round(layer.parameters + layer.expert_parameters)
+
+    def network(self, shard: Shard) -> Network:
+        """The model as one rank runs it; it is one layer, so it takes no pipeline."""
+        for axis in ("tensor", "context"):
+            if getattr(shard, axis) > 1:
+                raise DimsweepError(
+                    f"DLRM has no {axis} parallelism", where=f"parallel.{axis}", hint="use expert"
+                )
+        if self.tables % shard.expert:
+            raise DimsweepError(
+                f"{self.tables} tables do not divide by a degree of {shard.expert}",
+                where="parallel.expert",
+            )
+        value, batch = shard.value, shard.batch
+        vectors = value * batch * self.tables * self.width  # of one rank's samples
+        looked_up = elementwise("lookup", vectors * (self.lookups + 1))
+        updated = elementwise("embedding weight_grad", vectors * (2 * self.lookups + 1))
+        exchange: tuple[Step, ...] = ()
+        if shard.expert > 1:
+            exchange = (Exchange(Kind.ALL_TO_ALL, vectors, "expert", "embeddings"),)
+        n = self.tables + 1
+        pairs = n * (n - 1) // 2
+        dots = linear("interaction", batch * n, self.width, n, value)
+        bottom, bottom_back = _perceptron("bottom", self.bottom, batch, value)
+        top_widths = (self.width + pairs, *self.top[1:])
+        top, top_back = _perceptron("top", top_widths, batch, value)
+        wait: tuple[Step, ...] = (Wait("embeddings"),) if exchange else ()
+        weights = _weights(self.bottom) + _weights(top_widths)
+        block = Block(
+            "dlrm",
+            # The exchange of the embeddings runs beside the bottom perceptron, both ways.
+            (looked_up, *exchange, *bottom, *wait, dots[0], *top),
+            (*top_back, dots[1], dots[2], *exchange, *bottom_back, *wait, updated),
+            parameters=weights,
+            expert_parameters=self.tables / shard.expert * self.rows * self.width,
+            activations=vectors + value * batch * (sum(self.bottom) + sum(top_widths)),
+        )
+        return Network((), (block,), ())
+
+
+def _weights(widths: Sequence[int]) -> int:
+    return sum((a + 1) * b for a, b in itertools.pairwise(widths))
+
+
+def _perceptron(
+    name: str, widths: Sequence[int], batch: int, value: float
+) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
+    forward: list[Step] = []
+    backward: list[Step] = []
+    for i, (a, b) in enumerate(itertools.pairwise(widths)):
+        product, input_grad, weight_grad = linear(f"{name} {i + 1}", batch, a, b, value)
+        activated = elementwise(f"{name} {i + 1} activation", 2 * value * batch * b)
+        forward += [product, activated]
+        backward = [activated, input_grad, weight_grad, *backward]
+    return tuple(forward), tuple(backward)

@@ -1,0 +1,105 @@
+"""GNMT: a translation model of LSTM layers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.errors import DimsweepError
+from engine.model.block import Block, Network, Shard, Step, elementwise, linear, product
+
+
+@dataclass(frozen=True)
+class Gnmt:
+    """Wu et al., "Google's neural machine translation system" (2016): ``layers`` LSTM layers in the
+    encoder, of which the first reads both ways, and as many in the decoder, which attends to the
+    encoder's output at each of its ``sequence`` steps."""
+
+    hidden: int = 1024
+    layers: int = 8
+    sequence: int = 50
+    vocabulary: int = 32000
+
+    def __post_init__(self) -> None:
+        for key in ("hidden", "layers", "sequence", "vocabulary"):
+            if getattr(self, key) < 1:
+                raise DimsweepError(f"{getattr(self, key)}; it must be 1 or more", where=key)
+
+    @property
+    def parameters(self) -> int:
+        """All parameters of the model."""
+        whole = self.network(Shard(batch=1))
+        return round(sum(b.parameters for b in (*whole.front, *whole.layers, *whole.back)))
+
+    def network(self, shard: Shard) -> Network:
+        """The model as one rank runs it: data-parallel, perhaps in a pipeline."""
+        for axis in ("tensor", "context", "expert"):
+            if getattr(shard, axis) > 1:
+                raise DimsweepError(
+                    f"GNMT has no {axis} parallelism here",
+                    where=f"parallel.{axis}",
+                    hint="use data and pipeline",
+                )
+        h, tokens, value = self.hidden, shard.batch * self.sequence, shard.value
+        looked_up = elementwise("embedding", 6 * value * tokens * h)
+        front = Block(
+            "embedding",
+            (looked_up,),
+            (looked_up,),
+            parameters=2 * self.vocabulary * h,
+            output=value * tokens * h,
+        )
+        both_ways = self._lstm(shard, "encoder 1", h)
+        first = Block(
+            "encoder 1",
+            both_ways.forward * 2,
+            both_ways.backward * 2,
+            parameters=2 * both_ways.parameters,
+            activations=2 * both_ways.activations,
+            output=2 * both_ways.output,
+        )
+        encoder = [
+            self._lstm(shard, f"encoder {i + 2}", 2 * h if i == 0 else h)
+            for i in range(self.layers - 1)
+        ]
+        # From the second layer on, the decoder reads the attention's result as well.
+        decoder = [
+            self._lstm(shard, f"decoder {i + 1}", 2 * h, attends=i == 0) for i in range(self.layers)
+        ]
+        logits = linear("logits", tokens, h, self.vocabulary, value)
+        loss = elementwise("loss", (value + 4) * tokens * self.vocabulary)
+        back = Block(
+            "logits",
+            (logits[0], loss),
+            (loss, logits[1], logits[2]),
+            parameters=(h + 1) * self.vocabulary,
+            activations=value * tokens * (h + self.vocabulary),
+        )
+        return Network((front,), (first, *encoder, *decoder), (back,))
+
+    def _lstm(self, shard: Shard, name: str, inputs: int, *, attends: bool = False) -> Block:
+        """The products with the inputs are one; those with the state go step by step."""
+        h, batch, steps, value = self.hidden, shard.batch, self.sequence, shard.value
+        tokens = batch * steps
+        inside = linear(f"{name} input", tokens, inputs, 4 * h, value)
+        state, state_grad, weight_grad = linear(f"{name} state", batch, h, 4 * h, value)
+        gates = elementwise(f"{name} gates", value * batch * 8 * h)
+        forward: list[Step] = [inside[0], *(state, gates) * steps]
+        backward: list[Step] = [
+            *(gates, state_grad) * steps,
+            weight_grad._replace(
+                flops=weight_grad.flops * steps, n_bytes=value * (5 * h * tokens + 4 * h * h)
+            ),
+            *inside[1:],
+        ]
+        if attends:
+            scores = product(f"{name} attention", batch, steps, h, steps, value)
+            forward += [scores, scores]
+            backward = [scores] * 4 + backward
+        return Block(
+            name,
+            tuple(forward),
+            tuple(backward),
+            parameters=4 * h * (inputs + h + 2),
+            activations=value * tokens * (inputs + 6 * h),
+            output=value * tokens * h,
+        )

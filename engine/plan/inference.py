@@ -1,0 +1,125 @@
+"""Serving a transformer: reading prompts (prefill), or adding a token to each sequence (decode)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from engine.errors import DimsweepError, InfeasibleError
+from engine.model.block import Block, Exchange, Shard, Step, elementwise
+from engine.model.transformer import LAYER, Transformer
+from engine.plan.plan import Axes
+from engine.plan.stages import Stage, cut
+from engine.plan.steps import RankGraph, compile_steps
+from engine.workload.footprint import Footprint
+from engine.workload.graph import CollectiveKind as Kind
+from engine.workload.graph import Operator, Receive, Send, Workload
+
+
+@dataclass(frozen=True)
+class Serving:
+    """``batch`` sequences in ``micro_batch`` es through the pipeline, once.
+
+    With ``decode`` each of them holds the model's ``sequence`` tokens already, and gets one more;
+    else they are prompts of that length.  ``value``: bytes of a weight, activation or cached key.
+    """
+
+    batch: int
+    micro_batch: int = 1
+    decode: bool = False
+    sequence_parallel: bool = False
+    value: float = 2.0
+
+    def __post_init__(self) -> None:
+        for key in ("batch", "micro_batch"):
+            if getattr(self, key) < 1:
+                raise DimsweepError(f"{getattr(self, key)}; it must be 1 or more", where=key)
+
+
+def serving(model: Transformer, plan: Serving, axes: Axes, name: str = "inference") -> Workload:
+    """One pass of a batch: the time to the first token, or between two tokens.
+
+    Raises :class:`DimsweepError` naming the key that does not divide, or a model that is none of
+    transformers.
+    """
+    if not isinstance(model, Transformer):
+        raise DimsweepError("only transformers are served", where="model")
+    replicas = axes.degree("data") * axes.degree("expert")
+    if plan.batch % (replicas * plan.micro_batch):
+        raise InfeasibleError(
+            f"a batch of {plan.batch} does not divide by {replicas} replicas and micro-batches of "
+            f"{plan.micro_batch}",
+            where="plan.batch",
+        )
+    shard = Shard(
+        batch=plan.micro_batch,
+        tensor=axes.degree("tensor"),
+        context=axes.degree("context"),
+        expert=axes.degree("expert"),
+        sequence_parallel=plan.sequence_parallel,
+        value=plan.value,
+        decode=plan.decode,
+    )
+    if plan.decode and shard.context > 1:
+        raise InfeasibleError(
+            "the cache is not divided along the sequence", where="parallel.context", hint="use data"
+        )
+    model = replace(model, dropout=False)
+    stages = cut(model.network(shard), axes.degree("pipeline"), 1)
+    n = plan.batch // replicas // plan.micro_batch
+    graphs = tuple(_graph(model, stage, shard, axes, n) for stage in stages)
+    footprints = [_footprint(model, stage, shard, n) for stage in stages]
+    return Workload(
+        graphs,
+        dict(axes.groups),
+        name=name,
+        stages="pipeline" if len(stages) > 1 else None,
+        footprint=max(footprints, key=lambda f: f.total),
+    )
+
+
+def cache_bytes(model: Transformer, shard: Shard) -> float:
+    """A layer's cached keys and values on one rank, for one micro-batch."""
+    heads = model.kv / shard.tensor
+    return shard.value * shard.batch * model.sequence / shard.context * 2 * heads * model.head
+
+
+def _graph(
+    model: Transformer, stage: Stage, shard: Shard, axes: Axes, n: int
+) -> tuple[Operator, ...]:
+    graph = RankGraph()
+    here, last = stage.number, stage.n_stages - 1
+    items = compile_steps(_steps(model, stage.chunks[0], shard))
+    parts = shard.tensor if shard.tensor > 1 and not stage.message_is_cut else 1
+    together: tuple[Step, ...] = (
+        (Exchange(Kind.ALL_GATHER, stage.message / parts, "tensor"),) if parts > 1 else ()
+    )
+    for i in range(n):
+        if here:
+            graph.receive(f"receive activation {i}", Receive(axes.hop(here, here - 1), i))
+            graph.run("", compile_steps(together))
+        graph.run(f"F{i} ", items)
+        if here < last:
+            message = Send(stage.message / parts, axes.hop(here, here + 1), i, stream="pipeline")
+            graph.send(f"send activation {i}", message)
+    return graph.build()
+
+
+def _steps(model: Transformer, blocks: tuple[Block, ...], shard: Shard) -> Iterator[Step]:
+    for block in blocks:
+        yield from block.forward
+        if block.name == LAYER and not shard.decode:
+            yield elementwise("cache", cache_bytes(model, shard))
+
+
+def _footprint(model: Transformer, stage: Stage, shard: Shard, n: int) -> Footprint:
+    layers = sum(block.name == LAYER for block in stage.chunks[0])
+    return Footprint(
+        stage=stage.number,
+        weights=(stage.parameters + stage.expert_parameters) * shard.value,
+        gradients=0.0,
+        optimizer=0.0,
+        activations=layers * n * cache_bytes(model, shard),
+        transient=max(block.activations for block in stage.chunks[0]),
+        peak="all sequences cached",
+    )

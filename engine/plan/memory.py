@@ -1,0 +1,79 @@
+"""What a rank must hold: weights, gradients, optimizer state, and activations at their peak.
+
+The account of Rajbhandari et al., "ZeRO" (SC 2020), and of Korthikanti et al. (MLSys 2023).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.model.block import Block
+from engine.plan.plan import EXPERT_REPLICAS, REPLICAS, Axes, Optimizer, Plan
+from engine.plan.schedule import Action
+from engine.plan.stages import Stage
+from engine.workload.footprint import Footprint
+
+
+def footprint(stage: Stage, plan: Plan, axes: Axes, order: Sequence[Action]) -> Footprint:
+    """The footprint of one stage that works in ``order``."""
+    copies = (
+        (stage.parameters, axes.degree(REPLICAS)),
+        (
+            stage.expert_parameters,
+            axes.degree(EXPERT_REPLICAS),
+        ),
+    )
+
+    def held(bytes_each: float, *, cut: bool) -> float:
+        return sum(p * bytes_each / (n if cut else 1) for p, n in copies)
+
+    activations, transient, peak = _peak(stage, plan, axes, order)
+    return Footprint(
+        stage=stage.number,
+        weights=held(plan.value, cut=plan.zero >= 3),
+        gradients=held(plan.gradient_value, cut=plan.zero >= 2),
+        optimizer=held(state_bytes(plan), cut=plan.zero >= 1),
+        activations=activations,
+        transient=transient,
+        peak=peak,
+    )
+
+
+def state_bytes(plan: Plan) -> float:
+    """The optimizer's state, a parameter: moments in fp32, a master copy of narrower weights."""
+    moments = 2 if plan.optimizer is Optimizer.ADAM else 1
+    return 4.0 * (moments + (plan.value < 4))
+
+
+def _peak(
+    stage: Stage, plan: Plan, axes: Axes, order: Sequence[Action]
+) -> tuple[float, float, str]:
+    """Activations held, transient bytes, and when: walking the schedule."""
+    kept = [sum(block.activations for block in chunk) for chunk in stage.chunks]
+    passing = [max(_transient(block, plan, axes) for block in chunk) for chunk in stage.chunks]
+    held, worst = 0.0, (0.0, 0.0, "nothing runs")
+    for action in order:
+        if not action.backward:
+            held += kept[action.chunk]
+        transient = passing[action.chunk]
+        if held + transient > worst[0] + worst[1]:
+            what = "backward" if action.backward else "forward"
+            worst = (held, transient, f"{what} pass of micro-batch {action.micro_batch}")
+            if len(stage.chunks) > 1:
+                worst = (*worst[:2], f"{worst[2]}, chunk {action.chunk}")
+        if action.backward:
+            held -= kept[action.chunk]
+    return worst
+
+
+def _transient(block: Block, plan: Plan, axes: Axes) -> float:
+    gathered = 0.0
+    if plan.zero == 3:
+        # The block's own weights and, gathered in advance, those of the next one.
+        for parameters, axis in (
+            (block.parameters, REPLICAS),
+            (block.expert_parameters, EXPERT_REPLICAS),
+        ):
+            if axes.degree(axis) > 1:
+                gathered += 2 * parameters * plan.value
+    return block.transient + gathered

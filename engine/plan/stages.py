@@ -1,0 +1,87 @@
+"""The pipeline stages of a network: which blocks each of them runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.errors import InfeasibleError
+from engine.model.block import Block, Network
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Stage ``number`` of ``n_stages``: its chunks of blocks.
+
+    ``message`` bytes pass from chunk to chunk; ``message_is_cut``: every tensor-parallel rank has
+    another part of them.  ``tied``: parameters shared with the stage at the other end.
+    """
+
+    number: int
+    n_stages: int
+    chunks: tuple[tuple[Block, ...], ...]
+    message: float
+    message_is_cut: bool
+    tied: float
+
+    @property
+    def parameters(self) -> float:
+        return sum(block.parameters for chunk in self.chunks for block in chunk)
+
+    @property
+    def expert_parameters(self) -> float:
+        return sum(block.expert_parameters for chunk in self.chunks for block in chunk)
+
+
+def cut(network: Network, n_stages: int, n_chunks: int) -> list[Stage]:
+    """Stages with equal numbers of layers; chunk c of stage i holds the c * n_stages + i-th share.
+
+    What stands before and after the layers is added to the first and the last share, or takes the
+    place of a layer there where that makes the shares equal (as in Llama 3 405B's 126 layers).
+    Raises :class:`InfeasibleError` when the layers do not divide.
+    """
+    if n_chunks > 1 and n_stages == 1:
+        raise InfeasibleError(
+            "one stage has nothing to interleave", where="plan.interleave", hint="interleave: 1"
+        )
+    shares = _shares(network, n_stages * n_chunks)
+    if shares is None:
+        n, chunks = len(network.layers), f" in {n_chunks} chunks each" if n_chunks > 1 else ""
+        raise InfeasibleError(
+            f"{n} layers do not divide by {n_stages} stages{chunks}",
+            where="plan.interleave" if n_chunks > 1 else "parallel.pipeline",
+            hint=f"degrees that do: {', '.join(str(d) for d in _divisors(n))}",
+        )
+    message = max(block.output for block in network.layers)
+    tied = network.tied if n_stages > 1 else 0.0
+    if tied:
+        shares[-1] = (*shares[-1], Block("tied embedding", parameters=tied))
+    return [
+        Stage(
+            number,
+            n_stages,
+            tuple(shares[c * n_stages + number] for c in range(n_chunks)),
+            message,
+            network.message_is_cut,
+            tied,
+        )
+        for number in range(n_stages)
+    ]
+
+
+def _shares(network: Network, n: int) -> list[tuple[Block, ...]] | None:
+    """The blocks in ``n`` shares, or nothing if that cannot be done evenly."""
+    if len(network.layers) % n == 0:
+        each = len(network.layers) // n
+        shares = [network.layers[i * each : (i + 1) * each] for i in range(n)]
+        shares[0] = (*network.front, *shares[0])
+        shares[-1] = (*shares[-1], *network.back)
+        return shares
+    blocks = (*network.front, *network.layers, *network.back)
+    if len(network.front) == len(network.back) == 1 and len(blocks) % n == 0:
+        each = len(blocks) // n
+        return [blocks[i * each : (i + 1) * each] for i in range(n)]
+    return None
+
+
+def _divisors(n: int) -> list[int]:
+    return [d for d in range(1, n + 1) if n % d == 0]

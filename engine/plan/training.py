@@ -1,0 +1,248 @@
+"""A training iteration: one graph for each pipeline stage, whatever the number of ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from engine.collector import no_collector
+from engine.model.block import Block, Exchange, Network, Shard, Step, Wait, elementwise
+from engine.plan.memory import footprint
+from engine.plan.plan import EXPERT_REPLICAS, REPLICAS, Axes, GradientExchange, Optimizer, Plan
+from engine.plan.schedule import Action, actions
+from engine.plan.stages import Stage, cut
+from engine.plan.steps import RankGraph, compile_steps
+from engine.workload.graph import CollectiveKind as Kind
+from engine.workload.graph import Operator, Receive, Send, Workload
+
+_GRADIENTS = "gradients"
+_FORWARD, _BACKWARD, _EMBEDDING = range(3)  # tags
+
+
+class Model(Protocol):
+    """What a plan needs to know of a model."""
+
+    def network(self, shard: Shard) -> Network:
+        """The model cut for one rank.  Raises :class:`DimsweepError` for a shard that does not
+        divide it."""
+
+
+def training(model: Model, plan: Plan, axes: Axes, name: str = "training") -> Workload:
+    """One iteration of ``model`` under ``plan``.
+
+    Raises :class:`DimsweepError` naming the key of the plan that does not divide.
+    """
+    network = model.network(axes.shard(plan))
+    n_micro_batches = axes.n_micro_batches(plan)
+    stages = cut(network, axes.degree("pipeline"), plan.interleave)
+    graphs, footprints = [], []
+    with no_collector():
+        for stage in stages:
+            order = actions(
+                plan.schedule,
+                stage=stage.number,
+                n_stages=len(stages),
+                n_chunks=plan.interleave,
+                n_micro_batches=n_micro_batches,
+            )
+            graphs.append(_StageProgram(stage, plan, axes, order).build())
+            footprints.append(footprint(stage, plan, axes, order))
+    return Workload(
+        tuple(graphs),
+        dict(axes.groups),
+        name=name,
+        stages="pipeline" if len(stages) > 1 else None,
+        footprint=max(footprints, key=lambda f: f.total),
+    )
+
+
+class _StageProgram:
+    """The operators of one stage."""
+
+    def __init__(self, stage: Stage, plan: Plan, axes: Axes, order: list[Action]) -> None:
+        self._stage, self._plan, self._axes, self._order = stage, plan, axes, order
+        self._n_replicas = axes.degree(REPLICAS)
+        self._n_expert_replicas = axes.degree(EXPERT_REPLICAS)
+        self._gathers = plan.zero == 3 and self._n_replicas > 1
+        chunks = range(plan.interleave)
+        self._forward = [compile_steps(self._forward_steps(c)) for c in chunks]
+        self._backward = [
+            [compile_steps(self._backward_steps(c, last=last)) for c in chunks]
+            for last in (False, True)
+        ]
+        self._graph = RankGraph()
+
+    def build(self) -> tuple[Operator, ...]:
+        final = {a.chunk: a for a in self._order if a.backward}  # the last one of each chunk
+        for action in self._order:
+            self._receive(action)
+            prefix = f"{'B' if action.backward else 'F'}{action.micro_batch}.{action.chunk} "
+            if action.backward:
+                items = self._backward[final[action.chunk] == action][action.chunk]
+            else:
+                items = self._forward[action.chunk]
+            self._graph.run(prefix, items)
+            self._send(action)
+        self._tie()
+        self._graph.run("", compile_steps(self._finish()))
+        return self._graph.build()
+
+    # --- between stages -------------------------------------------------------------------------
+
+    def _virtual(self, chunk: int) -> int:
+        return chunk * self._stage.n_stages + self._stage.number
+
+    def _receive(self, action: Action) -> None:
+        virtual, n = self._virtual(action.chunk), self._stage.n_stages
+        source = virtual + (1 if action.backward else -1)
+        if not 0 <= source < n * self._plan.interleave:
+            return
+        tag = _BACKWARD if action.backward else _FORWARD
+        offset = self._axes.hop(self._stage.number, source % n)
+        self._graph.receive(
+            f"receive {'gradient' if action.backward else 'activation'} "
+            f"{action.micro_batch}.{action.chunk}",
+            Receive(offset, self._tag(tag, max(virtual, source), action)),
+        )
+        self._graph.run("", compile_steps(self._together()))
+
+    def _send(self, action: Action) -> None:
+        virtual, n = self._virtual(action.chunk), self._stage.n_stages
+        target = virtual + (-1 if action.backward else 1)
+        if not 0 <= target < n * self._plan.interleave:
+            return
+        tag = _BACKWARD if action.backward else _FORWARD
+        offset = self._axes.hop(self._stage.number, target % n)
+        parts = self._axes.degree("tensor") if self._together() else 1
+        self._graph.send(
+            f"send {'gradient' if action.backward else 'activation'} "
+            f"{action.micro_batch}.{action.chunk}",
+            Send(
+                self._stage.message / parts,
+                offset,
+                self._tag(tag, max(virtual, target), action),
+                stream=f"pipeline {'backward' if action.backward else 'forward'}",
+            ),
+        )
+
+    def _tag(self, direction: int, boundary: int, action: Action) -> int:
+        """Messages of one micro-batch over one boundary between chunks, one way, are alike."""
+        n = self._stage.n_stages * self._plan.interleave
+        return (action.micro_batch * n + boundary) * 3 + direction
+
+    def _together(self) -> tuple[Step, ...]:
+        """What tensor-parallel ranks all hold is sent in parts and gathered on the other side
+        (Narayanan et al., SC 2021)."""
+        n = self._axes.degree("tensor")
+        if n == 1 or self._stage.message_is_cut:
+            return ()
+        return (Exchange(Kind.ALL_GATHER, self._stage.message / n, "tensor"),)
+
+    def _tie(self) -> None:
+        """The first and the last stage sum up the gradients of the embedding that both hold."""
+        n, here = self._stage.n_stages, self._stage.number
+        if not self._stage.tied or here not in (0, n - 1):
+            return
+        n_bytes = self._stage.tied * self._plan.gradient_value
+        offset = self._axes.hop(here, n - 1 - here)
+        self._graph.send(
+            "send embedding gradient", Send(n_bytes, offset, _EMBEDDING, stream="pipeline forward")
+        )
+        self._graph.receive("receive embedding gradient", Receive(offset, _EMBEDDING))
+
+    # --- steps ----------------------------------------------------------------------------------
+
+    def _forward_steps(self, chunk: int) -> Iterator[Step]:
+        blocks = self._stage.chunks[chunk]
+        for i, block in enumerate(blocks):
+            yield from self._weights(blocks, i)
+            yield from block.forward
+
+    def _backward_steps(self, chunk: int, *, last: bool) -> Iterator[Step]:
+        blocks = self._stage.chunks[chunk][::-1]
+        buckets = _Buckets(self._plan, self)
+        every_time = self._plan.zero >= 2
+        for i, block in enumerate(blocks):
+            yield from self._weights(blocks, i)
+            yield from block.again
+            yield from block.backward
+            if last or every_time:
+                yield from buckets.add(block)
+        if last or every_time:
+            yield from buckets.rest()
+
+    def _weights(self, blocks: tuple[Block, ...], i: int) -> Iterator[Step]:
+        """ZeRO-3 gathers a block's weights while the block before it runs."""
+        if not self._gathers:
+            return
+        if i == 0:
+            yield from self._gather(blocks[0], 0)
+        if i + 1 < len(blocks):
+            yield from self._gather(blocks[i + 1], i + 1)
+        yield Wait(f"weights {i}")
+
+    def _gather(self, block: Block, i: int) -> Iterator[Step]:
+        for parameters, axis, n in self._shares(block.parameters, block.expert_parameters):
+            share = parameters * self._plan.value / n
+            yield Exchange(Kind.ALL_GATHER, share, axis, f"weights {i}")
+
+    def _shares(self, dense: float, experts: float) -> Iterator[tuple[float, str, int]]:
+        """Parameters, the axis that holds copies of them, and how many copies."""
+        if dense and self._n_replicas > 1:
+            yield dense, REPLICAS, self._n_replicas
+        if experts and self._n_expert_replicas > 1:
+            yield experts, EXPERT_REPLICAS, self._n_expert_replicas
+
+    def reduce(self, dense: float, experts: float) -> Iterator[Step]:
+        """Sum up the gradients of so many parameters."""
+        label = _GRADIENTS if self._plan.overlap_gradients else ""
+        for parameters, axis, _ in self._shares(dense, experts):
+            n_bytes = parameters * self._plan.gradient_value
+            if self._plan.gradient_exchange is GradientExchange.PARAMETER_SERVER:
+                yield Exchange(Kind.ALL_TO_ALL, n_bytes, axis, label)
+            elif self._plan.zero:
+                yield Exchange(Kind.REDUCE_SCATTER, n_bytes, axis, label)
+            else:
+                yield Exchange(Kind.ALL_REDUCE, n_bytes, axis, label)
+
+    def _finish(self) -> Iterator[Step]:
+        """The optimizer's step, and what must be gathered after it."""
+        yield Wait(_GRADIENTS)
+        served = self._plan.gradient_exchange is GradientExchange.PARAMETER_SERVER
+        cut = bool(self._plan.zero) or served
+        dense, experts = self._stage.parameters, self._stage.expert_parameters
+        own = dense / (self._n_replicas if cut else 1)
+        own += experts / (self._n_expert_replicas if cut else 1)
+        if served:
+            copies = (dense + experts) * self._plan.gradient_value
+            yield elementwise("sum of gradients", copies)
+        yield elementwise("optimizer", own * optimizer_bytes(self._plan))
+        if cut and self._plan.zero < 3:
+            for parameters, axis, n in self._shares(dense, experts):
+                yield Exchange(Kind.ALL_GATHER, parameters * self._plan.value / n, axis)
+
+
+class _Buckets:
+    """Gradients that wait until there are enough of them for a collective."""
+
+    def __init__(self, plan: Plan, program: _StageProgram) -> None:
+        self._limit = plan.bucket / plan.gradient_value
+        self._program = program
+        self._dense = self._experts = 0.0
+
+    def add(self, block: Block) -> Iterator[Step]:
+        self._dense += block.parameters
+        self._experts += block.expert_parameters
+        if self._dense + self._experts >= self._limit:
+            yield from self.rest()
+
+    def rest(self) -> Iterator[Step]:
+        yield from self._program.reduce(self._dense, self._experts)
+        self._dense = self._experts = 0.0
+
+
+def optimizer_bytes(plan: Plan) -> float:
+    """Memory traffic of an update, a parameter: its gradient, and a master copy (unless weights are
+    fp32 already) with one or two moments, read and written."""
+    moments = 2 if plan.optimizer is Optimizer.ADAM else 1
+    return plan.gradient_value + 8.0 * (moments + 1) + (plan.value if plan.value < 4 else 0.0)

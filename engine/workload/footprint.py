@@ -1,0 +1,26 @@
+"""What one NPU must hold in its memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Bytes on one rank of pipeline stage ``stage``, at the iteration's peak.
+
+    ``transient`` is what lives only while a block runs: activations computed again, and weights
+    that ZeRO-3 has gathered.  ``peak`` says when.
+    """
+
+    stage: int
+    weights: float
+    gradients: float
+    optimizer: float
+    activations: float
+    transient: float
+    peak: str
+
+    @property
+    def total(self) -> float:
+        return self.weights + self.gradients + self.optimizer + self.activations + self.transient

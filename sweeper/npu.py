@@ -1,0 +1,89 @@
+"""From configuration to an NPU and its compute model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from engine import (
+    Dataflow,
+    DimsweepError,
+    EfficiencyCurve,
+    Npu,
+    SystolicArray,
+    read_measured,
+    units,
+)
+from sweeper.compose import found
+from sweeper.parse import choice, key, optional
+
+Config = Mapping[str, Any]
+
+
+def build_npu(config: Config, precision: str) -> Npu:
+    """The NPU of ``config``, computing in ``precision`` where its peak depends on it."""
+    rates = {}
+    for name, unit in (
+        ("memory_bandwidth", units.BANDWIDTH),
+        ("reduce_bandwidth", units.BANDWIDTH),
+        ("memory", units.BYTES),
+    ):
+        with key(name):
+            rates[name] = optional(config[name], unit)
+    with key("flops"):
+        flops = _peak(config["flops"], precision)
+    with key("launch"):
+        launch = units.parse_time(config["launch"])
+    return Npu(
+        flops=flops,
+        memory_bandwidth=rates["memory_bandwidth"],
+        efficiency=config["efficiency"],
+        reduce_bandwidth=rates["reduce_bandwidth"],
+        memory_efficiency=config["memory_efficiency"],
+        matmul_efficiency=_curve(config["matmul_efficiency"]),
+        systolic=_systolic(config["systolic"]),
+        launch=launch,
+        measured=None if config["measured"] is None else read_measured(found(config["measured"])),
+        memory=rates["memory"],
+    )
+
+
+def _peak(value: Any, precision: str) -> float | None:
+    """One rate for all precisions, or one for each."""
+    if isinstance(value, Mapping):
+        if precision not in value:
+            raise DimsweepError(
+                f"no rate for {precision}", hint=f"there are: {', '.join(value) or 'none'}"
+            )
+        value = value[precision]
+    return optional(value, units.COMPUTE_RATE)
+
+
+def _curve(knots: Any) -> EfficiencyCurve | None:
+    if not knots:
+        return None
+    pairs = []
+    for i, knot in enumerate(knots):
+        with key(f"matmul_efficiency[{i}]"):
+            if (
+                not isinstance(knot, list)
+                or len(knot) != 2
+                or not isinstance(knot[1], (int, float))
+            ):
+                raise DimsweepError(
+                    f"{knot!r} is no pair of operations and efficiency",
+                    hint="such as [10 GFLOP, 0.6]",
+                )
+            pairs.append((units.parse(knot[0], units.COMPUTE), float(knot[1])))
+    return EfficiencyCurve(tuple(pairs))
+
+
+def _systolic(config: Config | None) -> SystolicArray | None:
+    if config is None:
+        return None
+    with key("systolic"):
+        with key("clock"):
+            clock = units.parse(config["clock"], units.FREQUENCY)
+        with key("dataflow"):
+            dataflow = choice(config["dataflow"], Dataflow)
+        return SystolicArray(config["rows"], config["columns"], clock, dataflow, config["arrays"])

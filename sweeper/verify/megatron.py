@@ -1,0 +1,124 @@
+"""Batch times of Megatron-LM on A100 clusters, as Korthikanti et al. (MLSys 2023) measured them.
+
+Tables 3 and 5 of "Reducing activation recomputation in large transformer models": sequences of
+2,048 tokens, a vocabulary of 51,200, tensor parallelism within each node of 8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.table import Table
+
+from engine import Footprint, Result, run_one, units
+from sweeper.build import build_program
+from sweeper.compose import compose, plain
+
+_MEAN_AIM, _WORST_AIM = 0.05, 0.10
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model on so many nodes, and its measured seconds: everything computed again, and sequence
+    parallelism with the attention's core computed again."""
+
+    name: str
+    workload: str
+    nodes: int
+    full: float
+    selective: float
+    overrides: tuple[str, ...] = ()
+
+    def settings(self, recompute: str) -> list[str]:
+        """The overrides that make the case."""
+        return [
+            f"workload={self.workload}",
+            "topology=dgx_a100",
+            f"topology.shape=Switch(8)_Switch({self.nodes})",
+            "npu=a100",
+            "collective=nccl",
+            f"workload.plan.recompute={recompute}",
+            f"workload.plan.sequence_parallel={'true' if recompute == 'selective' else 'false'}",
+            *self.overrides,
+        ]
+
+
+CASES = (
+    Case("22B", "megatron_22b", 1, 1.42, 1.10),
+    Case(
+        "175B",
+        "gpt3_175b",
+        8,
+        18.13,
+        13.75,
+        ("workload.plan.batch=64", "workload.plan.gradients=fp32"),
+    ),
+    Case("530B", "megatron_530b", 35, 49.05, 37.83),
+    Case("1T", "megatron_1t", 64, 94.42, 71.49),
+)
+
+
+def verify_megatron(console: Console) -> int:
+    """Print published and simulated batch times, and each GPU's memory."""
+    table = Table(box=None, header_style="bold")
+    for name in (
+        "model",
+        "recompute",
+        "published",
+        "ours",
+        "error",
+        "weights + state",
+        "activations",
+    ):
+        table.add_column(name, justify="left" if len(table.columns) < 2 else "right")
+    table.add_column("by the paper's formula", justify="right")
+    errors = []
+    for case in CASES:
+        for recompute, published in (("full", case.full), ("selective", case.selective)):
+            seconds, memory, formula = simulate_case(case, recompute)
+            errors.append(seconds / published - 1)
+            state = memory.weights + memory.gradients + memory.optimizer
+            table.add_row(
+                case.name,
+                recompute,
+                f"{published:.2f} s",
+                f"{seconds:.2f} s",
+                f"{errors[-1]:+.1%}",
+                units.format_bytes(state),
+                units.format_bytes(memory.activations),
+                units.format_bytes(formula),
+            )
+    console.print(table)
+    mean, worst = sum(map(abs, errors)) / len(errors), max(map(abs, errors))
+    console.print(
+        f"mean error {mean:.2%} (aim {_MEAN_AIM:.0%}), worst {worst:.2%} (aim {_WORST_AIM:.0%}); "
+        "one set of efficiencies for all (conf/npu/a100.yaml), fitted to these eight",
+        highlight=False,
+        soft_wrap=True,
+    )
+    return int(mean > _MEAN_AIM or worst > _WORST_AIM)
+
+
+def simulate_case(case: Case, recompute: str) -> tuple[float, Footprint, float]:
+    """Seconds, memory of the fullest GPU, and the activations of the first stage's layers in the
+    paper's formula."""
+    config = plain(compose(case.settings(recompute)).config)
+    program = build_program(config)
+    memory = program.workload.footprint
+    assert memory is not None
+    return Result(run_one(program)).time, memory, _formula(config, recompute)
+
+
+def _formula(config: dict[str, object], recompute: str) -> float:
+    """Table 2 and section 4.3 of the paper: bytes a layer, times the layers in flight, and the mask
+    of the embedding's dropout for each micro-batch in flight."""
+    workload = config["workload"]
+    assert isinstance(workload, dict)
+    model, plan, parallel = workload["model"], workload["plan"], workload["parallel"]
+    tokens = model["sequence"] * plan["micro_batch"] * model["hidden"]
+    each = 2 * tokens if recompute == "full" else 34 * tokens / parallel["tensor"]
+    stages, chunks = parallel["pipeline"], plan["interleave"]
+    ahead = (stages - 1) / (stages * chunks) if chunks > 1 else 0.0
+    cut = parallel["tensor"] if recompute == "selective" else 1
+    return float(each * model["layers"] * (1 + ahead) + tokens * stages / cut)

@@ -1,0 +1,176 @@
+"""Models from their dimensions: parameters, FLOPs and activations against what is published."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from engine import ConvNet, DimsweepError, Dlrm, Gnmt, Transformer
+from engine.model.block import Block, Network, Recompute, Shard, flops_of
+from engine.workload.graph import Kernel
+
+GPT3 = Transformer(12288, 96, 96, 2048, vocabulary=51200)
+LLAMA70 = Transformer(
+    8192,
+    80,
+    64,
+    8192,
+    ffn=28672,
+    kv_heads=8,
+    vocabulary=128256,
+    gated=True,
+    bias=False,
+    dropout=False,
+    tied=False,
+    positions=False,
+    flash=True,
+)
+MIXTRAL = dataclasses.replace(
+    LLAMA70,
+    hidden=6144,
+    layers=56,
+    heads=48,
+    sequence=4096,
+    ffn=16384,
+    vocabulary=32768,
+    experts=8,
+)
+
+
+def blocks(network: Network) -> tuple[Block, ...]:
+    return (*network.front, *network.layers, *network.back)
+
+
+@pytest.mark.parametrize(
+    ("model", "billions"),
+    [
+        # Their papers, model cards and reference implementations.
+        (GPT3, 174.6),
+        (Transformer(5120, 40, 40, 2048, vocabulary=51200), 12.86),
+        (Transformer(6144, 48, 64, 2048, vocabulary=51200), 22.07),
+        (Transformer(20480, 105, 128, 2048, vocabulary=51200), 529.6),
+        (Transformer(25600, 128, 160, 2048, vocabulary=51200), 1008.0),
+        (LLAMA70, 70.55),
+        (
+            dataclasses.replace(LLAMA70, hidden=16384, layers=126, heads=128, ffn=53248),
+            405.9,
+        ),
+        (MIXTRAL, 140.6),
+        (ConvNet("resnet50"), 0.02556),
+        (ConvNet("resnet152"), 0.06019),
+        (ConvNet("vgg16"), 0.13836),
+        (Transformer(1280, 32, 16, 257, patch=588, classes=1000, causal=False), 0.632),
+    ],
+)
+def test_parameters_are_those_published(model: Transformer | ConvNet, billions: float) -> None:
+    assert model.parameters / 1e9 == pytest.approx(billions, rel=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "multiply_adds"), [("resnet50", 4.09e9), ("resnet152", 11.5e9), ("vgg16", 15.5e9)]
+)
+def test_convolutions_cost_what_their_papers_say(name: str, multiply_adds: float) -> None:
+    network = ConvNet(name).network(Shard(batch=1))
+    assert sum(flops_of(b.forward) for b in blocks(network)) / 2 == pytest.approx(
+        multiply_adds, rel=0.01
+    )
+
+
+@pytest.mark.parametrize("model", [GPT3, Transformer(6144, 48, 64, 2048, vocabulary=51200)])
+def test_flops_are_those_of_megatrons_formula(model: Transformer) -> None:
+    """Narayanan et al. (SC 2021), appendix: 24 B s l h^2 (1 + s/6h + V/16lh), forward alone."""
+    h, layers, s, v = model.hidden, model.layers, model.sequence, model.vocabulary
+    formula = 24 * s * layers * h**2 * (1 + s / (6 * h)) + 2 * s * h * v
+    network = model.network(Shard(batch=1))
+    assert sum(flops_of(b.forward) for b in blocks(network)) == pytest.approx(formula)
+    assert sum(flops_of(b.backward) for b in blocks(network)) == pytest.approx(2 * formula)
+
+
+@pytest.mark.parametrize(
+    ("shard", "values"),
+    [
+        # Korthikanti et al. (MLSys 2023), table 2: bytes a layer over s b h.
+        (Shard(1), lambda t, core: 34 + core),
+        (Shard(1, tensor=8), lambda t, core: 10 + 24 / t + core / t),
+        (Shard(1, tensor=8, sequence_parallel=True), lambda t, core: (34 + core) / t),
+        (
+            Shard(1, tensor=8, sequence_parallel=True, recompute=Recompute.SELECTIVE),
+            lambda t, core: 34 / t,
+        ),
+        (Shard(1, tensor=8, recompute=Recompute.FULL), lambda t, core: 2),
+    ],
+)
+def test_activations_are_those_of_table_2(shard: Shard, values: object) -> None:
+    assert callable(values)
+    layer = GPT3.network(shard).layers[0]
+    core = 5 * GPT3.heads * GPT3.sequence / GPT3.hidden
+    per_token = values(shard.tensor, core)
+    assert layer.activations == pytest.approx(per_token * GPT3.sequence * GPT3.hidden)
+
+
+@pytest.mark.parametrize("model", [GPT3, LLAMA70, MIXTRAL])
+def test_tensor_parallel_ranks_share_the_work(model: Transformer) -> None:
+    one = model.network(Shard(batch=2)).layers[0]
+    eight = model.network(Shard(batch=2, tensor=8, sequence_parallel=True)).layers[0]
+    for whole, part in ((one.forward, eight.forward), (one.backward, eight.backward)):
+        assert 8 * flops_of(part) == pytest.approx(flops_of(whole))
+
+
+def test_the_backward_pass_costs_twice_the_forward_pass() -> None:
+    for model in (GPT3, MIXTRAL, ConvNet("resnet50"), Gnmt(), DLRM):
+        for block in blocks(model.network(Shard(batch=4))):
+            products = [
+                sum(s.flops for s in steps if isinstance(s, Kernel) and s.matmul)
+                for steps in (block.forward, block.backward)
+            ]
+            flash = isinstance(model, Transformer) and model.flash  # which computes scores again
+            if not flash:
+                assert products[1] == pytest.approx(2 * products[0]), block.name
+
+
+DLRM = Dlrm((512, 512, 256, 64), (512, 1024, 1024, 512, 1), 64, 1000, 64)
+
+
+def test_tables_are_divided_and_perceptrons_are_not() -> None:
+    whole, part = (DLRM.network(Shard(64, expert=n)).layers[0] for n in (1, 8))
+    assert part.expert_parameters * 8 == whole.expert_parameters == 64 * 1000 * 64
+    assert part.parameters == whole.parameters
+
+
+@pytest.mark.parametrize(
+    ("model", "shard", "where"),
+    [
+        (GPT3, Shard(1, tensor=5), "parallel.tensor"),
+        (LLAMA70, Shard(1, tensor=16), "parallel.tensor"),  # 8 key-value heads
+        (GPT3, Shard(1, context=3), "parallel.context"),
+        (GPT3, Shard(1, expert=2), "parallel.expert"),
+        (ConvNet("vgg16"), Shard(1, tensor=2), "parallel.tensor"),
+        (DLRM, Shard(1, expert=3), "parallel.expert"),
+    ],
+)
+def test_a_degree_that_does_not_divide_is_named(model: object, shard: Shard, where: str) -> None:
+    with pytest.raises(DimsweepError) as error:
+        model.network(shard)  # type: ignore[attr-defined]
+    assert error.value.where == where
+
+
+@pytest.mark.parametrize(
+    ("make", "where"),
+    [
+        (lambda: Transformer(0, 1, 1, 1), "hidden"),
+        (lambda: Transformer(100, 1, 3, 1), "heads"),
+        (lambda: Transformer(96, 1, 4, 1, kv_heads=3), "kv_heads"),
+        (lambda: Transformer(96, 1, 4, 1, experts=2, top_k=3), "top_k"),
+        (lambda: ConvNet("resnet51"), "network_name"),
+        (lambda: ConvNet("resnet50", image=200), "image"),
+        (lambda: Dlrm((4,), (4, 1), 1, 1, 4), "bottom"),
+        (lambda: Dlrm((4, 8), (4, 1), 1, 1, 4), "bottom"),
+        (lambda: Gnmt(layers=0), "layers"),
+    ],
+)
+def test_a_model_that_cannot_be_is_named(make: object, where: str) -> None:
+    assert callable(make)
+    with pytest.raises(DimsweepError) as error:
+        make()
+    assert error.value.where == where

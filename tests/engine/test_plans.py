@@ -1,0 +1,375 @@
+"""Parallel plans: what each stage runs, what it sends, and how long the pipeline takes."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine import (
+    Axes,
+    Cluster,
+    Collective,
+    CollectiveKind,
+    CollectiveModel,
+    Compute,
+    DimsweepError,
+    GradientExchange,
+    InfeasibleError,
+    Npu,
+    Plan,
+    Recompute,
+    Schedule,
+    Send,
+    Serving,
+    Topology,
+    Transformer,
+    Workload,
+    lower,
+    serving,
+    simulate,
+    training,
+)
+from engine.plan.schedule import Action, actions
+from engine.plan.training import optimizer_bytes
+
+SMALL = Transformer(64, 8, 8, 32, vocabulary=128)
+EXPERTS = Transformer(64, 8, 8, 32, vocabulary=128, experts=4, flash=True, dropout=False)
+A100 = Npu(312e12, 2039e9)
+
+
+def axes(sizes: tuple[int, ...], **degrees: int | str) -> Axes:
+    return Axes.place({**degrees, "data": "rest"}, sizes)
+
+
+def cluster(
+    sizes: tuple[int, ...], bandwidth: float = 1e10, latency: int = 1000, npu: Npu = A100
+) -> Cluster:
+    shape = "_".join(f"Switch({n})" for n in sizes)
+    topology = Topology.build(
+        shape, bandwidth=[bandwidth] * len(sizes), latency=[latency] * len(sizes)
+    )
+    return Cluster(topology, npu, CollectiveModel(chunks=2))
+
+
+# --- schedules ----------------------------------------------------------------------------------
+
+
+@st.composite
+def pipelines(draw: st.DrawFn) -> dict[str, int]:
+    n_stages = draw(st.integers(1, 6))
+    n_chunks = draw(st.integers(1, 3)) if n_stages > 1 else 1
+    rounds = draw(st.integers(1, 4))
+    n = rounds * n_stages if n_chunks > 1 else draw(st.integers(1, 12))
+    return {"n_stages": n_stages, "n_chunks": n_chunks, "n_micro_batches": n}
+
+
+@given(pipelines(), st.sampled_from(Schedule))
+def test_every_pass_runs_once_and_backward_after_forward(
+    pipeline: dict[str, int], schedule: Schedule
+) -> None:
+    for stage in range(pipeline["n_stages"]):
+        order = actions(schedule, stage=stage, **pipeline)
+        every = {
+            Action(backward, m, c)
+            for backward in (False, True)
+            for m in range(pipeline["n_micro_batches"])
+            for c in range(pipeline["n_chunks"])
+        }
+        assert len(order) == len(every)
+        assert set(order) == every
+        place_of = {action: i for i, action in enumerate(order)}
+        assert all(place_of[a._replace(backward=False)] <= i for a, i in place_of.items())
+
+
+@given(st.integers(1, 8), st.integers(1, 20))
+def test_one_f_one_b_bounds_what_is_in_flight(n_stages: int, n: int) -> None:
+    for stage in range(n_stages):
+        order = actions(
+            Schedule.ONE_F_ONE_B, stage=stage, n_stages=n_stages, n_chunks=1, n_micro_batches=n
+        )
+        flight = worst = 0
+        for action in order:
+            flight += -1 if action.backward else 1
+            worst = max(worst, flight)
+        assert worst == min(n, n_stages - stage)
+
+
+@pytest.mark.parametrize("schedule", Schedule)
+@pytest.mark.parametrize(("p", "v", "n"), [(1, 1, 5), (4, 1, 8), (4, 2, 8), (2, 4, 6)])
+def test_the_bubble_is_that_of_the_formula(schedule: Schedule, p: int, v: int, n: int) -> None:
+    """Without communication an iteration takes n (f + b) and a bubble of (p - 1) (f + b) / v, where
+    f and b are a stage's whole passes (Narayanan et al., SC 2021)."""
+    model = Transformer(64, 8, 8, 32)  # nothing before and after the layers
+    time = _compute_only(model, p, v, n, schedule)
+    whole = _compute_only(model, 1, 1, 1, schedule) / p  # a stage's, both ways
+    optimizer = _optimizer(model) / p
+    chunks = 1 if schedule is Schedule.GPIPE and v > 1 else v
+    expected = (n + (p - 1) / chunks) * (whole - optimizer) + optimizer
+    if schedule is Schedule.GPIPE and v > 1:
+        assert time <= expected * 1.0001  # GPipe's chunks overlap as far as they can
+    else:
+        assert time == pytest.approx(expected, rel=1e-4)
+
+
+def _compute_only(model: Transformer, p: int, v: int, n: int, schedule: Schedule) -> float:
+    plan = Plan(batch=n, schedule=schedule, interleave=v)
+    workload = training(model, plan, axes((p,), pipeline=p))
+    return simulate(workload, cluster((p,), bandwidth=1e18, latency=0)).time
+
+
+def _optimizer(model: Transformer) -> float:
+    return model.parameters * optimizer_bytes(Plan(batch=1)) / 2039e9
+
+
+# --- what is computed and sent ------------------------------------------------------------------
+
+
+def collective_bytes(workload: Workload, group: str) -> dict[CollectiveKind, float]:
+    """By kind, of all stages' ranks together."""
+    totals: dict[CollectiveKind, float] = {}
+    for graph in workload.graphs:
+        for operator in graph:
+            work = operator.work
+            if isinstance(work, Collective) and work.group == group:
+                totals[work.kind] = totals.get(work.kind, 0.0) + work.n_bytes
+    return totals
+
+
+def flops(workload: Workload) -> float:
+    return sum(
+        kernel.flops
+        for graph in workload.graphs
+        for operator in graph
+        if isinstance(operator.work, Compute)
+        for kernel in operator.work.kernels
+    )
+
+
+@pytest.mark.parametrize("zero", [0, 1, 2, 3])
+def test_zero_moves_what_its_paper_says(zero: int) -> None:
+    """Psi parameters: reduce-scatter and all-gather move Psi each, and stage 3 one all-gather more
+    (Rajbhandari et al., 2020, section 7), for every micro-batch from stage 2 and 3 on."""
+    n_micro, n = 2, 4
+    plan = Plan(batch=n_micro * n, zero=zero, bucket=1e4)
+    moved = collective_bytes(training(SMALL, plan, axes((n,))), "replicas")
+    psi = 2.0 * SMALL.parameters
+    if zero == 0:
+        assert moved == {CollectiveKind.ALL_REDUCE: pytest.approx(psi)}
+        return
+    times = n_micro if zero >= 2 else 1
+    assert moved[CollectiveKind.REDUCE_SCATTER] == pytest.approx(psi * times)
+    gathers = 2 * n_micro if zero == 3 else 1
+    assert moved[CollectiveKind.ALL_GATHER] == pytest.approx(psi / n * gathers)
+
+
+def test_buckets_do_not_change_what_is_summed_up() -> None:
+    totals = set()
+    for bucket in (1e3, 1e5, 1e9):
+        workload = training(SMALL, Plan(batch=4, bucket=bucket), axes((4,)))
+        totals.add(round(collective_bytes(workload, "replicas")[CollectiveKind.ALL_REDUCE]))
+    assert totals == {2 * SMALL.parameters}
+
+
+def test_gradients_go_beside_the_backward_pass() -> None:
+    slow = cluster((4,), bandwidth=1e8)
+    times = [
+        simulate(training(SMALL, Plan(batch=4, bucket=1e5, overlap_gradients=o), axes((4,))), slow)
+        for o in (True, False)
+    ]
+    assert times[0].time < times[1].time
+    assert times[0].compute == times[1].compute
+
+
+def test_parameter_servers_push_and_pull() -> None:
+    plan = Plan(batch=4, gradient_exchange=GradientExchange.PARAMETER_SERVER)
+    moved = collective_bytes(training(SMALL, plan, axes((4,))), "replicas")
+    assert moved[CollectiveKind.ALL_TO_ALL] == pytest.approx(2 * SMALL.parameters)
+    assert moved[CollectiveKind.ALL_GATHER] == pytest.approx(2 * SMALL.parameters / 4)
+
+
+@pytest.mark.parametrize("recompute", Recompute)
+def test_recomputation_costs_flops_and_saves_memory(recompute: Recompute) -> None:
+    none = training(SMALL, Plan(batch=4), axes((4,)))
+    some = training(SMALL, Plan(batch=4, recompute=recompute), axes((4,)))
+    assert none.footprint is not None
+    assert some.footprint is not None
+    layers = dataclasses.replace(SMALL, vocabulary=0)
+    forward = flops(training(layers, Plan(batch=4), axes((4,)))) / 3
+    core = 4.0 * SMALL.heads * SMALL.sequence**2 * SMALL.head * SMALL.layers
+    again = {Recompute.NONE: 0.0, Recompute.SELECTIVE: core, Recompute.FULL: forward}[recompute]
+    assert flops(some) - flops(none) == pytest.approx(again)
+    if recompute is not Recompute.NONE:
+        assert some.footprint.activations < none.footprint.activations
+
+
+@pytest.mark.parametrize("model", [SMALL, EXPERTS])
+def test_a_plan_divides_the_work_but_does_not_change_it(model: Transformer) -> None:
+    """FLOPs of all ranks together, whatever the plan."""
+    layers = dataclasses.replace(model, vocabulary=0)
+    plan = Plan(batch=8, sequence_parallel=True)  # else every rank runs the whole router
+    whole = flops(training(layers, plan, axes((1,))))
+    for degrees in ({"tensor": 4}, {"pipeline": 4}, {"tensor": 2, "pipeline": 2}, {"context": 2}):
+        placed = axes((8,), **degrees)
+        workload = training(layers, plan, placed)
+        ranks = 8 // placed.degree("pipeline")
+        assert flops(workload) * ranks == pytest.approx(whole), degrees
+
+
+def test_experts_are_reached_by_all_to_all_and_summed_among_their_own_replicas() -> None:
+    placed = axes((8,), expert=4)
+    workload = training(EXPERTS, Plan(batch=8), placed)
+    moved = collective_bytes(workload, "expert")
+    tokens = EXPERTS.sequence * EXPERTS.top_k * EXPERTS.hidden * 2.0
+    assert moved == {CollectiveKind.ALL_TO_ALL: pytest.approx(4 * tokens * EXPERTS.layers)}
+    expert = 2.0 * EXPERTS.layers * 2 * EXPERTS.hidden * EXPERTS.inner  # one of 4 on each rank
+    summed = collective_bytes(workload, "expert_replicas")
+    assert summed == {CollectiveKind.ALL_REDUCE: pytest.approx(expert)}
+
+
+def test_stages_send_each_micro_batch_forward_and_back() -> None:
+    plan = Plan(batch=8, interleave=2)
+    workload = training(dataclasses.replace(SMALL, tied=False), plan, axes((4,), pipeline=4))
+    sent = [
+        Counter(o.work.stream for o in graph if isinstance(o.work, Send))
+        for graph in workload.graphs
+    ]
+    assert sent[1] == {"pipeline forward": 16, "pipeline backward": 16}
+    assert sent[0] == {"pipeline forward": 16, "pipeline backward": 8}
+    assert sent[3] == {"pipeline forward": 8, "pipeline backward": 16}
+
+
+# --- folding and placement ----------------------------------------------------------------------
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> tuple[Transformer, Plan, Axes, tuple[int, ...]]:
+    sizes = draw(st.sampled_from([(8,), (4, 4), (2, 2, 4), (4, 2, 2)]))
+    names = draw(st.permutations(["tensor", "pipeline"]))
+    degrees = {name: draw(st.sampled_from([1, 2, 4])) for name in names}
+    if math.prod(degrees.values()) > math.prod(sizes):
+        degrees = dict.fromkeys(names, 2)
+    placed = axes(sizes, **degrees)
+    interleave = draw(st.sampled_from([1, 2])) if degrees["pipeline"] > 1 else 1
+    n_micro = degrees["pipeline"] * draw(st.integers(1, 2))
+    plan = Plan(
+        batch=n_micro * placed.degree("data"),
+        schedule=draw(st.sampled_from(Schedule)),
+        interleave=interleave,
+        sequence_parallel=draw(st.booleans()),
+        recompute=draw(st.sampled_from(Recompute)),
+        zero=draw(st.integers(0, 3)),
+        bucket=draw(st.sampled_from([1e4, 1e9])),
+    )
+    return draw(st.sampled_from([SMALL, EXPERTS])), plan, placed, sizes
+
+
+@settings(max_examples=25, deadline=None)
+@given(plans())
+def test_stages_fold_to_the_same_time(
+    drawn: tuple[Transformer, Plan, Axes, tuple[int, ...]],
+) -> None:
+    model, plan, placed, sizes = drawn
+    workload = training(model, plan, placed)
+    where = cluster(sizes)
+    folded = simulate(workload, where)
+    assert folded.program.structure.shape.n_classes == placed.degree("pipeline")
+    assert folded.time_ps == simulate(workload, where, fold=False).time_ps
+
+
+def test_a_stage_may_lie_across_dimensions() -> None:
+    """Four stages, two in each of two dimensions: offsets carry from one to the other."""
+    sizes = (2, 2, 2)
+    placed = axes(sizes, pipeline=[2, 2, 1])  # type: ignore[arg-type]
+    workload = training(SMALL, Plan(batch=8), placed)
+    assert placed.hop(1, 2) == (-1, 1, 0)
+    where = cluster(sizes)
+    assert simulate(workload, where).time_ps == simulate(workload, where, fold=False).time_ps
+
+
+def test_a_million_npus_are_as_many_classes_as_stages() -> None:
+    sizes = (8, 8, 16384)
+    placed = axes(sizes, tensor=8, pipeline=8)
+    program = lower(training(SMALL, Plan(batch=2**20 // 64 * 8), placed), cluster(sizes))
+    assert program.names.class_count == (2**17,) * 8
+    assert program.names.class_first == tuple(range(0, 64, 8))
+
+
+# --- what is refused ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("plan", "degrees", "where"),
+    [
+        (Plan(batch=7), {}, "plan.batch"),
+        (Plan(batch=8, micro_batch=3), {}, "plan.batch"),
+        (Plan(batch=16, interleave=3), {"pipeline": 2}, "plan.interleave"),
+        (Plan(batch=20, interleave=2), {"pipeline": 2}, "plan.interleave"),
+        (Plan(batch=8, interleave=2), {}, "plan.interleave"),
+        (Plan(batch=8), {"tensor": 16}, "parallel.tensor"),
+    ],
+)
+def test_a_plan_that_does_not_divide_is_infeasible(
+    plan: Plan, degrees: dict[str, int], where: str
+) -> None:
+    with pytest.raises(InfeasibleError) as error:
+        training(SMALL, plan, axes((8,), **degrees))
+    assert error.value.where == where
+
+
+def test_unknown_axes_are_refused() -> None:
+    with pytest.raises(DimsweepError, match="no axis of a plan"):
+        Axes.place({"model": 2, "data": "rest"}, (8,))
+
+
+def test_replicas_must_lie_side_by_side() -> None:
+    with pytest.raises(DimsweepError, match="another axis lies between"):
+        axes((16,), expert=2, pipeline=2)
+
+
+def test_over_capacity_is_infeasible_with_the_numbers() -> None:
+    workload = training(SMALL, Plan(batch=8), axes((8,)))
+    assert workload.footprint is not None
+    need = workload.footprint.total
+    lower(workload, cluster((8,), npu=dataclasses.replace(A100, memory=need)))
+    with pytest.raises(InfeasibleError, match=r"must hold .* of .*: weights .* the peak is in"):
+        lower(workload, cluster((8,), npu=dataclasses.replace(A100, memory=need * 0.99)))
+
+
+@pytest.mark.parametrize("zero", [0, 1, 2, 3])
+def test_zero_cuts_memory_as_its_paper_says(zero: int) -> None:
+    """16 bytes a parameter, of which stage 1 cuts 12, stage 2 14, and stage 3 all (figure 1)."""
+    n, psi = 8, SMALL.parameters
+    memory = training(SMALL, Plan(batch=n, zero=zero), axes((n,))).footprint
+    assert memory is not None
+    state = memory.weights + memory.gradients + memory.optimizer
+    cut = {0: 0, 1: 12, 2: 14, 3: 16}[zero]
+    assert state == pytest.approx(psi * (16 - cut + cut / n))
+
+
+# --- serving ------------------------------------------------------------------------------------
+
+
+def test_a_prompt_costs_a_forward_pass_and_a_token_reads_all_weights() -> None:
+    model = dataclasses.replace(SMALL, flash=True, dropout=False)
+    placed = axes((2,), tensor=2)
+    prompt = serving(model, Serving(batch=1), placed)
+    train = training(model, Plan(batch=1), placed)
+    assert flops(prompt) == pytest.approx(flops(train) / 3, rel=0.02)  # flash computes scores again
+    token = serving(model, Serving(batch=1, decode=True), placed)
+    assert flops(token) < flops(prompt) / 16
+    read = sum(
+        k.n_bytes for o in token.graphs[0] if isinstance(o.work, Compute) for k in o.work.kernels
+    )
+    assert read > 2.0 * model.parameters / 2 * 0.9
+
+
+@pytest.mark.parametrize("decode", [False, True])
+def test_serving_in_stages_folds(decode: bool) -> None:
+    workload = serving(SMALL, Serving(batch=8, decode=decode), axes((2, 4), tensor=2, pipeline=4))
+    where = cluster((2, 4))
+    assert simulate(workload, where).time_ps == simulate(workload, where, fold=False).time_ps
