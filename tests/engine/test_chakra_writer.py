@@ -246,21 +246,21 @@ def test_what_is_written_is_sound(data: st.DataObject) -> None:
         files = [Path(f"{prefix}.{rank}.et") for rank in range(cluster.topology.n_npus)]
         ranks = read_astra_groups(groups, len(files))
         findings = lint_chakra(scan_chakra(files), ranks)
-    # Ranks may overlap collectives in orders that need a stream for each group.
-    assert [finding for finding in findings if "once at a time" not in finding.what] == []
+    assert findings == []
 
 
-@settings(max_examples=15)
+@settings(max_examples=30)
 @given(st.data())
-def test_astra_sim_runs_any_training(data: st.DataObject) -> None:
-    """Each rank issues its collectives in one order, so ASTRA-sim can run them all."""
+def test_astra_sim_runs_any_workload(data: st.DataObject) -> None:
+    """Whose ranks issue their collectives in one order; lint says whether they do."""
     sizes = data.draw(st.sampled_from([(4, 2), (2, 3), (6,)]))
     topology = Topology.build(
         "_".join(f"Ring({n})" for n in sizes),
         bandwidth=[1e9] * len(sizes),
         latency=[0] * len(sizes),
     )
-    workload = data.draw(training(sizes))
+    kind = data.draw(st.sampled_from([training, tangles, uneven, pipelines]))
+    workload = data.draw(kind(sizes))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         groups = write_chakra_workload(workload, Cluster(topology), folder / "w")

@@ -8,11 +8,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from engine import (
     Cluster,
@@ -87,6 +91,14 @@ class Profile:
         self, name: str, start: float, duration: float, stream: int = 7, **arguments: object
     ) -> None:
         self._add("kernel", name, start, duration, {"stream": stream, **arguments})
+
+    def mark(self, node: int, start: float, duration: float) -> None:
+        arguments = {"External id": node + 900, "Record function id": node + 100}
+        self._add("user_annotation", "mark", start, duration, arguments)
+
+    def wait(self, node: int, start: float, duration: float) -> None:
+        arguments = {"External id": node + 900, "correlation": 4}
+        self._add("cuda_runtime", "cudaStreamSynchronize", start, duration, arguments)
 
     def launch(self, node: int, correlation: int) -> None:
         arguments = {"External id": node + 900, "correlation": correlation}
@@ -175,6 +187,28 @@ def test_the_host_keeps_its_own_time_and_order(tmp_path: Path) -> None:
     assert nodes[5].control_dependencies == (4,), "the one before"
     assert nodes[5].data_dependencies == (4,), "who wrote its input last"
     assert all(nodes[i].attributes["is_cpu_op"] for i in range(3, 10))
+
+
+def test_the_host_waits_for_the_device(tmp_path: Path) -> None:
+    """It copies a value back, waits until it is there, and goes on."""
+    host, profile = Host(), Profile()
+    host.add(3, "ProfilerStep#1")
+    host.add(4, "aten::item", 3)
+    host.add(5, "aten::later", 3)
+    profile.mark(3, 0, 1000)
+    profile.host(4, 10, 720)
+    profile.host(5, 800, 9)
+    profile.kernel("gemm", 20, 500, stream=8, **{"External id": 904})
+    profile.kernel("copy", 520, 200, **{"External id": 904})
+    profile.kernel("still running", 715, 300, stream=9, **{"External id": 904})
+    profile.wait(4, 30, 692)
+    files = host.write(tmp_path / "et.json"), profile.write(tmp_path / "kineto.json")
+    nodes = by_name(convert_pytorch(*([file] for file in files)).traces[0].nodes)
+    own = {name: node.attributes["dimsweep.duration_ps"] / 1e6 for name, node in nodes.items()}
+    assert own["aten::item"] == 28 and own["aten::later"] == 9
+    assert own["ProfilerStep#1"] == 0, "a mark, no work"
+    assert nodes["copy"].id in nodes["aten::later"].control_dependencies
+    assert nodes["aten::later"].control_dependencies == (3, 4, nodes["copy"].id)
 
 
 def test_without_a_profile_the_host_communicates(tmp_path: Path) -> None:
@@ -324,6 +358,8 @@ def check_conversion(trace: Trace, host: Path, profile: Path) -> None:
 
 RECORD = """
 import sys
+import tempfile
+from collections.abc import Iterator
 import torch, torch.distributed as dist
 from torch.profiler import ExecutionTraceObserver, ProfilerActivity, profile
 
@@ -359,6 +395,10 @@ def test_traces_of_different_runs_are_refused(tmp_path: Path) -> None:
         ({"Collective name": ""}, "does not say what it communicates"),
         ({"Collective name": "send"}, r"'send' does not say its peer \(dst_rank\)"),
         ({"Collective name": "allreduce", "In msg nelems": 1, "dtype": "Odd"}, "type of elements"),
+        (
+            {"Collective name": "allreduce", "In msg nelems": "x", "dtype": "Half"},
+            "'x' is no number",
+        ),
         ({"Collective name": "allreduce", "Process Group Name": "9"}, "process group '9' are in"),
     ],
 )
@@ -405,3 +445,33 @@ def test_what_is_no_profile(tmp_path: Path, content: str) -> None:
     profile.write_text(content)
     with pytest.raises(DimsweepError, match=r"profile|no event"):
         convert_pytorch([host], [profile])
+
+
+JUNK = st.sampled_from([None, "", "x", -1, 2**70, 0.5, float("nan"), [], [[1]], {}, {"x": 1}, True])
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_damage_is_refused_or_harmless(data: st.DataObject) -> None:
+    """Any one value of either file is another: an error that says so, or traces that are sound."""
+    with tempfile.TemporaryDirectory() as name:
+        host, profile = step(Path(name))
+        file = data.draw(st.sampled_from([host, profile]))
+        content = json.loads(file.read_text())
+        owner, key = data.draw(st.sampled_from(list(places(content))))
+        owner[key] = data.draw(JUNK)
+        file.write_text(json.dumps(content))
+        try:
+            converted = convert_pytorch([host], [profile])
+            write_chakra(Path(name) / "w.et", converted.traces[0])
+        except DimsweepError:
+            return
+
+
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Where every value of a JSON document is: its owner, and its key or index there."""
+    keys = list(value) if isinstance(value, dict) else range(len(value))
+    for key in keys:
+        yield value, key
+        if isinstance(value[key], (dict, list)):
+            yield from places(value[key])

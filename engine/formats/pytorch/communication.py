@@ -106,13 +106,20 @@ def _peer(known: Mapping[str, Any], key: str, name: str) -> int:
         raise DimsweepError(
             f"{name!r} does not say its peer ({key})", hint="a profile of a newer PyTorch does"
         )
-    return int(known[key])
+    return _whole(known, key)
+
+
+def _whole(known: Mapping[str, Any], key: str) -> int:
+    value = known[key]
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**60:
+        raise DimsweepError(f"{value!r} is no number of {key}")
+    return value
 
 
 def _size(known: Mapping[str, Any], elements: str, op: HostOp | None) -> int:
     """Bytes by the recorded elements; else those of the tensors that went in."""
     if elements in known and "dtype" in known:
-        return int(known[elements]) * _element_bytes(str(known["dtype"]))
+        return _whole(known, elements) * _element_bytes(str(known["dtype"]))
     return sum(tensor.n_bytes for tensor in op.inputs) if op is not None else 0
 
 

@@ -3,13 +3,16 @@
 An operator waits for its caller, for the operator before it on its thread, and for whoever last
 wrote the storage of its inputs; its duration is what it spent outside the operators it called.  A
 kernel waits for the operator that launched it, for the kernel before it on its stream, and for the
-kernels that last wrote its operator's inputs.  Waiting of the host for the device is not recorded
-by either trace and so not converted.
+kernels that last wrote its operator's inputs.  Where the host waited for the device (a call of the
+CUDA runtime that synchronizes), its next operator waits for the kernel that ended last meanwhile,
+and the wait is no work.  Time between operators is Python's, and not converted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from bisect import bisect
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,13 +81,19 @@ class _Rank:
     ) -> None:
         self._operators, self._profile, self._rank = host.operators, profile, rank
         self._group_names = group_names
-        called = {op.call: op.id for op in self._operators.values()}
-        self._kernels: dict[int, list[Kernel]] = {}  # by the operator that launched them
-        for kernel in profile.kernels:
-            if kernel.call in called:
-                self._kernels.setdefault(called[kernel.call], []).append(kernel)
-        self.n_kernels = sum(map(len, self._kernels.values()))
-        self._own_time = self._exclusive()
+        called: dict[int | None, int] = {op.call: op.id for op in self._operators.values()}
+        launched = [(k, called[k.call]) for k in profile.kernels if k.call in called]
+        self.n_kernels = len(launched)
+        numbered = list(enumerate(launched, max(self._operators) + 1))
+        self._numbered = {number: kernel for number, (kernel, _) in numbered}
+        self._launcher = {number: operator for number, (_, operator) in numbered}
+        self._communicates = {
+            self._launcher[number]
+            for number, kernel in self._numbered.items()
+            if is_communication(kernel.name)
+        }
+        self._own_time = self._exclusive(called)
+        self._awaited = self._kernels_awaited()
 
     def nodes(self) -> Iterator[TraceNode]:
         """The host's operators under their ids, then the kernels."""
@@ -93,18 +102,44 @@ class _Rank:
 
     # --- the host -------------------------------------------------------------------------------
 
-    def _exclusive(self) -> dict[int, float]:
-        """Microseconds that each operator spent outside those that it called."""
-        spans = self._profile.calls
+    def _exclusive(self, called: Mapping[int | None, int]) -> dict[int, float]:
+        """Microseconds that each operator spent outside those that it called, and not waiting."""
+        calls = self._profile.calls
         times = {
-            op.id: spans[op.call].duration if op.call in spans else 0.0
+            op.id: calls[op.call].span.duration if op.call in calls else 0.0
             for op in self._operators.values()
         }
-        own_times = dict(times)
+        left = dict(times)
         for op in self._operators.values():
             if op.parent is not None and self._operators[op.parent].thread == op.thread:
-                own_times[op.parent] -= times[op.id]
-        return {number: max(time, 0.0) for number, time in own_times.items()}
+                left[op.parent] -= times[op.id]
+            if op.call in calls and calls[op.call].marks:
+                left[op.id] = 0.0
+        for wait in self._profile.waits:
+            waiting = called.get(wait.call)
+            if waiting is not None:
+                left[waiting] -= wait.span.duration
+        return {number: max(time, 0.0) for number, time in left.items()}
+
+    def _kernels_awaited(self) -> dict[int, int]:
+        """Operators that a thread ran next after it waited for the device, and for which kernel."""
+        calls = self._profile.calls
+        began: dict[str, list[tuple[float, int]]] = {}  # start and operator, by thread
+        for op in self._operators.values():
+            if op.call in calls:
+                call = calls[op.call]
+                began.setdefault(call.thread, []).append((call.span.start, op.id))
+        for starts in began.values():
+            starts.sort()
+        ended = sorted((kernel.span.end, number) for number, kernel in self._numbered.items())
+        awaited: dict[int, int] = {}
+        for wait in self._profile.waits:
+            last = bisect(ended, (wait.span.end, math.inf)) - 1
+            following = began.get(wait.thread, [])
+            place = bisect(following, (wait.span.end, -1))
+            if last >= 0 and ended[last][0] > wait.span.start and place < len(following):
+                awaited[following[place][1]] = ended[last][1]
+        return awaited
 
     def _host_nodes(self) -> Iterator[TraceNode]:
         last_of_thread: dict[int, int] = {}
@@ -112,7 +147,7 @@ class _Rank:
         before: HostOp | None = None
         for op in self._operators.values():
             data = {written[tensor.storage] for tensor in op.inputs if tensor.storage in written}
-            control = {op.parent, last_of_thread.get(op.thread)}
+            control = {op.parent, last_of_thread.get(op.thread), self._awaited.get(op.id)}
             if op.thread not in last_of_thread and before is not None:
                 control.add(before.id)  # which started the thread, or woke it
             yield self._host_node(op, data - {op.id}, _known(control))
@@ -121,7 +156,8 @@ class _Rank:
             before = op
 
     def _host_node(self, op: HostOp, data: Iterable[int], control: Iterable[int]) -> TraceNode:
-        communication = None if self._launches(op) else of_host(op)
+        # A kernel may do the communication that the operator only describes.
+        communication = None if op.id in self._communicates else of_host(op)
         attributes: dict[str, Value] = {"is_cpu_op": communication is None}
         span = Span(0.0, self._own_time[op.id])
         if communication is not None:
@@ -129,18 +165,13 @@ class _Rank:
         type_ = NodeType.COMP if communication is None else communication.type
         return _node(op.id, op.name, type_, data, control, span, attributes)
 
-    def _launches(self, op: HostOp) -> bool:
-        """Whether a kernel does the communication that the operator only describes."""
-        return any(is_communication(kernel.name) for kernel in self._kernels.get(op.id, ()))
-
     # --- the device -----------------------------------------------------------------------------
 
     def _kernel_nodes(self) -> Iterator[TraceNode]:
         last_of_stream: dict[str, int] = {}
         written: dict[int, int] = {}  # storage: the kernel that an operator with it launched last
-        launched = [(k, op) for op, kernels in self._kernels.items() for k in kernels]
-        first = max(self._operators) + 1
-        for number, (kernel, launcher) in enumerate(sorted(launched, key=_start), first):
+        for number, kernel in self._numbered.items():
+            launcher = self._launcher[number]
             callers = list(self._callers(launcher))
             read = {tensor.storage for tensor in callers[0].inputs}
             data = {written[storage] for storage in read if storage in written}
@@ -217,7 +248,3 @@ def _node(
 
 def _known(ids: Iterable[int | None]) -> set[int]:
     return {number for number in ids if number is not None}
-
-
-def _start(pair: tuple[Kernel, int]) -> tuple[float, int]:
-    return pair[0].span.start, pair[1]

@@ -11,6 +11,8 @@ from typing import Any
 
 from engine.errors import DimsweepError
 
+# What reading a value of another type or form raises.
+MALFORMED = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 _GZIP = b"\x1f\x8b"
 
 

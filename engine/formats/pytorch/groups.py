@@ -27,7 +27,7 @@ class Groups:
         return {name: self._name(tuple(ranks), world) for name, ranks in given.items()}
 
     def _name(self, ranks: tuple[int, ...], world: int) -> str:
-        if not ranks or set(ranks) == set(range(world)):
+        if not ranks or (len(ranks) == world and set(ranks) == set(range(len(ranks)))):
             return ""
         if ranks not in self._numbers:
             number = str(len(self.ranks) + 1)

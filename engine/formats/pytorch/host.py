@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from engine.errors import DimsweepError
-from engine.formats.pytorch.files import read_object
+from engine.formats.pytorch.files import MALFORMED, read_object
 
 _HEAD = re.compile(rb'\s*\{\s*"schema"\s*:')
 _ROOT = "[pytorch|profiler|"  # the process, and its threads
@@ -81,7 +81,7 @@ def read_host(path: Path) -> HostTrace:
                 roots.add(node["id"])
             else:
                 operators[node["id"]] = _operator(node)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except MALFORMED as error:
             what = f"it is not as the schema says: {type(error).__name__} {error}"
             raise DimsweepError(what, where=f"{path}: node {number}") from error
     if not operators:
