@@ -7,14 +7,17 @@ it when the last of them is ready and all end with it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import DimsweepError
 from engine.lower.program import COMPUTE, RECEIVE, Floats, Ints, Structure
-from engine.run.jit import compiled
+from engine.run.jit import Compiler
 from engine.units import PICOSECONDS
+
+compiled = Compiler([Path(__file__)]).compiled
 
 
 @dataclass(frozen=True)
