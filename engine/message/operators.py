@@ -31,8 +31,8 @@ class _Node(NamedTuple):
     next_start: int
     next_end: int
     tally: int
-    memory: int
     duration: int
+    memory: int
 
 
 class Operators:
@@ -53,7 +53,8 @@ class Operators:
         s = program.structure
         self._clock, self._accounts = clock, accounts
         self._touch, self._start_flow = touch, start_flow
-        self._nodes = [_Node(*row) for row in s.nodes.tolist()]
+        names = s.nodes.dtype.names or ()
+        self._nodes = [_Node(**dict(zip(names, row, strict=True))) for row in s.nodes.tolist()]
         self._following = s.following.tolist()
         starts, ends = s.flows["member_start"].tolist(), s.flows["member_end"].tolist()
         members = s.members["node"].tolist()
