@@ -29,6 +29,7 @@ from engine.cluster.cluster import (
 )
 from engine.cluster.compute import Dataflow, EfficiencyCurve, SystolicArray
 from engine.cluster.cost import Prices, TierPrice, network_prices
+from engine.cluster.memory import RemoteMemory
 from engine.cluster.network import NetworkModel, Switching
 from engine.cluster.npu import Npu
 from engine.cluster.topology import Block, Dimension, Topology, parse_shape
@@ -79,15 +80,16 @@ from engine.network.files import read_network
 from engine.network.graph import Link, Network
 from engine.network.routing import Routing
 from engine.plan.inference import Serving, serving
-from engine.plan.plan import Axes, GradientExchange, Optimizer, Plan
+from engine.plan.plan import Axes, GradientExchange, Offload, Optimizer, Plan
 from engine.plan.schedule import Schedule
-from engine.plan.training import training
+from engine.plan.training import training, training_footprint
 from engine.run.batch import Measures, is_compiled, outcome_error, run_batch, run_one
 from engine.run.path import Path
 from engine.run.phase import FINISHED
 from engine.workload.convnet import Convolution, data_parallel
 from engine.workload.footprint import Footprint
 from engine.workload.graph import (
+    Access,
     Collective,
     CollectiveKind,
     Compute,
@@ -110,6 +112,7 @@ MODEL_VERSION = 2
 __all__ = [
     "FINISHED",
     "MODEL_VERSION",
+    "Access",
     "AstraCycles",
     "AstraInputs",
     "AstraNode",
@@ -165,6 +168,7 @@ __all__ = [
     "Network",
     "NetworkModel",
     "Npu",
+    "Offload",
     "Operator",
     "Optimizer",
     "Optimum",
@@ -179,6 +183,7 @@ __all__ = [
     "QueueOrder",
     "Receive",
     "Recompute",
+    "RemoteMemory",
     "Result",
     "Routing",
     "Schedule",
@@ -237,6 +242,7 @@ __all__ = [
     "time_of",
     "traffic",
     "training",
+    "training_footprint",
     "training_iteration",
     "units",
     "write_chakra",

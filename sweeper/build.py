@@ -5,7 +5,7 @@ Errors name the key (``topology.bandwidth[1]``); :meth:`Composed.blame` adds the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from engine import (
     Pass,
     Program,
     QueueOrder,
+    RemoteMemory,
     SubgroupBandwidth,
     TierPrice,
     Topology,
@@ -55,7 +56,7 @@ def build_program(config: Config) -> Program:
     """The program of a whole configuration, rank by rank if every message is to be simulated."""
     by_message = is_by_message(config)
     cluster = build_cluster(config)
-    workload = build_workload(config, cluster.topology.sizes)
+    workload = build_workload(config, cluster)
     program = lower(workload, cluster, fold=config["fold"] or by_message)
     return by_rank(program) if by_message else program
 
@@ -73,6 +74,8 @@ def build_cluster(config: Config) -> Cluster:
     precision = precision_of(config["workload"])
     with key("npu"):
         npu = build_npu(config["npu"], precision)
+    with key("memory"):
+        memory = _memory(config["memory"])
     with key("collective"):
         collectives = _collectives(config["collective"], len(topology.dims))
     with key("network"):
@@ -82,12 +85,12 @@ def build_cluster(config: Config) -> Cluster:
         with key("npu"):
             npu_price = units.parse(config["cost"]["npu"], units.MONEY, zero=True)
         prices = network_prices(topology, tiers, npu_price)
-    return Cluster(topology, npu, collectives, network, prices)
+    return Cluster(topology, npu, collectives, network, prices, memory)
 
 
-def build_workload(config: Config, sizes: Sequence[int]) -> Workload:
+def build_workload(config: Config, cluster: Cluster) -> Workload:
     """The operator graph and process groups of ``config["workload"]``."""
-    workload = config["workload"]
+    workload, sizes = config["workload"], cluster.topology.sizes
     if "traces" in workload:
         groups_file = None if workload["groups"] is None else found(workload["groups"])
         try:
@@ -99,7 +102,7 @@ def build_workload(config: Config, sizes: Sequence[int]) -> Workload:
             raise DimsweepError(error.what, where=where, hint=error.hint) from error.__cause__
     with key("workload"):
         if "model" in workload:
-            return model_workload(workload, sizes)
+            return model_workload(workload, cluster)
         with key("parallel"):
             groups = place(workload["parallel"], sizes)
         with key("loop"):
@@ -129,6 +132,18 @@ def _topology(config: Config) -> Topology:
     return Topology.build(
         config["shape"], bandwidth=bandwidths, latency=latencies, tiers=config["tiers"]
     )
+
+
+def _memory(config: Config) -> RemoteMemory | None:
+    if config["bandwidth"] is None:
+        return None
+    with key("bandwidth"):
+        rate = bandwidth(config["bandwidth"])
+    with key("latency"):
+        latency = units.parse_time(config["latency"])
+    with key("capacity"):
+        capacity = optional(config["capacity"], units.BYTES)
+    return RemoteMemory(rate, latency, capacity)
 
 
 def _collectives(config: Config, n_dims: int) -> CollectiveModel:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, replace
 from typing import Any, NamedTuple
 
 from engine import (
     Axes,
+    Cluster,
     ConvNet,
     DimsweepError,
     Dlrm,
     Gnmt,
     GradientExchange,
+    Offload,
     Optimizer,
     Plan,
     Recompute,
@@ -22,6 +24,7 @@ from engine import (
     Workload,
     serving,
     training,
+    training_footprint,
     units,
 )
 from sweeper.compose import suggestion
@@ -52,9 +55,9 @@ PRECISIONS = {
 }
 
 
-def model_workload(workload: Config, sizes: Sequence[int]) -> Workload:
+def model_workload(workload: Config, cluster: Cluster) -> Workload:
     """The workload of ``workload.model`` under ``workload.parallel`` and ``workload.plan``."""
-    axes = Axes.place(workload["parallel"], sizes)
+    axes = Axes.place(workload["parallel"], cluster.topology.sizes)
     with key("model"):
         model = build_model(workload["model"])
     with key("plan"):
@@ -63,6 +66,7 @@ def model_workload(workload: Config, sizes: Sequence[int]) -> Workload:
     if task == "training":
         with key("plan"):
             described = _training(plan)
+            described = _offloading(described, plan["offload"], model, axes, cluster)
         return training(model, described, axes, workload["name"])
     with key("plan"):
         if task not in ("prefill", "decode"):
@@ -141,6 +145,25 @@ def precision_of(workload: Config) -> str:
     with key("workload"), key("plan"):
         _precision(workload["plan"])
     return str(workload["plan"]["precision"])
+
+
+def _offloading(plan: Plan, offload: Any, model: Any, axes: Axes, cluster: Cluster) -> Plan:
+    """What is kept in remote memory: as told, or no more than makes the rest fit."""
+    if offload != "auto":
+        with key("offload"):
+            if not isinstance(offload, list):
+                raise DimsweepError(
+                    f"{offload!r} is no list", hint=f"auto, or some of [{', '.join(Offload)}]"
+                )
+            return replace(plan, offload=frozenset(choice(what, Offload) for what in offload))
+    capacity = cluster.npu.memory
+    if cluster.memory is None or capacity is None:
+        return plan
+    for n in range(len(Offload) + 1):
+        spilled = replace(plan, offload=frozenset(list(Offload)[:n]))
+        if training_footprint(model, spilled, axes).total <= capacity:
+            break
+    return spilled
 
 
 def _precision(plan: Config) -> _Precision:

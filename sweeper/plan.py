@@ -40,6 +40,7 @@ _DETERMINES_RESULT = (
     "workload",
     "topology",
     "npu",
+    "memory",
     "cost",
     "collective",
     "network",

@@ -43,6 +43,7 @@ class Plan:
     gradient_exchange: str = "all_reduce"
     overlap_gradients: bool = True
     bucket: str = "25 MB"
+    offload: Any = "auto"
 
 
 @dataclass
@@ -231,6 +232,15 @@ class TierPrice:
 
 
 @dataclass
+class Memory:
+    """Remote memory of each NPU (see engine.RemoteMemory); none without a ``bandwidth``."""
+
+    bandwidth: str | None = None
+    latency: str = "0 ns"
+    capacity: str | None = None
+
+
+@dataclass
 class Cost:
     """Prices by tier, and of one NPU."""
 
@@ -323,6 +333,7 @@ class Root:
     workload: Workload = MISSING
     topology: Topology = field(default_factory=Topology)
     npu: Npu = field(default_factory=Npu)
+    memory: Memory = field(default_factory=Memory)
     cost: Cost = field(default_factory=Cost)
     collective: Collective = field(default_factory=Collective)
     network: Network = field(default_factory=Network)

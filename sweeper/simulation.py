@@ -115,6 +115,11 @@ def _summary(result: Result) -> Table:
             line(f"    {name}", seconds)
     if result.exposed_by_dim["waiting"]:
         line("  waiting for other ranks", result.exposed_by_dim["waiting"])
+    memory = result.program.workload.footprint
+    if memory is not None:
+        table.add_row("memory of the fullest NPU", units.format_bytes(memory.total), memory.peak)
+        if memory.remote:
+            table.add_row("  and remote memory", units.format_bytes(memory.remote), "")
     if result.cost is not None:
         table.add_row("network cost", f"${result.cost:,.0f}", "")
         table.add_row("performance per cost", f"{result.perf_per_cost:.4g}", "iterations/s/$")

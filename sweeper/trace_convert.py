@@ -29,7 +29,7 @@ def write_workload(target: str, overrides: Sequence[str]) -> str:
     config = plain(composed.config)
     try:
         cluster = build_cluster(config)
-        workload = build_workload(config, cluster.topology.sizes)
+        workload = build_workload(config, cluster)
     except DimsweepError as error:
         raise composed.blame(error) from error.__cause__
     groups = write_chakra_workload(workload, cluster, Path(target))

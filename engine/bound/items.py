@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import DimsweepError
-from engine.lower.program import COMPUTE, RECEIVE, Floats, Ints, Structure
+from engine.lower.program import RECEIVE, Floats, Ints, Structure
 from engine.run.jit import Compiler
 from engine.units import PICOSECONDS
 
@@ -67,7 +67,7 @@ def items_of(s: Structure) -> Items:
     """The items of a structure; raises :class:`DimsweepError` when they wait in a circle."""
     # Flows first, then what is none.
     flow = s.nodes["flow"]
-    alone = (s.nodes["kind"] == COMPUTE) | (s.nodes["kind"] == RECEIVE)
+    alone = (s.nodes["flow"] < 0) | (s.nodes["kind"] == RECEIVE)
     item: Ints = np.where(alone, len(s.flows) + np.cumsum(alone) - 1, flow).astype(np.int32)
     n = len(s.flows) + int(alone.sum())
     source = np.repeat(item, s.nodes["next_end"] - s.nodes["next_start"])

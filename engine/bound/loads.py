@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.bound.items import Items
-from engine.lower.program import COMPUTE, Floats, Ints, Longs, Structure, Table
+from engine.lower.program import Floats, Ints, Longs, Structure, Table
 
 
 class Loads:
@@ -25,7 +25,7 @@ class Loads:
         jobs = np.flatnonzero((s.nodes["unit"] >= 0) & (self.stretch[items.of_node] >= 0))
         nodes, item = s.nodes[jobs], items.of_node[jobs]
         self._units = _Units(nodes, item, self.stretch, items, head, tail, len(load))
-        flows = nodes["kind"] != COMPUTE
+        flows = nodes["flow"] >= 0
         self._ports = _port_loads(nodes[flows], item[flows], self.stretch, items, load, head, tail)
 
     def longer(

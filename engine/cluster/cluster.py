@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from engine.cluster.cost import Prices
+from engine.cluster.memory import RemoteMemory
 from engine.cluster.network import NetworkModel
 from engine.cluster.npu import Npu
 from engine.cluster.topology import Topology
@@ -72,3 +73,4 @@ class Cluster:
     collectives: CollectiveModel = field(default_factory=CollectiveModel)
     network: NetworkModel = field(default_factory=NetworkModel)
     prices: Prices | None = None
+    memory: RemoteMemory | None = None  # of each NPU, beyond its own

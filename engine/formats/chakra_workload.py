@@ -29,6 +29,7 @@ from engine.formats.chakra import (
     read_traces,
 )
 from engine.workload.graph import (
+    Access,
     Collective,
     CollectiveKind,
     Compute,
@@ -170,6 +171,10 @@ class _Conversion:
             return Compute(flops, _exact(ours, own.BYTES, node.tensor))
         return Compute(duration=node.duration * 1000)
 
+    def _access(self, rank: int, node: Node, ours: Mapping[str, Value]) -> Work:
+        n_bytes = _exact(ours, own.BYTES, node.tensor)
+        return Access(n_bytes, store=node.type is NodeType.MEM_STORE)
+
     def _nothing(self, rank: int, node: Node, ours: Mapping[str, Value]) -> Work:
         return Compute(duration=0)
 
@@ -219,6 +224,8 @@ class _Conversion:
 
     _works: Mapping[NodeType, Callable[[_Conversion, int, Node, Mapping[str, Value]], Work]] = {
         NodeType.COMP: _compute,
+        NodeType.MEM_LOAD: _access,
+        NodeType.MEM_STORE: _access,
         NodeType.METADATA: _nothing,
         NodeType.INVALID: _nothing,
         NodeType.COMM_COLL: _collective,

@@ -24,6 +24,7 @@ from engine.lower.fold import at_offset, first_members
 from engine.lower.stages import Offset, graph_by_rank
 from engine.units import PICOSECONDS
 from engine.workload.graph import (
+    Access,
     Collective,
     CollectiveKind,
     Compute,
@@ -185,6 +186,9 @@ class _Writer:
 
         if isinstance(work, Compute):
             return node(NodeType.COMP, *self._compute(work))
+        if isinstance(work, Access):
+            type_ = NodeType.MEM_STORE if work.store else NodeType.MEM_LOAD
+            return node(type_, _size(work.n_bytes, "tensor_size"))
         if isinstance(work, Collective):
             return self._collective(work, lambda group: node(NodeType.COMM_COLL, group))
         key = (self._offset(work), work.tag)
@@ -273,9 +277,9 @@ def _send(work: Send, rank: int, target: int) -> _Attributes:
     return attributes
 
 
-def _size(n_bytes: float) -> _Attributes:
+def _size(n_bytes: float, name: str = "comm_size") -> _Attributes:
     whole = _whole(n_bytes)
-    return {"comm_size": whole, **({own.BYTES: float(n_bytes)} if whole != n_bytes else {})}
+    return {name: whole, **({own.BYTES: float(n_bytes)} if whole != n_bytes else {})}
 
 
 def _whole(amount: float) -> int:

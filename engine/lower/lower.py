@@ -13,6 +13,7 @@ from engine.lower.forms import Forms
 from engine.lower.nodes import Nodes
 from engine.lower.tables import structure
 from engine.units import format_bytes
+from engine.workload.footprint import Footprint
 from engine.workload.graph import Operator, Workload
 
 
@@ -58,7 +59,10 @@ def _lower(workload: Workload, cluster: Cluster, *, fold: bool) -> p.Program:
 
 def _check_memory(workload: Workload, cluster: Cluster) -> None:
     need, capacity = workload.footprint, cluster.npu.memory
-    if need is None or capacity is None or need.total <= capacity:
+    if need is None:
+        return
+    _check_remote(need, cluster)
+    if capacity is None or need.total <= capacity:
         return
     parts = ", ".join(
         f"{name} {format_bytes(getattr(need, name))}"
@@ -68,9 +72,19 @@ def _check_memory(workload: Workload, cluster: Cluster) -> None:
         f"an NPU of pipeline stage {need.stage} must hold {format_bytes(need.total)} of "
         f"{format_bytes(capacity)}: {parts}; the peak is in the {need.peak}",
         where="npu.memory",
-        hint="more tensor or pipeline parallelism, a higher ZeRO stage, recomputation, or smaller "
-        "micro-batches",
+        hint="more tensor or pipeline parallelism, a higher ZeRO stage, recomputation, smaller "
+        "micro-batches, or remote memory (memory=host)",
     )
+
+
+def _check_remote(need: Footprint, cluster: Cluster) -> None:
+    capacity = cluster.memory and cluster.memory.capacity
+    if capacity and need.remote > capacity:
+        raise InfeasibleError(
+            f"an NPU of pipeline stage {need.stage} keeps {format_bytes(need.remote)} in remote "
+            f"memory, and has {format_bytes(capacity)} of it",
+            where="memory.capacity",
+        )
 
 
 def _check_acyclic(graphs: Sequence[Sequence[Operator]]) -> None:

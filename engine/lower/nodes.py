@@ -11,7 +11,9 @@ from engine.errors import DimsweepError
 from engine.lower import program as p
 from engine.lower.forms import Forms, Interned
 from engine.lower.stages import Folding, Offset
-from engine.workload.graph import Collective, Compute, Operator, Receive, Send, Workload
+from engine.workload.graph import Access, Collective, Compute, Operator, Receive, Send, Workload
+
+MEMORY = "memory"  # the stream of accesses to remote memory
 
 
 class _Transfer(NamedTuple):
@@ -93,6 +95,9 @@ class Nodes:
         if isinstance(work, Compute):
             kind = p.COMPUTE
             duration, memory = self._compute(operator.name, work)
+        elif isinstance(work, Access):
+            kind, stream, tally = p.ACCESS, 1 + self.streams(MEMORY), self.tallies("memory")
+            duration = memory = self._access(operator.name, work)
         elif isinstance(work, Collective):
             kind, stream = p.COLLECTIVE, 1 + self.streams(work.stream or work.group)
             tally = self.tallies(f"{work.kind.value} {work.group}")
@@ -124,6 +129,13 @@ class Nodes:
                 f"operator {name!r}: {error.what}", where=error.where, hint=error.hint
             ) from None
         return durations
+
+    def _access(self, name: str, work: Access) -> int:
+        if self._cluster.memory is None:
+            raise DimsweepError(
+                f"operator {name!r} uses remote memory, and there is none", where="memory"
+            )
+        return self._cluster.memory.duration(work.n_bytes)
 
     def _new_flow(self, form: int, group: str, node: int) -> int:
         self.flow_form.append(form)

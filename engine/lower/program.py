@@ -22,7 +22,7 @@ Table = NDArray[np.void]  # records
 _A = TypeVar("_A", Floats, Longs)
 
 # Kinds of nodes.
-COMPUTE, COLLECTIVE, SEND, RECEIVE = range(4)
+COMPUTE, COLLECTIVE, SEND, RECEIVE, ACCESS = range(5)
 # Kinds of flows; the first four as collectives, then point to point.
 ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, ALL_TO_ALL, POINT_TO_POINT = range(5)
 # Queue orders of a dimension.
@@ -40,7 +40,7 @@ NODE = np.dtype(
         ("next_start", "i4"),  # its successors, in Structure.following
         ("next_end", "i4"),
         ("tally", "i4"),  # row of the communication tally, -1 for compute
-        ("duration", "i8"),  # of compute, ps
+        ("duration", "i8"),  # of compute or an access, ps
         ("memory", "i8"),  # those of it that memory bandwidth sets
     ],
     align=True,
@@ -104,6 +104,7 @@ class Shape(NamedTuple):
     n_dims: int
     n_units: int  # a class
     n_tallies: int
+    memory_unit: int  # that accesses remote memory, 0 if none does
     queue: int
     themis: bool
     endpoint_delay: int  # ps a step

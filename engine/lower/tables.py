@@ -10,7 +10,7 @@ import numpy as np
 from engine.cluster.cluster import Cluster, DimensionOrder, QueueOrder
 from engine.lower import program as p
 from engine.lower.forms import Form, Forms
-from engine.lower.nodes import Nodes
+from engine.lower.nodes import MEMORY, Nodes
 from engine.lower.stages import Folding
 from engine.units import PICOSECONDS
 
@@ -101,6 +101,7 @@ def _shape(cluster: Cluster, folding: Folding, nodes: Nodes) -> p.Shape:
         n_dims=len(cluster.topology.dims),
         n_units=1 + len(nodes.streams),
         n_tallies=len(nodes.tallies),
+        memory_unit=_memory_unit(nodes),
         queue=_QUEUE[model.queue],
         themis=model.order is DimensionOrder.THEMIS,
         endpoint_delay=model.endpoint_delay,
@@ -124,3 +125,8 @@ def _flows(nodes: Nodes, forms: list[Form]) -> p.Table:
         chunk_start[1:],
         _starts(m * c for m, c in zip(members, chunks, strict=True))[:-1],
     )
+
+
+def _memory_unit(nodes: Nodes) -> int:
+    streams = list(nodes.streams)
+    return 1 + streams.index(MEMORY) if MEMORY in streams else 0

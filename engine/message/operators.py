@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from engine.lower.program import COMPUTE, RECEIVE, Program
+from engine.lower.program import ACCESS, COMPUTE, RECEIVE, Program
 from engine.message.clock import Clock
 from engine.message.ranks import RankAccount
 from engine.run.phase import DONE, QUEUED, RUNNING, WAITING
@@ -109,6 +109,9 @@ class Operators:
             self._clock.later(node.duration, partial(self._end, number))
             return
         account.in_flight[node.tally] += 1
+        if node.kind == ACCESS:
+            self._clock.later(node.duration, partial(self._end, number))
+            return
         if node.kind == RECEIVE:
             if self.state[self._members[node.flow][0]] == DONE:
                 self._end(number)

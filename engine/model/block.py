@@ -22,13 +22,24 @@ class Recompute(StrEnum):
 class Exchange(NamedTuple):
     """A collective over a parallel axis; ``n_bytes`` as in a graph's ``Collective``.
 
-    One with a ``label`` runs beside what follows, until a :class:`Wait` for the label.
+    One with a ``label`` runs beside what follows, until a :class:`Wait` for the label; one that
+    ``follows`` a label starts when that is done.
     """
 
     kind: CollectiveKind
     n_bytes: float
     axis: str
     label: str = ""
+    follows: str = ""
+
+
+class Move(NamedTuple):
+    """A load from remote memory, or a ``store`` to it, beside what follows until it is waited
+    for."""
+
+    n_bytes: float
+    label: str
+    store: bool = False
 
 
 class Wait(NamedTuple):
@@ -37,7 +48,7 @@ class Wait(NamedTuple):
     label: str
 
 
-Step = Kernel | Exchange | Wait
+Step = Kernel | Exchange | Move | Wait
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.model.block import Block
-from engine.plan.plan import EXPERT_REPLICAS, REPLICAS, Axes, Optimizer, Plan
+from engine.plan.plan import EXPERT_REPLICAS, REPLICAS, Axes, Offload, Optimizer, Plan
 from engine.plan.schedule import Action
 from engine.plan.stages import Stage
 from engine.workload.footprint import Footprint
+
+PIECES = 8  # in which the optimizer's state comes and goes, where it is kept in remote memory
 
 
 def footprint(stage: Stage, plan: Plan, axes: Axes, order: Sequence[Action]) -> Footprint:
@@ -28,15 +30,36 @@ def footprint(stage: Stage, plan: Plan, axes: Axes, order: Sequence[Action]) -> 
         return sum(p * bytes_each / (n if cut else 1) for p, n in copies)
 
     activations, transient, peak = _peak(stage, plan, axes, order)
+    here = {
+        Offload.OPTIMIZER: held(state_bytes(plan), cut=plan.zero >= 1),
+        Offload.ACTIVATIONS: activations,
+        Offload.WEIGHTS: held(plan.value, cut=plan.zero >= 3),
+    }
+    away = {what: here[what] for what in plan.offload}
+    for what in away:
+        # What is in use, and what comes meanwhile.
+        here[what] = min(here[what], 2 * _unit(what, stage, here[what]))
     return Footprint(
         stage=stage.number,
-        weights=held(plan.value, cut=plan.zero >= 3),
+        weights=here[Offload.WEIGHTS],
         gradients=held(plan.gradient_value, cut=plan.zero >= 2),
-        optimizer=held(state_bytes(plan), cut=plan.zero >= 1),
-        activations=activations,
+        optimizer=here[Offload.OPTIMIZER],
+        activations=here[Offload.ACTIVATIONS],
         transient=transient,
         peak=peak,
+        remote=sum(away.values()),
     )
+
+
+def _unit(what: Offload, stage: Stage, whole: float) -> float:
+    """Bytes that come at once."""
+    blocks = [block for chunk in stage.chunks for block in chunk]
+    if what is Offload.OPTIMIZER:
+        return whole / PIECES
+    if what is Offload.ACTIVATIONS:
+        return max(block.activations for block in blocks)
+    sizes = [block.parameters + block.expert_parameters for block in blocks]
+    return whole * max(sizes) / sum(sizes)
 
 
 def state_bytes(plan: Plan) -> float:

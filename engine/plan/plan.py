@@ -32,6 +32,15 @@ class GradientExchange(StrEnum):
     PARAMETER_SERVER = "parameter_server"
 
 
+class Offload(StrEnum):
+    """What is kept in remote memory and comes when it is needed (ZeRO-Infinity, Rajbhandari et al.,
+    SC 2021); in this order of what is moved least for the bytes that it frees."""
+
+    OPTIMIZER = "optimizer"
+    ACTIVATIONS = "activations"
+    WEIGHTS = "weights"
+
+
 @dataclass(frozen=True)
 class Plan:
     """How an iteration over ``batch`` sequences (or samples) is run.
@@ -40,6 +49,8 @@ class Plan:
     (Rajbhandari et al., SC 2020; stage 3 is what FSDP does).  ``bucket`` bytes of gradients are
     summed up at once, beside the rest of the backward pass if ``overlap_gradients``.
     ``value`` and ``gradient_value``: bytes of a weight or activation, and of a gradient.
+    ``offload``: what lives in remote memory; a block's part of it is loaded while the block before
+    it runs.
     """
 
     batch: int
@@ -55,6 +66,7 @@ class Plan:
     bucket: float = 25e6
     value: float = 2.0
     gradient_value: float = 2.0
+    offload: frozenset[Offload] = frozenset()
 
     def __post_init__(self) -> None:
         for key in ("batch", "micro_batch", "interleave"):

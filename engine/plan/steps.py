@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from engine.model.block import Step, Wait
+from engine.model.block import Move, Step, Wait
 from engine.workload.graph import (
+    Access,
     Collective,
     Compute,
     GraphBuilder,
@@ -18,11 +19,13 @@ from engine.workload.graph import (
 
 
 class Item(NamedTuple):
-    """An operator to be; one with a ``label`` is waited for later, by an item without work."""
+    """An operator to be; one with a ``label`` is waited for later, by an item without work.  It
+    starts when what has the label ``follows`` is done, too."""
 
     name: str
-    work: Compute | Collective | None
+    work: Compute | Access | Collective | None
     label: str = ""
+    follows: str = ""
 
 
 def compile_steps(steps: Iterable[Step]) -> list[Item]:
@@ -42,10 +45,15 @@ def compile_steps(steps: Iterable[Step]) -> list[Item]:
         if isinstance(step, Wait):
             flush()
             items.append(Item("", None, step.label))
+        elif isinstance(step, Move):
+            flush()
+            access = Access(step.n_bytes, step.store)
+            items.append(Item("store" if step.store else "load", access, step.label))
         else:
             flush()
             work = Collective(step.kind, step.n_bytes, step.axis)
-            items.append(Item(f"{step.kind.value} {step.axis}", work, step.label))
+            name = f"{step.kind.value} {step.axis}"
+            items.append(Item(name, work, step.label, step.follows))
     flush()
     return items
 
@@ -60,11 +68,12 @@ class RankGraph:
 
     def run(self, prefix: str, items: Sequence[Item]) -> None:
         """Run ``items`` after all that came before."""
-        for name, work, label in items:
+        for name, work, label, follows in items:
             if work is None:
                 self._last = (*self._last, *self._pending.pop(label, ()))
                 continue
-            node = self._builder.add(f"{prefix}{name}", work, self._last)
+            after = (*self._last, *self._pending.pop(follows, ())) if follows else self._last
+            node = self._builder.add(f"{prefix}{name}", work, after)
             if label:
                 self._pending.setdefault(label, []).append(node)
             else:

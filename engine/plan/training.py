@@ -6,12 +6,21 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from engine.collector import no_collector
-from engine.model.block import Block, Exchange, Network, Shard, Step, Wait, elementwise
-from engine.plan.memory import footprint
-from engine.plan.plan import EXPERT_REPLICAS, REPLICAS, Axes, GradientExchange, Optimizer, Plan
+from engine.model.block import Block, Exchange, Move, Network, Shard, Step, Wait, elementwise
+from engine.plan.memory import PIECES, footprint, state_bytes
+from engine.plan.plan import (
+    EXPERT_REPLICAS,
+    REPLICAS,
+    Axes,
+    GradientExchange,
+    Offload,
+    Optimizer,
+    Plan,
+)
 from engine.plan.schedule import Action, actions
 from engine.plan.stages import Stage, cut
 from engine.plan.steps import RankGraph, compile_steps
+from engine.workload.footprint import Footprint
 from engine.workload.graph import CollectiveKind as Kind
 from engine.workload.graph import Operator, Receive, Send, Workload
 
@@ -32,28 +41,48 @@ def training(model: Model, plan: Plan, axes: Axes, name: str = "training") -> Wo
 
     Raises :class:`DimsweepError` naming the key of the plan that does not divide.
     """
+    stages = _stages(model, plan, axes)
+    with no_collector():
+        graphs = tuple(_StageProgram(stage, plan, axes, order).build() for stage, order in stages)
+    return Workload(
+        graphs,
+        dict(axes.groups),
+        name=name,
+        stages="pipeline" if len(stages) > 1 else None,
+        footprint=_fullest(stages, plan, axes),
+    )
+
+
+def training_footprint(model: Model, plan: Plan, axes: Axes) -> Footprint:
+    """What the fullest rank of :func:`training` must hold, without its graph."""
+    return _fullest(_stages(model, plan, axes), plan, axes)
+
+
+_Ordered = tuple[Stage, list[Action]]
+
+
+def _stages(model: Model, plan: Plan, axes: Axes) -> list[_Ordered]:
     network = model.network(axes.shard(plan))
     n_micro_batches = axes.n_micro_batches(plan)
     stages = cut(network, axes.degree("pipeline"), plan.interleave)
-    graphs, footprints = [], []
-    with no_collector():
-        for stage in stages:
-            order = actions(
+    return [
+        (
+            stage,
+            actions(
                 plan.schedule,
                 stage=stage.number,
                 n_stages=len(stages),
                 n_chunks=plan.interleave,
                 n_micro_batches=n_micro_batches,
-            )
-            graphs.append(_StageProgram(stage, plan, axes, order).build())
-            footprints.append(footprint(stage, plan, axes, order))
-    return Workload(
-        tuple(graphs),
-        dict(axes.groups),
-        name=name,
-        stages="pipeline" if len(stages) > 1 else None,
-        footprint=max(footprints, key=lambda f: f.total),
-    )
+            ),
+        )
+        for stage in stages
+    ]
+
+
+def _fullest(stages: list[_Ordered], plan: Plan, axes: Axes) -> Footprint:
+    footprints = [footprint(stage, plan, axes, order) for stage, order in stages]
+    return max(footprints, key=lambda f: f.total)
 
 
 class _StageProgram:
@@ -155,15 +184,17 @@ class _StageProgram:
     def _forward_steps(self, chunk: int) -> Iterator[Step]:
         blocks = self._stage.chunks[chunk]
         for i, block in enumerate(blocks):
-            yield from self._weights(blocks, i)
+            yield from self._arrive(blocks, i, backward=False)
             yield from block.forward
+            if self._keeps_away(Offload.ACTIVATIONS) and block.activations:
+                yield Move(block.activations, "stored", store=True)
 
     def _backward_steps(self, chunk: int, *, last: bool) -> Iterator[Step]:
         blocks = self._stage.chunks[chunk][::-1]
         buckets = _Buckets(self._plan, self)
         every_time = self._plan.zero >= 2
         for i, block in enumerate(blocks):
-            yield from self._weights(blocks, i)
+            yield from self._arrive(blocks, i, backward=True)
             yield from block.again
             yield from block.backward
             if last or every_time:
@@ -171,20 +202,37 @@ class _StageProgram:
         if last or every_time:
             yield from buckets.rest()
 
-    def _weights(self, blocks: tuple[Block, ...], i: int) -> Iterator[Step]:
-        """ZeRO-3 gathers a block's weights while the block before it runs."""
-        if not self._gathers:
+    def _arrive(self, blocks: tuple[Block, ...], i: int, *, backward: bool) -> Iterator[Step]:
+        """Wait for what a block needs from elsewhere; it came while the block before it ran."""
+        if not (self._gathers or self._plan.offload):
             return
         if i == 0:
-            yield from self._gather(blocks[0], 0)
+            yield from self._fetch(blocks[0], 0, backward=backward)
         if i + 1 < len(blocks):
-            yield from self._gather(blocks[i + 1], i + 1)
-        yield Wait(f"weights {i}")
+            yield from self._fetch(blocks[i + 1], i + 1, backward=backward)
+        yield Wait(f"block {i}")
 
-    def _gather(self, block: Block, i: int) -> Iterator[Step]:
-        for parameters, axis, n in self._shares(block.parameters, block.expert_parameters):
-            share = parameters * self._plan.value / n
-            yield Exchange(Kind.ALL_GATHER, share, axis, f"weights {i}")
+    def _fetch(self, block: Block, i: int, *, backward: bool) -> Iterator[Step]:
+        """Load a block's weights from remote memory, and gather what ZeRO-3 has divided; and, in
+        the backward pass, load its activations."""
+        ready = f"block {i}"
+        for parameters, axis, n in (
+            (block.parameters, REPLICAS, self._n_replicas),
+            (block.expert_parameters, EXPERT_REPLICAS, self._n_expert_replicas),
+        ):
+            gathers = self._gathers and n > 1
+            share = parameters * self._plan.value / (n if gathers else 1)
+            loaded = ""
+            if self._keeps_away(Offload.WEIGHTS) and share:
+                loaded = f"{axis} {i}" if gathers else ready
+                yield Move(share, loaded)
+            if gathers and share:
+                yield Exchange(Kind.ALL_GATHER, share, axis, ready, loaded)
+        if backward and self._keeps_away(Offload.ACTIVATIONS) and block.activations:
+            yield Move(block.activations, ready)
+
+    def _keeps_away(self, what: Offload) -> bool:
+        return what in self._plan.offload
 
     def _shares(self, dense: float, experts: float) -> Iterator[tuple[float, str, int]]:
         """Parameters, the axis that holds copies of them, and how many copies."""
@@ -216,10 +264,28 @@ class _StageProgram:
         if served:
             copies = (dense + experts) * self._plan.gradient_value
             yield elementwise("sum of gradients", copies)
-        yield elementwise("optimizer", own * optimizer_bytes(self._plan))
+        yield from self._update(own)
         if cut and self._plan.zero < 3:
             for parameters, axis, n in self._shares(dense, experts):
                 yield Exchange(Kind.ALL_GATHER, parameters * self._plan.value / n, axis)
+
+    def _update(self, own: float) -> Iterator[Step]:
+        """The optimizer's step; state that is kept in remote memory comes and goes in pieces, so
+        that one is loaded while the one before it is used."""
+        if not self._keeps_away(Offload.OPTIMIZER):
+            yield elementwise("optimizer", own * optimizer_bytes(self._plan))
+            return
+        piece = own / PIECES
+        yield Move(piece * state_bytes(self._plan), "piece 0")
+        for i in range(PIECES):
+            if i + 1 < PIECES:
+                yield Move(piece * state_bytes(self._plan), f"piece {i + 1}")
+            yield Wait(f"piece {i}")
+            yield elementwise("optimizer", piece * optimizer_bytes(self._plan))
+            yield Move(piece * state_bytes(self._plan), "updated", store=True)
+        if self._keeps_away(Offload.WEIGHTS):
+            yield Move(own * self._plan.value, "updated", store=True)
+        yield Wait("updated")
 
 
 class _Buckets:

@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from engine.lower.program import (
+    ACCESS,
     COMPUTE,
     FIFO,
     LIFO,
@@ -131,7 +132,7 @@ class State(NamedTuple):
     phase_of: Ints  # each phase of each chunk in Prices.phases
     released: Ints  # the interval that let each phase of each chunk, then each node, start
     visits: Ints  # how often each of Prices.phases is on the critical path
-    due: Longs  # when the compute unit of each class, then when each server ends
+    due: Longs  # when the compute unit of each class, each server, each class's memory unit ends
     # Work lists of a round.
     ready: Ints
     open_units: Ints
@@ -162,7 +163,9 @@ def empty_state(s: Structure, prices: Prices, *, record: bool = False) -> State:
         + np.repeat(chunks["first"] - chunks["record"], length),
         released=np.zeros(n_phases + n, dtype=np.int32),
         visits=np.zeros(len(prices.phases), dtype=np.int32),
-        due=np.zeros(s.shape.n_classes + servers, dtype=np.int64),
+        due=np.zeros(
+            s.shape.n_classes * (2 if s.shape.memory_unit else 1) + servers, dtype=np.int64
+        ),
         ready=np.zeros(n + 1, dtype=np.int32),
         open_units=np.zeros(2 * n + 1, dtype=np.int32),
         starting=np.zeros(n + 1, dtype=np.int32),
@@ -219,10 +222,14 @@ def run(s: Structure, prices: Prices, st: State) -> int:
             if st.due[slot] != now:
                 continue
             st.due[slot] = NEVER
-            if slot < s.shape.n_classes:
+            number = slot - s.shape.n_classes
+            if number < 0:
                 _append(st.ending, st.counts, ENDING, st.units[slot * s.shape.n_units]["node"])
+            elif number < len(st.servers):
+                _end_phase(s, prices, st, number, now)
             else:
-                _end_phase(s, prices, st, slot - s.shape.n_classes, now)
+                unit = (number - len(st.servers)) * s.shape.n_units + s.shape.memory_unit
+                _append(st.ending, st.counts, ENDING, st.units[unit]["node"])
         for i in range(st.counts[ENDING]):
             _end_node(s, st, st.ending[i], now)
         st.counts[ENDING] = 0
@@ -305,17 +312,22 @@ def _start_node(s: Structure, st: State, node: int, now: int) -> None:
     static, dynamic = s.nodes[node], st.nodes[node]
     cls = static["cls"]
     dynamic["state"], dynamic["start"] = RUNNING, now
-    if static["kind"] == COMPUTE:
-        st.due[cls] = now + static["duration"]
+    if static["kind"] == COMPUTE or static["kind"] == ACCESS:
+        memory = static["kind"] == ACCESS
+        slot = s.shape.n_classes + len(st.servers) if memory else 0
+        st.due[slot + cls] = now + static["duration"]
         st.released[len(st.phase_of) + node] = dynamic["cause"]
         dynamic["cause"] = len(st.phase_of) + node
-        return
+        if not memory:
+            return
     _account(s, st, cls, now)
     head = st.classes[cls]["busy"]
     dynamic["busy_next"], dynamic["busy_before"] = head, -1
     if head >= 0:
         st.nodes[head]["busy_before"] = node
     st.classes[cls]["busy"] = node
+    if static["kind"] == ACCESS:
+        return
     f = static["flow"]
     flow = s.flows[f]
     if static["kind"] == RECEIVE:

@@ -10,7 +10,7 @@ class Footprint:
     """Bytes on one rank of pipeline stage ``stage``, at the iteration's peak.
 
     ``transient`` is what lives only while a block runs: activations computed again, and weights
-    that ZeRO-3 has gathered.  ``peak`` says when.
+    that ZeRO-3 has gathered.  ``peak`` says when.  ``remote`` is what it keeps in remote memory.
     """
 
     stage: int
@@ -20,6 +20,7 @@ class Footprint:
     activations: float
     transient: float
     peak: str
+    remote: float = 0.0
 
     @property
     def total(self) -> float:

@@ -77,6 +77,15 @@ class Compute:
 
 
 @dataclass(frozen=True)
+class Access:
+    """Load from, or ``store`` to, the NPU's remote memory; accesses go one after another, beside
+    computation and communication."""
+
+    n_bytes: float
+    store: bool = False
+
+
+@dataclass(frozen=True)
 class Collective:
     """A collective over the rank's group called ``group``.
 
@@ -111,7 +120,7 @@ class Receive:
     tag: int = 0
 
 
-Work = Compute | Collective | Send | Receive
+Work = Compute | Access | Collective | Send | Receive
 
 
 @dataclass(frozen=True)
@@ -222,7 +231,7 @@ def _check_operator(
     if isinstance(work, Collective) and work.group not in groups:
         known = ", ".join(sorted(groups)) or "none"
         raise DimsweepError(f"unknown group {work.group!r}", where=where, hint=f"groups: {known}")
-    if isinstance(work, (Collective, Send)) and not 0 <= work.n_bytes < 2**63:
+    if isinstance(work, (Access, Collective, Send)) and not 0 <= work.n_bytes < 2**63:
         raise DimsweepError(f"{work.n_bytes} bytes is no message size", where=where)
     if isinstance(work, Compute) and not (
         0 <= work.flops < math.inf
