@@ -68,6 +68,7 @@ from engine.formats.pytorch import Converted as PytorchConverted
 from engine.formats.pytorch import convert_traces as convert_pytorch
 from engine.formats.pytorch import is_execution_trace
 from engine.lower.lower import lower
+from engine.lower.memory import check_memory
 from engine.lower.program import Program
 from engine.message.kernel import LinkAccount, MessageRun, by_rank, network_of, run_messages
 from engine.model.block import Recompute
@@ -203,6 +204,7 @@ __all__ = [
     "by_rank",
     "chakra_levels",
     "chakra_stats",
+    "check_memory",
     "closed_form",
     "convert_pytorch",
     "data_parallel",

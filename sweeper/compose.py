@@ -64,7 +64,7 @@ class Composed:
     def blame(self, error: DimsweepError) -> DimsweepError:
         """The same error, with the file that its key came from."""
         where = f"{error.where} (in {self.source(error.where)})" if error.where else ""
-        return DimsweepError(error.what, where=where, hint=error.hint)
+        return type(error)(error.what, where=where, hint=error.hint)
 
     def source(self, key: str) -> str:
         """The file (or the command line) that most likely set ``key``."""

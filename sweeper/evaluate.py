@@ -16,6 +16,7 @@ from engine import (
     FINISHED,
     DimsweepError,
     Fidelity,
+    InfeasibleError,
     Program,
     account,
     outcome_error,
@@ -23,7 +24,7 @@ from engine import (
     run_messages,
 )
 from sweeper.build import build_program
-from sweeper.rows import Cell, complete_rows, failed_row, labels
+from sweeper.rows import FAILED, INFEASIBLE, Cell, complete_rows, failed_row, labels
 from sweeper.space import Point, with_values
 
 _PROGRAMS_KEPT = 64
@@ -117,7 +118,8 @@ class Evaluator:
     ) -> tuple[list[int], pa.RecordBatch]:
         text = str(error) if isinstance(error, DimsweepError) else f"internal error: {error!r}"
         own = {name: column[i] for name, column in named.items()}
-        return [i], failed_row(self._schema, own, points[i].bandwidth, text)
+        state = INFEASIBLE if isinstance(error, InfeasibleError) else FAILED
+        return [i], failed_row(self._schema, own, points[i].bandwidth, text, state)
 
     def _lower(self, cell: int, parameters: str) -> Program:
         config = self._cells[cell].config

@@ -22,6 +22,7 @@ from engine import (
     Serving,
     Transformer,
     Workload,
+    check_memory,
     serving,
     training,
     training_footprint,
@@ -67,6 +68,8 @@ def model_workload(workload: Config, cluster: Cluster) -> Workload:
         with key("plan"):
             described = _training(plan)
             described = _offloading(described, plan["offload"], model, axes, cluster)
+        # Before its graph is built, which takes a thousand times as long.
+        check_memory(training_footprint(model, described, axes), cluster)
         return training(model, described, axes, workload["name"])
     with key("plan"):
         if task not in ("prefill", "decode"):

@@ -19,6 +19,7 @@ from engine import (
     MODEL_VERSION,
     DimsweepError,
     Fidelity,
+    InfeasibleError,
     Optimum,
     Prices,
     Program,
@@ -106,11 +107,16 @@ def plan_study(composed: Composed) -> Plan:
     name = _name(composed, config)
     objective = _objective(config["objective"])
     composed_cells = _compose_cells(composed, config["grid"])
-    cells, described = [], []
+    cells: list[CellPlan] = []
+    described, pruned = [], []
     for number, (coordinates, cell_composed) in enumerate(composed_cells):
         try:
             plan, program = _plan_cell(number, coordinates, plain(cell_composed.config), objective)
         except DimsweepError as error:
+            if isinstance(error, InfeasibleError) and coordinates:
+                pruned.append({"coordinates": coordinates, "error": str(error)})
+                if number + 1 < len(composed_cells) or cells:
+                    continue
             raise cell_composed.blame(error) from error.__cause__
         cells.append(plan)
         described.append(_describe(plan, program))
@@ -125,6 +131,7 @@ def plan_study(composed: Composed) -> Plan:
         "parameters": parameters,
         "learns_from_slopes": any(c["sampler"] in LEARN_FROM_SLOPES for c in described),
         "cells": described,
+        "pruned": pruned,
         "config": {key: config[key] for key in config if key not in RUNTIME_KEYS}
         | {"files": _digests(config)},
     }
@@ -140,6 +147,7 @@ def _digests(config: Mapping[str, Any]) -> dict[str, str]:
         ("workload", "traces"),
         ("topology", "file"),
         ("network", "file"),
+        ("npu", "measured"),
     ):
         if not config[group].get(key):
             continue

@@ -13,6 +13,7 @@ from engine import Breakdown, units
 from sweeper.space import Point
 
 COMPLETE, FAILED = "complete", "failed"
+INFEASIBLE = "infeasible"  # a design that cannot be, which was not simulated
 RECHECK = "recheck"  # the origin of a design that is looked at again, message by message
 # Raise it when the columns change: rows of different columns do not mix in a ledger.
 ROWS_VERSION = 2
@@ -136,11 +137,15 @@ def slopes(batch: pa.RecordBatch) -> list[tuple[float, ...]]:
 
 
 def failed_row(
-    schema: pa.Schema, labels: Mapping[str, Any], bandwidth: Sequence[float] | None, error: str
+    schema: pa.Schema,
+    labels: Mapping[str, Any],
+    bandwidth: Sequence[float] | None,
+    error: str,
+    state: str = FAILED,
 ) -> pa.RecordBatch:
     """The row of one point that could not be simulated."""
     columns: dict[str, Any] = {name: [value] for name, value in labels.items()}
-    columns |= {"state": [FAILED], "error": [error]}
+    columns |= {"state": [state], "error": [error]}
     for d, value in enumerate(bandwidth or ()):
         columns[f"bandwidth_{d}_GBps"] = [value / 1e9]
     return _batch(schema, columns, 1)

@@ -114,7 +114,9 @@ def _summary(result: Result) -> Table:
         if seconds:
             line(f"    {name}", seconds)
     if result.exposed_by_dim["waiting"]:
-        line("  waiting for other ranks", result.exposed_by_dim["waiting"])
+        remote = result.program.structure.shape.memory_unit
+        what = "waiting for other ranks" if not remote else "with no dimension in use"
+        line(f"  {what}", result.exposed_by_dim["waiting"])
     memory = result.program.workload.footprint
     if memory is not None:
         table.add_row("memory of the fullest NPU", units.format_bytes(memory.total), memory.peak)

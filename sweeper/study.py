@@ -69,7 +69,11 @@ def _tell(plan: Plan, tally: Tally, new: int, seconds: float, console: Console) 
     if tally.reused:
         text += f", {tally.reused} known already"
     if tally.failed:
-        text += f", {tally.failed} failed"
+        text += f", {tally.failed} failed or infeasible"
+    if pruned := plan.study["pruned"]:
+        n = len(plan.cells) + len(pruned)
+        text += f"; {len(pruned)} of {n} cells of the grid are infeasible, the first because of "
+        text += pruned[0]["error"].splitlines()[0]
     console.print(text, highlight=False, soft_wrap=True)
 
 

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 
 from engine.cluster.cluster import Cluster
 from engine.collector import no_collector
-from engine.errors import DimsweepError, InfeasibleError
+from engine.errors import DimsweepError
 from engine.lower import program as p
 from engine.lower.fold import fold_ranks
 from engine.lower.forms import Forms
+from engine.lower.memory import check_memory
 from engine.lower.nodes import Nodes
 from engine.lower.tables import structure
-from engine.units import format_bytes
-from engine.workload.footprint import Footprint
 from engine.workload.graph import Operator, Workload
 
 
@@ -31,7 +30,8 @@ def lower(workload: Workload, cluster: Cluster, *, fold: bool = True) -> p.Progr
 
 def _lower(workload: Workload, cluster: Cluster, *, fold: bool) -> p.Program:
     workload.check(cluster.topology.sizes)
-    _check_memory(workload, cluster)
+    if workload.footprint is not None:
+        check_memory(workload.footprint, cluster)
     _check_acyclic(workload.graphs)
     folding = fold_ranks(workload, cluster.topology.sizes, fold=fold)
     forms = Forms(cluster)
@@ -55,36 +55,6 @@ def _lower(workload: Workload, cluster: Cluster, *, fold: bool) -> p.Program:
         workload=workload,
         cluster=cluster,
     )
-
-
-def _check_memory(workload: Workload, cluster: Cluster) -> None:
-    need, capacity = workload.footprint, cluster.npu.memory
-    if need is None:
-        return
-    _check_remote(need, cluster)
-    if capacity is None or need.total <= capacity:
-        return
-    parts = ", ".join(
-        f"{name} {format_bytes(getattr(need, name))}"
-        for name in ("weights", "gradients", "optimizer", "activations", "transient")
-    )
-    raise InfeasibleError(
-        f"an NPU of pipeline stage {need.stage} must hold {format_bytes(need.total)} of "
-        f"{format_bytes(capacity)}: {parts}; the peak is in the {need.peak}",
-        where="npu.memory",
-        hint="more tensor or pipeline parallelism, a higher ZeRO stage, recomputation, smaller "
-        "micro-batches, or remote memory (memory=host)",
-    )
-
-
-def _check_remote(need: Footprint, cluster: Cluster) -> None:
-    capacity = cluster.memory and cluster.memory.capacity
-    if capacity and need.remote > capacity:
-        raise InfeasibleError(
-            f"an NPU of pipeline stage {need.stage} keeps {format_bytes(need.remote)} in remote "
-            f"memory, and has {format_bytes(capacity)} of it",
-            where="memory.capacity",
-        )
 
 
 def _check_acyclic(graphs: Sequence[Sequence[Operator]]) -> None:

@@ -13,7 +13,7 @@ from engine.plan.schedule import Action
 from engine.plan.stages import Stage
 from engine.workload.footprint import Footprint
 
-PIECES = 8  # in which the optimizer's state comes and goes, where it is kept in remote memory
+PIECES = 32  # in which the optimizer's state comes and goes, where it is kept in remote memory
 
 
 def footprint(stage: Stage, plan: Plan, axes: Axes, order: Sequence[Action]) -> Footprint:

@@ -15,14 +15,16 @@ REST = "rest"  # an axis that takes whatever the others leave
 def place(axes: Mapping[str, int | str | Sequence[int]], sizes: Sequence[int]) -> dict[str, Group]:
     """Process groups for parallel axes, the first axis innermost.
 
-    Each axis is a degree (placed on the innermost room that is left), ``"rest"``, or its size in
-    every dimension.  Axes may share a dimension: the later one's members lie further apart.
+    Each axis is a degree (placed on the innermost room that is left), its size in every dimension,
+    or ``"rest"``, what the others leave, wherever it is named.  Axes may share a dimension: the
+    later one's members lie further apart.
     Raises :class:`DimsweepError` when an axis does not divide what is left, or when the axes
     together do not fill the cluster.
     """
     taken = [1] * len(sizes)
     groups = {}
-    for name, axis in axes.items():
+    # What the others leave is known when they are placed.
+    for name, axis in sorted(axes.items(), key=lambda entry: entry[1] == REST):
         room = [n // t for n, t in zip(sizes, taken, strict=True)]
         try:
             split = _split(axis, room)

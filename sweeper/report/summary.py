@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from engine import DimsweepError
-from sweeper.rows import COMPLETE, FAILED, RECHECK
+from sweeper.rows import COMPLETE, FAILED, INFEASIBLE, RECHECK
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.intp]
@@ -52,7 +52,7 @@ class Recheck:
 
     @property
     def failed(self) -> bool:
-        return bool(self.messages["state"] == FAILED)
+        return bool(self.messages["state"] != COMPLETE)
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ def _summarise_cell(
         objectives=objectives,
         parameters=tuple(study["parameters"]),
         complete=complete,
-        failed=rows[~again & (rows["state"] == FAILED)],
+        failed=rows[~again & (rows["state"].isin([FAILED, INFEASIBLE]))],
         front=complete.iloc[_front(complete, objectives)],
         equal=None if equal.empty else equal.iloc[0],
         again=rows[again],
@@ -248,7 +248,7 @@ def _nothing_complete(rows: pd.DataFrame, study: Mapping[str, Any]) -> DimsweepE
         return DimsweepError("no point has been run yet", where=where, hint="run the study first")
     text, times = frequent_errors(rows)[0]
     return DimsweepError(
-        f"no point is complete: all {len(rows)} failed",
+        f"no point is complete: all {len(rows)} failed or are infeasible",
         where=where,
         hint=f"the most frequent error ({times} times): {text}",
     )

@@ -31,7 +31,7 @@ def print_summaries(
     failed = pd.concat([summary.failed for summary in summaries])
     if len(failed):
         text, times = frequent_errors(failed)[0]
-        many = f"{len(failed)} points failed; the most frequent error ({times} times):"
+        many = f"{len(failed)} points failed or are infeasible; most often ({times} times):"
         console.print(Text(f"\n{many}", style="bold red"))
         console.print(Text(text))
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine import (
+    Access,
     Cluster,
     Collective,
     CollectiveKind,
@@ -195,11 +196,17 @@ def test_collectives_that_do_not_fit_are_told(
     assert told in message and "rank 0, node 0 ('node 0')" in message
 
 
-def test_memory_nodes_and_strange_peers_are_told(tmp_path: Path) -> None:
-    memory, lost = Writer(), Writer()
+def test_memory_nodes_are_accesses(tmp_path: Path) -> None:
+    memory = Writer()
     memory.add(NodeType.MEM_LOAD, tensor_size=10)
+    memory.add(NodeType.MEM_STORE, tensor_size=20)
+    works = [operator.work for operator in read(tmp_path, memory).graphs[0]]
+    assert works == [Access(10.0), Access(20.0, store=True)]
+
+
+def test_strange_peers_are_told(tmp_path: Path) -> None:
+    lost = Writer()
     lost.add(NodeType.COMM_SEND, comm_size=1, comm_dst=99)
-    assert "MEM_LOAD" in refusal(tmp_path, memory)
     assert "no rank 99" in refusal(tmp_path, lost)
 
 

@@ -125,3 +125,9 @@ def test_an_unfilled_cluster_gets_advice() -> None:
     with pytest.raises(DimsweepError) as error:
         place({"tensor": 4, "data": 4}, (4, 8))
     assert error.value.hint.endswith("data: rest")
+
+
+def test_rest_may_be_named_before_the_others() -> None:
+    """An override adds its axis behind those of the file."""
+    last = place({"tensor": 2, "pipeline": 4, "data": "rest"}, (2, 4, 8))
+    assert place({"tensor": 2, "data": "rest", "pipeline": 4}, (2, 4, 8)) == last

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,10 @@ import pytest
 from rich.console import Console
 
 from engine import DimsweepError, InfeasibleError, Result, run_one
+from sweeper import load
 from sweeper.build import build_program
 from sweeper.compose import compose, plain
+from sweeper.study import sweep_study
 from sweeper.verify import verify
 from sweeper.verify.megatron import CASES, simulate_case
 
@@ -85,7 +88,7 @@ def test_wrong_keys_are_named(override: str, where: str, what: str) -> None:
     [
         ("workload.parallel.tensor=3", "workload.parallel.tensor"),
         ("workload.plan.batch=6", "workload.plan.batch"),
-        ("npu.memory=20 GB", "npu.memory"),
+        ("npu.memory=15 GB", "npu.memory"),
     ],
 )
 def test_a_plan_that_cannot_be_is_infeasible(override: str, where: str) -> None:
@@ -126,3 +129,47 @@ def test_batch_times_of_the_smallest_cluster_are_within_the_aim(recompute: str) 
 def test_verify_asks_what() -> None:
     with pytest.raises(DimsweepError, match="verify what"):
         verify(["nothing"], Console())
+
+
+def test_plans_are_searched_and_what_cannot_be_costs_nothing(tmp_path: Path) -> None:
+    """A search over plans and the split; a grid with a cell that does not divide."""
+    overrides = [
+        *GPT,
+        "workload.model.layers=4",
+        "name=plans",
+        f"results={tmp_path}",
+        "cluster=inline",
+        "search=random",
+        "budget.points=12",
+        "npu.memory=7 GB",
+        "space.bandwidth.total=300 GB/s",
+        "+space.parameters={workload.parallel.tensor: {values: [1, 2, 8]}}",
+        "+grid={workload.plan.micro_batch: [1, 2, 3]}",
+    ]
+    assert sweep_study(compose(overrides), Console(quiet=True)) == 0
+    rows = load(tmp_path / "plans").to_pandas()
+    assert set(rows.state) == {"complete", "infeasible"}
+    infeasible = rows[rows.state == "infeasible"]
+    assert infeasible.error.str.contains("must hold|does not divide").all()
+    assert infeasible.time_s.isna().all()
+    pruned = json.loads((tmp_path / "plans" / "study.json").read_text())["pruned"]
+    assert [p["coordinates"]["workload.plan.micro_batch"] for p in pruned] == ["3"]
+
+
+def test_a_grid_of_nothing_but_infeasible_cells_is_an_error(tmp_path: Path) -> None:
+    overrides = [*GPT, "name=none", f"results={tmp_path}", "cluster=inline"]
+    overrides += ["+grid={workload.parallel.tensor: [3, 5]}"]
+    with pytest.raises(InfeasibleError):
+        sweep_study(compose(overrides), Console(quiet=True))
+
+
+def test_what_does_not_fit_goes_to_remote_memory() -> None:
+    """No more than is needed: first the optimizer's state."""
+    spilled = program(*GPT, "npu.memory=25 GB", "memory=host").workload.footprint
+    assert spilled.remote == pytest.approx(spilled.weights / 2 * 12)
+    assert spilled.total <= 25e9
+    told = program(*GPT, "memory=host", "workload.plan.offload=[weights]").workload.footprint
+    assert told.weights < spilled.weights
+    with pytest.raises(DimsweepError) as error:
+        program(*GPT, "memory=host", "workload.plan.offload=[gradients]")
+    assert error.value.where == "workload.plan.offload"

@@ -523,7 +523,7 @@ def test_terminal_has_a_row_for_each_cell_and_names_failures():
     text = text_of(rows, make_study(rows, grid=["a.total"]))
     for part in ("a$b$", "[red]c", "none complete", "33 of 48 points complete", "[bold]&[/bold]"):
         assert part in text
-    assert "15 points failed; the most frequent error (15 times)" in text
+    assert "15 points failed or are infeasible; most often (15 times)" in text
     assert "cost" not in text
 
 
