@@ -100,9 +100,9 @@ def build_workload(config: Config, cluster: Cluster) -> Workload:
         except DimsweepError as error:  # its place is one in the traces
             where = f"workload.traces: {error.where}"
             raise DimsweepError(error.what, where=where, hint=error.hint) from error.__cause__
+    if "model" in workload:
+        return model_workload(workload, cluster)
     with key("workload"):
-        if "model" in workload:
-            return model_workload(workload, cluster)
         with key("parallel"):
             groups = place(workload["parallel"], sizes)
         with key("loop"):

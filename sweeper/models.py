@@ -58,30 +58,24 @@ PRECISIONS = {
 
 def model_workload(workload: Config, cluster: Cluster) -> Workload:
     """The workload of ``workload.model`` under ``workload.parallel`` and ``workload.plan``."""
-    axes = Axes.place(workload["parallel"], cluster.topology.sizes)
-    with key("model"):
-        model = build_model(workload["model"])
-    with key("plan"):
-        plan = {**workload["plan"], "batch": _batch(workload["plan"], axes)}
-    task = plan["task"]
-    if task == "training":
+    with key("workload"):
+        axes = Axes.place(workload["parallel"], cluster.topology.sizes)
+        with key("model"):
+            model = build_model(workload["model"])
         with key("plan"):
-            described = _training(plan)
-            described = _offloading(described, plan["offload"], model, axes, cluster)
-        # Before its graph is built, which takes a thousand times as long.
-        check_memory(training_footprint(model, described, axes), cluster)
-        return training(model, described, axes, workload["name"])
-    with key("plan"):
-        if task not in ("prefill", "decode"):
-            raise DimsweepError(f"{task!r} is none of training, prefill, decode", where="task")
-        serve = Serving(
-            batch=plan["batch"],
-            micro_batch=plan["micro_batch"],
-            decode=task == "decode",
-            sequence_parallel=plan["sequence_parallel"],
-            value=_precision(plan).value,
-        )
-    return serving(model, serve, axes, workload["name"])
+            plan = {**workload["plan"], "batch": _batch(workload["plan"], axes)}
+        if plan["task"] != "training":
+            with key("plan"):
+                serve = _serving(plan)
+            return serving(model, serve, axes, workload["name"])
+        with key("plan"):
+            train = _training(plan)
+        train = _offloading(train, plan["offload"], model, axes, cluster)
+        need = training_footprint(model, train, axes)
+    # Before its graph is built, which takes a thousand times as long.
+    check_memory(need, cluster)
+    with key("workload"):
+        return training(model, train, axes, workload["name"])
 
 
 def build_model(config: Config) -> Any:
@@ -153,7 +147,7 @@ def precision_of(workload: Config) -> str:
 def _offloading(plan: Plan, offload: Any, model: Any, axes: Axes, cluster: Cluster) -> Plan:
     """What is kept in remote memory: as told, or no more than makes the rest fit."""
     if offload != "auto":
-        with key("offload"):
+        with key("plan"), key("offload"):
             if not isinstance(offload, list):
                 raise DimsweepError(
                     f"{offload!r} is no list", hint=f"auto, or some of [{', '.join(Offload)}]"
@@ -175,6 +169,18 @@ def _precision(plan: Config) -> _Precision:
             f"{plan['precision']!r} is none of {', '.join(PRECISIONS)}", where="precision"
         )
     return PRECISIONS[plan["precision"]]
+
+
+def _serving(plan: Config) -> Serving:
+    if plan["task"] not in ("prefill", "decode"):
+        raise DimsweepError(f"{plan['task']!r} is none of training, prefill, decode", where="task")
+    return Serving(
+        batch=plan["batch"],
+        micro_batch=plan["micro_batch"],
+        decode=plan["task"] == "decode",
+        sequence_parallel=plan["sequence_parallel"],
+        value=_precision(plan).value,
+    )
 
 
 def _training(plan: Config) -> Plan:
