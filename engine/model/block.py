@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from engine.errors import DimsweepError
 from engine.workload.graph import CollectiveKind, Kernel, MatMul
 
 
@@ -87,6 +88,12 @@ class Network:
     tied: float = 0.0
     message_is_cut: bool = False
 
+    @property
+    def parameters(self) -> float:
+        """Of all blocks, those of the rank's experts included."""
+        blocks = (*self.front, *self.layers, *self.back)
+        return sum(block.parameters + block.expert_parameters for block in blocks)
+
 
 @dataclass(frozen=True)
 class Shard:
@@ -105,6 +112,18 @@ class Shard:
     recompute: Recompute = Recompute.NONE
     value: float = 2.0
     decode: bool = False
+
+
+def refuse(shard: Shard, model: str, axes: Sequence[str]) -> None:
+    """Raise :class:`DimsweepError` if the shard is divided along one of ``axes``, which the model
+    has not."""
+    for axis in axes:
+        if getattr(shard, axis) > 1:
+            raise DimsweepError(
+                f"{model} has no {axis} parallelism here",
+                where=f"parallel.{axis}",
+                hint="a degree of 1; data and pipeline are left",
+            )
 
 
 def product(name: str, products: int, m: int, k: int, n: int, value: float) -> Kernel:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from engine.errors import DimsweepError
-from engine.model.block import Block, Network, Shard, elementwise, linear
+from engine.model.block import Block, Network, Shard, elementwise, linear, refuse
 
 # He et al., "Deep residual learning" (CVPR 2016), table 1; Simonyan and Zisserman (ICLR 2015),
 # table 1, configuration D.
@@ -41,18 +41,11 @@ class ConvNet:
     @property
     def parameters(self) -> int:
         """All parameters of the model."""
-        whole = self.network(Shard(batch=1))
-        return round(sum(b.parameters for b in (*whole.front, *whole.layers, *whole.back)))
+        return round(self.network(Shard(batch=1)).parameters)
 
     def network(self, shard: Shard) -> Network:
         """The model as one rank runs it: data-parallel, perhaps in a pipeline."""
-        for axis in ("tensor", "context", "expert"):
-            if getattr(shard, axis) > 1:
-                raise DimsweepError(
-                    f"a convolutional network has no {axis} parallelism here",
-                    where=f"parallel.{axis}",
-                    hint="use data and pipeline",
-                )
+        refuse(shard, "a convolutional network", ("tensor", "context", "expert"))
         vgg = self.network_name == "vgg16"
         layers = tuple(self._vgg(shard) if vgg else self._resnet(shard))
         head: tuple[Block, ...]

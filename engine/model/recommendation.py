@@ -7,7 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.errors import DimsweepError
-from engine.model.block import Block, Exchange, Network, Shard, Step, Wait, elementwise, linear
+from engine.model.block import (
+    Block,
+    Exchange,
+    Network,
+    Shard,
+    Step,
+    Wait,
+    elementwise,
+    linear,
+    refuse,
+)
 from engine.workload.graph import CollectiveKind as Kind
 
 
@@ -45,16 +55,11 @@ class Dlrm:
     @property
     def parameters(self) -> int:
         """All parameters of the model."""
-        (layer,) = self.network(Shard(batch=1)).layers
-        return round(layer.parameters + layer.expert_parameters)
+        return round(self.network(Shard(batch=1)).parameters)
 
     def network(self, shard: Shard) -> Network:
         """The model as one rank runs it; it is one layer, so it takes no pipeline."""
-        for axis in ("tensor", "context"):
-            if getattr(shard, axis) > 1:
-                raise DimsweepError(
-                    f"DLRM has no {axis} parallelism", where=f"parallel.{axis}", hint="use expert"
-                )
+        refuse(shard, "DLRM", ("tensor", "context"))
         if self.tables % shard.expert:
             raise DimsweepError(
                 f"{self.tables} tables do not divide by a degree of {shard.expert}",

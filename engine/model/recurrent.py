@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.errors import DimsweepError
-from engine.model.block import Block, Network, Shard, Step, elementwise, linear, product
+from engine.model.block import Block, Network, Shard, Step, elementwise, linear, product, refuse
 
 
 @dataclass(frozen=True)
@@ -27,18 +27,11 @@ class Gnmt:
     @property
     def parameters(self) -> int:
         """All parameters of the model."""
-        whole = self.network(Shard(batch=1))
-        return round(sum(b.parameters for b in (*whole.front, *whole.layers, *whole.back)))
+        return round(self.network(Shard(batch=1)).parameters)
 
     def network(self, shard: Shard) -> Network:
         """The model as one rank runs it: data-parallel, perhaps in a pipeline."""
-        for axis in ("tensor", "context", "expert"):
-            if getattr(shard, axis) > 1:
-                raise DimsweepError(
-                    f"GNMT has no {axis} parallelism here",
-                    where=f"parallel.{axis}",
-                    hint="use data and pipeline",
-                )
+        refuse(shard, "GNMT", ("tensor", "context", "expert"))
         h, tokens, value = self.hidden, shard.batch * self.sequence, shard.value
         looked_up = elementwise("embedding", 6 * value * tokens * h)
         front = Block(

@@ -96,9 +96,7 @@ class Transformer:
     @property
     def parameters(self) -> int:
         """All parameters of the model."""
-        whole = self.network(Shard(batch=1))
-        blocks = (*whole.front, *whole.layers, *whole.back)
-        return round(sum(block.parameters + block.expert_parameters for block in blocks))
+        return round(self.network(Shard(batch=1)).parameters)
 
     def check(self, shard: Shard) -> None:
         """Raise :class:`DimsweepError` naming the axis whose degree does not divide the model."""

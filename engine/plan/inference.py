@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from engine.errors import DimsweepError, InfeasibleError
+from engine.errors import DimsweepError
 from engine.model.block import Block, Exchange, Shard, Step, elementwise
 from engine.model.transformer import LAYER, Transformer
 from engine.plan.plan import Axes
@@ -44,13 +44,7 @@ def serving(model: Transformer, plan: Serving, axes: Axes, name: str = "inferenc
     """
     if not isinstance(model, Transformer):
         raise DimsweepError("only transformers are served", where="model")
-    replicas = axes.degree("data") * axes.degree("expert")
-    if plan.batch % (replicas * plan.micro_batch):
-        raise InfeasibleError(
-            f"a batch of {plan.batch} does not divide by {replicas} replicas and micro-batches of "
-            f"{plan.micro_batch}",
-            where="plan.batch",
-        )
+    n = axes.n_micro_batches(plan.batch, plan.micro_batch)
     shard = Shard(
         batch=plan.micro_batch,
         tensor=axes.degree("tensor"),
@@ -66,7 +60,6 @@ def serving(model: Transformer, plan: Serving, axes: Axes, name: str = "inferenc
         )
     model = replace(model, dropout=False)
     stages = cut(model.network(shard), axes.degree("pipeline"), 1)
-    n = plan.batch // replicas // plan.micro_batch
     graphs = tuple(_graph(model, stage, shard, axes, n) for stage in stages)
     footprints = [_footprint(model, stage, shard, n) for stage in stages]
     return Workload(

@@ -131,16 +131,16 @@ class Axes:
     def degree(self, axis: str) -> int:
         return self.groups[axis].n_members if axis in self.groups else 1
 
-    def n_micro_batches(self, plan: Plan) -> int:
+    def n_micro_batches(self, batch: int, micro_batch: int) -> int:
         """Of each replica; context-parallel ranks share one batch."""
         replicas = self.degree("data") * self.degree("expert")
-        if plan.batch % (replicas * plan.micro_batch):
+        if batch % (replicas * micro_batch):
             raise InfeasibleError(
-                f"a batch of {plan.batch} does not divide by {replicas} replicas and micro-batches "
-                f"of {plan.micro_batch}",
+                f"a batch of {batch} does not divide by {replicas} replicas and micro-batches of "
+                f"{micro_batch}",
                 where="plan.batch",
             )
-        return plan.batch // (replicas * plan.micro_batch)
+        return batch // (replicas * micro_batch)
 
     def shard(self, plan: Plan) -> Shard:
         return Shard(

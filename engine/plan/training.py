@@ -63,7 +63,7 @@ _Ordered = tuple[Stage, list[Action]]
 
 def _stages(model: Model, plan: Plan, axes: Axes) -> list[_Ordered]:
     network = model.network(axes.shard(plan))
-    n_micro_batches = axes.n_micro_batches(plan)
+    n_micro_batches = axes.n_micro_batches(plan.batch, plan.micro_batch)
     stages = cut(network, axes.degree("pipeline"), plan.interleave)
     return [
         (
