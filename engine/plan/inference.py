@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from engine.errors import DimsweepError
+from engine.errors import DimsweepError, InfeasibleError
 from engine.model.block import Block, Exchange, Shard, Step, elementwise
 from engine.model.transformer import LAYER, Transformer
 from engine.plan.plan import Axes
