@@ -184,6 +184,8 @@ def _for_hydra(override: str) -> str:
     key, _, value = override.partition("=")
     if key == "study" and value.endswith((".yaml", ".yml")):
         return f"{key}={Path(value).stem}"
+    if re.match(r"workload\.(parallel|model)\.\w+$", key):
+        return f"++{override}"  # an axis or a field that the preset does not name
     if re.fullmatch(r"\w+\(\w*\)(_\w+\(\w*\))*", value):
         return f"{key}='{value}'"
     return override

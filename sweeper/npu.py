@@ -43,9 +43,19 @@ def build_npu(config: Config, precision: str) -> Npu:
         matmul_efficiency=_curve(config["matmul_efficiency"]),
         systolic=_systolic(config["systolic"]),
         launch=launch,
-        measured=None if config["measured"] is None else read_measured(found(config["measured"])),
+        measured=_measured(config["measured"]),
         memory=rates["memory"],
     )
+
+
+def _measured(file: str | None) -> dict[str, int] | None:
+    if file is None:
+        return None
+    try:
+        return read_measured(found(file))
+    except DimsweepError as error:  # its place is one in the file
+        where = f"measured: {error.where}"
+        raise DimsweepError(error.what, where=where, hint=error.hint) from error.__cause__
 
 
 def _peak(value: Any, precision: str) -> float | None:
@@ -78,10 +88,23 @@ def _curve(knots: Any) -> EfficiencyCurve | None:
     return EfficiencyCurve(tuple(pairs))
 
 
-def _systolic(config: Config | None) -> SystolicArray | None:
-    if config is None:
+_ARRAY = {"dataflow": Dataflow.WEIGHT_STATIONARY.value, "arrays": 1}  # unless said
+
+
+def _systolic(given: Any) -> SystolicArray | None:
+    if given is None:
         return None
     with key("systolic"):
+        needed = {"rows", "columns", "clock"}
+        if not isinstance(given, Mapping) or not needed <= set(given) <= needed | set(_ARRAY):
+            raise DimsweepError(
+                f"{given!r} is no array",
+                hint="such as {rows: 128, columns: 128, clock: 940 MHz}; also dataflow, arrays",
+            )
+        config = {**_ARRAY, **given}
+        for name in ("rows", "columns", "arrays"):
+            if not isinstance(config[name], int) or isinstance(config[name], bool):
+                raise DimsweepError(f"{config[name]!r} is no whole number", where=name)
         with key("clock"):
             clock = units.parse(config["clock"], units.FREQUENCY)
         with key("dataflow"):

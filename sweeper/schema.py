@@ -164,20 +164,10 @@ class Topology:
 
 
 @dataclass
-class Systolic:
-    """See engine.SystolicArray."""
-
-    rows: int = MISSING
-    columns: int = MISSING
-    clock: str = MISSING
-    dataflow: str = "weight_stationary"
-    arrays: int = 1
-
-
-@dataclass
 class Npu:
     """See engine.Npu.  ``flops`` is one rate, or one for each precision; ``matmul_efficiency`` has
-    pairs such as [10 GFLOP, 0.6]; ``measured`` names a CSV file of kernel, duration."""
+    pairs such as [10 GFLOP, 0.6]; ``systolic`` rows, columns, clock, dataflow and arrays (see
+    engine.SystolicArray); ``measured`` names a CSV file of kernel, duration."""
 
     flops: Any = None
     memory_bandwidth: str | None = None
@@ -185,7 +175,7 @@ class Npu:
     reduce_bandwidth: str | None = None
     memory_efficiency: float = 1.0
     matmul_efficiency: Any = None
-    systolic: Systolic | None = None
+    systolic: Any = None
     launch: str = "0 ns"
     measured: str | None = None
     memory: str | None = None

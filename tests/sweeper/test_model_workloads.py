@@ -75,6 +75,10 @@ GPT = (
         ("+workload.parallel.model=2", "workload.parallel", "no axis"),
         ("npu.matmul_efficiency=[[1 GFLOP]]", "npu.matmul_efficiency[0]", "no pair"),
         ("workload.plan.precision=fp8", "npu.flops", "no rate for fp8"),
+        ("workload.model.hiden=3", "workload.model.hiden", "did you mean 'hidden'"),
+        ("npu.systolic={rows: 8, columns: 8}", "npu.systolic", "no array"),
+        ("npu.systolic={rows: 8, columns: a, clock: 1 GHz}", "npu.systolic.columns", "no whole"),
+        ("npu.measured=none.csv", "npu.measured: none.csv", "cannot be read"),
     ],
 )
 def test_wrong_keys_are_named(override: str, where: str, what: str) -> None:
@@ -95,6 +99,15 @@ def test_a_plan_that_cannot_be_is_infeasible(override: str, where: str) -> None:
     with pytest.raises(InfeasibleError) as error:
         program(*GPT, override)
     assert error.value.where == where
+
+
+def test_an_axis_that_the_preset_does_not_name_can_be_set() -> None:
+    assert program(*GPT, "workload.parallel.pipeline=2").structure.shape.n_classes == 2
+
+
+def test_a_systolic_array_from_configuration() -> None:
+    array = "npu.systolic={rows: 128, columns: 128, clock: 940 MHz, arrays: 2}"
+    program(*GPT, array, "npu.matmul_efficiency=null")
 
 
 def test_precision_sets_bytes_and_peak() -> None:
