@@ -26,7 +26,9 @@ import numpy as np
 from engine.lower.program import (
     COMPUTE,
     FIFO,
+    INNER,
     LIFO,
+    OUTER,
     PRIORITY,
     RECEIVE,
     Floats,
@@ -105,6 +107,7 @@ LINK = np.dtype([("next", "i4"), ("chunk", "i4")])
 CLASS = np.dtype(
     [
         ("busy", "i4"),  # first communication in flight
+        ("outer", "i4"),  # operators ready or begun that are felt beyond the class
         ("clock", "i8"),  # accounted up to here
         ("compute", "i8"),
         ("exposed", "i8"),
@@ -200,7 +203,7 @@ def _chunks_and_links(s: Structure, prices: Prices) -> tuple[Table, Table]:
 def run(s: Structure, prices: Prices, st: State) -> int:
     """Simulate one priced program into ``st``; returns FINISHED or STUCK."""
     _reset(s, st)
-    now = 0
+    now, first, last = 0, 0, s.shape.n_classes  # the classes whose turn it is
     while True:
         if st.counts[READY] + st.counts[OPEN] > 0:
             _start_operators(s, st, now)
@@ -209,24 +212,75 @@ def run(s: Structure, prices: Prices, st: State) -> int:
         if st.counts[TOUCHED] > 0:
             _start_phases(s, prices, st, now)
         if st.counts[ENDING] == 0:
-            # A scan beats a heap: there are few slots, and alike classes end together.
-            now = NEVER
-            for slot in range(len(st.due)):
-                now = min(now, st.due[slot])
+            now, first, last = _next_turn(s, st, first, last)
             if now == NEVER:
                 break
-        for slot in range(len(st.due)):
-            if st.due[slot] != now:
-                continue
-            st.due[slot] = NEVER
-            if slot < s.shape.n_classes:
+        for slot in range(first, last):
+            if st.due[slot] == now:
+                st.due[slot] = NEVER
                 _append(st.ending, st.counts, ENDING, st.units[slot * s.shape.n_units]["node"])
-            else:
-                _end_phase(s, prices, st, slot - s.shape.n_classes, now)
+        for number in range(first * s.shape.n_dims, last * s.shape.n_dims):
+            slot = s.shape.n_classes + number
+            if st.due[slot] == now:
+                st.due[slot] = NEVER
+                _end_phase(s, prices, st, number, now)
         for i in range(st.counts[ENDING]):
             _end_node(s, st, st.ending[i], now)
         st.counts[ENDING] = 0
     return FINISHED if st.counts[N_DONE] == len(s.nodes) else STUCK
+
+
+@inlined
+def _next_turn(s: Structure, st: State, first: int, last: int) -> tuple[int, int, int]:
+    """When something ends next, and in which classes (from, to).
+
+    All classes take part in a turn, or one whose next ends nobody else can feel: it goes on by
+    itself, ahead of the others.  What it does then it would also have done in its turn.
+    """
+    n = s.shape.n_classes
+    if last - first < n:
+        now = _earliest(s, st, first)
+        if _is_inner(s, st, first, now):
+            return now, first, last
+    now, next_class = NEVER, 0
+    for cls in range(n):
+        # A scan beats a heap: there are few slots, and alike classes end together.
+        due = _earliest(s, st, cls)
+        if due < now:
+            now, next_class = due, cls
+    if n > 1 and _is_inner(s, st, next_class, now):
+        return now, next_class, next_class + 1
+    return now, 0, n
+
+
+@inlined
+def _earliest(s: Structure, st: State, cls: int) -> int:
+    """When something ends next in a class."""
+    now = st.due[cls]
+    slot = s.shape.n_classes + cls * s.shape.n_dims
+    for d in range(s.shape.n_dims):
+        now = min(now, st.due[slot + d])
+    return now
+
+
+@kernel
+def _is_inner(s: Structure, st: State, cls: int, now: int) -> bool:
+    """Whether all that ends in the class at ``now`` is felt in it alone, and nothing that starts
+    there is waiting for others."""
+    if now == NEVER or st.classes[cls]["outer"] > 0:
+        return False
+    if st.due[cls] == now:
+        node = st.units[cls * s.shape.n_units]["node"]
+        if s.nodes[node]["reach"] != INNER:
+            return False
+    number = cls * s.shape.n_dims
+    for d in range(s.shape.n_dims):
+        if st.due[s.shape.n_classes + number + d] == now:
+            chunk = st.chunks[st.links[st.servers[number + d]["link"]]["chunk"]]
+            node = s.members[chunk["member_start"]]["node"]
+            if s.nodes[node]["reach"] != INNER:
+                return False
+    return True
 
 
 @inlined
@@ -248,13 +302,14 @@ def _reset(s: Structure, st: State) -> None:
     for i in range(len(st.classes)):
         cls = st.classes[i]
         cls["busy"], cls["clock"], cls["compute"], cls["exposed"], cls["end"] = -1, 0, 0, 0, 0
+        cls["outer"] = 0
     st.dim_exposed[:] = 0.0
     st.due[:] = NEVER
     st.counts[:] = 0
     st.counts[LAST] = -1
     for node in range(len(s.nodes)):
         if s.nodes[node]["waits"] == 0:
-            _append(st.ready, st.counts, READY, node)
+            _make_ready(s, st, node)
 
 
 # --- operators ----------------------------------------------------------------------------------
@@ -363,6 +418,8 @@ def _end_node(s: Structure, st: State, node: int, now: int) -> None:
             cls["busy"] = after
         if after >= 0:
             st.nodes[after]["busy_before"] = before
+    if static["reach"] == OUTER:
+        cls["outer"] -= 1
     if static["unit"] >= 0:
         unit = st.units[static["unit"]]
         unit["node"], unit["cause"], unit["freed"] = -1, dynamic["cause"], now
@@ -371,7 +428,14 @@ def _end_node(s: Structure, st: State, node: int, now: int) -> None:
         st.nodes[following]["waits"] -= 1
         if st.nodes[following]["waits"] == 0:
             st.nodes[following]["cause"] = dynamic["cause"]
-            _append(st.ready, st.counts, READY, following)
+            _make_ready(s, st, following)
+
+
+@inlined
+def _make_ready(s: Structure, st: State, node: int) -> None:
+    _append(st.ready, st.counts, READY, node)
+    if s.nodes[node]["reach"] == OUTER:
+        st.classes[s.nodes[node]["cls"]]["outer"] += 1
 
 
 # --- chunks and their phases --------------------------------------------------------------------
