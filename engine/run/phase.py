@@ -208,7 +208,7 @@ def run(s: Structure, prices: Prices, st: State) -> int:
         if st.counts[READY] + st.counts[OPEN] > 0:
             _start_operators(s, st, now)
         if st.counts[MOVING] > 0:
-            _queue_chunks(s, prices, st)
+            _queue_chunks(s, prices, st, now)
         if st.counts[TOUCHED] > 0:
             _start_phases(s, prices, st, now)
         if st.counts[ENDING] == 0:
@@ -328,12 +328,15 @@ def _start_operators(s: Structure, st: State, now: int) -> None:
         st.ready[j] = node
     for i in range(n_ready):
         node = st.ready[i]
-        st.nodes[node]["state"] = QUEUED
         if s.nodes[node]["kind"] == RECEIVE:
             _append(st.starting, st.counts, STARTING, node)
             continue
         unit = st.units[s.nodes[node]["unit"]]
-        st.nodes[node]["next"] = -1
+        if unit["node"] < 0 and unit["head"] < 0 and s.nodes[node]["reach"] != OUTER:
+            # Nothing is before it, and nobody else can tell in which order such nodes start.
+            _take_unit(s, st, unit, node, now)
+            continue
+        st.nodes[node]["state"], st.nodes[node]["next"] = QUEUED, -1
         if unit["head"] < 0:
             unit["head"] = node
         else:
@@ -344,15 +347,21 @@ def _start_operators(s: Structure, st: State, now: int) -> None:
         unit = st.units[st.open_units[i]]
         node = unit["head"]
         if unit["node"] < 0 and node >= 0:
-            _account(s, st, s.nodes[node]["cls"], now)
-            unit["head"], unit["node"] = st.nodes[node]["next"], node
-            if unit["freed"] == now:
-                st.nodes[node]["cause"] = unit["cause"]
-            _append(st.starting, st.counts, STARTING, node)
+            unit["head"] = st.nodes[node]["next"]
+            _take_unit(s, st, unit, node, now)
     st.counts[OPEN] = 0
     for i in range(st.counts[STARTING]):
         _start_node(s, st, st.starting[i], now)
     st.counts[STARTING] = 0
+
+
+@inlined
+def _take_unit(s: Structure, st: State, unit: np.void, node: int, now: int) -> None:
+    _account(s, st, s.nodes[node]["cls"], now)
+    unit["node"] = node
+    if unit["freed"] == now:
+        st.nodes[node]["cause"] = unit["cause"]
+    _append(st.starting, st.counts, STARTING, node)
 
 
 @inlined
@@ -381,7 +390,7 @@ def _start_node(s: Structure, st: State, node: int, now: int) -> None:
     if st.flows[f]["arrived"] == flow["member_end"] - flow["member_start"]:
         st.flows[f]["cause"] = dynamic["cause"]
         form = s.forms[flow["form"]]
-        if form["use_start"] == form["use_end"]:  # a group of one
+        if static["reach"] == OUTER and form["use_start"] == form["use_end"]:  # a group of one
             _finish_flow(s, st, f, dynamic["cause"])
         for chunk in range(flow["chunk_start"], flow["chunk_end"]):
             if st.chunks[chunk]["first"] < st.chunks[chunk]["end"]:
@@ -442,7 +451,7 @@ def _make_ready(s: Structure, st: State, node: int) -> None:
 
 
 @inlined
-def _queue_chunks(s: Structure, prices: Prices, st: State) -> None:
+def _queue_chunks(s: Structure, prices: Prices, st: State, now: int) -> None:
     """Chunks that moved on join the queues of their next dimension's servers."""
     n = st.counts[MOVING]
     st.counts[MOVING] = 0
@@ -455,6 +464,12 @@ def _queue_chunks(s: Structure, prices: Prices, st: State) -> None:
     for i in range(n):
         chunk = st.chunks[st.moving[i] & 0xFFFFFFFF]
         dim = prices.phases[chunk["at"]]["dim"]
+        if n == 1 and chunk["members"] == 1:
+            server = st.servers[chunk["cls"] * s.shape.n_dims + dim]
+            if server["link"] < 0 and server["head"] < 0:  # no need to queue
+                st.links[chunk["link"]]["next"] = -1
+                _start_phase(s, prices, st, chunk, now)
+                return
         for m in range(chunk["members"]):
             port = _class(s, chunk, m) * s.shape.n_dims + dim
             _enqueue(s, prices, st, port, chunk["link"] + m)
@@ -492,34 +507,39 @@ def _rank(s: Structure, prices: Prices, st: State, link: int) -> float:
 @inlined
 def _start_phases(s: Structure, prices: Prices, st: State, now: int) -> None:
     """Every touched server starts its first chunk if all servers that the chunk needs are free."""
-    n_dims = s.shape.n_dims
     for i in range(st.counts[TOUCHED]):
         server = st.servers[st.touched[i]]
         if server["link"] >= 0 or server["head"] < 0:
             continue
         chunk = st.chunks[st.links[server["head"]]["chunk"]]
-        phase, link = prices.phases[chunk["at"]], chunk["link"]
-        number = chunk["record"] + chunk["at"] - chunk["first"]
-        cause = number - 1
-        if chunk["at"] == chunk["first"]:
-            cause = st.flows[chunk["flow"]]["cause"]
-        if chunk["members"] > 1 and not _all_free(s, st, chunk, phase["dim"]):
-            continue
-        for m in range(chunk["members"]):
-            cls = _class(s, chunk, m)
-            _account(s, st, cls, now)
-            port = st.servers[cls * n_dims + phase["dim"]]
-            port["head"], port["link"] = st.links[link + m]["next"], link + m
-            port["busy"] += phase["duration"]
-            if port["freed"] == now:
-                cause = port["cause"]
-        st.released[number] = cause
-        if len(st.phase_start) > 0:
-            st.phase_start[number] = now
-        # The first member's server keeps the time for all.
-        keeper = chunk["cls"] * n_dims + phase["dim"]
-        st.due[s.shape.n_classes + keeper] = now + phase["duration"]
+        if chunk["members"] == 1 or _all_free(s, st, chunk, prices.phases[chunk["at"]]["dim"]):
+            _start_phase(s, prices, st, chunk, now)
     st.counts[TOUCHED] = 0
+
+
+@inlined
+def _start_phase(s: Structure, prices: Prices, st: State, chunk: np.void, now: int) -> None:
+    """All servers that the chunk needs start it."""
+    n_dims = s.shape.n_dims
+    phase, link = prices.phases[chunk["at"]], chunk["link"]
+    number = chunk["record"] + chunk["at"] - chunk["first"]
+    cause = number - 1
+    if chunk["at"] == chunk["first"]:
+        cause = st.flows[chunk["flow"]]["cause"]
+    for m in range(chunk["members"]):
+        cls = _class(s, chunk, m)
+        _account(s, st, cls, now)
+        port = st.servers[cls * n_dims + phase["dim"]]
+        port["head"], port["link"] = st.links[link + m]["next"], link + m
+        port["busy"] += phase["duration"]
+        if port["freed"] == now:
+            cause = port["cause"]
+    st.released[number] = cause
+    if len(st.phase_start) > 0:
+        st.phase_start[number] = now
+    # The first member's server keeps the time for all.
+    keeper = chunk["cls"] * n_dims + phase["dim"]
+    st.due[s.shape.n_classes + keeper] = now + phase["duration"]
 
 
 @kernel
@@ -553,7 +573,8 @@ def _end_phase(s: Structure, prices: Prices, st: State, number: int, now: int) -
         _account(s, st, cls, now)
         port = st.servers[cls * n_dims + dim]
         port["link"], port["cause"], port["freed"] = -1, cause, now
-        _append(st.touched, st.counts, TOUCHED, cls * n_dims + dim)
+        if port["head"] >= 0:
+            _append(st.touched, st.counts, TOUCHED, cls * n_dims + dim)
     chunk["at"] += 1
     if chunk["at"] < chunk["end"] and prices.phases[chunk["at"]]["dim"] >= 0:
         _move(st, c)
