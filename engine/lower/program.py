@@ -60,7 +60,7 @@ FLOW = np.dtype(
         ("link_start", "i4"),  # queue links: chunk * members + member
     ]
 )
-MEMBER = np.dtype([("cls", "i4"), ("node", "i4")])
+MEMBER = np.dtype([("cls", "u4"), ("node", "u4")])
 FORM = np.dtype(
     [
         ("kind", "i4"),

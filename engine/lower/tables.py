@@ -63,7 +63,7 @@ def structure(cluster: Cluster, folding: Folding, nodes: Nodes, forms: Forms) ->
             nodes.duration,
             nodes.memory,
         ),
-        following=np.array([node for after in following for node in after], dtype=np.int32),
+        following=np.array([node for after in following for node in after], dtype=np.uint32),
         flows=_flows(nodes, form_list),
         members=_table(
             p.MEMBER,

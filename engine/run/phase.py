@@ -166,12 +166,12 @@ def empty_state(s: Structure, prices: Prices, *, record: bool = False) -> State:
         released=np.zeros(n_phases + n, dtype=np.int32),
         visits=np.zeros(len(prices.phases), dtype=np.int32),
         due=np.zeros(s.shape.n_classes + servers, dtype=np.int64),
-        ready=np.zeros(n + 1, dtype=np.int32),
-        open_units=np.zeros(2 * n + 1, dtype=np.int32),
-        starting=np.zeros(n + 1, dtype=np.int32),
-        ending=np.zeros(n + 1, dtype=np.int32),
+        ready=np.zeros(n + 1, dtype=np.uint32),
+        open_units=np.zeros(2 * n + 1, dtype=np.uint32),
+        starting=np.zeros(n + 1, dtype=np.uint32),
+        ending=np.zeros(n + 1, dtype=np.uint32),
         moving=np.zeros(len(chunks) + 1, dtype=np.int64),
-        touched=np.zeros(2 * len(links) + servers + 1, dtype=np.int32),
+        touched=np.zeros(2 * len(links) + servers + 1, dtype=np.uint32),
         counts=np.zeros(8, dtype=np.int32),
     )
 
