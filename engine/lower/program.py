@@ -25,6 +25,8 @@ _A = TypeVar("_A", Floats, Longs)
 COMPUTE, COLLECTIVE, SEND, RECEIVE, ACCESS = range(5)
 # Kinds of flows; the first four as collectives, then point to point.
 ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, ALL_TO_ALL, POINT_TO_POINT = range(5)
+# How far a node is felt beyond its class: nowhere, when it ends, or as long as it is there.
+INNER, EDGE, OUTER = range(3)
 # Queue orders of a dimension.
 FIFO, LIFO, SMALLEST_FIRST, PRIORITY = range(4)
 
@@ -40,6 +42,7 @@ NODE = np.dtype(
         ("next_start", "i4"),  # its successors, in Structure.following
         ("next_end", "i4"),
         ("tally", "i4"),  # row of the communication tally, -1 for compute
+        ("reach", "i4"),  # INNER, EDGE or OUTER
         ("duration", "i8"),  # of compute or an access, ps
         ("memory", "i8"),  # those of it that memory bandwidth sets
     ],
@@ -57,7 +60,7 @@ FLOW = np.dtype(
         ("link_start", "i4"),  # queue links: chunk * members + member
     ]
 )
-MEMBER = np.dtype([("cls", "i4"), ("node", "i4")])
+MEMBER = np.dtype([("cls", "u4"), ("node", "u4")])
 FORM = np.dtype(
     [
         ("kind", "i4"),

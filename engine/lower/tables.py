@@ -59,10 +59,11 @@ def structure(cluster: Cluster, folding: Folding, nodes: Nodes, forms: Forms) ->
             next_start[:-1],
             next_start[1:],
             nodes.tally,
+            _reach(nodes, following, form_list),
             nodes.duration,
             nodes.memory,
         ),
-        following=np.array([node for after in following for node in after], dtype=np.int32),
+        following=np.array([node for after in following for node in after], dtype=np.uint32),
         flows=_flows(nodes, form_list),
         members=_table(
             p.MEMBER,
@@ -92,6 +93,30 @@ def structure(cluster: Cluster, folding: Folding, nodes: Nodes, forms: Forms) ->
             dtype=p.STEP,
         ),
     )
+
+
+def _reach(nodes: Nodes, following: list[list[int]], forms: list[Form]) -> list[int]:
+    """How far each node is felt (see engine.run.phase).
+
+    Receives and collectives of several classes wait for other classes.  A collective of one rank
+    ends at once, whatever follows.  The end of a send is felt by its receiver; that of a node is
+    by whatever it lets start, and that of a class's last node by the whole run.
+    """
+    reach = [p.INNER] * len(nodes.name)
+    for node, (kind, flow) in enumerate(zip(nodes.kind, nodes.flow, strict=True)):
+        if kind == p.SEND:
+            reach[node] = p.EDGE
+        elif kind not in (p.COMPUTE, p.ACCESS) and (
+            kind == p.RECEIVE
+            or len(nodes.members[flow]) > 1
+            or not forms[nodes.flow_form[flow]].uses
+        ):
+            reach[node] = p.OUTER
+    outer = [r == p.OUTER for r in reach]
+    for node, after in enumerate(following):
+        if reach[node] == p.INNER and (not after or any(outer[n] for n in after)):
+            reach[node] = p.EDGE
+    return reach
 
 
 def _shape(cluster: Cluster, folding: Folding, nodes: Nodes) -> p.Shape:

@@ -27,7 +27,9 @@ from engine.lower.program import (
     ACCESS,
     COMPUTE,
     FIFO,
+    INNER,
     LIFO,
+    OUTER,
     PRIORITY,
     RECEIVE,
     Floats,
@@ -106,6 +108,7 @@ LINK = np.dtype([("next", "i4"), ("chunk", "i4")])
 CLASS = np.dtype(
     [
         ("busy", "i4"),  # first communication in flight
+        ("outer", "i4"),  # operators ready or begun that are felt beyond the class
         ("clock", "i8"),  # accounted up to here
         ("compute", "i8"),
         ("exposed", "i8"),
@@ -166,12 +169,12 @@ def empty_state(s: Structure, prices: Prices, *, record: bool = False) -> State:
         due=np.zeros(
             s.shape.n_classes * (2 if s.shape.memory_unit else 1) + servers, dtype=np.int64
         ),
-        ready=np.zeros(n + 1, dtype=np.int32),
-        open_units=np.zeros(2 * n + 1, dtype=np.int32),
-        starting=np.zeros(n + 1, dtype=np.int32),
-        ending=np.zeros(n + 1, dtype=np.int32),
+        ready=np.zeros(n + 1, dtype=np.uint32),
+        open_units=np.zeros(2 * n + 1, dtype=np.uint32),
+        starting=np.zeros(n + 1, dtype=np.uint32),
+        ending=np.zeros(n + 1, dtype=np.uint32),
         moving=np.zeros(len(chunks) + 1, dtype=np.int64),
-        touched=np.zeros(2 * len(links) + servers + 1, dtype=np.int32),
+        touched=np.zeros(2 * len(links) + servers + 1, dtype=np.uint32),
         counts=np.zeros(8, dtype=np.int32),
     )
 
@@ -203,37 +206,103 @@ def _chunks_and_links(s: Structure, prices: Prices) -> tuple[Table, Table]:
 def run(s: Structure, prices: Prices, st: State) -> int:
     """Simulate one priced program into ``st``; returns FINISHED or STUCK."""
     _reset(s, st)
-    now = 0
+    now, first, last = 0, 0, s.shape.n_classes  # the classes whose turn it is
     while True:
         if st.counts[READY] + st.counts[OPEN] > 0:
             _start_operators(s, st, now)
         if st.counts[MOVING] > 0:
-            _queue_chunks(s, prices, st)
+            _queue_chunks(s, prices, st, now)
         if st.counts[TOUCHED] > 0:
             _start_phases(s, prices, st, now)
         if st.counts[ENDING] == 0:
-            # A scan beats a heap: there are few slots, and alike classes end together.
-            now = NEVER
-            for slot in range(len(st.due)):
-                now = min(now, st.due[slot])
+            now, first, last = _next_turn(s, st, first, last)
             if now == NEVER:
                 break
-        for slot in range(len(st.due)):
-            if st.due[slot] != now:
-                continue
-            st.due[slot] = NEVER
-            number = slot - s.shape.n_classes
-            if number < 0:
+        for slot in range(first, last):
+            if st.due[slot] == now:
+                st.due[slot] = NEVER
                 _append(st.ending, st.counts, ENDING, st.units[slot * s.shape.n_units]["node"])
-            elif number < len(st.servers):
+        for number in range(first * s.shape.n_dims, last * s.shape.n_dims):
+            slot = s.shape.n_classes + number
+            if st.due[slot] == now:
+                st.due[slot] = NEVER
                 _end_phase(s, prices, st, number, now)
-            else:
-                unit = (number - len(st.servers)) * s.shape.n_units + s.shape.memory_unit
-                _append(st.ending, st.counts, ENDING, st.units[unit]["node"])
+        if s.shape.memory_unit:
+            for cls in range(first, last):
+                slot = _memory_slot(s, st, cls)
+                if st.due[slot] == now:
+                    st.due[slot] = NEVER
+                    unit = cls * s.shape.n_units + s.shape.memory_unit
+                    _append(st.ending, st.counts, ENDING, st.units[unit]["node"])
         for i in range(st.counts[ENDING]):
             _end_node(s, st, st.ending[i], now)
         st.counts[ENDING] = 0
     return FINISHED if st.counts[N_DONE] == len(s.nodes) else STUCK
+
+
+@inlined
+def _next_turn(s: Structure, st: State, first: int, last: int) -> tuple[int, int, int]:
+    """When something ends next, and in which classes (from, to).
+
+    All classes take part in a turn, or one whose next ends nobody else can feel: it goes on by
+    itself, ahead of the others.  What it does then it would also have done in its turn.
+    """
+    n = s.shape.n_classes
+    if last - first < n:
+        now = _earliest(s, st, first)
+        if _is_inner(s, st, first, now):
+            return now, first, last
+    now, next_class = NEVER, 0
+    for cls in range(n):
+        # A scan beats a heap: there are few slots, and alike classes end together.
+        due = _earliest(s, st, cls)
+        if due < now:
+            now, next_class = due, cls
+    if n > 1 and _is_inner(s, st, next_class, now):
+        return now, next_class, next_class + 1
+    return now, 0, n
+
+
+@inlined
+def _earliest(s: Structure, st: State, cls: int) -> int:
+    """When something ends next in a class."""
+    now = st.due[cls]
+    slot = s.shape.n_classes + cls * s.shape.n_dims
+    for d in range(s.shape.n_dims):
+        now = min(now, st.due[slot + d])
+    if s.shape.memory_unit:
+        now = min(now, st.due[_memory_slot(s, st, cls)])
+    return now
+
+
+@inlined
+def _memory_slot(s: Structure, st: State, cls: int) -> int:
+    """Where a class's memory unit keeps its time."""
+    return s.shape.n_classes + len(st.servers) + cls
+
+
+@kernel
+def _is_inner(s: Structure, st: State, cls: int, now: int) -> bool:
+    """Whether all that ends in the class at ``now`` is felt in it alone, and nothing that starts
+    there is waiting for others."""
+    if now == NEVER or st.classes[cls]["outer"] > 0:
+        return False
+    if st.due[cls] == now:
+        node = st.units[cls * s.shape.n_units]["node"]
+        if s.nodes[node]["reach"] != INNER:
+            return False
+    number = cls * s.shape.n_dims
+    for d in range(s.shape.n_dims):
+        if st.due[s.shape.n_classes + number + d] == now:
+            chunk = st.chunks[st.links[st.servers[number + d]["link"]]["chunk"]]
+            node = s.members[chunk["member_start"]]["node"]
+            if s.nodes[node]["reach"] != INNER:
+                return False
+    if s.shape.memory_unit and st.due[_memory_slot(s, st, cls)] == now:
+        node = st.units[cls * s.shape.n_units + s.shape.memory_unit]["node"]
+        if s.nodes[node]["reach"] != INNER:
+            return False
+    return True
 
 
 @inlined
@@ -255,13 +324,14 @@ def _reset(s: Structure, st: State) -> None:
     for i in range(len(st.classes)):
         cls = st.classes[i]
         cls["busy"], cls["clock"], cls["compute"], cls["exposed"], cls["end"] = -1, 0, 0, 0, 0
+        cls["outer"] = 0
     st.dim_exposed[:] = 0.0
     st.due[:] = NEVER
     st.counts[:] = 0
     st.counts[LAST] = -1
     for node in range(len(s.nodes)):
         if s.nodes[node]["waits"] == 0:
-            _append(st.ready, st.counts, READY, node)
+            _make_ready(s, st, node)
 
 
 # --- operators ----------------------------------------------------------------------------------
@@ -280,12 +350,15 @@ def _start_operators(s: Structure, st: State, now: int) -> None:
         st.ready[j] = node
     for i in range(n_ready):
         node = st.ready[i]
-        st.nodes[node]["state"] = QUEUED
         if s.nodes[node]["kind"] == RECEIVE:
             _append(st.starting, st.counts, STARTING, node)
             continue
         unit = st.units[s.nodes[node]["unit"]]
-        st.nodes[node]["next"] = -1
+        if unit["node"] < 0 and unit["head"] < 0 and s.nodes[node]["reach"] != OUTER:
+            # Nothing is before it, and nobody else can tell in which order such nodes start.
+            _take_unit(s, st, unit, node, now)
+            continue
+        st.nodes[node]["state"], st.nodes[node]["next"] = QUEUED, -1
         if unit["head"] < 0:
             unit["head"] = node
         else:
@@ -296,15 +369,21 @@ def _start_operators(s: Structure, st: State, now: int) -> None:
         unit = st.units[st.open_units[i]]
         node = unit["head"]
         if unit["node"] < 0 and node >= 0:
-            _account(s, st, s.nodes[node]["cls"], now)
-            unit["head"], unit["node"] = st.nodes[node]["next"], node
-            if unit["freed"] == now:
-                st.nodes[node]["cause"] = unit["cause"]
-            _append(st.starting, st.counts, STARTING, node)
+            unit["head"] = st.nodes[node]["next"]
+            _take_unit(s, st, unit, node, now)
     st.counts[OPEN] = 0
     for i in range(st.counts[STARTING]):
         _start_node(s, st, st.starting[i], now)
     st.counts[STARTING] = 0
+
+
+@inlined
+def _take_unit(s: Structure, st: State, unit: np.void, node: int, now: int) -> None:
+    _account(s, st, s.nodes[node]["cls"], now)
+    unit["node"] = node
+    if unit["freed"] == now:
+        st.nodes[node]["cause"] = unit["cause"]
+    _append(st.starting, st.counts, STARTING, node)
 
 
 @inlined
@@ -314,8 +393,8 @@ def _start_node(s: Structure, st: State, node: int, now: int) -> None:
     dynamic["state"], dynamic["start"] = RUNNING, now
     if static["kind"] == COMPUTE or static["kind"] == ACCESS:
         memory = static["kind"] == ACCESS
-        slot = s.shape.n_classes + len(st.servers) if memory else 0
-        st.due[slot + cls] = now + static["duration"]
+        slot = _memory_slot(s, st, cls) if memory else cls
+        st.due[slot] = now + static["duration"]
         st.released[len(st.phase_of) + node] = dynamic["cause"]
         dynamic["cause"] = len(st.phase_of) + node
         if not memory:
@@ -338,7 +417,7 @@ def _start_node(s: Structure, st: State, node: int, now: int) -> None:
     if st.flows[f]["arrived"] == flow["member_end"] - flow["member_start"]:
         st.flows[f]["cause"] = dynamic["cause"]
         form = s.forms[flow["form"]]
-        if form["use_start"] == form["use_end"]:  # a group of one
+        if static["reach"] == OUTER and form["use_start"] == form["use_end"]:  # a group of one
             _finish_flow(s, st, f, dynamic["cause"])
         for chunk in range(flow["chunk_start"], flow["chunk_end"]):
             if st.chunks[chunk]["first"] < st.chunks[chunk]["end"]:
@@ -375,6 +454,8 @@ def _end_node(s: Structure, st: State, node: int, now: int) -> None:
             cls["busy"] = after
         if after >= 0:
             st.nodes[after]["busy_before"] = before
+    if static["reach"] == OUTER:
+        cls["outer"] -= 1
     if static["unit"] >= 0:
         unit = st.units[static["unit"]]
         unit["node"], unit["cause"], unit["freed"] = -1, dynamic["cause"], now
@@ -383,14 +464,21 @@ def _end_node(s: Structure, st: State, node: int, now: int) -> None:
         st.nodes[following]["waits"] -= 1
         if st.nodes[following]["waits"] == 0:
             st.nodes[following]["cause"] = dynamic["cause"]
-            _append(st.ready, st.counts, READY, following)
+            _make_ready(s, st, following)
+
+
+@inlined
+def _make_ready(s: Structure, st: State, node: int) -> None:
+    _append(st.ready, st.counts, READY, node)
+    if s.nodes[node]["reach"] == OUTER:
+        st.classes[s.nodes[node]["cls"]]["outer"] += 1
 
 
 # --- chunks and their phases --------------------------------------------------------------------
 
 
 @inlined
-def _queue_chunks(s: Structure, prices: Prices, st: State) -> None:
+def _queue_chunks(s: Structure, prices: Prices, st: State, now: int) -> None:
     """Chunks that moved on join the queues of their next dimension's servers."""
     n = st.counts[MOVING]
     st.counts[MOVING] = 0
@@ -403,6 +491,12 @@ def _queue_chunks(s: Structure, prices: Prices, st: State) -> None:
     for i in range(n):
         chunk = st.chunks[st.moving[i] & 0xFFFFFFFF]
         dim = prices.phases[chunk["at"]]["dim"]
+        if n == 1 and chunk["members"] == 1:
+            server = st.servers[chunk["cls"] * s.shape.n_dims + dim]
+            if server["link"] < 0 and server["head"] < 0:  # no need to queue
+                st.links[chunk["link"]]["next"] = -1
+                _start_phase(s, prices, st, chunk, now)
+                return
         for m in range(chunk["members"]):
             port = _class(s, chunk, m) * s.shape.n_dims + dim
             _enqueue(s, prices, st, port, chunk["link"] + m)
@@ -440,34 +534,39 @@ def _rank(s: Structure, prices: Prices, st: State, link: int) -> float:
 @inlined
 def _start_phases(s: Structure, prices: Prices, st: State, now: int) -> None:
     """Every touched server starts its first chunk if all servers that the chunk needs are free."""
-    n_dims = s.shape.n_dims
     for i in range(st.counts[TOUCHED]):
         server = st.servers[st.touched[i]]
         if server["link"] >= 0 or server["head"] < 0:
             continue
         chunk = st.chunks[st.links[server["head"]]["chunk"]]
-        phase, link = prices.phases[chunk["at"]], chunk["link"]
-        number = chunk["record"] + chunk["at"] - chunk["first"]
-        cause = number - 1
-        if chunk["at"] == chunk["first"]:
-            cause = st.flows[chunk["flow"]]["cause"]
-        if chunk["members"] > 1 and not _all_free(s, st, chunk, phase["dim"]):
-            continue
-        for m in range(chunk["members"]):
-            cls = _class(s, chunk, m)
-            _account(s, st, cls, now)
-            port = st.servers[cls * n_dims + phase["dim"]]
-            port["head"], port["link"] = st.links[link + m]["next"], link + m
-            port["busy"] += phase["duration"]
-            if port["freed"] == now:
-                cause = port["cause"]
-        st.released[number] = cause
-        if len(st.phase_start) > 0:
-            st.phase_start[number] = now
-        # The first member's server keeps the time for all.
-        keeper = chunk["cls"] * n_dims + phase["dim"]
-        st.due[s.shape.n_classes + keeper] = now + phase["duration"]
+        if chunk["members"] == 1 or _all_free(s, st, chunk, prices.phases[chunk["at"]]["dim"]):
+            _start_phase(s, prices, st, chunk, now)
     st.counts[TOUCHED] = 0
+
+
+@inlined
+def _start_phase(s: Structure, prices: Prices, st: State, chunk: np.void, now: int) -> None:
+    """All servers that the chunk needs start it."""
+    n_dims = s.shape.n_dims
+    phase, link = prices.phases[chunk["at"]], chunk["link"]
+    number = chunk["record"] + chunk["at"] - chunk["first"]
+    cause = number - 1
+    if chunk["at"] == chunk["first"]:
+        cause = st.flows[chunk["flow"]]["cause"]
+    for m in range(chunk["members"]):
+        cls = _class(s, chunk, m)
+        _account(s, st, cls, now)
+        port = st.servers[cls * n_dims + phase["dim"]]
+        port["head"], port["link"] = st.links[link + m]["next"], link + m
+        port["busy"] += phase["duration"]
+        if port["freed"] == now:
+            cause = port["cause"]
+    st.released[number] = cause
+    if len(st.phase_start) > 0:
+        st.phase_start[number] = now
+    # The first member's server keeps the time for all.
+    keeper = chunk["cls"] * n_dims + phase["dim"]
+    st.due[s.shape.n_classes + keeper] = now + phase["duration"]
 
 
 @kernel
@@ -501,7 +600,8 @@ def _end_phase(s: Structure, prices: Prices, st: State, number: int, now: int) -
         _account(s, st, cls, now)
         port = st.servers[cls * n_dims + dim]
         port["link"], port["cause"], port["freed"] = -1, cause, now
-        _append(st.touched, st.counts, TOUCHED, cls * n_dims + dim)
+        if port["head"] >= 0:
+            _append(st.touched, st.counts, TOUCHED, cls * n_dims + dim)
     chunk["at"] += 1
     if chunk["at"] < chunk["end"] and prices.phases[chunk["at"]]["dim"] >= 0:
         _move(st, c)
