@@ -20,6 +20,7 @@ from engine.bound.optimum import ConvexModel, Optimum, optimum, time_of
 from engine.bound.paths import PathForm, overlap_form
 from engine.bound.portfolio import Measure, Portfolio, portfolio
 from engine.bound.space import LinearSpace
+from engine.cluster.bisection import bisection, cuts
 from engine.cluster.cluster import (
     Cluster,
     CollectiveModel,
@@ -194,12 +195,14 @@ __all__ = [
     "TransformerSlice",
     "Workload",
     "account",
+    "bisection",
     "build_network",
     "by_rank",
     "chakra_levels",
     "chakra_stats",
     "closed_form",
     "convert_pytorch",
+    "cuts",
     "data_parallel",
     "is_astra_compiled",
     "is_compiled",

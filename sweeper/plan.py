@@ -195,8 +195,15 @@ def _compose_cells(
         ours = dict(zip(grid, values, strict=True))
         kept = [o for o in composed.overrides if o.lstrip("+").split("=")[0] not in ours]
         cell = compose([*kept, *(f"{key}={_quoted(value)}" for key, value in ours.items())])
-        cells.append(({key: str(value) for key, value in ours.items()}, cell))
+        cells.append(({key: _label(value) for key, value in ours.items()}, cell))
     return cells
+
+
+def _label(value: Any) -> str:
+    """A grid's value in a table."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}: {_label(v)}" for key, v in value.items())
+    return str(value)
 
 
 def _quoted(value: Any) -> str:
@@ -227,7 +234,7 @@ def _plan_cell(
         network_of(program)
     else:  # also compiles the kernel, once and for all, before any worker would
         run_batch(program, program.bandwidth)
-    space = build_space(config, program.structure.shape.n_dims)
+    space = build_space(config, program)
     least = least_bound(space, program, objective[0])
     plan = CellPlan(
         Cell(number, config, coordinates),
@@ -257,7 +264,8 @@ def _check_fidelity(config: Mapping[str, Any]) -> None:
     if top:
         network_of(build_program({**config, "fidelity": Fidelity.MESSAGE.value}))
     split = config["space"]["bandwidth"]
-    if (top or by_message) and config["network"]["file"] and (split["total"] or split["max"]):
+    searched = any(split[name] for name in ("total", "cost", "bisection", "max"))
+    if (top or by_message) and config["network"]["file"] and searched:
         raise DimsweepError(
             "the links' bandwidths are those of the file, whatever the split",
             where="network.file",
@@ -276,9 +284,8 @@ def _first_points(
         if config["search"]["enqueue"]:
             splits.append(("equal", space.split.equal()))
             demand = traffic(program)
-            if demand.sum() > 0 and config["space"]["bandwidth"]["total"] is not None:
-                total = splits[0][1].sum()
-                splits.append(("proportional", space.split.nearest(demand / demand.sum() * total)))
+            if demand.sum() > 0 and space.split.has_budget:
+                splits.append(("proportional", space.split.along(demand)))
             if least is not None:
                 splits.append(("bound", space.split.nearest(least.bandwidth)))
         for i, known in enumerate(config["space"]["bandwidth"]["known"]):
