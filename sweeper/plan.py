@@ -281,7 +281,7 @@ def _first_points(
     splits: list[tuple[str, np.ndarray]] = []
     if space.split is not None:
         n = program.structure.shape.n_dims
-        if config["search"]["enqueue"]:
+        if config["search"]["enqueue"] or not space.n_unit:
             splits.append(("equal", space.split.equal()))
             demand = traffic(program)
             if demand.sum() > 0 and space.split.has_budget:

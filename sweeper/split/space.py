@@ -68,6 +68,7 @@ class SplitSpace:
         if spending is not None:
             if total is not None:
                 raise DimsweepError("a total and a cost are two budgets; give one", where="cost")
+            spending.check_minima(np.array(minimum))
             maximum = np.minimum(maximum, spending.limit / spending.prices).tolist()
         _check_numbers(n_dims, total, minimum, maximum, step)
         self._total, self._spending = total, spending
@@ -81,7 +82,8 @@ class SplitSpace:
         self._box = _box_in_steps(total, minimum, maximum, step)
         if spending is not None:
             low, high = (np.array(ends, dtype=float) * step for ends in self._box)
-            spending.check_reach(low, high, step)
+            spending.check_minima(low)
+            spending.check_maxima(high, step)
         self._grid = self._solve()
         self._free = [i for i in range(self._grid.n_free) if i != self._grid.follower]
         self.n_free = len(self._free)

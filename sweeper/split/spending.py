@@ -40,18 +40,22 @@ class Spending:
         rounding = sum(most[d] for d, price in enumerate(row[0]) if price)
         return self.limit * max(0.0, 1 - (slack + rounding) / _UNITS)
 
-    def check_reach(self, low: Floats, high: Floats, step: float) -> None:
-        """Raise unless it buys the minima (D,), and the maxima (D,) cost as much to a step."""
-        least, most = float(self.prices @ low), float(self.prices @ high)
+    def check_minima(self, low: Floats) -> None:
+        """Raise unless it buys the minima (D,)."""
+        least = float(self.prices @ low)
         if least > self.limit:
             raise DimsweepError(
-                f"the minima, on the grid, cost {usd(least)}: {usd(least - self.limit)} more than "
+                f"the minima cost {usd(least)}: {usd(least - self.limit)} more than "
                 f"there is for bandwidth, {usd(self.limit)}",
                 where="cost",
             )
+
+    def check_maxima(self, high: Floats, step: float) -> None:
+        """Raise unless the maxima (D,) cost as much, to a step."""
+        most = float(self.prices @ high)
         if most <= self.limit - step * float(self.prices.min()):
             raise DimsweepError(
-                f"the maxima, on the grid, cost {usd(most)}: {usd(self.limit - most)} less than "
+                f"the maxima cost {usd(most)}: {usd(self.limit - most)} less than "
                 f"there is for bandwidth, {usd(self.limit)}",
                 where="max",
                 hint="raise the maxima, or lower the cost",
