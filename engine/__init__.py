@@ -83,6 +83,14 @@ from engine.plan.inference import Serving, serving
 from engine.plan.plan import Axes, GradientExchange, Optimizer, Plan
 from engine.plan.schedule import Schedule
 from engine.plan.training import training
+from engine.rules.effects import (
+    crosses_dimensions,
+    is_measured,
+    lone_chunks,
+    queue_matters,
+    silent_dimensions,
+)
+from engine.rules.provisioning import Pair, provisioning
 from engine.run.batch import Measures, is_compiled, outcome_error, run_batch, run_one
 from engine.run.path import Path
 from engine.run.phase import FINISHED
@@ -169,6 +177,7 @@ __all__ = [
     "Operator",
     "Optimizer",
     "Optimum",
+    "Pair",
     "Pass",
     "Path",
     "PathForm",
@@ -202,12 +211,15 @@ __all__ = [
     "chakra_stats",
     "closed_form",
     "convert_pytorch",
+    "crosses_dimensions",
     "cuts",
     "data_parallel",
     "is_astra_compiled",
     "is_compiled",
     "is_execution_trace",
+    "is_measured",
     "lint_chakra",
+    "lone_chunks",
     "lower",
     "lower_astra",
     "lower_bound",
@@ -219,6 +231,8 @@ __all__ = [
     "parse_shape",
     "place",
     "portfolio",
+    "provisioning",
+    "queue_matters",
     "read_astra1_layers",
     "read_astra_groups",
     "read_astra_inputs",
@@ -235,6 +249,7 @@ __all__ = [
     "run_one",
     "scan_chakra",
     "serving",
+    "silent_dimensions",
     "simulate",
     "simulate_astra",
     "time_of",

@@ -34,9 +34,7 @@ def build_split(
     with key("min"):
         minimum = one_per_dim(spec["min"], n, bandwidth)
     with key("max"):
-        maximum = (
-            [np.inf] * n if spec["max"] is None else one_per_dim(spec["max"], n, bandwidth)
-        )
+        maximum = [np.inf] * n if spec["max"] is None else one_per_dim(spec["max"], n, bandwidth)
     with key("step"):
         step = bandwidth(spec["step"])
     with key("cost"):

@@ -8,7 +8,7 @@ import json
 import re
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from engine import (
     Prices,
     Program,
     network_of,
+    provisioning,
     run_batch,
     traffic,
 )
@@ -31,6 +32,7 @@ from sweeper.build import build_program, is_by_message
 from sweeper.compose import Composed, compose, found, plain
 from sweeper.parse import bandwidth, one_per_dim
 from sweeper.rows import OBJECTIVES, ROWS_VERSION, Cell, row_schema
+from sweeper.rules import design_warnings, once
 from sweeper.schema import RUNTIME_KEYS
 from sweeper.search import LEARN_FROM_SLOPES, Search, make_search
 from sweeper.space import Point, Space, build_space
@@ -59,6 +61,7 @@ class CellPlan:
     objective: list[str]
     prices: Prices | None
     budget: int
+    warnings: list[str]  # of the design rules
     recheck: int  # best designs to simulate again, message by message
 
     def search(self) -> Search:
@@ -108,7 +111,9 @@ def plan_study(composed: Composed) -> Plan:
     cells, described = [], []
     for number, (coordinates, cell_composed) in enumerate(composed_cells):
         try:
-            plan, program = _plan_cell(number, coordinates, plain(cell_composed.config), objective)
+            cell_config = plain(cell_composed.config)
+            turned = [*composed.overridden, *config["grid"], *cell_config["space"]["parameters"]]
+            plan, program = _plan_cell(number, coordinates, cell_config, objective, turned)
         except DimsweepError as error:
             raise cell_composed.blame(error) from error.__cause__
         cells.append(plan)
@@ -123,6 +128,7 @@ def plan_study(composed: Composed) -> Plan:
         "grid": grid,
         "parameters": parameters,
         "learns_from_slopes": any(c["sampler"] in LEARN_FROM_SLOPES for c in described),
+        "warnings": once(plan.warnings for plan in cells),
         "cells": described,
         "config": {key: config[key] for key in config if key not in RUNTIME_KEYS}
         | {"files": _digests(config)},
@@ -218,7 +224,11 @@ def _quoted(value: Any) -> str:
 
 
 def _plan_cell(
-    number: int, coordinates: dict[str, str], config: dict[str, Any], objective: list[str]
+    number: int,
+    coordinates: dict[str, str],
+    config: dict[str, Any],
+    objective: list[str],
+    turned: list[str],
 ) -> tuple[CellPlan, Program]:
     program = build_program(config)
     if program.prices is None and set(objective) - {"time"}:
@@ -244,6 +254,7 @@ def _plan_cell(
         objective,
         program.prices,
         config["budget"]["points"] if space.n_unit else 1,
+        design_warnings(config, program, turned, searched=space.split is not None),
         config["recheck"]["top"],
     )
     plan.search()  # refuses bad options now, not when the cell's turn comes
@@ -314,4 +325,5 @@ def _describe(plan: CellPlan, program: Program) -> dict[str, Any]:
         "sampler": config["search"]["sampler"] if plan.space.n_unit else "grid",
         "points": plan.budget,
         "bound": plan.bound,
+        "pairs": [asdict(pair) for pair in provisioning(program)],
     }

@@ -1,11 +1,11 @@
 """Bisection bandwidth of a network composed of dimensions.
 
-The bisection bandwidth is the least bandwidth, in one direction, between two halves of the machine,
-over all cuts into halves (Dally and Towles, "Principles and Practices of Interconnection Networks",
-2004, section 3.2).  In a product of blocks the cuts to look at cross one dimension: all N / n blocks
-of it are halved, and no other dimension is.  So the bisection bandwidth is the least of
-``cuts(topology) * b``, one linear function of each dimension's bandwidth.  (For dimensions of odd
-size the halves are as equal as the dimension allows.)
+It is the least bandwidth, in one direction, between two halves of the machine, over all cuts into
+halves (Dally and Towles, "Principles and Practices of Interconnection Networks", 2004, section 3.2).
+In a product of blocks the cuts to look at cross one dimension: all N / n of its blocks are halved,
+and those of no other dimension.  So the bisection bandwidth is the least of ``cuts(topology) * b``,
+one linear function of each dimension's bandwidth.  (For dimensions of odd size the halves are as
+equal as the dimension allows.)
 """
 
 from __future__ import annotations

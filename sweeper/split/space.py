@@ -248,7 +248,8 @@ class SplitSpace:
         equalities, rows = (
             [self._reordered(row) for row in kind] for kind in self._rules(constraints)
         )
-        budget = self._spending and self._reordered(self._spending.row(self._step))
+        spent = None if self._spending is None else self._spending.row(self._step)
+        budget = None if spent is None else self._reordered(spent)
         largest = max(self._box[1])
         return IntegerGrid(len(self._minimum), equalities, rows, largest, budget)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
 from engine import DimsweepError
 from sweeper.split.constraint import said
 from sweeper.split.grid import Floats, Row
