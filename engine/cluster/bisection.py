@@ -1,11 +1,12 @@
 """Bisection bandwidth of a network composed of dimensions.
 
 It is the least bandwidth, in one direction, between two halves of the machine, over all cuts into
-halves (Dally and Towles, "Principles and Practices of Interconnection Networks", 2004, section 3.2).
+halves (Dally and Towles, "Principles and Practices of Interconnection Networks", 2004, section
+3.2).
 In a product of blocks the cuts to look at cross one dimension: all N / n of its blocks are halved,
 and those of no other dimension.  So the bisection bandwidth is the least of ``cuts(topology) * b``,
-one linear function of each dimension's bandwidth.  (For dimensions of odd size the halves are as
-equal as the dimension allows.)
+one linear function of each dimension's bandwidth.  (A dimension of odd size is cut as nearly in
+half as it can be; the least may then be less than that of exact halves.)
 """
 
 from __future__ import annotations
