@@ -20,6 +20,7 @@ from engine.bound.optimum import ConvexModel, Optimum, optimum, time_of
 from engine.bound.paths import PathForm, overlap_form
 from engine.bound.portfolio import Measure, Portfolio, portfolio
 from engine.bound.space import LinearSpace
+from engine.cluster.bisection import bisection, cuts
 from engine.cluster.cluster import (
     Cluster,
     CollectiveModel,
@@ -84,6 +85,14 @@ from engine.plan.inference import Serving, serving
 from engine.plan.plan import Axes, GradientExchange, Offload, Optimizer, Plan
 from engine.plan.schedule import Schedule
 from engine.plan.training import training, training_footprint
+from engine.rules.effects import (
+    crosses_dimensions,
+    is_measured,
+    lone_chunks,
+    queue_matters,
+    silent_dimensions,
+)
+from engine.rules.provisioning import Pair, provisioning
 from engine.run.batch import Measures, is_compiled, outcome_error, run_batch, run_one
 from engine.run.path import Path
 from engine.run.phase import FINISHED
@@ -173,6 +182,7 @@ __all__ = [
     "Operator",
     "Optimizer",
     "Optimum",
+    "Pair",
     "Pass",
     "Path",
     "PathForm",
@@ -200,6 +210,7 @@ __all__ = [
     "TransformerSlice",
     "Workload",
     "account",
+    "bisection",
     "build_network",
     "by_rank",
     "chakra_levels",
@@ -207,11 +218,15 @@ __all__ = [
     "check_memory",
     "closed_form",
     "convert_pytorch",
+    "crosses_dimensions",
+    "cuts",
     "data_parallel",
     "is_astra_compiled",
     "is_compiled",
     "is_execution_trace",
+    "is_measured",
     "lint_chakra",
+    "lone_chunks",
     "lower",
     "lower_astra",
     "lower_bound",
@@ -223,6 +238,8 @@ __all__ = [
     "parse_shape",
     "place",
     "portfolio",
+    "provisioning",
+    "queue_matters",
     "read_astra1_layers",
     "read_astra_groups",
     "read_astra_inputs",
@@ -239,6 +256,7 @@ __all__ = [
     "run_one",
     "scan_chakra",
     "serving",
+    "silent_dimensions",
     "simulate",
     "simulate_astra",
     "time_of",

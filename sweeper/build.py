@@ -169,10 +169,13 @@ def _collectives(config: Config, n_dims: int) -> CollectiveModel:
 
 
 def _tier(name: str, config: Config) -> TierPrice:
-    prices = {}
+    prices: dict[str, Any] = {}
     for part in ("link", "switch", "nic"):
         with key("tiers"), key(name), key(part):
             prices[part] = optional(config[part], units.PRICE_PER_BANDWIDTH)
+    for part in ("port", "block"):
+        with key("tiers"), key(name), key(part):
+            prices[part] = units.parse(config[part], units.MONEY, zero=True)
     return TierPrice(**prices)
 
 

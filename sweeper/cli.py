@@ -61,7 +61,8 @@ def _simulate(overrides: list[str]) -> int:
     from engine import Result, run_messages, run_one
     from sweeper.build import build_program, is_by_message
     from sweeper.compose import compose, plain
-    from sweeper.simulation import print_result
+    from sweeper.rules import design_warnings
+    from sweeper.simulation import print_result, print_warnings
 
     composed = compose(overrides)
     config = plain(composed.config)
@@ -72,8 +73,10 @@ def _simulate(overrides: list[str]) -> int:
                 "only single links make a picture", where="picture", hint="fidelity=message"
             )
         run = run_messages if by_message else run_one
-        record = config["timeline"] is not None
-        result = Result(run(build_program(config), record=record))
+        record, program = config["timeline"] is not None, build_program(config)
+        warnings = design_warnings(config, program, composed.overridden, searched=False)
+        print_warnings(warnings, Console())
+        result = Result(run(program, record=record))
     except DimsweepError as error:
         raise composed.blame(error) from error.__cause__
     print_result(result, config, Console())

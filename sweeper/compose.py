@@ -61,6 +61,11 @@ class Composed:
         study = self.choices.get("study", "none")
         return None if study == "none" else study
 
+    @property
+    def overridden(self) -> list[str]:
+        """The keys of the overrides."""
+        return [override.lstrip("+~").split("=", 1)[0] for override in self.overrides]
+
     def blame(self, error: DimsweepError) -> DimsweepError:
         """The same error, with the file that its key came from."""
         where = f"{error.where} (in {self.source(error.where)})" if error.where else ""

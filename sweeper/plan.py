@@ -8,7 +8,7 @@ import json
 import re
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from engine import (
     Prices,
     Program,
     network_of,
+    provisioning,
     run_batch,
     traffic,
 )
@@ -32,6 +33,7 @@ from sweeper.build import build_program, is_by_message
 from sweeper.compose import Composed, compose, found, plain
 from sweeper.parse import bandwidth, one_per_dim
 from sweeper.rows import OBJECTIVES, ROWS_VERSION, Cell, row_schema
+from sweeper.rules import design_warnings, once
 from sweeper.schema import RUNTIME_KEYS
 from sweeper.search import LEARN_FROM_SLOPES, Search, make_search
 from sweeper.space import Point, Space, build_space
@@ -61,6 +63,7 @@ class CellPlan:
     objective: list[str]
     prices: Prices | None
     budget: int
+    warnings: list[str]  # of the design rules
     recheck: int  # best designs to simulate again, message by message
 
     def search(self) -> Search:
@@ -111,7 +114,9 @@ def plan_study(composed: Composed) -> Plan:
     described, pruned = [], []
     for number, (coordinates, cell_composed) in enumerate(composed_cells):
         try:
-            plan, program = _plan_cell(number, coordinates, plain(cell_composed.config), objective)
+            cell_config = plain(cell_composed.config)
+            turned = [*composed.overridden, *config["grid"], *cell_config["space"]["parameters"]]
+            plan, program = _plan_cell(number, coordinates, cell_config, objective, turned)
         except DimsweepError as error:
             if isinstance(error, InfeasibleError) and coordinates:
                 pruned.append({"coordinates": coordinates, "error": str(error)})
@@ -130,6 +135,7 @@ def plan_study(composed: Composed) -> Plan:
         "grid": grid,
         "parameters": parameters,
         "learns_from_slopes": any(c["sampler"] in LEARN_FROM_SLOPES for c in described),
+        "warnings": once(plan.warnings for plan in cells),
         "cells": described,
         "pruned": pruned,
         "config": {key: config[key] for key in config if key not in RUNTIME_KEYS}
@@ -204,8 +210,15 @@ def _compose_cells(
         ours = dict(zip(grid, values, strict=True))
         kept = [o for o in composed.overrides if o.lstrip("+").split("=")[0] not in ours]
         cell = compose([*kept, *(f"{key}={_quoted(value)}" for key, value in ours.items())])
-        cells.append(({key: str(value) for key, value in ours.items()}, cell))
+        cells.append(({key: _label(value) for key, value in ours.items()}, cell))
     return cells
+
+
+def _label(value: Any) -> str:
+    """A grid's value in a table."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}: {_label(v)}" for key, v in value.items())
+    return str(value)
 
 
 def _quoted(value: Any) -> str:
@@ -220,7 +233,11 @@ def _quoted(value: Any) -> str:
 
 
 def _plan_cell(
-    number: int, coordinates: dict[str, str], config: dict[str, Any], objective: list[str]
+    number: int,
+    coordinates: dict[str, str],
+    config: dict[str, Any],
+    objective: list[str],
+    turned: list[str],
 ) -> tuple[CellPlan, Program]:
     program = build_program(config)
     if program.prices is None and set(objective) - {"time"}:
@@ -236,7 +253,7 @@ def _plan_cell(
         network_of(program)
     else:  # also compiles the kernel, once and for all, before any worker would
         run_batch(program, program.bandwidth)
-    space = build_space(config, program.structure.shape.n_dims)
+    space = build_space(config, program)
     least = least_bound(space, program, objective[0])
     plan = CellPlan(
         Cell(number, config, coordinates),
@@ -246,6 +263,7 @@ def _plan_cell(
         objective,
         program.prices,
         config["budget"]["points"] if space.n_unit else 1,
+        design_warnings(config, program, turned, searched=space.split is not None),
         config["recheck"]["top"],
     )
     plan.search()  # refuses bad options now, not when the cell's turn comes
@@ -266,7 +284,8 @@ def _check_fidelity(config: Mapping[str, Any]) -> None:
     if top:
         network_of(build_program({**config, "fidelity": Fidelity.MESSAGE.value}))
     split = config["space"]["bandwidth"]
-    if (top or by_message) and config["network"]["file"] and (split["total"] or split["max"]):
+    searched = any(split[name] for name in ("total", "cost", "bisection", "max"))
+    if (top or by_message) and config["network"]["file"] and searched:
         raise DimsweepError(
             "the links' bandwidths are those of the file, whatever the split",
             where="network.file",
@@ -282,12 +301,11 @@ def _first_points(
     splits: list[tuple[str, np.ndarray]] = []
     if space.split is not None:
         n = program.structure.shape.n_dims
-        if config["search"]["enqueue"]:
+        if config["search"]["enqueue"] or not space.n_unit:
             splits.append(("equal", space.split.equal()))
             demand = traffic(program)
-            if demand.sum() > 0 and config["space"]["bandwidth"]["total"] is not None:
-                total = splits[0][1].sum()
-                splits.append(("proportional", space.split.nearest(demand / demand.sum() * total)))
+            if demand.sum() > 0 and space.split.has_budget:
+                splits.append(("proportional", space.split.along(demand)))
             if least is not None:
                 splits.append(("bound", space.split.nearest(least.bandwidth)))
         for i, known in enumerate(config["space"]["bandwidth"]["known"]):
@@ -316,4 +334,5 @@ def _describe(plan: CellPlan, program: Program) -> dict[str, Any]:
         "sampler": config["search"]["sampler"] if plan.space.n_unit else "grid",
         "points": plan.budget,
         "bound": plan.bound,
+        "pairs": [asdict(pair) for pair in provisioning(program)],
     }

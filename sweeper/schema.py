@@ -214,11 +214,14 @@ class Network:
 
 @dataclass
 class TierPrice:
-    """Prices per bandwidth, such as "7.8 USD/(GB/s)"."""
+    """Prices per bandwidth, such as "7.8 USD/(GB/s)"; ``port`` and ``block`` are USD at any
+    bandwidth, of each NPU in a dimension and of each ring, full mesh or switch in it."""
 
     link: str | None = None
     switch: str | None = None
     nic: str | None = None
+    port: str = "0 USD"
+    block: str = "0 USD"
 
 
 @dataclass
@@ -263,12 +266,16 @@ class Search:
 
 @dataclass
 class Split:
-    """Bandwidths that sum to ``total`` (or are free up to ``max``, without it) on a grid of
-    ``step``; not searched at all unless ``total`` or ``max`` is given.  ``min`` and ``max`` are one
+    """Bandwidths on a grid of ``step`` that sum to ``total``, or for which the network costs
+    ``cost`` (such as "20 MUSD", NPUs and fixed parts included), or that are free up to ``max``; not
+    searched at all unless one is given.  ``bisection``: what the machine's halves can send each
+    other at least, one way; alone, the least bandwidths that give it.  ``min`` and ``max`` are one
     value or a list; ``constraints`` such as "b0 >= b1", "b2 + b3 == 200 GB/s"; ``known`` lists
     splits to try first."""
 
     total: str | None = None
+    cost: str | None = None
+    bisection: str | None = None
     min: Any = "1 GB/s"
     max: Any = None
     step: str = "0.1 GB/s"

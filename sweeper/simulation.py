@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from engine import MessageRun, Path, Result, units
 
 _LINKS_SHOWN = 5
+
+
+def print_warnings(warnings: Sequence[str], console: Console) -> None:
+    """Print what the design rules found, a line each."""
+    for text in warnings:
+        console.print(Text(f"warning: {text}", style="yellow"), soft_wrap=True)
 
 
 def print_result(result: Result, config: Mapping[str, Any], console: Console) -> None:

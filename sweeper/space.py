@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine import DimsweepError
-from sweeper.parse import bandwidth, one_per_dim
+from engine import DimsweepError, Program
+from sweeper.budget import build_split
 from sweeper.split import SplitSpace
 
 Floats = NDArray[np.float64]
@@ -119,10 +119,11 @@ class Space:
         return {key: p.nearest(lookup(config, key)) for key, p in self.parameters.items()}
 
 
-def build_space(config: Mapping[str, Any], n_dims: int) -> Space:
-    """The space of a composed config; raises :class:`DimsweepError` naming the key."""
+def build_space(config: Mapping[str, Any], program: Program) -> Space:
+    """The space of a composed config, whose program is ``program``; raises :class:`DimsweepError`
+    naming the key."""
     try:
-        split = _split(config["space"]["bandwidth"], n_dims)
+        split = build_split(config, program.cluster.topology, program.prices)
     except DimsweepError as error:
         raise error.at("space.bandwidth") from error.__cause__
     parameters = {}
@@ -159,31 +160,6 @@ def with_values(config: Mapping[str, Any], values: Mapping[str, Any]) -> dict[st
         node: Any = lookup(result, ".".join(path)) if path else result
         node[int(last) if isinstance(node, list) else last] = value
     return result
-
-
-def _split(spec: Mapping[str, Any], n: int) -> SplitSpace | None:
-    if spec["total"] is None and spec["max"] is None:
-        return None
-    total = None if spec["total"] is None else _at("total", lambda: bandwidth(spec["total"]))
-    return SplitSpace(
-        n,
-        total=total,
-        minimum=_at("min", lambda: one_per_dim(spec["min"], n, bandwidth)),
-        maximum=(
-            [np.inf] * n
-            if spec["max"] is None
-            else _at("max", lambda: one_per_dim(spec["max"], n, bandwidth))
-        ),
-        step=_at("step", lambda: bandwidth(spec["step"])),
-        constraints=spec["constraints"],
-    )
-
-
-def _at(key: str, parse: Any) -> Any:
-    try:
-        return parse()
-    except DimsweepError as error:
-        raise error.at(key) from error.__cause__
 
 
 def _parameter(spec: Any) -> Parameter:

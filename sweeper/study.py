@@ -17,6 +17,7 @@ from sweeper.ledger import Ledger, load, read_study
 from sweeper.plan import Plan, plan_study
 from sweeper.pool import make_pool
 from sweeper.progress import progress
+from sweeper.simulation import print_warnings
 from sweeper.sweep import Tally, run_sweep
 
 INTERRUPTED = 130
@@ -27,6 +28,7 @@ def sweep_study(composed: Composed, console: Console) -> int:
     if not is_compiled():
         console.print("compiling the simulation kernel (once for an installation, half a minute)")
     plan = plan_study(composed)
+    print_warnings(plan.study["warnings"], console)
     with Ledger(plan.folder, plan.study, plan.schema) as ledger:
         before = len(ledger.values)
         if before:

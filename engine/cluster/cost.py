@@ -1,7 +1,8 @@
 """What a cluster's network costs.
 
 LIBRA's model (Won et al., ISPASS 2024), simplified: every block's links, switches and NICs add up
-to a price per NPU and per GB/s of each dimension, so C = C0 + N * sum_d u_d * b_d.
+to a price u_d per NPU and per GB/s of each dimension, so C = C0 + N * sum_d u_d * b_d.  C0 is what
+has to be paid at any bandwidth, which LIBRA leaves out: NPUs, ports, chassis.
 """
 
 from __future__ import annotations
@@ -16,11 +17,15 @@ from engine.cluster.topology import Block, Topology
 
 @dataclass(frozen=True)
 class TierPrice:
-    """Prices of one tier's parts in USD per byte/s of bandwidth; ``None``: not sold there."""
+    """Prices of one tier's parts: ``link``, ``switch`` and ``nic`` in USD per byte/s of bandwidth
+    (``None``: not sold there); ``port`` and ``block`` in USD, whatever the bandwidth: of every NPU
+    in a dimension, and of every ring, full mesh or switch in it."""
 
     link: float | None = None
     switch: float | None = None
     nic: float | None = None
+    port: float = 0.0
+    block: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -45,9 +50,10 @@ def network_prices(
     """The prices of ``topology`` under a tier table, or ``None`` when a dimension has none.
 
     A Ring or FullyConnected NPU pays for links of its whole bandwidth; a Switch NPU for a link, a
-    NIC and a switch port (an unlisted NIC or switch part costs nothing).
+    NIC and a switch port (an unlisted NIC or switch part costs nothing).  A dimension of one NPU
+    has no network, and costs nothing fixed.
     """
-    per_npu = []
+    n, per_npu, fixed = topology.n_npus, [], topology.n_npus * npu_price
     for dim in topology.dims:
         price = tiers.get(dim.tier)
         if price is None or price.link is None:
@@ -56,5 +62,6 @@ def network_prices(
         if dim.block is Block.SWITCH:
             unit += (price.switch or 0.0) + (price.nic or 0.0)
         per_npu.append(unit)
-    n = topology.n_npus
-    return Prices(tuple(n * unit for unit in per_npu), fixed=n * npu_price)
+        if dim.size > 1:
+            fixed += n * price.port + n // dim.size * price.block
+    return Prices(tuple(n * unit for unit in per_npu), fixed)

@@ -9,8 +9,10 @@ from typing import Any
 
 import pandas as pd
 from rich.console import Console
+from rich.text import Text
 
-from sweeper.report import page, plots, table
+from sweeper.report import page, plots, table, words
+from sweeper.report.idle import idle_axes
 from sweeper.report.summary import CellSummary, Objective, summarise
 
 __all__ = ["CellSummary", "Objective", "print_report", "summarise", "write_report"]
@@ -24,7 +26,7 @@ def write_report(rows: pd.DataFrame, study: Mapping[str, Any], folder: Path) -> 
     """
     summaries = summarise(rows, study)
     pictures = plots.draw_all(summaries)
-    html = page.render(summaries, study, pictures)
+    html = page.render(summaries, study, pictures, words.remarks(study, idle_axes(rows, study)))
     folder.mkdir(parents=True, exist_ok=True)
     files = {"report.html": html.encode(), **pictures}
     return [_write(folder / name, content) for name, content in files.items()]
@@ -33,6 +35,8 @@ def write_report(rows: pd.DataFrame, study: Mapping[str, Any], folder: Path) -> 
 def print_report(rows: pd.DataFrame, study: Mapping[str, Any], console: Console) -> None:
     """Print the report's tables; raises :class:`DimsweepError` when no point is complete."""
     table.print_summaries(summarise(rows, study), study, console)
+    for axis in idle_axes(rows, study):
+        console.print(Text(f"\nwarning: {words.idle(axis)}", style="yellow"))
 
 
 def _write(path: Path, content: bytes) -> Path:

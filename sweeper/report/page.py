@@ -23,9 +23,13 @@ _POINTS = 20
 
 
 def render(
-    summaries: Sequence[CellSummary], study: Mapping[str, Any], pictures: Mapping[str, bytes]
+    summaries: Sequence[CellSummary],
+    study: Mapping[str, Any],
+    pictures: Mapping[str, bytes],
+    remarks: Sequence[str],
 ) -> str:
-    """The page, with ``pictures`` (file name and PNG) and the styles inside it.
+    """The page, with ``pictures`` (file name and PNG) and the styles inside it; ``remarks``: what
+    is odd about the study.
 
     ``study["config"]`` must be plain YAML types.
     """
@@ -45,6 +49,7 @@ def render(
     return environment.get_template("page.html.j2").render(
         study=study,
         headline=words.headline(summaries),
+        remarks=remarks,
         n_complete=sum(len(summary.complete) for summary in summaries),
         n_failed=len(failed),
         again=words.looked_at_again(summaries),
@@ -73,5 +78,6 @@ def _tables(summary: CellSummary) -> list[sheets.Sheet]:
         sheets.measures(summary),
         sheets.dimensions(summary),
         *sheets.worth(summary),
+        *sheets.provisioned(summary),
         *sheets.rechecked(summary),
     ]

@@ -22,6 +22,7 @@ from sweeper.report.words import (
     short_keys,
     usd,
 )
+from sweeper.rules import verdict
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,19 @@ def worth(summary: CellSummary) -> list[Sheet]:
         cells = ["-" if pd.isna(value) else seconds(value) for value in (*parts, *saved)]
         rows.append((name, *cells))
     return [Sheet("What more bandwidth is worth at the best point", tuple(columns), rows)]
+
+
+def provisioned(summary: CellSummary) -> list[Sheet]:
+    """Whether dimensions are provisioned for one another at the best point; none where no
+    collective crosses two of them."""
+    split, rows = summary.split(summary.best), []
+    for pair in summary.pairs:
+        provision = pair.provision(split)
+        inner, outer = summary.dims[pair.inner], summary.dims[pair.outer]
+        rows.append((pair.group, inner, outer, verdict(provision), f"{provision:.2f}x"))
+    columns = ("group", "fed by", "dimension", "is", "of just\nenough")
+    title = "Are the dimensions of the best point provisioned for one another?"
+    return [Sheet(title, columns, rows, n_names=4)] if rows else []
 
 
 def overview(summaries: Sequence[CellSummary]) -> list[Sheet]:

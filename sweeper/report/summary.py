@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from engine import DimsweepError
+from engine import DimsweepError, Pair
 from sweeper.rows import COMPLETE, FAILED, INFEASIBLE, RECHECK
 
 Floats = npt.NDArray[np.float64]
@@ -110,6 +110,11 @@ class CellSummary:
     def dims(self) -> list[str]:
         """The names of the cell's dimensions, innermost first."""
         return list(self.cell["dims"])
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """The dimensions that each group's collectives cross one after another."""
+        return [Pair(**pair) for pair in self.cell.get("pairs", [])]
 
     @property
     def speedup(self) -> float | None:

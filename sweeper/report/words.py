@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from sweeper.report.summary import CellSummary, Floats, Objective
 
@@ -14,6 +15,17 @@ _FASTER = {
 }
 _MOST = {"time": "fastest", "cost": "cheapest", "perf_per_cost": "best-per-USD"}
 _NOTICEABLE = 1.005  # a smaller gain would print as 1.00x
+
+
+def remarks(study: Mapping[str, Any], axes: Sequence[str]) -> list[str]:
+    """What the design rules found before the study, and the axes that made no difference in it."""
+    told: list[str] = study.get("warnings", [])
+    return [*told, *map(idle, axes)]
+
+
+def idle(axis: str) -> str:
+    """An axis whose values all gave the same results."""
+    return f"{axis} made no difference: points that differ in nothing else gave the same"
 
 
 def seconds(value: float, digits: int = 4) -> str:

@@ -17,7 +17,7 @@ LEARN_FROM_SLOPES = ("descent",)  # samplers that are told them
 
 
 class _Given:
-    """No search: the one design of each cell of a grid."""
+    """No search: the one design of each cell of a grid, or of a space with one split."""
 
     waves_ahead = 1
 
@@ -47,12 +47,12 @@ def make_search(
     """
     search = config["search"]
     if space.n_unit == 0:
-        if config["grid"]:
+        if config["grid"] or space.split is not None:
             return _Given(first)
         raise DimsweepError(
             "there is nothing to search",
             where="space",
-            hint="give space.bandwidth a total or a max, space.parameters something, or a grid",
+            hint="give space.bandwidth a total, cost or max, space.parameters something, or a grid",
         )
     if search["wave"] < 1:
         raise DimsweepError(f"{search['wave']}; a wave has 1 point or more", where="search.wave")

@@ -30,11 +30,21 @@ class IntegerGrid:
     """The integer points x (D,) of a polytope within [0, largest]^D, by coordinates y (F,).
 
     x = origin + basis y.  ``sharers`` gives, for each coordinate, how many coordinates from it on
-    (itself included) enter a dimension that it enters too.  Raises EmptyError.
+    (itself included) enter a dimension, or the budget, that it enters too.  Raises EmptyError.
+
+    A ``budget`` is a row of coefficients above zero that is spent: coefficients . x <= limit, and
+    one more of y_j would break it, j being the last coordinate that it depends on.  So y_j follows
+    from the others: it is ``follower``, which has an interval of one point.  The sum is above
+    limit - ``slack``.
     """
 
     def __init__(
-        self, n_dims: int, equalities: Sequence[Row], rows: Sequence[Row], largest: int
+        self,
+        n_dims: int,
+        equalities: Sequence[Row],
+        rows: Sequence[Row],
+        largest: int,
+        budget: Row | None = None,
     ) -> None:
         origin = [0] * n_dims
         columns = [[int(i == j) for i in range(n_dims)] for j in range(n_dims)]
@@ -43,7 +53,12 @@ class IntegerGrid:
         implied: Row | None
         while True:
             origin, columns = _echelon(origin, columns)
-            restated = _tightest(_restated(row, origin, columns) for row in rows)
+            every = [_restated(row, origin, columns) for row in rows]
+            spent = budget and _restated(budget, origin, columns)
+            self.follower, self.slack = _follower(spent)
+            if spent:
+                every += [spent, (tuple(-c for c in spent[0]), self.slack - 1 - spent[1])]
+            restated = _tightest(every)
             levels, implied = _eliminate(restated, len(columns))
             if implied is None:
                 break
@@ -57,7 +72,11 @@ class IntegerGrid:
             (_Bound(lower, i), _Bound(upper, i)) for i, (lower, upper) in enumerate(levels)
         ]
         used = (self._basis != 0).astype(int)
-        self.sharers = [int(np.count_nonzero((used.T @ used)[i, i:])) for i in range(self.n_free)]
+        if spent and self.follower is not None:
+            used = np.vstack([used, [c != 0 for c in spent[0]]])
+            used[:, self.follower] = 0
+        sharing = used.T @ used
+        self.sharers = [int(np.count_nonzero(sharing[i, i:])) for i in range(self.n_free)]
 
     def interval(self, i: int, earlier: Integers) -> tuple[Integers, Integers]:
         """The least and greatest y_i (P,), given the earlier coordinates (i, P)."""
@@ -166,6 +185,16 @@ class _Bound:
         """The greatest y_i (P,), or the greatest -y_i, that all rows allow."""
         least: Integers = ((self._limits - self._earlier @ earlier) // self._own).min(axis=0)
         return least
+
+
+def _follower(spent: Row | None) -> tuple[int | None, int]:
+    """The last coordinate that a budget depends on, and what one more of it takes."""
+    if spent is None:
+        return None, 0
+    for i, taken in reversed(list(enumerate(spent[0]))):
+        if taken:
+            return i, abs(taken)
+    return None, spent[1] + 1  # the other rules say what is spent
 
 
 def _dot(a: Sequence[int], b: Sequence[int]) -> int:

@@ -1,7 +1,8 @@
 """The splits of an NPU's bandwidth over its network dimensions, as a unit cube to search.
 
 Samplers propose points of a unit cube; a study wants bandwidths b_0 .. b_{D-1} on a grid that add
-up to a total, respect a minimum and a maximum each, and obey linear constraints.
+up to a total, or cost a sum of money, respect a minimum and a maximum each, and obey linear
+constraints.
 :class:`SplitSpace` maps one onto the other, both ways.
 
 Everything is exact, because everything is a whole number of grid steps:
@@ -12,6 +13,8 @@ Everything is exact, because everything is a whole number of grid steps:
   y_i then has an interval given the earlier ones.  Where both bounds have a coefficient above one
   the projection is the "dark shadow" of the Omega test (Pugh, 1991): it leaves out the few points,
   about a step from the boundary, whose interval might hold no integer.
+* A sum of money is spent to less than a step of the cheapest dimension, which therefore comes last
+  in the grid: what the others leave of the money says how much of it there is.
 """
 
 from __future__ import annotations
@@ -25,14 +28,16 @@ import numpy as np
 from engine import DimsweepError, LinearSpace
 from sweeper.split.constraint import Constraint, compared, parse_constraint, said
 from sweeper.split.grid import EmptyError, Floats, IntegerGrid, Integers, Row, extent
+from sweeper.split.spending import Spending, usd
 
 
 class SplitSpace:
     """The feasible splits of a total bandwidth over ``n_dims`` dimensions, as a unit cube.
 
     ``total``: what the bandwidths add up to, in bytes/s; None leaves each free in its own range.
+    ``spending``: what they cost, instead of a total.
     ``minimum``, ``maximum``: one per dimension, in bytes/s, rounded inward to the grid; a maximum
-    may be infinite when there is a total.
+    may be infinite when there is a total or a spending.
     ``step``: the grid, a whole number of bytes/s; every bandwidth is a multiple of it.
     ``constraints``: such as ``"b0 >= b1"``, ``"b2 + b3 == 200 GB/s"`` or ``"b1 <= 4 * b2"``.
 
@@ -58,9 +63,16 @@ class SplitSpace:
         maximum: Sequence[float],
         step: float,
         constraints: Sequence[str] = (),
+        spending: Spending | None = None,
     ) -> None:
+        if spending is not None:
+            if total is not None:
+                raise DimsweepError("a total and a cost are two budgets; give one", where="cost")
+            spending.check_minima(np.array(minimum))
+            maximum = np.minimum(maximum, spending.limit / spending.prices).tolist()
         _check_numbers(n_dims, total, minimum, maximum, step)
-        self._total = total
+        self._total, self._spending = total, spending
+        self._order = np.arange(n_dims) if spending is None else np.argsort(-spending.prices)
         self._minimum = np.array(minimum, dtype=float)
         self._maximum = np.array(maximum, dtype=float)
         self._step = float(step)
@@ -68,8 +80,13 @@ class SplitSpace:
             parse_constraint(text, i, n_dims) for i, text in enumerate(constraints)
         ]
         self._box = _box_in_steps(total, minimum, maximum, step)
+        if spending is not None:
+            low, high = (np.array(ends, dtype=float) * step for ends in self._box)
+            spending.check_minima(low)
+            spending.check_maxima(high, step)
         self._grid = self._solve()
-        self.n_free = self._grid.n_free
+        self._free = [i for i in range(self._grid.n_free) if i != self._grid.follower]
+        self.n_free = len(self._free)
 
     def decode(self, u: Floats) -> Floats:
         """The splits (P, D), in bytes/s, of unit points ``u`` (P, F) in [0, 1].
@@ -87,10 +104,13 @@ class SplitSpace:
             raise ValueError(f"unit points of shape {u.shape}; expected (points, {self.n_free})")
         if not ((u >= 0) & (u <= 1)).all():
             raise ValueError("unit points outside [0, 1]")
-        y = np.empty((self.n_free, len(u)), dtype=np.int64)
+        y, column = np.empty((self._grid.n_free, len(u)), dtype=np.int64), iter(u.T)
         for i, sharers in enumerate(self._grid.sharers):
             low, high = self._grid.interval(i, y[:i])
-            below = np.floor((high - low + 1) * u[:, i] ** (1 / sharers)).astype(np.int64)
+            if i == self._grid.follower:
+                y[i] = high
+                continue
+            below = np.floor((high - low + 1) * next(column) ** (1 / sharers)).astype(np.int64)
             y[i] = high - np.minimum(below, high - low)
         return self._in_bytes(y)
 
@@ -98,9 +118,9 @@ class SplitSpace:
         """Unit coordinates (F,) that :meth:`decode` to ``nearest(bandwidth)``, (D,) in bytes/s."""
         y = self._nearest(bandwidth)
         u = np.empty(self.n_free)
-        for i, sharers in enumerate(self._grid.sharers):
+        for column, i in enumerate(self._free):
             low, high = (int(bound[0]) for bound in self._grid.interval(i, y[:i, None]))
-            u[i] = ((high - y[i] + 0.5) / (high - low + 1)) ** sharers
+            u[column] = ((high - y[i] + 0.5) / (high - low + 1)) ** self._grid.sharers[i]
         return u
 
     def nearest(self, bandwidth: Floats) -> Floats:
@@ -113,10 +133,27 @@ class SplitSpace:
         return self._in_bytes(self._nearest(bandwidth))
 
     def equal(self) -> Floats:
-        """The split (D,) nearest to equal shares of the total; without one, to mid-range."""
-        if self._total is None:
+        """The split (D,) nearest to equal bandwidths that use up the total, or the money; without
+        either, to mid-range."""
+        if not self.has_budget:
             return self.nearest((self._minimum + self._maximum) / 2)
-        return self.nearest(np.full(len(self._minimum), self._total / len(self._minimum)))
+        return self.along(np.ones(len(self._minimum)))
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether there is a total or a sum of money to use up."""
+        return self._total is not None or self._spending is not None
+
+    def along(self, direction: Floats) -> Floats:
+        """The split (D,) nearest to that multiple of ``direction`` (D,) which uses up the total, or
+        the money.  Raises ValueError where there is neither."""
+        if self._spending is not None:
+            scale = self._spending.limit / float(self._spending.prices @ direction)
+        elif self._total is not None:
+            scale = self._total / float(direction.sum())
+        else:
+            raise ValueError("no total and no cost to use up")
+        return self.nearest(direction * scale)
 
     def linear(self) -> LinearSpace:
         """The splits without the grid: every decoded point is one of them."""
@@ -124,12 +161,24 @@ class SplitSpace:
         if self._total is not None:
             total = round(self._total / self._step) * self._step
             rules.append((f"total == {said(total)}", np.ones(len(self._minimum)), "==", total))
+        if self._spending is not None:
+            rules += self._spending_rules(self._spending)
         for constraint in self._constraints:
             excess = constraint.excess()
             row = np.array(excess.coefficients, dtype=float)
             rules.append((constraint.text, row, constraint.relation, -float(excess.constant)))
         low, high = (np.array(ends, dtype=float) * self._step for ends in self._box)
         return LinearSpace.build(low, high, rules)
+
+    def _spending_rules(self, spending: Spending) -> list[tuple[str, Floats, str, float]]:
+        """At most the limit, and at least what the grid spends; as bandwidths at the mean price."""
+        mean = float(spending.prices.mean())
+        least = spending.least(self._grid.slack, spending.row(self._step), self._box[1])
+        row = spending.prices / mean
+        return [
+            (f"cost <= {usd(spending.limit)}", row, "<=", spending.limit / mean),
+            (f"cost >= {usd(least)}", row, ">=", least / mean),
+        ]
 
     def check(self, bandwidth: Floats) -> None:
         """Raise a DimsweepError that names the first rule ``bandwidth`` (D,), in bytes/s, breaks.
@@ -152,6 +201,8 @@ class SplitSpace:
                 where="total",
                 hint=f"the total is {compared(self._total, b.sum())}",
             )
+        if self._spending is not None:
+            self._spending.check(b, self._step)
         for i, constraint in enumerate(self._constraints):
             constraint.check(b, tolerance, where=f"constraints[{i}]")
 
@@ -165,15 +216,23 @@ class SplitSpace:
         return b
 
     def _nearest(self, bandwidth: Floats) -> Integers:
-        return self._grid.nearest(self._checked(bandwidth) / self._step)
+        return self._grid.nearest(self._checked(bandwidth)[self._order] / self._step)
 
     def _in_bytes(self, y: Integers) -> Floats:
-        return self._grid.points(y).astype(np.float64) * self._step
+        steps = self._grid.points(y)[..., np.argsort(self._order)]
+        return steps.astype(np.float64) * self._step
 
     def _solve(self) -> IntegerGrid:
         try:
             return self._grid_of(self._constraints)
         except EmptyError:
+            if self._spending is not None and self._is_empty([]):
+                raise DimsweepError(
+                    f"no split on the grid of {said(self._step)} spends "
+                    f"{usd(self._spending.limit)} to within a step",
+                    where="cost",
+                    hint="use a finer step, or wider minima and maxima",
+                ) from None
             # The minima, maxima and total agree (see _box_in_steps), so a constraint is to blame.
             n = next(n for n in count() if self._is_empty(self._constraints[: n + 1]))
             raise self._conflict(n) from None
@@ -186,8 +245,17 @@ class SplitSpace:
         return False
 
     def _grid_of(self, constraints: Sequence[Constraint]) -> IntegerGrid:
-        equalities, rows = self._rules(constraints)
-        return IntegerGrid(len(self._minimum), equalities, rows, largest=max(self._box[1]))
+        equalities, rows = (
+            [self._reordered(row) for row in kind] for kind in self._rules(constraints)
+        )
+        spent = None if self._spending is None else self._spending.row(self._step)
+        budget = None if spent is None else self._reordered(spent)
+        largest = max(self._box[1])
+        return IntegerGrid(len(self._minimum), equalities, rows, largest, budget)
+
+    def _reordered(self, row: Row) -> Row:
+        """A row on the dimensions in the order in which the grid has them."""
+        return tuple(row[0][d] for d in self._order), row[1]
 
     def _rules(self, constraints: Sequence[Constraint]) -> tuple[list[Row], list[Row]]:
         """The equalities and the inequalities among the rules, in steps."""
@@ -206,9 +274,12 @@ class SplitSpace:
         """Why constraint ``n`` cannot hold together with the rules before it."""
         constraint, where = self._constraints[n], f"constraints[{n}]"
         excess = constraint.excess()
+        equalities, rows = self._rules(self._constraints[:n])
+        if self._spending is not None:
+            rows.append(self._spending.row(self._step))
         low, high = (
             bound * self._step + float(excess.constant)
-            for bound in extent(excess.coefficients, *self._rules(self._constraints[:n]))
+            for bound in extent(excess.coefficients, equalities, rows)
         )
         noise = 1e-6 * self._step
         if (low <= noise or constraint.relation == ">=") and (
@@ -260,7 +331,7 @@ def _check_numbers(
             raise DimsweepError(
                 f"b{i} has no upper end",
                 where="max",
-                hint="without a total every dimension needs a finite maximum",
+                hint="without a total or a cost every dimension needs a finite maximum",
             )
     if total is not None and not 0 < total < math.inf:
         raise DimsweepError(

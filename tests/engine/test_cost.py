@@ -69,6 +69,21 @@ def test_npus_are_a_fixed_cost() -> None:
     assert difference == pytest.approx(4096 * 10_000, rel=1e-9)
 
 
+def test_ports_and_blocks_are_fixed_costs() -> None:
+    network = Topology.build(
+        "Ring(4)_Switch(8)_Ring(1)", bandwidth=[GB] * 3, latency=[0] * 3, tiers=["node"] * 3
+    )
+    bare, equipped = (
+        network_prices(network, {"node": TierPrice(4 / GB, **parts)}, npu_price=7.0)
+        for parts in ({}, {"port": 100.0, "block": 1000.0})
+    )
+    assert bare is not None and equipped is not None
+    assert equipped.per_bandwidth == bare.per_bandwidth
+    # 32 NPUs with two ports each, 8 rings and 4 switches; a dimension of one NPU has nothing.
+    assert bare.fixed == 32 * 7.0
+    assert equipped.fixed == 32 * 7.0 + 2 * 32 * 100.0 + (8 + 4) * 1000.0
+
+
 def test_a_switch_needs_only_the_parts_its_tier_sells() -> None:
     only_links = network_prices(
         Topology.build("Switch(8)", bandwidth=[GB], latency=[0], tiers=["node"]),

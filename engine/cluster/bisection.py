@@ -1,0 +1,42 @@
+"""Bisection bandwidth of a network composed of dimensions.
+
+It is the least bandwidth, in one direction, between two halves of the machine, over all cuts into
+halves (Dally and Towles, "Principles and Practices of Interconnection Networks", 2004, section
+3.2).
+In a product of blocks the cuts to look at cross one dimension: all N / n of its blocks are halved,
+and those of no other dimension.  So the bisection bandwidth is the least of ``cuts(topology) * b``,
+one linear function of each dimension's bandwidth.  (A dimension of odd size is cut as nearly in
+half as it can be; the least may then be less than that of exact halves.)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.cluster.topology import Block, Topology
+
+
+def cuts(topology: Topology) -> NDArray[np.float64]:
+    """(D,) what the halves of dimension d's blocks can send each other, per bandwidth of an NPU.
+
+    A Ring is cut at two links of b/2 (one of b on a Ring of two); FullyConnected(n) at
+    floor(n/2) * ceil(n/2) links of b/(n-1); an ideal Switch carries what the smaller half's
+    floor(n/2) ports do.  Infinite for a dimension of one NPU, which cannot be cut.
+    """
+    return np.array([topology.n_npus / d.size * _cut(d.block, d.size) for d in topology.dims])
+
+
+def bisection(topology: Topology, bandwidth: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Bytes/s, of shape (...), for NPU bandwidths of shape (..., D) in bytes/s."""
+    return np.asarray((cuts(topology) * bandwidth).min(axis=-1))
+
+
+def _cut(block: Block, n: int) -> float:
+    if n == 1:
+        return np.inf
+    if block is Block.RING:
+        return 1.0
+    if block is Block.FULLY_CONNECTED:
+        return (n // 2) * (n - n // 2) / (n - 1)
+    return float(n // 2)

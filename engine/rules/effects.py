@@ -1,0 +1,53 @@
+"""What of a design cannot matter to its time."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from engine.bound.closed_form import demand_of
+from engine.lower.program import ALL_TO_ALL, FIFO, Program
+from engine.run.batch import run_batch
+from engine.workload.graph import Compute
+
+
+def silent_dimensions(program: Program) -> list[int]:
+    """The dimensions that no byte crosses."""
+    return np.flatnonzero(demand_of(program).sum(axis=0) == 0).tolist()
+
+
+def crosses_dimensions(program: Program) -> bool:
+    """Whether any collective has chunks that visit more than one dimension, one after another."""
+    forms = program.structure.forms
+    collective = forms["kind"] <= ALL_TO_ALL
+    return bool((forms["use_end"] - forms["use_start"] > 1)[collective].any())
+
+
+def lone_chunks(program: Program) -> int:
+    """The most chunks of a collective that crosses one dimension only; 0 if there is none."""
+    forms = program.structure.forms
+    lone = (forms["kind"] <= ALL_TO_ALL) & (forms["use_end"] - forms["use_start"] == 1)
+    return int(forms["chunks"][lone].max(initial=0))
+
+
+def is_measured(program: Program) -> bool:
+    """Whether every computation has a duration of its own, so that no rate of the NPU matters."""
+    return all(
+        operator.work.duration is not None
+        for graph in program.workload.graphs
+        for operator in graph
+        if isinstance(operator.work, Compute)
+    )
+
+
+def queue_matters(program: Program) -> bool:
+    """Whether first-in-first-out queues would take another time, at the program's own point.
+    Costs two runs."""
+    s = program.structure
+    fifo = s._replace(shape=s.shape._replace(queue=FIFO))
+    times = [
+        run_batch(dataclasses.replace(program, structure=other), program.bandwidth).time[0]
+        for other in (s, fifo)
+    ]
+    return bool(times[0] != times[1])

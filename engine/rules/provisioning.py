@@ -1,0 +1,56 @@
+"""Whether the dimensions that a group's collectives cross are provisioned for one another.
+
+Of a chunk that enters dimension K, dimension L > K sees a share, 1/P with P = p_K ... p_{L-1}.  So
+L keeps pace with K when BW(K) = P * BW(L): *just enough*.  With more, L is *over-provisioned*: in
+the baseline order it waits for K, and only another order (Themis) can use it.  With less, L is
+*under-provisioned*: it holds up K, whatever the order (Rashidi et al., "Themis", ISCA 2022, section
+6.3).  The paper drops the factors (p - 1)/p, which differ where groups are small, and gives every
+group all of a dimension; here both are kept, since the bytes and links of each group are known.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.lower.program import ALL_GATHER, Floats, Program
+from engine.run.price import empty_prices, price
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Dimensions ``inner`` < ``outer`` that collectives of ``group`` cross, just enough for each
+    other when the inner one has ``balance`` times the bandwidth of the outer one."""
+
+    group: str
+    inner: int
+    outer: int
+    balance: float
+
+    def provision(self, bandwidth: Floats) -> float:
+        """How many times the bandwidth that is just enough the outer dimension has, for
+        ``bandwidth`` (D,) in bytes/s: above 1 it is over-, below 1 under-provisioned."""
+        return float(self.balance * bandwidth[self.outer] / bandwidth[self.inner])
+
+
+def provisioning(program: Program) -> list[Pair]:
+    """The pairs of dimensions that all-reduces, reduce-scatters and all-gathers of a group cross,
+    in the baseline order; by group, in the order of the first collectives."""
+    s = program.structure
+    s = s._replace(shape=s.shape._replace(themis=False))
+    prices = empty_prices(s)
+    price(s, program.bandwidth, program.latency, prices)
+    demand: dict[str, Floats] = {}
+    flows = Counter(zip(program.names.flow_group, s.flows["form"].tolist(), strict=True))
+    for (group, form), count in flows.items():
+        if s.forms["kind"][form] <= ALL_GATHER:
+            more = count * prices.demand[form]
+            demand[group] = demand.get(group, np.zeros(s.shape.n_dims)) + more
+    return [
+        Pair(group, int(inner), int(outer), float(n_bytes[inner] / n_bytes[outer]))
+        for group, n_bytes in demand.items()
+        for inner, outer in itertools.combinations(np.flatnonzero(n_bytes), 2)
+    ]

@@ -1,0 +1,88 @@
+"""Quantities that were perhaps meant in another unit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from engine import Program, units
+
+_WIDEST, _NARROWEST = 10e12, 0.1e9  # bytes/s of an NPU in a dimension that some product has
+_LONGEST_HOP = 10**9  # ps
+_PORTS = (100, 200, 400, 800, 1600)  # Gb/s, by which ports of NICs are called
+_BINARY = re.compile(r"[KMGTP]i[Bb]")
+_DECIMAL = re.compile(r"[kMGTP][Bb]")
+_BITS = re.compile(r"\s*[\d.]+(\s*[kMGTP]i?|\s+)b\s*")
+
+
+def odd_quantities(config: Mapping[str, Any], program: Program, *, searched: bool) -> list[str]:
+    """Suspicions about the units of bandwidths, latencies and sizes; ``searched``: the topology's
+    bandwidths are not used."""
+    found = [] if searched else _bandwidths(config, program)
+    found += _mixed(config, searched=searched)
+    for d, latency in enumerate(program.latency):
+        if latency > _LONGEST_HOP:
+            found.append(
+                f"topology.latency: {units.format_time(int(latency))} a hop in dimension "
+                f"{program.names.dims[d]}, which is longer than any network's"
+            )
+    found += [
+        f"{key}: {value} is bits; bytes are written with a B"
+        for key, value in _texts(config["workload"], "workload")
+        if _BITS.fullmatch(value)
+    ]
+    return found
+
+
+def _bandwidths(config: Mapping[str, Any], program: Program) -> list[str]:
+    found = []
+    for d, value in enumerate(program.bandwidth.tolist()):
+        what = f"topology.bandwidth: {units.format_bandwidth(value)} per NPU in dimension "
+        what += program.names.dims[d]
+        if value > _WIDEST:
+            found.append(f"{what}, more than any product has")
+        elif value < _NARROWEST:
+            found.append(f"{what}, less than one Ethernet port of 1 Gb/s")
+        elif _looks_like_bits(config, program, d):
+            bits = f"{value / 1e9:g} Gb/s"
+            found.append(f"{what}: NICs are called by their bits; is it {bits}?")
+    return found
+
+
+def _looks_like_bits(config: Mapping[str, Any], program: Program, d: int) -> bool:
+    """Whether a dimension that is reached through NICs has as many bytes as a NIC has bits."""
+    given, dim = config["topology"]["bandwidth"], program.cluster.topology.dims[d]
+    tier = config["cost"]["tiers"].get(dim.tier)
+    if not isinstance(given, list) or tier is None or tier["nic"] is None:
+        return False
+    return dim.block.value == "Switch" and any(given[d] == f"{n} GB/s" for n in _PORTS)
+
+
+def _mixed(config: Mapping[str, Any], *, searched: bool) -> list[str]:
+    """Bandwidths of one network written with 1000s and with 1024s."""
+    split = config["space"]["bandwidth"]
+    places = {f"space.bandwidth.{key}": split[key] for key in split if searched}
+    if not searched:
+        places["topology.bandwidth"] = config["topology"]["bandwidth"]
+    written = [text for place, value in places.items() for text in _texts(value, place)]
+    binary = [text for text in written if _BINARY.search(text[1])]
+    decimal = [text for text in written if _DECIMAL.search(text[1]) and text not in binary]
+    if not binary or not decimal:
+        return []
+    return [
+        f"{binary[0][0]}: {binary[0][1]} counts in 1024s, {decimal[0][1]} "
+        f"({decimal[0][0]}) in 1000s; 1 GiB/s is 7.4 % more than 1 GB/s"
+    ]
+
+
+def _texts(node: Any, place: str) -> Iterator[tuple[str, str]]:
+    """All texts within a part of the configuration, with their keys."""
+    if isinstance(node, Mapping):
+        for key, value in node.items():
+            yield from _texts(value, f"{place}.{key}")
+    elif isinstance(node, list):
+        for i, value in enumerate(node):
+            yield from _texts(value, f"{place}[{i}]")
+    elif isinstance(node, str):
+        yield place, node
