@@ -18,7 +18,7 @@ from engine.bound.closed_form import ClosedForm, closed_form, traffic
 from engine.bound.event import EventBound, lower_bound
 from engine.bound.optimum import ConvexModel, Optimum, optimum, time_of
 from engine.bound.paths import PathForm, overlap_form
-from engine.bound.portfolio import Measure, Portfolio, portfolio
+from engine.bound.portfolio import Measure, Portfolio, Weighing, portfolio
 from engine.bound.space import LinearSpace
 from engine.cluster.cluster import (
     Cluster,
@@ -192,6 +192,7 @@ __all__ = [
     "TrainingLoop",
     "Transformer",
     "TransformerSlice",
+    "Weighing",
     "Workload",
     "account",
     "build_network",
