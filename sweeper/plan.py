@@ -18,10 +18,12 @@ import pyarrow as pa
 from engine import (
     MODEL_VERSION,
     DimsweepError,
+    EventBound,
     Fidelity,
     Optimum,
     Prices,
     Program,
+    Weighing,
     network_of,
     run_batch,
     traffic,
@@ -30,6 +32,7 @@ from sweeper.bound import least_bound, proven_bound
 from sweeper.build import build_program, is_by_message
 from sweeper.compose import Composed, compose, found, plain
 from sweeper.parse import bandwidth, one_per_dim
+from sweeper.portfolio import WORKLOAD, grid_of, weighing_of
 from sweeper.rows import OBJECTIVES, ROWS_VERSION, Cell, row_schema
 from sweeper.schema import RUNTIME_KEYS
 from sweeper.search import LEARN_FROM_SLOPES, Search, make_search
@@ -88,6 +91,23 @@ class CellPlan:
 
 
 @dataclass(frozen=True)
+class PortfolioPlan:
+    """Cells that differ in their workload alone, and how these count together.
+
+    ``models`` are the bounds on their times, by workload; none where a cell has no proven bound.
+    """
+
+    cells: list[CellPlan]
+    weighing: Weighing
+    models: dict[str, EventBound]
+
+    def search(self, first: list[Point]) -> Search:
+        """A new search of the split for all workloads, which proposes ``first`` first."""
+        one = self.cells[0]
+        return make_search(one.cell.config, one.space, first, one.objective, one.prices)
+
+
+@dataclass(frozen=True)
 class Plan:
     """A whole study; ``study`` is what the ledger keeps of it."""
 
@@ -95,6 +115,7 @@ class Plan:
     study: dict[str, Any]
     schema: pa.Schema
     cells: list[CellPlan]
+    portfolios: list[PortfolioPlan]
     config: dict[str, Any]
 
 
@@ -104,8 +125,9 @@ def plan_study(composed: Composed) -> Plan:
     config = plain(composed.config)
     name = _name(composed, config)
     objective = _objective(config["objective"])
-    composed_cells = _compose_cells(composed, config["grid"])
-    cells, described = [], []
+    weighing, axes = weighing_of(config, objective), grid_of(config)
+    composed_cells = _compose_cells(composed, axes)
+    cells, described, programs = [], [], []
     for number, (coordinates, cell_composed) in enumerate(composed_cells):
         try:
             plan, program = _plan_cell(number, coordinates, plain(cell_composed.config), objective)
@@ -113,7 +135,9 @@ def plan_study(composed: Composed) -> Plan:
             raise cell_composed.blame(error) from error.__cause__
         cells.append(plan)
         described.append(_describe(plan, program))
-    grid, parameters = list(config["grid"]), list(cells[0].space.parameters)
+        programs.append(program)
+    grid, parameters = list(axes), list(cells[0].space.parameters)
+    portfolios = [] if weighing is None else _portfolios(weighing, cells, programs)
     n_dims = max(len(cell["dims"]) for cell in described)
     study = {
         "name": name,
@@ -124,11 +148,12 @@ def plan_study(composed: Composed) -> Plan:
         "parameters": parameters,
         "learns_from_slopes": any(c["sampler"] in LEARN_FROM_SLOPES for c in described),
         "cells": described,
+        "portfolios": [_describe_portfolio(one) for one in portfolios],
         "config": {key: config[key] for key in config if key not in RUNTIME_KEYS}
         | {"files": _digests(config)},
     }
     schema = row_schema(n_dims, grid, parameters)
-    return Plan(Path(config["results"]) / name, study, schema, cells, config)
+    return Plan(Path(config["results"]) / name, study, schema, cells, portfolios, config)
 
 
 def _digests(config: Mapping[str, Any]) -> dict[str, str]:
@@ -294,6 +319,33 @@ def _first_points(
         Point(i, origin, tuple(split.tolist()), space.defaults(config))
         for i, (origin, split) in enumerate(splits)
     ]
+
+
+def _portfolios(
+    weighing: Weighing, cells: list[CellPlan], programs: list[Program]
+) -> list[PortfolioPlan]:
+    """A portfolio for each combination of the rest of the grid; its workloads are neighbours."""
+    n, found = len(weighing.share), []
+    for first in range(0, len(cells), n):
+        members, models = cells[first : first + n], {}
+        for cell, program in zip(members, programs[first : first + n], strict=True):
+            if cell.bound is not None and cell.space.split is not None:
+                name = cell.cell.coordinates[WORKLOAD]
+                models[name] = EventBound(program, cell.space.split.linear())
+        found.append(PortfolioPlan(members, weighing, models if len(models) == n else {}))
+    return found
+
+
+def _describe_portfolio(plan: PortfolioPlan) -> dict[str, Any]:
+    """What is known of a portfolio before it is searched; its driver adds what it finds."""
+    return {
+        "cells": [cell.cell.number for cell in plan.cells],
+        "measure": plan.weighing.measure.value,
+        "level": plan.weighing.level,
+        "share": plan.weighing.share.tolist(),
+        "own": None,  # each workload's own best, in seconds, or in seconds times USD
+        "bound": None,  # that no split beats in the measure
+    }
 
 
 def _describe(plan: CellPlan, program: Program) -> dict[str, Any]:

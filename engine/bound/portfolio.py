@@ -115,7 +115,9 @@ def portfolio(
     for given, what in ((weights, "weight"), (best, "best value")):
         if given is not None and set(given) != set(models):
             odd = sorted(set(given) ^ set(models))[0]
-            raise DimsweepError(f"{odd!r} has a {what} or a workload, but not both", where="weights")
+            raise DimsweepError(
+                f"{odd!r} has a {what} or a workload, but not both", where="weights"
+            )
     weighing = Weighing.build([weights[name] for name in models], measure, level)
     own = {name: optimum(model, space, prices) for name, model in models.items()}
     least = np.array([own[name].value if best is None else best[name] for name in models])

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 
-from sweeper.report import page, plots, table
+from sweeper.report import page, plots, portfolio, table
 from sweeper.report.summary import CellSummary, Objective, summarise
 
 __all__ = ["CellSummary", "Objective", "print_report", "summarise", "write_report"]
@@ -23,8 +23,11 @@ def write_report(rows: pd.DataFrame, study: Mapping[str, Any], folder: Path) -> 
     no point is complete.
     """
     summaries = summarise(rows, study)
+    portfolios = portfolio.summarise_portfolios(summaries, study)
     pictures = plots.draw_all(summaries)
-    html = page.render(summaries, study, pictures)
+    if portfolios:
+        pictures = {"regret.png": portfolio.regret_map(portfolios)} | pictures
+    html = page.render(summaries, portfolios, study, pictures)
     folder.mkdir(parents=True, exist_ok=True)
     files = {"report.html": html.encode(), **pictures}
     return [_write(folder / name, content) for name, content in files.items()]
@@ -32,7 +35,9 @@ def write_report(rows: pd.DataFrame, study: Mapping[str, Any], folder: Path) -> 
 
 def print_report(rows: pd.DataFrame, study: Mapping[str, Any], console: Console) -> None:
     """Print the report's tables; raises :class:`DimsweepError` when no point is complete."""
-    table.print_summaries(summarise(rows, study), study, console)
+    summaries = summarise(rows, study)
+    portfolios = portfolio.summarise_portfolios(summaries, study)
+    table.print_summaries(summaries, portfolios, study, console)
 
 
 def _write(path: Path, content: bytes) -> Path:

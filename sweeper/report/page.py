@@ -9,10 +9,12 @@ from typing import Any
 
 import pandas as pd
 
-from sweeper.report import sheets, words
+from sweeper.report import portfolio, sheets, words
+from sweeper.report.portfolio import PortfolioSummary
 from sweeper.report.summary import CellSummary
 
 _CAPTIONS = {
+    "regret.png": "What does a shared network cost each workload?",
     "convergence.png": "Did the search converge?",
     "best_split.png": "What is the best split?",
     "split_map.png": "How exact must it be?",
@@ -23,7 +25,10 @@ _POINTS = 20
 
 
 def render(
-    summaries: Sequence[CellSummary], study: Mapping[str, Any], pictures: Mapping[str, bytes]
+    summaries: Sequence[CellSummary],
+    portfolios: Sequence[PortfolioSummary],
+    study: Mapping[str, Any],
+    pictures: Mapping[str, bytes],
 ) -> str:
     """The page, with ``pictures`` (file name and PNG) and the styles inside it.
 
@@ -44,11 +49,12 @@ def render(
     failed = pd.concat([summary.failed for summary in summaries])
     return environment.get_template("page.html.j2").render(
         study=study,
-        headline=words.headline(summaries),
+        headline=portfolio.title(summaries, portfolios),
         n_complete=sum(len(summary.complete) for summary in summaries),
         n_failed=len(failed),
-        again=words.looked_at_again(summaries),
-        tables=_tables(found[0]) if one else sheets.overview(summaries),
+        again=words.looked_at_again(summaries) + words.shared(summaries),
+        tables=portfolio.sheets_of(portfolios)
+        + (_tables(found[0]) if one else sheets.overview(summaries)),
         pictures=[
             (_CAPTIONS[name], base64.b64encode(png).decode()) for name, png in pictures.items()
         ],

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from engine import DimsweepError
-from sweeper.rows import COMPLETE, FAILED, RECHECK
+from sweeper.rows import COMPLETE, FAILED, PORTFOLIO, RECHECK
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.intp]
@@ -65,8 +65,8 @@ class CellSummary:
     ``front`` holds the rows that no other row beats in one objective without losing in the other,
     by the first objective; of rows alike in both the earliest, and of one objective only ``best``.
     ``equal`` is None where no equal split is complete; there is a best point only if ``found``.
-    ``again`` are the rows of designs simulated again message by message, which count for none of
-    these.
+    ``again`` are the rows of designs simulated again message by message, and ``shared`` those of
+    splits tried for a whole portfolio, complete or not; they count for none of these.
     """
 
     cell: Mapping[str, Any]
@@ -77,6 +77,7 @@ class CellSummary:
     front: pd.DataFrame
     equal: pd.Series | None
     again: pd.DataFrame
+    shared: pd.DataFrame
 
     @property
     def found(self) -> bool:
@@ -158,20 +159,21 @@ class CellSummary:
     def best_designs(self, limit: int) -> pd.DataFrame:
         """The ``limit`` best rows, best first, each design (split and parameters) once."""
         ranked = self.complete.iloc[_ranking(self.complete, self.objectives)]
-        return ranked.drop_duplicates(subset=self._design).head(limit)
+        return ranked.drop_duplicates(subset=self.design).head(limit)
 
     @cached_property
     def rechecked(self) -> list[Recheck]:
         """The designs simulated again message by message, in the order of the search's ranking."""
         designs, found = self.best_designs(len(self.complete)), []
         for _, messages in self.again.iterrows():
-            given = messages[self._design].dropna()  # a failed row lacks a split that is not varied
+            given = messages[self.design].dropna()  # a failed row lacks a split that is not varied
             same = np.flatnonzero((designs[given.index] == given).all(axis=1))
             found += [Recheck(int(i) + 1, designs.iloc[i], messages) for i in same[:1]]
         return sorted(found, key=lambda recheck: recheck.rank)
 
     @property
-    def _design(self) -> list[str]:
+    def design(self) -> list[str]:
+        """The columns that tell designs apart."""
         return [*self._bandwidths, *self.parameters]
 
     @property
@@ -184,7 +186,7 @@ def summarise(rows: pd.DataFrame, study: Mapping[str, Any]) -> list[CellSummary]
 
     Raises :class:`DimsweepError` when no point of the study is complete.
     """
-    searched = rows[rows["origin"] != RECHECK]
+    searched = rows[~rows["origin"].isin([RECHECK, PORTFOLIO])]
     if not (searched["state"] == COMPLETE).any():
         raise _nothing_complete(searched, study)
     return [
@@ -202,8 +204,9 @@ def _summarise_cell(
 ) -> CellSummary:
     objectives = tuple(OBJECTIVES[name] for name in study["objective"])
     rows = rows.sort_values("point")
-    again = rows["origin"] == RECHECK
-    complete = rows[~again & (rows["state"] == COMPLETE)]
+    again, shared = rows["origin"] == RECHECK, rows["origin"] == PORTFOLIO
+    searched = ~again & ~shared
+    complete = rows[searched & (rows["state"] == COMPLETE)]
     for objective in objectives:
         if complete[objective.column].isna().any():
             raise DimsweepError(
@@ -217,10 +220,11 @@ def _summarise_cell(
         objectives=objectives,
         parameters=tuple(study["parameters"]),
         complete=complete,
-        failed=rows[~again & (rows["state"] == FAILED)],
+        failed=rows[searched & (rows["state"] == FAILED)],
         front=complete.iloc[_front(complete, objectives)],
         equal=None if equal.empty else equal.iloc[0],
         again=rows[again],
+        shared=rows[shared],
     )
 
 
