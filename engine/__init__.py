@@ -16,6 +16,7 @@ from engine.account.breakdown import Breakdown, account
 from engine.account.result import Result
 from engine.bound.closed_form import ClosedForm, closed_form, traffic
 from engine.bound.event import EventBound, lower_bound
+from engine.bound.frontier import Frontier, frontier
 from engine.bound.optimum import ConvexModel, Optimum, optimum, time_of
 from engine.bound.paths import PathForm, overlap_form
 from engine.bound.portfolio import Measure, Portfolio, Weighing, portfolio
@@ -147,6 +148,7 @@ __all__ = [
     "Fabric",
     "Fidelity",
     "Footprint",
+    "Frontier",
     "Gnmt",
     "GradientExchange",
     "GraphBuilder",
@@ -202,6 +204,7 @@ __all__ = [
     "closed_form",
     "convert_pytorch",
     "data_parallel",
+    "frontier",
     "is_astra_compiled",
     "is_compiled",
     "is_execution_trace",

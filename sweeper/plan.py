@@ -20,7 +20,7 @@ from engine import (
     DimsweepError,
     EventBound,
     Fidelity,
-    Optimum,
+    Frontier,
     Prices,
     Program,
     Weighing,
@@ -28,7 +28,7 @@ from engine import (
     run_batch,
     traffic,
 )
-from sweeper.bound import least_bound, proven_bound
+from sweeper.bound import least_bound, proven_bound, proven_front
 from sweeper.build import build_program, is_by_message
 from sweeper.compose import Composed, compose, found, plain
 from sweeper.parse import bandwidth, one_per_dim
@@ -58,6 +58,7 @@ class CellPlan:
     cell: Cell
     space: Space
     bound: float | None  # that no split beats in the first objective
+    front: Frontier | None  # that none beats in time at its cost, where both are objectives
     first: list[Point]
     objective: list[str]
     prices: Prices | None
@@ -254,11 +255,14 @@ def _plan_cell(
         run_batch(program, program.bandwidth)
     space = build_space(config, program.structure.shape.n_dims)
     least = least_bound(space, program, objective[0])
+    front = proven_front(config, space, program, objective)
+    hopes = list(front.bandwidth) if front is not None else [least.bandwidth] if least else []
     plan = CellPlan(
         Cell(number, config, coordinates),
         space,
         proven_bound(config, space, least, objective[0]),
-        _first_points(config, space, program, least),
+        front,
+        _first_points(config, space, program, hopes),
         objective,
         program.prices,
         config["budget"]["points"] if space.n_unit else 1,
@@ -291,10 +295,10 @@ def _check_fidelity(config: Mapping[str, Any]) -> None:
 
 
 def _first_points(
-    config: Mapping[str, Any], space: Space, program: Program, least: Optimum | None
+    config: Mapping[str, Any], space: Space, program: Program, hopes: Sequence[np.ndarray]
 ) -> list[Point]:
-    """Splits worth knowing: equal, proportional to the traffic, where the lower bound is least, and
-    the user's own."""
+    """Splits worth knowing: equal, proportional to the traffic, where the lower bound is least
+    (``hopes``), and the user's own."""
     splits: list[tuple[str, np.ndarray]] = []
     if space.split is not None:
         n = program.structure.shape.n_dims
@@ -304,8 +308,7 @@ def _first_points(
             if demand.sum() > 0 and config["space"]["bandwidth"]["total"] is not None:
                 total = splits[0][1].sum()
                 splits.append(("proportional", space.split.nearest(demand / demand.sum() * total)))
-            if least is not None:
-                splits.append(("bound", space.split.nearest(least.bandwidth)))
+            splits += [("bound", space.split.nearest(hope)) for hope in hopes]
         for i, known in enumerate(config["space"]["bandwidth"]["known"]):
             try:
                 wish = np.array(one_per_dim(known, n, bandwidth))
@@ -359,4 +362,6 @@ def _describe(plan: CellPlan, program: Program) -> dict[str, Any]:
         "sampler": config["search"]["sampler"] if plan.space.n_unit else "grid",
         "points": plan.budget,
         "bound": plan.bound,
+        "front": plan.front
+        and {name: column.tolist() for name, column in vars(plan.front).items()},
     }

@@ -70,7 +70,7 @@ def _points(summary: CellSummary) -> list[sheets.Sheet]:
     most = words.best_name(summary).split()[0]
     found = [sheets.points(summary, designs, f"The {len(designs)} {most} designs")]
     if len(summary.objectives) > 1:
-        found.insert(0, sheets.points(summary, summary.front, "Pareto front"))
+        found.insert(0, sheets.front(summary, summary.front, "Pareto front"))
     return found
 
 

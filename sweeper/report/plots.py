@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from engine import Frontier
 from sweeper.report import words
 from sweeper.report.canvas import BEST, BLUE, EQUAL, GREY, ORANGE, panels
 from sweeper.report.recheck import Comparison, agreement
-from sweeper.report.summary import CellSummary, Floats, Objective
+from sweeper.report.summary import COST, TIME, CellSummary, Floats, Objective
 
 _LOG_RATIO = 20.0  # bars that differ more than this are drawn on a logarithmic scale
 _POINT = {"s": 12, "color": GREY, "alpha": 0.5, "lw": 0, "label": "one point"}
@@ -111,10 +112,19 @@ def _pareto(summaries: Sequence[CellSummary]) -> bytes:
             drawstyle="steps-post",
             label="no point is better in both",
         )
+        if summary.proven is not None:
+            rows = _proven_front(summary.proven)
+            ax.plot(x.values(rows), y.values(rows), color=ORANGE, lw=2, label="proven bound")
         _mark(ax, summary, lambda row: (x.values(row), y.values(row)))
         _zoom(ax, summary, x=x, y=y)
 
     return panels(summaries, 4, "What one objective costs in the other", words.trade_off, draw)
+
+
+def _proven_front(proven: Frontier) -> dict[str, Floats]:
+    """The bound on the front as rows of a ledger are, close enough to each other for a curve."""
+    cost = np.interp(np.arange(0, len(proven.cost), 0.1), range(len(proven.cost)), proven.cost)
+    return {COST.column: cost, TIME.column: proven.least_time(cost)}
 
 
 def _recheck(summaries: Sequence[CellSummary]) -> bytes:

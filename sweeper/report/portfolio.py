@@ -15,7 +15,7 @@ from sweeper.report import words
 from sweeper.report.canvas import BLUE, label_cells, panels
 from sweeper.report.sheets import Sheet
 from sweeper.report.summary import CellSummary, Floats
-from sweeper.report.words import amount, fine_percent, gbps, seconds, short_keys, usd
+from sweeper.report.words import amount, gbps, percent, seconds, short_keys, usd
 from sweeper.rows import COMPLETE
 
 _PANELS = 4
@@ -140,8 +140,8 @@ def workloads(portfolio: PortfolioSummary) -> Sheet:
     for i, name in enumerate(portfolio.names):
         own, objective = portfolio.together.own[i], portfolio.cells[i].objective
         values = [1 / v if portfolio.together.maximised else v for v in (here[i], own)]
-        share = f"{portfolio.together.weighing.share[i]:.3g}"
-        loss = fine_percent(here[i] / own - 1)
+        share = percent(portfolio.together.weighing.share[i])
+        loss = _loss(here[i] / own - 1)
         texts.append((name, share, *(amount(objective, float(v)) for v in values), loss))
     split = " ".join(gbps(b) for b in _bandwidths(portfolio, portfolio.best))
     title = f"One split for all{_where(portfolio)}: {split} GB/s"
@@ -153,7 +153,7 @@ def networks(portfolio: PortfolioSummary) -> Sheet:
     texts = []
     for name, i in portfolio.made_for():
         measured = _said(portfolio, float(portfolio.measured[i]))
-        texts.append((name, *(fine_percent(r) for r in portfolio.regrets[i]), measured))
+        texts.append((name, *(_loss(r) for r in portfolio.regrets[i]), measured))
     columns = ("network made for", *(_short(n) for n in portfolio.names), _measure(portfolio))
     return Sheet(f"What a workload loses on a network{_where(portfolio)}", columns, texts)
 
@@ -166,7 +166,7 @@ def regret_map(portfolios: Sequence[PortfolioSummary]) -> bytes:
         portfolio = shown[id(summary)]
         networks = portfolio.made_for()
         regrets = np.maximum(100 * portfolio.regrets[[i for _, i in networks]], 0.0)
-        texts = [[fine_percent(r / 100) for r in row] for row in regrets]
+        texts = [[_loss(r / 100) for r in row] for row in regrets]
         label_cells(ax, regrets, texts)
         ax.set_xticks(range(len(portfolio.names)), [_short(name) for name in portfolio.names])
         ax.set_yticks(range(len(networks)), [name for name, _ in networks])
@@ -190,10 +190,14 @@ def _measure(portfolio: PortfolioSummary) -> str:
 def _said(portfolio: PortfolioSummary, value: float) -> str:
     """A value of the measure."""
     if portfolio.together.weighing.of_regrets:
-        return fine_percent(value)
+        return f"{max(100 * value, 0.0):.3g}%"
     if portfolio.together.maximised:
         return f"{usd(value)} x s"
     return seconds(value)
+
+
+def _loss(regret: float) -> str:
+    return f"{100 * regret:.0f}%" if regret >= 0.0995 else f"{max(100 * regret, 0.0):.2g}%"
 
 
 def _proven(portfolio: PortfolioSummary) -> str:
@@ -223,4 +227,4 @@ def _where(portfolio: PortfolioSummary) -> str:
 
 
 def _short(name: str) -> str:
-    return name.replace("_", "\n", 1)
+    return "\n".join(name.rsplit("_", 1))

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from engine import DimsweepError
+from engine import DimsweepError, Frontier
 from sweeper.rows import COMPLETE, FAILED, PORTFOLIO, RECHECK
 
 Floats = npt.NDArray[np.float64]
@@ -106,6 +106,21 @@ class CellSummary:
             return None
         best = self.objective.of(self.best)
         return (best / self.bound if self.objective.sign > 0 else self.bound / best) - 1
+
+    @cached_property
+    def proven(self) -> Frontier | None:
+        """The least time that is possible for each cost, if both are objectives and it is known."""
+        columns = self.cell.get("front")
+        if not columns:
+            return None
+        return Frontier(**{name: np.array(column) for name, column in columns.items()})
+
+    def front_gaps(self, rows: pd.DataFrame) -> Floats | None:
+        """By what share each row could be faster at most, on a network that costs no more."""
+        if self.proven is None:
+            return None
+        least = self.proven.least_time(rows[COST.column].to_numpy(float))
+        return np.asarray(rows[TIME.column].to_numpy(float) / least - 1)
 
     @property
     def dims(self) -> list[str]:
