@@ -58,6 +58,7 @@ class CellPlan:
     cell: Cell
     space: Space
     bound: float | None  # that no split beats in the first objective
+    worth: list[float] | None  # dT/db in ms per GB/s where that bound is least
     front: Frontier | None  # that none beats in time at its cost, where both are objectives
     first: list[Point]
     objective: list[str]
@@ -260,7 +261,8 @@ def _plan_cell(
     plan = CellPlan(
         Cell(number, config, coordinates),
         space,
-        proven_bound(config, space, least, objective[0]),
+        bound := proven_bound(config, space, least, objective[0]),
+        None if bound is None or least is None else (least.per_bandwidth * 1e12).tolist(),
         front,
         _first_points(config, space, program, hopes),
         objective,
@@ -362,6 +364,8 @@ def _describe(plan: CellPlan, program: Program) -> dict[str, Any]:
         "sampler": config["search"]["sampler"] if plan.space.n_unit else "grid",
         "points": plan.budget,
         "bound": plan.bound,
+        "ms_per_GBps": plan.worth,
+        "usd_per_GBps": plan.prices and [price * 1e9 for price in plan.prices.per_bandwidth],
         "front": plan.front
         and {name: column.tolist() for name, column in vars(plan.front).items()},
     }

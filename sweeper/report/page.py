@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from sweeper.report import portfolio, sheets, words
+from sweeper.report import portfolio, sheets, words, worth
 from sweeper.report.portfolio import PortfolioSummary
 from sweeper.report.summary import CellSummary
 
@@ -19,6 +19,7 @@ _CAPTIONS = {
     "best_split.png": "What is the best split?",
     "split_map.png": "How exact must it be?",
     "pareto.png": "What does one objective cost in the other?",
+    "worth.png": "Where should the next dollar go?",
     "recheck.png": "Does it hold message by message?",
 }
 _POINTS = 20
@@ -54,7 +55,11 @@ def render(
         n_failed=len(failed),
         again=words.looked_at_again(summaries) + words.shared(summaries),
         tables=portfolio.sheets_of(portfolios)
-        + (_tables(found[0]) if one else sheets.overview(summaries)),
+        + (
+            _tables(found[0])
+            if one
+            else [*sheets.overview(summaries), *worth.sheet_of_cells(summaries)]
+        ),
         pictures=[
             (_CAPTIONS[name], base64.b64encode(png).decode()) for name, png in pictures.items()
         ],
@@ -79,5 +84,6 @@ def _tables(summary: CellSummary) -> list[sheets.Sheet]:
         sheets.measures(summary),
         sheets.dimensions(summary),
         *sheets.worth(summary),
+        *worth.sheet_of(summary),
         *sheets.rechecked(summary),
     ]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from engine import Frontier
-from sweeper.report import words
+from sweeper.report import words, worth
 from sweeper.report.canvas import BEST, BLUE, EQUAL, GREY, ORANGE, panels
 from sweeper.report.recheck import Comparison, agreement
 from sweeper.report.summary import COST, TIME, CellSummary, Floats, Objective
@@ -26,6 +26,8 @@ def draw_all(summaries: Sequence[CellSummary]) -> dict[str, bytes]:
         pictures["split_map.png"] = _split_map(mappable)
     if len(found[0].objectives) > 1:
         pictures["pareto.png"] = _pareto(found)
+    if valued := [s for s in found if s.saved() is not None]:
+        pictures["worth.png"] = worth.picture(valued)
     if again := [s for s in found if Comparison.of(s).complete]:
         pictures["recheck.png"] = _recheck(again)
     return pictures
@@ -182,8 +184,15 @@ def _zoom(ax: Any, summary: CellSummary, **scales: _Scale) -> None:
     for side, scale in scales.items():
         low, high = scale.useful_range(summary)
         margin = 0.08 * (high - low) or 0.05 * abs(high)
-        ax.set(**{f"{side}label": scale.label, f"{side}lim": (low - margin, high + margin)})
-        outside |= ~scale.values(summary.complete).between(low - margin, high + margin).to_numpy()
+        ends = (low - margin, high + margin)
+        if high > _LOG_RATIO * low > 0:
+            ends = (low / 1.3, high * 1.3)
+            ax.set(**{f"{side}scale": "log"})
+            axis = getattr(ax, f"{side}axis")
+            axis.set_major_formatter("{x:g}")
+            axis.set_minor_formatter("")
+        ax.set(**{f"{side}label": scale.label, f"{side}lim": ends})
+        outside |= ~scale.values(summary.complete).between(*ends).to_numpy()
     if outside.any():
         ax.set_xlabel(f"{ax.get_xlabel()}   [{outside.sum()} worse points lie outside]")
 

@@ -115,6 +115,24 @@ class CellSummary:
             return None
         return Frontier(**{name: np.array(column) for name, column in columns.items()})
 
+    def saved(self, row: pd.Series | None = None) -> Floats | None:
+        """(D,) what the next bandwidth in each dimension saves, in seconds per GB/s.
+
+        Of a row, along its one critical path; without one at the optimum of the proven bound, where
+        dimensions that limit the time together are each worth something.  None if not known.
+        """
+        slopes = self.cell.get("ms_per_GBps")
+        if row is not None:
+            slopes = [row.get(f"ms_per_GBps_{d}") for d in range(len(self.dims))]
+            slopes = None if any(pd.isna(slope) for slope in slopes) else slopes
+        return None if slopes is None else np.maximum(-np.array(slopes, dtype=float), 0.0) / 1e3
+
+    @property
+    def prices(self) -> Floats | None:
+        """(D,) USD per GB/s, if every dimension has one that is not zero."""
+        prices = self.cell.get("usd_per_GBps")
+        return np.array(prices) if prices and min(prices) > 0 else None
+
     def front_gaps(self, rows: pd.DataFrame) -> Floats | None:
         """By what share each row could be faster at most, on a network that costs no more."""
         if self.proven is None:

@@ -11,7 +11,7 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
-from sweeper.report import portfolio, sheets, words
+from sweeper.report import portfolio, sheets, words, worth
 from sweeper.report.portfolio import PortfolioSummary
 from sweeper.report.summary import CellSummary, frequent_errors
 
@@ -29,6 +29,7 @@ def print_summaries(
     console.print(Text(f"study {study['name']}: {_effort(summaries)}", style="dim"))
     one = len(summaries) == 1
     shown = _cell(summaries[0]) if one else sheets.overview(summaries)
+    shown += [] if one else worth.sheet_of_cells(summaries)
     for sheet in [*portfolio.sheets_of(portfolios), *shown]:
         console.print()
         console.print(_dress(sheet))
@@ -43,6 +44,7 @@ def print_summaries(
 def _cell(summary: CellSummary) -> list[sheets.Sheet]:
     """The tables of the only cell."""
     found = [sheets.measures(summary), sheets.dimensions(summary), *sheets.worth(summary)]
+    found += worth.sheet_of(summary)
     if len(summary.objectives) > 1:
         step = -(-len(summary.front) // _FRONT_ROWS)
         title = words.trade_off(summary) + (f" (1 in {step})" if step > 1 else "")
