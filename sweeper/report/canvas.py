@@ -17,7 +17,7 @@ import numpy as np
 from sweeper.report.summary import CellSummary
 from sweeper.report.words import label
 
-BLUE, ORANGE, GREY = "#0072B2", "#E69F00", "#8A8F98"
+BLUE, ORANGE, GREEN, GREY = "#0072B2", "#E69F00", "#009E73", "#8A8F98"
 # The same point looks the same in every picture.
 BEST = {"marker": "*", "s": 380, "facecolor": BLUE, "edgecolor": "white", "lw": 1.5, "zorder": 5}
 EQUAL = {"marker": "D", "s": 90, "facecolor": ORANGE, "edgecolor": "white", "lw": 1.5, "zorder": 4}

@@ -10,7 +10,7 @@ import numpy as np
 
 from engine import Frontier
 from sweeper.report import words, worth
-from sweeper.report.canvas import BEST, BLUE, EQUAL, GREY, ORANGE, panels
+from sweeper.report.canvas import BEST, BLUE, EQUAL, GREEN, GREY, ORANGE, panels
 from sweeper.report.recheck import Comparison, agreement
 from sweeper.report.summary import COST, TIME, CellSummary, Floats, Objective
 
@@ -116,7 +116,8 @@ def _pareto(summaries: Sequence[CellSummary]) -> bytes:
         )
         if summary.proven is not None:
             rows = _proven_front(summary.proven)
-            ax.plot(x.values(rows), y.values(rows), color=ORANGE, lw=2, label="proven bound")
+            line = {"color": GREEN, "lw": 3, "zorder": 1, "label": "proven bound"}
+            ax.plot(x.values(rows), y.values(rows), **line)
         _mark(ax, summary, lambda row: (x.values(row), y.values(row)))
         _zoom(ax, summary, x=x, y=y)
 
