@@ -106,4 +106,6 @@ def _per(summary: CellSummary, saved: Floats, unit: str) -> Floats | None:
 
 
 def _time(value: float) -> str:
-    return seconds(float(value)) if value >= 1e-12 else "0 s"
+    if 1e-12 <= value < 1e-9:
+        return f"{value * 1e12:.3g} ps"
+    return seconds(float(value))
