@@ -16,9 +16,10 @@ from engine.account.breakdown import Breakdown, account
 from engine.account.result import Result
 from engine.bound.closed_form import ClosedForm, closed_form, traffic
 from engine.bound.event import EventBound, lower_bound
+from engine.bound.frontier import Frontier, frontier
 from engine.bound.optimum import ConvexModel, Optimum, optimum, time_of
 from engine.bound.paths import PathForm, overlap_form
-from engine.bound.portfolio import Measure, Portfolio, portfolio
+from engine.bound.portfolio import Measure, Portfolio, Weighing, portfolio
 from engine.bound.space import LinearSpace
 from engine.cluster.bisection import bisection, cuts
 from engine.cluster.cluster import (
@@ -160,6 +161,7 @@ __all__ = [
     "Fabric",
     "Fidelity",
     "Footprint",
+    "Frontier",
     "Gnmt",
     "GradientExchange",
     "GraphBuilder",
@@ -208,6 +210,7 @@ __all__ = [
     "TrainingLoop",
     "Transformer",
     "TransformerSlice",
+    "Weighing",
     "Workload",
     "account",
     "bisection",
@@ -221,6 +224,7 @@ __all__ = [
     "crosses_dimensions",
     "cuts",
     "data_parallel",
+    "frontier",
     "is_astra_compiled",
     "is_compiled",
     "is_execution_trace",

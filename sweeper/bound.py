@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engine import DimsweepError, Optimum, Program, lower_bound
+from engine import DimsweepError, Frontier, Optimum, Program, frontier, lower_bound
 from sweeper.build import is_by_message
 from sweeper.space import Space
 
@@ -36,3 +36,17 @@ def proven_bound(
     if found is None or found.bound <= 0 or space.parameters or is_by_message(config):
         return None
     return found.bound if objective == "time" else 1 / found.bound
+
+
+def proven_front(
+    config: Mapping[str, Any], space: Space, program: Program, objective: Sequence[str]
+) -> Frontier | None:
+    """The least time for each cost, where a cell searches for both and its bound is one."""
+    if set(objective) != {"time", "cost"} or program.prices is None:
+        return None
+    if space.split is None or space.parameters or is_by_message(config):
+        return None
+    try:
+        return frontier(program, space.split.linear(), program.prices)
+    except DimsweepError:  # more bandwidth is better for ever
+        return None

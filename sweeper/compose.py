@@ -26,6 +26,7 @@ from sweeper import schema
 
 ROOT = "dimsweep"
 _HERE = Path(__file__).resolve().parent
+_registered: dict[str, tuple[Path, int]] = {}  # study -> its file and when that changed
 
 
 def homes(folder: str) -> list[Path]:
@@ -169,6 +170,9 @@ def _register_studies(overrides: Sequence[str]) -> None:
         file = find_study(name)
         if file is None:
             continue  # Hydra lists the ones that there are
+        version = (file, file.stat().st_mtime_ns)
+        if _registered.get(file.stem) == version:
+            continue  # a grid composes a configuration for every cell
         try:
             node = OmegaConf.load(file)
             if not isinstance(node, DictConfig):
@@ -178,6 +182,7 @@ def _register_studies(overrides: Sequence[str]) -> None:
                 raise DimsweepError(f"it is not YAML: {error}", where=str(file)) from error
             continue
         ConfigStore.instance().store(file.stem, node, group="study", package="_global_")
+        _registered[file.stem] = version
 
 
 def _for_hydra(override: str) -> str:

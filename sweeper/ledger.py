@@ -75,6 +75,10 @@ class Ledger:
             self._seal()
             self._open_log()
 
+    def describe(self, study: Mapping[str, Any]) -> None:
+        """Keep what has become known of the study since it was opened."""
+        _write_atomically(self.folder / "study.json", json.dumps(study, indent=1).encode())
+
     def close(self) -> None:
         """Seal what the log holds."""
         self._seal()
@@ -82,12 +86,11 @@ class Ledger:
 
     def _settle(self, study: Mapping[str, Any]) -> None:
         """Write what the study is, or check that it is the one that the folder holds."""
-        file = self.folder / "study.json"
-        if file.exists():
+        if (self.folder / "study.json").exists():
             _check_same(read_study(self.folder), study, self.folder)
         elif any(self.folder.glob("part-*")) or any(self.folder.glob("log-*")):
             raise DimsweepError("rows without a study.json", where=str(self.folder))
-        _write_atomically(file, json.dumps(study, indent=1).encode())
+        self.describe(study)
 
     def _open_log(self) -> None:
         """Start the next log with what a dead writer's log still holds."""

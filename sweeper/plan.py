@@ -18,20 +18,23 @@ import pyarrow as pa
 from engine import (
     MODEL_VERSION,
     DimsweepError,
+    EventBound,
     Fidelity,
+    Frontier,
     InfeasibleError,
-    Optimum,
     Prices,
     Program,
+    Weighing,
     network_of,
     provisioning,
     run_batch,
     traffic,
 )
-from sweeper.bound import least_bound, proven_bound
+from sweeper.bound import least_bound, proven_bound, proven_front
 from sweeper.build import build_program, is_by_message
 from sweeper.compose import Composed, compose, found, plain
 from sweeper.parse import bandwidth, one_per_dim
+from sweeper.portfolio import WORKLOAD, grid_of, weighing_of
 from sweeper.rows import OBJECTIVES, ROWS_VERSION, Cell, row_schema
 from sweeper.rules import design_warnings, once
 from sweeper.schema import RUNTIME_KEYS
@@ -59,6 +62,8 @@ class CellPlan:
     cell: Cell
     space: Space
     bound: float | None  # that no split beats in the first objective
+    worth: list[float] | None  # dT/db in ms per GB/s where that bound is least
+    front: Frontier | None  # that none beats in time at its cost, where both are objectives
     first: list[Point]
     objective: list[str]
     prices: Prices | None
@@ -93,6 +98,23 @@ class CellPlan:
 
 
 @dataclass(frozen=True)
+class PortfolioPlan:
+    """Cells that differ in their workload alone, and how these count together.
+
+    ``models`` are the bounds on their times, by workload; none where a cell has no proven bound.
+    """
+
+    cells: list[CellPlan]
+    weighing: Weighing
+    models: dict[str, EventBound]
+
+    def search(self, first: list[Point]) -> Search:
+        """A new search of the split for all workloads, which proposes ``first`` first."""
+        one = self.cells[0]
+        return make_search(one.cell.config, one.space, first, one.objective, one.prices)
+
+
+@dataclass(frozen=True)
 class Plan:
     """A whole study; ``study`` is what the ledger keeps of it."""
 
@@ -100,6 +122,7 @@ class Plan:
     study: dict[str, Any]
     schema: pa.Schema
     cells: list[CellPlan]
+    portfolios: list[PortfolioPlan]
     config: dict[str, Any]
 
 
@@ -109,23 +132,26 @@ def plan_study(composed: Composed) -> Plan:
     config = plain(composed.config)
     name = _name(composed, config)
     objective = _objective(config["objective"])
-    composed_cells = _compose_cells(composed, config["grid"])
+    weighing, axes = weighing_of(config, objective), grid_of(config)
+    composed_cells = _compose_cells(composed, axes)
     cells: list[CellPlan] = []
-    described, pruned = [], []
+    described, programs, pruned = [], [], []
     for number, (coordinates, cell_composed) in enumerate(composed_cells):
         try:
             cell_config = plain(cell_composed.config)
             turned = [*composed.overridden, *config["grid"], *cell_config["space"]["parameters"]]
             plan, program = _plan_cell(number, coordinates, cell_config, objective, turned)
         except DimsweepError as error:
-            if isinstance(error, InfeasibleError) and coordinates:
+            if isinstance(error, InfeasibleError) and coordinates and weighing is None:
                 pruned.append({"coordinates": coordinates, "error": str(error)})
                 if number + 1 < len(composed_cells) or cells:
                     continue
             raise cell_composed.blame(error) from error.__cause__
         cells.append(plan)
         described.append(_describe(plan, program))
-    grid, parameters = list(config["grid"]), list(cells[0].space.parameters)
+        programs.append(program)
+    grid, parameters = list(axes), list(cells[0].space.parameters)
+    portfolios = [] if weighing is None else _portfolios(weighing, cells, programs)
     n_dims = max(len(cell["dims"]) for cell in described)
     study = {
         "name": name,
@@ -138,11 +164,12 @@ def plan_study(composed: Composed) -> Plan:
         "warnings": once(plan.warnings for plan in cells),
         "cells": described,
         "pruned": pruned,
+        "portfolios": [_describe_portfolio(one) for one in portfolios],
         "config": {key: config[key] for key in config if key not in RUNTIME_KEYS}
         | {"files": _digests(config)},
     }
     schema = row_schema(n_dims, grid, parameters)
-    return Plan(Path(config["results"]) / name, study, schema, cells, config)
+    return Plan(Path(config["results"]) / name, study, schema, cells, portfolios, config)
 
 
 def _digests(config: Mapping[str, Any]) -> dict[str, str]:
@@ -255,11 +282,15 @@ def _plan_cell(
         run_batch(program, program.bandwidth)
     space = build_space(config, program)
     least = least_bound(space, program, objective[0])
+    front = proven_front(config, space, program, objective)
+    hopes = list(front.bandwidth) if front is not None else [least.bandwidth] if least else []
     plan = CellPlan(
         Cell(number, config, coordinates),
         space,
-        proven_bound(config, space, least, objective[0]),
-        _first_points(config, space, program, least),
+        bound := proven_bound(config, space, least, objective[0]),
+        None if bound is None or least is None else (least.per_bandwidth * 1e12).tolist(),
+        front,
+        _first_points(config, space, program, hopes),
         objective,
         program.prices,
         config["budget"]["points"] if space.n_unit else 1,
@@ -294,10 +325,10 @@ def _check_fidelity(config: Mapping[str, Any]) -> None:
 
 
 def _first_points(
-    config: Mapping[str, Any], space: Space, program: Program, least: Optimum | None
+    config: Mapping[str, Any], space: Space, program: Program, hopes: Sequence[np.ndarray]
 ) -> list[Point]:
-    """Splits worth knowing: equal, proportional to the traffic, where the lower bound is least, and
-    the user's own."""
+    """Splits worth knowing: equal, proportional to the traffic, where the lower bound is least
+    (``hopes``), and the user's own."""
     splits: list[tuple[str, np.ndarray]] = []
     if space.split is not None:
         n = program.structure.shape.n_dims
@@ -306,8 +337,7 @@ def _first_points(
             demand = traffic(program)
             if demand.sum() > 0 and space.split.has_budget:
                 splits.append(("proportional", space.split.along(demand)))
-            if least is not None:
-                splits.append(("bound", space.split.nearest(least.bandwidth)))
+            splits += [("bound", space.split.nearest(hope)) for hope in hopes]
         for i, known in enumerate(config["space"]["bandwidth"]["known"]):
             try:
                 wish = np.array(one_per_dim(known, n, bandwidth))
@@ -323,6 +353,33 @@ def _first_points(
     ]
 
 
+def _portfolios(
+    weighing: Weighing, cells: list[CellPlan], programs: list[Program]
+) -> list[PortfolioPlan]:
+    """A portfolio for each combination of the rest of the grid; its workloads are neighbours."""
+    n, found = len(weighing.share), []
+    for first in range(0, len(cells), n):
+        members, models = cells[first : first + n], {}
+        for cell, program in zip(members, programs[first : first + n], strict=True):
+            if cell.bound is not None and cell.space.split is not None:
+                name = cell.cell.coordinates[WORKLOAD]
+                models[name] = EventBound(program, cell.space.split.linear())
+        found.append(PortfolioPlan(members, weighing, models if len(models) == n else {}))
+    return found
+
+
+def _describe_portfolio(plan: PortfolioPlan) -> dict[str, Any]:
+    """What is known of a portfolio before it is searched; its driver adds what it finds."""
+    return {
+        "cells": [cell.cell.number for cell in plan.cells],
+        "measure": plan.weighing.measure.value,
+        "level": plan.weighing.level,
+        "share": plan.weighing.share.tolist(),
+        "own": None,  # each workload's own best, in seconds, or in seconds times USD
+        "bound": None,  # that no split beats in the measure
+    }
+
+
 def _describe(plan: CellPlan, program: Program) -> dict[str, Any]:
     config = plan.cell.config
     return {
@@ -335,4 +392,8 @@ def _describe(plan: CellPlan, program: Program) -> dict[str, Any]:
         "points": plan.budget,
         "bound": plan.bound,
         "pairs": [asdict(pair) for pair in provisioning(program)],
+        "ms_per_GBps": plan.worth,
+        "usd_per_GBps": plan.prices and [price * 1e9 for price in plan.prices.per_bandwidth],
+        "front": plan.front
+        and {name: column.tolist() for name, column in vars(plan.front).items()},
     }

@@ -40,6 +40,7 @@ class _Bar:
     def __init__(self, plan: Plan, bar: Progress) -> None:
         self._bar, self._objective = bar, plan.study["objective"][0]
         total = sum(cell.budget + cell.recheck for cell in plan.cells)
+        total += sum(cell.budget for one in plan.portfolios for cell in one.cells)
         self._task = bar.add_task(plan.study["name"], total=total, rate="", best="")
 
     def update(self, tally: Tally) -> None:

@@ -15,6 +15,7 @@ from sweeper.space import Point
 COMPLETE, FAILED = "complete", "failed"
 INFEASIBLE = "infeasible"  # a design that cannot be, which was not simulated
 RECHECK = "recheck"  # the origin of a design that is looked at again, message by message
+PORTFOLIO = "portfolio"  # the origin of a split that is tried for all workloads of a portfolio
 # Raise it when the columns change: rows of different columns do not mix in a ledger.
 ROWS_VERSION = 2
 OBJECTIVES = {"time": "minimize", "cost": "minimize", "perf_per_cost": "maximize"}

@@ -306,6 +306,17 @@ class Recheck:
     top: int = 0
 
 
+@dataclass
+class Portfolio:
+    """One split for several workloads, options of the config group with a weight each: the study
+    searches each one's own optimum, and then the split that is best for all by ``measure``:
+    weighted_time, worst_regret, or cvar at ``level``."""
+
+    workloads: dict[str, float] = field(default_factory=dict)
+    measure: str = "worst_regret"
+    level: float = 0.9
+
+
 class Mode(Enum):
     local = "local"
     address = "address"
@@ -344,6 +355,7 @@ class Root:
     search: Search = field(default_factory=Search)
     budget: Budget = field(default_factory=Budget)
     recheck: Recheck = field(default_factory=Recheck)
+    portfolio: Portfolio = field(default_factory=Portfolio)
     # how it is run; none of these changes a result
     cluster: Cluster = field(default_factory=Cluster)
     results: str = "results"

@@ -44,17 +44,28 @@ class Multipliers(NamedTuple):
 
 def certify(pieces: Floats, group: Ints, cone: Cone, multipliers: Multipliers) -> float:
     """A number that the optimum is not below; ``pieces`` (P, n) >= 0, ``group`` (P,) of each."""
-    weight = np.maximum(multipliers.pieces, 0.0)
-    total = np.bincount(group, weight)
-    if (total <= 0).any():
+    slope = mean_piece(pieces, group, multipliers)
+    if slope is None:
         return -np.inf
-    slope = (weight / total[group]) @ pieces
     less = np.maximum(multipliers.less, 0.0)
     force = multipliers.equal @ cone.equal + less @ cone.less
     noise = np.abs(multipliers.equal) @ np.abs(cone.equal) + less @ np.abs(cone.less)
     terms = [_least(*term) for term in zip(slope, force, noise, cone.low, cone.high, strict=True)]
     ends = multipliers.equal * cone.ends
     return float(sum(terms) - ends.sum() - _ROUNDING * np.abs(ends).sum())
+
+
+def mean_piece(pieces: Floats, group: Ints, multipliers: Multipliers) -> Floats | None:
+    """The sum over groups of the mean of their pieces, (n,), weighted by their multipliers.
+
+    ``None`` where a group has no weight.
+    """
+    weight = np.maximum(multipliers.pieces, 0.0)
+    total = np.bincount(group, weight)
+    if (total <= 0).any():
+        return None
+    mean: Floats = (weight / total[group]) @ pieces
+    return mean
 
 
 def _least(a: float, q: float, noise: float, low: float, high: float) -> float:

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from engine.bound.certificate import certify
+from engine.bound.certificate import certify, mean_piece
 from engine.bound.conic import solve
 from engine.bound.perspective import Perspective, perspective
 from engine.bound.space import LinearSpace
@@ -50,6 +50,10 @@ class Optimum:
     """The best bandwidths found, what they give, and a bound that no others can beat.
 
     ``value`` and ``bound`` are in seconds, or in seconds times USD where there were prices.
+    ``per_bandwidth`` is what bandwidth is worth there, dT/db in seconds per byte/s: at an optimum
+    many paths are equally long, and more bandwidth in one dimension shortens only some of them, so
+    that it is worth this much when others are raised with it.  It is a subgradient of the time,
+    the mean of the paths' slopes that the multipliers make (zero where none is known).
     """
 
     bandwidth: Floats  # (D,) bytes/s
@@ -58,6 +62,7 @@ class Optimum:
     time: float  # seconds
     cost: float | None  # USD
     rounds: int  # cone programs solved
+    per_bandwidth: Floats  # (D,)
 
     @property
     def gap(self) -> float:
@@ -95,13 +100,23 @@ def optimum(model: ConvexModel, space: LinearSpace, prices: Prices | None = None
     cost = None if prices is None else float(prices.cost(bandwidth))
     value = time if cost is None else time * cost
     bound = min(max(best.bound * form.cost, 0.0), value)
-    return Optimum(bandwidth, value, bound, time, cost, best.rounds)
+    work = best.mean[:-1] * form.bandwidth
+    slopes = _slopes(work, np.vstack([np.eye(space.n_dims), model.sums]), bandwidth)
+    return Optimum(bandwidth, value, bound, time, cost, best.rounds, slopes)
+
+
+def _slopes(work: Floats, sums: Floats, bandwidth: Floats) -> Floats:
+    """dT/db (D,) of ``work`` bytes (D + R,) over ``sums`` (D + R, D) of bandwidths."""
+    total = np.maximum(sums @ bandwidth, np.finfo(float).tiny)
+    slopes: Floats = -np.where(work > 0, work / total / total, 0.0) @ sums
+    return slopes
 
 
 class _Best(NamedTuple):
     z: Floats
     bound: float
     rounds: int
+    mean: Floats  # (D + R + 1,) of the pieces, by the multipliers of the best bound
 
 
 def _cut(model: ConvexModel, form: Perspective) -> _Best | None:
@@ -112,6 +127,7 @@ def _cut(model: ConvexModel, form: Perspective) -> _Best | None:
     unit = float((new @ (1 / z)).sum(axis=1).max()) or 1.0
     pieces, group = np.zeros((0, len(z))), np.zeros(0, dtype=np.int32)
     value, best, bound, rounds, polished = np.inf, z, -np.inf, 0, 0
+    mean: Floats = np.zeros(len(z))
     while rounds < _ROUNDS:
         pieces = np.concatenate([pieces, new.reshape(-1, len(z)) / unit])
         group = np.resize(np.arange(new.shape[-2], dtype=np.int32), len(pieces))
@@ -120,7 +136,10 @@ def _cut(model: ConvexModel, form: Perspective) -> _Best | None:
             break
         rounds += 1
         z = np.maximum(found.z, np.finfo(float).tiny)
-        bound = max(bound, certify(pieces, group, cone, found.multipliers))
+        proven = certify(pieces, group, cone, found.multipliers)
+        here = mean_piece(pieces, group, found.multipliers)
+        if proven > bound and here is not None:
+            bound, mean = proven, here
         new = form.scaled(model.pieces(form.reciprocal(z)))
         now = float((new @ (1 / z)).sum()) / unit
         if now < value:
@@ -130,7 +149,7 @@ def _cut(model: ConvexModel, form: Perspective) -> _Best | None:
             polished += 1
             if polished > _POLISH or value - bound <= _CLOSE * value:
                 break
-    return _Best(best, bound * unit, rounds) if rounds else None
+    return _Best(best, bound * unit, rounds, mean * unit) if rounds else None
 
 
 def _first_pieces(model: ConvexModel, form: Perspective, z: Floats) -> Floats:

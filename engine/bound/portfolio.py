@@ -31,12 +31,59 @@ class Measure(StrEnum):
 
 
 @dataclass(frozen=True)
+class Weighing:
+    """How the workloads of a portfolio count: their ``share`` (N,), which adds up to one, the
+    measure, and the conditional value at risk's level.  Built by :meth:`build`, which checks."""
+
+    share: Floats
+    measure: Measure
+    level: float
+
+    @classmethod
+    def build(
+        cls, weights: Sequence[float], measure: Measure | str, level: float = 0.9
+    ) -> Weighing:
+        """``weights`` (N,) count relative to their sum; the worst regret does not ask for them.
+
+        ``level`` 0 is the mean regret, and towards 1 comes the worst one.  Raises
+        :class:`DimsweepError` for weights that are no weights, and for a level outside [0, 1).
+        """
+        if not len(weights):
+            raise DimsweepError("a portfolio needs a workload", where="portfolio")
+        share = np.array(weights, dtype=float)
+        if not (np.isfinite(share).all() and (share >= 0).all() and share.sum() > 0):
+            raise DimsweepError("weights are zero or more, and not all zero", where="weights")
+        if not 0 <= level < 1:
+            raise DimsweepError(f"level {level:g}", where="level", hint="0 <= level < 1")
+        return cls(share / share.sum(), Measure(measure), level)
+
+    @property
+    def of_regrets(self) -> bool:
+        """Whether times count relative to each workload's own optimum."""
+        return self.measure is not Measure.WEIGHTED_TIME
+
+    def weights(self, ratios: Floats) -> Floats:
+        """The weights (N,) in the measure's set that make the mean of ``ratios`` (N,) greatest."""
+        caps = {
+            Measure.WEIGHTED_TIME: self.share,
+            Measure.WORST_REGRET: np.ones(len(self.share)),
+            Measure.CVAR: self.share / (1 - self.level),
+        }[self.measure]
+        # The worst come first, each with as much weight as it may have.
+        order = np.argsort(-ratios, kind="stable")
+        before = np.concatenate([[0.0], np.cumsum(caps[order])[:-1]])
+        found = np.zeros(len(ratios))
+        found[order] = np.clip(1.0 - before, 0.0, caps[order])
+        return found
+
+
+@dataclass(frozen=True)
 class Portfolio:
     """The best bandwidths for all workloads together, and each one's ``regret`` there.
 
     ``value`` and ``bound`` are regrets, or for the weighted time seconds (times USD where there
     were prices); no bandwidths of the space beat the bound.  ``own`` is each workload's optimum
-    when the network is for it alone.
+    when the network is for it alone, against which regrets count unless others are given.
     """
 
     bandwidth: Floats  # (D,) bytes/s
@@ -54,35 +101,36 @@ def portfolio(
     measure: Measure | str = Measure.WEIGHTED_TIME,
     level: float = 0.9,
     prices: Prices | None = None,
+    best: Mapping[str, float] | None = None,
 ) -> Portfolio:
     """The bandwidths of ``space`` that are best by ``measure`` for all of ``models``.
 
-    ``weights`` are equal if not given, and count relative to their sum; the worst regret does not
-    ask for them.  ``level`` is the conditional value at risk's: 0 is the mean regret, and towards
-    1 comes the worst one.  Raises :class:`DimsweepError` for weights that are no weights, and what
-    :func:`optimum` raises.
+    ``weights`` are equal if not given (see :meth:`Weighing.build`).  ``best`` are the values, in
+    seconds (times USD), that regrets count against instead of the models' own optima: those of
+    runs, say, so that the bound is one on the regrets of runs.  Raises :class:`DimsweepError` for
+    weights that are no weights, and what :func:`optimum` raises.
     """
-    measure = Measure(measure)
-    share = _shares(models, weights)
-    if not 0 <= level < 1:
-        raise DimsweepError(f"level {level:g}", where="level", hint="0 <= level < 1")
+    if weights is None:
+        weights = dict.fromkeys(models, 1.0)
+    for given, what in ((weights, "weight"), (best, "best value")):
+        if given is not None and set(given) != set(models):
+            odd = sorted(set(given) ^ set(models))[0]
+            raise DimsweepError(
+                f"{odd!r} has a {what} or a workload, but not both", where="weights"
+            )
+    weighing = Weighing.build([weights[name] for name in models], measure, level)
     own = {name: optimum(model, space, prices) for name, model in models.items()}
-    best = np.array([found.value for found in own.values()])
-    if measure is not Measure.WEIGHTED_TIME and not (best > 0).all():
+    least = np.array([own[name].value if best is None else best[name] for name in models])
+    if weighing.of_regrets and not (least > 0).all():
         raise DimsweepError("a workload that takes no time has no regret", where="portfolio")
-    unit = np.ones(len(best)) if measure is Measure.WEIGHTED_TIME else best
-    caps = {
-        Measure.WEIGHTED_TIME: share,
-        Measure.WORST_REGRET: np.ones(len(share)),
-        Measure.CVAR: share / (1 - level),
-    }[measure]
-    found = optimum(_Together(list(models.values()), unit, caps), space, prices)
+    unit = least if weighing.of_regrets else np.ones(len(least))
+    found = optimum(_Together(list(models.values()), unit, weighing), space, prices)
     times = np.array([time_of(model, found.bandwidth) for model in models.values()])
     values = times * (1.0 if found.cost is None else found.cost)
     # A mean of ratios to the optima; regrets count from one.
-    less = 0.0 if measure is Measure.WEIGHTED_TIME else 1.0
+    less = 1.0 if weighing.of_regrets else 0.0
     with np.errstate(invalid="ignore", divide="ignore"):
-        regret = np.where(values > best, values / best - 1, 0.0)
+        regret = np.where(values > least, values / least - 1, 0.0)
     return Portfolio(
         found.bandwidth,
         found.value - less,
@@ -92,28 +140,12 @@ def portfolio(
     )
 
 
-def _shares(models: Mapping[str, ConvexModel], weights: Mapping[str, float] | None) -> Floats:
-    if not models:
-        raise DimsweepError("a portfolio needs a workload", where="portfolio")
-    if weights is None:
-        weights = dict.fromkeys(models, 1.0)
-    if set(weights) != set(models):
-        odd = sorted(set(weights) ^ set(models))[0]
-        raise DimsweepError(f"{odd!r} has a weight or a workload, but not both", where="weights")
-    share = np.array([weights[name] for name in models], dtype=float)
-    if not (np.isfinite(share).all() and (share >= 0).all() and share.sum() > 0):
-        raise DimsweepError("weights are zero or more, and not all zero", where="weights")
-    normal: Floats = share / share.sum()
-    return normal
-
-
 class _Together:
-    """A :class:`ConvexModel`: the greatest mean of the models' times over ``unit``, by weights up
-    to ``caps`` that add up to one."""
+    """A :class:`ConvexModel`: the greatest mean of the models' times over ``unit``."""
 
-    def __init__(self, models: Sequence[ConvexModel], unit: Floats, caps: Floats) -> None:
+    def __init__(self, models: Sequence[ConvexModel], unit: Floats, weighing: Weighing) -> None:
         self.sums = np.vstack([model.sums for model in models])
-        self._models, self._unit, self._caps = models, unit, caps
+        self._models, self._unit, self._weighing = models, unit, weighing
 
     def pieces(self, reciprocal: Floats) -> Floats:
         n_dims = self.sums.shape[1]
@@ -125,9 +157,6 @@ class _Together:
             row[[*columns, -1]] = model.pieces(reciprocal[columns]).sum(axis=0)
             first = last
         rows /= self._unit[:, None]
-        # The worst come first, each with as much weight as it may have.
-        order = np.argsort(-(rows @ np.append(reciprocal, 1.0)))
-        before = np.concatenate([[0.0], np.cumsum(self._caps[order])[:-1]])
-        weight = np.clip(1.0 - before, 0.0, self._caps[order])
-        piece: Floats = weight @ rows[order]
+        ratios = rows @ np.append(reciprocal, 1.0)
+        piece: Floats = self._weighing.weights(ratios) @ rows
         return piece[None]

@@ -11,7 +11,7 @@ import pandas as pd
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.report import page, plots, table, words
+from sweeper.report import page, plots, portfolio, table, words
 from sweeper.report.idle import idle_axes
 from sweeper.report.summary import CellSummary, Objective, summarise
 
@@ -25,8 +25,12 @@ def write_report(rows: pd.DataFrame, study: Mapping[str, Any], folder: Path) -> 
     no point is complete.
     """
     summaries = summarise(rows, study)
+    portfolios = portfolio.summarise_portfolios(summaries, study)
     pictures = plots.draw_all(summaries)
-    html = page.render(summaries, study, pictures, words.remarks(study, idle_axes(rows, study)))
+    remarks = words.remarks(study, idle_axes(rows, study))
+    if portfolios:
+        pictures = {"regret.png": portfolio.regret_map(portfolios)} | pictures
+    html = page.render(summaries, portfolios, study, pictures, remarks)
     folder.mkdir(parents=True, exist_ok=True)
     files = {"report.html": html.encode(), **pictures}
     return [_write(folder / name, content) for name, content in files.items()]
@@ -34,7 +38,9 @@ def write_report(rows: pd.DataFrame, study: Mapping[str, Any], folder: Path) -> 
 
 def print_report(rows: pd.DataFrame, study: Mapping[str, Any], console: Console) -> None:
     """Print the report's tables; raises :class:`DimsweepError` when no point is complete."""
-    table.print_summaries(summarise(rows, study), study, console)
+    summaries = summarise(rows, study)
+    portfolios = portfolio.summarise_portfolios(summaries, study)
+    table.print_summaries(summaries, portfolios, study, console)
     for axis in idle_axes(rows, study):
         console.print(Text(f"\nwarning: {words.idle(axis)}", style="yellow"))
 

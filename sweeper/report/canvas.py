@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from sweeper.report.summary import CellSummary
 from sweeper.report.words import label
 
-BLUE, ORANGE, GREY = "#0072B2", "#E69F00", "#8A8F98"
+BLUE, ORANGE, GREEN, GREY = "#0072B2", "#E69F00", "#009E73", "#8A8F98"
 # The same point looks the same in every picture.
 BEST = {"marker": "*", "s": 380, "facecolor": BLUE, "edgecolor": "white", "lw": 1.5, "zorder": 5}
 EQUAL = {"marker": "D", "s": 90, "facecolor": ORANGE, "edgecolor": "white", "lw": 1.5, "zorder": 4}
@@ -45,28 +47,44 @@ def panels(
     overview: str,
     claim: Callable[[CellSummary], str],
     draw: Draw,
+    name: Callable[[CellSummary], str] = label,
 ) -> bytes:
     """A PNG with a panel for each of the first ``limit`` cells, which all have complete points.
 
     The title of a single panel is its ``claim``; several have the ``overview`` above them and
-    their claims each.
+    their claims each, after the cell's ``name``.
     """
     shown = summaries[:limit]
     n_columns = 1 if len(shown) == 1 else 2
     n_rows = -(-len(shown) // n_columns)
     some = f" (first {limit} of {len(summaries)} cells)" if len(summaries) > limit else ""
-    title = overview + some if len(shown) > 1 else f"{label(shown[0])}: {claim(shown[0])}"
+    title = (
+        overview + some
+        if len(shown) > 1
+        else ": ".join(text for text in (name(shown[0]), claim(shown[0])) if text)
+    )
     with frame(title, 5.2 if len(shown) == 1 else 3.3 * n_rows + 0.8) as figure:
         axes = list(figure.subplots(n_rows, n_columns, squeeze=False).flat)
         for ax, summary in zip(axes, shown, strict=False):
             draw(ax, summary)
             if len(shown) > 1:
-                lines = (textwrap.fill(text, 44) for text in (label(summary), claim(summary)))
+                lines = (textwrap.fill(text, 44) for text in (name(summary), claim(summary)))
                 ax.set_title("\n".join(lines), fontsize=9)
         for ax in axes[len(shown) :]:
             ax.set_axis_off()
         _shared_legend(figure, axes)
         return png(figure)
+
+
+def label_cells(ax: Any, values: Any, texts: Sequence[Sequence[str]]) -> None:
+    """A heat map of ``values`` (R, C) with its ``texts`` in it, the darker the more."""
+    ax.imshow(values, cmap="Oranges", vmin=0, vmax=1.15 * values.max() or 1.0, aspect="auto")
+    ax.grid(visible=False)
+    ax.spines[:].set_visible(False)
+    ax.tick_params(length=0)
+    for (row, column), value in np.ndenumerate(values):
+        ink = "white" if value > 0.75 * values.max() > 0 else "black"
+        ax.text(column, row, texts[row][column], ha="center", va="center", color=ink)
 
 
 @contextmanager

@@ -9,14 +9,17 @@ from typing import Any
 
 import pandas as pd
 
-from sweeper.report import sheets, words
+from sweeper.report import portfolio, sheets, words, worth
+from sweeper.report.portfolio import PortfolioSummary
 from sweeper.report.summary import CellSummary
 
 _CAPTIONS = {
+    "regret.png": "What does a shared network cost each workload?",
     "convergence.png": "Did the search converge?",
     "best_split.png": "What is the best split?",
     "split_map.png": "How exact must it be?",
     "pareto.png": "What does one objective cost in the other?",
+    "worth.png": "Where should the next dollar go?",
     "recheck.png": "Does it hold message by message?",
 }
 _POINTS = 20
@@ -24,6 +27,7 @@ _POINTS = 20
 
 def render(
     summaries: Sequence[CellSummary],
+    portfolios: Sequence[PortfolioSummary],
     study: Mapping[str, Any],
     pictures: Mapping[str, bytes],
     remarks: Sequence[str],
@@ -48,12 +52,17 @@ def render(
     failed = pd.concat([summary.failed for summary in summaries])
     return environment.get_template("page.html.j2").render(
         study=study,
-        headline=words.headline(summaries),
+        headline=portfolio.title(summaries, portfolios),
         remarks=remarks,
         n_complete=sum(len(summary.complete) for summary in summaries),
         n_failed=len(failed),
-        again=words.looked_at_again(summaries),
-        tables=_tables(found[0]) if one else sheets.overview(summaries),
+        again=words.looked_at_again(summaries) + words.shared(summaries),
+        tables=portfolio.sheets_of(portfolios)
+        + (
+            _tables(found[0])
+            if one
+            else [*sheets.overview(summaries), *worth.sheet_of_cells(summaries)]
+        ),
         pictures=[
             (_CAPTIONS[name], base64.b64encode(png).decode()) for name, png in pictures.items()
         ],
@@ -69,7 +78,7 @@ def _points(summary: CellSummary) -> list[sheets.Sheet]:
     most = words.best_name(summary).split()[0]
     found = [sheets.points(summary, designs, f"The {len(designs)} {most} designs")]
     if len(summary.objectives) > 1:
-        found.insert(0, sheets.points(summary, summary.front, "Pareto front"))
+        found.insert(0, sheets.front(summary, summary.front, "Pareto front"))
     return found
 
 
@@ -78,6 +87,7 @@ def _tables(summary: CellSummary) -> list[sheets.Sheet]:
         sheets.measures(summary),
         sheets.dimensions(summary),
         *sheets.worth(summary),
+        *worth.sheet_of(summary),
         *sheets.provisioned(summary),
         *sheets.rechecked(summary),
     ]

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from sweeper.report import words
-from sweeper.report.canvas import BEST, BLUE, EQUAL, GREY, ORANGE, panels
+from engine import Frontier
+from sweeper.report import words, worth
+from sweeper.report.canvas import BEST, BLUE, EQUAL, GREEN, GREY, ORANGE, panels
 from sweeper.report.recheck import Comparison, agreement
-from sweeper.report.summary import CellSummary, Floats, Objective
+from sweeper.report.summary import COST, TIME, CellSummary, Floats, Objective
 
 _LOG_RATIO = 20.0  # bars that differ more than this are drawn on a logarithmic scale
 _POINT = {"s": 12, "color": GREY, "alpha": 0.5, "lw": 0, "label": "one point"}
@@ -25,6 +26,8 @@ def draw_all(summaries: Sequence[CellSummary]) -> dict[str, bytes]:
         pictures["split_map.png"] = _split_map(mappable)
     if len(found[0].objectives) > 1:
         pictures["pareto.png"] = _pareto(found)
+    if valued := [s for s in found if s.saved() is not None]:
+        pictures["worth.png"] = worth.picture(valued)
     if again := [s for s in found if Comparison.of(s).complete]:
         pictures["recheck.png"] = _recheck(again)
     return pictures
@@ -111,10 +114,20 @@ def _pareto(summaries: Sequence[CellSummary]) -> bytes:
             drawstyle="steps-post",
             label="no point is better in both",
         )
+        if summary.proven is not None:
+            rows = _proven_front(summary.proven)
+            line = {"color": GREEN, "lw": 3, "zorder": 1, "label": "proven bound"}
+            ax.plot(x.values(rows), y.values(rows), **line)
         _mark(ax, summary, lambda row: (x.values(row), y.values(row)))
         _zoom(ax, summary, x=x, y=y)
 
     return panels(summaries, 4, "What one objective costs in the other", words.trade_off, draw)
+
+
+def _proven_front(proven: Frontier) -> dict[str, Floats]:
+    """The bound on the front as rows of a ledger are, close enough to each other for a curve."""
+    cost = np.interp(np.arange(0, len(proven.cost), 0.1), range(len(proven.cost)), proven.cost)
+    return {COST.column: cost, TIME.column: proven.least_time(cost)}
 
 
 def _recheck(summaries: Sequence[CellSummary]) -> bytes:
@@ -172,8 +185,15 @@ def _zoom(ax: Any, summary: CellSummary, **scales: _Scale) -> None:
     for side, scale in scales.items():
         low, high = scale.useful_range(summary)
         margin = 0.08 * (high - low) or 0.05 * abs(high)
-        ax.set(**{f"{side}label": scale.label, f"{side}lim": (low - margin, high + margin)})
-        outside |= ~scale.values(summary.complete).between(low - margin, high + margin).to_numpy()
+        ends = (low - margin, high + margin)
+        if high > _LOG_RATIO * low > 0:
+            ends = (low / 1.3, high * 1.3)
+            ax.set(**{f"{side}scale": "log"})
+            axis = getattr(ax, f"{side}axis")
+            axis.set_major_formatter("{x:g}")
+            axis.set_minor_formatter("")
+        ax.set(**{f"{side}label": scale.label, f"{side}lim": ends})
+        outside |= ~scale.values(summary.complete).between(*ends).to_numpy()
     if outside.any():
         ax.set_xlabel(f"{ax.get_xlabel()}   [{outside.sum()} worse points lie outside]")
 

@@ -212,16 +212,19 @@ def points(summary: CellSummary, rows: pd.DataFrame, title: str) -> Sheet:
 def front(summary: CellSummary, rows: pd.DataFrame, title: str) -> Sheet:
     """Some points of the front, only what is traded for what: narrower than :func:`points`."""
     names = [objective.name.replace("_", " ") for objective in summary.objectives]
-    columns = (*names, "split, GB/s", *short_keys(summary.parameters))
+    gaps = summary.front_gaps(rows)
+    columns = [*names, "split, GB/s", *short_keys(summary.parameters)]
+    columns += ["gap in time\nto the bound"] * (gaps is not None)
     texts = [
         (
             *(amount(o, o.of(row)) for o in summary.objectives),
             _split(summary, row),
             *(str(row[key]) for key in summary.parameters),
+            *([] if gaps is None else [fine_percent(gaps[i])]),
         )
-        for _, row in rows.iterrows()
+        for i, (_, row) in enumerate(rows.iterrows())
     ]
-    return Sheet(title, columns, texts, n_names=0)
+    return Sheet(title, tuple(columns), texts, n_names=0)
 
 
 def failures(failed: pd.DataFrame) -> Sheet:

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from engine import DimsweepError, Pair
-from sweeper.rows import COMPLETE, FAILED, INFEASIBLE, RECHECK
+from engine import DimsweepError, Frontier, Pair
+from sweeper.rows import COMPLETE, FAILED, INFEASIBLE, PORTFOLIO, RECHECK
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.intp]
@@ -65,8 +65,8 @@ class CellSummary:
     ``front`` holds the rows that no other row beats in one objective without losing in the other,
     by the first objective; of rows alike in both the earliest, and of one objective only ``best``.
     ``equal`` is None where no equal split is complete; there is a best point only if ``found``.
-    ``again`` are the rows of designs simulated again message by message, which count for none of
-    these.
+    ``again`` are the rows of designs simulated again message by message, and ``shared`` those of
+    splits tried for a whole portfolio, complete or not; they count for none of these.
     """
 
     cell: Mapping[str, Any]
@@ -77,6 +77,7 @@ class CellSummary:
     front: pd.DataFrame
     equal: pd.Series | None
     again: pd.DataFrame
+    shared: pd.DataFrame
 
     @property
     def found(self) -> bool:
@@ -105,6 +106,39 @@ class CellSummary:
             return None
         best = self.objective.of(self.best)
         return (best / self.bound if self.objective.sign > 0 else self.bound / best) - 1
+
+    @cached_property
+    def proven(self) -> Frontier | None:
+        """The least time that is possible for each cost, if both are objectives and it is known."""
+        columns = self.cell.get("front")
+        if not columns:
+            return None
+        return Frontier(**{name: np.array(column) for name, column in columns.items()})
+
+    def saved(self, row: pd.Series | None = None) -> Floats | None:
+        """(D,) what the next bandwidth in each dimension saves, in seconds per GB/s.
+
+        Of a row, along its one critical path; without one at the optimum of the proven bound, where
+        dimensions that limit the time together are each worth something.  None if not known.
+        """
+        slopes = self.cell.get("ms_per_GBps")
+        if row is not None:
+            slopes = [row.get(f"ms_per_GBps_{d}") for d in range(len(self.dims))]
+            slopes = None if any(pd.isna(slope) for slope in slopes) else slopes
+        return None if slopes is None else np.maximum(-np.array(slopes, dtype=float), 0.0) / 1e3
+
+    @property
+    def prices(self) -> Floats | None:
+        """(D,) USD per GB/s, if every dimension has one that is not zero."""
+        prices = self.cell.get("usd_per_GBps")
+        return np.array(prices) if prices and min(prices) > 0 else None
+
+    def front_gaps(self, rows: pd.DataFrame) -> Floats | None:
+        """By what share each row could be faster at most, on a network that costs no more."""
+        if self.proven is None:
+            return None
+        least = self.proven.least_time(rows[COST.column].to_numpy(float))
+        return np.asarray(rows[TIME.column].to_numpy(float) / least - 1)
 
     @property
     def dims(self) -> list[str]:
@@ -163,20 +197,21 @@ class CellSummary:
     def best_designs(self, limit: int) -> pd.DataFrame:
         """The ``limit`` best rows, best first, each design (split and parameters) once."""
         ranked = self.complete.iloc[_ranking(self.complete, self.objectives)]
-        return ranked.drop_duplicates(subset=self._design).head(limit)
+        return ranked.drop_duplicates(subset=self.design).head(limit)
 
     @cached_property
     def rechecked(self) -> list[Recheck]:
         """The designs simulated again message by message, in the order of the search's ranking."""
         designs, found = self.best_designs(len(self.complete)), []
         for _, messages in self.again.iterrows():
-            given = messages[self._design].dropna()  # a failed row lacks a split that is not varied
+            given = messages[self.design].dropna()  # a failed row lacks a split that is not varied
             same = np.flatnonzero((designs[given.index] == given).all(axis=1))
             found += [Recheck(int(i) + 1, designs.iloc[i], messages) for i in same[:1]]
         return sorted(found, key=lambda recheck: recheck.rank)
 
     @property
-    def _design(self) -> list[str]:
+    def design(self) -> list[str]:
+        """The columns that tell designs apart."""
         return [*self._bandwidths, *self.parameters]
 
     @property
@@ -189,7 +224,7 @@ def summarise(rows: pd.DataFrame, study: Mapping[str, Any]) -> list[CellSummary]
 
     Raises :class:`DimsweepError` when no point of the study is complete.
     """
-    searched = rows[rows["origin"] != RECHECK]
+    searched = rows[~rows["origin"].isin([RECHECK, PORTFOLIO])]
     if not (searched["state"] == COMPLETE).any():
         raise _nothing_complete(searched, study)
     return [
@@ -207,8 +242,9 @@ def _summarise_cell(
 ) -> CellSummary:
     objectives = tuple(OBJECTIVES[name] for name in study["objective"])
     rows = rows.sort_values("point")
-    again = rows["origin"] == RECHECK
-    complete = rows[~again & (rows["state"] == COMPLETE)]
+    again, shared = rows["origin"] == RECHECK, rows["origin"] == PORTFOLIO
+    searched = ~again & ~shared
+    complete = rows[searched & (rows["state"] == COMPLETE)]
     for objective in objectives:
         if complete[objective.column].isna().any():
             raise DimsweepError(
@@ -222,10 +258,11 @@ def _summarise_cell(
         objectives=objectives,
         parameters=tuple(study["parameters"]),
         complete=complete,
-        failed=rows[~again & (rows["state"].isin([FAILED, INFEASIBLE]))],
+        failed=rows[searched & rows["state"].isin([FAILED, INFEASIBLE])],
         front=complete.iloc[_front(complete, objectives)],
         equal=None if equal.empty else equal.iloc[0],
         again=rows[again],
+        shared=rows[shared],
     )
 
 

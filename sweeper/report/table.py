@@ -11,21 +11,26 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
-from sweeper.report import sheets, words
+from sweeper.report import portfolio, sheets, words, worth
+from sweeper.report.portfolio import PortfolioSummary
 from sweeper.report.summary import CellSummary, frequent_errors
 
 _FRONT_ROWS = 10
 
 
 def print_summaries(
-    summaries: Sequence[CellSummary], study: Mapping[str, Any], console: Console
+    summaries: Sequence[CellSummary],
+    portfolios: Sequence[PortfolioSummary],
+    study: Mapping[str, Any],
+    console: Console,
 ) -> None:
     """Print the finding, the tables and the failures; readable in 80 columns and in a pipe."""
-    console.print(Text(words.headline(summaries), style="bold"))
+    console.print(Text(portfolio.title(summaries, portfolios), style="bold"))
     console.print(Text(f"study {study['name']}: {_effort(summaries)}", style="dim"))
     one = len(summaries) == 1
     shown = _cell(summaries[0]) if one else sheets.overview(summaries)
-    for sheet in shown:
+    shown += [] if one else worth.sheet_of_cells(summaries)
+    for sheet in [*portfolio.sheets_of(portfolios), *shown]:
         console.print()
         console.print(_dress(sheet))
     failed = pd.concat([summary.failed for summary in summaries])
@@ -39,6 +44,7 @@ def print_summaries(
 def _cell(summary: CellSummary) -> list[sheets.Sheet]:
     """The tables of the only cell."""
     found = [sheets.measures(summary), sheets.dimensions(summary), *sheets.worth(summary)]
+    found += worth.sheet_of(summary)
     if len(summary.objectives) > 1:
         step = -(-len(summary.front) // _FRONT_ROWS)
         title = words.trade_off(summary) + (f" (1 in {step})" if step > 1 else "")
@@ -50,7 +56,7 @@ def _effort(summaries: Sequence[CellSummary]) -> str:
     complete = sum(len(summary.complete) for summary in summaries)
     samplers = ", ".join(sorted({str(summary.cell["sampler"]) for summary in summaries}))
     asked = complete + sum(len(summary.failed) for summary in summaries)
-    again = words.looked_at_again(summaries)
+    again = words.looked_at_again(summaries) + words.shared(summaries)
     return f"{complete} of {asked} points complete, searched by {samplers}{again}"
 
 

@@ -173,6 +173,12 @@ def looked_at_again(summaries: Sequence[CellSummary]) -> str:
     return f", and {again} looked at again message by message" if again else ""
 
 
+def shared(summaries: Sequence[CellSummary]) -> str:
+    """How many points were splits tried for a whole portfolio; nothing if there is none."""
+    points = sum(len(summary.shared) for summary in summaries)
+    return f", and {points} for all workloads together" if points else ""
+
+
 def trade_off(summary: CellSummary) -> str:
     """The Pareto front of two objectives, from one end to the other."""
     ends = [
