@@ -62,7 +62,8 @@ def _looks_like_bits(config: Mapping[str, Any], program: Program, d: int) -> boo
 def _mixed(config: Mapping[str, Any], *, searched: bool) -> list[str]:
     """Bandwidths of one network written with 1000s and with 1024s."""
     split = config["space"]["bandwidth"]
-    places = {f"space.bandwidth.{key}": split[key] for key in split if searched}
+    given = ("total", "max", "known", "constraints") if searched else ()
+    places = {f"space.bandwidth.{key}": split[key] for key in given}
     if not searched:
         places["topology.bandwidth"] = config["topology"]["bandwidth"]
     written = [text for place, value in places.items() for text in _texts(value, place)]

@@ -75,7 +75,7 @@ def test_following_the_advice_silences_it() -> None:
     assert len(equal) == 2
     assert equal[0].startswith("tensor: dimension 1: FullyConnected(8) is over-provisioned 1.71")
     assert "72.9167 GB/s would do" in equal[0]
-    balanced = ["125 GB/s", "72.9167 GB/s", "7.8125 GB/s", "4.3248 GB/s"]
+    balanced = ["125 GB/s", "72.9167 GB/s", "7.8125 GB/s", "2.5228 GB/s"]
     followed = warnings(f"topology.bandwidth=[{','.join(balanced[:2])},125 GB/s,125 GB/s]")
     assert [text.split(":")[0] for text in followed] == ["data"]
     assert warnings(f"topology.bandwidth=[{','.join(balanced)}]") == []
