@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from programs import clusters, one_collective, tangles, training
+from programs import clusters, one_collective, pipelines, tangles, training, uneven
 from reference import Simulator, exposed, phases_of
 
 from engine import (
@@ -28,6 +30,7 @@ from engine import (
     run_one,
     simulate,
 )
+from engine.lower.program import EDGE, INNER, OUTER
 
 NS, US = 1000, 1_000_000  # in picoseconds
 GB = 1e9
@@ -329,3 +332,56 @@ def test_tangles_of_operators_match_the_reference(data: st.DataObject) -> None:
     cluster = data.draw(clusters(), "cluster")
     workload = data.draw(tangles(cluster.topology.sizes), "workload")
     check_against_reference(workload, cluster)
+
+
+# --- classes that go on by themselves -----------------------------------------------------------
+
+
+@settings(max_examples=150)
+@given(st.data())
+def test_going_ahead_of_the_other_classes_changes_nothing(data: st.DataObject) -> None:
+    """Where every node counts as felt by others, all classes take part in every turn, and
+    everything queues; the states must be the same bit by bit."""
+    cluster = data.draw(clusters(max_npus=32))
+    kind = data.draw(st.sampled_from([pipelines, training, tangles, uneven]))
+    program = lower(data.draw(kind(cluster.topology.sizes)), cluster, fold=data.draw(st.booleans()))
+    nodes = program.structure.nodes.copy()
+    nodes["reach"] = OUTER
+    in_step = dataclasses.replace(program, structure=program.structure._replace(nodes=nodes))
+    ahead, plain = run_one(program, record=True), run_one(in_step, record=True)
+    for column in ("start", "end", "exposed"):
+        assert ahead.state.nodes[column].tolist() == plain.state.nodes[column].tolist(), column
+    assert ahead.state.released.tolist() == plain.state.released.tolist()
+    assert ahead.state.phase_start.tolist() == plain.state.phase_start.tolist()
+    assert ahead.measures.path is not None and plain.measures.path is not None
+    for mine, its in zip(
+        (*ahead.measures[:-1], *ahead.measures.path),
+        (*plain.measures[:-1], *plain.measures.path),
+        strict=True,
+    ):
+        assert mine.tolist() == its.tolist()
+
+
+def test_how_far_a_node_is_felt() -> None:
+    """Two stages: work inside a stage, a message, and a collective of both."""
+    groups = {
+        "stage": Group((2, 1), (1, 1)),
+        "both": Group((1, 2), (1, 1)),
+        "one": Group((1, 1), (1, 1)),
+    }
+    graphs = []
+    for message in (Send(1.0, (0, 1)), Receive((0, -1))):
+        builder = GraphBuilder()
+        compute = builder.add("compute", Compute(duration=1))
+        inside = builder.add("inside", Collective(ALL_REDUCE, 1.0, "stage"), [compute])
+        moved = builder.add("message", message, [inside])
+        one = builder.add("one", Collective(ALL_REDUCE, 1.0, "one"), [moved])
+        before = builder.add("before", Compute(duration=1), [one])
+        both = builder.add("both", Collective(ALL_REDUCE, 1.0, "both"), [before])
+        builder.add("last", Compute(duration=1), [both])
+        graphs.append(builder.build())
+    topology = Topology.build("Ring(2)_Ring(2)", bandwidth=[1e9, 1e9], latency=[0, 0])
+    workload = Workload(tuple(graphs), groups, np.array([0, 0, 1, 1]))
+    reach = lower(workload, Cluster(topology)).structure.nodes["reach"].tolist()
+    rest = [OUTER, EDGE, OUTER, EDGE]
+    assert reach == [INNER, INNER, EDGE, *rest, INNER, EDGE, OUTER, *rest]
