@@ -11,9 +11,9 @@ in an order that follows from the graphs and never from rank numbers; then idle 
 start what they can.  That order is why folding alike ranks into classes changes nothing.
 
 A class need not wait for its turn while nobody else can feel what it does (NODE's ``reach``): no
-operator of it waits for other classes, and what ends next lets no such operator start.  It then goes
-on by itself, ahead of the others, as in a conservative parallel simulation (Chandy and Misra, 1979).
-Each class still does the same things in the same order, so this changes no result either.
+operator of it waits for other classes, and what ends next lets no such operator start.  It then
+goes on by itself, ahead of the others, as in a conservative parallel simulation (Chandy and Misra,
+1979).  Each class still does the same things in the same order, so no result changes.
 
 Whatever starts, starts because something ended.  The kernel notes what: ``released[i]`` is the
 interval whose end let interval i start.  Intervals are the phases served, by their number among all
