@@ -20,7 +20,7 @@ from engine.run.phase import DONE, QUEUED, RUNNING, WAITING
 
 
 class _Node(NamedTuple):
-    """A row of the program's nodes, which hold an operator each; ``cls`` is the rank."""
+    """What is read of the program's nodes, which hold an operator each; ``cls`` is the rank."""
 
     kind: int
     cls: int
@@ -54,8 +54,7 @@ class Operators:
         s = program.structure
         self._clock, self._accounts = clock, accounts
         self._touch, self._start_flow = touch, start_flow
-        names = s.nodes.dtype.names or ()
-        self._nodes = [_Node(**dict(zip(names, row, strict=True))) for row in s.nodes.tolist()]
+        self._nodes = [_Node(*row) for row in s.nodes[list(_Node._fields)].tolist()]
         self._following = s.following.tolist()
         starts, ends = s.flows["member_start"].tolist(), s.flows["member_end"].tolist()
         members = s.members["node"].tolist()

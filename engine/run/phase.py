@@ -10,6 +10,11 @@ became ready join their units' queues and the chunks that moved on join their se
 in an order that follows from the graphs and never from rank numbers; then idle units and servers
 start what they can.  That order is why folding alike ranks into classes changes nothing.
 
+A class need not wait for its turn while nobody else can feel what it does (NODE's ``reach``): no
+operator of it waits for other classes, and what ends next lets no such operator start.  It then
+goes on by itself, ahead of the others, as in a conservative parallel simulation (Chandy and Misra,
+1979).  Each class still does the same things in the same order, so no result changes.
+
 Whatever starts, starts because something ended.  The kernel notes what: ``released[i]`` is the
 interval whose end let interval i start.  Intervals are the phases served, by their number among all
 chunks' phases, then the computations; -1 is the beginning.  Where several ended at that instant, it
@@ -108,7 +113,7 @@ LINK = np.dtype([("next", "i4"), ("chunk", "i4")])
 CLASS = np.dtype(
     [
         ("busy", "i4"),  # first communication in flight
-        ("outer", "i4"),  # operators ready or begun that are felt beyond the class
+        ("outer", "i4"),  # operators ready or begun whose reach is OUTER
         ("clock", "i8"),  # accounted up to here
         ("compute", "i8"),
         ("exposed", "i8"),
