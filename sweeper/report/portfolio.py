@@ -115,10 +115,15 @@ def _common(cells: Sequence[CellSummary], together: Together) -> tuple[pd.DataFr
 
 def headline(portfolio: PortfolioSummary) -> str:
     """What one network for all comes to, in a sentence without a full stop."""
-    best = float(portfolio.measured[portfolio.best])
     n_npus = portfolio.cells[0].cell["n_npus"]
     start = f"One network of {n_npus:,} NPUs for {len(portfolio.names)} workloads"
-    return f"{start}: {_measure(portfolio)} {_said(portfolio, best)}{_proven(portfolio)}"
+    return f"{start}: {finding(portfolio)}"
+
+
+def finding(portfolio: PortfolioSummary) -> str:
+    """The measure at the best split, and its proven bound."""
+    best = float(portfolio.measured[portfolio.best])
+    return f"{_measure(portfolio)} {_said(portfolio, best)}{_proven(portfolio)}"
 
 
 def title(summaries: Sequence[CellSummary], portfolios: Sequence[PortfolioSummary]) -> str:
@@ -177,7 +182,8 @@ def regret_map(portfolios: Sequence[PortfolioSummary]) -> bytes:
 
     cells = [one.cells[0] for one in portfolios]
     overview = "What a workload loses on a network made for another"
-    claims = {id(one.cells[0]): headline(one) for one in portfolios}
+    claim = headline if len(portfolios) == 1 else finding
+    claims = {id(one.cells[0]): claim(one) for one in portfolios}
     return panels(
         cells, _PANELS, overview, lambda s: claims[id(s)], draw, name=lambda s: _label(shown[id(s)])
     )
@@ -227,4 +233,4 @@ def _where(portfolio: PortfolioSummary) -> str:
 
 
 def _short(name: str) -> str:
-    return "\n".join(name.rsplit("_", 1))
+    return name.replace("_", "\n")
