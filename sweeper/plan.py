@@ -32,7 +32,7 @@ from sweeper.compose import Composed, compose, found, plain
 from sweeper.parse import bandwidth, one_per_dim
 from sweeper.rows import OBJECTIVES, ROWS_VERSION, Cell, row_schema
 from sweeper.schema import RUNTIME_KEYS
-from sweeper.search import LEARN_FROM_SLOPES, Search, make_search
+from sweeper.search import LEARN_FROM_SLOPES, Search, make_search, sampler_of
 from sweeper.space import Point, Space, build_space
 
 # What a row depends on; the rest of a config says which points to look at, and how.
@@ -59,6 +59,7 @@ class CellPlan:
     objective: list[str]
     prices: Prices | None
     budget: int
+    gap: float | None  # to the bound, at which the search may stop
     recheck: int  # best designs to simulate again, message by message
 
     def search(self) -> Search:
@@ -69,6 +70,15 @@ class CellPlan:
     def directions(self) -> list[str]:
         """ "minimize" or "maximize" for each objective."""
         return [OBJECTIVES[name] for name in self.objective]
+
+    def is_settled(self, best: Sequence[float] | None) -> bool:
+        """Whether the best values so far are as near to the bound as the study wants them."""
+        if best is None or self.bound is None or self.gap is None:
+            return False
+        worse, better = best[0], self.bound
+        if self.directions[0] == "maximize":
+            worse, better = better, worse
+        return worse <= better * (1 + self.gap)
 
     def keys(self, points: Sequence[Point]) -> list[str]:
         """Each point's key: a hash of everything that determines its result, and of its cell."""
@@ -222,6 +232,11 @@ def _plan_cell(
         )
     if config["budget"]["points"] < 1:
         raise DimsweepError("a search needs at least 1 point", where="budget.points")
+    gap = config["budget"]["gap"]
+    if gap is not None and not gap >= 0:
+        raise DimsweepError(
+            f"{gap:g} is no gap", where="budget.gap", hint="a share of the bound, such as 1e-4"
+        )
     _check_fidelity(config)
     if is_by_message(config):
         network_of(program)
@@ -237,6 +252,7 @@ def _plan_cell(
         objective,
         program.prices,
         config["budget"]["points"] if space.n_unit else 1,
+        config["budget"]["gap"],
         config["recheck"]["top"],
     )
     plan.search()  # refuses bad options now, not when the cell's turn comes
@@ -304,7 +320,8 @@ def _describe(plan: CellPlan, program: Program) -> dict[str, Any]:
         "dims": list(program.names.dims),
         "workload": config["workload"]["name"],
         "n_npus": program.n_npus,
-        "sampler": config["search"]["sampler"] if plan.space.n_unit else "grid",
+        "sampler": sampler_of(config, plan.space, plan.objective) if plan.space.n_unit else "grid",
         "points": plan.budget,
         "bound": plan.bound,
+        "stops_at_gap": plan.gap,
     }

@@ -50,13 +50,14 @@ def run_sweep(plan: Plan, ledger: Ledger, pool: Pool, watch: Callable[[Tally], N
 def _run_cell(
     cell: CellPlan, ledger: Ledger, pool: Pool, tally: Tally, watch: Callable[[Tally], None]
 ) -> None:
-    search, size, asked = cell.search(), cell.cell.config["search"]["wave"], 0
+    search, size = cell.search(), cell.cell.config["search"]["wave"]
+    asked, budget = 0, cell.budget
     waves: deque[_Wave] = deque()
     in_flight: set[str] = set()
     best = _Best(cell)
-    while waves or asked < cell.budget:
-        while len(waves) < search.waves_ahead and asked < cell.budget:
-            points = search.ask(min(size, cell.budget - asked))
+    while waves or asked < budget:
+        while len(waves) < search.waves_ahead and asked < budget:
+            points = search.ask(min(size, budget - asked))
             asked += len(points)
             waves.append(_Wave(points, cell.keys(points)))
             _submit(cell, waves[-1], ledger, pool, in_flight, tally)
@@ -65,6 +66,8 @@ def _run_cell(
         search.tell(wave.points, values, [ledger.slopes.get(key) for key in wave.keys])
         best.add(wave.points, values)
         _count(cell, values, tally)
+        if cell.is_settled(tally.best.get(cell.cell.number)):
+            budget = asked
         watch(tally)
     again = best.again(first=cell.budget)
     wave = _Wave(again, cell.keys(again))

@@ -47,7 +47,7 @@ def render(
         headline=words.headline(summaries),
         n_complete=sum(len(summary.complete) for summary in summaries),
         n_failed=len(failed),
-        again=words.looked_at_again(summaries),
+        again=words.stopped_early(summaries) + words.looked_at_again(summaries),
         tables=_tables(found[0]) if one else sheets.overview(summaries),
         pictures=[
             (_CAPTIONS[name], base64.b64encode(png).decode()) for name, png in pictures.items()
