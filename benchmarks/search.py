@@ -1,7 +1,7 @@
 """How near each search comes to the best split known, and to the proven bound.
 
 ``search`` runs the cases that the default search is held to, and two harder ones; ``search-all``
-every case, with more seeds and GP: half an hour.
+every case, with more seeds and GP, and takes long.
 """
 
 from __future__ import annotations
