@@ -38,7 +38,7 @@ from sweeper.portfolio import WORKLOAD, grid_of, weighing_of
 from sweeper.rows import OBJECTIVES, ROWS_VERSION, Cell, row_schema
 from sweeper.rules import design_warnings, once
 from sweeper.schema import RUNTIME_KEYS
-from sweeper.search import LEARN_FROM_SLOPES, Search, make_search
+from sweeper.search import LEARN_FROM_SLOPES, Search, make_search, sampler_of
 from sweeper.space import Point, Space, build_space
 
 # What a row depends on; the rest of a config says which points to look at, and how.
@@ -69,6 +69,7 @@ class CellPlan:
     prices: Prices | None
     budget: int
     warnings: list[str]  # of the design rules
+    gap: float | None  # to the bound, at which the search may stop
     recheck: int  # best designs to simulate again, message by message
 
     def search(self) -> Search:
@@ -79,6 +80,15 @@ class CellPlan:
     def directions(self) -> list[str]:
         """ "minimize" or "maximize" for each objective."""
         return [OBJECTIVES[name] for name in self.objective]
+
+    def is_settled(self, best: Sequence[float] | None) -> bool:
+        """Whether the best values so far are as near to the bound as the study wants them."""
+        if best is None or self.bound is None or self.gap is None:
+            return False
+        worse, better = best[0], self.bound
+        if self.directions[0] == "maximize":
+            worse, better = better, worse
+        return worse <= better * (1 + self.gap)
 
     def keys(self, points: Sequence[Point]) -> list[str]:
         """Each point's key: a hash of everything that determines its result, and of its cell."""
@@ -275,6 +285,11 @@ def _plan_cell(
         )
     if config["budget"]["points"] < 1:
         raise DimsweepError("a search needs at least 1 point", where="budget.points")
+    gap = config["budget"]["gap"]
+    if gap is not None and not gap >= 0:
+        raise DimsweepError(
+            f"{gap:g} is no gap", where="budget.gap", hint="a share of the bound, such as 1e-4"
+        )
     _check_fidelity(config)
     if is_by_message(config):
         network_of(program)
@@ -295,6 +310,7 @@ def _plan_cell(
         program.prices,
         config["budget"]["points"] if space.n_unit else 1,
         design_warnings(config, program, turned, searched=space.split is not None),
+        config["budget"]["gap"],
         config["recheck"]["top"],
     )
     plan.search()  # refuses bad options now, not when the cell's turn comes
@@ -388,7 +404,7 @@ def _describe(plan: CellPlan, program: Program) -> dict[str, Any]:
         "dims": list(program.names.dims),
         "workload": config["workload"]["name"],
         "n_npus": program.n_npus,
-        "sampler": config["search"]["sampler"] if plan.space.n_unit else "grid",
+        "sampler": sampler_of(config, plan.space, plan.objective) if plan.space.n_unit else "grid",
         "points": plan.budget,
         "bound": plan.bound,
         "pairs": [asdict(pair) for pair in provisioning(program)],
@@ -396,4 +412,5 @@ def _describe(plan: CellPlan, program: Program) -> dict[str, Any]:
         "usd_per_GBps": plan.prices and [price * 1e9 for price in plan.prices.per_bandwidth],
         "front": plan.front
         and {name: column.tolist() for name, column in vars(plan.front).items()},
+        "stops_at_gap": plan.gap,
     }

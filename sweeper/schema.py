@@ -242,6 +242,7 @@ class Cost:
 
 
 class Sampler(Enum):
+    auto = "auto"
     random = "random"
     qmc = "qmc"
     tpe = "tpe"
@@ -253,9 +254,9 @@ class Sampler(Enum):
 
 @dataclass
 class Search:
-    """``wave`` points are asked for at a time, one wave ahead of the results (by the descent when
-    they are there), so that a study does not depend on how many actors run it.  ``enqueue``: also
-    try the equal and the traffic-proportional split, first."""
+    """``wave`` points at most are asked for at a time, one wave ahead of the results (when they are
+    there, where slopes are learnt from), so that a study does not depend on how many actors run it.
+    ``enqueue``: also try the equal split, the traffic-proportional one and the bound's, first."""
 
     sampler: Sampler = MISSING
     seed: int = 0
@@ -294,9 +295,11 @@ class Space:
 
 @dataclass
 class Budget:
-    """Points for each search."""
+    """Points for each search, which stops earlier when its best point is within ``gap`` of the
+    proven bound: 1e-4 is 0.01 %."""
 
     points: int = 300
+    gap: float | None = None
 
 
 @dataclass

@@ -58,7 +58,11 @@ def run_sweep(plan: Plan, ledger: Ledger, pool: Pool, watch: Callable[[Tally], N
 def _run_cell(cell: CellPlan, driver: _Driver) -> _Best:
     """Search a cell, and look again at its best designs; the best ones."""
     search, best = cell.search(), _Best(cell)
-    for points, (wave,) in driver.waves(search, [cell], cell.budget):
+
+    def settled() -> bool:
+        return cell.is_settled(driver.tally.best.get(cell.cell.number))
+
+    for points, (wave,) in driver.waves(search, [cell], cell.budget, settled=settled):
         values = driver.collect(wave)
         search.tell(points, values, [driver.ledger.slopes.get(key) for key in wave.keys])
         best.add(points, values)
@@ -130,17 +134,23 @@ class _Driver:
         self._in_flight: set[str] = set()
 
     def waves(
-        self, search: Search, cells: Sequence[CellPlan], budget: int, origin: str | None = None
+        self,
+        search: Search,
+        cells: Sequence[CellPlan],
+        budget: int,
+        origin: str | None = None,
+        settled: Callable[[], bool] = lambda: False,
     ) -> Iterator[tuple[list[Point], list[_Wave]]]:
         """The waves of a search, and each as one of every cell, which are being simulated; the
         next ones are asked for when the caller has told the search of this one.
 
-        With an ``origin`` they are not the cells' own points, and come after these.
+        With an ``origin`` they are not the cells' own points, and come after these.  No more are
+        asked for once it is ``settled``.
         """
         size, asked = cells[0].cell.config["search"]["wave"], 0
         ahead: deque[tuple[list[Point], list[_Wave]]] = deque()
-        while ahead or asked < budget:
-            while len(ahead) < search.waves_ahead and asked < budget:
+        while ahead or (asked < budget and not settled()):
+            while len(ahead) < search.waves_ahead and asked < budget and not settled():
                 points = search.ask(min(size, budget - asked))
                 asked += len(points)
                 waves = [self.submit(c, _renamed(points, c.budget, origin)) for c in cells]

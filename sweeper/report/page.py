@@ -56,7 +56,9 @@ def render(
         remarks=remarks,
         n_complete=sum(len(summary.complete) for summary in summaries),
         n_failed=len(failed),
-        again=words.looked_at_again(summaries) + words.shared(summaries),
+        again=words.stopped_early(summaries)
+        + words.looked_at_again(summaries)
+        + words.shared(summaries),
         tables=portfolio.sheets_of(portfolios)
         + (
             _tables(found[0])

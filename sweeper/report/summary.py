@@ -141,6 +141,12 @@ class CellSummary:
         return np.asarray(rows[TIME.column].to_numpy(float) / least - 1)
 
     @property
+    def stopped(self) -> bool:
+        """Whether the search had come near enough to the bound to stop."""
+        limit, gap = self.cell.get("stops_at_gap"), self.gap if self.found else None
+        return limit is not None and gap is not None and gap <= limit
+
+    @property
     def dims(self) -> list[str]:
         """The names of the cell's dimensions, innermost first."""
         return list(self.cell["dims"])

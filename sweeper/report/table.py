@@ -56,7 +56,8 @@ def _effort(summaries: Sequence[CellSummary]) -> str:
     complete = sum(len(summary.complete) for summary in summaries)
     samplers = ", ".join(sorted({str(summary.cell["sampler"]) for summary in summaries}))
     asked = complete + sum(len(summary.failed) for summary in summaries)
-    again = words.looked_at_again(summaries) + words.shared(summaries)
+    again = words.stopped_early(summaries) + words.looked_at_again(summaries)
+    again += words.shared(summaries)
     return f"{complete} of {asked} points complete, searched by {samplers}{again}"
 
 

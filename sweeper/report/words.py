@@ -179,6 +179,15 @@ def shared(summaries: Sequence[CellSummary]) -> str:
     return f", and {points} for all workloads together" if points else ""
 
 
+def stopped_early(summaries: Sequence[CellSummary]) -> str:
+    """How many searches were near enough to their bound to stop; nothing if none was."""
+    stopped = [float(s.cell["stops_at_gap"]) for s in summaries if s.stopped]
+    if not stopped:
+        return ""
+    which = "and stopped" if len(summaries) == 1 else f"{len(stopped)} of {len(summaries)} stopped"
+    return f", {which} within {fine_percent(max(stopped))} of the bound"
+
+
 def trade_off(summary: CellSummary) -> str:
     """The Pareto front of two objectives, from one end to the other."""
     ends = [

@@ -8,12 +8,14 @@ from typing import Any
 from engine import DimsweepError, Fidelity, Prices
 from sweeper.rows import OBJECTIVES
 from sweeper.search.blocks import BlockSearch
+from sweeper.search.combined import CombinedSearch
 from sweeper.search.descent import DescentSearch
 from sweeper.search.optuna_search import OptunaSearch
 from sweeper.search.search import Search
 from sweeper.space import Point, Space
 
-LEARN_FROM_SLOPES = ("descent",)  # samplers that are told them
+_COMBINED = "descent+tpe"  # what "auto" is where it can
+LEARN_FROM_SLOPES = ("descent", _COMBINED)  # samplers that are told them
 
 
 class _Given:
@@ -32,6 +34,21 @@ class _Given:
         self, points: Sequence[Point], values: Sequence[object], slopes: Sequence[object]
     ) -> None:
         """Nothing to learn."""
+
+
+def sampler_of(config: Mapping[str, Any], space: Space, objective: Sequence[str]) -> str:
+    """The sampler that a config asks for.  ``auto`` is the descent with TPE where splits have
+    slopes in the objective, and TPE alone elsewhere."""
+    sampler = str(config["search"]["sampler"])
+    if sampler != "auto":
+        return sampler
+    has_slopes = (
+        space.split is not None
+        and list(objective) in (["time"], ["perf_per_cost"])
+        and config["fidelity"] == Fidelity.PHASE
+        and "fidelity" not in space.parameters
+    )
+    return _COMBINED if has_slopes else "tpe"
 
 
 def make_search(
@@ -56,9 +73,13 @@ def make_search(
         )
     if search["wave"] < 1:
         raise DimsweepError(f"{search['wave']}; a wave has 1 point or more", where="search.wave")
-    if search["sampler"] in ("random", "qmc"):
+    sampler = sampler_of(config, space, objective)
+    search = {**search, "sampler": sampler}
+    if sampler in ("random", "qmc"):
         return BlockSearch(search, space, first)
-    if search["sampler"] in LEARN_FROM_SLOPES:
+    if sampler == _COMBINED:
+        return CombinedSearch(search, space, first, objective, prices)
+    if sampler == "descent":
         if config["fidelity"] != Fidelity.PHASE:
             raise DimsweepError(
                 "the descent needs critical paths, which only fidelity=phase knows",

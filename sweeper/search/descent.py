@@ -60,15 +60,20 @@ class DescentSearch:
         self._radius = _WIDEST
 
     def ask(self, n: int) -> list[Point]:
-        return [self._ask_one() for _ in range(n)]
+        points, self._waiting = self._waiting[:n], self._waiting[n:]
+        self._known.update(point.bandwidth for point in points if point.bandwidth)
+        self._asked += n
+        return points + [self.propose(i) for i in range(self._asked - n + len(points), self._asked)]
 
     def tell(
         self, points: Sequence[Point], values: Sequence[Values], slopes: Sequence[Slopes]
     ) -> None:
+        """Values and slopes of points, of this search or of any other."""
         for point, value, slope in zip(points, values, slopes, strict=True):
             promised = self._promised.pop(point.number, None)
             if value is None or slope is None or point.bandwidth is None:
                 continue
+            self._known.add(point.bandwidth)
             bandwidth = np.array(point.bandwidth)
             time = self._time(bandwidth, value[0])
             self._model.add(bandwidth, time, np.array(slope))
@@ -88,18 +93,13 @@ class DescentSearch:
         elif before - value > 0.5 * (before - promised):
             self._radius = min(2 * self._radius, _WIDEST)
 
-    def _ask_one(self) -> Point:
-        number = self._asked
-        self._asked += 1
-        if self._waiting:
-            point = self._waiting.pop(0)
-        else:
-            point = Point(number, "descent", tuple(self._propose(number).tolist()))
-        assert point.bandwidth is not None
-        self._known.add(point.bandwidth)
-        return point
+    def propose(self, number: int) -> Point:
+        """The next point, with that number."""
+        split = tuple(self._next_split(number).tolist())
+        self._known.add(split)
+        return Point(number, "descent", split)
 
-    def _propose(self, number: int) -> Floats:
+    def _next_split(self, number: int) -> Floats:
         if self._best is None:
             if not self._known:
                 return self._split.equal()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -45,23 +46,27 @@ class OptunaSearch:
             self._distributions[key] = _distribution(parameter)
 
     def ask(self, n: int) -> list[Point]:
-        return [self._ask_one() for _ in range(n)]
+        self._asked += n
+        return [self.propose(number) for number in range(self._asked - n, self._asked)]
 
     def tell(
         self, points: Sequence[Point], values: Sequence[Values], slopes: Sequence[object]
     ) -> None:
+        """Values of points, of this search or of any other."""
         from optuna.trial import TrialState
 
         for point, value in zip(points, values, strict=True):
-            trial = self._numbers.pop(point.number)
-            if value is None:
-                self._study.tell(trial, state=TrialState.FAIL)
-            else:
-                self._study.tell(trial, list(value))
+            trial = self._numbers.pop(point.number, None)
+            if trial is not None:
+                if value is None:
+                    self._study.tell(trial, state=TrialState.FAIL)
+                else:
+                    self._study.tell(trial, list(value))
+            elif value is not None:
+                self._add(point, value)
 
-    def _ask_one(self) -> Point:
-        number = self._asked
-        self._asked += 1
+    def propose(self, number: int) -> Point:
+        """The next point, with that number."""
         known = self._first[number] if number < len(self._first) else None
         if known is not None:
             self._study.enqueue_trial(self._encode(known))
@@ -77,6 +82,17 @@ class OptunaSearch:
             for key, parameter in self._space.parameters.items()
         }
         return self._space.points(unit, [parameters], number, self._origin)[0]
+
+    def _add(self, point: Point, value: Sequence[float]) -> None:
+        """Learn from a point that this search did not propose."""
+        from optuna.trial import create_trial
+
+        params, distributions = self._encode(point), self._distributions
+        # A range's upper end need not lie on its grid, where Optuna knows no such value.
+        with suppress(ValueError):
+            self._study.add_trial(
+                create_trial(params=params, distributions=distributions, values=list(value))
+            )
 
     def _encode(self, point: Point) -> dict[str, Any]:
         params: dict[str, Any] = {}

@@ -27,7 +27,7 @@ class Search(Protocol):
     waves_ahead: int
 
     def ask(self, n: int) -> list[Point]:
-        """The next ``n`` points."""
+        """The next points: up to ``n``, and at least one."""
 
     def tell(
         self, points: Sequence[Point], values: Sequence[Values], slopes: Sequence[Slopes]

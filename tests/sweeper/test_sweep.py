@@ -22,7 +22,7 @@ from sweeper.pool.pool import InlinePool
 from sweeper.space import Point
 
 Small = Callable[..., Plan]
-SAMPLERS = ["random", "qmc", "tpe", "cmaes", "nsga2", "descent"]
+SAMPLERS = ["auto", "random", "qmc", "tpe", "cmaes", "nsga2", "descent"]
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
@@ -190,6 +190,20 @@ def test_two_objectives(small: Small) -> None:
 
 def command(*overrides: str) -> list[str]:
     return [sys.executable, "-m", "sweeper", "sweep", "study=libra_gpt3_4d", *overrides]
+
+
+@pytest.mark.parametrize("objective", ["time", "perf_per_cost"])
+def test_a_search_stops_at_the_gap_that_is_asked_for(small: Small, objective: str) -> None:
+    """And goes on to the end, as if it had not stopped, when it is no longer asked for."""
+    plan = small(f"objective={objective}", "budget.gap=0.01")
+    assert run(plan).done < 40
+    assert run(small(f"objective={objective}")).done == 40
+    rows = load(plan.folder).to_pandas()
+    assert sorted(rows.point) == list(range(40))
+
+
+def test_a_gap_that_is_not_reached_stops_nothing(small: Small) -> None:
+    assert run(small("budget.gap=0")).done == 40
 
 
 @pytest.mark.xdist_group("ray")  # one Ray at a time: two cores
