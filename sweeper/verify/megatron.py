@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table
 
-from engine import Footprint, Result, run_one, units
+from engine import Footprint, Result, run_one
 from sweeper.build import build_program
 from sweeper.compose import compose, plain
 
@@ -62,17 +62,10 @@ CASES = (
 def verify_megatron(console: Console) -> int:
     """Print published and simulated batch times, and each GPU's memory."""
     table = Table(box=None, header_style="bold")
-    for name in (
-        "model",
-        "recompute",
-        "published",
-        "ours",
-        "error",
-        "weights + state",
-        "activations",
-    ):
-        table.add_column(name, justify="left" if len(table.columns) < 2 else "right")
-    table.add_column("by the paper's formula", justify="right")
+    for name in ("model", "recompute"):
+        table.add_column(name)
+    for name in ("published", "ours", "error", "state", "activations", "formula"):
+        table.add_column(name, justify="right")
     errors = []
     for case in CASES:
         for recompute, published in (("full", case.full), ("selective", case.selective)):
@@ -85,11 +78,14 @@ def verify_megatron(console: Console) -> int:
                 f"{published:.2f} s",
                 f"{seconds:.2f} s",
                 f"{errors[-1]:+.1%}",
-                units.format_bytes(state),
-                units.format_bytes(memory.activations),
-                units.format_bytes(formula),
+                f"{state / 1e9:.1f} GB",
+                f"{memory.activations / 1e9:.1f} GB",
+                f"{formula / 1e9:.1f} GB",
             )
     console.print(table)
+    console.print(
+        "state: weights, gradients and optimizer of the fullest GPU; formula: the paper's"
+    )
     mean, worst = sum(map(abs, errors)) / len(errors), max(map(abs, errors))
     console.print(
         f"mean error {mean:.2%} (aim {_MEAN_AIM:.0%}), worst {worst:.2%} (aim {_WORST_AIM:.0%}); "
