@@ -357,6 +357,7 @@ def check_conversion(trace: Trace, host: Path, profile: Path) -> None:
 
 
 RECORD = """
+import os
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -374,7 +375,9 @@ with profile(activities=[ProfilerActivity.CPU], execution_trace_observer=observe
     dist.all_reduce(layer.bias.grad)
     dist.all_gather(gathered, x)
 recorded.export_chrome_trace(f"kineto.{rank}.json")
-dist.destroy_process_group()
+dist.barrier()
+# All is written.  PyTorch's threads may still abort a process that leaves in the ordinary way.
+os._exit(0)
 """
 
 
