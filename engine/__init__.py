@@ -96,7 +96,7 @@ from engine.rules.effects import (
 from engine.rules.provisioning import Pair, provisioning
 from engine.run.batch import Measures, is_compiled, outcome_error, run_batch, run_one
 from engine.run.path import Path
-from engine.run.phase import FINISHED
+from engine.run.state import FINISHED
 from engine.workload.convnet import Convolution, data_parallel
 from engine.workload.footprint import Footprint
 from engine.workload.graph import (

@@ -28,8 +28,8 @@ from engine.network.fabric import build_network
 from engine.network.graph import Link, Network
 from engine.run.batch import Measures, outcome_error
 from engine.run.diagnosis import explain_stuck
-from engine.run.phase import DONE, FINISHED, TOO_LONG
 from engine.run.price import LONGEST, PICOSECONDS
+from engine.run.state import DONE, FINISHED, TOO_LONG
 
 
 class LinkAccount(NamedTuple):

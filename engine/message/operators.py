@@ -16,7 +16,7 @@ from typing import NamedTuple
 from engine.lower.program import ACCESS, COMPUTE, RECEIVE, Program
 from engine.message.clock import Clock
 from engine.message.ranks import RankAccount
-from engine.run.phase import DONE, QUEUED, RUNNING, WAITING
+from engine.run.state import DONE, QUEUED, RUNNING, WAITING
 
 
 class _Node(NamedTuple):

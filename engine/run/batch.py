@@ -21,8 +21,9 @@ from engine.lower.program import (
 from engine.run.diagnosis import explain_stuck
 from engine.run.jit import compiled, is_cached
 from engine.run.path import Path, empty_path, walk_back
-from engine.run.phase import FINISHED, STUCK, TOO_LONG, State, empty_state, run
+from engine.run.phase import run
 from engine.run.price import LONGEST, Prices, empty_prices, price
+from engine.run.state import FINISHED, STUCK, TOO_LONG, State, empty_state
 
 
 class Measures(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from engine.errors import DimsweepError
 from engine.lower.program import COLLECTIVE, RECEIVE, Program
-from engine.run.phase import DONE, QUEUED, RUNNING
+from engine.run.state import DONE, QUEUED, RUNNING
 
 _SHOWN = 8
 

@@ -20,8 +20,8 @@ import numpy as np
 
 from engine.lower.program import Floats, Longs, Structure
 from engine.run.jit import kernel
-from engine.run.phase import LAST, State
 from engine.run.price import Prices, parts_of
+from engine.run.state import LAST, State
 
 
 class Path(NamedTuple):

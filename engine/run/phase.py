@@ -24,187 +24,32 @@ operator's last dependency or the chunk's own phase before.  engine.run.path wal
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from engine.lower.program import (
-    ACCESS,
-    COMPUTE,
-    FIFO,
-    INNER,
-    LIFO,
-    OUTER,
-    PRIORITY,
-    RECEIVE,
-    Floats,
-    Ints,
-    Longs,
-    Structure,
-    Table,
-)
+from engine.lower.program import ACCESS, COMPUTE, INNER, OUTER, RECEIVE, Structure
+from engine.run.booking import account
 from engine.run.jit import inlined, kernel
 from engine.run.price import Prices
-
-NEVER = int(np.iinfo(np.int64).max)
-# Outcomes of a run.
-FINISHED, STUCK, TOO_LONG = range(3)
-# States of a node.
-WAITING, QUEUED, RUNNING, DONE = range(4)
-
-NODE_STATE = np.dtype(
-    [
-        ("state", "i4"),
-        ("waits", "i4"),
-        ("next", "i4"),  # in its unit's queue
-        ("busy_next", "i4"),  # among the communication in flight on its class
-        ("busy_before", "i4"),
-        ("start", "i8"),
-        ("end", "i8"),
-        ("cause", "i4"),  # the interval that made it ready; once it runs, start; then, end
-        ("exposed", "f8"),  # ps of exposed communication
-    ],
-    align=True,
+from engine.run.servers import end_phase, finish_flow, move, queue_chunks, start_phases
+from engine.run.state import (
+    DONE,
+    ENDING,
+    FINISHED,
+    LAST,
+    MOVING,
+    N_DONE,
+    NEVER,
+    OPEN,
+    QUEUED,
+    READY,
+    RUNNING,
+    STARTING,
+    STUCK,
+    TOUCHED,
+    WAITING,
+    State,
+    append,
 )
-UNIT = np.dtype(
-    [
-        ("head", "i4"),
-        ("tail", "i4"),
-        ("node", "i4"),  # what runs, or -1
-        ("cause", "i4"),  # the interval that freed it last
-        ("freed", "i8"),  # when
-    ],
-    align=True,
-)
-FLOW_STATE = np.dtype(
-    [
-        ("arrived", "i4"),  # members
-        ("left", "i4"),  # chunks
-        ("cause", "i4"),  # the interval that released the last member
-    ]
-)
-CHUNK = np.dtype(
-    [
-        ("at", "i4"),  # its phases in Prices.phases: current, end, first
-        ("end", "i4"),
-        ("first", "i4"),
-        ("link", "i4"),  # its first queue link; one a member
-        ("members", "i4"),
-        ("member_start", "i4"),  # as its flow has it
-        ("cls", "i4"),  # the first member's class
-        ("flow", "i4"),
-        ("record", "i4"),  # number of its first phase among all chunks' phases
-        ("order", "i8"),  # among chunks that move at the same time: (flow key, number)
-    ],
-    align=True,
-)
-SERVER = np.dtype(
-    [
-        ("head", "i4"),
-        ("tail", "i4"),
-        ("link", "i4"),  # what it serves, or -1
-        ("cause", "i4"),  # the phase that freed it last
-        ("freed", "i8"),  # when
-        ("busy", "i8"),  # ps
-    ],
-    align=True,
-)
-LINK = np.dtype([("next", "i4"), ("chunk", "i4")])
-CLASS = np.dtype(
-    [
-        ("busy", "i4"),  # first communication in flight
-        ("outer", "i4"),  # operators ready or begun whose reach is OUTER
-        ("clock", "i8"),  # accounted up to here
-        ("compute", "i8"),
-        ("exposed", "i8"),
-        ("end", "i8"),
-    ],
-    align=True,
-)
-# Fill of the work lists of a round, the number of nodes done, and the interval that ended last.
-READY, OPEN, STARTING, ENDING, MOVING, TOUCHED, N_DONE, LAST = range(8)
-
-
-class State(NamedTuple):
-    """Everything that a run changes; allocated once for a batch, reset for each point."""
-
-    nodes: Table  # NODE_STATE
-    units: Table  # UNIT
-    flows: Table  # FLOW_STATE
-    chunks: Table  # CHUNK
-    servers: Table  # SERVER
-    links: Table  # LINK
-    classes: Table  # CLASS
-    dim_exposed: Floats  # (C, D + 1) ps; the last for communication that no dimension serves
-    phase_start: Longs  # when each phase of each chunk started; empty unless recorded
-    phase_of: Ints  # each phase of each chunk in Prices.phases
-    released: Ints  # the interval that let each phase of each chunk, then each node, start
-    visits: Ints  # how often each of Prices.phases is on the critical path
-    due: Longs  # when the compute unit of each class, each server, each class's memory unit ends
-    # Work lists of a round.
-    ready: Ints
-    open_units: Ints
-    starting: Ints
-    ending: Ints
-    moving: Longs
-    touched: Ints
-    counts: Ints
-
-
-def empty_state(s: Structure, prices: Prices, *, record: bool = False) -> State:
-    """Room to run ``s``.  With ``record`` the start of every phase is kept (for a timeline)."""
-    n, servers = len(s.nodes), s.shape.n_classes * s.shape.n_dims
-    chunks, links = _chunks_and_links(s, prices)
-    length = chunks["end"] - chunks["first"]
-    n_phases = int(length.sum())
-    return State(
-        nodes=np.zeros(n, dtype=NODE_STATE),
-        units=np.zeros(s.shape.n_classes * s.shape.n_units, dtype=UNIT),
-        flows=np.zeros(len(s.flows), dtype=FLOW_STATE),
-        chunks=chunks,
-        servers=np.zeros(servers, dtype=SERVER),
-        links=links,
-        classes=np.zeros(s.shape.n_classes, dtype=CLASS),
-        dim_exposed=np.zeros((s.shape.n_classes, s.shape.n_dims + 1)),
-        phase_start=np.zeros(n_phases if record else 0, dtype=np.int64),
-        phase_of=np.arange(n_phases, dtype=np.int32)
-        + np.repeat(chunks["first"] - chunks["record"], length),
-        released=np.zeros(n_phases + n, dtype=np.int32),
-        visits=np.zeros(len(prices.phases), dtype=np.int32),
-        due=np.zeros(
-            s.shape.n_classes * (2 if s.shape.memory_unit else 1) + servers, dtype=np.int64
-        ),
-        ready=np.zeros(n + 1, dtype=np.uint32),
-        open_units=np.zeros(2 * n + 1, dtype=np.uint32),
-        starting=np.zeros(n + 1, dtype=np.uint32),
-        ending=np.zeros(n + 1, dtype=np.uint32),
-        moving=np.zeros(len(chunks) + 1, dtype=np.int64),
-        touched=np.zeros(2 * len(links) + servers + 1, dtype=np.uint32),
-        counts=np.zeros(8, dtype=np.int32),
-    )
-
-
-def _chunks_and_links(s: Structure, prices: Prices) -> tuple[Table, Table]:
-    n_chunks = int(s.flows["chunk_end"].max(initial=0))
-    chunks = np.zeros(n_chunks, dtype=CHUNK)
-    members = s.flows["member_end"] - s.flows["member_start"]
-    chunks["flow"] = np.repeat(
-        np.arange(len(s.flows)), s.flows["chunk_end"] - s.flows["chunk_start"]
-    )
-    flow = chunks["flow"]
-    number = np.arange(n_chunks) - s.flows["chunk_start"][flow]
-    chunks["link"] = s.flows["link_start"][flow] + number * members[flow]
-    chunks["members"] = members[flow]
-    chunks["member_start"] = s.flows["member_start"][flow]
-    chunks["cls"] = s.members["cls"][s.flows["member_start"]][flow]
-    chunks["order"] = (s.flows["key"][flow].astype(np.int64) << 32) | np.arange(n_chunks)
-    spans = prices.spans[s.flows["form"][flow]]
-    chunks["first"] = spans["start"] + np.where(spans["variants"] > 1, number * spans["length"], 0)
-    chunks["end"] = chunks["first"] + spans["length"]
-    chunks["record"] = np.cumsum(spans["length"]) - spans["length"]
-    links = np.zeros(int(members[flow].sum()), dtype=LINK)
-    links["chunk"] = np.repeat(np.arange(n_chunks), members[flow])
-    return chunks, links
 
 
 @kernel
@@ -216,9 +61,9 @@ def run(s: Structure, prices: Prices, st: State) -> int:
         if st.counts[READY] + st.counts[OPEN] > 0:
             _start_operators(s, st, now)
         if st.counts[MOVING] > 0:
-            _queue_chunks(s, prices, st, now)
+            queue_chunks(s, prices, st, now)
         if st.counts[TOUCHED] > 0:
-            _start_phases(s, prices, st, now)
+            start_phases(s, prices, st, now)
         if st.counts[ENDING] == 0:
             now, first, last = _next_turn(s, st, first, last)
             if now == NEVER:
@@ -226,19 +71,19 @@ def run(s: Structure, prices: Prices, st: State) -> int:
         for slot in range(first, last):
             if st.due[slot] == now:
                 st.due[slot] = NEVER
-                _append(st.ending, st.counts, ENDING, st.units[slot * s.shape.n_units]["node"])
+                append(st.ending, st.counts, ENDING, st.units[slot * s.shape.n_units]["node"])
         for number in range(first * s.shape.n_dims, last * s.shape.n_dims):
             slot = s.shape.n_classes + number
             if st.due[slot] == now:
                 st.due[slot] = NEVER
-                _end_phase(s, prices, st, number, now)
+                end_phase(s, prices, st, number, now)
         if s.shape.memory_unit:
             for cls in range(first, last):
                 slot = _memory_slot(s, st, cls)
                 if st.due[slot] == now:
                     st.due[slot] = NEVER
                     unit = cls * s.shape.n_units + s.shape.memory_unit
-                    _append(st.ending, st.counts, ENDING, st.units[unit]["node"])
+                    append(st.ending, st.counts, ENDING, st.units[unit]["node"])
         for i in range(st.counts[ENDING]):
             _end_node(s, st, st.ending[i], now)
         st.counts[ENDING] = 0
@@ -356,7 +201,7 @@ def _start_operators(s: Structure, st: State, now: int) -> None:
     for i in range(n_ready):
         node = st.ready[i]
         if s.nodes[node]["kind"] == RECEIVE:
-            _append(st.starting, st.counts, STARTING, node)
+            append(st.starting, st.counts, STARTING, node)
             continue
         unit = st.units[s.nodes[node]["unit"]]
         if unit["node"] < 0 and unit["head"] < 0 and s.nodes[node]["reach"] != OUTER:
@@ -369,7 +214,7 @@ def _start_operators(s: Structure, st: State, now: int) -> None:
         else:
             st.nodes[unit["tail"]]["next"] = node
         unit["tail"] = node
-        _append(st.open_units, st.counts, OPEN, s.nodes[node]["unit"])
+        append(st.open_units, st.counts, OPEN, s.nodes[node]["unit"])
     for i in range(st.counts[OPEN]):
         unit = st.units[st.open_units[i]]
         node = unit["head"]
@@ -384,11 +229,11 @@ def _start_operators(s: Structure, st: State, now: int) -> None:
 
 @inlined
 def _take_unit(s: Structure, st: State, unit: np.void, node: int, now: int) -> None:
-    _account(s, st, s.nodes[node]["cls"], now)
+    account(s, st, s.nodes[node]["cls"], now)
     unit["node"] = node
     if unit["freed"] == now:
         st.nodes[node]["cause"] = unit["cause"]
-    _append(st.starting, st.counts, STARTING, node)
+    append(st.starting, st.counts, STARTING, node)
 
 
 @inlined
@@ -404,7 +249,7 @@ def _start_node(s: Structure, st: State, node: int, now: int) -> None:
         dynamic["cause"] = len(st.phase_of) + node
         if not memory:
             return
-    _account(s, st, cls, now)
+    account(s, st, cls, now)
     head = st.classes[cls]["busy"]
     dynamic["busy_next"], dynamic["busy_before"] = head, -1
     if head >= 0:
@@ -416,37 +261,24 @@ def _start_node(s: Structure, st: State, node: int, now: int) -> None:
     flow = s.flows[f]
     if static["kind"] == RECEIVE:
         if st.nodes[s.members[flow["member_start"]]["node"]]["state"] == DONE:
-            _append(st.ending, st.counts, ENDING, node)
+            append(st.ending, st.counts, ENDING, node)
         return
     st.flows[f]["arrived"] += 1
     if st.flows[f]["arrived"] == flow["member_end"] - flow["member_start"]:
         st.flows[f]["cause"] = dynamic["cause"]
         form = s.forms[flow["form"]]
         if static["reach"] == OUTER and form["use_start"] == form["use_end"]:  # a group of one
-            _finish_flow(s, st, f, dynamic["cause"])
+            finish_flow(s, st, f, dynamic["cause"])
         for chunk in range(flow["chunk_start"], flow["chunk_end"]):
             if st.chunks[chunk]["first"] < st.chunks[chunk]["end"]:
-                _move(st, chunk)
-
-
-@kernel
-def _finish_flow(s: Structure, st: State, f: int, cause: int) -> None:
-    """Its nodes end at this instant, with the interval ``cause``."""
-    flow = s.flows[f]
-    for member in s.members[flow["member_start"] : flow["member_end"]]:
-        _append(st.ending, st.counts, ENDING, member["node"])
-        st.nodes[member["node"]]["cause"] = cause
-    receiver = flow["receiver"]
-    if receiver >= 0 and st.nodes[receiver]["state"] == RUNNING:
-        st.nodes[receiver]["cause"] = cause
-        _append(st.ending, st.counts, ENDING, receiver)
+                move(st, chunk)
 
 
 @inlined
 def _end_node(s: Structure, st: State, node: int, now: int) -> None:
     static, dynamic = s.nodes[node], st.nodes[node]
     cls = st.classes[static["cls"]]
-    _account(s, st, static["cls"], now)
+    account(s, st, static["cls"], now)
     dynamic["state"], dynamic["end"] = DONE, now
     cls["end"] = now
     st.counts[N_DONE] += 1
@@ -464,7 +296,7 @@ def _end_node(s: Structure, st: State, node: int, now: int) -> None:
     if static["unit"] >= 0:
         unit = st.units[static["unit"]]
         unit["node"], unit["cause"], unit["freed"] = -1, dynamic["cause"], now
-        _append(st.open_units, st.counts, OPEN, static["unit"])
+        append(st.open_units, st.counts, OPEN, static["unit"])
     for following in s.following[static["next_start"] : static["next_end"]]:
         st.nodes[following]["waits"] -= 1
         if st.nodes[following]["waits"] == 0:
@@ -474,211 +306,6 @@ def _end_node(s: Structure, st: State, node: int, now: int) -> None:
 
 @inlined
 def _make_ready(s: Structure, st: State, node: int) -> None:
-    _append(st.ready, st.counts, READY, node)
+    append(st.ready, st.counts, READY, node)
     if s.nodes[node]["reach"] == OUTER:
         st.classes[s.nodes[node]["cls"]]["outer"] += 1
-
-
-# --- chunks and their phases --------------------------------------------------------------------
-
-
-@inlined
-def _queue_chunks(s: Structure, prices: Prices, st: State, now: int) -> None:
-    """Chunks that moved on join the queues of their next dimension's servers."""
-    n = st.counts[MOVING]
-    st.counts[MOVING] = 0
-    for i in range(1, n):  # nearly always sorted: a flow's chunks come in order
-        entry, j = st.moving[i], i
-        while j > 0 and st.moving[j - 1] > entry:
-            st.moving[j] = st.moving[j - 1]
-            j -= 1
-        st.moving[j] = entry
-    for i in range(n):
-        chunk = st.chunks[st.moving[i] & 0xFFFFFFFF]
-        dim = prices.phases[chunk["at"]]["dim"]
-        if n == 1 and chunk["members"] == 1:
-            server = st.servers[chunk["cls"] * s.shape.n_dims + dim]
-            if server["link"] < 0 and server["head"] < 0:  # no need to queue
-                st.links[chunk["link"]]["next"] = -1
-                _start_phase(s, prices, st, chunk, now)
-                return
-        for m in range(chunk["members"]):
-            port = _class(s, chunk, m) * s.shape.n_dims + dim
-            _enqueue(s, prices, st, port, chunk["link"] + m)
-            _append(st.touched, st.counts, TOUCHED, port)
-
-
-@inlined
-def _enqueue(s: Structure, prices: Prices, st: State, number: int, link: int) -> None:
-    server = st.servers[number]
-    before, after = -1, server["head"]
-    if after >= 0 and s.shape.queue == FIFO:
-        before, after = server["tail"], -1
-    elif after >= 0 and s.shape.queue != LIFO:
-        # Behind the last one that does not rank after it: equals keep their order of arrival.
-        rank = _rank(s, prices, st, link)
-        while after >= 0 and _rank(s, prices, st, after) <= rank:
-            before, after = after, st.links[after]["next"]
-    st.links[link]["next"] = after
-    if before < 0:
-        server["head"] = link
-    else:
-        st.links[before]["next"] = link
-    if after < 0:
-        server["tail"] = link
-
-
-@kernel
-def _rank(s: Structure, prices: Prices, st: State, link: int) -> float:
-    chunk = st.chunks[st.links[link]["chunk"]]
-    if s.shape.queue == PRIORITY:
-        return -float(s.forms[s.flows[chunk["flow"]]["form"]]["priority"])
-    return float(prices.phases[chunk["at"]]["n_bytes"])
-
-
-@inlined
-def _start_phases(s: Structure, prices: Prices, st: State, now: int) -> None:
-    """Every touched server starts its first chunk if all servers that the chunk needs are free."""
-    for i in range(st.counts[TOUCHED]):
-        server = st.servers[st.touched[i]]
-        if server["link"] >= 0 or server["head"] < 0:
-            continue
-        chunk = st.chunks[st.links[server["head"]]["chunk"]]
-        if chunk["members"] == 1 or _all_free(s, st, chunk, prices.phases[chunk["at"]]["dim"]):
-            _start_phase(s, prices, st, chunk, now)
-    st.counts[TOUCHED] = 0
-
-
-@inlined
-def _start_phase(s: Structure, prices: Prices, st: State, chunk: np.void, now: int) -> None:
-    """All servers that the chunk needs start it."""
-    n_dims = s.shape.n_dims
-    phase, link = prices.phases[chunk["at"]], chunk["link"]
-    number = chunk["record"] + chunk["at"] - chunk["first"]
-    cause = number - 1
-    if chunk["at"] == chunk["first"]:
-        cause = st.flows[chunk["flow"]]["cause"]
-    for m in range(chunk["members"]):
-        cls = _class(s, chunk, m)
-        _account(s, st, cls, now)
-        port = st.servers[cls * n_dims + phase["dim"]]
-        port["head"], port["link"] = st.links[link + m]["next"], link + m
-        port["busy"] += phase["duration"]
-        if port["freed"] == now:
-            cause = port["cause"]
-    st.released[number] = cause
-    if len(st.phase_start) > 0:
-        st.phase_start[number] = now
-    # The first member's server keeps the time for all.
-    keeper = chunk["cls"] * n_dims + phase["dim"]
-    st.due[s.shape.n_classes + keeper] = now + phase["duration"]
-
-
-@kernel
-def _all_free(s: Structure, st: State, chunk: np.void, dim: int) -> bool:
-    """Whether every server that the chunk needs is idle and has it at its queue's head."""
-    for m in range(chunk["members"]):
-        port = st.servers[_class(s, chunk, m) * s.shape.n_dims + dim]
-        if port["link"] >= 0 or port["head"] != chunk["link"] + m:
-            return False
-    return True
-
-
-@inlined
-def _class(s: Structure, chunk: np.void, member: int) -> int:
-    """The class of the chunk's ``member``-th member."""
-    if member == 0:
-        return int(chunk["cls"])
-    return int(s.members[chunk["member_start"] + member]["cls"])
-
-
-@inlined
-def _end_phase(s: Structure, prices: Prices, st: State, number: int, now: int) -> None:
-    """Free the servers of the chunk that this one kept time for, and send the chunk on."""
-    c = st.links[st.servers[number]["link"]]["chunk"]
-    chunk = st.chunks[c]
-    n_dims = s.shape.n_dims
-    dim = number - chunk["cls"] * n_dims
-    cause = chunk["record"] + chunk["at"] - chunk["first"]
-    for m in range(chunk["members"]):
-        cls = _class(s, chunk, m)
-        _account(s, st, cls, now)
-        port = st.servers[cls * n_dims + dim]
-        port["link"], port["cause"], port["freed"] = -1, cause, now
-        if port["head"] >= 0:
-            _append(st.touched, st.counts, TOUCHED, cls * n_dims + dim)
-    chunk["at"] += 1
-    if chunk["at"] < chunk["end"] and prices.phases[chunk["at"]]["dim"] >= 0:
-        _move(st, c)
-        return
-    st.flows[chunk["flow"]]["left"] -= 1
-    if st.flows[chunk["flow"]]["left"] == 0:
-        _finish_flow(s, st, chunk["flow"], cause)
-
-
-@inlined
-def _move(st: State, chunk: int) -> None:
-    """Send a chunk to its next queue at the end of this round."""
-    st.moving[st.counts[MOVING]] = st.chunks[chunk]["order"]
-    st.counts[MOVING] += 1
-
-
-# --- bookkeeping --------------------------------------------------------------------------------
-
-
-@inlined
-def _account(s: Structure, st: State, number: int, now: int) -> None:
-    """Book the time since the class last changed: compute, or exposed communication.
-
-    Communication is exposed while the class computes nothing; an instant of it is shared equally
-    among the operators in flight, and among the dimensions that serve the class.
-    """
-    cls = st.classes[number]
-    span = now - cls["clock"]
-    if span == 0:
-        return
-    cls["clock"] = now
-    if st.units[number * s.shape.n_units]["node"] >= 0:
-        cls["compute"] += span
-    elif cls["busy"] >= 0:
-        cls["exposed"] += span
-        _share_among_nodes(st.nodes, cls["busy"], span)
-        first = number * s.shape.n_dims
-        ports = st.servers[first : first + s.shape.n_dims]
-        _share_among_dims(ports, st.dim_exposed[number], span)
-
-
-@inlined
-def _share_among_nodes(nodes: Table, head: int, span: int) -> None:
-    if nodes[head]["busy_next"] < 0:
-        nodes[head]["exposed"] += span
-        return
-    n, node = 0, head
-    while node >= 0:
-        n += 1
-        node = nodes[node]["busy_next"]
-    node = head
-    while node >= 0:
-        nodes[node]["exposed"] += span / n
-        node = nodes[node]["busy_next"]
-
-
-@inlined
-def _share_among_dims(ports: Table, exposed: Floats, span: int) -> None:
-    serving = 0
-    for d in range(len(ports)):
-        serving += ports[d]["link"] >= 0
-    share = float(span)
-    if serving == 0:
-        exposed[len(ports)] += share
-    elif serving > 1:
-        share /= serving
-    for d in range(len(ports)):
-        if ports[d]["link"] >= 0:
-            exposed[d] += share
-
-
-@inlined
-def _append(entries: Ints, counts: Ints, which: int, value: int) -> None:
-    entries[counts[which]] = value
-    counts[which] += 1
