@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from engine import DimsweepError, Fidelity
+from sweeper.cell import CellPlan
 from sweeper.evaluate import Job
 from sweeper.ledger import Ledger
-from sweeper.plan import CellPlan, Plan, PortfolioPlan
+from sweeper.plan import Plan, PortfolioPlan
 from sweeper.pool import Pool
 from sweeper.portfolio import WORKLOAD, Together
 from sweeper.rows import PORTFOLIO, RECHECK
