@@ -41,7 +41,7 @@ from engine.workload.graph import (
     Workload,
 )
 
-_KINDS: dict[int, CollectiveKind] = {
+KINDS: dict[int, CollectiveKind] = {
     CollectiveType.ALL_REDUCE: CollectiveKind.ALL_REDUCE,
     CollectiveType.ALL_GATHER: CollectiveKind.ALL_GATHER,
     CollectiveType.REDUCE_SCATTER: CollectiveKind.REDUCE_SCATTER,
@@ -179,11 +179,11 @@ class _Conversion:
         return Compute(duration=0)
 
     def _collective(self, rank: int, node: Node, ours: Mapping[str, Value]) -> Work:
-        kind = _KINDS.get(node.collective)
+        kind = KINDS.get(node.collective)
         if kind is None:
             raise DimsweepError(
                 f"a collective of type {node.collective} is not simulated",
-                hint=", ".join(_KINDS.values()),
+                hint=", ".join(KINDS.values()),
             )
         group = self._group(rank, node)
         name = str(ours.get(own.GROUP) or _name(group))

@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 
 from engine.cluster.cluster import Cluster
 from engine.errors import DimsweepError
-from engine.formats.chakra import CollectiveType, NodeType, Trace, TraceNode, Value, own, stream
+from engine.formats.chakra import NodeType, Trace, TraceNode, Value, own, stream
 from engine.formats.chakra.encode import encode_metadata, encode_node
+from engine.formats.chakra_workload import KINDS
 from engine.lower.fold import at_offset, first_members
 from engine.lower.stages import Offset, graph_by_rank
 from engine.units import PICOSECONDS
 from engine.workload.graph import (
     Access,
     Collective,
-    CollectiveKind,
     Compute,
     Group,
     Operator,
@@ -37,12 +37,7 @@ from engine.workload.graph import (
 
 MAX_RANKS = 16_384
 _MICROSECOND = PICOSECONDS // 10**6
-_KINDS = {
-    CollectiveKind.ALL_REDUCE: CollectiveType.ALL_REDUCE,
-    CollectiveKind.ALL_GATHER: CollectiveType.ALL_GATHER,
-    CollectiveKind.REDUCE_SCATTER: CollectiveType.REDUCE_SCATTER,
-    CollectiveKind.ALL_TO_ALL: CollectiveType.ALL_TO_ALL,
-}
+_CODES = {kind: code for code, kind in KINDS.items()}
 _Attributes = dict[str, Value]
 _Piece = bytes | Callable[[int], bytes]  # the same on all ranks of a graph, or by rank
 
@@ -230,7 +225,7 @@ class _Writer:
     def _collective(self, work: Collective, node: Callable[[_Attributes], bytes]) -> _Piece:
         group = self._workload.groups[work.group]
         attributes: _Attributes = {
-            "comm_type": int(_KINDS[work.kind]),
+            "comm_type": int(_CODES[work.kind]),
             **_size(work.n_bytes),
             own.GROUP: work.group,
         }

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from engine.errors import DimsweepError, InfeasibleError
-from engine.model.block import Block, Exchange, Shard, Step, elementwise
+from engine.model.block import Block, Shard, Step, elementwise
 from engine.model.transformer import LAYER, Transformer
 from engine.plan.plan import Axes
 from engine.plan.stages import Stage, cut
 from engine.plan.steps import RankGraph, compile_steps
 from engine.workload.footprint import Footprint
-from engine.workload.graph import CollectiveKind as Kind
 from engine.workload.graph import Operator, Receive, Send, Workload
 
 
@@ -83,14 +82,11 @@ def _graph(
     graph = RankGraph()
     here, last = stage.number, stage.n_stages - 1
     items = compile_steps(_steps(model, stage.chunks[0], shard))
-    parts = shard.tensor if shard.tensor > 1 and not stage.message_is_cut else 1
-    together: tuple[Step, ...] = (
-        (Exchange(Kind.ALL_GATHER, stage.message / parts, "tensor"),) if parts > 1 else ()
-    )
+    parts, gather = stage.shared_among(shard.tensor), compile_steps(stage.gather(shard.tensor))
     for i in range(n):
         if here:
             graph.receive(f"receive activation {i}", Receive(axes.hop(here, here - 1), i))
-            graph.run("", compile_steps(together))
+            graph.run("", gather)
         graph.run(f"F{i} ", items)
         if here < last:
             message = Send(stage.message / parts, axes.hop(here, here + 1), i, stream="pipeline")

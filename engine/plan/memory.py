@@ -65,7 +65,7 @@ def _unit(what: Offload, stage: Stage, whole: float) -> float:
 def state_bytes(plan: Plan) -> float:
     """The optimizer's state, a parameter: moments in fp32, a master copy of narrower weights."""
     moments = 2 if plan.optimizer is Optimizer.ADAM else 1
-    return 4.0 * (moments + (plan.value < 4))
+    return 4.0 * (moments + plan.has_master_copy)
 
 
 def _peak(

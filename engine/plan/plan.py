@@ -68,6 +68,11 @@ class Plan:
     gradient_value: float = 2.0
     offload: frozenset[Offload] = frozenset()
 
+    @property
+    def has_master_copy(self) -> bool:
+        """Whether the optimizer keeps the weights in fp32, beside narrower ones."""
+        return self.value < 4
+
     def __post_init__(self) -> None:
         for key in ("batch", "micro_batch", "interleave"):
             if getattr(self, key) < 1:

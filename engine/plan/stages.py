@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.errors import InfeasibleError
-from engine.model.block import Block, Network
+from engine.model.block import Block, Exchange, Network, Step
+from engine.workload.graph import CollectiveKind
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,18 @@ class Stage:
     message: float
     message_is_cut: bool
     tied: float
+
+    def shared_among(self, tensor: int) -> int:
+        """How many ``tensor``-parallel ranks send a part each of what they all hold; it is gathered on
+        the other side (Narayanan et al., SC 2021)."""
+        return 1 if self.message_is_cut else tensor
+
+    def gather(self, tensor: int) -> tuple[Step, ...]:
+        """What follows a message that came in parts."""
+        parts = self.shared_among(tensor)
+        if parts == 1:
+            return ()
+        return (Exchange(CollectiveKind.ALL_GATHER, self.message / parts, "tensor"),)
 
     @property
     def parameters(self) -> float:

@@ -14,7 +14,6 @@ from engine.plan.plan import (
     Axes,
     GradientExchange,
     Offload,
-    Optimizer,
     Plan,
 )
 from engine.plan.schedule import Action, actions
@@ -99,6 +98,7 @@ class _StageProgram:
             [compile_steps(self._backward_steps(c, last=last)) for c in chunks]
             for last in (False, True)
         ]
+        self._gather = compile_steps(stage.gather(axes.degree("tensor")))
         self._graph = RankGraph()
 
     def build(self) -> tuple[Operator, ...]:
@@ -133,7 +133,7 @@ class _StageProgram:
             f"{action.micro_batch}.{action.chunk}",
             Receive(offset, self._tag(tag, max(virtual, source), action)),
         )
-        self._graph.run("", compile_steps(self._together()))
+        self._graph.run("", self._gather)
 
     def _send(self, action: Action) -> None:
         virtual, n = self._virtual(action.chunk), self._stage.n_stages
@@ -142,7 +142,7 @@ class _StageProgram:
             return
         tag = _BACKWARD if action.backward else _FORWARD
         offset = self._axes.hop(self._stage.number, target % n)
-        parts = self._axes.degree("tensor") if self._together() else 1
+        parts = self._stage.shared_among(self._axes.degree("tensor"))
         self._graph.send(
             f"send {'gradient' if action.backward else 'activation'} "
             f"{action.micro_batch}.{action.chunk}",
@@ -158,14 +158,6 @@ class _StageProgram:
         """Messages of one micro-batch over one boundary between chunks, one way, are alike."""
         n = self._stage.n_stages * self._plan.interleave
         return (action.micro_batch * n + boundary) * 3 + direction
-
-    def _together(self) -> tuple[Step, ...]:
-        """What tensor-parallel ranks all hold is sent in parts and gathered on the other side
-        (Narayanan et al., SC 2021)."""
-        n = self._axes.degree("tensor")
-        if n == 1 or self._stage.message_is_cut:
-            return ()
-        return (Exchange(Kind.ALL_GATHER, self._stage.message / n, "tensor"),)
 
     def _tie(self) -> None:
         """The first and the last stage sum up the gradients of the embedding that both hold."""
@@ -308,7 +300,7 @@ class _Buckets:
 
 
 def optimizer_bytes(plan: Plan) -> float:
-    """Memory traffic of an update, a parameter: its gradient, and a master copy (unless weights are
-    fp32 already) with one or two moments, read and written."""
-    moments = 2 if plan.optimizer is Optimizer.ADAM else 1
-    return plan.gradient_value + 8.0 * (moments + 1) + (plan.value if plan.value < 4 else 0.0)
+    """Memory traffic of an update, a parameter: its gradient read, the state read and written, and
+    the weight written (and read, where it is its own master copy)."""
+    weight = plan.value if plan.has_master_copy else 2 * plan.value
+    return plan.gradient_value + 2 * state_bytes(plan) + weight

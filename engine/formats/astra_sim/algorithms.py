@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from engine.errors import DimsweepError
 from engine.formats.astra_sim.bus import Bus
+
+if TYPE_CHECKING:
+    from engine.formats.astra_sim.chunks import Phase
 
 ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL = (
     "all-reduce",
@@ -85,19 +88,17 @@ class Exchange:
         self,
         port: Port,
         costs: Costs,
-        kind: str,
-        algorithm: str,
-        n_bytes: int,
+        phase: Phase,
         ranks: Sequence[int],
         *,
-        clockwise: bool,
         done: Callable[[], None],
     ) -> None:
+        kind, algorithm, n_bytes = phase.kind, phase.algorithm, phase.n_bytes
         self._port, self._costs, self._kind, self._done = port, costs, kind, done
         self._ranks, self._n = ranks, len(ranks)
         self._me = ranks.index(port.rank)
         self._algorithm = algorithm
-        self._step = 1 if clockwise else -1
+        self._step = 1 if phase.clockwise else -1
         n = self._n
         self._parallel = 1
         rounds = (n - 1) * (2 if kind == ALL_REDUCE else 1)

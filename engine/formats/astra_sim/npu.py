@@ -277,16 +277,7 @@ class Npu:
                 done=done,
             ).start()
             return
-        Exchange(
-            port,
-            costs,
-            phase.kind,
-            phase.algorithm,
-            phase.n_bytes,
-            ranks,
-            clockwise=phase.clockwise,
-            done=done,
-        ).start()
+        Exchange(port, costs, phase, ranks, done=done).start()
 
     def _replay(self, stream: Stream, done: Call) -> None:
         def tag(node: Node) -> object:

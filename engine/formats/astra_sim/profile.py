@@ -40,16 +40,7 @@ class Profiles:
         key = (phase.kind, phase.algorithm, phase.n_bytes, phase.clockwise, costs.flat, ranks, me)
         if key not in self._known:
             port = _Mirror(me, self._way)
-            Exchange(
-                port,
-                costs,
-                phase.kind,
-                phase.algorithm,
-                phase.n_bytes,
-                ranks,
-                clockwise=phase.clockwise,
-                done=port.end,
-            ).start()
+            Exchange(port, costs, phase, ranks, done=port.end).start()
             port.clock.run()
             self._known[key] = port.ended
         return self._known[key]

@@ -38,16 +38,7 @@ def recipe(
     Raises :class:`DimsweepError` for an algorithm that so many ranks cannot run.
     """
     port = _Steps(me, route)
-    Exchange(
-        port,
-        costs,
-        phase.kind,
-        phase.algorithm,
-        phase.n_bytes,
-        ranks,
-        clockwise=phase.clockwise,
-        done=port.end,
-    ).start()
+    Exchange(port, costs, phase, ranks, done=port.end).start()
     return port.follow()
 
 
