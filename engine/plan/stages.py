@@ -25,8 +25,10 @@ class Stage:
     tied: float
 
     def shared_among(self, tensor: int) -> int:
-        """How many ``tensor``-parallel ranks send a part each of what they all hold; it is gathered on
-        the other side (Narayanan et al., SC 2021)."""
+        """How many ``tensor``-parallel ranks send a part each of what they all hold.
+
+        It is gathered on the other side (Narayanan et al., SC 2021).
+        """
         return 1 if self.message_is_cut else tensor
 
     def gather(self, tensor: int) -> tuple[Step, ...]:
