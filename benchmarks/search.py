@@ -13,11 +13,11 @@ from itertools import accumulate
 from pathlib import Path
 
 from sweeper import load
-from sweeper.compose import compose
-from sweeper.ledger import Ledger
-from sweeper.plan import plan_study
-from sweeper.pool import make_pool
-from sweeper.sweep import run_sweep
+from sweeper.config.compose import compose
+from sweeper.ledger.ledger import Ledger
+from sweeper.run.driver import run_sweep
+from sweeper.run.pool import make_pool
+from sweeper.study.plan import plan_study
 
 SAMPLERS = ("random", "tpe", "cmaes", "gp", "descent", "auto")
 BUDGETS = (40, 100, 300)

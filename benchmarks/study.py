@@ -8,8 +8,8 @@ from time import process_time
 import numpy as np
 
 from engine import Program
-from sweeper.build import build_program
-from sweeper.compose import compose, plain
+from sweeper.build.program import build_program
+from sweeper.config.compose import compose, plain
 
 
 def main_program(*overrides: str) -> Program:

@@ -6,11 +6,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from sweeper.compose import compose
-from sweeper.ledger import Ledger
-from sweeper.plan import plan_study
-from sweeper.pool import make_pool
-from sweeper.sweep import run_sweep
+from sweeper.config.compose import compose
+from sweeper.ledger.ledger import Ledger
+from sweeper.run.driver import run_sweep
+from sweeper.run.pool import make_pool
+from sweeper.study.plan import plan_study
 
 POINTS = 200_000
 

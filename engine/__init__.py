@@ -37,7 +37,6 @@ from engine.cluster.npu import Npu
 from engine.cluster.topology import Block, Dimension, Topology, parse_shape
 from engine.errors import DimsweepError, InfeasibleError
 from engine.formats.astra1_text import read_layers as read_astra1_layers
-from engine.formats.astra_sim.cycles import Cycles as AstraCycles
 from engine.formats.astra_sim.files import read_inputs as read_astra_inputs
 from engine.formats.astra_sim.files import read_ranks as read_astra_ranks
 from engine.formats.astra_sim.files import read_topology as read_astra_topology
@@ -45,11 +44,6 @@ from engine.formats.astra_sim.files import read_workload as read_astra_workload
 from engine.formats.astra_sim.inputs import Inputs as AstraInputs
 from engine.formats.astra_sim.inputs import Options as AstraOptions
 from engine.formats.astra_sim.inputs import read_groups as read_astra_groups
-from engine.formats.astra_sim.nodes import Node as AstraNode
-from engine.formats.astra_sim.program import Program as AstraProgram
-from engine.formats.astra_sim.program import is_compiled as is_astra_compiled
-from engine.formats.astra_sim.program import lower as lower_astra
-from engine.formats.astra_sim.simulate import simulate as simulate_astra
 from engine.formats.chakra import NodeType as ChakraNodeType
 from engine.formats.chakra import Trace as ChakraTrace
 from engine.formats.chakra import TraceNode as ChakraNode
@@ -57,22 +51,26 @@ from engine.formats.chakra import read_traces as read_chakra
 from engine.formats.chakra import scan_traces as scan_chakra
 from engine.formats.chakra import write_trace as write_chakra
 from engine.formats.chakra.files import Scanned as ChakraScanned
-from engine.formats.chakra.lint import Finding as ChakraFinding
-from engine.formats.chakra.lint import repaired as repair_chakra
-from engine.formats.chakra_lint import lint_job as lint_chakra
-from engine.formats.chakra_stats import TraceStats as ChakraStats
-from engine.formats.chakra_stats import levels as chakra_levels
-from engine.formats.chakra_stats import trace_stats as chakra_stats
-from engine.formats.chakra_workload import read_chakra_workload
-from engine.formats.chakra_writer import write_chakra_workload
+from engine.formats.chakra.lint import lint_job as lint_chakra
+from engine.formats.chakra.lint.trace import Finding as ChakraFinding
+from engine.formats.chakra.lint.trace import repaired as repair_chakra
+from engine.formats.chakra.node import Node as AstraNode
+from engine.formats.chakra.stats import TraceStats as ChakraStats
+from engine.formats.chakra.stats import levels as chakra_levels
+from engine.formats.chakra.stats import trace_stats as chakra_stats
+from engine.formats.chakra.workload import read_chakra_workload
+from engine.formats.chakra.writer import write_chakra_workload
 from engine.formats.measured import read_measured
 from engine.formats.pytorch import Converted as PytorchConverted
 from engine.formats.pytorch import convert_traces as convert_pytorch
 from engine.formats.pytorch import is_execution_trace
+from engine.kernels.message.kernel import LinkAccount, MessageRun, by_rank, network_of, run_messages
+from engine.kernels.phase.batch import Measures, is_compiled, outcome_error, run_batch, run_one
+from engine.kernels.phase.path import Path
+from engine.kernels.phase.state import FINISHED
 from engine.lower.lower import lower
 from engine.lower.memory import check_memory
 from engine.lower.program import Program
-from engine.message.kernel import LinkAccount, MessageRun, by_rank, network_of, run_messages
 from engine.model.block import Recompute
 from engine.model.convolution import ConvNet
 from engine.model.recommendation import Dlrm
@@ -86,6 +84,11 @@ from engine.plan.inference import Serving, serving
 from engine.plan.plan import Axes, GradientExchange, Offload, Optimizer, Plan
 from engine.plan.schedule import Schedule
 from engine.plan.training import training, training_footprint
+from engine.replicas.astra_sim.cycles import Cycles as AstraCycles
+from engine.replicas.astra_sim.program import Program as AstraProgram
+from engine.replicas.astra_sim.program import is_compiled as is_astra_compiled
+from engine.replicas.astra_sim.program import lower as lower_astra
+from engine.replicas.astra_sim.simulate import simulate as simulate_astra
 from engine.rules.effects import (
     crosses_dimensions,
     is_measured,
@@ -94,9 +97,6 @@ from engine.rules.effects import (
     silent_dimensions,
 )
 from engine.rules.provisioning import Pair, provisioning
-from engine.run.batch import Measures, is_compiled, outcome_error, run_batch, run_one
-from engine.run.path import Path
-from engine.run.state import FINISHED
 from engine.workload.convnet import Convolution, data_parallel
 from engine.workload.footprint import Footprint
 from engine.workload.graph import (

@@ -4,6 +4,6 @@ import sweeper
 sweeper.load("results/libra_gpt3_4d").to_pandas()
 """
 
-from sweeper.ledger import load
+from sweeper.ledger.ledger import load
 
 __all__ = ["load"]

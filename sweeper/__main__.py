@@ -2,7 +2,7 @@
 
 import sys
 
-from sweeper.cli import main
+from sweeper.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from engine.kernels.phase.batch import Measures
+from engine.kernels.phase.path import Path
 from engine.lower.program import Floats, Longs, Program
-from engine.run.batch import Measures
-from engine.run.path import Path
 from engine.units import PICOSECONDS
 
 
@@ -23,9 +23,9 @@ class Breakdown:
     Cost is USD; performance per cost is iterations per second per USD.
 
     ``path`` is the critical path, and ``per_bandwidth``, ``per_latency`` and ``per_usd`` are the
-    shadow prices that follow from it (see engine.run.path for what is exact): how the time changes
-    with a dimension's bandwidth, with its latency, and with what is spent on its bandwidth (NaN
-    where that is free).  None for runs message by message.
+    shadow prices that follow from it (see engine.kernels.phase.path for what is exact): how the
+    time changes with a dimension's bandwidth, with its latency, and with what is spent on its
+    bandwidth (NaN where that is free).  None for runs message by message.
     """
 
     time: Longs  # (P,)

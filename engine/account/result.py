@@ -8,9 +8,9 @@ from typing import Any
 
 from engine.account.breakdown import Breakdown, account
 from engine.account.timeline import trace_events
+from engine.kernels.message.kernel import LinkAccount, MessageRun
+from engine.kernels.phase.batch import Run
 from engine.lower.program import Floats, Longs, Program
-from engine.message.kernel import LinkAccount, MessageRun
-from engine.run.batch import Run
 from engine.units import PICOSECONDS
 
 

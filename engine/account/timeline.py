@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from engine.errors import DimsweepError
+from engine.kernels.message.kernel import MessageRun
+from engine.kernels.phase.batch import Run
 from engine.lower.program import RECEIVE, Program
-from engine.message.kernel import MessageRun
-from engine.run.batch import Run
 
 _PER_MICROSECOND = 1e6  # picoseconds; Chrome traces count microseconds
 

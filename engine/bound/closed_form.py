@@ -13,8 +13,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.kernels.phase.price import Prices, empty_prices, price
 from engine.lower.program import Floats, Program
-from engine.run.price import Prices, empty_prices, price
 from engine.units import PICOSECONDS
 
 

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import DimsweepError
+from engine.kernels.jit import Compiler
 from engine.lower.program import RECEIVE, Floats, Ints, Structure
-from engine.run.jit import Compiler
 from engine.units import PICOSECONDS
 
 compiled = Compiler([Path(__file__)]).compiled

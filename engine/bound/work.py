@@ -126,7 +126,7 @@ class _Forms:
         return [[phase] for phase in phases], phases if len(phases) == 1 else []
 
     def _phases(self, f: int) -> list[_Phase]:
-        """A chunk's phases in the baseline order, as :func:`engine.run.price.price` has them."""
+        """A chunk's phases in the baseline order, as in :mod:`engine.kernels.phase.price`."""
         form = self._s.forms[f]
         uses = self._s.uses[form["use_start"] : form["use_end"]]
         way = [(use, "scatter") for use in uses]

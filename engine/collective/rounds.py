@@ -69,7 +69,7 @@ def strands(
     ``closed`` tells whether a group on a Ring closes the circle: then each step goes half one way
     round and half the other; on a line there is one way, and the last member's way back to the
     first.  The in-switch algorithms are not made of messages between members (see
-    :mod:`engine.message.phase`).
+    :mod:`engine.kernels.message.exchange`).
     """
     if kind is CollectiveKind.ALL_TO_ALL:
         relay = block is Block.RING and closed

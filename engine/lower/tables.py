@@ -96,7 +96,7 @@ def structure(cluster: Cluster, folding: Folding, nodes: Nodes, forms: Forms) ->
 
 
 def _reach(nodes: Nodes, following: list[list[int]], forms: list[Form]) -> list[int]:
-    """How far each node is felt (see engine.run.phase).
+    """How far each node is felt (see engine.kernels.phase.kernel).
 
     Receives and collectives of several classes wait for other classes.  A collective of one rank
     ends at once, whatever follows.  The end of a send is felt by its receiver; that of a node is

@@ -7,8 +7,8 @@ import dataclasses
 import numpy as np
 
 from engine.bound.closed_form import demand_of
+from engine.kernels.phase.batch import run_batch
 from engine.lower.program import ALL_TO_ALL, FIFO, Program
-from engine.run.batch import run_batch
 from engine.workload.graph import Compute
 
 

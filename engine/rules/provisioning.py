@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from engine.kernels.phase.price import empty_prices, price
 from engine.lower.program import ALL_GATHER, Floats, Program
-from engine.run.price import empty_prices, price
 
 
 @dataclass(frozen=True)

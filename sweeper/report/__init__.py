@@ -11,7 +11,8 @@ import pandas as pd
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.report import page, plots, portfolio, table, words
+from sweeper.draw import plots
+from sweeper.report import page, portfolio, table, words
 from sweeper.report.idle import idle_axes
 from sweeper.report.summary import CellSummary, Objective, summarise
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from sweeper.rows import COMPLETE, RECHECK
+from sweeper.ledger.rows import COMPLETE, RECHECK
 
 _RESULT = ["time_ps", "cost_usd"]
 

@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 
 from engine import Weighing
-from sweeper.portfolio import WORKLOAD, Together
+from sweeper.draw.canvas import BLUE, label_cells, panels
+from sweeper.ledger.rows import COMPLETE
 from sweeper.report import words
-from sweeper.report.canvas import BLUE, label_cells, panels
 from sweeper.report.sheets import Sheet
 from sweeper.report.summary import CellSummary, Floats
 from sweeper.report.words import amount, gbps, percent, seconds, short_keys, usd
-from sweeper.rows import COMPLETE
+from sweeper.study.portfolio import WORKLOAD, Together
 
 _PANELS = 4
 _NAMES = {

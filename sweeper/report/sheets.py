@@ -22,7 +22,7 @@ from sweeper.report.words import (
     short_keys,
     usd,
 )
-from sweeper.rules import verdict
+from sweeper.study.rules import verdict
 
 
 @dataclass(frozen=True)

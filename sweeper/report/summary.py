@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from engine import DimsweepError, Frontier, Pair
-from sweeper.rows import COMPLETE, FAILED, INFEASIBLE, PORTFOLIO, RECHECK
+from sweeper.ledger.rows import COMPLETE, FAILED, INFEASIBLE, PORTFOLIO, RECHECK
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.intp]

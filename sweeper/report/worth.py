@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sweeper.report.canvas import BLUE, ORANGE, panels
+from sweeper.draw.canvas import BLUE, ORANGE, panels
 from sweeper.report.sheets import Sheet
 from sweeper.report.summary import CellSummary, Floats
 from sweeper.report.words import dim_name, seconds, short_keys

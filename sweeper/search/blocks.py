@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from engine import DimsweepError
-from sweeper.space import Floats, Point, Space
+from sweeper.space.space import Floats, Point, Space
 
 
 class BlockSearch:

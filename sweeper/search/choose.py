@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine import DimsweepError, Fidelity, Prices
-from sweeper.rows import OBJECTIVES
+from sweeper.ledger.rows import OBJECTIVES
 from sweeper.search.blocks import BlockSearch
 from sweeper.search.combined import CombinedSearch
 from sweeper.search.descent import DescentSearch
 from sweeper.search.optuna_search import OptunaSearch
 from sweeper.search.search import Search
-from sweeper.space import Point, Space
+from sweeper.space.space import Point, Space
 
 _COMBINED = "descent+tpe"  # what "auto" is where it can
 LEARN_FROM_SLOPES = ("descent", _COMBINED)  # samplers that are told them

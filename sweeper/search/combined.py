@@ -9,11 +9,11 @@ from functools import partial
 from typing import Any
 
 from engine import Prices
-from sweeper.rows import OBJECTIVES
+from sweeper.ledger.rows import OBJECTIVES
 from sweeper.search.descent import DescentSearch
 from sweeper.search.optuna_search import OptunaSearch
 from sweeper.search.search import Slopes, Values
-from sweeper.space import Point, Space
+from sweeper.space.space import Point, Space
 
 _TRIES = 10  # to propose a design that was not asked for before
 

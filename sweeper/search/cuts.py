@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine import LinearSpace, Prices
-from sweeper.space import Floats
+from sweeper.space.space import Floats
 
 _KEPT = 60  # the cuts of the best points
 _ITERATIONS = 200

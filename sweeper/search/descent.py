@@ -10,7 +10,7 @@ import numpy as np
 from engine import DimsweepError, Prices
 from sweeper.search.cuts import CutModel
 from sweeper.search.search import Slopes, Values
-from sweeper.space import Floats, Point, Space
+from sweeper.space.space import Floats, Point, Space
 
 _WIDEST = 1.0  # trust region: factors of e up and down around the best split
 _NARROWEST = 0.02

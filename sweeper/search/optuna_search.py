@@ -12,7 +12,7 @@ import numpy as np
 
 from engine import DimsweepError
 from sweeper.search.search import Values
-from sweeper.space import Choice, Parameter, Point, Space
+from sweeper.space.space import Choice, Parameter, Point, Space
 
 
 class OptunaSearch:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from sweeper.space import Point
+from sweeper.space.space import Point
 
 # A point's objective values in the study's order, or None if it failed.
 Values = Sequence[float] | None

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from engine import Footprint, Result, run_one
-from sweeper.build import build_program
-from sweeper.compose import compose, plain
+from sweeper.build.program import build_program
+from sweeper.config.compose import compose, plain
 
 _MEAN_AIM, _WORST_AIM = 0.05, 0.10
 

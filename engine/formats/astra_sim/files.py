@@ -16,8 +16,8 @@ from engine.formats.astra_sim.inputs import (
     read_network,
     read_system,
 )
-from engine.formats.astra_sim.nodes import Node, node_of
 from engine.formats.chakra import TraceNode, read_traces
+from engine.formats.chakra.node import Node, node_of
 
 
 def read_inputs(

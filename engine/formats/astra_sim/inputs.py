@@ -13,8 +13,8 @@ import yaml
 
 from engine.cluster.topology import Block
 from engine.errors import DimsweepError
-from engine.formats.astra_sim.bus import BusModel
-from engine.formats.astra_sim.nodes import Node
+from engine.formats.chakra.node import Node
+from engine.replicas.astra_sim.bus import BusModel
 
 _GIB = 2**30  # what a network "GB/s" is here
 _ALGORITHM = re.compile(

@@ -1,0 +1,110 @@
+"""The traces of a job: each by itself, and what its ranks say of one another.
+
+Ranks issue their nodes in ASTRA-sim's order, the lowest id of those that are ready first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+
+from engine.collector import no_collector
+from engine.errors import DimsweepError
+from engine.formats.chakra import NodeType, TraceNode, own
+from engine.formats.chakra.files import Scanned
+from engine.formats.chakra.lint.collectives import Collectives
+from engine.formats.chakra.lint.messages import Fault, Messages, Place
+from engine.formats.chakra.lint.trace import Finding, lint_trace
+from engine.formats.chakra.node import Node, node_of
+from engine.formats.chakra.order import issue_order
+
+_NEEDED = {
+    NodeType.COMM_COLL: ("comm_type", "comm_size"),
+    NodeType.COMM_SEND: ("comm_size", "comm_dst"),
+    NodeType.COMM_RECV: ("comm_size", "comm_src"),
+}
+
+
+@no_collector()
+def lint_job(
+    scanned: Sequence[Scanned], groups: Mapping[str, Sequence[int]], *, alone: bool = False
+) -> list[Finding]:
+    """All that is wrong with the traces of ranks 0, 1, ...
+
+    ``groups`` are the ranks of each communicator group.  ``alone``: there is one trace, for one
+    rank or for all, and no other to compare it with.
+    """
+    job = _Job(scanned, groups, alone=alone)
+    graphs = chain.from_iterable(map(lint_trace, scanned))
+    nodes = chain.from_iterable(map(job.add, range(len(scanned))))
+    return [*graphs, *nodes, *(job.between_ranks() if not alone else ())]
+
+
+class _Job:
+    """What ranks do together."""
+
+    def __init__(
+        self, scanned: Sequence[Scanned], groups: Mapping[str, Sequence[int]], *, alone: bool
+    ) -> None:
+        n = len(scanned)
+        self._scanned = scanned
+        self._messages = None if alone else Messages(n, self._where)
+        sizes = _sizes(scanned)
+        self._collectives = Collectives(groups, None if alone else n, sizes, self._where)
+        self._read: dict[int, Node | Fault | None] = {}  # ranks have most nodes in common
+
+    def _where(self, place: Place) -> str:
+        rank, i = place
+        node = self._scanned[rank].trace.nodes[i]
+        return self._scanned[rank].places.of(i + 1, node.id, node.name)
+
+    def add(self, rank: int) -> Iterator[Finding]:
+        """Note what a rank does; finds nodes that do not say what they should."""
+        nodes, read = self._scanned[rank].trace.nodes, self._read
+        for i in issue_order(nodes):
+            raw = nodes[i]
+            key = id(raw)
+            if key not in read:
+                read[key] = _read(raw)
+            node = read[key]
+            if node is None:
+                continue
+            fault = self._note((rank, i), node) if isinstance(node, Node) else node
+            if fault:
+                yield Finding(self._where((rank, i)), *fault)
+
+    def _note(self, place: Place, node: Node) -> Fault | None:
+        if node.type is NodeType.COMM_COLL:
+            return self._collectives.add(place, node)
+        return self._messages.add(place, node) if self._messages else None
+
+    def between_ranks(self) -> Iterator[Finding]:
+        """What no trace shows by itself."""
+        if self._messages:
+            yield from self._messages.findings()
+        yield from self._collectives.disagreements()
+        yield from self._collectives.crossed()
+
+
+def _read(raw: TraceNode) -> Node | Fault | None:
+    """A node that communicates, or what is wrong with any; nothing for others."""
+    if raw.type < NodeType.COMP:
+        return None
+    try:
+        node = node_of(raw)
+    except DimsweepError as error:
+        return f"{error.where.rpartition('.')[2]}: {error.what}", "write a number there"
+    if raw.type not in _NEEDED:
+        return None
+    missing = [name for name in _NEEDED[raw.type] if name not in raw.attributes]
+    if missing:
+        return f"a {raw.type.name} node without {', '.join(missing)}", "add it"
+    return node
+
+
+def _sizes(scanned: Sequence[Scanned]) -> tuple[int, ...] | None:
+    """The sizes of the dimensions, if the traces say them and there are as many ranks."""
+    said = scanned[0].trace.metadata.get(own.SIZES) if scanned else None
+    sizes = tuple(n for n in said if isinstance(n, int)) if isinstance(said, tuple) else ()
+    return sizes if sizes and math.prod(sizes) == len(scanned) else None

@@ -1,0 +1,277 @@
+"""Chakra traces as a workload of dimsweep's own model.
+
+A group of ranks becomes a sub-mesh of the topology, a peer an offset, so that a trace can be run on
+any bandwidth, latency or algorithm, and alike ranks are folded as always.  What a trace's time
+depends on beyond that (ASTRA-sim's issue slots, its rounding) is left to ``dimsweep astra``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from engine.errors import DimsweepError
+from engine.formats.astra_sim.inputs import read_groups
+from engine.formats.chakra import (
+    CollectiveType,
+    NodeType,
+    Trace,
+    TraceNode,
+    Value,
+    own,
+    read_traces,
+)
+from engine.formats.chakra.node import Node, node_of
+from engine.workload.graph import (
+    Access,
+    Collective,
+    CollectiveKind,
+    Compute,
+    Group,
+    Operator,
+    Receive,
+    Send,
+    Work,
+    Workload,
+)
+
+KINDS: dict[int, CollectiveKind] = {
+    CollectiveType.ALL_REDUCE: CollectiveKind.ALL_REDUCE,
+    CollectiveType.ALL_GATHER: CollectiveKind.ALL_GATHER,
+    CollectiveType.REDUCE_SCATTER: CollectiveKind.REDUCE_SCATTER,
+    CollectiveType.ALL_TO_ALL: CollectiveKind.ALL_TO_ALL,
+}
+
+
+def read_chakra_workload(
+    traces: Path, groups: Path | None, sizes: Sequence[int], name: str
+) -> Workload:
+    """The workload of ``<traces>.<rank>.et`` for every rank, or of one ``.et`` file for all.
+
+    ``groups`` is a file of communicator groups (``{"1": [0, 1, ...]}``), ``sizes`` those of the
+    topology's dimensions.  Computation is by FLOPs and bytes where a node gives them, else by its
+    duration.  Raises :class:`DimsweepError` naming file, rank and node for what cannot be read, and
+    for groups that are no sub-mesh of the topology.
+    """
+    n = math.prod(sizes)
+    alone = traces.suffix in (".et", ".json")
+    files = [traces] if alone else _files(traces, n)
+    conversion = _Conversion(sizes, read_groups(groups, n))
+    read = read_traces(files)
+    _check_sizes(files[0], read[0], sizes)
+    # One trace may mean another thing on every rank; if it does not, a million cost no more.
+    ranks = 1 if alone and not any(map(_names_ranks, read[0].nodes)) else n
+    # By the number that our own writer gives a graph: what is simultaneous goes by their order.
+    keys = [
+        (trace.metadata.get(own.GRAPH, 0), conversion.graph(rank, trace.nodes))
+        for rank, trace in zip(range(ranks), read * ranks if alone else read, strict=True)
+    ]
+    graphs = sorted(dict.fromkeys(keys), key=lambda key: _order(key[0]))
+    place = {key: i for i, key in enumerate(graphs)}
+    return Workload(
+        tuple(graph for _, graph in graphs),
+        conversion.groups,
+        np.array([place[key] for key in keys]) if len(graphs) > 1 else None,
+        name=name,
+    )
+
+
+def _files(prefix: Path, n: int) -> list[Path]:
+    """A file a rank, no more and no less: a part of a job would be another job."""
+    files = [Path(f"{prefix}.{rank}.et") for rank in range(n)]
+    if not files[0].exists():
+        return files  # whoever reads it says so
+    missing = next((rank for rank, file in enumerate(files) if not file.exists()), None)
+    if missing is not None or Path(f"{prefix}.{n}.et").exists():
+        raise DimsweepError(
+            f"the topology has {n:,} NPUs, and rank "
+            + (f"{missing} has no trace" if missing is not None else f"{n} has a trace, too"),
+            where=str(prefix),
+            hint="topology.shape with as many NPUs as there are traces, rank 0 first",
+        )
+    return files
+
+
+def _check_sizes(file: Path, trace: Trace, sizes: Sequence[int]) -> None:
+    meant = trace.metadata.get(own.SIZES, tuple(sizes))
+    if meant != tuple(sizes):
+        raise DimsweepError(
+            f"the traces were written for dimensions of {meant!r} NPUs, not {tuple(sizes)}",
+            where=str(file),
+            hint="involved_dim would mean other ranks: write the workload for this topology",
+        )
+
+
+def _names_ranks(node: TraceNode) -> bool:
+    """Whether a node has peers, or a group that lists its ranks: it is then each rank's own."""
+    if node.type in (NodeType.COMM_SEND, NodeType.COMM_RECV):
+        return True
+    return node.attributes.get("pg_name", "") not in ("", "0")
+
+
+def _order(number: Value) -> int:
+    return number if isinstance(number, int) else 0
+
+
+class _Conversion:
+    """From ranks, as traces name them, to places in the topology."""
+
+    def __init__(self, sizes: Sequence[int], ranks: Mapping[str, Sequence[int]]) -> None:
+        self._sizes, self._ranks = tuple(sizes), ranks
+        self.groups: dict[str, Group] = {}
+        self._shared: dict[int, Work] = {}
+        self._sub_mesh = lru_cache(maxsize=None)(self._find_sub_mesh)
+
+    def graph(self, rank: int, nodes: Sequence[TraceNode]) -> tuple[Operator, ...]:
+        """One rank's operators, in the order of the file."""
+        place = {node.id: i for i, node in enumerate(nodes)}
+        return tuple(
+            Operator(
+                node.name,
+                self._work(rank, node),
+                tuple(sorted(place[before] for before in node.dependencies)),
+            )
+            for node in nodes
+        )
+
+    def _work(self, rank: int, node: TraceNode) -> Work:
+        if _names_ranks(node):
+            return self._convert(rank, node)
+        # Ranks share the nodes that they have in common.
+        if id(node) not in self._shared:
+            self._shared[id(node)] = self._convert(rank, node)
+        return self._shared[id(node)]
+
+    def _convert(self, rank: int, node: TraceNode) -> Work:
+        try:
+            return self._works[node.type](self, rank, node_of(node), node.attributes)
+        except KeyError:
+            fault = DimsweepError(
+                f"a {node.type.name} node is not simulated by dimsweep's own model",
+                hint="dimsweep astra runs the trace as ASTRA-sim does",
+            )
+        except DimsweepError as error:
+            fault = error
+        raise DimsweepError(
+            fault.what, where=f"rank {rank}, node {node.id} ({node.name!r})", hint=fault.hint
+        )
+
+    def _compute(self, rank: int, node: Node, ours: Mapping[str, Value]) -> Work:
+        measured = ours.get(own.DURATION)
+        if isinstance(measured, int):
+            return Compute(duration=measured)
+        if node.ops:
+            flops = _exact(ours, own.FLOPS, node.ops)
+            return Compute(flops, _exact(ours, own.BYTES, node.tensor))
+        return Compute(duration=node.duration * 1000)
+
+    def _access(self, rank: int, node: Node, ours: Mapping[str, Value]) -> Work:
+        n_bytes = _exact(ours, own.BYTES, node.tensor)
+        return Access(n_bytes, store=node.type is NodeType.MEM_STORE)
+
+    def _nothing(self, rank: int, node: Node, ours: Mapping[str, Value]) -> Work:
+        return Compute(duration=0)
+
+    def _collective(self, rank: int, node: Node, ours: Mapping[str, Value]) -> Work:
+        kind = KINDS.get(node.collective)
+        if kind is None:
+            raise DimsweepError(
+                f"a collective of type {node.collective} is not simulated",
+                hint=", ".join(KINDS.values()),
+            )
+        group = self._group(rank, node)
+        name = str(ours.get(own.GROUP) or _name(group))
+        if self.groups.setdefault(name, group) != group:
+            raise DimsweepError(
+                f"its group {name!r} is of {_name(group)} NPUs, "
+                f"elsewhere of {_name(self.groups[name])}",
+                hint="the topology.shape and the groups that the traces were written with",
+            )
+        return Collective(
+            kind,
+            _exact(ours, own.BYTES, node.size),
+            name,
+            stream=str(ours.get(own.STREAM, "")),
+            priority=node.priority,
+        )
+
+    def _group(self, rank: int, node: Node) -> Group:
+        if node.group in ("", "0"):
+            wanted = [*node.involved, *[True] * len(self._sizes)]
+            sizes = tuple(n if use else 1 for n, use in zip(self._sizes, wanted, strict=False))
+            return Group(sizes, (1,) * len(sizes))
+        if node.group not in self._ranks:
+            raise DimsweepError(
+                f"there is no communicator group {node.group!r}",
+                hint=f"groups: {', '.join(self._ranks) or 'none; give a file of them'}",
+            )
+        if rank not in self._ranks[node.group]:
+            raise DimsweepError(f"the rank is no member of the group {node.group!r}")
+        return self._sub_mesh(tuple(self._ranks[node.group]))
+
+    def _send(self, rank: int, node: Node, ours: Mapping[str, Value]) -> Work:
+        size, stream = _exact(ours, own.BYTES, node.size), str(ours.get(own.STREAM, Send.stream))
+        return Send(size, self._offset(rank, node.target), node.tag, stream)
+
+    def _receive(self, rank: int, node: Node, ours: Mapping[str, Value]) -> Work:
+        return Receive(self._offset(rank, node.source), node.tag)
+
+    _works: Mapping[NodeType, Callable[[_Conversion, int, Node, Mapping[str, Value]], Work]] = {
+        NodeType.COMP: _compute,
+        NodeType.MEM_LOAD: _access,
+        NodeType.MEM_STORE: _access,
+        NodeType.METADATA: _nothing,
+        NodeType.INVALID: _nothing,
+        NodeType.COMM_COLL: _collective,
+        NodeType.COMM_SEND: _send,
+        NodeType.COMM_RECV: _receive,
+    }
+
+    def _offset(self, rank: int, peer: int) -> tuple[int, ...]:
+        if not 0 <= peer < math.prod(self._sizes):
+            raise DimsweepError(f"there is no rank {peer}")
+        here, there = self._coordinates(rank), self._coordinates(peer)
+        return tuple((b - a) % n for a, b, n in zip(here, there, self._sizes, strict=True))
+
+    def _coordinates(self, rank: int) -> tuple[int, ...]:
+        place = []
+        for n in self._sizes:
+            rank, digit = divmod(rank, n)
+            place.append(digit)
+        return tuple(place)
+
+    def _find_sub_mesh(self, ranks: tuple[int, ...]) -> Group:
+        """The group as so many members a dimension, so far apart."""
+        places = {self._coordinates(rank) for rank in ranks}
+        used = [sorted({place[d] for place in places}) for d in range(len(self._sizes))]
+        strides = [b[1] - b[0] if len(b) > 1 else 1 for b in used]
+        regular = all(
+            list(range(b[0], b[-1] + 1, stride)) == b
+            for b, stride in zip(used, strides, strict=True)
+        )
+        if not regular or places != set(itertools.product(*used)):
+            raise DimsweepError(
+                f"the group {json.dumps(ranks[:8])}{'...' if len(ranks) > 8 else ''} is no "
+                f"sub-mesh of dimensions of {'x'.join(map(str, self._sizes))} NPUs",
+                hint="another topology.shape, or dimsweep astra, which knows flat groups",
+            )
+        return Group(tuple(map(len, used)), tuple(strides))
+
+
+def _name(group: Group) -> str:
+    name = "x".join(map(str, group.sizes))
+    return (
+        name if set(group.strides) == {1} else f"{name} stride {'x'.join(map(str, group.strides))}"
+    )
+
+
+def _exact(ours: Mapping[str, Value], name: str, whole: int) -> float:
+    """Our own attribute, or the whole number that all tools read."""
+    exact = ours.get(name)
+    return exact if isinstance(exact, float) else float(whole)

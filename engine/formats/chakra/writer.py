@@ -1,0 +1,281 @@
+"""A workload of dimsweep's own model as Chakra traces, which ASTRA-sim and we can read.
+
+A collective over whole dimensions is written with ``involved_dim``, one over any other sub-mesh
+with the number of its communicator group (``pg_name``).  What Chakra has no room for goes into
+attributes of our own (:mod:`engine.formats.chakra.own`).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.cluster.cluster import Cluster
+from engine.errors import DimsweepError
+from engine.formats.chakra import NodeType, Trace, TraceNode, Value, own, stream
+from engine.formats.chakra.encode import encode_metadata, encode_node
+from engine.formats.chakra.workload import KINDS
+from engine.lower.fold import at_offset, first_members
+from engine.lower.stages import Offset, graph_by_rank
+from engine.units import PICOSECONDS
+from engine.workload.graph import (
+    Access,
+    Collective,
+    Compute,
+    Group,
+    Operator,
+    Receive,
+    Send,
+    Workload,
+)
+
+MAX_RANKS = 16_384
+_MICROSECOND = PICOSECONDS // 10**6
+_CODES = {kind: code for code, kind in KINDS.items()}
+_Attributes = dict[str, Value]
+_Piece = bytes | Callable[[int], bytes]  # the same on all ranks of a graph, or by rank
+
+
+def write_chakra_workload(
+    workload: Workload, cluster: Cluster, prefix: Path, *, max_ranks: int = MAX_RANKS
+) -> Path | None:
+    """Write ``<prefix>.<rank>.et`` for every rank; returns the file of communicator groups.
+
+    That is ``<prefix>.groups.json``, or none if all groups are of whole dimensions.  A ``prefix``
+    that ends in ``.et`` is one file for all ranks.  :func:`read_chakra_workload` gives the workload
+    back.  Raises :class:`DimsweepError` for a workload that does not fit the cluster or Chakra,
+    for ranks that differ where one file is asked for, and for more than ``max_ranks`` files.
+    """
+    workload.check(cluster.topology.sizes)
+    writer = _Writer(workload, cluster)
+    single = prefix.suffix == ".et"
+    if single and not writer.ranks_are_equal:
+        raise DimsweepError(
+            "ranks differ in their operators, groups or peers; one trace cannot be that of all",
+            where=str(prefix),
+            hint=f"a prefix, for a file a rank: {prefix.with_suffix('')}",
+        )
+    if not single and writer.n > max_ranks:
+        raise DimsweepError(
+            f"{writer.n:,} ranks would be as many files; at most {max_ranks:,} are written",
+            where=str(prefix),
+            hint="a smaller topology"
+            + (f", or one trace for all: {prefix}.et" if writer.ranks_are_equal else ""),
+        )
+    if single:
+        _write(prefix, writer.trace(0))
+        return None
+    for rank in range(writer.n):
+        _write(Path(f"{prefix}.{rank}.et"), writer.trace(rank))
+    if not writer.communicators.ranks:
+        return None
+    groups = Path(f"{prefix}.groups.json")
+    _write(groups, [json.dumps(writer.communicators.ranks).encode()])
+    return groups
+
+
+def _write(path: Path, pieces: Iterator[bytes] | list[bytes]) -> None:
+    try:
+        with path.open("wb") as file:
+            file.writelines(pieces)
+    except OSError as error:
+        what = f"cannot write the trace: {error.strerror}"
+        raise DimsweepError(what, where=str(path)) from error
+
+
+class _Communicators:
+    """Numbers, from 1, for all groups of ranks that are no whole dimensions."""
+
+    def __init__(self, sizes: tuple[int, ...]) -> None:
+        self.ranks: dict[str, list[int]] = {}
+        self._sizes = sizes
+        self._numbers: dict[Group, NDArray[np.int64]] = {}
+
+    def of(self, group: Group) -> NDArray[np.int64]:
+        """The number of every rank's group, shape (N,)."""
+        if group not in self._numbers:
+            _, which = np.unique(first_members(group, self._sizes), return_inverse=True)
+            self._numbers[group] = which + len(self.ranks) + 1
+            # Sorted by group, and within one by rank; all have as many members.
+            for ranks in np.argsort(which, kind="stable").reshape(-1, group.n_members).tolist():
+                self.ranks[str(len(self.ranks) + 1)] = ranks
+        return self._numbers[group]
+
+
+class _Writer:
+    """Encodes each graph once; what differs between its ranks is filled in for each."""
+
+    def __init__(self, workload: Workload, cluster: Cluster) -> None:
+        self._workload, self._npu = workload, cluster.npu
+        self._sizes = cluster.topology.sizes
+        self.n = math.prod(self._sizes)
+        self.communicators = _Communicators(self._sizes)
+        self._graph_of = graph_by_rank(workload, self._sizes)
+        self._sends = [self._sent(graph) for graph in workload.graphs]
+        self._peers = lru_cache(maxsize=None)(lambda offset: at_offset(offset, self._sizes))
+        self._pieces = [list(self._encode(number)) for number in range(len(workload.graphs))]
+
+    @property
+    def ranks_are_equal(self) -> bool:
+        """Whether one trace says it all."""
+        fixed = all(isinstance(piece, bytes) for piece in self._pieces[self._graph_of[0]])
+        return fixed and bool((self._graph_of == self._graph_of[0]).all())
+
+    def trace(self, rank: int) -> Iterator[bytes]:
+        """The file of a rank, piece by piece."""
+        for piece in self._pieces[self._graph_of[rank]]:
+            yield piece if isinstance(piece, bytes) else piece(rank)
+
+    def _sent(self, graph: tuple[Operator, ...]) -> dict[tuple[Offset, int], list[float]]:
+        """Sizes of the messages to each peer under each tag, in order."""
+        sizes: dict[tuple[Offset, int], list[float]] = {}
+        for operator in graph:
+            if isinstance(operator.work, Send):
+                key = (self._offset(operator.work), operator.work.tag)
+                sizes.setdefault(key, []).append(operator.work.n_bytes)
+        return sizes
+
+    def _offset(self, work: Send | Receive) -> Offset:
+        return tuple(o % n for o, n in zip(work.offset, self._sizes, strict=True))
+
+    def _encode(self, number: int) -> Iterator[_Piece]:
+        graph = self._workload.graphs[number]
+        where = f"{self._workload.name}, graph {number}"
+        if not graph:
+            raise DimsweepError("no operators, and a trace needs nodes", where=where)
+        metadata = Trace((), metadata={own.GRAPH: number, own.SIZES: self._sizes})
+        fixed = [stream.delimited(encode_metadata(metadata).SerializeToString())]
+        seen: dict[tuple[Offset, int], int] = {}  # receives
+        for index, operator in enumerate(graph):
+            try:
+                piece = self._piece(index, operator, seen)
+            except DimsweepError as error:
+                raise error.at(f"{where}, operator {operator.name!r}") from error
+            if isinstance(piece, bytes):
+                fixed.append(piece)
+                continue
+            yield b"".join(fixed)
+            yield piece
+            fixed = []
+        yield b"".join(fixed)
+
+    def _piece(self, index: int, operator: Operator, seen: dict[tuple[Offset, int], int]) -> _Piece:
+        work = operator.work
+
+        def node(type_: NodeType, attributes: _Attributes, micros: int = 0) -> bytes:
+            trace_node = TraceNode(
+                index,
+                operator.name,
+                type_,
+                operator.after,
+                duration_micros=micros,
+                attributes={"is_cpu_op": False, **attributes},
+            )
+            return stream.node(encode_node(trace_node))
+
+        if isinstance(work, Compute):
+            return node(NodeType.COMP, *self._compute(work))
+        if isinstance(work, Access):
+            type_ = NodeType.MEM_STORE if work.store else NodeType.MEM_LOAD
+            return node(type_, _size(work.n_bytes, "tensor_size"))
+        if isinstance(work, Collective):
+            return self._collective(work, lambda group: node(NodeType.COMM_COLL, group))
+        key = (self._offset(work), work.tag)
+        if work.tag < 0:
+            raise DimsweepError(f"the tag is {work.tag}; those of a trace are 0 or more")
+        peers = self._peers(key[0])
+        if isinstance(work, Send):
+            return lambda rank: node(NodeType.COMM_SEND, _send(work, rank, int(peers[rank])))
+        place = seen[key] = seen.get(key, -1) + 1
+        return lambda rank: node(
+            NodeType.COMM_RECV, self._receive(key, place, rank, int(peers[rank]), operator.name)
+        )
+
+    def _compute(self, work: Compute) -> tuple[_Attributes, int]:
+        """Attributes and whole microseconds."""
+        if work.duration is not None:
+            micros = round(work.duration / _MICROSECOND)
+            return {own.DURATION: int(work.duration)}, micros
+        # ASTRA-sim's roofline divides by both, and takes no bytes for no work.
+        attributes: _Attributes = {}
+        flops, n_bytes = work.flops, work.n_bytes
+        if work.kernels:  # Chakra knows none, but their sums, and how long they take here
+            attributes[own.DURATION] = self._npu.duration(work)
+            flops += sum(kernel.flops for kernel in work.kernels)
+            n_bytes += sum(kernel.n_bytes for kernel in work.kernels)
+        for name, exact, amount in (
+            ("num_ops", own.FLOPS, flops),
+            ("tensor_size", own.BYTES, n_bytes),
+        ):
+            attributes[name] = whole = max(1, _whole(amount))
+            if whole != amount:
+                attributes[exact] = float(amount)
+        try:
+            duration = self._npu.duration(work)
+        except DimsweepError:  # the cluster does not say how fast it is
+            duration = 0
+        return attributes, round(duration / _MICROSECOND)
+
+    def _collective(self, work: Collective, node: Callable[[_Attributes], bytes]) -> _Piece:
+        group = self._workload.groups[work.group]
+        attributes: _Attributes = {
+            "comm_type": int(_CODES[work.kind]),
+            **_size(work.n_bytes),
+            own.GROUP: work.group,
+        }
+        if work.priority:
+            attributes["comm_priority"] = work.priority
+        if work.stream:
+            attributes[own.STREAM] = work.stream
+        if all(p in (1, n) for p, n in zip(group.sizes, self._sizes, strict=True)):
+            return node({**attributes, "involved_dim": tuple(p > 1 for p in group.sizes)})
+        numbers = self.communicators.of(group)
+        encoded = lru_cache(maxsize=None)(lambda number: node({**attributes, "pg_name": number}))
+        return lambda rank: encoded(str(numbers[rank]))
+
+    def _receive(
+        self, key: tuple[Offset, int], place: int, rank: int, source: int, name: str
+    ) -> _Attributes:
+        """With the size of the message, which ASTRA-sim matches by as well."""
+        offset, tag = key
+        back = tuple(-o % n for o, n in zip(offset, self._sizes, strict=True))
+        sizes = self._sends[self._graph_of[source]].get((back, tag), [])
+        if place >= len(sizes):
+            raise DimsweepError(
+                f"rank {rank} waits in {name!r} (tag {tag}) for a message that rank {source} "
+                "does not send",
+                where=self._workload.name,
+            )
+        return {
+            **_size(sizes[place]),
+            "comm_src": source,
+            "comm_dst": rank,
+            "comm_tag": tag,
+        }
+
+
+def _send(work: Send, rank: int, target: int) -> _Attributes:
+    attributes: _Attributes = {
+        **_size(work.n_bytes),
+        "comm_src": rank,
+        "comm_dst": target,
+        "comm_tag": work.tag,
+    }
+    if work.stream != Send.stream:
+        attributes[own.STREAM] = work.stream
+    return attributes
+
+
+def _size(n_bytes: float, name: str = "comm_size") -> _Attributes:
+    whole = _whole(n_bytes)
+    return {name: whole, **({own.BYTES: float(n_bytes)} if whole != n_bytes else {})}
+
+
+def _whole(amount: float) -> int:
+    return min(round(amount), 2**63 - 1)

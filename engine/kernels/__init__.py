@@ -1,0 +1,1 @@
+"""Event kernels: they execute a program."""

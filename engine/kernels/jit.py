@@ -1,0 +1,76 @@
+"""How kernels are compiled, and where the compiled code is kept.
+
+Numba forgets a function's compiled code when the function's own file changes, but a kernel inlines
+functions of other files.  So the code is kept in a folder named by a digest of all sources that
+enter a room's kernels: whenever one changes, all of that room are compiled anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+from numba import config, njit
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+class Compiler:
+    """Compiles the kernels of one room, which are made of ``sources``.
+
+    ``kernel`` is for what takes tables and allocates nothing: it does without Numba's reference
+    counting, which would cost more than the simulation.  ``inlined`` is a kernel that runs once an
+    event; ``compiled`` is for the rest.
+    """
+
+    def __init__(self, sources: Iterable[Path]) -> None:
+        self._sources = sorted(sources)
+
+    def compiled(self, function: _F, **options: bool) -> _F:
+        before, config.CACHE_DIR = config.CACHE_DIR, str(self._folder)
+        try:
+            return njit(cache=True, **options)(function)
+        finally:
+            config.CACHE_DIR = before
+
+    def kernel(self, function: _F) -> _F:
+        return self.compiled(function, _nrt=False)
+
+    def inlined(self, function: _F) -> _F:
+        return self.compiled(function, _nrt=False, forceinline=True)
+
+    @cached_property
+    def _folder(self) -> Path:
+        """``$NUMBA_CACHE_DIR``, or a cache folder of the user's, and in it one for the sources."""
+        contents = b"".join(source.read_bytes() for source in self._sources)
+        digest = hashlib.blake2b(contents, digest_size=8).hexdigest()
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        temporary = Path(tempfile.gettempdir()) / f"dimsweep-{os.getuid()}"
+        for base in (Path(config.CACHE_DIR or cache / "dimsweep"), temporary):
+            folder = base / f"kernels-{digest}"
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError:
+                continue  # a read-only home; the next one
+            if os.access(folder, os.W_OK):
+                break
+        return folder
+
+
+def is_cached(function: Callable[..., Any]) -> bool:
+    """Whether compiled code of ``function`` lies on disk."""
+    dispatcher: Any = function
+    name = f"{function.__module__.rsplit('.', 1)[-1]}.{function.__qualname__}"
+    return any(Path(dispatcher.stats.cache_path).glob(f"{name}-*.nbi"))
+
+
+_here = Path(__file__).resolve().parent
+_phase = Compiler(
+    [*_here.glob("*.py"), *_here.glob("phase/*.py"), _here.parent / "lower" / "program.py"]
+)
+compiled, kernel, inlined = _phase.compiled, _phase.kernel, _phase.inlined

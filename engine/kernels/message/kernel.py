@@ -1,0 +1,213 @@
+"""The message kernel: every NPU, every message, every link, on SimPy.
+
+It runs the same :class:`Program` as the phase kernel, with every rank for itself, and takes from it
+what is decided before anything moves: the operators, their flows, and each chunk's phases.  How
+long a phase lasts is not taken over: it follows from the messages.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple
+
+import numpy as np
+
+from engine.collector import no_collector
+from engine.errors import DimsweepError
+from engine.kernels.message.clock import Clock
+from engine.kernels.message.exchange import World
+from engine.kernels.message.flows import Flows
+from engine.kernels.message.operators import Operators
+from engine.kernels.message.plans import Plans
+from engine.kernels.message.ranks import RankAccount
+from engine.kernels.message.servers import PhaseSpan, Servers
+from engine.kernels.message.transport import Span, Transport, Wire, check_number
+from engine.kernels.phase.batch import Measures, outcome_error
+from engine.kernels.phase.diagnosis import explain_stuck
+from engine.kernels.phase.price import LONGEST, PICOSECONDS
+from engine.kernels.phase.state import DONE, FINISHED, TOO_LONG
+from engine.lower.lower import lower
+from engine.lower.program import Program
+from engine.network.fabric import build_network
+from engine.network.graph import Link, Network
+
+
+class LinkAccount(NamedTuple):
+    """What a link did.
+
+    ``busy`` is the ps in which messages held it, ``utilisation`` the bytes over what its bandwidth
+    could have carried in the whole time, ``longest_queue`` how many messages waited for it at once.
+    """
+
+    link: Link
+    n_bytes: float
+    busy: int
+    utilisation: float
+    longest_queue: int
+    spans: tuple[Span, ...]  # empty unless recorded
+
+
+class OperatorSpan(NamedTuple):
+    """When a node of the program ran (ps)."""
+
+    start: int
+    end: int
+
+
+@dataclasses.dataclass(frozen=True)
+class MessageRun:
+    """One point simulated message by message; the classes of ``program`` are its ranks."""
+
+    program: Program
+    network: Network
+    measures: Measures
+    links: tuple[LinkAccount, ...]
+    operators: tuple[OperatorSpan, ...]
+    phases: tuple[PhaseSpan, ...]
+    n_messages: int
+    recorded: bool
+
+
+def run_messages(program: Program, *, record: bool = False) -> MessageRun:
+    """Simulate the program at its own point, message by message.
+
+    ``record`` keeps when each message held each link.  Raises :class:`DimsweepError` as
+    :func:`by_rank` and :func:`network_of` do, and for what cannot finish, naming who waits for
+    what.
+    """
+    program = by_rank(program)
+    network = network_of(program)
+    simulation = _Simulation(program, network, record=record)
+    simulation.run()
+    accounts, operators = simulation.accounts, simulation.operators
+    end = max(account.end for account in accounts)
+    spans = zip(operators.start, operators.end, strict=True)
+    return MessageRun(
+        program=program,
+        network=network,
+        measures=_measures(accounts, end, simulation.moved),
+        links=tuple(_link_account(wire, end) for wire in simulation.transport.wires),
+        operators=tuple(OperatorSpan(*span) for span in spans),
+        phases=tuple(simulation.servers.spans),
+        n_messages=simulation.transport.n_messages,
+        recorded=record,
+    )
+
+
+def by_rank(program: Program) -> Program:
+    """The same program with every rank a class of its own, as the message kernel runs it.
+
+    Raises :class:`DimsweepError` when members would send one another more messages than
+    ``network.max_messages``.
+    """
+    check_number(Plans(program).n_messages(), program.cluster.network)
+    if program.names.class_first == tuple(range(program.n_npus)):
+        return program
+    whole = lower(program.workload, program.cluster, fold=False)
+    return dataclasses.replace(
+        whole, bandwidth=program.bandwidth, latency=program.latency, prices=program.prices
+    )
+
+
+def network_of(program: Program) -> Network:
+    """The links that the program runs on, at its bandwidth and latency.
+
+    Raises :class:`DimsweepError` when a network from a graph has another number of NPUs than the
+    topology, or the fabrics do not fit the dimensions.
+    """
+    topology, model = program.cluster.topology, program.cluster.network
+    if model.graph is not None:
+        if model.graph.n_npus != topology.n_npus:
+            raise DimsweepError(
+                f"the network has {model.graph.n_npus} NPUs, the topology {topology.n_npus}",
+                where="network.file",
+                hint="topology.shape says who communicates with whom: as many NPUs as the graph",
+            )
+        return model.graph
+    dims = tuple(
+        dataclasses.replace(dim, bandwidth=float(b), latency=int(latency))
+        for dim, b, latency in zip(topology.dims, program.bandwidth, program.latency, strict=True)
+    )
+    return build_network(dataclasses.replace(topology, dims=dims), model.fabrics)
+
+
+class _Simulation:
+    def __init__(self, program: Program, network: Network, *, record: bool) -> None:
+        shape, model = program.structure.shape, program.cluster.network
+        self.program = program
+        self.clock = Clock()
+        self.transport = Transport(self.clock, network, model, record=record)
+        self.accounts = [RankAccount(shape.n_dims, shape.n_tallies) for _ in range(program.n_npus)]
+        self.moved = [[0.0] * shape.n_dims for _ in self.accounts]
+        world = World(
+            self.clock, self.transport, shape.endpoint_delay, shape.reduce_time, self.moved
+        )
+        self.servers = Servers(world, self.accounts, shape.n_dims, shape.queue, self._touch)
+        self.flows = Flows(program, self.servers.submit, self._done)
+        self.operators = Operators(
+            self.clock, program, self.accounts, self._touch, self.flows.start
+        )
+        self._touched = False
+
+    def run(self) -> None:
+        self._touch()
+        with no_collector():
+            self.clock.run_out()
+        if self.clock.ps >= LONGEST:
+            raise outcome_error(TOO_LONG)
+        if any(state != DONE for state in self.operators.state):
+            raise self._stuck()
+
+    def _touch(self) -> None:
+        """Settle at the end of this instant."""
+        if not self._touched:
+            self._touched = True
+            self.clock.last(self._settle)
+
+    def _settle(self) -> None:
+        self._touched = False
+        self.operators.settle()
+        self.servers.settle()
+
+    def _done(self, flow: int, rank: int) -> None:
+        self.operators.end_part(flow, rank)
+
+    def _stuck(self) -> DimsweepError:
+        error = explain_stuck(self.program, self.operators.state, self.operators.runs)
+        blocked = [wire for wire in self.transport.wires if wire.blocked]
+        if not blocked:
+            return error
+        lines = [
+            f"{wire.link.source} -> {wire.link.target}: a message of {wire.blocked!r}"
+            for wire in blocked
+        ]
+        more = f"\n  ... and {len(lines) - 8} more links" if len(lines) > 8 else ""
+        return DimsweepError(
+            "deadlock: buffers are full in a circle; these links stand still\n  "
+            + "\n  ".join(lines[:8])
+            + more,
+            where="network.buffer",
+            hint="larger buffers, none, or another routing",
+        )
+
+
+def _link_account(wire: Wire, end: int) -> LinkAccount:
+    could_carry = wire.link.bandwidth * end / PICOSECONDS
+    utilisation = wire.n_bytes / could_carry if end else 0.0
+    spans = tuple(wire.spans)
+    return LinkAccount(wire.link, wire.n_bytes, wire.busy, utilisation, wire.longest_queue, spans)
+
+
+def _measures(accounts: list[RankAccount], end: int, moved: list[list[float]]) -> Measures:
+    """The accounts of all ranks as one point of the phase kernel's measures."""
+    return Measures(
+        outcome=np.array([FINISHED], dtype=np.int32),
+        time=np.array([end], dtype=np.int64),
+        compute=np.array([[account.compute for account in accounts]], dtype=np.int64),
+        exposed=np.array([[account.exposed for account in accounts]], dtype=np.int64),
+        exposed_by_dim=np.array([[account.by_dim for account in accounts]]),
+        exposed_by_tally=np.array([[account.by_tally for account in accounts]]),
+        busy=np.array([[account.busy for account in accounts]], dtype=np.int64),
+        moved=np.array([moved]),
+        path=None,
+    )

@@ -1,0 +1,120 @@
+"""The ports of all ranks into all dimensions, and the queues of chunks before them.
+
+Each rank has one server for each dimension, which runs one phase at a time, as in
+:mod:`engine.kernels.phase.kernel`.  A phase of a chunk is run by a *line*: the members of the group
+that differ in the phase's dimension only.  It is queued when all of them have finished the phase
+before, and starts when it heads all their queues and all their servers are free, so that members
+never wait for one another in a circle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
+
+from engine.kernels.message.exchange import Crossing, Line, Phase, World
+from engine.kernels.message.ranks import RankAccount
+from engine.lower.program import FIFO, LIFO, PRIORITY
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """One phase of one chunk on one line, or a message from point to point."""
+
+    phase: Phase | Crossing
+    line: Line
+    name: str
+    order: tuple[int, int]  # among jobs queued at the same instant: the flow's key, the chunk
+    priority: int
+    done: Callable[[int], None]  # called with each rank that has done its part
+
+
+@dataclass
+class _Server:
+    queue: list[Job] = field(default_factory=list)
+    serving: Job | None = None
+
+
+class PhaseSpan(NamedTuple):
+    """When a rank's port was taken by a phase (ps)."""
+
+    rank: int
+    dim: int
+    start: int
+    end: int
+    name: str
+
+
+class Servers:
+    """All ranks' servers.  ``touch`` asks for :meth:`settle` at the end of the instant."""
+
+    def __init__(
+        self,
+        world: World,
+        accounts: Sequence[RankAccount],
+        n_dims: int,
+        queue_order: int,
+        touch: Callable[[], None],
+    ) -> None:
+        self._world, self._accounts = world, accounts
+        self._queue_order, self._touch = queue_order, touch
+        self._servers = [[_Server() for _ in range(n_dims)] for _ in accounts]
+        self._moving: list[Job] = []
+        self._touched: dict[tuple[int, int], None] = {}
+        self.spans: list[PhaseSpan] = []
+
+    def submit(self, job: Job) -> None:
+        """Queue a job at the end of this instant."""
+        self._moving.append(job)
+        self._touch()
+
+    def settle(self) -> None:
+        """Queue what moved on, then start what heads all its queues."""
+        moving, self._moving = self._moving, []
+        for job in sorted(moving, key=lambda job: job.order):
+            for rank in job.line.ranks:
+                self._enqueue(self._servers[rank][job.phase.dim].queue, job)
+                self._touched[rank, job.phase.dim] = None
+        touched, self._touched = self._touched, {}
+        for rank, dim in touched:
+            server = self._servers[rank][dim]
+            if server.serving is None and server.queue and self._can_start(server.queue[0]):
+                self._start(server.queue[0])
+
+    def _enqueue(self, queue: list[Job], job: Job) -> None:
+        if self._queue_order == FIFO:
+            queue.append(job)
+        elif self._queue_order == LIFO:
+            queue.insert(0, job)
+        else:  # behind the last one that does not rank after it
+            rank = self._rank(job)
+            after = (i for i, other in enumerate(queue) if self._rank(other) > rank)
+            queue.insert(next(after, len(queue)), job)
+
+    def _rank(self, job: Job) -> float:
+        return -job.priority if self._queue_order == PRIORITY else job.phase.n_bytes
+
+    def _can_start(self, job: Job) -> bool:
+        servers = (self._servers[rank][job.phase.dim] for rank in job.line.ranks)
+        return all(server.serving is None and server.queue[0] is job for server in servers)
+
+    def _start(self, job: Job) -> None:
+        now, dim = self._world.clock.ps, job.phase.dim
+        for rank in job.line.ranks:
+            server = self._servers[rank][dim]
+            server.serving = server.queue.pop(0)
+            self._accounts[rank].until(now)
+            self._accounts[rank].serving[dim] = True
+        job.phase.begin(self._world, job.line, job.name, partial(self._finish, job, now))
+
+    def _finish(self, job: Job, started: int, rank: int) -> None:
+        now, dim = self._world.clock.ps, job.phase.dim
+        self._accounts[rank].until(now)
+        self._accounts[rank].serving[dim] = False
+        self._servers[rank][dim].serving = None
+        self._touched[rank, dim] = None
+        self.spans.append(PhaseSpan(rank, dim, started, now, job.name))
+        self._touch()
+        job.done(rank)

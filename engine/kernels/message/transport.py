@@ -1,0 +1,308 @@
+"""Messages on their way: links as SimPy resources, one message at a time, first in first out.
+
+A message of S bytes enters a link of b bytes/s when it heads the link's queue, and holds it until
+its last byte has left.  The device at the far end passes it on as soon as its first packet of P
+bytes has arrived (P >= S: store-and-forward; P = 0: ideal cut-through), so over k equal, free links
+it takes
+
+    k * latency + S/b + (k - 1) * min(P, S)/b
+
+A link that is faster than the one before cannot send what it has not got: the message holds it
+until the last packet has come and gone.  With finite buffers a message enters a link only once the
+far end has room for all of it, and leaves that room when its last byte is on the next link; a
+message of more than half a buffer travels in equal parts that fit, so that one may come while
+another goes.  NPUs take what is addressed to them at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import simpy
+
+from engine.cluster.network import NetworkModel
+from engine.errors import DimsweepError
+from engine.kernels.message.clock import Clock
+from engine.kernels.phase.price import PICOSECONDS, whole
+from engine.network.graph import Link, Network, Node
+from engine.network.routing import Router, Routing
+
+
+class Span(NamedTuple):
+    """When a message held a link (ps), and what it belonged to."""
+
+    start: int
+    end: int
+    name: str
+
+
+class Wire(simpy.Resource):
+    """A link at run time, and what it has done so far (times in ps)."""
+
+    def __init__(self, clock: Clock, link: Link, model: NetworkModel) -> None:
+        super().__init__(clock, capacity=1)
+        self.link = link
+        self._per_byte = PICOSECONDS / link.bandwidth
+        self._packet = model.packet_limit
+        size = model.buffer if link.buffer is None else link.buffer
+        room = None if size is None else max(1, int(size))
+        self.room = None if room is None else simpy.Container(clock, room, init=room)
+        self.blocked = ""  # the name of the message that holds the link and finds no room
+        self.n_bytes = 0.0
+        self.busy = 0
+        self.longest_queue = 0
+        self.spans: list[Span] = []
+
+    def transfer(self, n_bytes: float) -> int:
+        """Picoseconds until ``n_bytes`` are on the link."""
+        return int(whole(n_bytes * self._per_byte))
+
+    def head(self, n_bytes: float) -> int:
+        """Picoseconds until as much is on it as the far end waits for."""
+        return self.transfer(min(self._packet, n_bytes))
+
+
+class Message(NamedTuple):
+    """Bytes under way, and the name they are recorded under."""
+
+    n_bytes: float
+    name: str
+
+
+class Transport:
+    """Carries messages over a network."""
+
+    def __init__(
+        self, clock: Clock, network: Network, model: NetworkModel, *, record: bool
+    ) -> None:
+        self._clock, self._network, self._record = clock, network, record
+        default = Routing.DIMENSION_ORDER if network.sizes else Routing.SHORTEST
+        self._router = Router(network, model.routing or default, model.seed)
+        self._limit = model.window
+        self._windows: dict[tuple[int, int], simpy.Resource] = {}
+        self.wires = [Wire(clock, link, model) for link in network.links]
+        self._model, self.n_messages = model, 0
+
+    def send(
+        self,
+        source: int,
+        target: int,
+        message: Message,
+        *,
+        dim: int,
+        way: int,
+        left: Callable[[], None],
+        arrived: Callable[[], None],
+    ) -> None:
+        """Send a message.  ``left`` is called when its last byte is on the first link, ``arrived``
+        when it has reached ``target``; ``way`` chooses between two equally short routes."""
+        route = [self.wires[i] for i in self._router.route(source, target, way)]
+        parts = _parts(route, message.n_bytes)
+        self.n_messages += parts
+        check_number(self.n_messages, self._model)  # parts are known only here
+        part = Message(message.n_bytes / parts, message.name)
+        left, arrived = _after(parts, left), _after(parts, arrived)
+        for _ in range(parts):
+            if self._limit is None:
+                self._travel(route, part, left, arrived)
+            else:
+                window = self._window(source, dim, self._limit)
+                self._travel_in_window(window, route, part, left, arrived)
+
+    def through_switch(
+        self,
+        sources: Sequence[int],
+        up: Message,
+        targets: Sequence[int],
+        down: Message,
+        *,
+        left: Callable[[int], None],
+        arrived: Callable[[int], None],
+    ) -> None:
+        """Every source sends ``up`` to the switch it shares with all the others, which reduces what
+        it gets as it comes (or multicasts what a single source sends), and ``down`` goes to each
+        target.  The switch buffers nothing, so no room can run out."""
+        switch = self._shared_switch({*sources, *targets})
+        number = self._network.number
+        tails: list[int] = []
+        self.n_messages += len(sources) + len(targets)
+
+        def rise(source: int) -> None:
+            wire = self.wires[number[source, switch]]
+            self._cross(wire, up, self._clock.ps, lambda: left(source), risen)
+
+        def risen(tail: int) -> None:
+            tails.append(tail)
+            if len(tails) == len(sources):
+                for target in targets:
+                    fall(target)
+
+        def fall(target: int) -> None:
+            wire = self.wires[number[switch, target]]
+            self._cross(wire, down, max(tails), _nothing, lambda _: arrived(target), last=True)
+
+        for source in sources:
+            rise(source)
+
+    def _travel(
+        self,
+        route: list[Wire],
+        message: Message,
+        left: Callable[[], None],
+        arrived: Callable[[], None],
+    ) -> None:
+        """Take a message over its route, one link after another."""
+        self._enter(route, 0, message, left, arrived, self._clock.ps)
+
+    def _enter(
+        self,
+        route: list[Wire],
+        at: int,
+        message: Message,
+        left: Callable[[], None],
+        arrived: Callable[[], None],
+        tail: int,
+    ) -> None:
+        wire = route[at]
+        if at + 1 == len(route):
+            self._cross(wire, message, tail, left, lambda _: arrived(), last=True)
+            return
+        leave = _giving_back(wire.room, message)
+        go_on = partial(self._enter, route, at + 1, message, leave, arrived)
+        self._cross(wire, message, tail, left, go_on, room=wire.room)
+
+    def _travel_in_window(
+        self,
+        window: simpy.Resource,
+        route: list[Wire],
+        message: Message,
+        left: Callable[[], None],
+        arrived: Callable[[], None],
+    ) -> None:
+        permit = window.request()
+
+        def close() -> None:
+            window.release(permit)
+            arrived()
+
+        permit.callbacks.append(lambda _: self._travel(route, message, left, close))
+
+    def _cross(
+        self,
+        wire: Wire,
+        message: Message,
+        tail: int,
+        left: Callable[[], None],
+        passed: Callable[[int], None],
+        *,
+        room: simpy.Container | None = None,
+        last: bool = False,
+    ) -> None:
+        """Take a message whose last byte comes at ``tail`` over a link.
+
+        ``left`` is called when its last byte is on the link; ``passed``, with the time at which its
+        last byte is at the far end, when the far end may pass it on (on the ``last`` link, when it
+        is all there).
+        """
+        turn = wire.request()
+        wire.longest_queue = max(wire.longest_queue, len(wire.queue))
+
+        def enter(_: simpy.Event) -> None:
+            if room is None:
+                go(turn)
+            else:
+                wire.blocked = message.name
+                room.get(_room(message)).callbacks.append(go)
+
+        def go(_: simpy.Event) -> None:
+            wire.blocked = ""
+            start, head = self._clock.ps, wire.head(message.n_bytes)
+            end = max(start + wire.transfer(message.n_bytes), tail + head)
+            there = end + wire.link.latency
+            wire.n_bytes += message.n_bytes
+            wire.busy += end - start
+            if self._record:
+                wire.spans.append(Span(start, end, message.name))
+            self._clock.later(end - start, free)
+            ready = there if last else start + head + wire.link.latency
+            self._clock.later(ready - start, partial(passed, there))
+
+        def free() -> None:
+            wire.release(turn)
+            left()
+
+        turn.callbacks.append(enter)
+
+    def _window(self, npu: int, dim: int, limit: int) -> simpy.Resource:
+        if (npu, dim) not in self._windows:
+            self._windows[npu, dim] = simpy.Resource(self._clock, limit)
+        return self._windows[npu, dim]
+
+    def _shared_switch(self, npus: set[int]) -> Node:
+        graph = self._network.graph
+        shared = set.intersection(*(set(graph[npu]) & set(graph.pred[npu]) for npu in npus))
+        switches = sorted(node for node in shared if isinstance(node, str))
+        if not switches:
+            raise DimsweepError(
+                f"NPUs {_few(npus)} share no switch that could reduce for them",
+                where="collective.algorithms",
+                hint="in_switch needs a dimension that is one switch",
+            )
+        return switches[0]
+
+
+def check_number(n_messages: int, model: NetworkModel) -> None:
+    """Raise :class:`DimsweepError` for more messages than the model allows."""
+    if n_messages > model.max_messages:
+        raise DimsweepError(
+            f"{n_messages:,} messages; at tens of thousands a second that takes long",
+            where="network.max_messages",
+            hint="fewer chunks, layers or NPUs, larger buffers, or a higher limit",
+        )
+
+
+def _parts(route: Sequence[Wire], n_bytes: float) -> int:
+    rooms = [wire.room.capacity for wire in route[:-1] if wire.room is not None]
+    return max(1, math.ceil(2 * n_bytes / min(rooms))) if rooms else 1
+
+
+def _room(message: Message) -> int:
+    """Whole bytes, so that the sum of what is taken and given back is exact; SimPy wants some."""
+    return max(1, math.ceil(message.n_bytes))
+
+
+def _nothing() -> None:
+    pass
+
+
+def _giving_back(room: simpy.Container | None, message: Message) -> Callable[[], None]:
+    if room is None:
+        return _nothing
+
+    def give() -> None:
+        room.put(_room(message))
+
+    return give
+
+
+def _after(count: int, call: Callable[[], None]) -> Callable[[], None]:
+    """Something that calls ``call`` when it has been called ``count`` times."""
+    if count == 1:
+        return call
+    missing = count
+
+    def once_more() -> None:
+        nonlocal missing
+        missing -= 1
+        if not missing:
+            call()
+
+    return once_more
+
+
+def _few(npus: set[int]) -> str:
+    shown = sorted(npus)
+    return ", ".join(map(str, shown[:6])) + (", ..." if len(shown) > 6 else "")

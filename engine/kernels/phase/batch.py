@@ -1,0 +1,172 @@
+"""Running programs: one point, or a batch of points in one compiled call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from engine.errors import DimsweepError
+from engine.kernels.jit import compiled, is_cached
+from engine.kernels.phase.diagnosis import explain_stuck
+from engine.kernels.phase.kernel import run
+from engine.kernels.phase.path import Path, empty_path, walk_back
+from engine.kernels.phase.price import LONGEST, Prices, empty_prices, price
+from engine.kernels.phase.state import FINISHED, STUCK, TOO_LONG, State, empty_state
+from engine.lower.program import (
+    Floats,
+    Ints,
+    Longs,
+    Program,
+    Structure,
+    check_bandwidth,
+    check_latency,
+)
+
+
+class Measures(NamedTuple):
+    """What the kernel measured, a row a point: P points, C classes, D dimensions, L tallies."""
+
+    outcome: Ints  # (P,)
+    time: Longs  # (P,) ps
+    compute: Longs  # (P, C) ps
+    exposed: Longs  # (P, C) ps of communication that no compute hides
+    exposed_by_dim: Floats  # (P, C, D + 1) ps; the last: waiting, no dimension serves
+    exposed_by_tally: Floats  # (P, C, L) ps
+    busy: Longs  # (P, C, D) ps that the class's port was in use
+    moved: Floats  # (P, C, D) bytes sent by one NPU
+    path: Path | None  # the critical path; not known of a run message by message
+
+
+@dataclass(frozen=True)
+class Run:
+    """One simulated point with its details (``state`` and ``prices`` as the kernel left them)."""
+
+    program: Program
+    measures: Measures
+    prices: Prices
+    state: State
+    recorded: bool
+
+
+def run_batch(program: Program, bandwidth: ArrayLike, latency: ArrayLike | None = None) -> Measures:
+    """Simulate ``program`` at P points in one compiled call.
+
+    ``bandwidth`` has shape (P, D) in bytes/s, ``latency`` the same in ps, or (D,) for all points
+    (the program's own if not given).  A point that cannot finish has an ``outcome`` other than
+    FINISHED and a time of -1; see :func:`outcome_error`.  Raises :class:`DimsweepError` for a
+    bandwidth that is not positive, or another shape.
+    """
+    points = np.atleast_2d(check_bandwidth(bandwidth, program.structure.shape.n_dims))
+    delays = program.latency if latency is None else latency
+    delays = np.atleast_2d(check_latency(delays, program.structure.shape.n_dims))
+    if len(delays) == 1:
+        delays = np.repeat(delays, len(points), axis=0)
+    for name, array in (("bandwidth", points), ("latency", delays)):
+        if array.ndim != 2 or array.shape != points.shape:
+            raise DimsweepError(
+                f"shape {array.shape}; bandwidth has shape {points.shape}, and (P, D) is wanted",
+                where=name,
+            )
+    prices = empty_prices(program.structure)
+    state = empty_state(program.structure, prices)
+    path = empty_path(program.structure, len(points))
+    measures = _empty_measures(program.structure, len(points), path)
+    _run_points(program.structure, points, delays, prices, state, measures, path)
+    return measures
+
+
+def run_one(program: Program, *, record: bool = False) -> Run:
+    """Simulate the program at its own point; ``record`` keeps what a timeline needs.
+
+    Raises :class:`DimsweepError` when it cannot finish, naming who waits for what.
+    """
+    prices = empty_prices(program.structure)
+    state = empty_state(program.structure, prices, record=record)
+    path = empty_path(program.structure, 1)
+    measures = _empty_measures(program.structure, 1, path)
+    point = program.bandwidth[None], program.latency[None]
+    _run_points(program.structure, *point, prices, state, measures, path)
+    if measures.outcome[0] == STUCK:
+        runs = dict(enumerate(state.units["node"].tolist()))
+        raise explain_stuck(program, state.nodes["state"].tolist(), runs)
+    if measures.outcome[0] != FINISHED:
+        raise outcome_error(int(measures.outcome[0]))
+    return Run(program, measures, prices, state, record)
+
+
+def is_compiled() -> bool:
+    """Whether the kernel's compiled code is likely to be on disk already; else the first run
+    takes half a minute longer."""
+    return is_cached(_run_points)
+
+
+def outcome_error(outcome: int) -> DimsweepError:
+    """What went wrong at a point of a batch; :func:`run_one` at that point says more."""
+    if outcome == TOO_LONG:
+        return DimsweepError(
+            f"the iteration would take longer than {LONGEST / 1e12 / 86400:.0f} days",
+            hint="check the units of bandwidth, latency and message sizes",
+        )
+    return DimsweepError("deadlock", where="workload")
+
+
+def _empty_measures(s: Structure, n: int, path: Path) -> Measures:
+    c, d = s.shape.n_classes, s.shape.n_dims
+    return Measures(
+        outcome=np.zeros(n, dtype=np.int32),
+        time=np.zeros(n, dtype=np.int64),
+        compute=np.zeros((n, c), dtype=np.int64),
+        exposed=np.zeros((n, c), dtype=np.int64),
+        exposed_by_dim=np.zeros((n, c, d + 1)),
+        exposed_by_tally=np.zeros((n, c, s.shape.n_tallies)),
+        busy=np.zeros((n, c, d), dtype=np.int64),
+        moved=np.zeros((n, c, d)),
+        path=path,
+    )
+
+
+@compiled
+def _run_points(
+    s: Structure,
+    bandwidth: Floats,
+    latency: Longs,
+    prices: Prices,
+    state: State,
+    out: Measures,
+    path: Path,
+) -> None:
+    for point in range(len(bandwidth)):
+        longest = price(s, bandwidth[point], latency[point], prices)
+        if longest < LONGEST:
+            out.outcome[point] = run(s, prices, state)
+        else:
+            out.outcome[point] = TOO_LONG
+        if out.outcome[point] == FINISHED:
+            _measure(s, prices, state, out, point)
+            walk_back(s, bandwidth[point], latency[point], prices, state, path, point)
+        else:
+            out.time[point] = -1
+
+
+@compiled
+def _measure(s: Structure, prices: Prices, state: State, out: Measures, point: int) -> None:
+    n_dims = s.shape.n_dims
+    for c in range(s.shape.n_classes):
+        cls = state.classes[c]
+        out.time[point] = max(out.time[point], cls["end"])
+        out.compute[point, c] = cls["compute"]
+        out.exposed[point, c] = cls["exposed"]
+        out.exposed_by_dim[point, c] = state.dim_exposed[c]
+        for d in range(n_dims):
+            out.busy[point, c, d] = state.servers[c * n_dims + d]["busy"]
+    for flow in s.flows:
+        for member in s.members[flow["member_start"] : flow["member_end"]]:
+            for d in range(n_dims):
+                out.moved[point, member["cls"], d] += prices.moved[flow["form"], d]
+    for n in range(len(s.nodes)):
+        node = s.nodes[n]
+        if node["tally"] >= 0:
+            out.exposed_by_tally[point, node["cls"], node["tally"]] += state.nodes[n]["exposed"]

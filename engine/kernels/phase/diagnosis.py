@@ -1,0 +1,57 @@
+"""Why a run could not finish: who waits for what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from engine.errors import DimsweepError
+from engine.kernels.phase.state import DONE, QUEUED, RUNNING
+from engine.lower.program import COLLECTIVE, RECEIVE, Program
+
+_SHOWN = 8
+
+
+def explain_stuck(
+    program: Program, states: Sequence[int], runs: Mapping[int, int]
+) -> DimsweepError:
+    """An error that names the ranks and operators that wait, and what each waits for.
+
+    ``states`` are those of the nodes, as the phase kernel numbers them; ``runs`` maps a unit to the
+    node that it runs.
+    """
+    s, names = program.structure, program.names
+    reasons = []
+    for node, node_state in enumerate(states):
+        if node_state not in (QUEUED, RUNNING):
+            continue  # done, or behind another that is named
+        rank = f"rank {names.class_first[s.nodes[node]['cls']]}"
+        if node_state == RUNNING:
+            reason = _running_reason(program, states, node)
+        else:
+            holder = runs[int(s.nodes[node]["unit"])]
+            reason = f"its stream, held by {names.node[holder]!r}"
+        reasons.append(f"{rank}: {names.node[node]!r} waits for {reason}")
+    done = sum(state == DONE for state in states)
+    more = f"\n  ... and {len(reasons) - _SHOWN} more" if len(reasons) > _SHOWN else ""
+    return DimsweepError(
+        f"deadlock: {done} of {len(names.node)} operators finished, then nothing could go on\n  "
+        + "\n  ".join(reasons[:_SHOWN])
+        + more,
+        where="workload",
+    )
+
+
+def _running_reason(program: Program, states: Sequence[int], node: int) -> str:
+    s, names = program.structure, program.names
+    flow = s.flows[s.nodes[node]["flow"]]
+    members = s.members[flow["member_start"] : flow["member_end"]]
+    if s.nodes[node]["kind"] == RECEIVE:
+        return f"the send {names.node[members[0]['node']]!r}"
+    absent = [
+        f"rank {names.class_first[member['cls']]}"
+        for member in members
+        if states[member["node"]] not in (RUNNING, DONE)
+    ]
+    if s.nodes[node]["kind"] == COLLECTIVE and absent:
+        return f"{', '.join(absent[:4])} to join"
+    return "its transfer"

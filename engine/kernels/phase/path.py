@@ -1,0 +1,125 @@
+"""The critical path: the chain of intervals that ends when the run ends.
+
+Every interval (a phase, or a computation) starts at the very instant at which another ended, or at
+the beginning.  So the chain back from the last one to end is as long as the run, to the picosecond,
+and says what the time is made of:
+
+    T = compute + memory + sum over d of (transfer_d + latency_d + endpoint_d)
+    transfer_d = demand_d / b_d (each message rounded to a picosecond),  latency_d = hops_d alpha_d
+
+While the order of events stays, T is a maximum of such sums, one a chain; so with the chain's
+counts dT/db_d = -demand_d / b_d^2 and dT/dalpha_d = hops_d are the slopes of T, but for that
+rounding.  Where several chains are equally long T has a kink, and these are the slopes of one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from engine.kernels.jit import kernel
+from engine.kernels.phase.price import Prices, parts_of
+from engine.kernels.phase.state import LAST, State
+from engine.lower.program import Floats, Longs, Structure
+
+
+class Path(NamedTuple):
+    """Critical paths, a row a point: P points, D dimensions.
+
+    The seconds of a point, in picoseconds, add up to its time exactly.  A transfer from point to
+    point counts in its narrowest dimension, but for its latencies.
+    """
+
+    compute: Longs  # (P,) ps of computations
+    memory: Longs  # (P,) ps of those that last as long as memory takes (roofline)
+    transfer: Longs  # (P, D) ps in which bytes move
+    latency: Longs  # (P, D) ps of latency
+    endpoint: Longs  # (P, D) ps of endpoint delays and reductions
+    demand: Floats  # (P, D) bytes that the whole bandwidth would carry in the transfer time
+    hops: Longs  # (P, D) latencies
+
+
+def empty_path(s: Structure, n: int) -> Path:
+    """Room for the critical paths of ``n`` points."""
+    by_dim = (n, s.shape.n_dims)
+    return Path(
+        compute=np.zeros(n, dtype=np.int64),
+        memory=np.zeros(n, dtype=np.int64),
+        transfer=np.zeros(by_dim, dtype=np.int64),
+        latency=np.zeros(by_dim, dtype=np.int64),
+        endpoint=np.zeros(by_dim, dtype=np.int64),
+        demand=np.zeros(by_dim),
+        hops=np.zeros(by_dim, dtype=np.int64),
+    )
+
+
+@kernel
+def walk_back(
+    s: Structure,
+    bandwidth: Floats,
+    latency: Longs,
+    prices: Prices,
+    st: State,
+    out: Path,
+    point: int,
+) -> None:
+    """Write the critical path of the run in ``st`` into row ``point``, all zeros before."""
+    st.visits[:] = 0
+    interval = st.counts[LAST]
+    while interval >= 0:
+        if interval < len(st.phase_of):
+            st.visits[st.phase_of[interval]] += 1
+        else:
+            node = s.nodes[interval - len(st.phase_of)]
+            out.memory[point] += node["memory"]
+            out.compute[point] += node["duration"] - node["memory"]
+        interval = st.released[interval]
+    for i in range(len(st.visits)):
+        if st.visits[i] == 0:
+            continue
+        if prices.phases[i]["schedule"] >= 0:
+            _add_phase(s, bandwidth, latency, prices, st, out, point, i)
+        else:
+            _add_transfer(s, latency, prices, st, out, point, i)
+
+
+@kernel
+def _add_phase(
+    s: Structure,
+    bandwidth: Floats,
+    latency: Longs,
+    prices: Prices,
+    st: State,
+    out: Path,
+    point: int,
+    i: int,
+) -> None:
+    phase, n = prices.phases[i], np.int64(st.visits[i])
+    d, schedule = phase["dim"], s.schedules[phase["schedule"]]
+    parts = parts_of(s, schedule, phase["n_bytes"], bandwidth[d], latency[d])
+    hops, endpoint = np.int64(parts.hops), np.int64(parts.endpoint)
+    out.hops[point, d] += n * hops
+    out.latency[point, d] += n * hops * latency[d]
+    out.endpoint[point, d] += n * endpoint
+    out.transfer[point, d] += n * (phase["duration"] - hops * latency[d] - endpoint)
+    out.demand[point, d] += n * phase["n_bytes"] * parts.fraction / schedule["share"]
+
+
+@kernel
+def _add_transfer(
+    s: Structure, latency: Longs, prices: Prices, st: State, out: Path, point: int, i: int
+) -> None:
+    phase, n = prices.phases[i], np.int64(st.visits[i])
+    form, narrowest = s.forms[~phase["schedule"]], phase["dim"]
+    left = phase["duration"] - s.shape.endpoint_delay
+    for use in s.uses[form["use_start"] : form["use_end"]]:
+        d, schedule = use["dim"], s.schedules[use["scatter"]]
+        hops = s.steps[schedule["step_start"]]["hops"]
+        out.hops[point, d] += n * hops
+        out.latency[point, d] += n * hops * latency[d]
+        left -= hops * latency[d]
+        if d == narrowest:
+            out.demand[point, d] += n * phase["n_bytes"] / schedule["share"]
+    out.endpoint[point, narrowest] += n * s.shape.endpoint_delay
+    out.transfer[point, narrowest] += n * left

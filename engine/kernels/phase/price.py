@@ -1,0 +1,248 @@
+"""Pricing: what every phase of a program lasts at one point of bandwidth and latency."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from engine.kernels.jit import compiled, inlined
+from engine.lower.program import (
+    ALL_GATHER,
+    ALL_REDUCE,
+    POINT_TO_POINT,
+    Floats,
+    Ints,
+    Longs,
+    Structure,
+    Table,
+)
+
+# A run must end before the clock (int64 picoseconds) does; half of its range leaves room for sums.
+LONGEST = float(2**62)
+PICOSECONDS = 1e12
+
+PHASE = np.dtype(
+    [
+        ("dim", "i4"),  # -1 after a variant's last phase
+        ("schedule", "i4"),  # of its steps; ~form for a transfer from point to point
+        ("duration", "i8"),
+        ("n_bytes", "f8"),  # held on entering the phase
+    ],
+    align=True,
+)
+SPAN = np.dtype(
+    [
+        ("start", "i4"),  # of a form's phases
+        ("length", "i4"),  # phases of a variant
+        ("variants", "i4"),  # one, or one a chunk where each chooses its own order
+    ]
+)
+
+
+class Parts(NamedTuple):
+    """What the duration of a phase is made of."""
+
+    duration: float  # ps
+    hops: float  # latencies
+    endpoint: float  # ps of endpoint delays and reductions
+    fraction: float  # bytes that leave an NPU, as a share of those held on entry
+
+
+class Prices(NamedTuple):
+    """The phases of every form, variant by variant, and what the form asks of the dimensions."""
+
+    phases: Table  # PHASE
+    spans: Table  # SPAN, one a form
+    moved: Floats  # (forms, D): bytes an NPU sends
+    demand: Floats  # (forms, D): bytes that the whole bandwidth would carry in the transfer time
+
+
+def empty_prices(s: Structure) -> Prices:
+    """Room for the prices of ``s``; filled by :func:`price`."""
+    spans = np.zeros(len(s.forms), dtype=SPAN)
+    start = 0
+    for span, form in zip(spans, s.forms, strict=True):
+        dims = int(form["use_end"] - form["use_start"])
+        own_order = s.shape.themis and form["kind"] <= ALL_GATHER
+        span["start"] = start
+        span["length"] = {ALL_REDUCE: 2 * dims, POINT_TO_POINT: 1}.get(int(form["kind"]), dims)
+        span["variants"] = form["chunks"] if own_order else 1
+        start += int(span["length"] * span["variants"])
+    by_dim = (len(s.forms), s.shape.n_dims)
+    return Prices(np.zeros(start, dtype=PHASE), spans, np.zeros(by_dim), np.zeros(by_dim))
+
+
+@inlined
+def whole(picoseconds: float) -> float:
+    """The nearest picosecond.  Halves go up, and so does what a few roundings left below a half:
+    the same transfer, worked out in two ways, must not last a picosecond longer in one of them."""
+    return np.floor(picoseconds * (1.0 + 2.0**-50) + 0.5)
+
+
+@inlined
+def parts_of(
+    s: Structure, schedule: np.void, held: float, bandwidth: float, latency: float
+) -> Parts:
+    """A phase in which members enter with ``held`` bytes, by the formula of
+    engine.collective.algorithm, every step in whole picoseconds."""
+    duration, hops, endpoint, fraction = 0.0, 0.0, 0.0, 0.0
+    per_byte = PICOSECONDS / (bandwidth * schedule["share"])
+    for step in s.steps[schedule["step_start"] : schedule["step_end"]]:
+        # Hops and latency may overflow an integer; LONGEST then catches the float.
+        fixed = float(step["hops"]) * latency + s.shape.endpoint_delay
+        transfer = whole(step["n_bytes"] * held * per_byte / step["messages"])
+        reduction = whole(step["reduce"] * held * s.shape.reduce_time)
+        duration += step["count"] * (fixed + step["messages"] * transfer + reduction)
+        hops += float(step["count"] * step["hops"])
+        endpoint += step["count"] * (s.shape.endpoint_delay + reduction)
+        fraction += step["count"] * step["n_bytes"]
+    return Parts(duration, hops, endpoint, fraction)
+
+
+@compiled
+def price(s: Structure, bandwidth: Floats, latency: Longs, out: Prices) -> float:
+    """Fill ``out``; returns an upper bound on the run's picoseconds (everything one by one)."""
+    out.moved[:] = 0.0
+    out.demand[:] = 0.0
+    form_total = np.zeros(len(s.forms))
+    loads = np.zeros(s.shape.n_dims)
+    order = np.zeros(s.shape.n_dims, dtype=np.int32)
+    for f in range(len(s.forms)):
+        form, span = s.forms[f], out.spans[f]
+        if form["kind"] == POINT_TO_POINT:
+            form_total[f] = _price_transfer(s, f, bandwidth, latency, out)
+            continue
+        uses = s.uses[form["use_start"] : form["use_end"]]
+        if len(uses) == 0:  # a group of one
+            continue
+        for i in range(len(uses)):
+            order[i] = i
+            loads[i] = _fixed_latency(s.schedules, s.steps, uses[i], latency)
+        copies = form["chunks"] // span["variants"]
+        for variant in range(span["variants"]):
+            if span["variants"] > 1:
+                _themis_order(s, f, bandwidth, loads, order)
+            at = span["start"] + variant * span["length"]
+            total = _price_chunk(s, f, order, at, copies, bandwidth, latency, out)
+            form_total[f] += copies * total
+    total = 0.0
+    for flow in s.flows:
+        total += form_total[flow["form"]]
+    for node in s.nodes:
+        total += node["duration"]
+    return total
+
+
+@compiled
+def _price_chunk(
+    s: Structure,
+    f: int,
+    order: Ints,
+    at: int,
+    copies: int,
+    bandwidth: Floats,
+    latency: Longs,
+    out: Prices,
+) -> float:
+    """One chunk's phases, written from ``at``: up the dimensions in ``order``, then down."""
+    form = s.forms[f]
+    uses = s.uses[form["use_start"] : form["use_end"]]
+    kind, held, total = form["kind"], form["n_bytes"], 0.0
+    n, end = len(uses), at + out.spans[f]["length"]
+    n_phases = end - at
+    i = 0
+    while i < n_phases:
+        up = i < n and kind != ALL_GATHER
+        use = uses[order[i] if up else order[n_phases - 1 - i]]
+        chosen = use["scatter"] if up else use["gather"]
+        i += 1
+        if kind == ALL_REDUCE and i == n and use["fused"] >= 0:
+            chosen = use["fused"]  # in the place of this reduce-scatter and the next all-gather
+            i += 1
+        d, schedule = use["dim"], s.schedules[chosen]
+        parts = parts_of(s, schedule, held, bandwidth[d], latency[d])
+        total += parts.duration
+        out.phases[at]["dim"] = d
+        out.phases[at]["schedule"] = chosen
+        out.phases[at]["duration"] = np.int64(min(parts.duration, LONGEST))
+        out.phases[at]["n_bytes"] = held
+        out.moved[f, d] += copies * held * schedule["moved"]
+        out.demand[f, d] += copies * held * parts.fraction / schedule["share"]
+        held *= schedule["growth"]
+        at += 1
+    while at < end:
+        out.phases[at]["dim"] = -1
+        at += 1
+    return total
+
+
+@compiled
+def _price_transfer(s: Structure, f: int, bandwidth: Floats, latency: Longs, out: Prices) -> float:
+    """Point to point: every crossed dimension's latency, and the narrowest one's bandwidth."""
+    form = s.forms[f]
+    fixed, narrowest, slowest = float(s.shape.endpoint_delay), 0, -1.0
+    for use in s.uses[form["use_start"] : form["use_end"]]:
+        d, schedule = use["dim"], s.schedules[use["scatter"]]
+        fixed += float(s.steps[schedule["step_start"]]["hops"]) * latency[d]
+        out.moved[f, d] += form["n_bytes"]
+        out.demand[f, d] += form["n_bytes"] / schedule["share"]
+        per_byte = PICOSECONDS / (bandwidth[d] * schedule["share"])
+        if per_byte > slowest:
+            narrowest, slowest = d, per_byte
+    duration = min(fixed + whole(form["n_bytes"] * slowest), LONGEST)
+    phase = out.phases[out.spans[f]["start"]]
+    phase["dim"] = narrowest
+    phase["schedule"] = ~f
+    phase["duration"] = np.int64(duration)
+    phase["n_bytes"] = form["n_bytes"]
+    return duration
+
+
+@compiled
+def _fixed_latency(schedules: Table, steps: Table, use: np.void, latency: Longs) -> float:
+    schedule, total = schedules[use["scatter"]], 0.0
+    for step in steps[schedule["step_start"] : schedule["step_end"]]:
+        total += float(step["count"] * step["hops"]) * latency[use["dim"]]
+    return total
+
+
+@compiled
+def _themis_order(s: Structure, f: int, bandwidth: Floats, loads: Floats, order: Ints) -> None:
+    """Themis (Rashidi et al., ISCA 2022): the next chunk goes to the least loaded dimension first.
+
+    Loads start as each dimension's fixed latency.  While they differ by less than the time of a
+    sixteenth of the chunk on the least loaded dimension, the baseline order is as good.
+    An all-gather is scheduled as the reduce-scatter that it reverses.
+    """
+    form = s.forms[f]
+    uses = s.uses[form["use_start"] : form["use_end"]]
+    n, whole = len(uses), form["n_bytes"]
+    if form["kind"] == ALL_GATHER:
+        for use in uses:
+            whole *= s.schedules[use["gather"]]["growth"]
+    for i in range(n):  # insertion sort, stable
+        j = i
+        while j > 0 and loads[order[j - 1]] > loads[i]:
+            order[j] = order[j - 1]
+            j -= 1
+        order[j] = i
+    least, most = order[0], order[n - 1]
+    threshold = _load(s.schedules, s.steps, uses[least], whole / 16, bandwidth)
+    if loads[most] - loads[least] < threshold:
+        for i in range(n):
+            order[i] = i
+    held = whole
+    for i in range(n):
+        use = uses[order[i]]
+        loads[order[i]] += _load(s.schedules, s.steps, use, held, bandwidth)
+        held *= s.schedules[use["scatter"]]["growth"]
+
+
+@compiled
+def _load(schedules: Table, steps: Table, use: np.void, held: float, bandwidth: Floats) -> float:
+    """Picoseconds of transfer that a reduce-scatter of ``held`` bytes puts on a dimension."""
+    schedule, fraction = schedules[use["scatter"]], 0.0
+    for step in steps[schedule["step_start"] : schedule["step_end"]]:
+        fraction += step["count"] * step["n_bytes"]
+    return fraction * held * PICOSECONDS / (bandwidth[use["dim"]] * schedule["share"])

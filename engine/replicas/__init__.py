@@ -1,0 +1,1 @@
+"""Replicas: what reproduces another simulator, cycle by cycle."""

@@ -1,0 +1,121 @@
+"""What a message costs on ASTRA-sim's analytical networks."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+
+from engine.cluster.topology import Block
+from engine.errors import DimsweepError
+from engine.formats.astra_sim.inputs import Network
+from engine.replicas.astra_sim.clock import Clock
+
+Arrived = Callable[[], None]
+
+
+class Unaware:
+    """No contention: hops * latency + bytes / bandwidth, rounded down once.
+
+    Only the first dimension in which two NPUs differ counts, whatever the others are.
+    """
+
+    def __init__(self, clock: Clock, network: Network) -> None:
+        self._clock, self._ways = clock, ways(network)
+
+    def send(self, source: int, target: int, n_bytes: int, arrived: Arrived) -> None:
+        """Deliver ``n_bytes``."""
+        latency, bandwidth = self._ways(source, target)
+        self._clock.at(self._clock.now + int(latency + n_bytes / bandwidth), arrived)
+
+
+def ways(network: Network) -> Callable[[int, int], tuple[float, float]]:
+    """Latency (ns) and bandwidth (bytes/ns) between two NPUs, as a function that remembers."""
+    route, latency, bandwidth = routes(network), network.latency, network.bandwidth
+
+    @cache
+    def way(source: int, target: int) -> tuple[float, float]:
+        dim, hops = route(source, target)
+        return hops * latency[dim], bandwidth[dim]
+
+    return way
+
+
+def routes(network: Network) -> Callable[[int, int], tuple[int, int]]:
+    """The dimension and the hops in it that a message between two NPUs pays for."""
+    dims = list(zip(network.blocks, network.sizes, strict=True))
+
+    def route(source: int, target: int) -> tuple[int, int]:
+        for d, (block, size) in enumerate(dims):
+            a, b = source % size, target % size
+            source, target = source // size, target // size
+            if a != b:
+                return d, _hops(block, size, b - a)
+        raise DimsweepError("a message from an NPU to itself", where="trace")
+
+    return route
+
+
+def _hops(block: Block, size: int, offset: int) -> int:
+    if block is Block.RING:
+        return min(offset % size, -offset % size)
+    return 2 if block is Block.SWITCH else 1
+
+
+@dataclass
+class _Line:
+    """A link: one message at a time, first in first out."""
+
+    busy: bool = False
+    queue: deque[tuple[int, Callable[[], None]]] = field(default_factory=deque)
+
+
+class Aware:
+    """Store-and-forward over the links of a single dimension."""
+
+    def __init__(self, clock: Clock, network: Network) -> None:
+        if len(network.sizes) > 1:
+            raise DimsweepError(
+                "the congestion-aware network has one dimension",
+                where="network.yml: topology",
+                hint="congestion=unaware, or dimsweep's own fidelity=message",
+            )
+        self._clock = clock
+        (self._block,), (self._size,) = network.blocks, network.sizes
+        (self._bandwidth,), (self._latency,) = network.bandwidth, network.latency
+        self._links: dict[tuple[int, int], _Line] = {}
+
+    def send(self, source: int, target: int, n_bytes: int, arrived: Arrived) -> None:
+        """Deliver ``n_bytes`` hop by hop."""
+        self._hop(self._route(source, target), 0, n_bytes, arrived)
+
+    def _route(self, source: int, target: int) -> list[int]:
+        if self._block is Block.SWITCH:
+            return [source, self._size, target]  # the switch has the number after the NPUs
+        if self._block is Block.FULLY_CONNECTED:
+            return [source, target]
+        clockwise = (target - source) % self._size
+        step = 1 if clockwise <= self._size - clockwise else -1
+        route = [source]
+        while route[-1] != target:
+            route.append((route[-1] + step) % self._size)
+        return route
+
+    def _hop(self, route: list[int], at: int, n_bytes: int, arrived: Arrived) -> None:
+        if at + 1 == len(route):
+            arrived()
+            return
+        line = self._links.setdefault((route[at], route[at + 1]), _Line())
+        line.queue.append((n_bytes, lambda: self._hop(route, at + 1, n_bytes, arrived)))
+        if not line.busy:
+            self._serve(line)
+
+    def _serve(self, line: _Line) -> None:
+        line.busy = bool(line.queue)
+        if not line.queue:
+            return
+        n_bytes, there = line.queue.popleft()
+        now, transfer = self._clock.now, n_bytes / self._bandwidth
+        self._clock.at(now + int(self._latency + transfer), there)
+        self._clock.at(now + int(transfer), lambda: self._serve(line))

@@ -1,0 +1,84 @@
+"""A run of ASTRA-sim's simulation in plain Python, which does all that there is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.collector import no_collector
+from engine.errors import DimsweepError
+from engine.formats.astra_sim.inputs import Inputs
+from engine.formats.chakra.node import Node
+from engine.replicas.astra_sim.chunks import Planner
+from engine.replicas.astra_sim.clock import Clock
+from engine.replicas.astra_sim.cycles import Cycles, Times
+from engine.replicas.astra_sim.delays import Aware, Unaware, ways
+from engine.replicas.astra_sim.fold import Folding
+from engine.replicas.astra_sim.greedy import FLEX, Greedy
+from engine.replicas.astra_sim.memory import Memory
+from engine.replicas.astra_sim.npu import Npu, Wires
+from engine.replicas.astra_sim.profile import Profiles, TieError
+from engine.replicas.astra_sim.workload import Rank
+
+
+def interpret(
+    inputs: Inputs, traces: Sequence[Sequence[Node]], folding: Folding, *, by_phase: bool
+) -> Cycles:
+    """Simulate one rank of each kind, event by event; ``by_phase``: each phase whose members are
+    alike is one event, unless another thing ends at the same tick.
+
+    Raises :class:`DimsweepError` when ranks wait for one another for ever, naming them.
+    """
+    if by_phase:
+        try:
+            profiles = Profiles(ways(inputs.network), folding.kind)
+            return _run(inputs, traces, folding, profiles)
+        except TieError:
+            pass  # the order of two events depends on their messages
+    return _run(inputs, traces, folding, None)
+
+
+def _run(
+    inputs: Inputs,
+    traces: Sequence[Sequence[Node]],
+    folding: Folding,
+    profiles: Profiles | None,
+) -> Cycles:
+    clock = Clock()
+    network, options = inputs.network, inputs.options
+    carrier = Aware(clock, network) if options.aware else Unaware(clock, network)
+    wires = Wires(carrier, folding.kind, rendezvous=options.rendezvous)
+    memory = Memory(inputs.memory)
+    greedy = Greedy(clock, network, flex=inputs.system.inter_dimension == FLEX)
+    ranks = []
+    for rank in folding.first:
+        planner = Planner(rank, inputs.system, network, options.queues_per_dim, greedy)
+        names = folding.group_names[rank]
+        npu = Npu(rank, clock, wires, inputs, planner, names, profiles)
+        ranks.append(Rank(npu, traces[rank], inputs, memory))
+    with no_collector():
+        for rank_ in ranks:
+            rank_.fire()
+        clock.run()
+    stuck = [rank_ for rank_ in ranks if rank_.left]
+    if stuck:
+        raise _deadlock(stuck, len(ranks))
+    return Cycles(
+        kind=folding.kind,
+        of_kind=tuple(Times(rank_.finished, rank_.compute, rank_.communication) for rank_ in ranks),
+        by_phase=profiles is not None,
+        compiled=False,
+    )
+
+
+def _deadlock(stuck: Sequence[Rank], n: int) -> DimsweepError:
+    lines = [
+        f"rank {rank.npu.rank}: {rank.left} nodes left, at {', '.join(rank.waiting()[:3])}"
+        for rank in stuck[:8]
+    ]
+    more = f"\n  ... and {len(stuck) - 8} more ranks" if len(stuck) > 8 else ""
+    return DimsweepError(
+        f"deadlock: {len(stuck)} of {n} ranks cannot finish\n  " + "\n  ".join(lines) + more,
+        where="workload-configuration",
+        hint="an NPU runs one collective, send or memory access at a time; do all members of a "
+        "group issue their collectives in the same order?",
+    )

@@ -1,0 +1,1 @@
+"""From configuration to the objects of the engine."""

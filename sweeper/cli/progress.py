@@ -1,0 +1,59 @@
+"""A live bar while a sweep runs, on a terminal only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from engine import units
+from sweeper.run.driver import Tally
+from sweeper.study.plan import Plan
+
+
+@contextmanager
+def progress(plan: Plan, console: Console) -> Iterator[_Bar]:
+    """A bar with points, points/s, the best value so far and the time left."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TextColumn("{task.fields[best]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        yield _Bar(plan, bar)
+
+
+class _Bar:
+    def __init__(self, plan: Plan, bar: Progress) -> None:
+        self._bar, self._objective = bar, plan.study["objective"][0]
+        total = sum(cell.budget + cell.recheck for cell in plan.cells)
+        total += sum(cell.budget for one in plan.portfolios for cell in one.cells)
+        self._task = bar.add_task(plan.study["name"], total=total, rate="", best="")
+
+    def update(self, tally: Tally) -> None:
+        task = self._bar.tasks[self._task]
+        self._bar.update(
+            self._task,
+            completed=tally.done,
+            rate=f"{task.speed:,.0f} points/s" if task.speed else "",
+            best=f"best {self._show(tally)}" if tally.best else "",
+        )
+
+    def _show(self, tally: Tally) -> str:
+        value = tally.best[max(tally.best)][0]
+        if self._objective == "time":
+            return units.format_time(value * units.PICOSECONDS)
+        return f"${value:,.0f}" if self._objective == "cost" else f"{value:.4g} /s/$"

@@ -1,0 +1,1 @@
+"""Configuration: which keys there are, and how files and overrides make one."""

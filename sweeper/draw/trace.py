@@ -1,0 +1,115 @@
+"""The picture of a trace: nodes from left to right, each after all that it waits for.
+
+Lines are dependencies, dotted ones for control only.  Long chains go on in the row below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from engine import ChakraNode, ChakraNodeType, ChakraTrace, chakra_levels
+from sweeper.draw.canvas import BLUE, GREY, ORANGE, frame, png
+
+_SHOWN = 400  # nodes; more would be dots
+_NAMED = 100  # nodes that are few enough for their names
+_BAND = 24  # levels side by side; further ones go below
+_ROW, _NAMED_ROW = 0.3, 0.5  # inches from a node to the one below
+_LONGEST = 18  # letters of a name
+_BOW = 0.4  # of a row: how far a line passes beside nodes that it skips
+_ALONG = np.linspace(0, 1, 13)  # where a line's points are
+_NAMES_OF_TYPES = {
+    ChakraNodeType.COMP: "compute",
+    ChakraNodeType.COMM_COLL: "collective",
+    ChakraNodeType.COMM_SEND: "send",
+    ChakraNodeType.COMM_RECV: "receive",
+}
+_COLOURS = {
+    ChakraNodeType.COMP: BLUE,
+    ChakraNodeType.COMM_COLL: ORANGE,
+    ChakraNodeType.COMM_SEND: "#009E73",
+    ChakraNodeType.COMM_RECV: "#CC79A7",
+    ChakraNodeType.MEM_LOAD: "#56B4E9",
+    ChakraNodeType.MEM_STORE: "#56B4E9",
+}
+
+
+def draw_trace(trace: ChakraTrace, title: str) -> bytes:
+    """A PNG of the graph; of a large one the nodes that come first, as the title says."""
+    levels = chakra_levels(trace.nodes)
+    order = sorted(range(len(levels)), key=lambda i: (levels[i], trace.nodes[i].id))
+    shown = order[:_SHOWN]
+    said = f"{title}: {len(levels):,} nodes, the longest chain has {max(levels) + 1:,}"
+    if len(shown) < len(levels):
+        said += f"; the first {len(shown)} are shown"
+    nodes = [trace.nodes[i] for i in shown]
+    places, height = _places(nodes, [levels[i] for i in shown])
+    row = _NAMED_ROW if len(nodes) <= _NAMED else _ROW
+    with frame(said, min(max(height * row, 1.5), 30.0) + 0.9) as figure:
+        ax = figure.add_subplot()
+        _draw_dependencies(ax, nodes, places)
+        _draw_nodes(ax, nodes, places)
+        ax.set_axis_off()
+        ax.invert_yaxis()
+        figure.legend(loc="outside lower center", ncols=len(_COLOURS))
+        return png(figure)
+
+
+def _places(nodes: Sequence[ChakraNode], levels: Sequence[int]) -> tuple[dict[int, Any], float]:
+    """Where each id is drawn, x by its level and y near what it waits for; and the height."""
+    by_level: dict[int, list[ChakraNode]] = {}
+    for node, level in zip(nodes, levels, strict=True):
+        by_level.setdefault(level, []).append(node)
+    places: dict[int, Any] = {}
+    top = 0.0
+    for first in range(0, max(levels) + 1, _BAND):
+        band = [by_level.get(level, []) for level in range(first, first + _BAND)]
+        for x, column in enumerate(band):
+            for y, node in enumerate(sorted(column, key=lambda node: _pull(node, places))):
+                places[node.id] = np.array([float(x), top + y])
+        top += max(map(len, band)) + 1
+    return places, top
+
+
+def _pull(node: ChakraNode, places: dict[int, Any]) -> tuple[float, int]:
+    """The mean height of what a node waits for, so that few lines cross."""
+    heights = [places[before][1] for before in node.dependencies]
+    return (float(np.mean(heights)) if heights else 0.0, node.id)
+
+
+def _draw_dependencies(ax: Any, nodes: Sequence[ChakraNode], places: dict[int, Any]) -> None:
+    from matplotlib.collections import LineCollection
+
+    for style in ("solid", "dotted"):
+        lines = [
+            _line(places[before], places[node.id])
+            for node in nodes
+            for before in (
+                node.data_dependencies if style == "solid" else node.control_dependencies
+            )
+        ]
+        ax.add_collection(LineCollection(lines, colors=GREY, linewidths=0.7, linestyles=style))
+
+
+def _line(start: Any, end: Any) -> Any:
+    """Points of a line, shape (n, 2), that bows if it would run through the nodes between."""
+    points = start + np.outer(_ALONG, end - start)
+    skipped = abs(end[0] - start[0]) - 1 if start[1] == end[1] else 0
+    points[:, 1] += _BOW * (1 - 1 / (1 + max(skipped, 0))) * 4 * _ALONG * (1 - _ALONG)
+    return points
+
+
+def _draw_nodes(ax: Any, nodes: Sequence[ChakraNode], places: dict[int, Any]) -> None:
+    few = len(nodes) <= _NAMED
+    for type_ in dict.fromkeys(node.type for node in nodes):
+        spots = np.array([places[node.id] for node in nodes if node.type is type_])
+        name = _NAMES_OF_TYPES.get(type_, type_.name.lower().replace("_", " "))
+        colour = _COLOURS.get(type_, GREY)
+        ax.scatter(*spots.T, s=45 if few else 18, color=colour, label=name, zorder=3)
+    if few:
+        for node in nodes:
+            x, y = places[node.id]
+            name = node.name if len(node.name) <= _LONGEST else f"{node.name[: _LONGEST - 1]}\u2026"
+            ax.text(x, y - 0.15, name, fontsize=5.5, rotation=20, va="bottom", zorder=4)

@@ -1,0 +1,186 @@
+"""The columns of a study's rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from engine import Breakdown, units
+from sweeper.space.space import Point
+
+COMPLETE, FAILED = "complete", "failed"
+INFEASIBLE = "infeasible"  # a design that cannot be, which was not simulated
+RECHECK = "recheck"  # the origin of a design that is looked at again, message by message
+PORTFOLIO = "portfolio"  # the origin of a split that is tried for all workloads of a portfolio
+# Raise it when the columns change: rows of different columns do not mix in a ledger.
+ROWS_VERSION = 2
+OBJECTIVES = {"time": "minimize", "cost": "minimize", "perf_per_cost": "maximize"}
+OBJECTIVE_COLUMNS = {"time": "time_s", "cost": "cost_usd", "perf_per_cost": "perf_per_cost"}
+_PARTS = ("transfer", "latency", "endpoint")  # of the path, in a dimension
+_SLOPE = "ms_per_GBps"
+_SHADOW_PRICES = (_SLOPE, "ms_per_usd")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of a study's grid: its resolved configuration and its coordinates."""
+
+    number: int
+    config: Mapping[str, Any]
+    coordinates: Mapping[str, str]
+
+
+def row_schema(n_dims: int, grid: Sequence[str], parameters: Sequence[str]) -> pa.Schema:
+    """The schema of a study whose cells have at most ``n_dims`` dimensions.
+
+    Grid and parameter values are text, as the config writes them.
+    """
+    columns = [
+        ("key", pa.string()),
+        ("cell", pa.int32()),
+        ("point", pa.int32()),
+        ("origin", pa.string()),
+        ("state", pa.string()),
+        ("error", pa.string()),
+        # The fidelity may itself be an axis of the grid or of the search.
+        *((name, pa.string()) for name in dict.fromkeys(("fidelity", *grid, *parameters))),
+        *((f"bandwidth_{d}_GBps", pa.float64()) for d in range(n_dims)),
+        ("time_s", pa.float64()),
+        ("time_ps", pa.int64()),
+        ("compute_s", pa.float64()),
+        ("exposed_s", pa.float64()),
+        ("waiting_s", pa.float64()),
+        ("cost_usd", pa.float64()),
+        ("perf_per_cost", pa.float64()),
+        *(
+            (f"{name}_{d}{unit}", pa.float64())
+            for name, unit in (("exposed", "_s"), ("bytes", ""), ("busy", ""), ("utilisation", ""))
+            for d in range(n_dims)
+        ),
+        ("exposed_by_collective_s", pa.map_(pa.string(), pa.float64())),
+        # The critical path and its shadow prices; null for points simulated message by message.
+        ("path_compute_s", pa.float64()),
+        ("path_memory_s", pa.float64()),
+        *((f"path_{name}_{d}_s", pa.float64()) for name in _PARTS for d in range(n_dims)),
+        *((f"path_hops_{d}", pa.int64()) for d in range(n_dims)),
+        *((f"{name}_{d}", pa.float64()) for name in _SHADOW_PRICES for d in range(n_dims)),
+    ]
+    return pa.schema(columns)
+
+
+def complete_rows(
+    schema: pa.Schema,
+    labels: Mapping[str, Sequence[Any]],
+    bandwidth: np.ndarray,
+    breakdown: Breakdown,
+    tallies: Sequence[str],
+) -> pa.RecordBatch:
+    """Rows of simulated points.  ``labels`` holds the columns that name them."""
+    second = units.PICOSECONDS
+    columns: dict[str, Any] = {
+        **labels,
+        "state": [COMPLETE] * len(bandwidth),
+        "time_s": breakdown.time / second,
+        "time_ps": breakdown.time,
+        "compute_s": breakdown.compute / second,
+        "exposed_s": breakdown.exposed / second,
+        "waiting_s": breakdown.exposed_by_dim[:, -1] / second,
+        "cost_usd": breakdown.cost,
+        "perf_per_cost": breakdown.perf_per_cost,
+        "exposed_by_collective_s": _maps(tallies, breakdown.exposed_by_tally / second),
+    }
+    for d in range(bandwidth.shape[1]):
+        columns[f"bandwidth_{d}_GBps"] = bandwidth[:, d] / 1e9
+        columns[f"exposed_{d}_s"] = breakdown.exposed_by_dim[:, d] / second
+        columns[f"bytes_{d}"] = breakdown.moved[:, d]
+        columns[f"busy_{d}"] = breakdown.busy[:, d] / np.maximum(breakdown.time, 1)
+        columns[f"utilisation_{d}"] = breakdown.utilisation[:, d]
+    columns |= _path_columns(breakdown)
+    return _batch(schema, columns, len(bandwidth))
+
+
+def _path_columns(breakdown: Breakdown) -> dict[str, Any]:
+    """The critical path and what bandwidth is worth, if they are known."""
+    path, columns = breakdown.path, dict[str, Any]()
+    if path is None or breakdown.per_bandwidth is None:
+        return columns
+    columns["path_compute_s"] = path.compute / units.PICOSECONDS
+    columns["path_memory_s"] = path.memory / units.PICOSECONDS
+    for d in range(path.hops.shape[1]):
+        for name in _PARTS:
+            columns[f"path_{name}_{d}_s"] = getattr(path, name)[:, d] / units.PICOSECONDS
+        columns[f"path_hops_{d}"] = path.hops[:, d]
+        columns[f"{_SLOPE}_{d}"] = breakdown.per_bandwidth[:, d] * 1e3 * 1e9
+        if breakdown.per_usd is not None:
+            free = np.isnan(breakdown.per_usd[:, d])
+            columns[f"ms_per_usd_{d}"] = pa.array(breakdown.per_usd[:, d] * 1e3, mask=free)
+    return columns
+
+
+def slope_columns(schema: pa.Schema) -> list[str]:
+    """The columns that say how the time changes with each dimension's bandwidth."""
+    return [name for name in schema.names if name.startswith(_SLOPE)]
+
+
+def slopes(batch: pa.RecordBatch) -> list[tuple[float, ...]]:
+    """dT/db of each row in seconds per byte/s, as long as the row's cell has dimensions; empty
+    where it is not known."""
+    columns = [batch.column(name).to_pylist() for name in slope_columns(batch.schema)]
+    unit = 1e-3 / 1e9
+    return [
+        tuple(value * unit for value in row if value is not None)
+        for row in zip(*columns, strict=True)
+    ]
+
+
+def failed_row(
+    schema: pa.Schema,
+    labels: Mapping[str, Any],
+    bandwidth: Sequence[float] | None,
+    error: str,
+    state: str = FAILED,
+) -> pa.RecordBatch:
+    """The row of one point that could not be simulated."""
+    columns: dict[str, Any] = {name: [value] for name, value in labels.items()}
+    columns |= {"state": [state], "error": [error]}
+    for d, value in enumerate(bandwidth or ()):
+        columns[f"bandwidth_{d}_GBps"] = [value / 1e9]
+    return _batch(schema, columns, 1)
+
+
+def labels(cell: Cell, points: Sequence[Point], keys: Sequence[str]) -> dict[str, list[Any]]:
+    """The columns that name ``points`` of a cell."""
+    columns: dict[str, list[Any]] = {
+        "key": list(keys),
+        "cell": [cell.number] * len(points),
+        "point": [point.number for point in points],
+        "origin": [point.origin for point in points],
+        "fidelity": [cell.config["fidelity"]] * len(points),
+    }
+    for name, value in cell.coordinates.items():
+        columns[name] = [value] * len(points)
+    for name in points[0].parameters if points else ():
+        columns[name] = [str(point.parameters[name]) for point in points]
+    return columns
+
+
+def _maps(names: Sequence[str], values: np.ndarray) -> pa.Array:
+    n, width = values.shape
+    offsets = np.arange(n + 1, dtype=np.int32) * width
+    return pa.MapArray.from_arrays(offsets, pa.array(list(names) * n, pa.string()), values.ravel())
+
+
+def _batch(schema: pa.Schema, columns: Mapping[str, Any], n: int) -> pa.RecordBatch:
+    arrays = [
+        pa.nulls(n, field.type)
+        if (column := columns.get(field.name)) is None
+        else column
+        if isinstance(column, pa.Array)
+        else pa.array(column, type=field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

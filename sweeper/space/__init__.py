@@ -1,0 +1,1 @@
+"""The search space of a study."""

@@ -1,0 +1,6 @@
+"""The splits of an NPU's bandwidth over its network dimensions, as a unit cube to search."""
+
+from sweeper.space.split.space import SplitSpace
+from sweeper.space.split.spending import Spending
+
+__all__ = ["Spending", "SplitSpace"]

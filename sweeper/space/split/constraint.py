@@ -1,0 +1,135 @@
+"""Linear constraints on a split, as the user writes them: ``b2 + b3 == 200 GB/s``."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from engine import DimsweepError, units
+from sweeper.space.split.grid import Floats, Row
+
+
+def said(bandwidth: float) -> str:
+    return units.format_bandwidth(float(bandwidth))
+
+
+def compared(right: float, wrong: float) -> str:
+    return f"{said(right)} ({said(abs(right - wrong))} apart)"
+
+
+@dataclass(frozen=True)
+class Linear:
+    """coefficients . b + constant, in bytes/s."""
+
+    coefficients: tuple[Fraction, ...]
+    constant: Fraction
+
+    def at(self, bandwidth: Floats) -> float:
+        return float(np.array(self.coefficients, dtype=float) @ bandwidth) + float(self.constant)
+
+
+@dataclass(frozen=True)
+class Constraint:
+    text: str
+    left: Linear
+    relation: str
+    right: Linear
+
+    def excess(self) -> Linear:
+        """The left side minus the right side."""
+        pairs = zip(self.left.coefficients, self.right.coefficients, strict=True)
+        return Linear(tuple(a - b for a, b in pairs), self.left.constant - self.right.constant)
+
+    def row(self, step: float) -> Row:
+        """The constraint as ``coefficients . n <= limit`` (or ==) for bandwidths of n steps."""
+        excess = self.excess()
+        sign = -1 if self.relation == ">=" else 1
+        numbers = [sign * c for c in (*excess.coefficients, -excess.constant / Fraction(step))]
+        scale = math.lcm(*(number.denominator for number in numbers))
+        *coefficients, limit = (int(number * scale) for number in numbers)
+        return tuple(coefficients), limit
+
+    def check(self, bandwidth: Floats, tolerance: float, where: str) -> None:
+        left, right = self.left.at(bandwidth), self.right.at(bandwidth)
+        broken = {"<=": left - right, ">=": right - left, "==": abs(left - right)}[self.relation]
+        if broken > tolerance * max(1.0, *(abs(float(c)) for c in self.excess().coefficients)):
+            raise DimsweepError(
+                f"{self.text!r} does not hold: its left side is {said(left)}",
+                where=where,
+                hint=f"its right side is {compared(right, left)}",
+            )
+
+
+_NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,2})?"
+_TERM = re.compile(
+    rf"""\s* (?P<sign>[-+]?) \s*
+    (?: (?:(?P<factor>{_NUMBER})\s*\*\s*)? b(?P<dimension>\d+)
+      | (?P<number>{_NUMBER}) \s* (?P<unit>[A-Za-zµ][A-Za-zµ/()]*)? )
+    \s* (?=[-+]|$)""",
+    re.VERBOSE,
+)
+_FORM = "write sums of terms such as 2*b0 and 200 GB/s on both sides of one <=, >= or =="
+
+
+def parse_constraint(text: str, index: int, n_dims: int) -> Constraint:
+    try:
+        parts = re.split(r"(<=|>=|==)", text)
+        if len(parts) != 3:
+            n = len(parts) // 2
+            raise DimsweepError(f"{text!r} has {n or 'no'} relation{'s' if n else ''}", hint=_FORM)
+        left, relation, right = parts
+        constraint = Constraint(
+            text, _parse_side(left, text, n_dims), relation, _parse_side(right, text, n_dims)
+        )
+        if not any(constraint.excess().coefficients):
+            raise DimsweepError(f"{text!r} says nothing of any dimension", hint=_FORM)
+        return constraint
+    except DimsweepError as error:
+        raise error.at(f"constraints[{index}]") from error
+
+
+def _parse_side(side: str, text: str, n_dims: int) -> Linear:
+    coefficients, constant = [Fraction(0)] * n_dims, Fraction(0)
+    position = 0
+    while position < len(side) or position == 0:
+        term = _TERM.match(side, position)
+        if term is None:
+            raise _unreadable(side[position:].strip(), text)
+        position = term.end()
+        sign = -1 if term["sign"] == "-" else 1
+        if term["dimension"] is None:
+            constant += sign * _constant(term["number"], term["unit"], text)
+        elif int(term["dimension"]) < n_dims:
+            coefficients[int(term["dimension"])] += sign * Fraction(term["factor"] or 1)
+        else:
+            raise DimsweepError(
+                f"{text!r} names b{term['dimension']}, but there are {n_dims} dimensions",
+                hint=f"they are b0 to b{n_dims - 1}",
+            )
+    return Linear(tuple(coefficients), constant)
+
+
+def _constant(number: str, unit: str | None, text: str) -> Fraction:
+    if unit is None and float(number) == 0:
+        return Fraction(0)
+    if unit is None:
+        raise DimsweepError(
+            f"{text!r}: {number} needs a unit",
+            hint=f"it is a bandwidth; write {number} GB/s, for instance",
+        )
+    try:
+        return Fraction(units.parse(f"{number} {unit}", units.BANDWIDTH, zero=True))
+    except DimsweepError as error:
+        raise DimsweepError(f"{text!r}: {error.what}", hint=error.hint) from error
+
+
+def _unreadable(rest: str, text: str) -> DimsweepError:
+    if re.search(r"b\d+\s*[*/]\s*b\d+", rest):
+        return DimsweepError(
+            f"{text!r} is not linear: it multiplies or divides two bandwidths", hint=_FORM
+        )
+    return DimsweepError(f"{text!r}: cannot read {rest!r}", hint=_FORM)

@@ -1,0 +1,378 @@
+"""The splits of an NPU's bandwidth over its network dimensions, as a unit cube to search.
+
+Samplers propose points of a unit cube; a study wants bandwidths b_0 .. b_{D-1} on a grid that add
+up to a total, or cost a sum of money, respect a minimum and a maximum each, and obey linear
+constraints.
+:class:`SplitSpace` maps one onto the other, both ways.
+
+Everything is exact, because everything is a whole number of grid steps:
+
+* Equalities (the total is one) are solved over the integers: x = origin + basis y, with the basis
+  in echelon form, so that y is as a rule the first bandwidths themselves and the last ones follow.
+* Inequalities are projected onto y_0, then (y_0, y_1), ... by Fourier-Motzkin elimination.  Each
+  y_i then has an interval given the earlier ones.  Where both bounds have a coefficient above one
+  the projection is the "dark shadow" of the Omega test (Pugh, 1991): it leaves out the few points,
+  about a step from the boundary, whose interval might hold no integer.
+* A sum of money is spent to less than a step of the cheapest dimension, which therefore comes last
+  in the grid: what the others leave of the money says how much of it there is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import count
+
+import numpy as np
+
+from engine import DimsweepError, LinearSpace
+from sweeper.space.split.constraint import Constraint, compared, parse_constraint, said
+from sweeper.space.split.grid import EmptyError, Floats, IntegerGrid, Integers, Row, extent
+from sweeper.space.split.spending import Spending, usd
+
+
+class SplitSpace:
+    """The feasible splits of a total bandwidth over ``n_dims`` dimensions, as a unit cube.
+
+    ``total``: what the bandwidths add up to, in bytes/s; None leaves each free in its own range.
+    ``spending``: what they cost, instead of a total.
+    ``minimum``, ``maximum``: one per dimension, in bytes/s, rounded inward to the grid; a maximum
+    may be infinite when there is a total or a spending.
+    ``step``: the grid, a whole number of bytes/s; every bandwidth is a multiple of it.
+    ``constraints``: such as ``"b0 >= b1"``, ``"b2 + b3 == 200 GB/s"`` or ``"b1 <= 4 * b2"``.
+
+    ``n_free`` is the number of unit coordinates: D, less one for each independent equality, stated
+    or implied (a minimum that equals its maximum, minima that add up to the total, ...).
+
+    Every decoded point obeys every rule exactly.  Every feasible grid point can be reached under
+    minima, maxima, orderings, sums, equalities of any kind and one ratio bound.  Where several
+    rules with factors meet (``b0 <= 4*b1`` and ``b1 <= 3*b2``) points about a step from the
+    boundary may be left out, and a space no wider than that may be refused as empty.
+
+    Raises :class:`DimsweepError` for rules that make no sense or leave no split.
+    """
+
+    n_free: int
+
+    def __init__(
+        self,
+        n_dims: int,
+        *,
+        total: float | None,
+        minimum: Sequence[float],
+        maximum: Sequence[float],
+        step: float,
+        constraints: Sequence[str] = (),
+        spending: Spending | None = None,
+    ) -> None:
+        if spending is not None:
+            if total is not None:
+                raise DimsweepError("a total and a cost are two budgets; give one", where="cost")
+            spending.check_minima(np.array(minimum))
+            maximum = np.minimum(maximum, spending.limit / spending.prices).tolist()
+        _check_numbers(n_dims, total, minimum, maximum, step)
+        self._total, self._spending = total, spending
+        self._order = np.arange(n_dims) if spending is None else np.argsort(-spending.prices)
+        self._minimum = np.array(minimum, dtype=float)
+        self._maximum = np.array(maximum, dtype=float)
+        self._step = float(step)
+        self._constraints = [
+            parse_constraint(text, i, n_dims) for i, text in enumerate(constraints)
+        ]
+        self._box = _box_in_steps(total, minimum, maximum, step)
+        if spending is not None:
+            low, high = (np.array(ends, dtype=float) * step for ends in self._box)
+            spending.check_minima(low)
+            spending.check_maxima(high, step)
+        self._grid = self._solve()
+        self._free = [i for i in range(self._grid.n_free) if i != self._grid.follower]
+        self.n_free = len(self._free)
+
+    def decode(self, u: Floats) -> Floats:
+        """The splits (P, D), in bytes/s, of unit points ``u`` (P, F) in [0, 1].
+
+        Coordinate i takes y_i = hi - (hi - lo) u_i^(1/k) of its interval [lo, hi], where k counts
+        the coordinates, from this one on, that draw on the same remainder.  With no maxima or
+        constraints this is stick breaking with Beta(1, k) shares: uniform u give splits uniform on
+        the simplex.  (Counting from ``hi`` rather than ``lo`` puts the crowded end at u = 0, where
+        floats are dense enough to tell its grid points apart.)
+
+        Raises ValueError for another shape or for values outside [0, 1].
+        """
+        u = np.asarray(u, dtype=float)
+        if u.ndim != 2 or u.shape[1] != self.n_free:
+            raise ValueError(f"unit points of shape {u.shape}; expected (points, {self.n_free})")
+        if not ((u >= 0) & (u <= 1)).all():
+            raise ValueError("unit points outside [0, 1]")
+        y, column = np.empty((self._grid.n_free, len(u)), dtype=np.int64), iter(u.T)
+        for i, sharers in enumerate(self._grid.sharers):
+            low, high = self._grid.interval(i, y[:i])
+            if i == self._grid.follower:
+                y[i] = high
+                continue
+            below = np.floor((high - low + 1) * next(column) ** (1 / sharers)).astype(np.int64)
+            y[i] = high - np.minimum(below, high - low)
+        return self._in_bytes(y)
+
+    def encode(self, bandwidth: Floats) -> Floats:
+        """Unit coordinates (F,) that :meth:`decode` to ``nearest(bandwidth)``, (D,) in bytes/s."""
+        y = self._nearest(bandwidth)
+        u = np.empty(self.n_free)
+        for column, i in enumerate(self._free):
+            low, high = (int(bound[0]) for bound in self._grid.interval(i, y[:i, None]))
+            u[column] = ((high - y[i] + 0.5) / (high - low + 1)) ** self._grid.sharers[i]
+        return u
+
+    def nearest(self, bandwidth: Floats) -> Floats:
+        """The feasible grid split nearest (least squares) to ``bandwidth``, both (D,) in bytes/s.
+
+        Exact, unless more than a million grid points compete (a wish far outside a corner that
+        is not on the grid); then a close one.  Raises DimsweepError for another shape or values
+        that are not finite.
+        """
+        return self._in_bytes(self._nearest(bandwidth))
+
+    def equal(self) -> Floats:
+        """The split (D,) nearest to equal bandwidths that use up the total, or the money; without
+        either, to mid-range."""
+        if not self.has_budget:
+            return self.nearest((self._minimum + self._maximum) / 2)
+        return self.along(np.ones(len(self._minimum)))
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether there is a total or a sum of money to use up."""
+        return self._total is not None or self._spending is not None
+
+    def along(self, direction: Floats) -> Floats:
+        """The split (D,) nearest to that multiple of ``direction`` (D,) which uses up the total, or
+        the money.  Raises ValueError where there is neither."""
+        if self._spending is not None:
+            scale = self._spending.limit / float(self._spending.prices @ direction)
+        elif self._total is not None:
+            scale = self._total / float(direction.sum())
+        else:
+            raise ValueError("no total and no cost to use up")
+        return self.nearest(direction * scale)
+
+    def linear(self) -> LinearSpace:
+        """The splits without the grid: every decoded point is one of them."""
+        rules: list[tuple[str, Floats, str, float]] = []
+        if self._total is not None:
+            total = round(self._total / self._step) * self._step
+            rules.append((f"total == {said(total)}", np.ones(len(self._minimum)), "==", total))
+        if self._spending is not None:
+            rules += self._spending_rules(self._spending)
+        for constraint in self._constraints:
+            excess = constraint.excess()
+            row = np.array(excess.coefficients, dtype=float)
+            rules.append((constraint.text, row, constraint.relation, -float(excess.constant)))
+        low, high = (np.array(ends, dtype=float) * self._step for ends in self._box)
+        return LinearSpace.build(low, high, rules)
+
+    def _spending_rules(self, spending: Spending) -> list[tuple[str, Floats, str, float]]:
+        """At most the limit, and at least what the grid spends; as bandwidths at the mean price."""
+        mean = float(spending.prices.mean())
+        least = spending.least(self._grid.slack, spending.row(self._step), self._box[1])
+        row = spending.prices / mean
+        return [
+            (f"cost <= {usd(spending.limit)}", row, "<=", spending.limit / mean),
+            (f"cost >= {usd(least)}", row, ">=", least / mean),
+        ]
+
+    def check(self, bandwidth: Floats) -> None:
+        """Raise a DimsweepError that names the first rule ``bandwidth`` (D,), in bytes/s, breaks.
+
+        Rounding errors (1e-9 of the largest bandwidth, at most half a step) and points off the
+        grid are let through.
+        """
+        b = self._checked(bandwidth)
+        tolerance = min(self._step / 2, 1e-9 * float(np.abs(b).max()))
+        for name, bounds, sign in (("min", self._minimum, -1), ("max", self._maximum, 1)):
+            for i in np.flatnonzero(sign * (b - bounds) > tolerance)[:1]:
+                raise DimsweepError(
+                    f"b{i} is {said(b[i])}",
+                    where=name,
+                    hint=f"its {name}imum is {compared(bounds[i], b[i])}",
+                )
+        if self._total is not None and abs(b.sum() - self._total) > tolerance:
+            raise DimsweepError(
+                f"the bandwidths add up to {said(b.sum())}",
+                where="total",
+                hint=f"the total is {compared(self._total, b.sum())}",
+            )
+        if self._spending is not None:
+            self._spending.check(b, self._step)
+        for i, constraint in enumerate(self._constraints):
+            constraint.check(b, tolerance, where=f"constraints[{i}]")
+
+    def _checked(self, bandwidth: Floats) -> Floats:
+        b = np.asarray(bandwidth, dtype=float)
+        if b.shape != self._minimum.shape or not np.isfinite(b).all():
+            raise DimsweepError(
+                f"{b} is not a split over {len(self._minimum)} dimensions",
+                hint=f"give {len(self._minimum)} finite bandwidths",
+            )
+        return b
+
+    def _nearest(self, bandwidth: Floats) -> Integers:
+        return self._grid.nearest(self._checked(bandwidth)[self._order] / self._step)
+
+    def _in_bytes(self, y: Integers) -> Floats:
+        steps = self._grid.points(y)[..., np.argsort(self._order)]
+        return steps.astype(np.float64) * self._step
+
+    def _solve(self) -> IntegerGrid:
+        try:
+            return self._grid_of(self._constraints)
+        except EmptyError:
+            if self._spending is not None and self._is_empty([]):
+                raise DimsweepError(
+                    f"no split on the grid of {said(self._step)} spends "
+                    f"{usd(self._spending.limit)} to within a step",
+                    where="cost",
+                    hint="use a finer step, or wider minima and maxima",
+                ) from None
+            # The minima, maxima and total agree (see _box_in_steps), so a constraint is to blame.
+            n = next(n for n in count() if self._is_empty(self._constraints[: n + 1]))
+            raise self._conflict(n) from None
+
+    def _is_empty(self, constraints: Sequence[Constraint]) -> bool:
+        try:
+            self._grid_of(constraints)
+        except EmptyError:
+            return True
+        return False
+
+    def _grid_of(self, constraints: Sequence[Constraint]) -> IntegerGrid:
+        equalities, rows = (
+            [self._reordered(row) for row in kind] for kind in self._rules(constraints)
+        )
+        spent = None if self._spending is None else self._spending.row(self._step)
+        budget = None if spent is None else self._reordered(spent)
+        largest = max(self._box[1])
+        return IntegerGrid(len(self._minimum), equalities, rows, largest, budget)
+
+    def _reordered(self, row: Row) -> Row:
+        """A row on the dimensions in the order in which the grid has them."""
+        return tuple(row[0][d] for d in self._order), row[1]
+
+    def _rules(self, constraints: Sequence[Constraint]) -> tuple[list[Row], list[Row]]:
+        """The equalities and the inequalities among the rules, in steps."""
+        equalities, rows = [], []
+        for i, (low, high) in enumerate(zip(*self._box, strict=True)):
+            unit = tuple(int(i == j) for j in range(len(self._minimum)))
+            rows += [(unit, high), (tuple(-c for c in unit), -low)]
+        if self._total is not None:
+            equalities.append(((1,) * len(self._minimum), round(self._total / self._step)))
+        for constraint in constraints:
+            kind = equalities if constraint.relation == "==" else rows
+            kind.append(constraint.row(self._step))
+        return equalities, rows
+
+    def _conflict(self, n: int) -> DimsweepError:
+        """Why constraint ``n`` cannot hold together with the rules before it."""
+        constraint, where = self._constraints[n], f"constraints[{n}]"
+        excess = constraint.excess()
+        equalities, rows = self._rules(self._constraints[:n])
+        if self._spending is not None:
+            rows.append(self._spending.row(self._step))
+        low, high = (
+            bound * self._step + float(excess.constant)
+            for bound in extent(excess.coefficients, equalities, rows)
+        )
+        noise = 1e-6 * self._step
+        if (low <= noise or constraint.relation == ">=") and (
+            high >= -noise or constraint.relation == "<="
+        ):
+            return DimsweepError(
+                f"{constraint.text!r} leaves no split, or hardly any, on the grid of "
+                f"{said(self._step)}",
+                where=where,
+                hint="use multiples of the step in it, or a finer step",
+            )
+        span = f"from {said(low)} to {said(high)}" if high - low > noise else said(low)
+        return DimsweepError(
+            f"{constraint.text!r} cannot hold together with the rules before it",
+            where=where,
+            hint=f"by those, its left side minus its right side is {span}",
+        )
+
+
+def _check_numbers(
+    n_dims: int,
+    total: float | None,
+    minimum: Sequence[float],
+    maximum: Sequence[float],
+    step: float,
+) -> None:
+    if not (math.isfinite(step) and step > 0 and float(step).is_integer()):
+        raise DimsweepError(
+            f"{step:g} B/s cannot be the step of the grid",
+            where="step",
+            hint="the step is a whole number of bytes/s above zero",
+        )
+    for name, bounds in (("min", minimum), ("max", maximum)):
+        if len(bounds) != n_dims:
+            raise DimsweepError(f"{len(bounds)} values for {n_dims} dimensions", where=name)
+    for i, (low, high) in enumerate(zip(minimum, maximum, strict=True)):
+        if not (0 <= low < math.inf):
+            raise DimsweepError(
+                f"the minimum of b{i} is {low:g} B/s",
+                where="min",
+                hint="a minimum is zero or more, and finite",
+            )
+        if not low <= high:
+            raise DimsweepError(
+                f"the minimum of b{i}, {said(low)}, is more than its maximum, {said(high)}",
+                where="min",
+            )
+        if total is None and high == math.inf:
+            raise DimsweepError(
+                f"b{i} has no upper end",
+                where="max",
+                hint="without a total or a cost every dimension needs a finite maximum",
+            )
+    if total is not None and not 0 < total < math.inf:
+        raise DimsweepError(
+            f"the total is {total:g} B/s",
+            where="total",
+            hint="a total is more than zero, and finite",
+        )
+
+
+def _box_in_steps(
+    total: float | None, minimum: Sequence[float], maximum: Sequence[float], step: float
+) -> tuple[list[int], list[int]]:
+    """The minima and the maxima in steps, rounded inward (a millionth of a step is noise)."""
+    whole = math.inf if total is None else round(total / step, 6)
+    low = [math.ceil(round(bound / step, 6)) for bound in minimum]
+    high = [math.floor(min(round(bound / step, 6), whole)) for bound in maximum]
+    if total is not None and whole != round(whole):
+        raise DimsweepError(
+            f"the total {said(total)} is not a multiple of the step {said(step)}",
+            where="total",
+            hint=f"the nearest is {said(max(1, round(whole)) * step)}",
+        )
+    for i, (first, last) in enumerate(zip(low, high, strict=True)):
+        if first > last:
+            raise DimsweepError(
+                f"no multiple of the step {said(step)} lies between the minimum "
+                f"and the maximum of b{i}",
+                where="min",
+            )
+    if total is not None:
+        _check_reach(sum(low) * step, total, "min")
+        _check_reach(sum(high) * step, total, "max")
+    return low, high
+
+
+def _check_reach(reach: float, total: float, name: str) -> None:
+    gap = reach - total if name == "min" else total - reach
+    if gap > 0:
+        relation = "more" if name == "min" else "less"
+        raise DimsweepError(
+            f"the {name}ima, on the grid, add up to {said(reach)}: {said(gap)} "
+            f"{relation} than the total {said(total)}",
+            where=name,
+        )

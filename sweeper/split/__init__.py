@@ -1,6 +1,0 @@
-"""The splits of an NPU's bandwidth over its network dimensions, as a unit cube to search."""
-
-from sweeper.split.space import SplitSpace
-from sweeper.split.spending import Spending
-
-__all__ = ["Spending", "SplitSpace"]

@@ -1,0 +1,1 @@
+"""What a study will do, before it runs."""

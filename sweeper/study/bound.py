@@ -1,0 +1,52 @@
+"""What no split of a study's space can beat, and the split at which that bound is least."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from engine import DimsweepError, Frontier, Optimum, Program, frontier, lower_bound
+from sweeper.build.program import is_by_message
+from sweeper.space.space import Space
+
+
+def least_bound(space: Space, program: Program, objective: str) -> Optimum | None:
+    """The least lower bound of a cell's first objective over its splits.
+
+    ``None`` where no split is searched, for the cost alone, and where the space has no best split
+    because more, or less, bandwidth is better for ever.
+    """
+    if space.split is None or objective == "cost":
+        return None
+    prices = None if objective == "time" else program.prices
+    try:
+        return lower_bound(program, space.split.linear(), prices)
+    except DimsweepError:
+        return None
+
+
+def proven_bound(
+    config: Mapping[str, Any], space: Space, found: Optimum | None, objective: str
+) -> float | None:
+    """The bound as the objective's column counts, seconds or iterations/s per USD, if it is one.
+
+    It is none where other keys are searched as well, each of which makes another program, and in a
+    study by messages, since it is the phase kernel's.
+    """
+    if found is None or found.bound <= 0 or space.parameters or is_by_message(config):
+        return None
+    return found.bound if objective == "time" else 1 / found.bound
+
+
+def proven_front(
+    config: Mapping[str, Any], space: Space, program: Program, objective: Sequence[str]
+) -> Frontier | None:
+    """The least time for each cost, where a cell searches for both and its bound is one."""
+    if set(objective) != {"time", "cost"} or program.prices is None:
+        return None
+    if space.split is None or space.parameters or is_by_message(config):
+        return None
+    try:
+        return frontier(program, space.split.linear(), program.prices)
+    except DimsweepError:  # more bandwidth is better for ever
+        return None

@@ -1,0 +1,200 @@
+"""What a study will do: the cells of its grid, and the portfolios that they make up."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from engine import (
+    MODEL_VERSION,
+    DimsweepError,
+    EventBound,
+    InfeasibleError,
+    Program,
+    Weighing,
+)
+from sweeper.config.compose import Composed, compose, plain
+from sweeper.config.schema import RUNTIME_KEYS
+from sweeper.ledger.rows import OBJECTIVES, ROWS_VERSION, row_schema
+from sweeper.search import LEARN_FROM_SLOPES, Search, make_search
+from sweeper.space.space import Point
+from sweeper.study.cell import CellPlan, describe, digests, plan_cell
+from sweeper.study.portfolio import WORKLOAD, grid_of, weighing_of
+from sweeper.study.rules import once
+
+
+@dataclass(frozen=True)
+class PortfolioPlan:
+    """Cells that differ in their workload alone, and how these count together.
+
+    ``models`` are the bounds on their times, by workload; none where a cell has no proven bound.
+    """
+
+    cells: list[CellPlan]
+    weighing: Weighing
+    models: dict[str, EventBound]
+
+    def search(self, first: list[Point]) -> Search:
+        """A new search of the split for all workloads, which proposes ``first`` first."""
+        one = self.cells[0]
+        return make_search(one.cell.config, one.space, first, one.objective, one.prices)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A whole study; ``study`` is what the ledger keeps of it."""
+
+    folder: Path
+    study: dict[str, Any]
+    schema: pa.Schema
+    cells: list[CellPlan]
+    portfolios: list[PortfolioPlan]
+    config: dict[str, Any]
+
+
+def plan_study(composed: Composed) -> Plan:
+    """The plan of a composed study.  Raises :class:`DimsweepError` for anything that is wrong with
+    it, before anything is simulated."""
+    config = plain(composed.config)
+    name = _name(composed, config)
+    objective = _objective(config["objective"])
+    weighing, axes = weighing_of(config, objective), grid_of(config)
+    composed_cells = _compose_cells(composed, axes)
+    cells: list[CellPlan] = []
+    described, programs, pruned = [], [], []
+    for number, (coordinates, cell_composed) in enumerate(composed_cells):
+        try:
+            cell_config = plain(cell_composed.config)
+            turned = [*composed.overridden, *config["grid"], *cell_config["space"]["parameters"]]
+            plan, program = plan_cell(number, coordinates, cell_config, objective, turned)
+        except DimsweepError as error:
+            blamed = cell_composed.blame(error)
+            if not isinstance(error, InfeasibleError) or not coordinates or weighing is not None:
+                raise blamed from error.__cause__
+            pruned.append({"coordinates": coordinates, "error": str(error)})
+            continue
+        cells.append(plan)
+        described.append(describe(plan, program))
+        programs.append(program)
+    if not cells:
+        raise blamed
+    grid, parameters = list(axes), list(cells[0].space.parameters)
+    portfolios = [] if weighing is None else _portfolios(weighing, cells, programs)
+    n_dims = max(len(cell["dims"]) for cell in described)
+    study = {
+        "name": name,
+        "model": MODEL_VERSION,
+        "rows": ROWS_VERSION,
+        "objective": objective,
+        "grid": grid,
+        "parameters": parameters,
+        "learns_from_slopes": any(c["sampler"] in LEARN_FROM_SLOPES for c in described),
+        "warnings": once(plan.warnings for plan in cells),
+        "cells": described,
+        "pruned": pruned,
+        "portfolios": [_describe_portfolio(one) for one in portfolios],
+        "config": {key: config[key] for key in config if key not in RUNTIME_KEYS}
+        | {"files": digests(config)},
+    }
+    schema = row_schema(n_dims, grid, parameters)
+    return Plan(Path(config["results"]) / name, study, schema, cells, portfolios, config)
+
+
+def study_name(composed: Composed) -> str:
+    """The name of a study's folder in the results folder."""
+    return _name(composed, plain(composed.config))
+
+
+def _name(composed: Composed, config: Mapping[str, Any]) -> str:
+    name = config["name"] or composed.study
+    if not name:
+        raise DimsweepError(
+            "which study?", where="study", hint="study=NAME, or name=NAME for yours"
+        )
+    if not re.fullmatch(r"[\w][\w.+-]*", name):
+        raise DimsweepError(f"{name!r} cannot name a folder", where="name")
+    return str(name)
+
+
+def _objective(value: Any) -> list[str]:
+    names = value if isinstance(value, list) else [value]
+    for name in names:
+        if not isinstance(name, str) or name not in OBJECTIVES:
+            raise DimsweepError(
+                f"{name!r} is no objective",
+                where="objective",
+                hint=f"any of {', '.join(OBJECTIVES)}",
+            )
+    if not 1 <= len(names) <= 2 or len(set(names)) < len(names):
+        raise DimsweepError("one objective, or two different ones", where="objective")
+    return names
+
+
+def _compose_cells(
+    composed: Composed, grid: Mapping[str, Any]
+) -> list[tuple[dict[str, str], Composed]]:
+    """Each combination of the grid's values, composed with them as overrides."""
+    if not grid:
+        return [({}, composed)]
+    for key, values in grid.items():
+        if not isinstance(values, list) or not values:
+            raise DimsweepError("a list of values", where=f"grid.{key}")
+    cells = []
+    for values in itertools.product(*grid.values()):
+        ours = dict(zip(grid, values, strict=True))
+        kept = [o for o in composed.overrides if o.lstrip("+").split("=")[0] not in ours]
+        cell = compose([*kept, *(f"{key}={_quoted(value)}" for key, value in ours.items())])
+        cells.append(({key: _label(value) for key, value in ours.items()}, cell))
+    return cells
+
+
+def _label(value: Any) -> str:
+    """A grid's value in a table."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}: {_label(v)}" for key, v in value.items())
+    return str(value)
+
+
+def _quoted(value: Any) -> str:
+    """A value as Hydra's override grammar wants it: like JSON, but for the keys of mappings."""
+    if isinstance(value, str):
+        return "'" + value.replace("'", "\\'") + "'"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {_quoted(v)}" for key, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_quoted, value)) + "]"
+    return json.dumps(value)
+
+
+def _portfolios(
+    weighing: Weighing, cells: list[CellPlan], programs: list[Program]
+) -> list[PortfolioPlan]:
+    """A portfolio for each combination of the rest of the grid; its workloads are neighbours."""
+    n, found = len(weighing.share), []
+    for first in range(0, len(cells), n):
+        members, models = cells[first : first + n], {}
+        for cell, program in zip(members, programs[first : first + n], strict=True):
+            if cell.bound is not None and cell.space.split is not None:
+                name = cell.cell.coordinates[WORKLOAD]
+                models[name] = EventBound(program, cell.space.split.linear())
+        found.append(PortfolioPlan(members, weighing, models if len(models) == n else {}))
+    return found
+
+
+def _describe_portfolio(plan: PortfolioPlan) -> dict[str, Any]:
+    """What is known of a portfolio before it is searched; its driver adds what it finds."""
+    return {
+        "cells": [cell.cell.number for cell in plan.cells],
+        "measure": plan.weighing.measure.value,
+        "level": plan.weighing.level,
+        "share": plan.weighing.share.tolist(),
+        "own": None,  # each workload's own best, in seconds, or in seconds times USD
+        "bound": None,  # that no split beats in the measure
+    }

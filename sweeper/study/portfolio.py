@@ -1,0 +1,119 @@
+"""One split for several workloads: how a study names them, and what their runs are together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from engine import DimsweepError, EventBound, Measure, Portfolio, Prices, Weighing, portfolio
+from sweeper.config.parse import choice, key
+from sweeper.search import Slopes, Values
+from sweeper.space.space import Space
+
+WORKLOAD = "workload"  # the axis that a portfolio adds to its study's grid
+
+
+def grid_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The study's grid; a portfolio's workloads are its last, and so fastest, axis."""
+    workloads = config["portfolio"]["workloads"]
+    if workloads and WORKLOAD in config["grid"]:
+        raise DimsweepError(
+            "the workloads are those of the portfolio",
+            where=f"grid.{WORKLOAD}",
+            hint="leave it out",
+        )
+    return {**config["grid"], **({WORKLOAD: list(workloads)} if workloads else {})}
+
+
+def weighing_of(config: Mapping[str, Any], objective: Sequence[str]) -> Weighing | None:
+    """How the workloads of the portfolio count, or ``None`` if the study has none.
+
+    Raises :class:`DimsweepError` for what a portfolio cannot be.
+    """
+    given = config["portfolio"]
+    if not given["workloads"]:
+        return None
+    if list(objective) not in (["time"], ["perf_per_cost"]):
+        raise DimsweepError(
+            f"a portfolio is searched for time or perf_per_cost, not {', '.join(objective)}",
+            where="objective",
+        )
+    if config["recheck"]["top"]:
+        raise DimsweepError(
+            "a portfolio's designs are not looked at again message by message",
+            where="recheck.top",
+            hint="a study of the one workload can be",
+        )
+    with key("portfolio"):
+        with key("measure"):
+            measure = choice(given["measure"], Measure)
+        return Weighing.build(list(given["workloads"].values()), measure, given["level"])
+
+
+@dataclass(frozen=True)
+class Together:
+    """What the runs of all workloads at one split are together.
+
+    ``own`` (N,) is what each workload has when the split is for it alone: seconds, or seconds
+    times USD where ``maximised``, the objective being performance per cost.
+    """
+
+    weighing: Weighing
+    own: np.ndarray
+    maximised: bool
+
+    def losses(self, values: np.ndarray) -> np.ndarray:
+        """Objective values (..., N) as what is minimised: seconds, or seconds times USD."""
+        return 1 / values if self.maximised else values
+
+    def combine(self, values: Sequence[Values], slopes: Sequence[Slopes]) -> tuple[Values, Slopes]:
+        """The value of a split by the measure, and its slopes, of the workloads' own.
+
+        A regret counts from one here (it is a mean of ratios to ``own``), so that it is above
+        zero as times are, and slopes are those of what stands for the time in it.  None where a
+        workload failed, or its slopes are not known.
+        """
+        if any(value is None for value in values):
+            return None, None
+        losses = self.losses(np.array([value[0] for value in values if value is not None]))
+        unit = self._unit()
+        weights = self.weighing.weights(losses / unit)
+        value = float(weights @ (losses / unit))
+        told = (1 / value if self.maximised else value,)
+        if any(slope is None for slope in slopes):
+            return told, None
+        return told, tuple((weights / unit @ np.array(slopes, dtype=float)).tolist())
+
+    def measured(self, losses: np.ndarray) -> np.ndarray:
+        """The measure (P,) of losses (P, N): a regret, or mean seconds (times USD)."""
+        ratios = losses / self._unit()
+        means = [float(self.weighing.weights(row) @ row) for row in ratios]
+        return np.array(means) - (1.0 if self.weighing.of_regrets else 0.0)
+
+    def _unit(self) -> np.ndarray:
+        return self.own if self.weighing.of_regrets else np.ones_like(self.own)
+
+    def proven(
+        self, models: Mapping[str, EventBound], space: Space, prices: Prices | None
+    ) -> Portfolio | None:
+        """The least that the measure can be by the lower bounds on the workloads' times.
+
+        ``None`` where the space has no best split because more, or less, is better for ever.
+        """
+        assert space.split is not None
+        shares = self.weighing.share.tolist()
+        try:
+            return portfolio(
+                models,
+                space.split.linear(),
+                weights=dict(zip(models, shares, strict=True)),
+                measure=self.weighing.measure,
+                level=self.weighing.level,
+                prices=prices if self.maximised else None,
+                best=dict(zip(models, self.own.tolist(), strict=True)),
+            )
+        except DimsweepError:
+            return None

@@ -1,0 +1,40 @@
+"""Design rules: what is odd about a design, told before it is simulated.
+
+A warning is one line of text.  It stops nothing; each says what to change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from engine import Program
+from sweeper.study.rules.knobs import idle_keys
+from sweeper.study.rules.provision import badly_provisioned, verdict
+from sweeper.study.rules.quantities import odd_quantities
+
+__all__ = ["design_warnings", "once", "verdict"]
+
+
+def design_warnings(
+    config: Mapping[str, Any], program: Program, turned: Collection[str], *, searched: bool
+) -> list[str]:
+    """What the rules find in a composed config, whose program is ``program``.
+
+    ``turned`` are the keys that the user varies or has set for this run; ``searched`` says that the
+    bandwidths of the config are not those that will be simulated.
+    """
+    found = odd_quantities(config, program, searched=searched)
+    found += idle_keys(config, program, turned, searched=searched)
+    return found if searched else found + badly_provisioned(program)
+
+
+def once(warnings: Iterable[list[str]]) -> list[str]:
+    """The warnings of several cells, each once, with the number of cells that it is for."""
+    cells = list(warnings)
+    texts = dict.fromkeys(text for cell in cells for text in cell)
+    counted = {text: sum(text in cell for cell in cells) for text in texts}
+    return [
+        text if n == len(cells) else f"{text} (in {n} of {len(cells)} cells)"
+        for text, n in counted.items()
+    ]

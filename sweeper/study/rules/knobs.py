@@ -1,0 +1,87 @@
+"""Keys of the configuration that cannot make a difference."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from engine import (
+    Program,
+    crosses_dimensions,
+    is_measured,
+    lone_chunks,
+    queue_matters,
+    silent_dimensions,
+)
+from sweeper.build.program import is_by_message
+from sweeper.config.schema import Network
+
+_RATES = ("flops", "memory_bandwidth", "efficiency", "memory_efficiency", "matmul_efficiency")
+_NPU = {f"npu.{name}" for name in (*_RATES, "systolic", "launch", "measured")} | {"npu"}
+
+
+def idle_keys(
+    config: Mapping[str, Any], program: Program, turned: Collection[str], *, searched: bool
+) -> list[str]:
+    """Keys without an effect on this program, and bandwidth in which nothing is sent."""
+    found = _collective(config, program) + _latency(config, program)
+    found += [_silent(d, program, searched=searched) for d in silent_dimensions(program)]
+    if is_measured(program):
+        found += [
+            f"{key} has no effect: every computation has a measured duration"
+            for key in sorted(_NPU & set(turned))
+        ]
+    by_message = is_by_message(config) or config["recheck"]["top"]
+    if not by_message and "fidelity" not in (*config["grid"], *config["space"]["parameters"]):
+        found += [
+            f"network.{key} has no effect: only fidelity=message simulates links"
+            for key, value in asdict(Network()).items()
+            if config["network"][key] != value
+        ]
+    return [text for text in found if text]
+
+
+def _collective(config: Mapping[str, Any], program: Program) -> list[str]:
+    collective, found = config["collective"], []
+    latency = program.latency.any() or program.structure.shape.endpoint_delay
+    if not crosses_dimensions(program):
+        if collective["order"] == "themis":
+            found.append(
+                "collective.order=themis has no effect: no collective crosses two dimensions"
+            )
+        if lone_chunks(program) > 1 and latency:
+            found.append(
+                "collective.chunks only adds latency: no collective crosses two dimensions, so "
+                "chunks have nothing to overlap with; collective.chunks_on_one_dimension=1"
+            )
+    if collective["queue"] != "fifo" and not is_by_message(config) and not queue_matters(program):
+        found.append(
+            f"collective.queue={collective['queue']} makes no difference to fifo at the "
+            "configuration's own bandwidths"
+        )
+    return found
+
+
+def _latency(config: Mapping[str, Any], program: Program) -> list[str]:
+    """Latencies of zero, unless that is the model that was asked for (profile=libra)."""
+    zero = np.flatnonzero(program.latency == 0)
+    if not len(zero) or config["collective"]["subgroup_bandwidth"] == "full":
+        return []
+    if len(zero) == len(program.latency):
+        return ["topology.latency is 0 in every dimension: small messages and chunks cost nothing"]
+    names = ", ".join(program.names.dims[d] for d in zero)
+    return [f"topology.latency is 0 in dimension {names}, but not in the others"]
+
+
+def _silent(d: int, program: Program, *, searched: bool) -> str:
+    """A dimension without traffic, where its bandwidth is searched or paid for."""
+    name = program.names.dims[d]
+    if searched:
+        return f"no byte crosses dimension {name}: its bandwidth is searched for nothing"
+    if program.prices is None:
+        return ""
+    usd = program.prices.per_bandwidth[d] * program.bandwidth[d]
+    return f"no byte crosses dimension {name}: its bandwidth costs {usd:,.0f} USD for nothing"

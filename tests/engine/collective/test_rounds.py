@@ -1,0 +1,261 @@
+"""The plans of collectives message by message: complete, and as much as the schedules say."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from engine import Block, CollectiveKind
+from engine.collective.algorithm import ALL_REDUCE_ONLY, Setting, fuses, schedule
+from engine.collective.rounds import Message, Strand, n_messages, strands
+from tests.support.programs import ALGORITHMS
+
+LARGEST = 17  # a power of two, its neighbours, and what no power of two divides
+
+
+class Plan(NamedTuple):
+    """What a phase consists of; ``closed`` as in :func:`strands`."""
+
+    kind: CollectiveKind
+    algorithm: str
+    block: Block
+    closed: bool
+
+    def members(self, p: int) -> list[tuple[Strand, ...]]:
+        return [strands(self.kind, self.algorithm, p, i, self.block, self.closed) for i in range(p)]
+
+    @property
+    def name(self) -> str:
+        shape = "-closed" if self.closed else ""
+        return f"{self.block.value}{shape}-{self.algorithm}-{self.kind.value}"
+
+
+def all_plans() -> Iterator[Plan]:
+    """All that are made of messages between members."""
+    for block, algorithms in ALGORITHMS.items():
+        for algorithm in algorithms:
+            for kind in CollectiveKind:
+                if algorithm == "in_switch" and kind is not CollectiveKind.ALL_TO_ALL:
+                    continue
+                if kind is CollectiveKind.ALL_REDUCE and not fuses(algorithm):
+                    continue  # lowered to a reduce-scatter and an all-gather
+                for closed in (False, True) if block is Block.RING else (False,):
+                    yield Plan(kind, algorithm, block, closed)
+
+
+PLANS = list(all_plans())
+EVERY_PLAN = pytest.mark.parametrize("plan", PLANS, ids=lambda plan: plan.name)
+
+
+def sent(members: list[tuple[Strand, ...]]) -> Iterator[tuple[int, int, Message]]:
+    """Sender, strand and message."""
+    for member, plan in enumerate(members):
+        for number, strand in enumerate(plan):
+            for round_ in strand:
+                for message in round_.send:
+                    yield member, number, message
+
+
+class Walk:
+    """Works through a plan as soon as messages allow, on what members know.
+
+    ``know(member, strand)`` is who has contributed to what the member holds.  A message carries all
+    that its sender knows, and comes behind those that the sender sent before it.
+    """
+
+    def __init__(self, members: list[tuple[Strand, ...]]) -> None:
+        self.members = members
+        self.known = {
+            (i, number): {i} for i, plan in enumerate(members) for number in range(len(plan))
+        }
+        self.under_way: dict[tuple[int, int, int], list[frozenset[int]]] = defaultdict(list)
+        self.next_round = dict.fromkeys(self.known, 0)
+        while sum(self.advance(*place) for place in self.known):
+            pass
+
+    def advance(self, member: int, number: int) -> bool:
+        strand, at = self.members[member][number], self.next_round[member, number]
+        if at == len(strand):
+            return False
+        needed = Counter(strand[at].receive)
+        if any(len(self.under_way[i, member, number]) < n for i, n in needed.items()):
+            return False
+        for sender in strand[at].receive:
+            self.known[member, number] |= self.under_way[sender, member, number].pop(0)
+        for message in strand[at].send:
+            news = frozenset(self.known[member, number])
+            self.under_way[member, message.peer, number].append(news)
+        self.next_round[member, number] += 1
+        return True
+
+    @property
+    def finished(self) -> bool:
+        return all(
+            self.next_round[i, number] == len(strand)
+            for i, plan in enumerate(self.members)
+            for number, strand in enumerate(plan)
+        )
+
+
+@EVERY_PLAN
+def test_what_is_received_is_what_is_sent(plan: Plan) -> None:
+    for p in range(2, LARGEST + 1):
+        members = plan.members(p)
+        out = Counter((i, message.peer, number) for i, number, message in sent(members))
+        into = Counter(
+            (sender, member, number)
+            for member, strands_ in enumerate(members)
+            for number, strand in enumerate(strands_)
+            for round_ in strand
+            for sender in round_.receive
+        )
+        assert out == into
+        assert all(source != target for source, target, _ in out)
+
+
+@EVERY_PLAN
+def test_everyone_hears_of_everyone(plan: Plan) -> None:
+    for p in range(2, LARGEST + 1):
+        walk = Walk(plan.members(p))
+        assert walk.finished, "some member waits for ever"
+        assert not any(walk.under_way.values()), "a message that nobody takes"
+        assert all(known == set(range(p)) for known in walk.known.values())
+
+
+def sent_bytes(plan: Plan, p: int) -> float:
+    """By one member, in the mean, over what it holds on entering."""
+    return sum(message.fraction for _, _, message in sent(plan.members(p))) / p
+
+
+@EVERY_PLAN
+def test_as_many_bytes_as_the_schedule_says(plan: Plan) -> None:
+    for p in range(2, LARGEST + 1):
+        n = 2 * p if plan.block is Block.RING and not plan.closed else p
+        expected = schedule(plan.kind, plan.algorithm, Setting(plan.block, n, p, 1)).moved
+        if plan.kind is CollectiveKind.ALL_TO_ALL and n > p:
+            # The schedule counts the bytes that members of a line relay; here the links do.
+            assert expected == pytest.approx((p * p - 1) / (3 * p))
+            expected = (p - 1) / p
+        assert sent_bytes(plan, p) == pytest.approx(expected, rel=1e-12)
+
+
+@EVERY_PLAN
+def test_every_contribution_is_added_once(plan: Plan) -> None:
+    # To add up p members' bytes takes p - 1 additions, wherever they are done.
+    reduces = plan.kind in (CollectiveKind.ALL_REDUCE, CollectiveKind.REDUCE_SCATTER)
+    for p in range(2, LARGEST + 1):
+        rounds = [r for member in plan.members(p) for strand in member for r in strand]
+        reduced = sum(round_.reduce for round_ in rounds)
+        assert reduced == pytest.approx(p - 1 if reduces else 0, rel=1e-12)
+
+
+# --- contents: which shards are where ------------------------------------------------------------
+
+
+def gathers() -> list[Plan]:
+    return [plan for plan in PLANS if plan.kind is CollectiveKind.ALL_GATHER]
+
+
+@pytest.mark.parametrize("plan", gathers(), ids=lambda plan: plan.name)
+def test_a_gather_sends_what_the_other_lacks(plan: Plan) -> None:
+    """Shards come in halves, which a closed ring sends either way; a message is exactly as large as
+    what its sender holds and its receiver lacks, so nothing is sent twice or out of nothing."""
+    for p in range(2, LARGEST + 1):
+        held = [{(i, half) for half in (0, 1)} for i in range(p)]
+        members = [member[0] for member in plan.members(p)]
+        for number in range(len(members[0])):
+            before = [frozenset(shards) for shards in held]
+            for i, strand in enumerate(members):
+                for peer, fraction, way in strand[number].send:
+                    news = before[i] - before[peer]
+                    if plan.closed:
+                        news = {shard for shard in news if shard[1] == way}
+                    if plan.algorithm == "direct":
+                        news = {shard for shard in news if shard[0] == i}
+                    assert len(news) / 2 == pytest.approx(fraction)
+                    held[peer] |= news
+        assert all(len(shards) == 2 * p for shards in held)
+
+
+@pytest.mark.parametrize("plan", gathers(), ids=lambda plan: plan.name)
+def test_a_scatter_is_a_gather_backwards(plan: Plan) -> None:
+    """The same messages the other way in the opposite order: what a gather copies, it adds up."""
+    scatter = plan._replace(kind=CollectiveKind.REDUCE_SCATTER)
+    for p in range(2, LARGEST + 1):
+        there = by_round(scatter.members(p))
+        back = by_round(plan.members(p))
+        mirrored = [
+            Counter({(b, a, round(f / p, 9)): n for (a, b, f), n in step.items()}) for step in back
+        ]
+        assert there == mirrored[::-1]
+
+
+def by_round(members: list[tuple[Strand, ...]]) -> list[Counter[tuple[int, int, float]]]:
+    """Sender, receiver and fraction of every message, round by round."""
+    (count,) = {len(member[0]) for member in members}
+    return [
+        Counter(
+            (i, message.peer, round(message.fraction, 9))
+            for i, member in enumerate(members)
+            for message in member[0][number].send
+        )
+        for number in range(count - 1)  # in the last round members only receive
+    ]
+
+
+@pytest.mark.parametrize("p", range(2, LARGEST + 1))
+def test_a_ring_relays_every_piece_to_where_it_goes(p: int) -> None:
+    """All-to-all round a closed ring: in each round, all that has not arrived goes one hop on."""
+    plan = Plan(CollectiveKind.ALL_TO_ALL, "ring", Block.RING, True)
+    steps = [member[0] for member in plan.members(p)]
+    arrived: Counter[tuple[int, int]] = Counter()
+    for way, direction in enumerate((1, -1)):
+        held = [pieces(i, p, direction) for i in range(p)]
+        for number in range(len(steps[0]) - 1):
+            sends = [m for i in range(p) for m in steps[i][number].send if m.way == way]
+            assert [m.peer for m in sends] == [(i + direction) % p for i in range(p)]
+            sizes = [sum(cargo.values()) for cargo in held]
+            assert [m.fraction for m in sends] == pytest.approx(sizes)
+            held = [held[(i - direction) % p] for i in range(p)]
+            for i, cargo in enumerate(held):
+                for source, target in [pair for pair in cargo if pair[1] == i]:
+                    arrived[source, target] += cargo.pop((source, target))
+        assert not any(held)
+    pairs = [(a, b) for a in range(p) for b in range(p) if a != b]
+    assert arrived == pytest.approx(dict.fromkeys(pairs, 1 / p))
+
+
+def pieces(source: int, p: int, direction: int) -> dict[tuple[int, int], float]:
+    """What goes this way round: pieces of 1/p to all up to half round, half of the opposite one."""
+    cargo = {}
+    for hops in range(1, p // 2 + 1):
+        share = 0.5 if 2 * hops == p else 1.0
+        cargo[source, (source + direction * hops) % p] = share / p
+    return cargo
+
+
+def test_the_two_trees_share_the_work() -> None:
+    # Nobody is an inner node of both trees: with children in one, a member is a leaf of the other.
+    plan = Plan(CollectiveKind.ALL_REDUCE, "double_binary_tree", Block.SWITCH, False)
+    for p in range(3, LARGEST + 1):
+        for member in plan.members(p):
+            inner = [number for number, strand in enumerate(member) if len(strand[0].receive) > 1]
+            assert len(inner) < 2
+
+
+@pytest.mark.parametrize("algorithm", ALL_REDUCE_ONLY)
+@pytest.mark.parametrize("kind", [CollectiveKind.REDUCE_SCATTER, CollectiveKind.ALL_GATHER])
+def test_what_is_for_all_reduces_only_falls_back(algorithm: str, kind: CollectiveKind) -> None:
+    for p in range(2, LARGEST + 1):
+        plan = Plan(kind, algorithm, Block.SWITCH, False)
+        assert plan.members(p) == plan._replace(algorithm="halving_doubling").members(p)
+
+
+@EVERY_PLAN
+def test_messages_are_counted_without_planning_them(plan: Plan) -> None:
+    for p in range(2, LARGEST + 1):
+        count = n_messages(plan.kind, plan.algorithm, p, plan.block, plan.closed)
+        assert count == sum(1 for _ in sent(plan.members(p)))

@@ -1,0 +1,237 @@
+"""Chakra traces as a workload of the native model: as long as the workload written by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from engine import (
+    Access,
+    Cluster,
+    Collective,
+    CollectiveKind,
+    CollectiveModel,
+    Compute,
+    DimsweepError,
+    GraphBuilder,
+    Group,
+    Npu,
+    Send,
+    Topology,
+    Workload,
+    read_astra_topology,
+    read_chakra_workload,
+    simulate,
+)
+from engine.formats.chakra import NodeType, Trace, TraceNode, write_trace
+
+ROOT = Path(__file__).resolve().parents[4]
+TOPOLOGY = Topology.build("Ring(4)_Switch(2)", bandwidth=[2e9, 1e9], latency=[500, 900])
+CLUSTER = Cluster(TOPOLOGY, Npu(1e12, 1e11), CollectiveModel(chunks=4))
+
+
+class Writer:
+    """Nodes of one rank."""
+
+    def __init__(self) -> None:
+        self.nodes: list[TraceNode] = []
+
+    def add(self, type_: NodeType, *after: int, micros: int = 0, **attributes: object) -> int:
+        number = len(self.nodes)
+        self.nodes.append(
+            TraceNode(number, f"node {number}", type_, after, (), 0, micros, attributes)
+        )
+        return number
+
+    def compute(self, *after: int, flops: int = 0, n_bytes: int = 0, micros: int = 0) -> int:
+        amount = {"num_ops": flops, "tensor_size": n_bytes} if flops else {}
+        return self.add(NodeType.COMP, *after, micros=micros, **amount)
+
+    def collective(self, *after: int, kind: int = 0, size: int = 2**20, **more: object) -> int:
+        return self.add(NodeType.COMM_COLL, *after, comm_type=kind, comm_size=size, **more)
+
+
+def read(folder: Path, *ranks: Writer, groups: dict[str, list[int]] | None = None) -> Workload:
+    """One trace for all ranks, or one each."""
+    file = None
+    if groups is not None:
+        file = folder / "groups.json"
+        file.write_text(json.dumps(groups))
+    if len(ranks) == 1:
+        write_trace(folder / "all.et", Trace(tuple(ranks[0].nodes)))
+        return read_chakra_workload(folder / "all.et", file, TOPOLOGY.sizes, "traced")
+    for rank, writer in enumerate(ranks):
+        write_trace(folder / f"w.{rank}.et", Trace(tuple(writer.nodes)))
+    return read_chakra_workload(folder / "w", file, TOPOLOGY.sizes, "traced")
+
+
+def test_a_trace_takes_as_long_as_the_graph_it_is_of(tmp_path: Path) -> None:
+    writer = Writer()
+    first = writer.compute(flops=10**9, n_bytes=10**6)
+    over = writer.collective(first, involved_dim=(True, False))
+    second = writer.compute(first, micros=300)
+    writer.collective(over, second, kind=7, size=3 * 2**20)
+    traced = read(tmp_path, writer)
+
+    graph = GraphBuilder()
+    a = graph.add("a", Compute(1e9, 1e6))
+    b = graph.add("b", Collective(CollectiveKind.ALL_REDUCE, 2**20, "inner"), [a])
+    c = graph.add("c", Compute(duration=300_000_000), [a])
+    graph.add("d", Collective(CollectiveKind.REDUCE_SCATTER, 3 * 2**20, "all"), [b, c])
+    groups = {"inner": Group((4, 1), (1, 1)), "all": Group((4, 2), (1, 1))}
+    by_hand = Workload((graph.build(),), groups)
+
+    assert traced.graph_of_rank is None
+    assert simulate(traced, CLUSTER).time_ps == simulate(by_hand, CLUSTER).time_ps
+
+
+@pytest.mark.parametrize(
+    ("ranks", "group"),
+    [
+        ([0, 1, 2, 3], Group((4, 1), (1, 1))),
+        ([0, 4], Group((1, 2), (1, 1))),
+        ([0, 2, 4, 6], Group((2, 2), (2, 1))),
+        ([6, 0, 4, 2], Group((2, 2), (2, 1))),
+        (list(range(8)), Group((4, 2), (1, 1))),
+    ],
+)
+def test_groups_are_sub_meshes(tmp_path: Path, ranks: list[int], group: Group) -> None:
+    member = Writer()
+    member.collective(pg_name="7")
+    idle = Writer()
+    idle.compute(micros=1)
+    writers = [member if rank in ranks else idle for rank in range(8)]
+    workload = read(tmp_path, *writers, groups={"7": ranks})
+    assert list(workload.groups.values()) == [group]
+
+
+def test_ranks_with_their_own_groups_are_alike(tmp_path: Path) -> None:
+    """What each calls by another name is the same group of the mesh: one graph for all."""
+    writers = []
+    for rank in range(8):
+        writer = Writer()
+        writer.collective(pg_name=str(rank // 4 + 1))
+        writers.append(writer)
+    workload = read(tmp_path, *writers, groups={"1": [0, 1, 2, 3], "2": [4, 5, 6, 7]})
+    assert len(workload.graphs) == 1
+    assert len(simulate(workload, CLUSTER).program.names.class_count) == 1
+
+
+def test_messages_go_to_offsets(tmp_path: Path) -> None:
+    writers = [Writer() for _ in range(8)]
+    for rank in range(4):  # the first half hands on to the second
+        done = writers[rank].compute(micros=5)
+        tag = {"comm_size": 1000, "comm_src": rank, "comm_dst": rank + 4, "comm_tag": 3}
+        writers[rank].add(NodeType.COMM_SEND, done, **tag)
+        writers[rank + 4].add(NodeType.COMM_RECV, **tag)
+    workload = read(tmp_path, *writers)
+    assert len(workload.graphs) == 2
+    assert workload.graphs[0][1].work == Send(1000.0, (0, 1), 3)
+    # 5 us, two hops of 900 ps, 1000 bytes at 1 GB/s
+    assert simulate(workload, CLUSTER).time_ps == 5_000_000 + 1800 + 1_000_000
+
+
+def test_a_recorded_job_runs_on_the_native_model(shared: Path, tmp_path: Path) -> None:
+    from sweeper.verify.astra import _unpacked, find_cases
+
+    (case,) = find_cases([shared / "golden/astra/D/gpt_small_8_tp4_dp2__R8_c4"])
+    topology = Topology.build("Ring(8)", bandwidth=[100e9], latency=[500_000])
+    cluster = Cluster(topology, Npu(312e12, 2039e9), CollectiveModel(chunks=4))
+    with _unpacked(case) as folder:
+        groups = case.folder / "comm_group.json"
+        workload = read_chakra_workload(folder / "w", groups, topology.sizes, "gpt")
+        result = simulate(workload, cluster)
+    # The computation is the recorded one, but for whole nanoseconds.
+    assert result.compute == pytest.approx(case.result["gpu_time_rank0"] * 1e-9, rel=1e-4)
+    # Data parallel over neighbours, tensor parallel over every second rank.
+    tallies = {name.split(" ", 1)[1] for name in result.exposed_by_collective}
+    assert tallies == {"2", "4 stride 2"}
+
+
+def test_astra_sims_networks_are_topologies(tmp_path: Path) -> None:
+    """Its bandwidths are a link's, in GB of 2^30 bytes; ours are all links' of an NPU."""
+    (tmp_path / "network.yml").write_text(
+        "topology: [ Ring, FullyConnected, Switch, Ring ]\nnpus_count: [ 4, 8, 16, 2 ]\n"
+        "bandwidth: [ 50.0, 10.0, 25.0, 5.0 ]\nlatency: [ 500.0, 0.5, 1000.0, 0 ]\n"
+    )
+    topology = read_astra_topology(tmp_path / "network.yml")
+    assert topology.name == "Ring(4)_FullyConnected(8)_Switch(16)_Ring(2)"
+    bandwidths = [dim.bandwidth / 2**30 for dim in topology.dims]
+    assert bandwidths == pytest.approx([100, 70, 25, 5])
+    assert [dim.latency for dim in topology.dims] == [500_000, 500, 1_000_000, 0]
+
+
+def refusal(folder: Path, *writers: Writer, groups: dict[str, list[int]] | None = None) -> str:
+    with pytest.raises(DimsweepError) as caught:
+        read(folder, *writers, groups=groups)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "groups", "told"),
+    [
+        ({"pg_name": "9"}, {"1": [0, 1]}, "no communicator group '9'"),
+        ({"pg_name": "1"}, {"1": [0, 1, 2]}, None),
+        ({"pg_name": "1"}, {"1": [0, 1, 4]}, "no sub-mesh of dimensions of 4x2"),
+        ({"pg_name": "1"}, {"1": [0, 1, 3]}, "no sub-mesh"),
+        ({"pg_name": "1"}, {"1": [4, 5, 6, 7]}, "no member of the group '1'"),
+        ({"comm_type": 5}, {}, "type 5"),
+    ],
+)
+def test_collectives_that_do_not_fit_are_told(
+    tmp_path: Path, attributes: dict[str, object], groups: dict[str, list[int]], told: str | None
+) -> None:
+    writer, idle = Writer(), Writer()
+    writer.add(NodeType.COMM_COLL, comm_size=10, **{"comm_type": 0, **attributes})
+    idle.compute(micros=1)
+    writers = [writer, *[idle] * 7]
+    if told is None:  # three of a ring of four: read, but the model tiles dimensions
+        workload = read(tmp_path, *writers, groups=groups)
+        with pytest.raises(DimsweepError, match="do not tile"):
+            simulate(workload, CLUSTER)
+        return
+    message = refusal(tmp_path, *writers, groups=groups)
+    assert told in message and "rank 0, node 0 ('node 0')" in message
+
+
+def test_memory_nodes_are_accesses(tmp_path: Path) -> None:
+    memory = Writer()
+    memory.add(NodeType.MEM_LOAD, tensor_size=10)
+    memory.add(NodeType.MEM_STORE, tensor_size=20)
+    works = [operator.work for operator in read(tmp_path, memory).graphs[0]]
+    assert works == [Access(10.0), Access(20.0, store=True)]
+
+
+def test_strange_peers_are_told(tmp_path: Path) -> None:
+    lost = Writer()
+    lost.add(NodeType.COMM_SEND, comm_size=1, comm_dst=99)
+    assert "no rank 99" in refusal(tmp_path, lost)
+
+
+def test_the_committed_trace_is_what_our_writer_makes(tmp_path: Path) -> None:
+    """studies/chakra_split.yaml: four layers, tensor parallel inside, data parallel outside."""
+    writer = Writer()
+    names: list[str] = []
+
+    def layer(name: str, flops: int, n_bytes: int, *after: int) -> tuple[int, int]:
+        number = name.split()[1]
+        computed = writer.add(NodeType.COMP, *after, num_ops=flops, tensor_size=n_bytes)
+        exchanged = writer.collective(computed, size=64 * 2**20, involved_dim=(True, False, False))
+        what = "activations" if name.startswith("forward") else "errors"
+        names.extend([name, f"{what} {number}"])
+        return computed, exchanged
+
+    last: tuple[int, ...] = ()
+    for i in range(4):
+        last = (layer(f"forward {i}", 2 * 10**12, 2 * 10**9, *last)[1],)
+    for i in reversed(range(4)):
+        computed, exchanged = layer(f"backward {i}", 4 * 10**12, 4 * 10**9, *last)
+        last = (exchanged,)
+        writer.collective(computed, size=256 * 2**20, involved_dim=(False, True, True))
+        names.append(f"gradients {i}")
+    nodes = tuple(node._replace(name=name) for node, name in zip(writer.nodes, names, strict=True))
+    write_trace(tmp_path / "ours.et", Trace(nodes))
+    committed = ROOT / "studies" / "traces" / "four_layers.et"
+    assert (tmp_path / "ours.et").read_bytes() == committed.read_bytes()

@@ -1,0 +1,64 @@
+"""ASTRA-sim's runs, folded and phase by phase, against every rank and every message."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine import DimsweepError
+from engine.cluster.topology import Block
+from engine.formats.astra_sim.inputs import Network, Options
+from engine.formats.chakra import CollectiveType, NodeType, TraceNode
+from engine.formats.chakra.node import node_of
+from engine.replicas.astra_sim.simulate import simulate
+from tests.support.astra_runs import inputs, ring_of_four, traces
+
+
+@settings(max_examples=150)
+@given(st.data())
+def test_folding_and_phases_change_no_cycle(data: st.DataObject) -> None:
+    given_inputs = data.draw(inputs())
+    given_traces = data.draw(traces(given_inputs))
+    folded = simulate(given_inputs, given_traces)
+    whole = simulate(given_inputs, given_traces, folded=False)
+    assert folded.cycles == whole.cycles
+    assert folded.exposed == whole.exposed
+    assert folded.communication == whole.communication
+    assert not whole.by_phase and whole.n_kinds == given_inputs.network.n_npus
+
+
+def test_most_runs_need_no_single_messages() -> None:
+    """The quick way is taken where nothing ends at the same tick, and not where something does."""
+
+    @settings(max_examples=80)
+    @given(st.data())
+    def count(data: st.DataObject) -> None:
+        given_inputs = data.draw(inputs())
+        quick.append(simulate(given_inputs, data.draw(traces(given_inputs))).by_phase)
+
+    quick: list[bool] = []
+    count()
+    assert 0 < sum(quick) < len(quick)
+
+
+def test_chunks_that_change_places_on_some_ranks_deadlock_folded_or_not() -> None:
+    """Smallest first in several queues: what is tied on alike ranks need not end alike."""
+    base = ring_of_four()
+    rings = ("ring", "ring")
+    algorithms = dict.fromkeys(base.system.algorithms, rings)
+    system = replace(base.system, algorithms=algorithms, splits=3, intra_dimension="SCF")
+    network = Network((Block.RING, Block.RING), (2, 4), (50.0, 50.0), (500.0, 500.0))
+    given_inputs = replace(base, network=network, system=system, options=Options(2))
+    kinds = (CollectiveType.ALL_GATHER, CollectiveType.ALL_REDUCE)
+    nodes = [
+        node_of(
+            TraceNode(i, "", NodeType.COMM_COLL, (), (), 0, 0, {"comm_type": k, "comm_size": 4096})
+        )
+        for i, k in enumerate(kinds)
+    ]
+    for folded in (True, False):
+        with pytest.raises(DimsweepError, match="deadlock: 8 of 8"):
+            simulate(given_inputs, [nodes] * 8, folded=folded)

@@ -1,0 +1,271 @@
+"""The compiled kernel for ASTRA-sim's runs against plain Python: every time the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine import DimsweepError
+from engine.cluster.topology import Block
+from engine.formats.astra_sim.inputs import Inputs, Network, RemoteMemory
+from engine.formats.chakra import NodeType, TraceNode
+from engine.formats.chakra.node import Node, node_of
+from engine.replicas.astra_sim.algorithms import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, REDUCE_SCATTER
+from engine.replicas.astra_sim.chunks import Phase
+from engine.replicas.astra_sim.delays import routes, ways
+from engine.replicas.astra_sim.interpret import interpret
+from engine.replicas.astra_sim.npu import costs_of
+from engine.replicas.astra_sim.profile import Profiles
+from engine.replicas.astra_sim.program import lower
+from engine.replicas.astra_sim.recipe import recipe
+from tests.support.astra_runs import inputs, pipelines, ring_of_four, traces
+
+
+def is_compiled(given_inputs: Inputs, given_traces: Sequence[Sequence[Node]]) -> bool:
+    """Whether it ran compiled; the times of every kind of ranks, or the error, must be Python's."""
+    program = lower(given_inputs, given_traces)
+    try:
+        expected = interpret(given_inputs, given_traces, program.folding, by_phase=True)
+    except DimsweepError as error:
+        with pytest.raises(DimsweepError) as ours:
+            program.run()
+        assert str(ours.value) == str(error)
+        return False
+    result = program.run()
+    assert result.of_kind == expected.of_kind
+    assert program.run() == result
+    return result.compiled
+
+
+@settings(max_examples=150)
+@given(st.data())
+def test_random_collectives_as_in_python(data: st.DataObject) -> None:
+    given_inputs = data.draw(inputs())
+    is_compiled(given_inputs, data.draw(traces(given_inputs)))
+
+
+@settings(max_examples=200)
+@given(st.data())
+def test_random_graphs_with_messages_as_in_python(data: st.DataObject) -> None:
+    given_inputs = data.draw(inputs())
+    given_inputs = replace(
+        given_inputs,
+        memory=RemoteMemory("PER_NPU_MEMORY_EXPANSION", 100.0, 50.0),
+        system=replace(given_inputs.system, replay_only=data.draw(st.booleans())),
+    )
+    is_compiled(given_inputs, data.draw(pipelines(given_inputs.network.n_npus)))
+
+
+def test_most_random_runs_are_compiled() -> None:
+    @settings(max_examples=60)
+    @given(st.data())
+    def count(data: st.DataObject) -> None:
+        given_inputs = data.draw(inputs())
+        compiled.append(is_compiled(given_inputs, data.draw(traces(given_inputs))))
+
+    compiled: list[bool] = []
+    count()
+    assert sum(compiled) > len(compiled) / 2
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_another_bandwidth_is_as_if_lowered_with_it(data: st.DataObject) -> None:
+    given_inputs = data.draw(inputs())
+    given_traces = data.draw(traces(given_inputs))
+    n = len(given_inputs.network.sizes)
+    gigabytes = data.draw(st.lists(st.sampled_from([20.0, 100.0]), min_size=n, max_size=n))
+    latency = data.draw(st.lists(st.sampled_from([0.0, 500.0]), min_size=n, max_size=n))
+    rebound = lower(given_inputs, given_traces).rebind(gigabytes, latency)
+    network = replace(given_inputs.network, gigabytes=tuple(gigabytes), latency=tuple(latency))
+    afresh = lower(replace(given_inputs, network=network), given_traces)
+    assert rebound.inputs == afresh.inputs
+    assert rebound.run().cycles == afresh.run().cycles
+
+
+@settings(max_examples=200)
+@given(
+    st.sampled_from([ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, ALL_TO_ALL]),
+    st.sampled_from(["ring", "direct", "direct1", "direct2", "direct3", "halvingDoubling"]),
+    st.sampled_from(list(Block)),
+    st.sampled_from([2, 4, 8]),
+    st.integers(8, 10**6),
+    st.sampled_from([0.0, 20.0, 500.0]),
+    st.sampled_from([1.0, 50.0, 1000.0]),
+    st.booleans(),
+)
+def test_a_recipe_lasts_as_long_as_its_messages_one_by_one(
+    kind: str,
+    algorithm: str,
+    block: Block,
+    n: int,
+    n_bytes: int,
+    latency: float,
+    gigabytes: float,
+    flat: bool,
+) -> None:
+    network = Network((block,), (n,), (gigabytes,), (latency,))
+    costs = costs_of(ring_of_four(), flat=flat)
+    phase = Phase(0, 0, kind, algorithm, n_bytes, n, True)
+    found = recipe(phase, range(n), 1, costs, routes(network))
+    if found is None:
+        assert algorithm.startswith("direct")
+        return
+    total = found.fixed + sum(
+        count * int(hops * network.latency[0] + size / network.bandwidth[0])
+        for (_, hops, size), count in found.messages
+    )
+    assert total == Profiles(ways(network), [0] * n).duration(phase, range(n), 1, costs)
+
+
+# --- by hand -------------------------------------------------------------------------------------
+
+
+def collective(number: int, *after: int, size: int = 2**20) -> TraceNode:
+    attributes = {"comm_type": 0, "comm_size": size}
+    return TraceNode(number, "all-reduce", NodeType.COMM_COLL, after, (), 0, 0, attributes)
+
+
+def compute(number: int, micros: int, *after: int) -> TraceNode:
+    return TraceNode(number, "compute", NodeType.COMP, after, (), 0, micros)
+
+
+def on_all(*nodes: TraceNode) -> list[list[Node]]:
+    return [[node_of(node) for node in nodes]] * 4
+
+
+# 6 steps of 256 KiB: 4882 + 500 + 10 ns, 10 ns before them, and 3 reductions of 3 * 163 ns.
+ALONE = 6 * (4882 + 500 + 10) + 10 + 3 * 3 * 163
+
+
+def test_a_collective_beside_a_computation() -> None:
+    result = lower(ring_of_four(), on_all(collective(0), compute(1, 20), collective(2, 1))).run()
+    assert result.compiled and result.by_phase
+    assert result.cycles == (2 * ALONE,) * 4
+    assert result.gpu == (20_000,) * 4
+    assert result.communication == (2 * ALONE,) * 4
+    assert result.how == "one rank of each kind, phase by phase, compiled"
+
+
+def test_nodes_that_end_at_once_free_others() -> None:
+    nothing = [TraceNode(i, "nothing", NodeType.METADATA, (i - 1,) * (i > 0)) for i in range(3)]
+    result = lower(ring_of_four(), on_all(*nothing, collective(3, 2))).run()
+    assert result.compiled
+    assert result.cycles == (ALONE,) * 4
+
+
+def test_what_ends_at_the_very_tick_of_a_collectives_end_is_left_to_single_messages() -> None:
+    """The order of the two might matter, so it is told by their messages, in Python."""
+    node = compute(1, 0)
+    for duration, tie in ((ALONE, True), (ALONE - 1, False), (ALONE + 1, False)):
+        nodes = [[node_of(collective(0)), node_of(node)._replace(duration=duration)]] * 4
+        result = lower(ring_of_four(), nodes).run()
+        assert result.compiled == (not tie)
+        assert result.cycles == (max(ALONE, duration),) * 4
+
+
+def test_what_ends_at_the_very_tick_of_a_chunks_end_is_left_to_single_messages() -> None:
+    given_inputs = ring_of_four()
+    given_inputs = replace(given_inputs, system=replace(given_inputs.system, splits=2))
+    half = lower(given_inputs, on_all(collective(0, size=2**20))).run().cycles[0] // 2
+    for duration, tie in ((half, True), (half - 1, False), (half + 1, False)):
+        nodes = [[node_of(collective(0)), node_of(compute(1, 0))._replace(duration=duration)]] * 4
+        result = lower(given_inputs, nodes).run()
+        assert result.compiled == (not tie)
+        assert result.cycles == (2 * half,) * 4
+
+
+@pytest.mark.parametrize("sender", [0, 2])
+def test_a_message_that_comes_when_it_begins_to_be_expected(sender: int) -> None:
+    """Which is first may matter; the message takes 81 + 500 ns, twice that to the rank opposite."""
+    receiver = 2 - sender
+    ends = {"comm_src": sender, "comm_dst": receiver, "comm_size": 4096}
+    send = node_of(TraceNode(0, "send", NodeType.COMM_SEND, (), (), 0, 0, ends))
+    receive = node_of(TraceNode(2, "receive", NodeType.COMM_RECV, (1,), (), 0, 0, ends))
+    arrival = 1000 + int(4096 / (50.0 * 2**30 / 1e9))
+    for duration, tie in ((arrival, True), (arrival - 1, False), (arrival + 1, False)):
+        wait = node_of(compute(1, 0))._replace(duration=duration)
+        idle = node_of(compute(0, 0))
+        nodes = [[idle]] * 4
+        nodes[sender], nodes[receiver] = [send], [wait, receive]
+        program = lower(ring_of_four(), nodes)
+        result = program.run()
+        assert result.compiled == (not tie)
+        assert result.cycles[receiver] == max(arrival, duration)
+        assert result.cycles[sender] == arrival
+
+
+def test_chunks_that_tie_are_simulated_message_by_message_and_the_rest_compiled() -> None:
+    given_inputs = ring_of_four()
+    system = replace(given_inputs.system, splits=4, active_chunks=2)
+    given_inputs = replace(given_inputs, system=system)
+    result = lower(given_inputs, on_all(collective(0), compute(1, 3))).run()
+    assert result.compiled and not result.by_phase
+    assert result.cycles == lower(given_inputs, on_all(collective(0)), folded=False).run().cycles
+    assert "phases tie" in result.how
+
+
+def test_what_is_not_lowered_says_why() -> None:
+    given_inputs, nodes = ring_of_four(), on_all(collective(0))
+    aware = replace(given_inputs.options, aware=True)
+    assert "links" in lower(replace(given_inputs, options=aware), nodes).interpreted
+    assert "message" in lower(given_inputs, nodes, folded=False).interpreted
+    assert lower(given_inputs, nodes).interpreted == ""
+    odd = [nodes[0], *on_all(collective(0, size=2**21))[:3]]
+    assert "not alike" in lower(given_inputs, odd).interpreted
+
+
+def test_a_program_is_priced_again_without_being_lowered_again() -> None:
+    program = lower(ring_of_four(), on_all(collective(0)))
+    twice = program.rebind([100.0], [500.0])
+    assert twice.lowered is program.lowered
+    assert twice.run().cycles == (6 * (2441 + 500 + 10) + 10 + 3 * 3 * 163,) * 4
+    assert program.run().cycles == (ALONE,) * 4
+
+
+def test_ranks_that_another_bandwidth_tells_apart_are_folded_again() -> None:
+    """Two rings, of 2 and of 3: one pair in the first, two in the second."""
+    network = Network((Block.RING, Block.RING), (2, 3), (50.0, 50.0), (500.0, 500.0))
+    pairs = {"1": (0, 1), "2": (2, 4), "3": (3, 5)}
+    given_inputs = replace(ring_of_four(groups=pairs), network=network)
+    name = {rank: pair for pair, ranks in pairs.items() for rank in ranks}
+    nodes = [[node_of(collective(0))._replace(group=name[rank])] for rank in range(6)]
+    program = lower(given_inputs, nodes)
+    assert program.run().n_kinds == 1
+    other = program.rebind([50.0, 25.0], [500.0, 500.0]).run()
+    assert other.n_kinds == 2 and other.compiled
+    assert other.cycles[0] == program.run().cycles[0] < other.cycles[2]
+
+
+@pytest.mark.parametrize(
+    ("gigabytes", "latency"),
+    [([0.0], [0.0]), ([-1.0], [0.0]), ([float("nan")], [0.0]), ([1.0, 1.0], [0.0]), ([1.0], [-1])],
+)
+def test_bandwidths_that_make_no_sense_are_refused(
+    gigabytes: list[float], latency: list[float]
+) -> None:
+    with pytest.raises(DimsweepError, match="1 numbers are wanted"):
+        lower(ring_of_four(), on_all(collective(0))).rebind(gigabytes, latency)
+
+
+def test_numbers_beyond_the_kernels_are_left_to_python() -> None:
+    nodes = [[node_of(compute(0, 1))._replace(duration=2**70)]] * 4
+    assert lower(ring_of_four(), nodes).run().cycles == (2**70,) * 4
+    slow = lower(ring_of_four(), on_all(collective(0, size=2**40))).rebind([1e-9], [0.0])
+    assert slow.lowered is not None
+    result = slow.run()
+    assert not result.compiled and result.cycles[0] > 2**53
+
+
+def test_a_trace_that_deadlocks_is_explained() -> None:
+    receive = TraceNode(
+        0, "receive", NodeType.COMM_RECV, (), (), 0, 0, {"comm_src": 1, "comm_size": 9}
+    )
+    nodes = on_all(collective(1))
+    nodes[0] = [node_of(receive), *nodes[0]]
+    with pytest.raises(DimsweepError, match="rank 0: 1 nodes left, at receive"):
+        lower(ring_of_four(), nodes).run()

@@ -1,0 +1,133 @@
+"""Where the axes of a parallel plan lie: LIBRA's placements, and that groups tile the cluster."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine import DimsweepError, Group, place
+from tests.support.programs import divisors
+
+LIBRA_3D, LIBRA_4D = (16, 8, 32), (4, 8, 4, 32)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "tensor", "tensor_group", "data_group"),
+    [
+        # GPT-3: TP 16, DP 256.  In 4D both share the 8 NPUs of dimension 1: 4 x 2.
+        (LIBRA_3D, 16, Group((16, 1, 1), (1, 1, 1)), Group((1, 8, 32), (16, 1, 1))),
+        (LIBRA_4D, 16, Group((4, 4, 1, 1), (1, 1, 1, 1)), Group((1, 2, 4, 32), (4, 4, 1, 1))),
+        # MSFT-1T: TP 128, DP 32.
+        (LIBRA_3D, 128, Group((16, 8, 1), (1, 1, 1)), Group((1, 1, 32), (16, 8, 1))),
+        (LIBRA_4D, 128, Group((4, 8, 4, 1), (1, 1, 1, 1)), Group((1, 1, 1, 32), (4, 8, 4, 1))),
+        # ResNet-50 and Turing-NLG: data parallel only.
+        (LIBRA_4D, 1, Group((1, 1, 1, 1), (1, 1, 1, 1)), Group(LIBRA_4D, (1, 1, 1, 1))),
+    ],
+)
+def test_libras_plans(
+    sizes: tuple[int, ...], tensor: int, tensor_group: Group, data_group: Group
+) -> None:
+    groups = place({"tensor": tensor, "data": "rest"}, sizes)
+    assert groups == {"tensor": tensor_group, "data": data_group}
+    assert groups["data"].n_members == 4096 // tensor
+
+
+def test_a_degree_may_be_given_dimension_by_dimension() -> None:
+    groups = place({"tensor": [1, 4, 1, 1], "data": "rest"}, LIBRA_4D)
+    assert groups["data"] == Group((4, 2, 4, 32), (1, 4, 1, 1))
+
+
+def test_the_order_of_axes_is_from_the_inside_out() -> None:
+    groups = place({"data": 2, "tensor": 2}, (4,))
+    assert groups == {"data": Group((2,), (1,)), "tensor": Group((2,), (2,))}
+
+
+def test_no_axes_no_groups() -> None:
+    assert place({}, (4, 8)) == {}
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> tuple[tuple[int, ...], dict[str, object]]:
+    """A cluster of up to 512 NPUs and axes that fill it, each given in one of the three ways."""
+    sizes = tuple(draw(st.lists(st.integers(1, 8), min_size=1, max_size=3)))
+    room, axes = list(sizes), {}
+    for name in ("a", "b"):
+        split = [draw(st.sampled_from(divisors(r))) for r in room]
+        axes[name] = split
+        room = [r // p for r, p in zip(room, split, strict=True)]
+    axes["c"] = draw(st.sampled_from(["rest", room]))
+    return sizes, axes
+
+
+def members(rank: tuple[int, ...], group: Group) -> list[tuple[int, ...]]:
+    """The ranks in the group of ``rank``: in dimension d its coordinate may differ by the digit of
+    weight strides[d] in base sizes[d]."""
+    choices = []
+    for x, p, stride in zip(rank, group.sizes, group.strides, strict=True):
+        without = x - (x // stride % p) * stride
+        choices.append([without + digit * stride for digit in range(p)])
+    return list(product(*choices))
+
+
+@given(plans())
+def test_groups_of_all_axes_tile_the_cluster(plan: tuple[tuple[int, ...], dict]) -> None:
+    sizes, axes = plan
+    groups = place(axes, sizes)
+    ranks = list(product(*map(range, sizes)))
+
+    degree = 1
+    for group in groups.values():
+        degree *= group.n_members
+    assert degree == len(ranks)
+
+    for group in groups.values():
+        # Every rank is in exactly one group: membership is mutual and all groups are of one size.
+        for rank in ranks:
+            mates = members(rank, group)
+            assert rank in mates and len(set(mates)) == group.n_members
+            assert set(mates) <= set(ranks)
+            assert all(members(mate, group) == mates for mate in mates)
+
+    # Two axes meet in one rank only, so that each rank has its own place on all axes.
+    for rank in ranks:
+        shared = set(ranks)
+        for group in groups.values():
+            shared &= set(members(rank, group))
+        assert shared == {rank}
+
+
+@pytest.mark.parametrize(
+    ("axes", "sizes", "reason"),
+    [
+        ({"tensor": 3, "data": "rest"}, (4, 8), r"tensor: a degree of 3 does not fit"),
+        ({"tensor": 64, "data": "rest"}, (4, 8), r"room for \[4, 8\]"),
+        ({"tensor": 0}, (4,), "a degree of 0; it must be 1 or more"),
+        ({"tensor": -2, "data": "rest"}, (4,), "a degree of -2"),
+        ({"tensor": [2, 3], "data": "rest"}, (4, 8), r"tensor\[1\]: 3 does not fit dimension 1"),
+        ({"tensor": [0, 8], "data": "rest"}, (4, 8), "0 does not fit dimension 0"),
+        ({"tensor": [2], "data": "rest"}, (4, 8), "1 sizes for 2 dimensions"),
+        ({"tensor": "all"}, (4, 8), "'all' is no degree"),
+        ({"tensor": 4, "data": 4}, (4, 8), "tensor 4 x data 4 = 16 ranks, .* has 32 NPUs"),
+        ({"tensor": 4, "data": 16}, (4, 8), "data: a degree of 16 does not fit"),
+    ],
+)
+def test_bad_plans_are_refused_with_the_reason(
+    axes: dict[str, object], sizes: tuple[int, ...], reason: str
+) -> None:
+    with pytest.raises(DimsweepError, match=reason):
+        place(axes, sizes)
+
+
+def test_an_unfilled_cluster_gets_advice() -> None:
+    with pytest.raises(DimsweepError) as error:
+        place({"tensor": 4, "data": 4}, (4, 8))
+    assert error.value.hint.endswith("data: rest")
+
+
+def test_rest_may_be_named_before_the_others() -> None:
+    """An override adds its axis behind those of the file."""
+    last = place({"tensor": 2, "pipeline": 4, "data": "rest"}, (2, 4, 8))
+    assert place({"tensor": 2, "data": "rest", "pipeline": 4}, (2, 4, 8)) == last

@@ -1,0 +1,99 @@
+"""Messages and both kernels at work, for the tests of the message kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import NamedTuple
+
+import networkx as nx
+
+from engine import Cluster, Topology, Workload
+from engine.cluster.network import NetworkModel
+from engine.kernels.message.clock import Clock
+from engine.kernels.message.kernel import MessageRun, run_messages
+from engine.kernels.message.transport import Message, Transport, Wire
+from engine.kernels.phase.batch import Measures, run_one
+from engine.lower.lower import lower
+from engine.network.fabric import build_network
+from engine.network.graph import Network
+
+
+class Sending(NamedTuple):
+    """A message from NPU to NPU."""
+
+    source: int
+    target: int
+    n_bytes: float
+
+
+class Carried(NamedTuple):
+    """When each message arrived (ps), in the order given; and the links as it left them."""
+
+    arrivals: list[int]
+    wires: list[Wire]
+
+    @property
+    def last(self) -> int:
+        return max(self.arrivals)
+
+
+def carry(network: Network, sendings: Iterable[Sending], model: NetworkModel) -> Carried:
+    """Send all at once, in this order, and let them go their ways."""
+    clock = Clock()
+    transport = Transport(clock, network, model, record=True)
+    sendings = list(sendings)
+    arrivals = [-1] * len(sendings)
+
+    def arrived(number: int) -> None:
+        arrivals[number] = clock.ps
+
+    for number, (source, target, n_bytes) in enumerate(sendings):
+        transport.send(
+            source,
+            target,
+            Message(n_bytes, str(number)),
+            dim=0,
+            way=0,
+            left=lambda: None,
+            arrived=partial(arrived, number),
+        )
+    clock.run()
+    return Carried(arrivals, transport.wires)
+
+
+def carry_over(
+    topology: Topology, sendings: Iterable[Sending], model: NetworkModel | None = None
+) -> Carried:
+    """The same over the network of a topology."""
+    model = model or NetworkModel()
+    return carry(build_network(topology, model.fabrics), sendings, model)
+
+
+def line_of(links: Sequence[tuple[float, int]], name: str = "switch") -> Network:
+    """NPUs 0 and 1 with switches between them: ``links`` have a bandwidth and a latency each."""
+    nodes = [0, *(f"{name} {i}" for i in range(1, len(links))), 1]
+    graph = nx.DiGraph()
+    graph.add_nodes_from((0, 1))
+    for (a, b), (bandwidth, latency) in zip(pairwise(nodes), links, strict=True):
+        for ends in ((a, b), (b, a)):
+            graph.add_edge(*ends, bandwidth=bandwidth, latency=latency)
+    return Network(graph)
+
+
+def time_of(workload: Workload, cluster: Cluster) -> int:
+    """How long the message kernel takes it to last (ps)."""
+    return int(run_messages(lower(workload, cluster)).measures.time[0])
+
+
+def both(workload: Workload, cluster: Cluster) -> tuple[Measures, MessageRun]:
+    """What the phase kernel measures, every rank for itself, and what the message kernel does."""
+    program = lower(workload, cluster, fold=False)
+    return run_one(program).measures, run_messages(program)
+
+
+def times(workload: Workload, cluster: Cluster) -> tuple[int, int]:
+    """How long it lasts by the phase kernel and by the message kernel (ps)."""
+    phases, messages = both(workload, cluster)
+    return int(phases.time[0]), int(messages.measures.time[0])

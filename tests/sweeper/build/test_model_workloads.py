@@ -1,0 +1,188 @@
+"""Real models from configuration: every preset, plans as axes of a sweep, wrong keys."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from engine import DimsweepError, InfeasibleError, Result, run_one
+from sweeper import load
+from sweeper.build.program import build_program
+from sweeper.cli.study import sweep_study
+from sweeper.config.compose import compose, plain
+from sweeper.verify import verify
+from sweeper.verify.megatron import CASES, simulate_case
+
+CONF = Path(__file__).resolve().parents[3] / "conf" / "workload"
+PRESETS = [file.stem for file in sorted(CONF.glob("*.yaml")) if "kind/model" in file.read_text()]
+SHAPES = {"megatron_530b": "Switch(8)_Switch(35)", "megatron_22b": "Switch(8)_Switch(1)"}
+
+
+def program(*overrides: str) -> Any:
+    return build_program(plain(compose(list(overrides)).config))
+
+
+def test_there_are_presets() -> None:
+    assert len(PRESETS) >= 18
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_runs(name: str) -> None:
+    shape = SHAPES.get(name, "Switch(8)_Switch(128)")
+    n = {"megatron_530b": 35, "megatron_22b": 1}.get(name, 24)
+    small = ["workload.plan.batch=null", f"workload.plan.micro_batches={n}"]
+    result = Result(
+        run_one(
+            program(
+                f"workload={name}",
+                "topology=dgx_a100",
+                f"topology.shape={shape}",
+                "collective=nccl",
+                "npu.memory=null",
+                *small,
+            )
+        )
+    )
+    assert result.time > 0
+    assert result.compute > 0
+    assert result.program.workload.footprint is not None
+
+
+GPT = (
+    "workload=gpt3_13b",
+    "workload.plan.batch=8",
+    "topology=dgx_a100",
+    "topology.shape=Switch(8)_Switch(4)",
+)
+
+
+@pytest.mark.parametrize(
+    ("override", "where", "what"),
+    [
+        ("workload.model.family=rnn", "workload.model.family", "no family"),
+        ("+workload.model.hiden=3", "workload.model.hiden", "did you mean 'hidden'"),
+        ("workload.model.hidden=wide", "workload.model.hidden", "no whole number"),
+        ("~workload.model.heads", "workload.model.heads", "needs a value"),
+        ("workload.plan.recompute=some", "workload.plan.recompute", "none of"),
+        ("workload.plan.precision=int4", "workload.plan.precision", "none of"),
+        ("workload.plan.task=rest", "workload.plan.task", "none of"),
+        ("workload.plan.micro_batches=3", "workload.plan.batch", "not both"),
+        ("workload.plan.zero=4", "workload.plan.zero", "no stage 4"),
+        ("+workload.parallel.model=2", "workload.parallel", "no axis"),
+        ("npu.matmul_efficiency=[[1 GFLOP]]", "npu.matmul_efficiency[0]", "no pair"),
+        ("workload.plan.precision=fp8", "npu.flops", "no rate for fp8"),
+        ("workload.model.hiden=3", "workload.model.hiden", "did you mean 'hidden'"),
+        ("npu.systolic={rows: 8, columns: 8}", "npu.systolic", "no array"),
+        ("npu.systolic={rows: 8, columns: a, clock: 1 GHz}", "npu.systolic.columns", "no whole"),
+        ("npu.measured=none.csv", "npu.measured: none.csv", "cannot be read"),
+    ],
+)
+def test_wrong_keys_are_named(override: str, where: str, what: str) -> None:
+    with pytest.raises(DimsweepError, match=what) as error:
+        program(*GPT, override)
+    assert error.value.where == where
+
+
+@pytest.mark.parametrize(
+    ("override", "where"),
+    [
+        ("workload.parallel.tensor=3", "workload.parallel.tensor"),
+        ("workload.plan.batch=6", "workload.plan.batch"),
+        ("npu.memory=15 GB", "npu.memory"),
+    ],
+)
+def test_a_plan_that_cannot_be_is_infeasible(override: str, where: str) -> None:
+    with pytest.raises(InfeasibleError) as error:
+        program(*GPT, override)
+    assert error.value.where == where
+
+
+def test_an_axis_that_the_preset_does_not_name_can_be_set() -> None:
+    assert program(*GPT, "workload.parallel.pipeline=2").structure.shape.n_classes == 2
+
+
+def test_a_systolic_array_from_configuration() -> None:
+    array = "npu.systolic={rows: 128, columns: 128, clock: 940 MHz, arrays: 2}"
+    program(*GPT, array, "npu.matmul_efficiency=null")
+
+
+def test_precision_sets_bytes_and_peak() -> None:
+    half, whole = (
+        Result(run_one(program(*GPT, f"workload.plan.precision={p}", "npu.memory=null")))
+        for p in ("bf16", "fp32")
+    )
+    assert whole.compute > 4 * half.compute
+    assert whole.bytes_by_dim["1: Switch(4)"] == 2 * half.bytes_by_dim["1: Switch(4)"]
+
+
+@pytest.mark.parametrize("task", ["prefill", "decode"])
+def test_serving_from_configuration(task: str) -> None:
+    served = program(
+        "workload=llama3_70b",
+        "topology=dgx_a100",
+        "topology.shape=Switch(8)_Switch(4)",
+        f"workload.plan.task={task}",
+        "workload.plan.batch=8",
+    )
+    assert Result(run_one(served)).time > 0
+
+
+@pytest.mark.parametrize("recompute", ["full", "selective"])
+def test_batch_times_of_the_smallest_cluster_are_within_the_aim(recompute: str) -> None:
+    """All eight take minutes: dimsweep verify megatron."""
+    case = CASES[0]
+    seconds, _, _ = simulate_case(case, recompute)
+    assert seconds == pytest.approx(getattr(case, recompute), rel=0.10)
+
+
+def test_verify_asks_what() -> None:
+    with pytest.raises(DimsweepError, match="verify what"):
+        verify(["nothing"], Console())
+
+
+def test_plans_are_searched_and_what_cannot_be_costs_nothing(tmp_path: Path) -> None:
+    """A search over plans and the split; a grid with a cell that does not divide."""
+    overrides = [
+        *GPT,
+        "workload.model.layers=4",
+        "name=plans",
+        f"results={tmp_path}",
+        "cluster=inline",
+        "search=random",
+        "budget.points=12",
+        "npu.memory=7 GB",
+        "space.bandwidth.total=300 GB/s",
+        "+space.parameters={workload.parallel.tensor: {values: [1, 2, 8]}}",
+        "+grid={workload.plan.micro_batch: [1, 2, 3]}",
+    ]
+    assert sweep_study(compose(overrides), Console(quiet=True)) == 0
+    rows = load(tmp_path / "plans").to_pandas()
+    assert set(rows.state) == {"complete", "infeasible"}
+    infeasible = rows[rows.state == "infeasible"]
+    assert infeasible.error.str.contains("must hold|does not divide").all()
+    assert infeasible.time_s.isna().all()
+    pruned = json.loads((tmp_path / "plans" / "study.json").read_text())["pruned"]
+    assert [p["coordinates"]["workload.plan.micro_batch"] for p in pruned] == ["3"]
+
+
+def test_a_grid_of_nothing_but_infeasible_cells_is_an_error(tmp_path: Path) -> None:
+    overrides = [*GPT, "name=none", f"results={tmp_path}", "cluster=inline"]
+    overrides += ["+grid={workload.parallel.tensor: [3, 5]}"]
+    with pytest.raises(InfeasibleError):
+        sweep_study(compose(overrides), Console(quiet=True))
+
+
+def test_what_does_not_fit_goes_to_remote_memory() -> None:
+    """No more than is needed: first the optimizer's state."""
+    spilled = program(*GPT, "npu.memory=25 GB", "memory=host").workload.footprint
+    assert spilled.remote == pytest.approx(spilled.weights / 2 * 12)
+    assert spilled.total <= 25e9
+    told = program(*GPT, "memory=host", "workload.plan.offload=[weights]").workload.footprint
+    assert told.weights < spilled.weights
+    with pytest.raises(DimsweepError) as error:
+        program(*GPT, "memory=host", "workload.plan.offload=[gradients]")
+    assert error.value.where == "workload.plan.offload"

@@ -1,0 +1,302 @@
+"""Commands as a user types them; wrong input is one clear message, never a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sweeper.cli.main import main
+
+SMALL = ["study=libra_gpt3_4d", "cluster=inline", "budget.points=12", "collective.chunks=4"]
+
+
+@pytest.fixture(autouse=True)
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Every command runs in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def fails(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """Run a command that must fail; its message."""
+    assert main(words) == 1
+    captured = capsys.readouterr()
+    assert captured.err.startswith("error: ")
+    assert "Traceback" not in captured.err
+    return captured.err
+
+
+# --- what works ---------------------------------------------------------------------------------
+
+
+def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    text = capsys.readouterr().out
+    for word in ("simulate", "sweep", "report", "study=", "GiB/s"):
+        assert word in text
+
+
+def test_simulate_accounts_for_the_time(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "profile=libra"]) == 0
+    text = capsys.readouterr().out
+    assert "775.083 ms" in text
+    assert "all_reduce tensor" in text
+    assert "$34,508,892" in text
+
+
+def test_simulate_writes_a_timeline(empty_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "collective.chunks=2", "timeline=run.json"]) == 0
+    trace = json.loads((empty_folder / "run.json").read_text())
+    assert {event["ph"] for event in trace["traceEvents"]} == {"M", "X"}
+
+
+def test_sweep_and_report(empty_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", *SMALL]) == 0
+    assert main(["report", "study=libra_gpt3_4d"]) == 0
+    page = empty_folder / "results" / "libra_gpt3_4d" / "report" / "report.html"
+    assert "GPT-3" in page.read_text()
+
+
+def test_a_study_of_ones_own(empty_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Workload, topology and study written by the user, in the user's folder."""
+    (empty_folder / "conf" / "workload").mkdir(parents=True)
+    (empty_folder / "studies").mkdir()
+    (empty_folder / "conf" / "workload" / "mine.yaml").write_text(
+        """
+defaults: [kind/layers, _self_]
+name: mine
+parallel: {tensor: 4, data: rest}
+loop: overlap_gradients
+layers:
+  - name: block
+    repeat: 3
+    forward: {flops: 2 TFLOP, bytes: 1 GB, collective: all_reduce, size: 64 MB, group: tensor}
+    input_grad: {flops: 2 TFLOP, collective: all_reduce, size: 64 MB, group: tensor}
+    weight_grad: {duration: 3 ms, collective: all_reduce, size: 128 MiB, group: data}
+"""
+    )
+    (empty_folder / "studies" / "mine.yaml").write_text(
+        """
+defaults: [override /workload: mine, override /search: random, override /cluster: inline, _self_]
+topology:
+  {shape: FullyConnected(8)_Switch(16), bandwidth: 100 GB/s, latency: 1 us, tiers: [node, pod]}
+space: {bandwidth: {total: 400 GB/s, min: 10 GB/s, step: 1 GB/s}}
+budget: {points: 20}
+"""
+    )
+    assert main(["sweep", "study=mine"]) == 0
+    assert main(["sweep", "study=studies/mine.yaml"]) == 0, "a study may be a path"
+    assert "20 known already" in capsys.readouterr().out
+
+
+def test_astra_sim_text_as_workload(empty_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (empty_folder / "w.txt").write_text(
+        "DATA\n1\nfc -1 1000 NONE 0 1000 NONE 0 1000 ALLREDUCE 4096 9\n"
+    )
+    words = ["simulate", "workload=astra1_text", "workload.file=w.txt"]
+    assert main([*words, "workload.parallel={tensor: 1, data: rest}"]) == 0
+
+
+def test_show_and_list(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "topology=libra_3d"]) == 0
+    shown = yaml.safe_load(capsys.readouterr().out)
+    assert shown["topology"]["shape"].startswith("Ring(16)")
+    assert main(["list", "study"]) == 0
+    assert "libra_gpt3_4d" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", shell]) == 0
+    assert "complete-words" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("dimsweep sw", "sweep "),
+        ("dimsweep sweep study=lib", "study=libra_gpt3_4d"),
+        ("dimsweep simulate workload=gpt", "workload=gpt3_libra"),
+        ("dimsweep simulate collective.chu", "collective.chunks="),
+    ],
+)
+def test_completion(line: str, expected: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["complete-words", line]) == 0
+    assert expected in capsys.readouterr().out.splitlines()
+
+
+def test_bash_completes(empty_folder: Path) -> None:
+    """The script in a real bash: words that bash itself would split at the equals sign too."""
+    script = """
+eval "$(dimsweep completion bash)"
+COMP_LINE='dimsweep sweep study=lib' COMP_POINT=24 COMP_WORDBREAKS=$' \\t\\n=' _dimsweep
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", script],
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "libra_gpt3_4d" in done.stdout.splitlines()
+
+
+# --- what does not ------------------------------------------------------------------------------
+
+WRONG = [
+    (["simulat"], "unknown command"),
+    (["simulate", "topolgy.shape=Ring(4)"], "did you mean 'topology'"),
+    (["simulate", "workload.hiden=3"], "did you mean 'hidden'"),
+    (["simulate", "+workload.hiden=3"], "workload.hiden"),
+    (["simulate", "workload=gpt5"], "gpt3_libra"),
+    (["simulate", "workload.hidden=many"], "workload.hidden"),
+    (["simulate", "topology.bandwidth=100"], "topology.bandwidth"),
+    (["simulate", "topology.bandwidth=100 Gb"], "topology.bandwidth"),
+    (["simulate", "topology.bandwidth=-1 GB/s"], "more than zero"),
+    (["simulate", "topology.bandwidth=0 GB/s"], "more than zero"),
+    (["simulate", "topology.bandwidth=[1 GB/s,2 GB/s]"], "2 values for 4 dimensions"),
+    (["simulate", "topology.bandwidth=[1 GB/s,2 GB/s,3,4 GB/s]"], "topology.bandwidth[2]"),
+    (["simulate", "topology.latency=-1 us"], "topology.latency"),
+    (["simulate", "topology.shape=Rign(4)"], "Ring(n), FullyConnected(n) or Switch(n)"),
+    (["simulate", "topology.shape=Ring(0)"], "1 to 10,000,000"),
+    (["simulate", "workload.parallel.tensor=48"], "does not fit"),
+    (["simulate", "workload.parallel.tensor=[8,1,1,1]"], "workload.parallel.tensor[0]"),
+    (["simulate", "workload.parallel.data=2"], "the cluster has 4096 NPUs"),
+    (["simulate", "workload.hidden=12289"], "does not divide"),
+    (["simulate", "collective.chunks=0"], "collective.chunks"),
+    (["simulate", "collective.order=fastest"], "baseline, themis"),
+    (["simulate", "collective.algorithms=[ring,ring,ring,ring]"], "FullyConnected: auto, direct"),
+    (["simulate", "npu.efficiency=2"], "npu.efficiency"),
+    (["simulate", "cost.tiers.pod.link=7.8"], "cost.tiers.pod.link"),
+    (["simulate", "topology.bandwidth=1e-9 B/s"], "longer than"),
+    (["simulate", "timeline=missing/run.json"], "cannot be written"),
+    (["simulate", "workload=astra1_text"], "workload.file"),
+    (["simulate", "workload=astra1_text", "workload.file=none.txt"], "none.txt"),
+    (["simulate", "a=[1,2"], "quote"),
+    (["sweep"], "which study"),
+    (["sweep", "study=none_such"], "libra_gpt3_4d"),
+    (["sweep", *SMALL, "space.bandwidth.total=3 GB/s"], "space.bandwidth"),
+    (["sweep", *SMALL, "space.bandwidth.totl=3 GB/s"], "did you mean 'total'"),
+    (["sweep", *SMALL, "space.bandwidth.step=0.3 GB/s"], "space.bandwidth"),
+    (["sweep", *SMALL, "space.bandwidth.min=[1 GB/s]"], "space.bandwidth.min"),
+    (["sweep", *SMALL, "space.bandwidth.constraints=['b0 > b9']"], "constraints[0]"),
+    (["sweep", *SMALL, "space.bandwidth.known=[[1 GB/s,1 GB/s,1 GB/s,1 GB/s]]"], "known[0]"),
+    (["sweep", *SMALL, "+space.parameters={workload.hiden: {values: [1]}}"], "hiden"),
+    (
+        ["sweep", *SMALL, "+space.parameters={workload.hidden: {low: 4, high: 1}}"],
+        "workload.hidden",
+    ),
+    (["sweep", *SMALL, "space.bandwidth.total=null"], "nothing to search"),
+    (["sweep", *SMALL, "objective=speed"], "perf_per_cost"),
+    (["sweep", *SMALL, "objective=cost", "topology.tiers=[]"], "prices"),
+    (["sweep", *SMALL, "search.sampler=bayes"], "random, qmc, tpe"),
+    (["sweep", *SMALL, "+search.options.n_startup=1"], "search.options"),
+    (["sweep", *SMALL, "search.wave=0"], "search.wave"),
+    (["sweep", *SMALL, "budget.points=0"], "budget.points"),
+    (["sweep", *SMALL, "name=../up"], "cannot name a folder"),
+    (["sweep", *SMALL, "+grid={workload: gpt3_libra}"], "grid.workload"),
+    (["sweep", *SMALL, "+grid={workload: [gpt5]}"], "gpt5"),
+    (["sweep", *SMALL, "cluster=local", "cluster.actors=0"], "cluster.actors"),
+    (["sweep", *SMALL, "cluster=address", "cluster.address=127.0.0.1:1"], "no Ray cluster answers"),
+    (["sweep", *SMALL, "results=/proc/none"], "cannot be written"),
+    (["report", "study=libra_gpt3_4d"], "no study here"),
+    (["completion", "csh"], "bash, zsh, fish"),
+    (["list", "colour"], "groups:"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), WRONG, ids=[" ".join(w) for w, _ in WRONG])
+def test_wrong_input(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert message in fails(capsys, *words)
+
+
+def test_errors_name_the_file(empty_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (empty_folder / "studies").mkdir()
+    study = empty_folder / "studies" / "mine.yaml"
+    study.write_text("topology: {bandwidth: 5}\n")
+    assert str(study) in fails(capsys, "sweep", "study=mine")
+    study.write_text("sapce: {}\n")
+    assert "study/mine: Key 'sapce'" in fails(capsys, "sweep", "study=mine")
+    study.write_text("a: [1\n")
+    assert "mine.yaml" in fails(capsys, "sweep", "study=mine")
+
+
+def test_a_layer_without_a_value_is_named(
+    empty_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = empty_folder / "conf" / "workload"
+    folder.mkdir(parents=True)
+    (folder / "net.yaml").write_text(
+        "defaults: [kind/convnet, _self_]\nname: n\nparallel: {data: rest}\n"
+        "layers: [{name: conv, inputs: 3, forward: 1 us, input_grad: 1 us, weight_grad: 1 us}]\n"
+    )
+    assert "workload.layers[0].outputs" in fails(capsys, "simulate", "workload=net")
+
+
+def test_a_changed_study_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", *SMALL]) == 0
+    capsys.readouterr()
+    message = fails(capsys, "sweep", *SMALL, "workload.hidden=24576")
+    assert "workload.hidden: 12288 -> 24576" in message
+    assert main(["sweep", *SMALL, "budget.points=15"]) == 0, "a larger budget goes on"
+
+
+KEYS = st.sampled_from(
+    [
+        "topology.bandwidth",
+        "topology.latency",
+        "topology.shape",
+        "topology.tiers",
+        "workload.hidden",
+        "workload.parallel.tensor",
+        "workload.parallel.data",
+        "workload.flops",
+        "workload.loop",
+        "collective.chunks",
+        "collective.algorithms",
+        "collective.endpoint_delay",
+        "npu.flops",
+        "cost.npu",
+        "space.bandwidth.total",
+        "space.bandwidth.min",
+        "space.bandwidth.step",
+        "space.bandwidth.constraints",
+        "objective",
+        "search.options",
+    ]
+)
+VALUES = st.one_of(
+    st.integers(-5, 10**6).map(str),
+    st.floats(allow_nan=True).map(str),
+    st.sampled_from(
+        ["1 GB/s", "null", "[]", "{}", "rest", "5 us", "[1 GB/s,b]", "{a: 1}", "true", "''"]
+    ),
+    st.text("abz019 .,:/_()[]{}'\"=<>+-*", max_size=12),
+)
+
+
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.dictionaries(KEYS, VALUES, min_size=1, max_size=3))
+def test_random_configs_never_crash(overrides: dict[str, str]) -> None:
+    """Whatever the values, the loader builds the study's plan or says what is wrong."""
+    from engine import DimsweepError
+    from sweeper.config.compose import compose
+    from sweeper.study.plan import plan_study
+
+    words = [f"{key}={value}" for key, value in overrides.items()]
+    try:
+        plan_study(compose([*SMALL, *words]))
+    except DimsweepError as error:
+        assert str(error).strip()

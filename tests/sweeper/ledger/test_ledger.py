@@ -1,0 +1,175 @@
+"""The ledger survives being cut off anywhere, and keeps studies apart."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import sweeper.ledger.ledger
+from engine import DimsweepError
+from sweeper import load
+from sweeper.ledger.ledger import Ledger
+
+SCHEMA = pa.schema(
+    [
+        ("key", pa.string()),
+        ("cell", pa.int32()),
+        ("point", pa.int32()),
+        ("state", pa.string()),
+        ("time_s", pa.float64()),
+    ]
+)
+STUDY = {"name": "s", "model": 1, "rows": 1, "objective": ["time"], "config": {"a": {"b": 1}}}
+
+
+def batch(first: int, n: int, state: str = "complete") -> pa.RecordBatch:
+    numbers = list(range(first, first + n))
+    columns = [[f"k{i}" for i in numbers], [0] * n, numbers, [state] * n, [i / 7 for i in numbers]]
+    return pa.record_batch(
+        [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
+    )
+
+
+def points(folder: Path) -> list[int]:
+    return load(folder).column("point").to_pylist()
+
+
+def test_rows_are_read_back_in_order(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "s", STUDY, SCHEMA) as ledger:
+        ledger.append(batch(5, 3))
+        ledger.append(batch(0, 5))
+        assert points(tmp_path / "s") == list(range(8)), "readable while it is being written"
+    assert points(tmp_path / "s") == list(range(8))
+    assert [p.name for p in (tmp_path / "s").glob("part-*")] == ["part-00000.parquet"]
+    assert not list((tmp_path / "s").glob("log-*"))
+
+
+def test_full_logs_become_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweeper.ledger.ledger, "ROWS_PER_PART", 10)
+    with Ledger(tmp_path / "s", STUDY, SCHEMA) as ledger:
+        for i in range(5):
+            ledger.append(batch(4 * i, 4))
+    assert len(list((tmp_path / "s").glob("part-*"))) == 2
+    assert points(tmp_path / "s") == list(range(20))
+
+
+def test_values_are_remembered_on_resume(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "s", STUDY, SCHEMA) as ledger:
+        ledger.append(batch(0, 2))
+        ledger.append(batch(2, 1, "failed"))
+    with Ledger(tmp_path / "s", STUDY, SCHEMA) as ledger:
+        assert ledger.values == {"k0": (0.0,), "k1": (1 / 7,), "k2": None}
+
+
+KILLED = """
+import os, sys, signal
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from tests.sweeper.ledger.test_ledger import *
+ledger = Ledger(Path({folder!r}), STUDY, SCHEMA)
+ledger.append(batch(0, 4))
+ledger.append(batch(4, 3))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def killed(tmp_path: Path) -> Path:
+    """The folder of a ledger whose writer was killed with seven rows in its log."""
+    folder = tmp_path / "s"
+    script = KILLED.format(tests=str(Path(__file__).resolve().parents[3]), folder=str(folder))
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == -9
+    return folder
+
+
+def test_a_killed_writer_loses_nothing_appended(killed: Path) -> None:
+    assert points(killed) == list(range(7))
+    with Ledger(killed, STUDY, SCHEMA) as ledger:
+        assert len(ledger.values) == 7
+        ledger.append(batch(7, 1))
+    assert points(killed) == list(range(8))
+
+
+@pytest.mark.parametrize("lost", [1, 9, 60, 200])
+def test_a_truncated_log_loses_only_its_tail(killed: Path, lost: int) -> None:
+    (log,) = killed.glob("log-*")
+    log.write_bytes(log.read_bytes()[:-lost])
+    assert points(killed) == list(range(4)), "the second batch is cut, the first is whole"
+    with Ledger(killed, STUDY, SCHEMA) as ledger:
+        ledger.append(batch(4, 3))
+    assert points(killed) == list(range(7))
+
+
+def test_an_empty_log_is_no_rows(killed: Path) -> None:
+    (log,) = killed.glob("log-*")
+    log.write_bytes(b"")
+    with Ledger(killed, STUDY, SCHEMA) as ledger:
+        assert ledger.values == {}
+
+
+def test_a_log_that_became_a_part_is_not_counted_twice(tmp_path: Path) -> None:
+    folder = tmp_path / "s"
+    with Ledger(folder, STUDY, SCHEMA) as ledger:
+        ledger.append(batch(0, 4))
+        log = ledger._log.read_bytes()
+    # As if the writer had died after renaming the part and before removing the log.
+    (folder / "log-00000.arrows").write_bytes(log)
+    assert points(folder) == list(range(4))
+    with Ledger(folder, STUDY, SCHEMA) as ledger:
+        ledger.append(batch(4, 1))
+    assert points(folder) == list(range(5))
+
+
+def test_another_study_is_refused_with_the_difference(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "s", STUDY, SCHEMA) as ledger:
+        ledger.append(batch(0, 1))
+    with pytest.raises(DimsweepError, match=r"a\.b: 1 -> 2"):
+        Ledger(tmp_path / "s", {**STUDY, "config": {"a": {"b": 2}}}, SCHEMA)
+    with pytest.raises(DimsweepError, match="model: 1 -> 2"):
+        Ledger(tmp_path / "s", {**STUDY, "model": 2}, SCHEMA)
+    with pytest.raises(DimsweepError, match="rows: 1 -> 2"):
+        Ledger(tmp_path / "s", {**STUDY, "rows": 2}, SCHEMA)
+    assert points(tmp_path / "s") == [0]
+
+
+def test_a_ledger_from_before_rows_had_versions_is_read_and_not_mixed(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "s", STUDY, SCHEMA) as ledger:
+        ledger.append(batch(0, 1))
+    old = {key: value for key, value in STUDY.items() if key != "rows"}
+    (tmp_path / "s" / "study.json").write_text(json.dumps(old))
+    with pytest.raises(DimsweepError, match="rows: None -> 1"):
+        Ledger(tmp_path / "s", STUDY, SCHEMA)
+    assert points(tmp_path / "s") == [0]
+
+
+def test_one_writer_at_a_time(tmp_path: Path) -> None:
+    with (
+        Ledger(tmp_path / "s", STUDY, SCHEMA),
+        pytest.raises(DimsweepError, match="another sweep"),
+    ):
+        Ledger(tmp_path / "s", STUDY, SCHEMA)
+
+
+def test_a_folder_that_is_no_study(tmp_path: Path) -> None:
+    with pytest.raises(DimsweepError, match="no study here"):
+        load(tmp_path)
+    (tmp_path / "study.json").write_text("[1")
+    with pytest.raises(DimsweepError, match="cannot be read"):
+        load(tmp_path)
+
+
+def test_an_unwritable_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DimsweepError, match="cannot be written"):
+        Ledger(tmp_path / "file" / "s", STUDY, SCHEMA)
+
+
+def test_study_json_is_plain(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "s", STUDY, SCHEMA):
+        pass
+    assert json.loads((tmp_path / "s" / "study.json").read_text()) == STUDY

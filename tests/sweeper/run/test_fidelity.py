@@ -1,0 +1,209 @@
+"""Studies message by message: as an axis, and for the best designs of a search by phases."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from engine import DimsweepError
+from sweeper import load
+from sweeper.config.compose import compose
+from sweeper.run.pool import make_pool
+from sweeper.study.plan import Plan, plan_study
+from tests.support.studies import run
+
+TINY = (
+    "study=libra_gpt3_4d",
+    "profile=native",
+    "workload.layers=1",
+    "workload.parallel={tensor: 4, data: rest}",
+    "topology.shape=Ring(4)_Switch(2)",
+    "topology.latency=500 ns",
+    "topology.tiers=[]",
+    "collective.chunks=2",
+    "search=random",
+    "space.bandwidth.total=200 GB/s",
+    "budget.points=6",
+)
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> object:
+    def plan(*overrides: str, results: str = "results") -> Plan:
+        return plan_study(compose([*TINY, f"results={tmp_path / results}", *overrides]))
+
+    return plan
+
+
+def refusal(tiny: object, *overrides: str) -> str:
+    with pytest.raises(DimsweepError) as caught:
+        tiny(*overrides)
+    return str(caught.value)
+
+
+def with_parameters(folder: Path, parameters: str) -> str:
+    """TINY under another name, with further keys searched: those have dots in them."""
+    file = folder / "tiny.yaml"
+    text = Path("studies/libra_gpt3_4d.yaml").read_text()
+    file.write_text(text.replace("space:", f"space:\n  parameters: {parameters}"))
+    return f"study={file}"
+
+
+def times(plan: Plan, **where: object) -> list[int]:
+    rows = load(plan.folder).to_pandas()
+    for column, value in where.items():
+        rows = rows[rows[column] == value]
+    return rows.sort_values("point").time_ps.tolist()
+
+
+def test_without_congestion_both_fidelities_agree_as_an_axis_of_the_grid(tiny) -> None:
+    plan = tiny("+grid.fidelity=[phase,message]")
+    by_phase, by_message = plan.study["cells"]
+    assert by_phase["bound"] > 0
+    assert by_message["bound"] is None  # what is proven is proven of the phase kernel
+    run(plan)
+    assert times(plan, fidelity="phase") == times(plan, fidelity="message")
+    assert len(times(plan, fidelity="message")) == 6
+
+
+def test_the_fidelity_may_be_searched(tiny) -> None:
+    plan = tiny("+space.parameters.fidelity={values: [phase, message]}", "budget.points=12")
+    run(plan)
+    rows = load(plan.folder).to_pandas()
+    assert set(rows.fidelity) == {"phase", "message"}
+    assert (rows.state == "complete").all()
+
+
+def test_the_best_are_looked_at_again(tiny) -> None:
+    plan = tiny("recheck.top=3", "network.switching=store_and_forward")
+    run(plan)
+    rows = load(plan.folder).to_pandas()
+    searched, again = rows[rows.origin != "recheck"], rows[rows.origin == "recheck"]
+    assert len(searched) == 6 and set(searched.fidelity) == {"phase"}
+    assert again.point.tolist() == [6, 7, 8] and set(again.fidelity) == {"message"}
+    # The three best, best first, with the splits they had.
+    split = ["bandwidth_0_GBps", "bandwidth_1_GBps"]
+    best = searched.drop_duplicates(split).sort_values("time_ps").head(3)
+    assert again[split].to_numpy().tolist() == best[split].to_numpy().tolist()
+    # Every phase on the switch is passed on late: congestion that the search did not see.
+    assert (again.time_ps.to_numpy() > best.time_ps.to_numpy()).all()
+
+
+def test_looking_again_is_resumed_and_may_come_later(tiny) -> None:
+    whole = tiny("recheck.top=3", results="whole")
+    run(whole)
+    run(tiny(results="parts"))
+    run(tiny("recheck.top=1", results="parts"))
+    rest = tiny("recheck.top=3", results="parts")
+    tally = run(rest)
+    assert tally.reused == 7
+    assert load(rest.folder).equals(load(whole.folder))
+    assert run(rest).engine_seconds == 0
+
+
+@pytest.mark.xdist_group("ray")  # one Ray at a time: two cores
+def test_actors_find_the_same(tiny) -> None:
+    inline, actors = tiny("recheck.top=3", results="a"), tiny("recheck.top=3", results="b")
+    run(inline)
+    config = {**actors.config, "cluster": {**actors.config["cluster"], "actors": 2}}
+    pool = make_pool(config, [cell.cell for cell in actors.cells], actors.schema)
+    try:
+        run(actors, pool)
+    finally:
+        pool.close()
+    assert load(inline.folder).equals(load(actors.folder))
+
+
+def test_a_point_that_cannot_finish_fails_alone(tiny, tmp_path: Path) -> None:
+    """Messages travel in parts that fit half a buffer: with a small one they are too many."""
+    plan = tiny(
+        with_parameters(tmp_path, "{network.buffer: {values: [1 MB, 1 GB]}}"),
+        "fidelity=message",
+        "network.max_messages=2000",
+        "topology.shape=Switch(4)_Switch(2)",
+    )
+    run(plan)
+    rows = load(plan.folder).to_pandas()
+    small = rows["network.buffer"] == "1 MB"
+    assert set(rows[small].state) == {"failed"} and set(rows[~small].state) == {"complete"}
+    assert rows[small].error.str.contains("network.max_messages").all()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "told"),
+    [
+        (["recheck.top=2", "fidelity=message"], "recheck.top ... the search itself"),
+        (["recheck.top=-1"], "recheck.top ... -1 is no number"),
+        (
+            ["recheck.top=2", "+space.parameters.fidelity={values: [phase, message]}"],
+            "recheck.top ... the search itself",
+        ),
+        (["fidelity=packet"], "'packet' is none of phase, message"),
+        (["fidelity=message", "network.max_messages=10"], "network.max_messages"),
+        (["recheck.top=2", "network.max_messages=10"], "network.max_messages"),
+        (["network.fabric=[auto,clos]"], "'levels' is missing in a clos fabric"),
+        (["network.fabric=[auto]"], "network.fabric ... 1 values for 2 dimensions"),
+        (["network.fabric=torus"], "network.fabric ... 'torus' is no fabric"),
+        (["network.fabric={kind: mesh, leaf: 2}"], "unknown key 'leaf' in a mesh fabric"),
+        (
+            ["fidelity=message", "network.fabric=[auto,{kind: clos, levels: 2, leaf: 3}]"],
+            "network.fabric[1].leaf",
+        ),
+        (
+            ["fidelity=message", "network.fabric=[{kind: clos, levels: 2, leaf: 2},auto]"],
+            "network.fabric[0]",
+        ),
+        (["network.fabric=[auto,{kind: clos, levels: 2.5, leaf: 2}]"], "2.5 is no whole number"),
+        (["network.packet=4096"], "network.packet"),
+        (["network.buffer=0 B"], "network.buffer"),
+        (["network.window=0"], "network.window ... a window of 0"),
+        (["network.routing=fastest"], "network.routing ... 'fastest' is none of"),
+        (["network.switching=magic"], "network.switching ... 'magic' is none of"),
+        (["network.file=nowhere.json"], "network.file"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anything_runs(
+    tiny, overrides: list[str], told: str
+) -> None:
+    message = refusal(tiny, *overrides)
+    assert all(part in message for part in told.split(" ... "))
+
+
+def graph_file(folder: Path, bandwidth: str = "50 GB/s") -> Path:
+    """Eight NPUs on one switch, as a file."""
+    nodes = [{"id": i, "npu": i} for i in range(8)] + [{"id": "s"}]
+    edges = [
+        {"source": i, "target": "s", "bandwidth": bandwidth, "latency": "1 us"} for i in range(8)
+    ]
+    file = folder / "net.json"
+    file.write_text(json.dumps({"directed": False, "nodes": nodes, "edges": edges}))
+    return file
+
+
+def test_a_split_that_reaches_no_link_of_a_file_is_refused(tiny, tmp_path: Path) -> None:
+    file = graph_file(tmp_path)
+    assert "whatever the split" in refusal(tiny, "fidelity=message", f"network.file={file}")
+    other = "topology.shape=Ring(4)_Switch(4)"
+    nothing = "space.bandwidth={total: null, max: null}"
+    told = refusal(tiny, "fidelity=message", f"network.file={file}", nothing, other)
+    assert "the network has 8 NPUs, the topology 16" in told
+
+
+def test_another_content_of_a_file_is_another_study(tiny, tmp_path: Path) -> None:
+    def plan(bandwidth: str) -> Plan:
+        file = graph_file(tmp_path, bandwidth)
+        return tiny(
+            "fidelity=message",
+            f"network.file={file}",
+            "space.bandwidth={total: null, max: null}",
+            with_parameters(tmp_path, "{collective.chunks: {values: [1, 2]}}"),
+        )
+
+    slow = plan("50 GB/s")
+    run(slow)
+    fast = plan("100 GB/s")
+    assert slow.cells[0].keys([]) == fast.cells[0].keys([])
+    with pytest.raises(DimsweepError, match=r"files\.network\.file"):
+        run(fast)

@@ -1,0 +1,171 @@
+"""Design rules: true warnings, few of them, in the terminal, the ledger and the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pandas as pd
+import pytest
+
+from sweeper.build.program import build_program
+from sweeper.config.compose import compose, homes, plain
+from sweeper.ledger.ledger import load, read_study
+from sweeper.report import write_report
+from sweeper.report.idle import idle_axes
+from sweeper.study.plan import Plan
+from sweeper.study.rules import design_warnings, once, verdict
+from tests.support.studies import run
+
+Small = Callable[..., Plan]
+
+
+def warnings(*overrides: str, searched: bool = False) -> list[str]:
+    composed = compose(overrides)
+    config = plain(composed.config)
+    program = build_program(config)
+    return design_warnings(config, program, composed.overridden, searched=searched)
+
+
+def no_provisioning(*overrides: str) -> list[str]:
+    return [text for text in warnings(*overrides) if "-provisioned" not in text]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        (["collective.order=themis", "workload=turing_nlg_libra"], []),
+        (
+            ["topology=one_switch", "collective.order=themis"],
+            ["order=themis has no", "chunks only"],
+        ),
+        (["topology=one_switch", "topology.latency=0 ns"], ["latency is 0 in every"]),
+        (["topology=one_switch", "collective=nccl"], []),
+        (["collective.queue=priority"], ["collective.queue=priority makes no difference"]),
+        (["collective.queue=lifo"], []),
+        (["npu=h100", "npu.flops=9 TFLOP/s"], ["npu has no effect", "npu.flops has no effect"]),
+        (["npu.reduce_bandwidth=900 GB/s"], []),
+        (["network.packet=4 KiB"], ["network.packet has no effect"]),
+        (["profile=libra"], []),
+        (["topology.latency=0 ns"], ["latency is 0 in every dimension"]),
+        (["topology.latency=[0 ns,1 us,1 us,1 us]"], ["latency is 0 in dimension 0: Ring(4)"]),
+        (["topology.latency=[1 us,1 us,2 ms,1 us]"], ["2 ms a hop in dimension 2: Ring(4)"]),
+        (["topology.bandwidth=11 TB/s"], ["11 TB/s per NPU"] * 4),
+        (["topology.bandwidth=[1 TB/s,500 GB/s,200 GB/s,99 MB/s]"], ["less than one Ethernet"]),
+        (["topology.bandwidth=[1 TB/s,500 GB/s,200 GB/s,400 GB/s]"], ["is it 400 Gb/s?"]),
+        (["topology.bandwidth=[1 TB/s,500 GB/s,200 GB/s,400 Gb/s]"], []),
+        (["topology.bandwidth=[400 GB/s,400 GB/s,200 GB/s,50 GB/s]"], []),  # no NICs there
+        (
+            ["topology.bandwidth=[300 GB/s,100 GiB/s,60 GB/s,20 GB/s]"],
+            ["100 GiB/s counts in 1024s"],
+        ),
+        (["topology.bandwidth=[300 GiB/s,100 GiB/s,60 GiB/s,20 GiB/s]"], []),
+        (["workload=gpt3_13b", "workload.plan.bucket=25 Mb"], ["25 Mb is bits"]),
+        (["workload=gpt3_13b"], []),
+    ],
+)
+def test_each_rule(overrides: list[str], expected: list[str]) -> None:
+    found = no_provisioning(*overrides)
+    assert len(found) == len(expected), found
+    for text, part in zip(found, expected, strict=True):
+        assert part in text
+
+
+def test_following_the_advice_silences_it() -> None:
+    equal = warnings()
+    assert len(equal) == 2
+    assert equal[0].startswith("tensor: dimension 1: FullyConnected(8) is over-provisioned 1.71")
+    assert "72.9167 GB/s would do" in equal[0]
+    balanced = ["125 GB/s", "72.9167 GB/s", "7.8125 GB/s", "2.5228 GB/s"]
+    followed = warnings(f"topology.bandwidth=[{','.join(balanced[:2])},125 GB/s,125 GB/s]")
+    assert [text.split(":")[0] for text in followed] == ["data"]
+    assert warnings(f"topology.bandwidth=[{','.join(balanced)}]") == []
+    assert warnings("collective.order=themis") == []
+    narrow = warnings("topology.bandwidth=[400 GB/s,10 GB/s,60 GB/s,19 GB/s]")
+    assert "in any order of dimensions" in narrow[0]
+
+
+def test_no_bandwidths_are_judged_that_are_not_used() -> None:
+    assert warnings("topology.bandwidth=11 TB/s", searched=True) == []
+
+
+def test_bandwidth_without_traffic() -> None:
+    words = ["topology.shape=Ring(16)_Switch(8)_Ring(1)", "topology.latency=1 us"]
+    words += ["collective=nccl"]
+    words += ["topology.tiers=[node,pod,node]", "topology.bandwidth=[160 GB/s,10 GB/s,5 GB/s]"]
+    (paid,) = no_provisioning(*words)
+    usd = 128 * 4.00003 * 5
+    assert (
+        paid
+        == f"no byte crosses dimension 2: Ring(1): its bandwidth costs {usd:,.0f} USD for nothing"
+    )
+    assert warnings(*words, searched=True) == [
+        "no byte crosses dimension 2: Ring(1): its bandwidth is searched for nothing"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("provision", "expected"),
+    [(1.0, "just enough"), (1.09, "just enough"), (0.92, "just enough"), (1.2, "over-provisioned"),
+     (0.8, "under-provisioned")],
+)  # fmt: skip
+def test_verdicts(provision: float, expected: str) -> None:
+    assert verdict(provision) == expected
+
+
+@pytest.mark.parametrize("study", sorted(file.stem for file in homes("studies")[0].glob("*.yaml")))
+def test_committed_studies_have_no_warnings(study: str) -> None:
+    config = plain(compose([f"study={study}"]).config)
+    split = config["space"]["bandwidth"]
+    searched = any(split[key] for key in ("total", "cost", "bisection", "max"))
+    searched |= "space.bandwidth" in config["grid"]
+    assert warnings(f"study={study}", searched=searched) == []
+
+
+def test_cells_share_their_warnings() -> None:
+    assert once([["a", "b"], ["a"]]) == ["a", "b (in 1 of 2 cells)"]
+    assert once([]) == []
+
+
+def test_the_ledger_and_the_page_have_them(small: Small) -> None:
+    plan = small("network.packet=4 KiB", "search=random")
+    run(plan)
+    study, rows = read_study(plan.folder), load(plan.folder).to_pandas()
+    assert (
+        study["warnings"]
+        == plan.study["warnings"]
+        == ["network.packet has no effect: only fidelity=message simulates links"]
+    )
+    page = write_report(rows, study, plan.folder / "report")[0].read_text()
+    assert "network.packet has no effect" in page
+    assert "provisioned for one another?" in page
+
+
+def test_axes_that_made_no_difference(small: Small) -> None:
+    plan = small(
+        "search=random",
+        "budget.points=10",
+        "+grid={collective.queue: [fifo, priority], collective.chunks: [4, 8]}",
+    )
+    run(plan)
+    rows = load(plan.folder).to_pandas()
+    assert idle_axes(rows, plan.study) == ["collective.queue"]
+    page = write_report(rows, plan.study, plan.folder / "report")[0].read_text()
+    assert "collective.queue made no difference" in page
+
+
+def test_nothing_is_said_of_axes_that_were_not_compared() -> None:
+    study = {"grid": ["a"], "parameters": ["b"]}
+    rows = pd.DataFrame(
+        {
+            "state": "complete",
+            "origin": "random",
+            "bandwidth_0_GBps": [1.0, 1.0, 2.0],
+            "a": ["x", "y", "y"],
+            "b": ["1", "2", "1"],
+            "time_ps": [5, 5, 5],
+            "cost_usd": None,
+        }
+    )
+    assert idle_axes(rows, study) == []
+    assert idle_axes(rows.assign(b="1"), study) == ["a"]
+    assert idle_axes(rows.assign(b="1", time_ps=[5, 6, 5]), study) == []

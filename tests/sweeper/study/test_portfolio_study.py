@@ -1,0 +1,173 @@
+"""Studies of one split for several workloads."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from engine import DimsweepError, Measure, Weighing
+from sweeper import load
+from sweeper.ledger.ledger import read_study
+from sweeper.report import print_report, summarise, write_report
+from sweeper.report.portfolio import PortfolioSummary, summarise_portfolios
+from sweeper.study.plan import Plan
+from sweeper.study.portfolio import Together
+from tests.support.studies import run
+
+Small = Callable[..., Plan]
+TWO = "+portfolio.workloads={gpt3_libra: 2, msft1t_libra: 1}"
+FAST = ("search=descent", "budget.points=12")
+
+
+def searched(plan: Plan) -> tuple[PortfolioSummary, dict[str, Any]]:
+    study, rows = read_study(plan.folder), load(plan.folder).to_pandas()
+    (found,) = summarise_portfolios(summarise(rows, study), study)
+    return found, study
+
+
+@pytest.mark.parametrize("objective", ["time", "perf_per_cost"])
+@pytest.mark.parametrize("measure", list(Measure))
+def test_its_measure_is_close_to_the_proven_bound(
+    small: Small, objective: str, measure: Measure
+) -> None:
+    plan = small(TWO, *FAST, f"objective={objective}", f"portfolio.measure={measure}")
+    run(plan)
+    found, study = searched(plan)
+    (entry,) = study["portfolios"]
+    best = found.measured[found.best]
+    regrets = found.losses[found.best] / entry["own"] - 1
+    share = np.array([2, 1]) / 3
+    if measure is Measure.WEIGHTED_TIME:
+        assert best == pytest.approx(share @ found.losses[found.best])
+        assert entry["bound"] <= best <= 1.03 * entry["bound"]
+    else:
+        # CVaR at 0.9 gives the worst workload, whose weight is more than a tenth, all there is.
+        assert best == pytest.approx(regrets.max())
+        assert entry["bound"] <= best <= entry["bound"] + 0.03
+    assert (found.measured >= entry["bound"] - 1e-12).all()
+
+
+def test_own_optima_come_first_and_every_split_is_simulated_for_all(small: Small) -> None:
+    plan = small(TWO, *FAST)
+    run(plan)
+    rows, (entry,) = load(plan.folder).to_pandas(), read_study(plan.folder)["portfolios"]
+    own = rows[rows.origin != "portfolio"]
+    assert own.groupby("cell").time_s.min().tolist() == entry["own"]
+    assert own.groupby("cell").point.max().tolist() == [11, 11]
+    split = [f"bandwidth_{d}_GBps" for d in range(4)]
+    shared = rows[rows.origin == "portfolio"]
+    assert shared.point.min() >= 12
+    cells = rows.groupby(split).cell.apply(set)
+    assert all(cells[tuple(row)] == {0, 1} for row in shared[split].to_numpy())
+    assert not rows.duplicated(["cell", *split]).any()
+
+
+@pytest.mark.parametrize("sampler", ["random", "tpe", "descent"])
+def test_it_resumes_where_it_stopped(
+    small: Small, sampler: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ledger loses its last rows, as if it had been killed before them: the same in the end."""
+    whole = small(TWO, f"search={sampler}", "budget.points=12", results="whole")
+    run(whole)
+    part = small(TWO, f"search={sampler}", "budget.points=12", results="part")
+
+    class KilledError(Exception):
+        pass
+
+    from sweeper.ledger.ledger import Ledger
+
+    append, seen = Ledger.append, 0
+
+    def dying(self: Ledger, batch: Any) -> None:
+        nonlocal seen
+        seen += len(batch)
+        if seen > 28:
+            raise KilledError
+        append(self, batch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "append", dying)
+        try:
+            run(part)
+        except KilledError:
+            assert read_study(part.folder)["portfolios"][0]["own"] is None
+    run(part)
+    assert load(part.folder).equals(load(whole.folder))
+    assert read_study(part.folder)["portfolios"] == read_study(whole.folder)["portfolios"]
+
+
+def test_a_grid_has_a_portfolio_for_each_of_its_cells(small: Small, tmp_path: Path) -> None:
+    plan = small(TWO, *FAST, "+grid={profile: [libra, native]}")
+    run(plan)
+    study, rows = read_study(plan.folder), load(plan.folder).to_pandas()
+    assert [entry["cells"] for entry in study["portfolios"]] == [[0, 1], [2, 3]]
+    text = io.StringIO()
+    print_report(rows, study, Console(file=text, width=100))
+    assert "One split for all (profile native)" in text.getvalue()
+    files = [file.name for file in write_report(rows, study, tmp_path / "report")]
+    assert "regret.png" in files
+
+
+def test_one_workload_loses_nothing(small: Small) -> None:
+    plan = small("+portfolio.workloads={gpt3_libra: 1}", *FAST)
+    run(plan)
+    found, _ = searched(plan)
+    assert found.measured[found.best] <= 1e-4
+    assert load(plan.folder).to_pandas().groupby("point").size().max() == 1
+
+
+def test_other_keys_are_searched_for_all_workloads(small: Small) -> None:
+    plan = small(
+        TWO,
+        "search=random",
+        "budget.points=8",
+        "+space.parameters={collective.chunks: {values: [4, 16]}}",
+    )
+    run(plan)
+    found, study = searched(plan)
+    assert study["portfolios"][0]["bound"] is None
+    assert len(found.designs) >= 8
+
+
+@pytest.mark.parametrize(
+    ("words", "where"),
+    [
+        (["objective=cost"], "objective"),
+        (["objective=[time,cost]", "search=nsga2"], "objective"),
+        (["recheck.top=1"], "recheck.top"),
+        (["portfolio.measure=best"], "portfolio.measure"),
+        (["portfolio.level=1.0"], "portfolio.level"),
+        (["+portfolio.workloads={gpt3_libra: -1}"], "portfolio.weights"),
+        (["+grid={workload: [gpt3_libra]}"], "grid.workload"),
+    ],
+)
+def test_what_a_portfolio_cannot_be(small: Small, words: list[str], where: str) -> None:
+    with pytest.raises(DimsweepError) as caught:
+        small(TWO, *FAST, *words)
+    assert caught.value.where.startswith(where)
+
+
+def test_combined_slopes_are_those_of_the_combined_value() -> None:
+    """Two times a / b: the measure's slope by finite differences."""
+    work = np.array([[3.0, 1.0], [1.0, 4.0]])
+
+    def times(b: np.ndarray) -> np.ndarray:
+        return np.asarray((work / b).sum(axis=1))
+
+    together = Together(Weighing.build([1.0, 2.0], "cvar", 0.5), np.array([2.0, 3.0]), False)
+    b = np.array([1.3, 0.8])
+    value, slopes = together.combine([(t,) for t in times(b)], (-work / b**2).tolist())
+    assert value is not None
+    assert slopes is not None
+    for d in range(2):
+        near = b + 1e-7 * np.eye(2)[d]
+        other, _ = together.combine([(t,) for t in times(near)], [None, None])
+        assert other is not None
+        assert (other[0] - value[0]) / 1e-7 == pytest.approx(slopes[d], rel=1e-5)
+    assert together.combine([(1.0,), None], [None, None]) == (None, None)
