@@ -42,8 +42,8 @@ from engine import (
     training_iteration,
 )
 from engine.bound.items import items_of
-from tests.engine.bound.test_libra_golden import DIMS, program_of
-from tests.engine.bound.test_libra_golden import WORKLOADS as WORKLOAD_NAMES
+from tests.support.libra import DIMS, program_of
+from tests.support.libra import WORKLOADS as WORKLOAD_NAMES
 from tests.support.programs import clusters, one_collective, pipelines, tangles, training, uneven
 
 PICOSECONDS = 1e12

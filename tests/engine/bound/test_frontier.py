@@ -19,7 +19,7 @@ from engine import (
     optimum,
     run_batch,
 )
-from tests.engine.bound.test_libra_golden import program_of
+from tests.support.libra import program_of
 from tests.support.programs import clusters, training
 
 GB = 1e9

@@ -1,91 +1,31 @@
-"""LIBRA's own inputs and certified optima, recorded in ``shared/golden/libra``."""
+"""LIBRA's own inputs and certified optima, recorded in ``golden/libra``."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 
 from engine import (
-    Cluster,
-    CollectiveModel,
-    Convolution,
-    Layer,
     Program,
-    SubgroupBandwidth,
-    Topology,
-    TrainingLoop,
-    TransformerSlice,
-    Workload,
     closed_form,
-    data_parallel,
-    lower,
-    place,
     read_astra1_layers,
     run_batch,
     run_one,
-    training_iteration,
-    units,
 )
+from tests.support.golden import golden_file, libra
+from tests.support.libra import DIMS, GB, WORKLOADS, layers_of, program_of
 from tests.support.reference import phases_of
 
-ROOT = Path(__file__).resolve().parents[3]
-GB = 1e9
-NETWORKS = {
-    3: "Ring(16)_FullyConnected(8)_Switch(32)",
-    4: "Ring(4)_FullyConnected(8)_Ring(4)_Switch(32)",
-}
-TENSOR = {"ResNet_50": 1, "Turing_NLG": 1, "GPT_3": 16, "MSFT_1T": 128}
-TRANSFORMERS = {
-    "Turing_NLG": TransformerSlice(4256, 2, 16, 512, tensor=1, flops=60 * 2**40),
-    "GPT_3": TransformerSlice(12288, 2, 16, 2048, tensor=16, flops=60 * 2**40),
-    "MSFT_1T": TransformerSlice(24576, 2, 8, 2048, tensor=128, flops=60 * 2**40),
-}
 # Forward and input-gradient collectives are tensor-parallel, weight gradients data-parallel.
 GROUPS = {"forward": "tensor", "input_grad": "tensor", "weight_grad": "data"}
 
-WORKLOADS = pytest.mark.parametrize("name", sorted(TENSOR))
-DIMS = pytest.mark.parametrize("dims", [3, 4])
-
 
 @pytest.fixture(scope="module")
-def golden(shared: Path) -> Path:
-    return shared / "golden/libra"
-
-
-@pytest.fixture(scope="module")
-def recorded(golden: Path) -> dict[str, Any]:
-    return json.loads((golden / "reference.json").read_text())
-
-
-@cache
-def layers_of(name: str) -> tuple[Layer, ...]:
-    """Our own generators' layers."""
-    if name in TRANSFORMERS:
-        return tuple(TRANSFORMERS[name].build())
-    config = yaml.safe_load((ROOT / "conf/workload/resnet50_libra.yaml").read_text())
-    passes = ("forward", "input_grad", "weight_grad")
-    convolutions = [
-        Convolution(**{k: units.parse_time(v) if k in passes else v for k, v in layer.items()})
-        for layer in config["layers"]
-    ]
-    return tuple(data_parallel(convolutions, config["bytes_per_value"]))
-
-
-@cache
-def program_of(name: str, dims: int, chunks: int = 64) -> Program:
-    """The workload on LIBRA's network, under LIBRA's assumptions: no latency, all links for all."""
-    topology = Topology.build(NETWORKS[dims], bandwidth=[GB] * dims, latency=[0] * dims)
-    groups = place({"tensor": TENSOR[name], "data": "rest"}, topology.sizes)
-    graph = training_iteration(layers_of(name), TrainingLoop.NO_OVERLAP)
-    model = CollectiveModel(chunks=chunks, subgroup_bandwidth=SubgroupBandwidth.FULL)
-    return lower(Workload((graph,), groups, name=name), Cluster(topology, collectives=model))
+def recorded() -> dict[str, Any]:
+    return libra()
 
 
 def cases_of(recorded: dict[str, Any], name: str, dims: int) -> list[dict[str, Any]]:
@@ -95,8 +35,8 @@ def cases_of(recorded: dict[str, Any], name: str, dims: int) -> list[dict[str, A
 
 
 @WORKLOADS
-def test_layers_are_libras_to_the_byte_and_nanosecond(golden: Path, name: str) -> None:
-    theirs = read_astra1_layers(golden / f"inputs/workload/{name}.txt", GROUPS)
+def test_layers_are_libras_to_the_byte_and_nanosecond(name: str) -> None:
+    theirs = read_astra1_layers(golden_file(f"libra/inputs/workload/{name}.txt"), GROUPS)
     # LIBRA calls both halves of an MLP by other rules than we do.
     nameless = [[replace(layer, name="") for layer in some] for some in (layers_of(name), theirs)]
     assert nameless[0] == nameless[1]

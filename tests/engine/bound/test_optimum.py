@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,14 +11,15 @@ from hypothesis import strategies as st
 
 from engine import ClosedForm, DimsweepError, LinearSpace, Prices, optimum, time_of
 from engine.bound.certificate import Cone, Multipliers, certify
+from tests.support.golden import libra
 
 GB = 1e9
 TINY = 1e-9
 
 
 @pytest.fixture(scope="module")
-def recorded(shared: Path) -> dict[str, Any]:
-    return json.loads((shared / "golden/libra/reference.json").read_text())
+def recorded() -> dict[str, Any]:
+    return libra()
 
 
 def form_of(recorded: dict[str, Any], name: str, dims: int) -> ClosedForm:

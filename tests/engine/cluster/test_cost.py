@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from engine import Prices, TierPrice, Topology, network_prices
+from tests.support.golden import libra
 
 GB = 1e9
 
@@ -50,8 +48,8 @@ def test_equal_splits_of_500_gigabytes(three_dims: bool, cost: float) -> None:
 
 
 @pytest.mark.parametrize("dims", [3, 4])
-def test_every_recorded_cost(shared: Path, dims: int) -> None:
-    recorded = json.loads((shared / "golden/libra/reference.json").read_text())
+def test_every_recorded_cost(dims: int) -> None:
+    recorded = libra()
     prices = prices_of(dims == 3)
     per_gigabyte = recorded["networks"][f"{dims}D"]["cost_usd_per_GBps"]
     assert np.array(prices.per_bandwidth) * GB == pytest.approx(per_gigabyte, rel=1e-12)

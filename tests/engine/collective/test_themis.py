@@ -6,7 +6,6 @@ import csv
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import assume, given, settings
@@ -24,6 +23,7 @@ from engine import (
     lower,
     simulate,
 )
+from tests.support.golden import golden_file
 from tests.support.programs import collective_models, one_collective, topologies
 from tests.support.reference import phases_of
 
@@ -183,12 +183,12 @@ SCHEDULERS = {
 
 
 @pytest.mark.parametrize(("endpoint_delay", "tolerance"), [(31_000, 0.013), (0, 0.032)])
-def test_the_papers_figure(shared: Path, endpoint_delay: int, tolerance: float) -> None:
+def test_the_papers_figure(endpoint_delay: int, tolerance: float) -> None:
     """Fig. 8 of the paper at its last size (1000 MiB), read off the plot.
 
     31 ns a step is fitted to these points; without it they are met to 3.2 %.
     """
-    with (shared / "golden/themis/fig8_fig11.csv").open() as file:
+    with golden_file("themis/fig8_fig11.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if float(row["allreduce_GB"]) == 1.0]
     assert len(rows) == len(PAPER) * len(SCHEDULERS)
     for row in rows:

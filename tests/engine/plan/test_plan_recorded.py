@@ -10,27 +10,23 @@ rank holds all of h x V and sums it up among them too.
 
 from __future__ import annotations
 
-import json
 import re
-from pathlib import Path
 
 import pytest
 
 from engine import Axes, Collective, Compute, Plan, Transformer, Workload, training
+from sweeper.verify.astra import Case
+from tests.support.golden import astra_cases
 
-RECORDED = Path(__file__).resolve().parents[4] / "shared" / "golden" / "astra" / "D"
 CORE = ("scores", "softmax", "values")
 
 
-def cases() -> list[Path]:
+def cases() -> list[Case]:
     """One recorded case of each generated workload."""
-    first: dict[str, Path] = {}
-    for file in sorted(RECORDED.glob("*/result.json")):
-        first.setdefault(json.loads(file.read_text())["workload_tar"], file)
+    first: dict[str, Case] = {}
+    for case in astra_cases("D"):
+        first.setdefault(case.result["workload_tar"], case)
     return list(first.values())
-
-
-pytestmark = pytest.mark.skipif(not cases(), reason=f"there are no recorded runs in {RECORDED}")
 
 
 def options(command: str) -> dict[str, int]:
@@ -62,9 +58,9 @@ def workload_of(given: dict[str, int]) -> tuple[Workload, int]:
     return training(model, plan, Axes.place(axes, (n_ranks,))), n_micro
 
 
-@pytest.mark.parametrize("file", cases(), ids=lambda f: f.parent.name)
-def test_bytes_and_operations_are_the_generators(file: Path) -> None:
-    recorded = json.loads(file.read_text())
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.folder.name)
+def test_bytes_and_operations_are_the_generators(case: Case) -> None:
+    recorded = case.result
     given = options(recorded["stg_command"])
     workload, n_micro = workload_of(given)
     table = given["dvocal"] * given["dmodel"]

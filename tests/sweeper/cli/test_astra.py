@@ -12,6 +12,7 @@ from engine.formats.chakra import NodeType, Trace, TraceNode, write_trace
 from engine.replicas.astra_sim.interpret import interpret
 from sweeper.cli.main import main
 from sweeper.verify.astra import Case, find_cases, read_case, run_case
+from tests.support.golden import astra_case, astra_cases
 
 SYSTEM = {
     "scheduling-policy": "LIFO",
@@ -29,21 +30,15 @@ SYSTEM = {
 NETWORK = "topology: [ Ring ]\nnpus_count: [ 4 ]\nbandwidth: [ 50.0 ]\nlatency: [ 500.0 ]\n"
 
 
-def cases(shared: Path, section: str) -> list[Case]:
-    return find_cases([shared / "golden" / "astra" / section])
-
-
 def is_exact(case: Case, ours: AstraCycles) -> bool:
     cycles, exposed = case.expected()
     return list(ours.cycles) == cycles and list(ours.exposed) == exposed
 
 
 @pytest.mark.parametrize("section", ["A", "B", "C", "D", "E"])
-def test_every_recorded_case_to_the_cycle(
-    shared: Path, section: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_recorded_case_to_the_cycle(section: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The compiled kernel in what was not recorded, too, as plain Python."""
-    compared = [case for case in cases(shared, section) if not case.left_out]
+    compared = [case for case in astra_cases(section) if not case.left_out]
     wrong, compiled = [], 0
     for case in compared:
         program = lower_astra(*read_case(case))
@@ -66,23 +61,22 @@ def test_every_recorded_case_to_the_cycle(
 
 
 @pytest.mark.parametrize("section", ["A", "E"])
-def test_folding_changes_no_cycle(shared: Path, section: str) -> None:
+def test_folding_changes_no_cycle(section: str) -> None:
     """The whole corpus takes half an hour: dimsweep astra --fold=false --check."""
-    for case in cases(shared, section):
+    for case in astra_cases(section):
         if not case.left_out:
             assert is_exact(case, run_case(case, folded=False)), case.folder.name
 
 
-def test_alike_ranks_are_simulated_once(shared: Path) -> None:
-    section = shared / "golden" / "astra"
-    pipeline = find_cases([section / "D" / "gpt3_175b_64_tp8_dp4_pp2__S8S8_c4"])
-    scaling = find_cases([section / "C" / "ScaleConv3D-4096_all_reduce_1GB_c64_baseline_LIFO"])
-    assert run_case(pipeline[0]).n_kinds == 2  # the stages
-    assert run_case(scaling[0]).n_kinds == 1
+def test_alike_ranks_are_simulated_once() -> None:
+    pipeline = astra_case("D/gpt3_175b_64_tp8_dp4_pp2__S8S8_c4")
+    scaling = astra_case("C/ScaleConv3D-4096_all_reduce_1GB_c64_baseline_LIFO")
+    assert run_case(pipeline).n_kinds == 2  # the stages
+    assert run_case(scaling).n_kinds == 1
 
 
-def test_our_times_of_computing_and_communicating(shared: Path) -> None:
-    for case in cases(shared, "D"):
+def test_our_times_of_computing_and_communicating() -> None:
+    for case in astra_cases("D"):
         if not case.folder.name.startswith("gpt_small"):
             continue
         ours = run_case(case)
@@ -322,11 +316,8 @@ def test_a_receive_without_a_send_is_a_deadlock(
     assert "deadlock: 1 of 4 ranks" in error and "receive" in error
 
 
-def test_a_mismatch_is_told_and_fails(
-    shared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    recorded = shared / "golden" / "astra" / "A"
-    source = next(case.folder for case in find_cases([recorded]))
+def test_a_mismatch_is_told_and_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = astra_cases("A")[0].folder
     for file in source.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     result = json.loads((tmp_path / "result.json").read_text())

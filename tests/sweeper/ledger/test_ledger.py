@@ -7,36 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 import sweeper.ledger.ledger
 from engine import DimsweepError
 from sweeper import load
 from sweeper.ledger.ledger import Ledger
-
-SCHEMA = pa.schema(
-    [
-        ("key", pa.string()),
-        ("cell", pa.int32()),
-        ("point", pa.int32()),
-        ("state", pa.string()),
-        ("time_s", pa.float64()),
-    ]
-)
-STUDY = {"name": "s", "model": 1, "rows": 1, "objective": ["time"], "config": {"a": {"b": 1}}}
-
-
-def batch(first: int, n: int, state: str = "complete") -> pa.RecordBatch:
-    numbers = list(range(first, first + n))
-    columns = [[f"k{i}" for i in numbers], [0] * n, numbers, [state] * n, [i / 7 for i in numbers]]
-    return pa.record_batch(
-        [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
-    )
-
-
-def points(folder: Path) -> list[int]:
-    return load(folder).column("point").to_pylist()
+from tests.support.ledgers import SCHEMA, STUDY, batch, points
 
 
 def test_rows_are_read_back_in_order(tmp_path: Path) -> None:
@@ -69,8 +46,9 @@ def test_values_are_remembered_on_resume(tmp_path: Path) -> None:
 KILLED = """
 import os, sys, signal
 from pathlib import Path
-sys.path.insert(0, {tests!r})
-from tests.sweeper.ledger.test_ledger import *
+sys.path.insert(0, {root!r})
+from sweeper.ledger.ledger import Ledger
+from tests.support.ledgers import SCHEMA, STUDY, batch
 ledger = Ledger(Path({folder!r}), STUDY, SCHEMA)
 ledger.append(batch(0, 4))
 ledger.append(batch(4, 3))
@@ -82,7 +60,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 def killed(tmp_path: Path) -> Path:
     """The folder of a ledger whose writer was killed with seven rows in its log."""
     folder = tmp_path / "s"
-    script = KILLED.format(tests=str(Path(__file__).resolve().parents[3]), folder=str(folder))
+    script = KILLED.format(root=str(Path(__file__).resolve().parents[3]), folder=str(folder))
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == -9
     return folder
 

@@ -8,7 +8,7 @@ import pytest
 from engine import Frontier
 from sweeper.draw import plots
 from sweeper.report import sheets, summarise, worth, write_report
-from tests.sweeper.report.test_report import again, make_rows, make_study, only, search, text_of
+from tests.support.reports import again, make_rows, make_study, only, search, text_of
 
 # T = 0.5 + 1e6 / cost, known at three amounts.
 COSTS = np.array([5e6, 7e6, 20e6])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from sweeper.config.compose import compose
 from sweeper.ledger.ledger import read_study
 from sweeper.report import summarise
 from sweeper.study.plan import plan_study
+from tests.support.golden import libra
 from tests.support.studies import run
 
 NAMES = {
@@ -24,9 +24,7 @@ NAMES = {
 
 @pytest.mark.parametrize("dims", [3, 4])
 @pytest.mark.parametrize(("objective", "golden"), [("time", "perf"), ("perf_per_cost", "ppc")])
-def test_libra_s_tables(
-    shared: Path, tmp_path: Path, dims: int, objective: str, golden: str
-) -> None:
+def test_libra_s_tables(tmp_path: Path, dims: int, objective: str, golden: str) -> None:
     """Each best split comes between the certified optimum and the gap that the study reports."""
     suffix = "" if objective == "time" else f"_{objective}"
     totals = "space.bandwidth.total: [500 GB/s]"
@@ -41,7 +39,7 @@ def test_libra_s_tables(
     run(plan)
     cases = {
         (case["workload"], case["total_bw_GBps"]): case["best"]["objective"]
-        for case in json.loads((shared / "golden/libra/reference.json").read_text())["cases"]
+        for case in libra()["cases"]
         if case["dims"] == dims and case["objective"] == golden
     }
     for summary in summarise(load(plan.folder).to_pandas(), read_study(plan.folder)):
@@ -56,8 +54,8 @@ def test_libra_s_tables(
         assert certified * (1 - 1e-9) <= found <= certified * (1 + summary.gap + 5e-3)
 
 
-def test_libra_s_constraints(shared: Path, tmp_path: Path) -> None:
-    (case,) = json.loads((shared / "golden/libra/reference.json").read_text())["constrained"]
+def test_libra_s_constraints(tmp_path: Path) -> None:
+    (case,) = libra()["constrained"]
     plan = plan_study(
         compose(["study=libra_constraints", f"results={tmp_path}", "grid={workload: [gpt3_libra]}"])
     )

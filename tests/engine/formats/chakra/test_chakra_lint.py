@@ -25,6 +25,7 @@ from engine.formats.chakra.files import Scanned
 from engine.formats.chakra.graph import check
 from engine.formats.chakra.lint.trace import lint_trace
 from engine.formats.chakra.place import Places
+from tests.support.golden import astra_case, astra_cases
 
 MANY = 500_000
 
@@ -258,13 +259,13 @@ def test_nodes_that_do_not_say_what_they_should(node: TraceNode, message: str) -
     assert message in finding.what
 
 
-def test_recorded_jobs_are_sound(shared: Path, tmp_path: Path) -> None:
+def test_recorded_jobs_are_sound() -> None:
     """ASTRA-sim runs these; only its recorded deadlock has something wrong."""
     from engine import read_astra_groups
-    from sweeper.verify.astra import _unpacked, find_cases
+    from sweeper.verify.astra import _unpacked
 
-    section_d = [c for c in find_cases([shared / "golden/astra/D"]) if "gpt_small" in c.folder.name]
-    (deadlock,) = find_cases([shared / "golden/astra/E/cg_order_mismatch_deadlock"])
+    section_d = [case for case in astra_cases("D") if "gpt_small" in case.folder.name]
+    deadlock = astra_case("E/cg_order_mismatch_deadlock")
     for case in [*section_d, deadlock]:
         with _unpacked(case) as folder:
             prefix = folder / "w" if folder else case.folder / "workload/et"

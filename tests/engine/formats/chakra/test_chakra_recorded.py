@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.formats.chakra import CollectiveType, NodeType, Trace, read_traces, write_trace
+from tests.support.golden import astra_cases, golden_file
 
 CASES = (
     "gpt_small_8_dp8__S8_c4",
@@ -39,9 +40,9 @@ def assert_counts(trace: Trace, counts: dict[str, int]) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_traces_of_training_jobs(shared, tmp_path, case) -> None:
+def test_traces_of_training_jobs(tmp_path, case) -> None:
     """The first and the last rank have what was counted, and are written again byte by byte."""
-    folder = shared / "golden/astra/D" / case
+    folder = golden_file(f"astra/D/{case}")
     result = json.loads((folder / "result.json").read_text())
     last = result["npus"] - 1
     with tarfile.open(folder / result["workload_tar"].split()[0]) as tar:
@@ -55,9 +56,14 @@ def test_traces_of_training_jobs(shared, tmp_path, case) -> None:
         assert (tmp_path / "again.et").read_bytes() == (tmp_path / f"w.{rank}.et").read_bytes()
 
 
-def test_traces_of_single_cases(shared, tmp_path) -> None:
+def test_traces_of_single_cases(tmp_path) -> None:
     """All but the training jobs: their files are few nodes each, some with attributes of theirs."""
-    files = sorted((shared / "golden/astra").rglob("workload.all_ranks.et"))
+    files = [
+        trace
+        for section in "ABCE"
+        for case in astra_cases(section)
+        if (trace := case.folder / "workload.all_ranks.et").exists()
+    ]
     assert files
     collectives = Counter()
     for file, trace in zip(files, read_traces(files), strict=True):

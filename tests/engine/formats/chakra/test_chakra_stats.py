@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from engine import chakra_levels, chakra_stats, read_astra_groups, read_chakra
 from engine.formats.chakra import NodeType, Trace, TraceNode
+from tests.support.golden import astra_cases
 
 
 def collective(number: int, size: int, **more: object) -> TraceNode:
@@ -38,12 +37,12 @@ def test_levels_are_the_longest_ways() -> None:
     assert chakra_levels(nodes) == [2, 1, 0]
 
 
-def test_recorded_totals_agree(shared: Path) -> None:
+def test_recorded_totals_agree() -> None:
     """What another reader counted in the traces of rank 0 and of the last rank."""
-    from sweeper.verify.astra import _unpacked, find_cases
+    from sweeper.verify.astra import _unpacked
 
     seen = set()
-    for case in find_cases([shared / "golden/astra/D"]):
+    for case in astra_cases("D"):
         tar = case.result["workload_tar"]
         if tar in seen:
             continue

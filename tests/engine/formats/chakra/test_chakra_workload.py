@@ -26,6 +26,7 @@ from engine import (
     simulate,
 )
 from engine.formats.chakra import NodeType, Trace, TraceNode, write_trace
+from tests.support.golden import astra_case
 
 ROOT = Path(__file__).resolve().parents[4]
 TOPOLOGY = Topology.build("Ring(4)_Switch(2)", bandwidth=[2e9, 1e9], latency=[500, 900])
@@ -133,10 +134,10 @@ def test_messages_go_to_offsets(tmp_path: Path) -> None:
     assert simulate(workload, CLUSTER).time_ps == 5_000_000 + 1800 + 1_000_000
 
 
-def test_a_recorded_job_runs_on_the_native_model(shared: Path, tmp_path: Path) -> None:
-    from sweeper.verify.astra import _unpacked, find_cases
+def test_a_recorded_job_runs_on_the_native_model() -> None:
+    from sweeper.verify.astra import _unpacked
 
-    (case,) = find_cases([shared / "golden/astra/D/gpt_small_8_tp4_dp2__R8_c4"])
+    case = astra_case("D/gpt_small_8_tp4_dp2__R8_c4")
     topology = Topology.build("Ring(8)", bandwidth=[100e9], latency=[500_000])
     cluster = Cluster(topology, Npu(312e12, 2039e9), CollectiveModel(chunks=4))
     with _unpacked(case) as folder:

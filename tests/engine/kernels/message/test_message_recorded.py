@@ -7,9 +7,6 @@ within that rounding on its own.
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 
 from engine import Cluster, CollectiveKind, CollectiveModel, Npu, Topology
@@ -17,6 +14,7 @@ from engine.cluster.network import NetworkModel, Switching
 from engine.network.fabric import build_network
 from engine.network.graph import Network
 from engine.network.routing import Routing
+from tests.support.golden import astra_case
 from tests.support.messages import Sending, carry_over, time_of
 from tests.support.programs import one_collective
 
@@ -52,18 +50,14 @@ def test_one_mebibyte_from_1_to_4(shape: str, cutting: int, storing: int) -> Non
 
 
 @pytest.mark.parametrize(("case", "model"), [("unaware", CUTTING), ("aware", STORING)])
-def test_over_three_hops(shared: Path, case: str, model: NetworkModel) -> None:
-    recorded = cycles(shared, f"p2p_ring_multihop_{case}")
+def test_over_three_hops(case: str, model: NetworkModel) -> None:
+    recorded = cycles(f"p2p_ring_multihop_{case}")
     assert carry_over(topology("Ring(8)"), [Sending(0, 5, MIB)], model).last // NS == max(recorded)
 
 
-def cycles(shared: Path, case: str) -> list[int]:
+def cycles(case: str) -> list[int]:
     """When each rank of a recorded case finished (ns)."""
-    result = json.loads((shared / "golden/astra/E" / case / "result.json").read_text())
-    ranks = result["per_rank"]
-    if "all_ranks" in ranks:
-        return [ranks["all_ranks"]["cycles"]] * result["npus"]
-    return ranks["cycles"]
+    return astra_case(f"E/{case}").expected()[0]
 
 
 # --- everyone to everyone on a ring --------------------------------------------------------------
@@ -180,8 +174,8 @@ def test_ring_all_reduce_at_its_own_bandwidth() -> None:
     assert 0 < time - RING_ALL_REDUCE < CHUNKS * (14 * 1 + 7 * 3)
 
 
-def test_ring_all_reduce_is_the_recorded_case(shared: Path) -> None:
-    assert set(cycles(shared, "upstream_ci_ring8_1MB")) == {RING_ALL_REDUCE}
+def test_ring_all_reduce_is_the_recorded_case() -> None:
+    assert set(cycles("upstream_ci_ring8_1MB")) == {RING_ALL_REDUCE}
 
 
 # --- incast: seven NPUs send 4 MiB to the eighth -------------------------------------------------
@@ -206,13 +200,13 @@ def test_incast(shape: str, cutting: int, storing: int) -> None:
     assert carry_over(topology(shape), INCAST, STORING).last == storing
 
 
-def test_recorded_incast_on_own_links(shared: Path) -> None:
+def test_recorded_incast_on_own_links() -> None:
     arrivals = carry_over(topology("FullyConnected(8)"), INCAST, STORING).arrivals
-    assert {time // NS for time in arrivals} == set(cycles(shared, "incast_fc_aware"))
+    assert {time // NS for time in arrivals} == set(cycles("incast_fc_aware"))
 
 
-def test_recorded_incast_without_congestion(shared: Path) -> None:
+def test_recorded_incast_without_congestion() -> None:
     # As if every message were alone: so is each of ours here.
     alone = [carry_over(topology("Ring(8)"), [sending], CUTTING).last // NS for sending in INCAST]
-    recorded = cycles(shared, "incast_ring_unaware")
+    recorded = cycles("incast_ring_unaware")
     assert alone == recorded[1:] and max(alone) == recorded[0]

@@ -1,0 +1,32 @@
+"""A small ledger: its columns, its study, and batches of rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+
+from sweeper import load
+
+SCHEMA = pa.schema(
+    [
+        ("key", pa.string()),
+        ("cell", pa.int32()),
+        ("point", pa.int32()),
+        ("state", pa.string()),
+        ("time_s", pa.float64()),
+    ]
+)
+STUDY = {"name": "s", "model": 1, "rows": 1, "objective": ["time"], "config": {"a": {"b": 1}}}
+
+
+def batch(first: int, n: int, state: str = "complete") -> pa.RecordBatch:
+    numbers = list(range(first, first + n))
+    columns = [[f"k{i}" for i in numbers], [0] * n, numbers, [state] * n, [i / 7 for i in numbers]]
+    return pa.record_batch(
+        [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
+    )
+
+
+def points(folder: Path) -> list[int]:
+    return load(folder).column("point").to_pylist()

@@ -1,0 +1,175 @@
+"""Rows and studies as a sweep leaves them, made up, for the tests of reports."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pandas as pd
+from rich.console import Console
+
+from sweeper.report import print_report, summarise
+
+DIMS = ["0: Ring(4)", "1: FullyConnected(8)", "2: Ring(4)", "3: Switch(32)"]
+
+
+def measure(bandwidth, prices=(4e3, 8e3, 8e3, 20e3)):
+    """A model like LIBRA's: compute, then two collectives as slow as their slowest dimension."""
+    bytes_gb = np.array([11.0, 2.75, 0.343, 0.111])[: len(bandwidth)]
+    each = bytes_gb / bandwidth
+    slowest = [
+        int(np.argmax(each[part])) + part.start
+        for part in (slice(0, 2), slice(2, 4))
+        if len(each[part])
+    ]
+    exposed = np.where(np.isin(np.arange(len(each)), slowest), each, 0.0)
+    time = 0.684 + exposed.sum()
+    cost = 4e6 + float(np.dot(bandwidth, prices[: len(bandwidth)])) if prices else np.nan
+    row = {
+        "time_s": time,
+        "time_ps": int(time * 1e12),
+        "compute_s": 0.684,
+        "exposed_s": exposed.sum(),
+        "waiting_s": 0.0,
+        "cost_usd": cost,
+        "perf_per_cost": 1 / (time * cost),
+        "exposed_by_collective_s": {
+            "all_reduce tensor": exposed[:2].sum(),
+            "all_reduce data": exposed[2:].sum(),
+        },
+    }
+    for d, b in enumerate(bandwidth):
+        row |= {
+            f"bandwidth_{d}_GBps": b,
+            f"exposed_{d}_s": exposed[d],
+            f"bytes_{d}": bytes_gb[d] * 1e9,
+            f"busy_{d}": min(1.0, each[d] / time),
+            f"utilisation_{d}": min(1.0, each[d] / time),
+        }
+    return row
+
+
+def search(points, n_dims=4, total=500.0, seed=0):
+    """Splits as a sampler asks for them: the equal one, some at random, then near the best."""
+    rng = np.random.default_rng(seed)
+    splits = [np.full(n_dims, total / n_dims)]
+    times = [measure(splits[0])["time_s"]]
+    while len(splits) < points:
+        share = rng.dirichlet(np.ones(n_dims))
+        if len(splits) >= points // 5:
+            share = splits[np.argmin(times)] * rng.lognormal(0, 0.25, n_dims)
+        splits.append(np.maximum(np.round(total * share / share.sum(), 1), 1.0))
+        times.append(measure(splits[-1])["time_s"])
+    return splits
+
+
+def make_rows(splits, cell=0, prices=(4e3, 8e3, 8e3, 20e3), **coordinates):
+    rows = [
+        {
+            "key": f"{cell}-{i}",
+            "cell": cell,
+            "point": i,
+            "origin": "tpe" if i else "equal",
+            "state": "complete",
+            "error": None,
+            **coordinates,
+            "collective.chunks": 64,
+            **measure(split, prices),
+        }
+        for i, split in enumerate(splits)
+    ]
+    return pd.DataFrame(rows)
+
+
+def make_study(rows, objective=("time",), grid=(), parameters=(), dims=None):
+    cells = []
+    for cell, part in rows.groupby("cell"):
+        n_dims = int(part.filter(regex=r"^bandwidth_\d").notna().any().sum())
+        cells.append(
+            {
+                "cell": cell,
+                "coordinates": {key: part[key].iloc[0] for key in grid},
+                "dims": (dims or DIMS)[:n_dims],
+                "workload": "GPT-3",
+                "n_npus": 4096,
+                "sampler": "tpe",
+                "points": len(part),
+            }
+        )
+    config = {"name": "demo", "topology": {"shape": "Ring(4)_FullyConnected(8)"}}
+    return {
+        "name": "demo",
+        "objective": list(objective),
+        "grid": list(grid),
+        "parameters": list(parameters),
+        "cells": cells,
+        "config": config,
+    }
+
+
+def bounded(study, bound):
+    """The same study, with the same proven bound for every cell."""
+    return {**study, "cells": [{**cell, "bound": bound} for cell in study["cells"]]}
+
+
+def fail(rows, bad, error):
+    """The same rows, those at the places ``bad`` failed: an error and no measures."""
+    bad = pd.Series([place in bad for place in range(len(rows))])
+    rows = rows.assign(state=np.where(bad, "failed", "complete"), error=np.where(bad, error, None))
+    measures = rows.filter(regex=r"_s$|_ps$|^bytes_|^busy_|^utilisation_|_usd$|^perf_").columns
+    rows[measures] = rows[measures].mask(bad)
+    return rows
+
+
+def one_cell(**columns):
+    """Four points with ``columns`` replaced; point 0 is the equal split."""
+    splits = [[125.0] * 4, [338.0, 85.0, 58.0, 19.0], [300.0, 100.0, 60.0, 40.0], [200.0, 50.0] * 2]
+    return make_rows(splits).assign(**columns)
+
+
+def again(rows, times, cell=0):
+    """``rows``, and the designs of the first of them again, message by message, in ``times``
+    (None: failed), as a sweep writes them: numbered from the budget on."""
+    copies = rows[rows["cell"] == cell].head(len(times)).assign(origin="recheck", error=None)
+    copies["point"] = len(rows) + np.arange(len(times))
+    copies["time_s"] = [np.nan if time is None else time for time in times]
+    failed = copies["time_s"].isna().to_numpy()
+    copies["perf_per_cost"] = 1 / (copies["time_s"] * copies["cost_usd"])
+    copies["state"] = np.where(failed, "failed", "complete")
+    copies["error"] = np.where(failed, "deadlock <b>", None)
+    return pd.concat([rows, copies], ignore_index=True)
+
+
+def ranked(times, messages, **kwargs):
+    """The comparison of designs with ``times`` by phases, and ``messages`` in the same order."""
+    splits = [[100.0 + i, 50.0, 50.0, 50.0] for i in range(len(times))]
+    columns = {"time_s": times, "cost_usd": kwargs.pop("costs", [10.0] * len(times))}
+    rows = make_rows(splits).assign(**columns)
+    rows["perf_per_cost"] = 1 / (rows["time_s"] * rows["cost_usd"])
+    return only(again(rows, messages), **kwargs)
+
+
+def only(rows, **kwargs):
+    (summary,) = summarise(rows, make_study(rows, **kwargs))
+    return summary
+
+
+def grid(prices=(4e3, 8e3, 8e3, 20e3)):
+    """Twelve points for each of four cells, some with names that mean something elsewhere."""
+    parts = [
+        make_rows(search(12, total=250.0 * (cell + 1)), cell, prices, **{"a.total": name})
+        for cell, name in enumerate(["500 GB/s", "a$b$", "[red]c", "<b>d</b>"])
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+def failing(rows):
+    """The same rows, but point 3 of every cell and all points of cell 3 failed."""
+    dead = (rows["cell"] == 3) | (rows["point"] == 3)
+    return fail(rows, np.flatnonzero(dead), "boom <script>alert('x')</script> [bold]&[/bold] more")
+
+
+def text_of(rows, study):
+    console = Console(file=io.StringIO(), width=80)
+    print_report(rows, study, console)
+    return console.file.getvalue()
