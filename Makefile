@@ -2,6 +2,7 @@
 # make test    set up .venv and run the tests
 # make check   formatting, lint and types
 # make bench   benchmarks, as ratios
+# make docs    the documentation as a site, in site/
 
 PYTHON ?= python3
 VENV   := .venv
@@ -9,7 +10,7 @@ BIN    := $(VENV)/bin
 STUDY  ?= libra_gpt3_4d
 
 .DEFAULT_GOAL := help
-.PHONY: help setup study test check bench lock clean
+.PHONY: help setup study test check bench docs lock clean
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -39,9 +40,17 @@ check: setup
 bench: setup
 	@$(BIN)/python -m benchmarks
 
+docs: $(VENV)/.docs
+	@$(BIN)/python -m mkdocs build --strict --quiet && echo "the site is site/index.html"
+
+$(VENV)/.docs: $(VENV)/.ready
+	@echo "installing what builds the site (once)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[docs]'
+	@touch $@
+
 # Pins what is installed now, by name and version only.
 lock: setup
 	@$(BIN)/python -m pip freeze --exclude-editable | sort -f > requirements.lock
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache
