@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.study import best_cpu_seconds
-from engine import AstraProgram, lower_astra
+from engine.replicas.astra_sim import AstraProgram, lower_astra
 from sweeper.verify.astra import Case, find_cases, read_case
 
 RECORDED = Path(__file__).resolve().parents[2] / "shared" / "golden" / "astra"

@@ -11,7 +11,8 @@ import numpy as np
 from scipy.optimize import minimize
 
 from benchmarks.study import main_program
-from engine import ClosedForm, LinearSpace, Prices, lower_bound, optimum, run_batch
+from engine import Prices, run_batch
+from engine.bound import ClosedForm, LinearSpace, lower_bound, optimum
 
 RECORDED = Path(__file__).resolve().parents[2] / "shared" / "golden" / "libra" / "reference.json"
 STARTS = 6  # of SLSQP, which stalls at some

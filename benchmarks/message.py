@@ -12,12 +12,11 @@ from engine import (
     Program,
     Topology,
     Workload,
-    by_rank,
     lower,
     place,
-    run_messages,
     run_one,
 )
+from engine.kernels.message import by_rank, run_messages
 
 
 def main() -> None:

@@ -12,21 +12,10 @@ import time
 import numpy as np
 
 from benchmarks.study import best_cpu_seconds
-from engine import (
-    Axes,
-    Cluster,
-    CollectiveModel,
-    Npu,
-    Plan,
-    Program,
-    Recompute,
-    Topology,
-    Transformer,
-    lower,
-    run_batch,
-    training,
-)
+from engine import Cluster, CollectiveModel, Npu, Program, Topology, lower, run_batch
 from engine.lower.program import OUTER, Floats
+from engine.model import Recompute, Transformer
+from engine.plan import Axes, Plan, training
 
 MODEL = Transformer(12288, 96, 96, 2048, vocabulary=51200)
 NPU = Npu(312e12, 2039e9, efficiency=0.6)

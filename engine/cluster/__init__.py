@@ -1,0 +1,22 @@
+"""What a workload runs on: network dimensions, NPUs, memory, and what they cost.
+
+The classes that every script needs are in :mod:`engine`; here is the rest.
+"""
+
+from engine.cluster.bisection import bisection, cuts
+from engine.cluster.compute import Dataflow, EfficiencyCurve, SystolicArray
+from engine.cluster.cost import TierPrice, network_prices
+from engine.cluster.network import Switching
+from engine.cluster.topology import parse_shape
+
+__all__ = [
+    "Dataflow",
+    "EfficiencyCurve",
+    "Switching",
+    "SystolicArray",
+    "TierPrice",
+    "bisection",
+    "cuts",
+    "network_prices",
+    "parse_shape",
+]

@@ -6,27 +6,19 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields, replace
 from typing import Any, NamedTuple
 
-from engine import (
+from engine import Cluster, DimsweepError, Workload, check_memory, units
+from engine.model import ConvNet, Dlrm, Gnmt, Recompute, Transformer
+from engine.plan import (
     Axes,
-    Cluster,
-    ConvNet,
-    DimsweepError,
-    Dlrm,
-    Gnmt,
     GradientExchange,
     Offload,
     Optimizer,
     Plan,
-    Recompute,
     Schedule,
     Serving,
-    Transformer,
-    Workload,
-    check_memory,
     serving,
     training,
     training_footprint,
-    units,
 )
 from sweeper.config.compose import suggestion
 from sweeper.config.parse import choice, key

@@ -5,19 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from engine import (
-    Auto,
-    Clos,
-    DimsweepError,
-    Dragonfly,
-    Fabric,
-    Mesh,
-    NetworkModel,
-    Routing,
-    Switching,
-    read_network,
-    units,
-)
+from engine import DimsweepError, NetworkModel, units
+from engine.cluster import Switching
+from engine.network import Auto, Clos, Dragonfly, Fabric, Mesh, Routing, read_network
 from sweeper.config.parse import choice, key, one_per_dim, optional
 
 _FABRICS: dict[str, tuple[type[Fabric], tuple[str, ...], tuple[str, ...]]] = {

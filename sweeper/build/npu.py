@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from engine import (
-    Dataflow,
-    DimsweepError,
-    EfficiencyCurve,
-    Npu,
-    SystolicArray,
-    read_measured,
-    units,
-)
+from engine import DimsweepError, Npu, units
+from engine.cluster import Dataflow, EfficiencyCurve, SystolicArray
+from engine.formats import read_measured
 from sweeper.config.compose import found
 from sweeper.config.parse import choice, key, optional
 

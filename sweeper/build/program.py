@@ -13,35 +13,35 @@ from engine import (
     Cluster,
     CollectiveKind,
     CollectiveModel,
-    Communication,
     Compute,
-    Convolution,
     DimensionOrder,
     DimsweepError,
     Fidelity,
     Group,
-    Layer,
-    Pass,
     Program,
     QueueOrder,
     RemoteMemory,
     SubgroupBandwidth,
-    TierPrice,
     Topology,
+    Workload,
+    lower,
+    place,
+    units,
+)
+from engine.cluster import TierPrice, network_prices, parse_shape
+from engine.formats import read_astra1_layers
+from engine.formats.astra_sim import read_topology
+from engine.formats.chakra import read_chakra_workload
+from engine.kernels.message import by_rank
+from engine.workload import (
+    Communication,
+    Convolution,
+    Layer,
+    Pass,
     TrainingLoop,
     TransformerSlice,
-    Workload,
-    by_rank,
     data_parallel,
-    lower,
-    network_prices,
-    parse_shape,
-    place,
-    read_astra1_layers,
-    read_astra_topology,
-    read_chakra_workload,
     training_iteration,
-    units,
 )
 from sweeper.build.models import model_workload, precision_of
 from sweeper.build.network import network_model
@@ -123,7 +123,7 @@ def build_workload(config: Config, cluster: Cluster) -> Workload:
 
 def _topology(config: Config) -> Topology:
     if config["file"] is not None:
-        return read_astra_topology(found(config["file"]), config["tiers"])
+        return read_topology(found(config["file"]), config["tiers"])
     n = len(parse_shape(config["shape"]))
     with key("bandwidth"):
         bandwidths = one_per_dim(config["bandwidth"], n, bandwidth)

@@ -10,15 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from engine import (
-    AstraCycles,
-    AstraOptions,
-    DimsweepError,
-    is_astra_compiled,
-    read_astra_inputs,
-    read_astra_workload,
-    simulate_astra,
-)
+from engine import DimsweepError
+from engine.formats.astra_sim import Options, read_inputs, read_workload
+from engine.replicas.astra_sim import Cycles, is_astra_compiled, simulate_astra
 
 _IGNORED = ("comm-scale", "compute-scale", "logging-configuration", "num-passes")
 _EMPTY = ("", "empty")  # what ASTRA-sim calls no file
@@ -81,14 +75,14 @@ def astra(words: Sequence[str]) -> int:
             hint="dimsweep astra --help",
         )
     started = time.monotonic()
-    inputs = read_astra_inputs(
+    inputs = read_inputs(
         Path(given.system_configuration),
         Path(given.network_configuration),
         _file(given.remote_memory_configuration),
         _file(given.comm_group_configuration),
         _options(given),
     )
-    traces = read_astra_workload(given.workload_configuration, inputs.network.n_npus)
+    traces = read_workload(given.workload_configuration, inputs.network.n_npus)
     read = time.monotonic()
     result = simulate_astra(inputs, traces, folded=given.fold == "true")
     _print(result, read - started, time.monotonic() - read)
@@ -97,7 +91,7 @@ def astra(words: Sequence[str]) -> int:
     return 0
 
 
-def _options(given: argparse.Namespace) -> AstraOptions:
+def _options(given: argparse.Namespace) -> Options:
     if given.rendezvous_protocol not in ("true", "false"):
         raise DimsweepError(
             f"{given.rendezvous_protocol!r} is neither true nor false",
@@ -109,7 +103,7 @@ def _options(given: argparse.Namespace) -> AstraOptions:
         )
     if not given.injection_scale >= 0:
         raise DimsweepError(f"{given.injection_scale} is no scale", where="--injection-scale")
-    return AstraOptions(
+    return Options(
         queues_per_dim=given.num_queues_per_dim,
         injection_scale=given.injection_scale,
         rendezvous=given.rendezvous_protocol == "true",
@@ -121,7 +115,7 @@ def _file(path: str) -> Path | None:
     return None if path in _EMPTY else Path(path)
 
 
-def _print(result: AstraCycles, reading: float, simulating: float) -> None:
+def _print(result: Cycles, reading: float, simulating: float) -> None:
     """What ASTRA-sim prints of every rank, then ours."""
     lines = []
     for rank, (cycles, exposed) in enumerate(zip(result.cycles, result.exposed, strict=True)):
@@ -141,7 +135,7 @@ def _print(result: AstraCycles, reading: float, simulating: float) -> None:
     print("\n".join(lines))
 
 
-def _write(file: Path, result: AstraCycles) -> None:
+def _write(file: Path, result: Cycles) -> None:
     content = {
         "cycles": result.cycles,
         "exposed": result.exposed,

@@ -58,7 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _simulate(overrides: list[str]) -> int:
-    from engine import Result, run_messages, run_one
+    from engine import Result, run_one
+    from engine.kernels.message import run_messages
     from sweeper.build.program import build_program, is_by_message
     from sweeper.cli.simulation import print_result, print_warnings
     from sweeper.config.compose import compose, plain

@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from engine import MessageRun, Path, Result, units
+from engine import Path, Result, units
+from engine.kernels.message import MessageRun
 
 _LINKS_SHOWN = 5
 

@@ -9,7 +9,9 @@ from typing import NoReturn
 
 from rich.console import Console
 
-from engine import DimsweepError, lint_chakra, read_chakra, scan_chakra
+from engine import DimsweepError
+from engine.formats.chakra import read_traces, scan_traces
+from engine.formats.chakra.lint import lint_job
 from sweeper.cli.trace_files import counted, find_traces
 
 _FINDINGS_SHOWN = 50
@@ -58,8 +60,8 @@ def _lint(parser: _Parser, words: Sequence[str]) -> int:
     parser.add_argument("--repair", type=Path)
     given = parser.parse_args(words)
     traces = find_traces(given.source, given.groups)
-    scanned = scan_chakra(traces.files)
-    findings = lint_chakra(scanned, traces.group_ranks(), alone=traces.alone)
+    scanned = scan_traces(traces.files)
+    findings = lint_job(scanned, traces.group_ranks(), alone=traces.alone)
     for finding in findings[:_FINDINGS_SHOWN]:
         print(finding)
     if len(findings) > _FINDINGS_SHOWN:
@@ -75,14 +77,14 @@ def _lint(parser: _Parser, words: Sequence[str]) -> int:
 
 
 def _stats(parser: _Parser, words: Sequence[str]) -> int:
-    from engine import chakra_stats
+    from engine.formats.chakra import trace_stats
     from sweeper.cli.trace_stats import print_stats
 
     parser.add_argument("source")
     parser.add_argument("--groups")
     given = parser.parse_args(words)
     traces = find_traces(given.source, given.groups)
-    classes = chakra_stats(read_chakra(traces.files), traces.group_ranks())
+    classes = trace_stats(read_traces(traces.files), traces.group_ranks())
     print_stats(traces, classes, Console())
     return 0
 
@@ -105,7 +107,7 @@ def _show(parser: _Parser, words: Sequence[str]) -> int:
             what = f"there is no rank {given.rank}; traces: {len(traces.files)}"
             raise DimsweepError(what, where="--rank")
         file = traces.files[given.rank]
-        _write(given.picture, draw_trace(read_chakra([file])[0], file.name))
+        _write(given.picture, draw_trace(read_traces([file])[0], file.name))
         print(f"picture: {given.picture}")
     if given.timeline is not None:
         from sweeper.cli.trace_convert import timeline

@@ -6,15 +6,9 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine import (
-    DimsweepError,
-    PytorchConverted,
-    convert_pytorch,
-    is_execution_trace,
-    read_chakra,
-    write_chakra,
-    write_chakra_workload,
-)
+from engine import DimsweepError
+from engine.formats.chakra import read_traces, write_chakra_workload, write_trace
+from engine.formats.pytorch import Converted, convert_traces, is_execution_trace
 from sweeper.cli.trace_files import Traces, find_traces
 
 _ENDINGS = {"protobuf": "et", "gzip": "et", "json": "json"}
@@ -76,16 +70,16 @@ def convert(
     said = ""
     if is_execution_trace(traces.files[0]):
         profiles = find_traces(kineto).files if kineto else []
-        converted = convert_pytorch(traces.files, profiles)
+        converted = convert_traces(traces.files, profiles)
         contents = converted.traces
         said = _said(converted, kineto) + _write_groups(converted.groups, target)
     elif kineto:
         what = "this is no PyTorch execution trace, so no profile goes with it"
         raise DimsweepError(what, where=source)
     else:
-        contents = read_chakra(traces.files)
+        contents = read_traces(traces.files)
     for file, content in zip(files, contents, strict=True):
-        write_chakra(file, content, compress=compress)
+        write_trace(file, content, compress=compress)
     n_nodes = sum(len(content.nodes) for content in contents)
     ranks = f" and {len(files) - 1:,} more" if len(files) > 1 else ""
     return f"{files[0]}{ranks}: {n_nodes:,} nodes{said}"
@@ -108,7 +102,7 @@ def _targets(traces: Traces, target: str, to: str | None) -> list[Path]:
     return files
 
 
-def _said(converted: PytorchConverted, kineto: str | None) -> str:
+def _said(converted: Converted, kineto: str | None) -> str:
     if kineto is None:
         return "; without a profile (--kineto) nothing takes time"
     left = converted.n_left_out

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine import DimsweepError, read_astra_groups
+from engine import DimsweepError
+from engine.formats.chakra import read_groups
 
 _RANKED = re.compile(r"(?P<prefix>.+)\.(?P<rank>\d+)\.(?P<form>(?:et|json)(?:\.gz)?)")
 _ANY = 2**31  # ranks that a group may name; whether they have traces is for lint to say
@@ -24,7 +25,7 @@ class Traces:
 
     def group_ranks(self) -> dict[str, tuple[int, ...]]:
         """The ranks of each communicator group.  Raises :class:`DimsweepError` for a bad file."""
-        return read_astra_groups(self.groups, _ANY)
+        return read_groups(self.groups, _ANY)
 
 
 def find_traces(source: str, groups: str | None = None) -> Traces:

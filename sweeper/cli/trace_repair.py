@@ -6,14 +6,9 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine import (
-    ChakraFinding,
-    ChakraScanned,
-    DimsweepError,
-    read_chakra,
-    repair_chakra,
-    write_chakra,
-)
+from engine import DimsweepError
+from engine.formats.chakra import Scanned, read_traces, write_trace
+from engine.formats.chakra.lint import Finding, repaired
 from sweeper.cli.trace_files import Traces, counted
 
 REPORT = "repairs.txt"
@@ -22,8 +17,8 @@ _GZIP = b"\x1f\x8b"
 
 def repair(
     traces: Traces,
-    scanned: Sequence[ChakraScanned],
-    findings: Sequence[ChakraFinding],
+    scanned: Sequence[Scanned],
+    findings: Sequence[Finding],
     folder: Path,
 ) -> str:
     """Write the job into ``folder``, under the same names, with a report; returns what was done.
@@ -54,17 +49,17 @@ def repair(
     return f"{counted(len(scanned) - left_out, 'trace')} in {folder}{left}; {REPORT} says why"
 
 
-def _write(one: ChakraScanned, target: Path) -> str:
+def _write(one: Scanned, target: Path) -> str:
     """Write a trace; or why not."""
     if one.fault is not None:
         return one.fault.what
-    mended, file = repair_chakra(one.trace), one.places.path
+    mended, file = repaired(one.trace), one.places.path
     try:
         if mended is one.trace:
-            read_chakra([file])
+            read_traces([file])
             shutil.copy(file, target)
         else:
-            write_chakra(target, mended, compress=file.read_bytes().startswith(_GZIP))
+            write_trace(target, mended, compress=file.read_bytes().startswith(_GZIP))
     except DimsweepError as error:
         return error.what
     return ""

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from engine import ChakraStats, units
+from engine import units
+from engine.formats.chakra import TraceStats
 from sweeper.cli.trace_files import Traces, counted
 
 _SHOWN = 4
@@ -15,7 +16,7 @@ _MICROSECOND = units.PICOSECONDS // 10**6
 
 
 def print_stats(
-    traces: Traces, classes: Sequence[tuple[ChakraStats, Sequence[int]]], console: Console
+    traces: Traces, classes: Sequence[tuple[TraceStats, Sequence[int]]], console: Console
 ) -> None:
     """Print a table for each class of ranks that have the same totals."""
     n = len(traces.files)
@@ -35,7 +36,7 @@ def _named(ranks: Sequence[int]) -> str:
     return f"{'ranks' if len(ranks) > 1 else 'rank'} {some}{more}"
 
 
-def _table(stats: ChakraStats, name: str) -> Table:
+def _table(stats: TraceStats, name: str) -> Table:
     table = Table(box=None, header_style="bold")
     table.add_column(name, no_wrap=True)
     for column in ("nodes", "amount", "recorded duration"):

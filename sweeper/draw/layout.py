@@ -15,7 +15,7 @@ import networkx as nx
 import numpy as np
 import numpy.typing as npt
 
-from engine import Link, Network
+from engine.network import Link, Network
 
 Node = int | str
 Vector = npt.NDArray[np.float64]  # (2,)

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from engine import DimsweepError, LinkAccount, MessageRun, Network, Result
+from engine import DimsweepError, Result
+from engine.kernels.message import LinkAccount, MessageRun
+from engine.network import Network
 from sweeper.draw.canvas import GREY, ORANGE, WIDTH, frame, png
 from sweeper.draw.layout import Layout, Node, lay_out
 from sweeper.report.words import percent

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from engine import Frontier
+from engine.bound import Frontier
 from sweeper.draw.canvas import BEST, BLUE, EQUAL, GREEN, GREY, ORANGE, panels
 from sweeper.report import words, worth
 from sweeper.report.recheck import Comparison, agreement

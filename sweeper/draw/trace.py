@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from engine import ChakraNode, ChakraNodeType, ChakraTrace, chakra_levels
+from engine.formats.chakra import NodeType, Trace, TraceNode
+from engine.formats.chakra import levels as chakra_levels
 from sweeper.draw.canvas import BLUE, GREY, ORANGE, frame, png
 
 _SHOWN = 400  # nodes; more would be dots
@@ -21,22 +22,22 @@ _LONGEST = 18  # letters of a name
 _BOW = 0.4  # of a row: how far a line passes beside nodes that it skips
 _ALONG = np.linspace(0, 1, 13)  # where a line's points are
 _NAMES_OF_TYPES = {
-    ChakraNodeType.COMP: "compute",
-    ChakraNodeType.COMM_COLL: "collective",
-    ChakraNodeType.COMM_SEND: "send",
-    ChakraNodeType.COMM_RECV: "receive",
+    NodeType.COMP: "compute",
+    NodeType.COMM_COLL: "collective",
+    NodeType.COMM_SEND: "send",
+    NodeType.COMM_RECV: "receive",
 }
 _COLOURS = {
-    ChakraNodeType.COMP: BLUE,
-    ChakraNodeType.COMM_COLL: ORANGE,
-    ChakraNodeType.COMM_SEND: "#009E73",
-    ChakraNodeType.COMM_RECV: "#CC79A7",
-    ChakraNodeType.MEM_LOAD: "#56B4E9",
-    ChakraNodeType.MEM_STORE: "#56B4E9",
+    NodeType.COMP: BLUE,
+    NodeType.COMM_COLL: ORANGE,
+    NodeType.COMM_SEND: "#009E73",
+    NodeType.COMM_RECV: "#CC79A7",
+    NodeType.MEM_LOAD: "#56B4E9",
+    NodeType.MEM_STORE: "#56B4E9",
 }
 
 
-def draw_trace(trace: ChakraTrace, title: str) -> bytes:
+def draw_trace(trace: Trace, title: str) -> bytes:
     """A PNG of the graph; of a large one the nodes that come first, as the title says."""
     levels = chakra_levels(trace.nodes)
     order = sorted(range(len(levels)), key=lambda i: (levels[i], trace.nodes[i].id))
@@ -57,9 +58,9 @@ def draw_trace(trace: ChakraTrace, title: str) -> bytes:
         return png(figure)
 
 
-def _places(nodes: Sequence[ChakraNode], levels: Sequence[int]) -> tuple[dict[int, Any], float]:
+def _places(nodes: Sequence[TraceNode], levels: Sequence[int]) -> tuple[dict[int, Any], float]:
     """Where each id is drawn, x by its level and y near what it waits for; and the height."""
-    by_level: dict[int, list[ChakraNode]] = {}
+    by_level: dict[int, list[TraceNode]] = {}
     for node, level in zip(nodes, levels, strict=True):
         by_level.setdefault(level, []).append(node)
     places: dict[int, Any] = {}
@@ -73,13 +74,13 @@ def _places(nodes: Sequence[ChakraNode], levels: Sequence[int]) -> tuple[dict[in
     return places, top
 
 
-def _pull(node: ChakraNode, places: dict[int, Any]) -> tuple[float, int]:
+def _pull(node: TraceNode, places: dict[int, Any]) -> tuple[float, int]:
     """The mean height of what a node waits for, so that few lines cross."""
     heights = [places[before][1] for before in node.dependencies]
     return (float(np.mean(heights)) if heights else 0.0, node.id)
 
 
-def _draw_dependencies(ax: Any, nodes: Sequence[ChakraNode], places: dict[int, Any]) -> None:
+def _draw_dependencies(ax: Any, nodes: Sequence[TraceNode], places: dict[int, Any]) -> None:
     from matplotlib.collections import LineCollection
 
     for style in ("solid", "dotted"):
@@ -101,7 +102,7 @@ def _line(start: Any, end: Any) -> Any:
     return points
 
 
-def _draw_nodes(ax: Any, nodes: Sequence[ChakraNode], places: dict[int, Any]) -> None:
+def _draw_nodes(ax: Any, nodes: Sequence[TraceNode], places: dict[int, Any]) -> None:
     few = len(nodes) <= _NAMED
     for type_ in dict.fromkeys(node.type for node in nodes):
         spots = np.array([places[node.id] for node in nodes if node.type is type_])

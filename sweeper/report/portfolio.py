@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from engine import Weighing
+from engine.bound import Weighing
 from sweeper.draw.canvas import BLUE, label_cells, panels
 from sweeper.ledger.rows import COMPLETE
 from sweeper.report import words

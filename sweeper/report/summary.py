@@ -13,7 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from engine import DimsweepError, Frontier, Pair
+from engine import DimsweepError
+from engine.bound import Frontier
+from engine.rules import Pair
 from sweeper.ledger.rows import COMPLETE, FAILED, INFEASIBLE, PORTFOLIO, RECHECK
 
 Floats = npt.NDArray[np.float64]

@@ -21,8 +21,8 @@ from engine import (
     account,
     outcome_error,
     run_batch,
-    run_messages,
 )
+from engine.kernels.message import run_messages
 from sweeper.build.program import build_program
 from sweeper.ledger.rows import FAILED, INFEASIBLE, Cell, complete_rows, failed_row, labels
 from sweeper.space.space import Point, with_values

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine import LinearSpace, Prices
+from engine import Prices
+from engine.bound import LinearSpace
 from sweeper.space.space import Floats
 
 _KEPT = 60  # the cuts of the best points

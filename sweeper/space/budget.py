@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from engine import DimsweepError, Prices, Topology, cuts, units
+from engine import DimsweepError, Prices, Topology, units
+from engine.cluster import cuts
 from sweeper.config.parse import bandwidth, key, one_per_dim, optional
 from sweeper.space.split import Spending, SplitSpace
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engine import DimsweepError, Frontier, Optimum, Program, frontier, lower_bound
+from engine import DimsweepError, Program
+from engine.bound import Frontier, Optimum, frontier, lower_bound
 from sweeper.build.program import is_by_message
 from sweeper.space.space import Space
 

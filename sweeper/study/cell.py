@@ -11,18 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from engine import (
-    MODEL_VERSION,
-    DimsweepError,
-    Fidelity,
-    Frontier,
-    Prices,
-    Program,
-    network_of,
-    provisioning,
-    run_batch,
-    traffic,
-)
+from engine import MODEL_VERSION, DimsweepError, Fidelity, Prices, Program, run_batch
+from engine.bound import Frontier, traffic
+from engine.kernels.message import network_of
+from engine.rules import provisioning
 from sweeper.build.program import build_program, is_by_message
 from sweeper.config.compose import found
 from sweeper.config.parse import bandwidth, one_per_dim

@@ -12,14 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine import (
-    MODEL_VERSION,
-    DimsweepError,
-    EventBound,
-    InfeasibleError,
-    Program,
-    Weighing,
-)
+from engine import MODEL_VERSION, DimsweepError, InfeasibleError, Program
+from engine.bound import EventBound, Weighing
 from sweeper.config.compose import Composed, compose, plain
 from sweeper.config.schema import RUNTIME_KEYS
 from sweeper.ledger.rows import OBJECTIVES, ROWS_VERSION, row_schema

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from engine import DimsweepError, EventBound, Measure, Portfolio, Prices, Weighing, portfolio
+from engine import DimsweepError, Prices
+from engine.bound import EventBound, Measure, Portfolio, Weighing, portfolio
 from sweeper.config.parse import choice, key
 from sweeper.search import Slopes, Values
 from sweeper.space.space import Space

@@ -12,17 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine import (
-    AstraCycles,
-    AstraInputs,
-    AstraNode,
-    AstraOptions,
-    DimsweepError,
-    read_astra_inputs,
-    read_astra_ranks,
-    read_astra_workload,
-    simulate_astra,
-)
+from engine import DimsweepError
+from engine.formats.astra_sim import Inputs, Options, read_inputs, read_ranks, read_workload
+from engine.formats.chakra import Node
+from engine.replicas.astra_sim import Cycles, simulate_astra
 
 
 @dataclass(frozen=True)
@@ -66,15 +59,15 @@ def find_cases(folders: Sequence[Path]) -> list[Case]:
         raise DimsweepError(f"a result.json cannot be read: {error}") from error
 
 
-def run_case(case: Case, *, folded: bool = True) -> AstraCycles:
+def run_case(case: Case, *, folded: bool = True) -> Cycles:
     """Simulate a recorded case."""
     inputs, workload = read_case(case)
     return simulate_astra(inputs, workload, folded=folded)
 
 
-def read_case(case: Case) -> tuple[AstraInputs, list[Sequence[AstraNode]]]:
+def read_case(case: Case) -> tuple[Inputs, list[Sequence[Node]]]:
     """All files of a recorded case."""
-    inputs = read_astra_inputs(
+    inputs = read_inputs(
         case.folder / "system.json",
         case.folder / "network.yml",
         _if_there(case.folder / "memory.json"),
@@ -84,11 +77,11 @@ def read_case(case: Case) -> tuple[AstraInputs, list[Sequence[AstraNode]]]:
     n = inputs.network.n_npus
     with _unpacked(case) as traces:
         if traces is not None:
-            workload = read_astra_workload(traces / "w", n)
+            workload = read_workload(traces / "w", n)
         elif (case.folder / "workload.all_ranks.et").exists():
-            workload = read_astra_ranks([case.folder / "workload.all_ranks.et"] * n)
+            workload = read_ranks([case.folder / "workload.all_ranks.et"] * n)
         else:
-            workload = read_astra_workload(case.folder / "workload" / "et", n)
+            workload = read_workload(case.folder / "workload" / "et", n)
     return inputs, workload
 
 
@@ -124,7 +117,7 @@ def check(folders: Sequence[Path], *, folded: bool) -> int:
     return 0 if agree.total() == compared.total() else 1
 
 
-def _faults(case: Case, ours: AstraCycles) -> list[str]:
+def _faults(case: Case, ours: Cycles) -> list[str]:
     faults = []
     for name, expected, got in zip(
         ("cycles", "exposed"), case.expected(), (ours.cycles, ours.exposed), strict=True
@@ -139,12 +132,12 @@ def _faults(case: Case, ours: AstraCycles) -> list[str]:
     return faults
 
 
-def _options(case: Case) -> AstraOptions:
+def _options(case: Case) -> Options:
     extra = dict(
         word.removeprefix("--").split("=", 1) for word in case.result.get("args_extra", [])
     )
     backend = str(case.result.get("backend", ""))
-    return AstraOptions(
+    return Options(
         queues_per_dim=int(extra.get("num-queues-per-dim", 1)),
         injection_scale=float(extra.get("injection-scale", 1.0)),
         rendezvous=extra.get("rendezvous-protocol") == "true",

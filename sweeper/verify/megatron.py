@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table
 
-from engine import Footprint, Result, run_one
+from engine import Result, run_one
+from engine.workload import Footprint
 from sweeper.build.program import build_program
 from sweeper.config.compose import compose, plain
 

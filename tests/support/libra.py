@@ -11,19 +11,21 @@ import yaml
 from engine import (
     Cluster,
     CollectiveModel,
-    Convolution,
-    Layer,
     Program,
     SubgroupBandwidth,
     Topology,
-    TrainingLoop,
-    TransformerSlice,
     Workload,
-    data_parallel,
     lower,
     place,
-    training_iteration,
     units,
+)
+from engine.workload import (
+    Convolution,
+    Layer,
+    TrainingLoop,
+    TransformerSlice,
+    data_parallel,
+    training_iteration,
 )
 
 ROOT = Path(__file__).resolve().parents[2]

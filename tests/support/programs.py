@@ -11,25 +11,21 @@ from engine import (
     Collective,
     CollectiveKind,
     CollectiveModel,
-    Communication,
     Compute,
     Dimension,
     DimensionOrder,
     GraphBuilder,
     Group,
-    Layer,
     Npu,
-    Pass,
     QueueOrder,
     Receive,
     Send,
     SubgroupBandwidth,
     Topology,
-    TrainingLoop,
     Workload,
     place,
-    training_iteration,
 )
+from engine.workload import Communication, Layer, Pass, TrainingLoop, training_iteration
 
 ALGORITHMS = {
     Block.RING: ["ring"],

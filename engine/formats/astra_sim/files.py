@@ -11,13 +11,14 @@ from engine.errors import DimsweepError
 from engine.formats.astra_sim.inputs import (
     Inputs,
     Options,
-    read_groups,
     read_memory,
     read_network,
     read_system,
 )
-from engine.formats.chakra import TraceNode, read_traces
+from engine.formats.chakra.files import read_traces
+from engine.formats.chakra.groups import read_groups
 from engine.formats.chakra.node import Node, node_of
+from engine.formats.chakra.trace import TraceNode
 
 
 def read_inputs(

@@ -1,20 +1,16 @@
-"""ASTRA-sim 2.0's input files: system, network, remote memory, communicator groups."""
+"""ASTRA-sim 2.0's input files: system, network and remote memory."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 from engine.cluster.topology import Block
 from engine.errors import DimsweepError
 from engine.formats.chakra.node import Node
-from engine.replicas.astra_sim.bus import BusModel
+from engine.formats.fields import Fields, is_number, is_whole, read_json, read_yaml
 
 _GIB = 2**30  # what a network "GB/s" is here
 _ALGORITHM = re.compile(
@@ -49,6 +45,17 @@ class Network:
         for size in self.sizes:
             n *= size
         return n
+
+
+@dataclass(frozen=True)
+class BusModel:
+    """A shared memory bus: LogGP's parameters (ns), and ns for reducing a hundred bytes."""
+
+    latency: int
+    overhead: int
+    gap: int
+    per_byte: float
+    reduction: int
 
 
 @dataclass(frozen=True)
@@ -105,17 +112,17 @@ class Inputs:
 
 def read_network(path: Path) -> Network:
     """``network.yml``.  Raises :class:`DimsweepError` naming file and key."""
-    config = _mapping(path, _yaml(path))
+    config = read_yaml(path)
     lists = {}
     for key in ("topology", "npus_count", "bandwidth", "latency"):
-        value = config.get(key)
+        value = config.raw.get(key)
         if not isinstance(value, list) or not value:
-            raise DimsweepError("a list with one entry a dimension", where=f"{path}: {key}")
+            raise DimsweepError("a list with one entry a dimension", where=config.where(key))
         lists[key] = value
     n = len(lists["topology"])
     for key, value in lists.items():
         if len(value) != n:
-            raise DimsweepError(f"{len(value)} entries for {n} dimensions", where=f"{path}: {key}")
+            raise DimsweepError(f"{len(value)} entries for {n} dimensions", where=config.where(key))
     names = {block.value: block for block in Block}
     for name in lists["topology"]:
         if name not in names:
@@ -123,12 +130,12 @@ def read_network(path: Path) -> Network:
                 f"{name!r} is no topology", where=f"{path}: topology", hint=", ".join(names)
             )
     for size in lists["npus_count"]:
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        if not is_whole(size) or size < 1:
             raise DimsweepError(f"{size!r} is no number of NPUs", where=f"{path}: npus_count")
     for key, least in (("bandwidth", "positive"), ("latency", "zero or more")):
         for value in lists[key]:
-            if not _is_number(value) or value < 0 or (least == "positive" and value == 0):
-                raise DimsweepError(f"{value!r}; it must be {least}", where=f"{path}: {key}")
+            if not is_number(value) or value < 0 or (least == "positive" and value == 0):
+                raise DimsweepError(f"{value!r}; it must be {least}", where=config.where(key))
     return Network(
         tuple(names[name] for name in lists["topology"]),
         tuple(lists["npus_count"]),
@@ -139,7 +146,7 @@ def read_network(path: Path) -> Network:
 
 def read_system(path: Path) -> System:
     """``system.json``.  Raises :class:`DimsweepError` naming file and key."""
-    config = _Keys(path, _mapping(path, _json(path)))
+    config = read_json(path)
     algorithms, custom = {}, {}
     for name in _COLLECTIVES:
         given = config.raw.get(f"{name}-implementation", [])
@@ -181,7 +188,7 @@ def read_system(path: Path) -> System:
     )
 
 
-def _bus(config: _Keys) -> BusModel:
+def _bus(config: Fields) -> BusModel:
     return BusModel(
         latency=config.whole("L", 0, least=0),
         overhead=config.whole("o", 0, least=0),
@@ -195,7 +202,7 @@ def read_memory(path: Path | None) -> RemoteMemory:
     """``memory.json``; no file is no memory expansion."""
     if path is None:
         return RemoteMemory(_MEMORY_TYPES[0])
-    config = _Keys(path, _mapping(path, _json(path)))
+    config = read_json(path)
     kind = config.choice("memory-type", _MEMORY_TYPES, _MEMORY_TYPES[0])
     if kind == _MEMORY_TYPES[0]:
         return RemoteMemory(kind)
@@ -208,85 +215,3 @@ def read_memory(path: Path | None) -> RemoteMemory:
         bandwidth,
         config.whole("num-npus-per-node", 1, least=1),
     )
-
-
-def read_groups(path: Path | None, n_npus: int) -> dict[str, tuple[int, ...]]:
-    """``comm_group.json``: names and their ranks, in file order."""
-    if path is None:
-        return {}
-    groups = {}
-    for name, ranks in _mapping(path, _json(path)).items():
-        ok = isinstance(ranks, list) and all(
-            isinstance(rank, int) and not isinstance(rank, bool) and 0 <= rank < n_npus
-            for rank in ranks
-        )
-        if not ok or not ranks or len(set(ranks)) < len(ranks):
-            raise DimsweepError(
-                f"{ranks!r} is no list of different ranks below {n_npus}", where=f"{path}: {name}"
-            )
-        groups[str(name)] = tuple(ranks)
-    return groups
-
-
-class _Keys:
-    """A mapping whose values are asked for by kind."""
-
-    def __init__(self, path: Path, raw: Mapping[str, Any]) -> None:
-        self.path, self.raw = path, raw
-
-    def number(self, key: str, default: float) -> float:
-        value = self.raw.get(key, default)
-        if not _is_number(value) or value < 0:
-            raise DimsweepError(f"{value!r} is no number", where=f"{self.path}: {key}")
-        return float(value)
-
-    def whole(self, key: str, default: int, *, least: int) -> int:
-        value = self.raw.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise DimsweepError(
-                f"{value!r}; a whole number, {least} or more", where=f"{self.path}: {key}"
-            )
-        return value
-
-    def flag(self, key: str) -> bool:
-        return bool(self.whole(key, 0, least=0))
-
-    def choice(self, key: str, known: tuple[str, ...], default: str) -> str:
-        value = self.raw.get(key, default)
-        if value not in known:
-            raise DimsweepError(
-                f"{value!r} is not known", where=f"{self.path}: {key}", hint=", ".join(known)
-            )
-        return str(value)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value == value
-
-
-def _mapping(path: Path, value: object) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise DimsweepError("the file holds no mapping of keys", where=str(path))
-    return value
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise DimsweepError(f"the file cannot be read: {reason}", where=str(path)) from error
-
-
-def _json(path: Path) -> object:
-    try:
-        return json.loads(_read(path))
-    except ValueError as error:
-        raise DimsweepError(f"the file is not JSON: {error}", where=str(path)) from error
-
-
-def _yaml(path: Path) -> object:
-    try:
-        return yaml.safe_load(_read(path))
-    except yaml.YAMLError as error:
-        raise DimsweepError(f"the file is not YAML: {error}", where=str(path)) from error

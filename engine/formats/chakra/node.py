@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from engine.errors import DimsweepError
-from engine.formats.chakra import NodeType, TraceNode
+from engine.formats.chakra.trace import NodeType, TraceNode
 
 COMMUNICATION = (NodeType.COMM_SEND, NodeType.COMM_RECV, NodeType.COMM_COLL)
 

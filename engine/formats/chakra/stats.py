@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from engine.formats.chakra import CollectiveType, NodeType, Trace, TraceNode
 from engine.formats.chakra.node import Node, node_of
 from engine.formats.chakra.order import issue_order
+from engine.formats.chakra.trace import CollectiveType, NodeType, Trace, TraceNode
 
 
 class Communicated(NamedTuple):

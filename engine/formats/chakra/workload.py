@@ -17,17 +17,11 @@ from pathlib import Path
 import numpy as np
 
 from engine.errors import DimsweepError
-from engine.formats.astra_sim.inputs import read_groups
-from engine.formats.chakra import (
-    CollectiveType,
-    NodeType,
-    Trace,
-    TraceNode,
-    Value,
-    own,
-    read_traces,
-)
+from engine.formats.chakra import own
+from engine.formats.chakra.files import read_traces
+from engine.formats.chakra.groups import read_groups
 from engine.formats.chakra.node import Node, node_of
+from engine.formats.chakra.trace import CollectiveType, NodeType, Trace, TraceNode, Value
 from engine.workload.graph import (
     Access,
     Collective,

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from engine.cluster.cluster import Cluster
 from engine.errors import DimsweepError
-from engine.formats.chakra import NodeType, Trace, TraceNode, Value, own, stream
+from engine.formats.chakra import own, stream
 from engine.formats.chakra.encode import encode_metadata, encode_node
+from engine.formats.chakra.trace import NodeType, Trace, TraceNode, Value
 from engine.formats.chakra.workload import KINDS
 from engine.lower.fold import at_offset, first_members
 from engine.lower.stages import Offset, graph_by_rank

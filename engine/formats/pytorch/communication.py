@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.errors import DimsweepError
-from engine.formats.chakra import CollectiveType, NodeType
+from engine.formats.chakra.trace import CollectiveType, NodeType
 from engine.formats.pytorch.host import HostOp
 
 # The first that a name contains; so "reduce" only after what contains it.

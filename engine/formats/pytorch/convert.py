@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import DimsweepError
-from engine.formats.chakra import NodeType, Trace, TraceNode, Value, own
+from engine.formats.chakra import own
+from engine.formats.chakra.trace import NodeType, Trace, TraceNode, Value
 from engine.formats.pytorch.communication import (
     Communication,
     is_communication,

@@ -11,22 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
+from engine.formats.astra_sim.inputs import BusModel
 from engine.replicas.astra_sim.clock import Timers
 
 _INNER_PER_BYTE = 0.0038  # ns, whatever G says
 _TURNS = 8  # an end may send one after the other while the other end waits
 Call = Callable[[], None]
-
-
-@dataclass(frozen=True)
-class BusModel:
-    """LogGP's parameters (ns), and ns for reducing a hundred bytes."""
-
-    latency: int
-    overhead: int
-    gap: int
-    per_byte: float
-    reduction: int
 
 
 @dataclass

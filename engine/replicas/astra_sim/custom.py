@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from engine.errors import DimsweepError
-from engine.formats.chakra import NodeType
 from engine.formats.chakra.node import Node
+from engine.formats.chakra.trace import NodeType
 
 
 class Replay:

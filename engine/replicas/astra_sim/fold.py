@@ -13,8 +13,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.formats.astra_sim.inputs import Inputs, Network
-from engine.formats.chakra import NodeType
 from engine.formats.chakra.node import COMMUNICATION, Node
+from engine.formats.chakra.trace import NodeType
 from engine.replicas.astra_sim.delays import ways as ways_of
 from engine.replicas.astra_sim.greedy import GREEDY
 

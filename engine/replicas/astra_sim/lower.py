@@ -9,8 +9,8 @@ import numpy as np
 
 from engine.errors import DimsweepError
 from engine.formats.astra_sim.inputs import Inputs
-from engine.formats.chakra import NodeType
 from engine.formats.chakra.node import COMMUNICATION, Node
+from engine.formats.chakra.trace import NodeType
 from engine.replicas.astra_sim.delays import ways
 from engine.replicas.astra_sim.fold import Folding
 from engine.replicas.astra_sim.greedy import GREEDY

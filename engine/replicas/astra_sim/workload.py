@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 from engine.errors import DimsweepError
 from engine.formats.astra_sim.inputs import Inputs, System
-from engine.formats.chakra import CollectiveType, NodeType
 from engine.formats.chakra.node import COMMUNICATION, Node
+from engine.formats.chakra.trace import CollectiveType, NodeType
 from engine.replicas.astra_sim.algorithms import (
     ALL_GATHER,
     ALL_REDUCE,

@@ -25,7 +25,8 @@ from itertools import count
 
 import numpy as np
 
-from engine import DimsweepError, LinearSpace
+from engine import DimsweepError
+from engine.bound import LinearSpace
 from sweeper.space.split.constraint import Constraint, compared, parse_constraint, said
 from sweeper.space.split.grid import EmptyError, Floats, IntegerGrid, Integers, Row, extent
 from sweeper.space.split.spending import Spending, usd

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from engine import (
-    Program,
+from engine import Program
+from engine.rules import (
     crosses_dimensions,
     is_measured,
     lone_chunks,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from engine import Pair, Program, provisioning, units
+from engine import Program, units
+from engine.rules import Pair, provisioning
 
 _ENOUGH = 1.1  # within ten per cent of just enough
 

@@ -28,7 +28,6 @@ from engine import (
     Result,
     Send,
     Topology,
-    TrainingLoop,
     Workload,
     account,
     lower,
@@ -36,9 +35,9 @@ from engine import (
     run_batch,
     run_one,
     simulate,
-    training_iteration,
 )
 from engine.lower.program import COMPUTE, RECEIVE
+from engine.workload import TrainingLoop, training_iteration
 from tests.support.programs import (
     axes,
     clusters,

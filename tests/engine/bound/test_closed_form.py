@@ -23,12 +23,12 @@ from engine import (
     QueueOrder,
     SubgroupBandwidth,
     Topology,
-    TrainingLoop,
-    closed_form,
     lower,
     run_batch,
     run_one,
 )
+from engine.bound import closed_form
+from engine.workload import TrainingLoop
 from tests.support.programs import clusters, one_collective, topologies, training
 from tests.support.reference import phases_of
 

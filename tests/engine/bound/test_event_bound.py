@@ -16,32 +16,30 @@ from engine import (
     Collective,
     CollectiveKind,
     CollectiveModel,
-    Communication,
     Compute,
     DimensionOrder,
-    EventBound,
     GraphBuilder,
     Group,
-    Layer,
-    LinearSpace,
     Npu,
-    Pass,
     Prices,
     Program,
     Topology,
-    TrainingLoop,
     Workload,
-    closed_form,
     lower,
+    place,
+    run_batch,
+)
+from engine.bound import (
+    EventBound,
+    LinearSpace,
+    closed_form,
     lower_bound,
     optimum,
     overlap_form,
-    place,
-    run_batch,
     time_of,
-    training_iteration,
 )
 from engine.bound.items import items_of
+from engine.workload import Communication, Layer, Pass, TrainingLoop, training_iteration
 from tests.support.libra import DIMS, program_of
 from tests.support.libra import WORKLOADS as WORKLOAD_NAMES
 from tests.support.programs import clusters, one_collective, pipelines, tangles, training, uneven

@@ -9,16 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine import (
-    ClosedForm,
-    DimsweepError,
-    LinearSpace,
-    Prices,
-    frontier,
-    lower,
-    optimum,
-    run_batch,
-)
+from engine import DimsweepError, Prices, lower, run_batch
+from engine.bound import ClosedForm, LinearSpace, frontier, optimum
 from tests.support.libra import program_of
 from tests.support.programs import clusters, training
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine import ClosedForm, DimsweepError, LinearSpace, Prices, optimum, time_of
+from engine import DimsweepError, Prices
+from engine.bound import ClosedForm, LinearSpace, optimum, time_of
 from engine.bound.certificate import Cone, Multipliers, certify
 from tests.support.golden import libra
 

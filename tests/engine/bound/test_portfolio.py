@@ -9,16 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine import (
-    ClosedForm,
-    DimsweepError,
-    LinearSpace,
-    Measure,
-    Prices,
-    optimum,
-    portfolio,
-    time_of,
-)
+from engine import DimsweepError, Prices
+from engine.bound import ClosedForm, LinearSpace, Measure, optimum, portfolio, time_of
 
 GB = 1e9
 A = ClosedForm(0.0, np.array([[9e9, 0.0]]))

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine import Topology, bisection, cuts
+from engine import Topology
+from engine.cluster import bisection, cuts
 
 
 def network(shape: str) -> Topology:

@@ -8,17 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import (
-    Compute,
-    Dataflow,
-    DimsweepError,
-    EfficiencyCurve,
-    Kernel,
-    MatMul,
-    Npu,
-    SystolicArray,
-    read_measured,
-)
+from engine import Compute, DimsweepError, Npu
+from engine.cluster import Dataflow, EfficiencyCurve, SystolicArray
+from engine.formats import read_measured
+from engine.workload import Kernel, MatMul
 
 CURVE = EfficiencyCurve(((1e9, 0.2), (1e11, 0.6), (1e12, 0.8)))
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine import Prices, TierPrice, Topology, network_prices
+from engine import Prices, Topology
+from engine.cluster import TierPrice, network_prices
 from tests.support.golden import libra
 
 GB = 1e9

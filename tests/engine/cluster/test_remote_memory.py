@@ -9,32 +9,26 @@ import pytest
 
 from engine import (
     Access,
-    Axes,
     Cluster,
     Collective,
     CollectiveModel,
     Compute,
     DimsweepError,
-    Footprint,
     GraphBuilder,
     Group,
     InfeasibleError,
-    LinearSpace,
     Npu,
-    Offload,
-    Plan,
     RemoteMemory,
     Topology,
-    Transformer,
     Workload,
     lower,
-    lower_bound,
-    read_chakra_workload,
     simulate,
-    training,
-    training_footprint,
-    write_chakra_workload,
 )
+from engine.bound import LinearSpace, lower_bound
+from engine.formats.chakra import read_chakra_workload, write_chakra_workload
+from engine.model import Transformer
+from engine.plan import Axes, Offload, Plan, training, training_footprint
+from engine.workload import Footprint
 
 MODEL = Transformer(64, 4, 4, 32, vocabulary=128)
 TOPOLOGY = Topology.build("Ring(4)", bandwidth=[1e10], latency=[1000])

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import Block, Dimension, DimsweepError, Topology, parse_shape
+from engine import Block, Dimension, DimsweepError, Topology
+from engine.cluster import parse_shape
 
 SHAPE = "Ring(4)_FullyConnected(8)_Switch(32)"
 

@@ -6,7 +6,8 @@ import dataclasses
 
 import pytest
 
-from engine import ConvNet, DimsweepError, Dlrm, Gnmt, Transformer
+from engine import DimsweepError
+from engine.model import ConvNet, Dlrm, Gnmt, Transformer
 from engine.model.block import Block, Network, Recompute, Shard, flops_of
 from engine.workload.graph import Kernel
 

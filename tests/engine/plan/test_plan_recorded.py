@@ -14,7 +14,9 @@ import re
 
 import pytest
 
-from engine import Axes, Collective, Compute, Plan, Transformer, Workload, training
+from engine import Collective, Compute, Workload
+from engine.model import Transformer
+from engine.plan import Axes, Plan, training
 from sweeper.verify.astra import Case
 from tests.support.golden import astra_cases
 

@@ -11,29 +11,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine import (
-    Axes,
     Cluster,
     Collective,
     CollectiveKind,
     CollectiveModel,
     Compute,
     DimsweepError,
-    GradientExchange,
     InfeasibleError,
     Npu,
-    Plan,
-    Recompute,
-    Schedule,
     Send,
-    Serving,
     Topology,
-    Transformer,
     Workload,
     lower,
-    serving,
     simulate,
-    training,
 )
+from engine.model import Recompute, Transformer
+from engine.plan import Axes, GradientExchange, Plan, Schedule, Serving, serving, training
 from engine.plan.schedule import Action, actions
 from engine.plan.training import optimizer_bytes
 

@@ -21,14 +21,16 @@ from engine import (
     QueueOrder,
     Topology,
     Workload,
+    lower,
+    place,
+    run_batch,
+)
+from engine.rules import (
     crosses_dimensions,
     is_measured,
     lone_chunks,
-    lower,
-    place,
     provisioning,
     queue_matters,
-    run_batch,
     silent_dimensions,
 )
 

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from engine import (
-    Collective,
-    CollectiveKind,
+from engine import Collective, CollectiveKind, Compute, DimsweepError, GraphBuilder, Operator
+from engine.workload import (
     Communication,
-    Compute,
     Convolution,
-    DimsweepError,
-    GraphBuilder,
     Layer,
-    Operator,
     Pass,
     TrainingLoop,
     TransformerSlice,

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from engine import AstraCycles, DimsweepError, lower_astra
+from engine import DimsweepError
 from engine.formats.chakra import NodeType, Trace, TraceNode, write_trace
+from engine.replicas.astra_sim import Cycles, lower_astra
 from engine.replicas.astra_sim.interpret import interpret
 from sweeper.cli.main import main
 from sweeper.verify.astra import Case, find_cases, read_case, run_case
@@ -30,7 +31,7 @@ SYSTEM = {
 NETWORK = "topology: [ Ring ]\nnpus_count: [ 4 ]\nbandwidth: [ 50.0 ]\nlatency: [ 500.0 ]\n"
 
 
-def is_exact(case: Case, ours: AstraCycles) -> bool:
+def is_exact(case: Case, ours: Cycles) -> bool:
     cycles, exposed = case.expected()
     return list(ours.cycles) == cycles and list(ours.exposed) == exposed
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from engine import ChakraTrace, read_chakra, write_chakra
-from engine.formats.chakra import NodeType, TraceNode, stream
+from engine.formats.chakra import NodeType, Trace, TraceNode, read_traces, stream, write_trace
 from engine.formats.chakra.encode import encode_metadata, encode_node
 from sweeper.cli.main import main
 
@@ -56,7 +55,7 @@ def time_of(capsys: pytest.CaptureFixture[str], *overrides: str) -> int:
 def broken(path: str) -> None:
     """A trace that waits for what is not there."""
     node = TraceNode(1, "odd", NodeType.COMP, (7,))
-    Path(path).write_bytes(stream.join([encode_metadata(ChakraTrace(())), encode_node(node)]))
+    Path(path).write_bytes(stream.join([encode_metadata(Trace(())), encode_node(node)]))
 
 
 def small(preset: str) -> list[str]:
@@ -107,7 +106,7 @@ def test_lint_names_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_repair_writes_the_job_and_a_report(capsys: pytest.CaptureFixture[str]) -> None:
     broken("x.0.et")
-    write_chakra("x.1.et", ChakraTrace((TraceNode(1, "fine", NodeType.COMP),)), compress=True)
+    write_trace("x.1.et", Trace((TraceNode(1, "fine", NodeType.COMP),)), compress=True)
     Path("x.groups.json").write_text('{"1": [0, 1]}')
     assert main(["trace", "lint", "x", "--repair", "mended"]) == 1
     assert "2 traces in mended; repairs.txt" in capsys.readouterr().out
@@ -119,7 +118,7 @@ def test_repair_writes_the_job_and_a_report(capsys: pytest.CaptureFixture[str]) 
 
 def test_what_cannot_be_repaired_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     a, b = TraceNode(1, "a", NodeType.COMP, (2,)), TraceNode(2, "b", NodeType.COMP, (1,))
-    messages = [encode_metadata(ChakraTrace(())), encode_node(a), encode_node(b)]
+    messages = [encode_metadata(Trace(())), encode_node(a), encode_node(b)]
     Path("x.et").write_bytes(stream.join(messages))
     assert main(["trace", "lint", "x.et", "--repair", "mended"]) == 1
     assert "0 traces in mended, 1 left out" in capsys.readouterr().out
@@ -146,7 +145,7 @@ def test_large_graphs_are_shown_in_part() -> None:
     from sweeper.draw.trace import draw_trace
 
     nodes = tuple(TraceNode(i, "n", NodeType.COMP, (i - 1,) if i else ()) for i in range(5000))
-    assert draw_trace(ChakraTrace(nodes), "large").startswith(PNG)
+    assert draw_trace(Trace(nodes), "large").startswith(PNG)
 
 
 def test_forms_go_round(capsys: pytest.CaptureFixture[str]) -> None:
@@ -157,7 +156,7 @@ def test_forms_go_round(capsys: pytest.CaptureFixture[str]) -> None:
     assert Path("z.0.et").read_bytes().startswith(b"\x1f\x8b")
     assert Path("again.7.et").read_bytes() == Path("w.7.et").read_bytes()
     assert main(["trace", "convert", "w.0.et", "one.json.gz"]) == 0
-    assert read_chakra(["one.json.gz"]) == read_chakra(["w.0.et"])
+    assert read_traces(["one.json.gz"]) == read_traces(["w.0.et"])
 
 
 def test_astra_sim_1_text_becomes_traces(capsys: pytest.CaptureFixture[str]) -> None:
@@ -180,7 +179,7 @@ def test_pytorch_traces_become_chakra(capsys: pytest.CaptureFixture[str]) -> Non
     Path("et.json").write_text(json.dumps(content))
     assert main(["trace", "convert", "et.json", "w.et"]) == 0
     assert "without a profile (--kineto) nothing takes time" in capsys.readouterr().out
-    (trace,) = read_chakra(["w.et"])
+    (trace,) = read_traces(["w.et"])
     assert trace.nodes[0].attributes["comm_size"] == 256
 
 
@@ -222,7 +221,7 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
 def test_errors_name_the_mistake(
     words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_chakra("one.et", ChakraTrace((TraceNode(1, "fine", NodeType.COMP),)))
+    write_trace("one.et", Trace((TraceNode(1, "fine", NodeType.COMP),)))
     for name in ("gap.0.et", "gap.2.et"):
         Path(name).write_bytes(Path("one.et").read_bytes())
     Path("cut.et").write_bytes(Path("one.et").read_bytes()[:-2])
@@ -238,7 +237,7 @@ def test_errors_name_the_mistake(
 
 def test_several_jobs_in_a_folder_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("a.0.et", "b.0.et"):
-        write_chakra(name, ChakraTrace((TraceNode(1, "fine", NodeType.COMP),)))
+        write_trace(name, Trace((TraceNode(1, "fine", NodeType.COMP),)))
     assert "a.<rank>.et, " in fails(capsys, "lint", ".")
 
 

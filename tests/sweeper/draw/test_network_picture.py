@@ -13,28 +13,21 @@ import pytest
 from matplotlib.figure import Figure
 
 from engine import (
-    Auto,
-    Clos,
     Cluster,
     Collective,
     CollectiveKind,
     DimsweepError,
-    Dragonfly,
     GraphBuilder,
-    LinkAccount,
-    Mesh,
-    MessageRun,
-    Network,
     NetworkModel,
     Result,
     Topology,
     Workload,
-    build_network,
-    parse_shape,
     place,
-    read_network,
     simulate,
 )
+from engine.cluster import parse_shape
+from engine.kernels.message import LinkAccount, MessageRun
+from engine.network import Auto, Clos, Dragonfly, Mesh, Network, build_network, read_network
 from sweeper.draw import network as pictures
 from sweeper.draw.layout import lay_out
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine import Frontier
+from engine.bound import Frontier
 from sweeper.draw import plots
 from sweeper.report import sheets, summarise, worth, write_report
 from tests.support.reports import again, make_rows, make_study, only, search, text_of

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine import DimsweepError, bisection
+from engine import DimsweepError
+from engine.cluster import bisection
 from sweeper.build.program import build_cluster
 from sweeper.config.compose import compose, plain
 from sweeper.ledger.ledger import load

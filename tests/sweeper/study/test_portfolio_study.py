@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from engine import DimsweepError, Measure, Weighing
+from engine import DimsweepError
+from engine.bound import Measure, Weighing
 from sweeper import load
 from sweeper.ledger.ledger import read_study
 from sweeper.report import print_report, summarise, write_report

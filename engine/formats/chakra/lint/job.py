@@ -11,13 +11,14 @@ from itertools import chain
 
 from engine.collector import no_collector
 from engine.errors import DimsweepError
-from engine.formats.chakra import NodeType, TraceNode, own
+from engine.formats.chakra import own
 from engine.formats.chakra.files import Scanned
 from engine.formats.chakra.lint.collectives import Collectives
 from engine.formats.chakra.lint.messages import Fault, Messages, Place
 from engine.formats.chakra.lint.trace import Finding, lint_trace
 from engine.formats.chakra.node import Node, node_of
 from engine.formats.chakra.order import issue_order
+from engine.formats.chakra.trace import NodeType, TraceNode
 
 _NEEDED = {
     NodeType.COMM_COLL: ("comm_type", "comm_size"),

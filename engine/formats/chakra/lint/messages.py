@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from engine.formats.chakra import NodeType
 from engine.formats.chakra.lint.trace import Finding
 from engine.formats.chakra.node import Node
+from engine.formats.chakra.trace import NodeType
 
 Place = tuple[int, int]  # rank, and place in its trace
 Fault = tuple[str, str]  # what is wrong, and the fix

@@ -10,19 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import (
-    ChakraFinding,
-    DimsweepError,
-    lint_chakra,
-    read_chakra,
-    repair_chakra,
-    scan_chakra,
-    write_chakra,
+from engine import DimsweepError
+from engine.formats.chakra import (
+    NodeType,
+    Trace,
+    TraceNode,
+    read_traces,
+    scan_traces,
+    stream,
+    write_trace,
 )
-from engine.formats.chakra import NodeType, Trace, TraceNode, stream
 from engine.formats.chakra.encode import encode_metadata, encode_node
 from engine.formats.chakra.files import Scanned
 from engine.formats.chakra.graph import check
+from engine.formats.chakra.lint import Finding, lint_job, repaired
 from engine.formats.chakra.lint.trace import lint_trace
 from engine.formats.chakra.place import Places
 from tests.support.golden import astra_case, astra_cases
@@ -49,13 +50,13 @@ def receive(number: int, source: int, size: int = 8, tag: int = 0) -> TraceNode:
     return TraceNode(number, f"r{number}", NodeType.COMM_RECV, attributes=attributes)
 
 
-def job(*ranks: Sequence[TraceNode], **groups: Sequence[int]) -> list[ChakraFinding]:
+def job(*ranks: Sequence[TraceNode], **groups: Sequence[int]) -> list[Finding]:
     scanned = [
         Scanned(Trace(tuple(nodes)), Places(Path(f"w.{rank}.et")), None)
         for rank, nodes in enumerate(ranks)
     ]
     named = {name.removeprefix("g"): ranks for name, ranks in groups.items()}
-    return lint_chakra(scanned, named, alone=len(ranks) == 1)
+    return lint_job(scanned, named, alone=len(ranks) == 1)
 
 
 def write_anything(path: Path, nodes: Sequence[TraceNode]) -> Path:
@@ -78,8 +79,8 @@ def test_every_fault_is_named_with_its_place(tmp_path: Path) -> None:
         comp(1, name="x"),
     ]
     file = write_anything(tmp_path / "w.et", nodes)
-    found = [str(finding) for finding in lint_chakra(scan_chakra([file]), {}, alone=True)]
-    starts = scan_chakra([file])[0].places.starts
+    found = [str(finding) for finding in lint_job(scan_traces([file]), {}, alone=True)]
+    starts = scan_traces([file])[0].places.starts
     for expected in (
         "w.et: node 1 (id 1, 'n1') at byte 8: it waits for id 7, which is not in the trace",
         f"w.et: node 2 (id 2, 'n2') at byte {starts[2]}: it waits for itself\n",
@@ -100,7 +101,7 @@ def test_circles_are_named_once_each() -> None:
 def test_a_truncated_trace_is_told_with_what_came_before(tmp_path: Path) -> None:
     file = write_anything(tmp_path / "w.et", [comp(1), comp(2, 3), comp(3)])
     file.write_bytes(file.read_bytes()[:-4])
-    cut, dangling = lint_chakra(scan_chakra([file]), {}, alone=True)
+    cut, dangling = lint_job(scan_traces([file]), {}, alone=True)
     assert "node 3 at byte" in cut.where and "the file ends" in cut.what
     assert "as far as it goes" in dangling.what
 
@@ -132,7 +133,7 @@ def test_lint_is_quiet_exactly_where_reading_succeeds(nodes: list[TraceNode]) ->
 def test_repairs_do_what_they_say_and_no_more(nodes: list[TraceNode]) -> None:
     scanned = Scanned(Trace(tuple(nodes)), Places(Path("w.et")), None)
     findings = list(lint_trace(scanned))
-    mended = repair_chakra(scanned.trace)
+    mended = repaired(scanned.trace)
     left = list(lint_trace(Scanned(mended, scanned.places, None)))
     assert len([f for f in left if f.repair]) == 0, "once is enough"
     assert (mended is scanned.trace) == (not any(f.repair for f in findings))
@@ -230,10 +231,10 @@ def test_members_of_whole_dimensions_are_known_where_sizes_are() -> None:
         ]
 
     shape = {"dimsweep.sizes": (2, 2)}
-    assert lint_chakra(traces(5, 5, 7, 7, **shape), {}) == []
-    (finding,) = lint_chakra(traces(5, 5, 5, 7, **shape), {})
+    assert lint_job(traces(5, 5, 7, 7, **shape), {}) == []
+    (finding,) = lint_job(traces(5, 5, 5, 7, **shape), {})
     assert "over dimensions 0 of rank 2 is all-reduce of 7 B on rank 3" in finding.what
-    assert lint_chakra(traces(5, 5, 5, 7), {}) == [], "nothing says who the members are"
+    assert lint_job(traces(5, 5, 5, 7), {}) == [], "nothing says who the members are"
 
 
 def test_groups_and_ranks_that_are_not_there() -> None:
@@ -261,7 +262,7 @@ def test_nodes_that_do_not_say_what_they_should(node: TraceNode, message: str) -
 
 def test_recorded_jobs_are_sound() -> None:
     """ASTRA-sim runs these; only its recorded deadlock has something wrong."""
-    from engine import read_astra_groups
+    from engine.formats.chakra import read_groups
     from sweeper.verify.astra import _unpacked
 
     section_d = [case for case in astra_cases("D") if "gpt_small" in case.folder.name]
@@ -271,14 +272,14 @@ def test_recorded_jobs_are_sound() -> None:
             prefix = folder / "w" if folder else case.folder / "workload/et"
             files = [Path(f"{prefix}.{rank}.et") for rank in range(case.result["npus"])]
             groups = case.folder / "comm_group.json"
-            ranks = read_astra_groups(groups if groups.exists() else None, 2**31)
-            findings = lint_chakra(scan_chakra(files), ranks)
+            ranks = read_groups(groups if groups.exists() else None, 2**31)
+            findings = lint_job(scan_traces(files), ranks)
         assert len(findings) == (case is deadlock), case.folder
 
 
 def test_a_repaired_trace_is_read(tmp_path: Path) -> None:
     file = write_anything(tmp_path / "w.et", [comp(1), comp(2, 1, 3), comp(1)])
-    (scanned,) = scan_chakra([file])
-    write_chakra(file, repair_chakra(scanned.trace))
-    (trace,) = read_chakra([file])
+    (scanned,) = scan_traces([file])
+    write_trace(file, repaired(scanned.trace))
+    (trace,) = read_traces([file])
     assert trace == replace(scanned.trace, nodes=(comp(1), comp(2, 1)))

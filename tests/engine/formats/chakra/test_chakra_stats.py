@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from engine import chakra_levels, chakra_stats, read_astra_groups, read_chakra
-from engine.formats.chakra import NodeType, Trace, TraceNode
+from engine.formats.chakra import (
+    NodeType,
+    Trace,
+    TraceNode,
+    levels,
+    read_groups,
+    read_traces,
+    trace_stats,
+)
 from tests.support.golden import astra_cases
 
 
@@ -19,7 +26,7 @@ def test_totals_and_the_ranks_that_have_them() -> None:
     ranks = [Trace((compute, collective(1, 10, pg_name=name), collective(2, 1))) for name in "1122"]
     ranks.append(Trace((compute,)))
     groups = {"1": [0, 1], "2": [2, 3]}
-    (four, members), (one, rest) = chakra_stats(ranks, groups)
+    (four, members), (one, rest) = trace_stats(ranks, groups)
     assert members == [0, 1, 2, 3] and rest == [4]
     assert four.nodes == {NodeType.COMP: 1, NodeType.COMM_COLL: 2}
     assert (four.flops, four.n_bytes, four.micros) == (5, 3, {NodeType.COMP: 7})
@@ -34,7 +41,7 @@ def test_levels_are_the_longest_ways() -> None:
         TraceNode(5, "", NodeType.COMP, (3,)),
         TraceNode(3, "", NodeType.COMP),
     ]
-    assert chakra_levels(nodes) == [2, 1, 0]
+    assert levels(nodes) == [2, 1, 0]
 
 
 def test_recorded_totals_agree() -> None:
@@ -49,10 +56,10 @@ def test_recorded_totals_agree() -> None:
         seen.add(tar)
         last = case.result["npus"] - 1
         with _unpacked(case) as folder:
-            traces = read_chakra([folder / f"w.{rank}.et" for rank in (0, last)])
+            traces = read_traces([folder / f"w.{rank}.et" for rank in (0, last)])
         groups = case.folder / "comm_group.json"
-        ranks = read_astra_groups(groups if groups.exists() else None, last + 1)
-        ours = [stats for stats, members in chakra_stats(traces, ranks) for _ in members]
+        ranks = read_groups(groups if groups.exists() else None, last + 1)
+        ours = [stats for stats, members in trace_stats(traces, ranks) for _ in members]
         recorded = case.result["trace_stats"]
         for stats, key in zip(ours, ("stats_rank0", "stats_last"), strict=True):
             communication = (NodeType.COMM_COLL, NodeType.COMM_SEND, NodeType.COMM_RECV)

@@ -21,11 +21,10 @@ from engine import (
     Send,
     Topology,
     Workload,
-    read_astra_topology,
-    read_chakra_workload,
     simulate,
 )
-from engine.formats.chakra import NodeType, Trace, TraceNode, write_trace
+from engine.formats.astra_sim import read_topology
+from engine.formats.chakra import NodeType, Trace, TraceNode, read_chakra_workload, write_trace
 from tests.support.golden import astra_case
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -157,7 +156,7 @@ def test_astra_sims_networks_are_topologies(tmp_path: Path) -> None:
         "topology: [ Ring, FullyConnected, Switch, Ring ]\nnpus_count: [ 4, 8, 16, 2 ]\n"
         "bandwidth: [ 50.0, 10.0, 25.0, 5.0 ]\nlatency: [ 500.0, 0.5, 1000.0, 0 ]\n"
     )
-    topology = read_astra_topology(tmp_path / "network.yml")
+    topology = read_topology(tmp_path / "network.yml")
     assert topology.name == "Ring(4)_FullyConnected(8)_Switch(16)_Ring(2)"
     bandwidths = [dim.bandwidth / 2**30 for dim in topology.dims]
     assert bandwidths == pytest.approx([100, 70, 25, 5])

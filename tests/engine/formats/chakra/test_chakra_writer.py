@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine import (
-    AstraInputs,
     Cluster,
     Collective,
     CollectiveKind,
@@ -26,17 +25,19 @@ from engine import (
     Send,
     Topology,
     Workload,
-    lint_chakra,
-    read_astra_groups,
-    read_astra_inputs,
-    read_astra_workload,
-    read_chakra_workload,
-    scan_chakra,
     simulate,
-    simulate_astra,
+)
+from engine.formats.astra_sim import Inputs, read_inputs, read_workload
+from engine.formats.chakra import (
+    NodeType,
+    read_chakra_workload,
+    read_groups,
+    read_trace,
+    scan_traces,
     write_chakra_workload,
 )
-from engine.formats.chakra import NodeType, read_trace
+from engine.formats.chakra.lint import lint_job
+from engine.replicas.astra_sim import simulate_astra
 from tests.support.programs import clusters, pipelines, tangles, training, uneven
 
 TOPOLOGY = Topology.build("Ring(4)_Switch(2)", bandwidth=[2e9, 1e9], latency=[500, 900])
@@ -202,9 +203,7 @@ def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
         write_chakra_workload(works(), CLUSTER, tmp_path / "no" / "w")
 
 
-def astra_inputs(
-    folder: Path, blocks: str, sizes: tuple[int, ...], groups: Path | None
-) -> AstraInputs:
+def astra_inputs(folder: Path, blocks: str, sizes: tuple[int, ...], groups: Path | None) -> Inputs:
     d = len(sizes)
     network = {
         "topology": blocks.split(), "npus_count": list(sizes), "bandwidth": [50.0] * d,
@@ -224,13 +223,13 @@ def astra_inputs(
     }
     (folder / "network.yml").write_text(json.dumps(network))
     (folder / "system.json").write_text(json.dumps(system))
-    return read_astra_inputs(folder / "system.json", folder / "network.yml", None, groups)
+    return read_inputs(folder / "system.json", folder / "network.yml", None, groups)
 
 
 def test_astra_sim_runs_what_is_written(tmp_path: Path) -> None:
     groups = write_chakra_workload(works(), CLUSTER, tmp_path / "w")
     inputs = astra_inputs(tmp_path, "Ring Switch", (4, 2), groups)
-    result = simulate_astra(inputs, read_astra_workload(tmp_path / "w", 8))
+    result = simulate_astra(inputs, read_workload(tmp_path / "w", 8))
     assert set(result.gpu) == {1_235_000 + 1_000_000 + 1}  # measured, by FLOPs, and almost nothing
 
 
@@ -244,8 +243,8 @@ def test_what_is_written_is_sound(data: st.DataObject) -> None:
         prefix = Path(name) / "w"
         groups = write_chakra_workload(workload, cluster, prefix)
         files = [Path(f"{prefix}.{rank}.et") for rank in range(cluster.topology.n_npus)]
-        ranks = read_astra_groups(groups, len(files))
-        findings = lint_chakra(scan_chakra(files), ranks)
+        ranks = read_groups(groups, len(files))
+        findings = lint_job(scan_traces(files), ranks)
     assert findings == []
 
 
@@ -265,5 +264,5 @@ def test_astra_sim_runs_any_workload(data: st.DataObject) -> None:
         folder = Path(name)
         groups = write_chakra_workload(workload, Cluster(topology), folder / "w")
         inputs = astra_inputs(folder, " ".join(["Ring"] * len(sizes)), sizes, groups)
-        cycles = simulate_astra(inputs, read_astra_workload(folder / "w", topology.n_npus)).cycles
+        cycles = simulate_astra(inputs, read_workload(folder / "w", topology.n_npus)).cycles
     assert len(cycles) == topology.n_npus

@@ -18,19 +18,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine import (
-    Cluster,
-    DimsweepError,
-    Topology,
-    convert_pytorch,
-    is_execution_trace,
-    lint_chakra,
+from engine import Cluster, DimsweepError, Topology, simulate
+from engine.formats.chakra import (
+    CollectiveType,
+    NodeType,
+    Trace,
+    TraceNode,
     read_chakra_workload,
-    scan_chakra,
-    simulate,
-    write_chakra,
+    scan_traces,
+    write_trace,
 )
-from engine.formats.chakra import CollectiveType, NodeType, Trace, TraceNode
+from engine.formats.chakra.lint import lint_job
+from engine.formats.pytorch import convert_traces, is_execution_trace
 
 SCHEMA = "1.1.1-chakra.0.0.4"
 THREAD = "[pytorch|profiler|execution_trace|thread]"
@@ -152,7 +151,7 @@ def step(folder: Path) -> tuple[Path, Path]:
 def test_kernels_are_linked_to_what_launched_them(tmp_path: Path) -> None:
     host, profile = step(tmp_path)
     assert is_execution_trace(host) and not is_execution_trace(profile)
-    converted = convert_pytorch([host], [profile])
+    converted = convert_traces([host], [profile])
     (trace,) = converted.traces
     nodes = by_name(trace.nodes)
     gemm, relu, mul = nodes["gemm"], nodes["relu"], nodes["mul"]
@@ -170,7 +169,7 @@ def test_kernels_are_linked_to_what_launched_them(tmp_path: Path) -> None:
 
 
 def test_collectives_have_type_size_and_group(tmp_path: Path) -> None:
-    converted = convert_pytorch(*([path] for path in step(tmp_path)))
+    converted = convert_traces(*([path] for path in step(tmp_path)))
     (nccl,) = (n for n in converted.traces[0].nodes if n.type is NodeType.COMM_COLL)
     assert nccl.attributes["comm_type"] == CollectiveType.ALL_REDUCE
     assert nccl.attributes["comm_size"] == 1024, "512 of two bytes, as the kernel says"
@@ -178,7 +177,7 @@ def test_collectives_have_type_size_and_group(tmp_path: Path) -> None:
 
 
 def test_the_host_keeps_its_own_time_and_order(tmp_path: Path) -> None:
-    converted = convert_pytorch(*([path] for path in step(tmp_path)))
+    converted = convert_traces(*([path] for path in step(tmp_path)))
     nodes = {node.id: node for node in converted.traces[0].nodes}
     times = {i: nodes[i].attributes["dimsweep.duration_ps"] / 1e6 for i in range(3, 10)}
     assert times == {3: 19.5, 4: 30.5, 5: 10, 6: 10, 7: 15, 8: 5, 9: 7}
@@ -203,7 +202,7 @@ def test_the_host_waits_for_the_device(tmp_path: Path) -> None:
     profile.kernel("still running", 715, 300, stream=9, **{"External id": 904})
     profile.wait(4, 30, 692)
     files = host.write(tmp_path / "et.json"), profile.write(tmp_path / "kineto.json")
-    nodes = by_name(convert_pytorch(*([file] for file in files)).traces[0].nodes)
+    nodes = by_name(convert_traces(*([file] for file in files)).traces[0].nodes)
     own = {name: node.attributes["dimsweep.duration_ps"] / 1e6 for name, node in nodes.items()}
     assert own["aten::item"] == 28 and own["aten::later"] == 9
     assert own["ProfilerStep#1"] == 0, "a mark, no work"
@@ -222,7 +221,7 @@ def test_without_a_profile_the_host_communicates(tmp_path: Path) -> None:
     }
     content["nodes"].append(init)
     host.write_text(json.dumps(content))
-    converted = convert_pytorch([host] * 4, [])
+    converted = convert_traces([host] * 4, [])
     assert converted.groups == {"1": [1, 3]}
     trace = converted.traces[1]
     collective = {node.id: node for node in trace.nodes}[8]
@@ -233,7 +232,7 @@ def test_without_elements_the_tensors_tell(tmp_path: Path) -> None:
     host = Host()
     tensors = [[1, 2, 0, 100, 2, "cuda:0"], [[3, 4, 0, 28, 2, "cuda:0"]], "<None>", True, [1, 2]]
     host.add(3, "record_param_comms", values=tensors, collective_name="_allgather_base")
-    (trace,) = convert_pytorch([host.write(tmp_path / "et.json")], []).traces
+    (trace,) = convert_traces([host.write(tmp_path / "et.json")], []).traces
     assert trace.nodes[0].attributes["comm_size"] == 256
     assert trace.nodes[0].attributes["comm_type"] == CollectiveType.ALL_GATHER
 
@@ -257,7 +256,7 @@ def test_names_of_collectives(tmp_path: Path, name: str, kind: CollectiveType) -
     known = {"in_msg_nelems": 3, "dtype": "Long"}
     host.add(3, "record_param_comms", collective_name=name, **known)
     host.add(4, "record_param_comms", collective_name="wait", **known)
-    (trace,) = convert_pytorch([host.write(tmp_path / "et.json")], []).traces
+    (trace,) = convert_traces([host.write(tmp_path / "et.json")], []).traces
     collective, wait = trace.nodes
     assert collective.attributes["comm_type"] == kind and collective.attributes["comm_size"] == 24
     assert wait.type is NodeType.COMP
@@ -287,11 +286,11 @@ def two_ranks(folder: Path) -> tuple[list[Path], list[Path]]:
 
 
 def test_messages_between_ranks_match_and_run(tmp_path: Path) -> None:
-    converted = convert_pytorch(*two_ranks(tmp_path))
+    converted = convert_traces(*two_ranks(tmp_path))
     files = [tmp_path / f"w.{rank}.et" for rank in (0, 1)]
     for file, trace in zip(files, converted.traces, strict=True):
-        write_chakra(file, trace)
-    assert lint_chakra(scan_chakra(files), converted.groups) == []
+        write_trace(file, trace)
+    assert lint_job(scan_traces(files), converted.groups) == []
     topology = Topology.build("Switch(2)", bandwidth=[1e9], latency=[0])
     workload = read_chakra_workload(tmp_path / "w", None, (2,), "two")
     # 2 us of the host, 250 of the kernel, 4096 B over 1 GB/s, then as many both ways.
@@ -312,13 +311,13 @@ def test_what_pytorch_records_is_converted(tmp_path: Path) -> None:
     hosts, profiles = (
         [tmp_path / f"{name}.{rank}.json" for rank in "01"] for name in ("et", "kineto")
     )
-    converted = convert_pytorch(hosts, profiles)
+    converted = convert_traces(hosts, profiles)
     for trace, host, profile in zip(converted.traces, hosts, profiles, strict=True):
         check_conversion(trace, host, profile)
     files = [tmp_path / f"w.{rank}.et" for rank in "01"]
     for file, trace in zip(files, converted.traces, strict=True):
-        write_chakra(file, trace)
-    assert lint_chakra(scan_chakra(files), converted.groups) == []
+        write_trace(file, trace)
+    assert lint_job(scan_traces(files), converted.groups) == []
     workload = read_chakra_workload(tmp_path / "w", None, (2,), "recorded")
     topology = Topology.build("Switch(2)", bandwidth=[1e9], latency=[0])
     busiest = max(
@@ -389,7 +388,7 @@ def test_traces_of_different_runs_are_refused(tmp_path: Path) -> None:
     profile = Profile()
     profile.host(4711, 0, 1)
     with pytest.raises(DimsweepError, match="no operator in common"):
-        convert_pytorch([host], [profile.write(tmp_path / "other.json")])
+        convert_traces([host], [profile.write(tmp_path / "other.json")])
 
 
 @pytest.mark.parametrize(
@@ -414,7 +413,7 @@ def test_kernels_that_say_too_little(
     profile.kernel("ncclDevKernel_SendRecv()", 1, 2, **{"External id": 903}, **arguments)
     files = host.write(tmp_path / "et.json"), profile.write(tmp_path / "kineto.json")
     with pytest.raises(DimsweepError, match=message) as caught:
-        convert_pytorch(*([file] for file in files))
+        convert_traces(*([file] for file in files))
     assert "et.json" in caught.value.where
 
 
@@ -436,7 +435,7 @@ def test_what_is_no_execution_trace(tmp_path: Path, content: str, message: str) 
     file = tmp_path / "et.json"
     file.write_text(content)
     with pytest.raises(DimsweepError) as caught:
-        convert_pytorch([file], [])
+        convert_traces([file], [])
     assert message in f"{caught.value.where}: {caught.value.what}"
 
 
@@ -447,7 +446,7 @@ def test_what_is_no_profile(tmp_path: Path, content: str) -> None:
     host, profile = step(tmp_path)
     profile.write_text(content)
     with pytest.raises(DimsweepError, match=r"profile|no event"):
-        convert_pytorch([host], [profile])
+        convert_traces([host], [profile])
 
 
 JUNK = st.sampled_from([None, "", "x", -1, 2**70, 0.5, float("nan"), [], [[1]], {}, {"x": 1}, True])
@@ -465,8 +464,8 @@ def test_damage_is_refused_or_harmless(data: st.DataObject) -> None:
         owner[key] = data.draw(JUNK)
         file.write_text(json.dumps(content))
         try:
-            converted = convert_pytorch([host], [profile])
-            write_chakra(Path(name) / "w.et", converted.traces[0])
+            converted = convert_traces([host], [profile])
+            write_trace(Path(name) / "w.et", converted.traces[0])
         except DimsweepError:
             return
 

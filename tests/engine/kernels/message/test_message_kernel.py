@@ -29,9 +29,9 @@ from engine import (
     Workload,
     lower,
     place,
-    run_messages,
 )
 from engine.cluster.network import NetworkModel, Switching
+from engine.kernels.message import run_messages
 from engine.network.fabric import Clos, Dragonfly, Mesh
 from engine.network.graph import Network
 from engine.network.routing import Routing

@@ -21,10 +21,10 @@ from engine import (
     Topology,
     Workload,
     lower,
-    run_messages,
     run_one,
 )
 from engine.cluster.network import NetworkModel, Switching
+from engine.kernels.message import run_messages
 from engine.network.fabric import Auto, Clos, Dragonfly, Mesh, build_network
 from engine.network.graph import Network
 from engine.network.routing import Router, Routing

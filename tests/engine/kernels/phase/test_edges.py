@@ -22,11 +22,11 @@ from engine import (
     Topology,
     Workload,
     lower,
-    read_astra1_layers,
     run_batch,
     simulate,
     units,
 )
+from engine.formats import read_astra1_layers
 
 RING2 = Cluster(Topology.build("Ring(2)", bandwidth=[1e12], latency=[0]))
 PASSES = {"forward": "a", "input_grad": "a", "weight_grad": "a"}

@@ -24,14 +24,14 @@ from engine import (
     Send,
     SubgroupBandwidth,
     Topology,
-    TrainingLoop,
     Workload,
     account,
     lower,
     run_batch,
     simulate,
-    traffic,
 )
+from engine.bound import traffic
+from engine.workload import TrainingLoop
 from tests.support.programs import (
     LATENCIES,
     bytes_by_dim,

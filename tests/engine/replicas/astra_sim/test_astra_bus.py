@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from engine.replicas.astra_sim.bus import Bus, BusModel
+from engine.formats.astra_sim.inputs import BusModel
+from engine.replicas.astra_sim.bus import Bus
 from engine.replicas.astra_sim.clock import Clock, Timers
 
 MODEL = BusModel(latency=5, overhead=3, gap=40, per_byte=0.01, reduction=1)
