@@ -27,7 +27,7 @@ $(VENV)/.ready: pyproject.toml requirements.lock
 	@touch $@
 
 study: setup
-	@echo "running the study $(STUDY): every point is a full simulation (first run also compiles)"
+	@echo "running the study $(STUDY): every trial is a full simulation (first run also compiles)"
 	@$(BIN)/dimsweep sweep study=$(STUDY)
 
 test: setup

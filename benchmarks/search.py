@@ -16,17 +16,17 @@ from sweeper import load
 from sweeper.config.compose import compose
 from sweeper.ledger.ledger import Ledger
 from sweeper.run.driver import run_sweep
-from sweeper.run.pool import make_pool
+from sweeper.run.executor import make_executor
 from sweeper.study.plan import plan_study
 
 SAMPLERS = ("random", "tpe", "cmaes", "gp", "descent", "auto")
 BUDGETS = (40, 100, 300)
 NEAR = 1.001
-GP_POINTS, GP_SEEDS = 100, 1  # the more points it knows, the longer it thinks about the next
+GP_TRIALS, GP_SEEDS = 100, 1  # the more trials it knows, the longer it thinks about the next
 
 
 Cases = Mapping[str, tuple[str, ...]]
-Runs = Sequence[Sequence[float]]  # the best of the first n points, a run a seed
+Runs = Sequence[Sequence[float]]  # the best of the first n trials, a run a seed
 
 
 def _cases(*overrides: str, networks: Sequence[str] = ("4d",)) -> Cases:
@@ -86,7 +86,7 @@ def compare(family: str, cases: Cases, samplers: Sequence[str], n_seeds: int) ->
             for n in BUDGETS:
                 gaps[f"{sampler} {n}"] += [run[n - 1] / best - 1 for run in runs if len(run) >= n]
     print(f"  mean (worst) gap to the best known; the bound is {statistics.mean(bounds):.4%} below")
-    print("          " + "".join(f"{f'{n} points':>19}" for n in BUDGETS) + "   within 0.1 % after")
+    print("          " + "".join(f"{f'{n} trials':>19}" for n in BUDGETS) + "   within 0.1 % after")
     for sampler in samplers:
         shares = (_mean_and_worst(gaps[f"{sampler} {n}"]) for n in BUDGETS)
         print(f"  {sampler:8}" + "".join(f"{text:>19}" for text in shares), end="   ")
@@ -100,32 +100,32 @@ def _search(
     """The runs of each sampler, and the bound of what is minimised."""
     found: dict[str, Runs] = {}
     for sampler in samplers:
-        seeds, points = (GP_SEEDS, GP_POINTS) if sampler == "gp" else (n_seeds, max(BUDGETS))
-        runs = [_best_so_far(overrides, sampler, seed, points) for seed in range(seeds)]
+        seeds, trials = (GP_SEEDS, GP_TRIALS) if sampler == "gp" else (n_seeds, max(BUDGETS))
+        runs = [_best_so_far(overrides, sampler, seed, trials) for seed in range(seeds)]
         found[sampler] = [run for run, _ in runs]
         bound = runs[0][1]
     return found, bound
 
 
 def _best_so_far(
-    overrides: Sequence[str], sampler: str, seed: int, points: int
+    overrides: Sequence[str], sampler: str, seed: int, trials: int
 ) -> tuple[list[float], float]:
-    """The best time, or cost per iteration/s, of the first n points for each n; and its bound."""
+    """The best time, or cost per iteration/s, of the first n trials for each n; and its bound."""
     with tempfile.TemporaryDirectory() as folder:
-        ours = [f"search={sampler}", f"search.seed={seed}", f"budget.points={points}"]
-        ours += [f"results={folder}", "cluster=inline"]
+        ours = [f"search={sampler}", f"search.seed={seed}", f"budget.trials={trials}"]
+        ours += [f"results={folder}", "executor=inline"]
         plan = plan_study(compose([*overrides, *ours]))
         with Ledger(plan.folder, plan.study, plan.schema) as ledger:
-            pool = make_pool(plan.config, [cell.cell for cell in plan.cells], plan.schema)
-            run_sweep(plan, ledger, pool, lambda _: None)
+            executor = make_executor(plan.config, [cell.cell for cell in plan.cells], plan.schema)
+            run_sweep(plan, ledger, executor, lambda _: None)
         rows = load(Path(plan.folder)).to_pandas()
     (cell,) = plan.cells
     assert cell.bound is not None
     is_time = cell.objective == ["time"]
     values = rows["time_s"] if is_time else 1 / rows["perf_per_cost"]
-    # Points that were asked for twice have one row, that of the first.
-    known = dict(zip(rows["point"], values, strict=True))
-    run = list(accumulate((known.get(i, float("inf")) for i in range(points)), min))
+    # Trials that were asked for twice have one row, that of the first.
+    known = dict(zip(rows["trial"], values, strict=True))
+    run = list(accumulate((known.get(i, float("inf")) for i in range(trials)), min))
     return run, cell.bound if is_time else 1 / cell.bound
 
 
@@ -137,5 +137,5 @@ def _mean_and_worst(gaps: Sequence[float]) -> str:
     return f"{statistics.mean(gaps):.3%} ({max(gaps):.2%})" if gaps else "-"
 
 
-def _count(points: int) -> str:
-    return str(points) if points <= max(BUDGETS) else "never"
+def _count(trials: int) -> str:
+    return str(trials) if trials <= max(BUDGETS) else "never"

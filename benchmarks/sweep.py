@@ -9,41 +9,41 @@ from pathlib import Path
 from sweeper.config.compose import compose
 from sweeper.ledger.ledger import Ledger
 from sweeper.run.driver import run_sweep
-from sweeper.run.pool import make_pool
+from sweeper.run.executor import make_executor
 from sweeper.study.plan import plan_study
 
-POINTS = 200_000
+TRIALS = 200_000
 
 
 def main() -> None:
     """Print engine seconds over (wall seconds x workers) for the main study, random search."""
-    for cluster in ("cluster=inline", "cluster.actors=1", "cluster.actors=2"):
+    for executor in ("executor=inline", "executor.actors=1", "executor.actors=2"):
         with tempfile.TemporaryDirectory() as folder:
-            _measure(cluster, Path(folder))
+            _measure(executor, Path(folder))
 
 
-def _measure(cluster: str, folder: Path) -> None:
+def _measure(executor: str, folder: Path) -> None:
     plan = plan_study(
         compose(
             [
                 "study=libra_gpt3_4d",
                 "search=random",
-                f"budget.points={POINTS}",
+                f"budget.trials={TRIALS}",
                 f"results={folder}",
-                cluster,
+                executor,
             ]
         )
     )
     with Ledger(plan.folder, plan.study, plan.schema) as ledger:
-        pool = make_pool(plan.config, [cell.cell for cell in plan.cells], plan.schema)
+        executor = make_executor(plan.config, [cell.cell for cell in plan.cells], plan.schema)
         try:
             start = time.monotonic()
-            tally = run_sweep(plan, ledger, pool, lambda _: None)
+            progress = run_sweep(plan, ledger, executor, lambda _: None)
             wall = time.monotonic() - start
         finally:
-            pool.close()
-    share = tally.engine_seconds / wall / pool.n_workers
+            executor.close()
+    share = progress.engine_seconds / wall / executor.n_workers
     print(
-        f"{cluster}: {POINTS / wall:,.0f} points/s, engine {share:.0%} of the workers' wall time",
+        f"{executor}: {TRIALS / wall:,.0f} trials/s, engine {share:.0%} of the workers' wall time",
         flush=True,
     )

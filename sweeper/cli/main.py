@@ -27,8 +27,8 @@ dimsweep: how should a training cluster's network be provisioned, and how sure a
 KEY=VALUE are Hydra overrides; any key of the configuration can be set:
   dimsweep simulate workload=msft1t_libra topology=libra_3d cost=libra_3d
   dimsweep simulate 'topology.bandwidth=[300 GB/s,120 GB/s,60 GB/s,20 GB/s]' timeline=run.json
-  dimsweep sweep study=libra_gpt3_4d search=cmaes budget.points=1000 name=my_cmaes
-  dimsweep sweep study=libra_gpt3_4d cluster=inline
+  dimsweep sweep study=libra_gpt3_4d search=cmaes budget.trials=1000 name=my_cmaes
+  dimsweep sweep study=libra_gpt3_4d executor=inline
 Quantities need a unit: 200 GB/s (10^9 bytes), 200 GiB/s (2^30), 1.6 Tb/s (bits), 500 ns, 64 MB.
 Your own files in ./conf and ./studies are found before the installed ones.
 """

@@ -16,13 +16,13 @@ from rich.progress import (
 )
 
 from engine import units
-from sweeper.run.driver import Tally
-from sweeper.study.plan import Plan
+from sweeper.run import driver
+from sweeper.study.plan import StudyPlan
 
 
 @contextmanager
-def progress(plan: Plan, console: Console) -> Iterator[_Bar]:
-    """A bar with points, points/s, the best value so far and the time left."""
+def progress_bar(plan: StudyPlan, console: Console) -> Iterator[_Bar]:
+    """A bar with trials, trials/s, the best value so far and the time left."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -37,23 +37,23 @@ def progress(plan: Plan, console: Console) -> Iterator[_Bar]:
 
 
 class _Bar:
-    def __init__(self, plan: Plan, bar: Progress) -> None:
+    def __init__(self, plan: StudyPlan, bar: Progress) -> None:
         self._bar, self._objective = bar, plan.study["objective"][0]
         total = sum(cell.budget + cell.recheck for cell in plan.cells)
         total += sum(cell.budget for one in plan.portfolios for cell in one.cells)
         self._task = bar.add_task(plan.study["name"], total=total, rate="", best="")
 
-    def update(self, tally: Tally) -> None:
+    def update(self, progress: driver.Progress) -> None:
         task = self._bar.tasks[self._task]
         self._bar.update(
             self._task,
-            completed=tally.done,
-            rate=f"{task.speed:,.0f} points/s" if task.speed else "",
-            best=f"best {self._show(tally)}" if tally.best else "",
+            completed=progress.done,
+            rate=f"{task.speed:,.0f} trials/s" if task.speed else "",
+            best=f"best {self._show(progress)}" if progress.best else "",
         )
 
-    def _show(self, tally: Tally) -> str:
-        value = tally.best[max(tally.best)][0]
+    def _show(self, progress: driver.Progress) -> str:
+        value = progress.best[max(progress.best)][0]
         if self._objective == "time":
             return units.format_time(value * units.PICOSECONDS)
         return f"${value:,.0f}" if self._objective == "cost" else f"{value:.4g} /s/$"

@@ -12,13 +12,13 @@ from typing import Any
 from rich.console import Console
 
 from engine import is_compiled
-from sweeper.cli.progress import progress
+from sweeper.cli.progress import progress_bar
 from sweeper.cli.simulation import print_warnings
 from sweeper.config.compose import Composed
 from sweeper.ledger.ledger import Ledger, load, read_study
-from sweeper.run.driver import Tally, run_sweep
-from sweeper.run.pool import make_pool
-from sweeper.study.plan import Plan, plan_study
+from sweeper.run.driver import Progress, run_sweep
+from sweeper.run.executor import make_executor
+from sweeper.study.plan import StudyPlan, plan_study
 
 INTERRUPTED = 130
 
@@ -33,24 +33,24 @@ def sweep_study(composed: Composed, console: Console) -> int:
         before = len(ledger.values)
         if before:
             console.print(
-                f"resuming: {plan.folder} has {before} points", highlight=False, soft_wrap=True
+                f"resuming: {plan.folder} has {before} trials", highlight=False, soft_wrap=True
             )
         started = time.monotonic()
-        pool = make_pool(plan.config, [cell.cell for cell in plan.cells], plan.schema)
+        executor = make_executor(plan.config, [cell.cell for cell in plan.cells], plan.schema)
         try:
-            with _terminable(), progress(plan, console) as bar:
-                tally = run_sweep(plan, ledger, pool, bar.update)
+            with _terminable(), progress_bar(plan, console) as bar:
+                progress = run_sweep(plan, ledger, executor, bar.update)
         except KeyboardInterrupt:
             console.print(
-                f"\nstopped: {len(ledger.values)} points are safe in {plan.folder}; "
+                f"\nstopped: {len(ledger.values)} trials are safe in {plan.folder}; "
                 "the same command goes on",
                 highlight=False,
                 soft_wrap=True,
             )
             return INTERRUPTED
         finally:
-            pool.close()
-    _tell(plan, tally, len(ledger.values) - before, time.monotonic() - started, console)
+            executor.close()
+    _tell(plan, progress, len(ledger.values) - before, time.monotonic() - started, console)
     report_study(plan.folder, console)
     return 0
 
@@ -66,12 +66,12 @@ def report_study(folder: Path, console: Console) -> None:
         console.print(f"wrote {file}", highlight=False, soft_wrap=True)
 
 
-def _tell(plan: Plan, tally: Tally, new: int, seconds: float, console: Console) -> None:
-    text = f"{plan.study['name']}: {new} points simulated in {seconds:.1f} s"
-    if tally.reused:
-        text += f", {tally.reused} known already"
-    if tally.failed:
-        text += f", {tally.failed} failed or infeasible"
+def _tell(plan: StudyPlan, progress: Progress, new: int, seconds: float, console: Console) -> None:
+    text = f"{plan.study['name']}: {new} trials simulated in {seconds:.1f} s"
+    if progress.reused:
+        text += f", {progress.reused} known already"
+    if progress.failed:
+        text += f", {progress.failed} failed or infeasible"
     if pruned := plan.study["pruned"]:
         n = len(plan.cells) + len(pruned)
         text += f"; {len(pruned)} of {n} cells of the grid are infeasible, the first because of "

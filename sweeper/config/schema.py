@@ -241,7 +241,7 @@ class Cost:
     npu: str = "0 USD"
 
 
-class Sampler(Enum):
+class SamplerName(Enum):
     auto = "auto"
     random = "random"
     qmc = "qmc"
@@ -254,13 +254,14 @@ class Sampler(Enum):
 
 @dataclass
 class Search:
-    """``wave`` points at most are asked for at a time, one wave ahead of the results (when they are
-    there, where slopes are learnt from), so that a study does not depend on how many actors run it.
+    """``batch`` trials at most are asked for at a time, one batch ahead of the results (when they
+    are there, where slopes are learnt from), so that a study does not depend on how many actors run
+    it.
     ``enqueue``: also try the equal split, the traffic-proportional one and the bound's, first."""
 
-    sampler: Sampler = MISSING
+    sampler: SamplerName = MISSING
     seed: int = 0
-    wave: int = 8
+    batch: int = 8
     enqueue: bool = True
     options: dict[str, Any] = field(default_factory=dict)
 
@@ -295,10 +296,10 @@ class Space:
 
 @dataclass
 class Budget:
-    """Points for each search, which stops earlier when its best point is within ``gap`` of the
+    """Trials for each search, which stops earlier when its best trial is within ``gap`` of the
     proven bound: 1e-4 is 0.01 %."""
 
-    points: int = 300
+    trials: int = 300
     gap: float | None = None
 
 
@@ -327,8 +328,8 @@ class Mode(Enum):
 
 
 @dataclass
-class Cluster:
-    """Where points are simulated: Ray actors on this machine (``local``) or on a running Ray
+class Executor:
+    """Where trials are simulated: Ray actors on this machine (``local``) or on a running Ray
     cluster (``address``), or in this process (``inline``).  ``timeout`` is for a batch."""
 
     mode: Mode = Mode.local
@@ -360,14 +361,14 @@ class Root:
     recheck: Recheck = field(default_factory=Recheck)
     portfolio: Portfolio = field(default_factory=Portfolio)
     # how it is run; none of these changes a result
-    cluster: Cluster = field(default_factory=Cluster)
+    executor: Executor = field(default_factory=Executor)
     results: str = "results"
     timeline: str | None = None
     picture: str | None = None
 
 
 # Keys that change how a study is run but no row of it.
-RUNTIME_KEYS = ("cluster", "results", "timeline", "picture", "budget", "recheck", "name")
+RUNTIME_KEYS = ("executor", "results", "timeline", "picture", "budget", "recheck", "name")
 
 
 def register() -> None:

@@ -15,7 +15,7 @@ from sweeper.report.recheck import Comparison, agreement
 from sweeper.report.summary import COST, TIME, CellSummary, Floats, Objective
 
 _LOG_RATIO = 20.0  # bars that differ more than this are drawn on a logarithmic scale
-_POINT = {"s": 12, "color": GREY, "alpha": 0.5, "lw": 0, "label": "one point"}
+_TRIAL = {"s": 12, "color": GREY, "alpha": 0.5, "lw": 0, "label": "one trial"}
 
 
 def draw_all(summaries: Sequence[CellSummary]) -> dict[str, bytes]:
@@ -38,14 +38,14 @@ def _convergence(summaries: Sequence[CellSummary]) -> bytes:
 
     def draw(ax: Any, summary: CellSummary) -> None:
         values, sign = scale.values(summary.complete), scale.objective.sign
-        number = summary.complete["point"] + 1
-        ax.scatter(number, values, **_POINT)
+        number = summary.complete["trial"] + 1
+        ax.scatter(number, values, **_TRIAL)
         best = sign * np.minimum.accumulate(sign * values)
         ax.step(number, best, where="post", color=BLUE, lw=2.2, label="best so far")
         if summary.equal is not None:
             equal = scale.values(summary.equal)
             ax.axhline(equal, color=ORANGE, lw=1.8, ls="--", label="equal split")
-        ax.set(xlabel="points tried", xlim=(0, number.max() + 1))
+        ax.set(xlabel="trials tried", xlim=(0, number.max() + 1))
         ax.xaxis.get_major_locator().set_params(integer=True)
         _zoom(ax, summary, y=scale)
 
@@ -87,7 +87,7 @@ def _split_map(summaries: Sequence[CellSummary]) -> bytes:
         x, y = summary.widest_dims()
         ax.set_xlabel(f"share of {words.dim_name(summary, x)} (%)")
         if len(summary.dims) == 2:  # the other share follows, so show the objective instead
-            ax.scatter(100 * summary.shares()[:, x], scale.values(summary.complete), **_POINT)
+            ax.scatter(100 * summary.shares()[:, x], scale.values(summary.complete), **_TRIAL)
             _mark(ax, summary, lambda row: (_percent(summary, row)[x], scale.values(row)))
             _zoom(ax, summary, y=scale)
         else:
@@ -103,7 +103,7 @@ def _pareto(summaries: Sequence[CellSummary]) -> bytes:
     x, y = (_Scale.of(summaries, objective) for objective in summaries[0].objectives)
 
     def draw(ax: Any, summary: CellSummary) -> None:
-        ax.scatter(x.values(summary.complete), y.values(summary.complete), **_POINT)
+        ax.scatter(x.values(summary.complete), y.values(summary.complete), **_TRIAL)
         ax.plot(
             x.values(summary.front),
             y.values(summary.front),
@@ -112,7 +112,7 @@ def _pareto(summaries: Sequence[CellSummary]) -> bytes:
             ms=5,
             lw=1.5,
             drawstyle="steps-post",
-            label="no point is better in both",
+            label="no trial is better in both",
         )
         if summary.proven is not None:
             rows = _proven_front(summary.proven)
@@ -167,7 +167,7 @@ class _Scale:
         return self.factor * rows[self.objective.column]
 
     def useful_range(self, summary: CellSummary) -> tuple[float, float]:
-        """From the best value to that of the equal split, the front's end or most points.
+        """From the best value to that of the equal split, the front's end or most trials.
 
         A search also tries splits that are many times slower; showing them would hide the rest.
         """
@@ -180,7 +180,7 @@ class _Scale:
 
 
 def _zoom(ax: Any, summary: CellSummary, **scales: _Scale) -> None:
-    """Label the axes ``x`` and ``y``, show their useful ranges, and count the points outside."""
+    """Label the axes ``x`` and ``y``, show their useful ranges, and count the trials outside."""
     outside = np.zeros(len(summary.complete), bool)
     for side, scale in scales.items():
         low, high = scale.useful_range(summary)
@@ -195,36 +195,36 @@ def _zoom(ax: Any, summary: CellSummary, **scales: _Scale) -> None:
         ax.set(**{f"{side}label": scale.label, f"{side}lim": ends})
         outside |= ~scale.values(summary.complete).between(*ends).to_numpy()
     if outside.any():
-        ax.set_xlabel(f"{ax.get_xlabel()}   [{outside.sum()} worse points lie outside]")
+        ax.set_xlabel(f"{ax.get_xlabel()}   [{outside.sum()} worse trials lie outside]")
 
 
 def _colour(ax: Any, summary: CellSummary, scale: _Scale, x: int, y: int) -> None:
-    """The points by the shares of two dimensions; the darker the better, the near-best ringed."""
-    points = summary.complete.assign(
+    """The trials by the shares of two dimensions; the darker the better, the near-best ringed."""
+    trials = summary.complete.assign(
         x=100 * summary.shares()[:, x],
         y=100 * summary.shares()[:, y],
         ring=np.where(summary.near_best(), 0.6, 0.0),
     )
     sign, column = scale.objective.sign, scale.objective.column
-    points = points.sort_values(column, ascending=sign < 0)  # the best come last, so lie on top
+    trials = trials.sort_values(column, ascending=sign < 0)  # the best come last, so lie on top
     low, high = scale.useful_range(summary)
     drawn = ax.scatter(
-        points["x"],
-        points["y"],
-        c=scale.values(points),
+        trials["x"],
+        trials["y"],
+        c=scale.values(trials),
         s=24,
         vmin=low,
         vmax=high,
         cmap="viridis" if sign > 0 else "viridis_r",
         edgecolor="black",
-        linewidth=points["ring"],
+        linewidth=trials["ring"],
     )
     ax.figure.colorbar(drawn, ax=ax, label=scale.label, extend="max" if sign > 0 else "min")
     ax.scatter([], [], s=24, facecolor="none", edgecolor="black", lw=0.8, label="within 1% of best")
 
 
 def _mark(ax: Any, summary: CellSummary, place: Callable[[Any], Any]) -> None:
-    """Mark the best point and the equal split, each at the ``place`` (x, y) of its row."""
+    """Mark the best trial and the equal split, each at the ``place`` (x, y) of its row."""
     ax.scatter(*place(summary.best), **BEST, label=words.best_name(summary))
     if summary.equal is not None:
         ax.scatter(*place(summary.equal), **EQUAL, label="equal split")

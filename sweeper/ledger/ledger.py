@@ -26,13 +26,13 @@ from engine import DimsweepError
 from sweeper.ledger.rows import COMPLETE, OBJECTIVE_COLUMNS, slope_columns, slopes
 
 ROWS_PER_PART = 10_000
-_SORT = [("cell", "ascending"), ("point", "ascending")]
+_SORT = [("cell", "ascending"), ("trial", "ascending")]
 
 
 class Ledger:
     """One study's ledger, open for writing; use it as a context manager.
 
-    ``values`` maps the key of every row to its objective values, or ``None`` for a failed point;
+    ``values`` maps the key of every row to its objective values, or ``None`` for a failed trial;
     ``slopes``, if a search learns from them, to dT/db in seconds per byte/s, where it is known.
     """
 
@@ -164,7 +164,7 @@ def read_study(folder: Path) -> dict[str, Any]:
 
 
 def load(folder: str | Path) -> pa.Table:
-    """All rows of the study in ``folder``, ordered by cell and point.
+    """All rows of the study in ``folder``, ordered by cell and trial.
 
     Safe while a sweep is writing.  Raises :class:`DimsweepError` if there is no study.
     """
@@ -189,7 +189,7 @@ def _read(folder: Path, columns: list[str] | None) -> pa.Table:
                 table = pa.Table.from_batches(batches)
                 tables.append(table.select(columns) if columns else table)
     if not tables:
-        return pa.table({name: [] for name in columns or ["cell", "point"]})
+        return pa.table({name: [] for name in columns or ["cell", "trial"]})
     return pa.concat_tables(tables)
 
 

@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from engine import Breakdown, units
-from sweeper.space.space import Point
+from sweeper.space.space import Trial
 
 COMPLETE, FAILED = "complete", "failed"
 INFEASIBLE = "infeasible"  # a design that cannot be, which was not simulated
 RECHECK = "recheck"  # the origin of a design that is looked at again, message by message
 PORTFOLIO = "portfolio"  # the origin of a split that is tried for all workloads of a portfolio
 # Raise it when the columns change: rows of different columns do not mix in a ledger.
-ROWS_VERSION = 2
+ROWS_VERSION = 3
 OBJECTIVES = {"time": "minimize", "cost": "minimize", "perf_per_cost": "maximize"}
 OBJECTIVE_COLUMNS = {"time": "time_s", "cost": "cost_usd", "perf_per_cost": "perf_per_cost"}
 _PARTS = ("transfer", "latency", "endpoint")  # of the path, in a dimension
@@ -42,7 +42,7 @@ def row_schema(n_dims: int, grid: Sequence[str], parameters: Sequence[str]) -> p
     columns = [
         ("key", pa.string()),
         ("cell", pa.int32()),
-        ("point", pa.int32()),
+        ("trial", pa.int32()),
         ("origin", pa.string()),
         ("state", pa.string()),
         ("error", pa.string()),
@@ -62,7 +62,7 @@ def row_schema(n_dims: int, grid: Sequence[str], parameters: Sequence[str]) -> p
             for d in range(n_dims)
         ),
         ("exposed_by_collective_s", pa.map_(pa.string(), pa.float64())),
-        # The critical path and its shadow prices; null for points simulated message by message.
+        # The critical path and its shadow prices; null for trials simulated message by message.
         ("path_compute_s", pa.float64()),
         ("path_memory_s", pa.float64()),
         *((f"path_{name}_{d}_s", pa.float64()) for name in _PARTS for d in range(n_dims)),
@@ -79,7 +79,7 @@ def complete_rows(
     breakdown: Breakdown,
     tallies: Sequence[str],
 ) -> pa.RecordBatch:
-    """Rows of simulated points.  ``labels`` holds the columns that name them."""
+    """Rows of simulated trials.  ``labels`` holds the columns that name them."""
     second = units.PICOSECONDS
     columns: dict[str, Any] = {
         **labels,
@@ -144,7 +144,7 @@ def failed_row(
     error: str,
     state: str = FAILED,
 ) -> pa.RecordBatch:
-    """The row of one point that could not be simulated."""
+    """The row of one trial that could not be simulated."""
     columns: dict[str, Any] = {name: [value] for name, value in labels.items()}
     columns |= {"state": [state], "error": [error]}
     for d, value in enumerate(bandwidth or ()):
@@ -152,19 +152,19 @@ def failed_row(
     return _batch(schema, columns, 1)
 
 
-def labels(cell: Cell, points: Sequence[Point], keys: Sequence[str]) -> dict[str, list[Any]]:
-    """The columns that name ``points`` of a cell."""
+def labels(cell: Cell, trials: Sequence[Trial], keys: Sequence[str]) -> dict[str, list[Any]]:
+    """The columns that name ``trials`` of a cell."""
     columns: dict[str, list[Any]] = {
         "key": list(keys),
-        "cell": [cell.number] * len(points),
-        "point": [point.number for point in points],
-        "origin": [point.origin for point in points],
-        "fidelity": [cell.config["fidelity"]] * len(points),
+        "cell": [cell.number] * len(trials),
+        "trial": [trial.number for trial in trials],
+        "origin": [trial.origin for trial in trials],
+        "fidelity": [cell.config["fidelity"]] * len(trials),
     }
     for name, value in cell.coordinates.items():
-        columns[name] = [value] * len(points)
-    for name in points[0].parameters if points else ():
-        columns[name] = [str(point.parameters[name]) for point in points]
+        columns[name] = [value] * len(trials)
+    for name in trials[0].parameters if trials else ():
+        columns[name] = [str(trial.parameters[name]) for trial in trials]
     return columns
 
 

@@ -23,7 +23,7 @@ def write_report(rows: pd.DataFrame, study: Mapping[str, Any], folder: Path) -> 
     """Write report.html and its pictures into ``folder``; their paths, the page first.
 
     ``rows`` is the study's ledger, ``study`` its description.  Raises :class:`DimsweepError` when
-    no point is complete.
+    no trial is complete.
     """
     summaries = summarise(rows, study)
     portfolios = portfolio.summarise_portfolios(summaries, study)
@@ -38,7 +38,7 @@ def write_report(rows: pd.DataFrame, study: Mapping[str, Any], folder: Path) -> 
 
 
 def print_report(rows: pd.DataFrame, study: Mapping[str, Any], console: Console) -> None:
-    """Print the report's tables; raises :class:`DimsweepError` when no point is complete."""
+    """Print the report's tables; raises :class:`DimsweepError` when no trial is complete."""
     summaries = summarise(rows, study)
     portfolios = portfolio.summarise_portfolios(summaries, study)
     table.print_summaries(summaries, portfolios, study, console)

@@ -68,17 +68,17 @@ def render(
         pictures=[
             (_CAPTIONS[name], base64.b64encode(png).decode()) for name, png in pictures.items()
         ],
-        details=[(words.label(s), ([] if one else _tables(s)) + _points(s)) for s in found],
+        details=[(words.label(s), ([] if one else _tables(s)) + _trials(s)) for s in found],
         failures=sheets.failures(failed),
         config=yaml.safe_dump(study["config"], sort_keys=False, allow_unicode=True),
     )
 
 
-def _points(summary: CellSummary) -> list[sheets.Sheet]:
-    """The best points; with two objectives the front, which is what best means there, as well."""
+def _trials(summary: CellSummary) -> list[sheets.Sheet]:
+    """The best trials; with two objectives the front, which is what best means there, as well."""
     designs = summary.best_designs(_POINTS)
     most = words.best_name(summary).split()[0]
-    found = [sheets.points(summary, designs, f"The {len(designs)} {most} designs")]
+    found = [sheets.trials(summary, designs, f"The {len(designs)} {most} designs")]
     if len(summary.objectives) > 1:
         found.insert(0, sheets.front(summary, summary.front, "Pareto front"))
     return found

@@ -36,7 +36,7 @@ class Sheet:
 
 
 def measures(summary: CellSummary) -> Sheet:
-    """Where the time goes and what it costs: the best point, and the equal split beside it."""
+    """Where the time goes and what it costs: the best trial, and the equal split beside it."""
     shown = _shown(summary)
     tallies = [_by_collective(row) for row in shown]
     rows = [
@@ -83,7 +83,7 @@ def dimensions(summary: CellSummary) -> Sheet:
 
 
 def worth(summary: CellSummary) -> list[Sheet]:
-    """The best point's critical path, and what the next bandwidth in each dimension is worth; none
+    """The best trial's critical path, and what the next bandwidth in each dimension is worth; none
     where the path is not known (message by message, or a ledger from before it was kept)."""
     best = summary.best
     if pd.isna(best.get("path_compute_s")):
@@ -101,11 +101,11 @@ def worth(summary: CellSummary) -> list[Sheet]:
         saved += [-best[f"ms_per_usd_{d}"]] * _priced(summary)
         cells = ["-" if pd.isna(value) else seconds(value) for value in (*parts, *saved)]
         rows.append((name, *cells))
-    return [Sheet("What more bandwidth is worth at the best point", tuple(columns), rows)]
+    return [Sheet("What more bandwidth is worth at the best trial", tuple(columns), rows)]
 
 
 def provisioned(summary: CellSummary) -> list[Sheet]:
-    """Whether dimensions are provisioned for one another at the best point; none where no
+    """Whether dimensions are provisioned for one another at the best trial; none where no
     collective crosses two of them."""
     split, rows = summary.split(summary.best), []
     for pair in summary.pairs:
@@ -113,7 +113,7 @@ def provisioned(summary: CellSummary) -> list[Sheet]:
         inner, outer = summary.dims[pair.inner], summary.dims[pair.outer]
         rows.append((pair.group, inner, outer, verdict(provision), f"{provision:.2f}x"))
     columns = ("group", "fed by", "dimension", "is", "of just\nenough")
-    title = "Are the dimensions of the best point provisioned for one another?"
+    title = "Are the dimensions of the best trial provisioned for one another?"
     return [Sheet(title, columns, rows, n_names=4)] if rows else []
 
 
@@ -123,7 +123,7 @@ def overview(summaries: Sequence[CellSummary]) -> list[Sheet]:
 
 
 def cells(summaries: Sequence[CellSummary]) -> Sheet:
-    """One row a cell: its coordinates and its best point, with gains over the equal split."""
+    """One row a cell: its coordinates and its best trial, with gains over the equal split."""
     keys = list(summaries[0].cell["coordinates"])
     priced = any(_priced(s) for s in summaries)
     gain = PERF_PER_COST in summaries[0].objectives
@@ -144,7 +144,7 @@ def cells(summaries: Sequence[CellSummary]) -> Sheet:
         else:
             row += ["none complete", *["-"] * (2 + 2 * priced + gain + bounded)]
         rows.append((*row, *[str(len(s.failed))] * failed))
-    return Sheet("Best point of every cell", tuple(columns), rows, n_names=len(keys))
+    return Sheet("Best trial of every cell", tuple(columns), rows, n_names=len(keys))
 
 
 def rechecked(summary: CellSummary) -> list[Sheet]:
@@ -193,14 +193,14 @@ def rechecked_cells(summaries: Sequence[CellSummary]) -> list[Sheet]:
     return [Sheet("The best, message by message", tuple(columns), texts, n_names=len(keys))]
 
 
-def points(summary: CellSummary, rows: pd.DataFrame, title: str) -> Sheet:
-    """Some points of a cell, a row each."""
+def trials(summary: CellSummary, rows: pd.DataFrame, title: str) -> Sheet:
+    """Some trials of a cell, a row each."""
     dims = [f"{name} GB/s" for name in summary.dims]
-    columns = ["point", "origin", *dims, *short_keys(summary.parameters), "time"]
+    columns = ["trial", "origin", *dims, *short_keys(summary.parameters), "time"]
     columns += ["cost", "it/s per M USD"] * _priced(summary)
     texts = []
     for _, row in rows.iterrows():
-        cells = [str(row["point"]), str(row["origin"])]
+        cells = [str(row["trial"]), str(row["origin"])]
         cells += [gbps(b) for b in summary.split(row)]
         cells += [str(row[key]) for key in summary.parameters]
         cells += [seconds(row["time_s"], digits=6)]
@@ -210,7 +210,7 @@ def points(summary: CellSummary, rows: pd.DataFrame, title: str) -> Sheet:
 
 
 def front(summary: CellSummary, rows: pd.DataFrame, title: str) -> Sheet:
-    """Some points of the front, only what is traded for what: narrower than :func:`points`."""
+    """Some trials of the front, only what is traded for what: narrower than :func:`trials`."""
     names = [objective.name.replace("_", " ") for objective in summary.objectives]
     gaps = summary.front_gaps(rows)
     columns = [*names, "split, GB/s", *short_keys(summary.parameters)]
@@ -228,9 +228,9 @@ def front(summary: CellSummary, rows: pd.DataFrame, title: str) -> Sheet:
 
 
 def failures(failed: pd.DataFrame) -> Sheet:
-    """Every error text and the number of points it stopped."""
+    """Every error text and the number of trials it stopped."""
     rows = [(text, str(times)) for text, times in frequent_errors(failed)]
-    return Sheet("Failed points", ("error", "points"), rows)
+    return Sheet("Failed trials", ("error", "trials"), rows)
 
 
 def _shown(summary: CellSummary) -> list[Any]:
@@ -239,9 +239,9 @@ def _shown(summary: CellSummary) -> list[Any]:
 
 def _by_messages(summary: CellSummary, shown: Sequence[Any]) -> list[tuple[str, list[str]]]:
     """The line of iteration times message by message, if any of the rows was looked at again."""
-    found = {recheck.phases["point"]: recheck for recheck in summary.rechecked}
+    found = {recheck.phases["trial"]: recheck for recheck in summary.rechecked}
     times = [
-        _time_by_messages(found[row["point"]], 4)[0] if row["point"] in found else ""
+        _time_by_messages(found[row["trial"]], 4)[0] if row["trial"] in found else ""
         for row in shown
     ]
     return [("  message by message", times)] if any(times) else []

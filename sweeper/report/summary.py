@@ -1,4 +1,4 @@
-"""What a study found, as data: each cell's best point, equal split and Pareto front."""
+"""What a study found, as data: each cell's best trial, equal split and Pareto front."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ class Recheck:
 
 @dataclass(frozen=True)
 class CellSummary:
-    """One cell of a study: its points and what stands out among them.
+    """One cell of a study: its trials and what stands out among them.
 
     ``cell`` is the study's entry (coordinates, dims, workload, n_npus, sampler, bound).
     ``complete`` and ``failed`` are its rows in the order of asking.  ``best`` is the row with the
     best first objective; among equals the one with the best second objective, then the earliest.
     ``front`` holds the rows that no other row beats in one objective without losing in the other,
     by the first objective; of rows alike in both the earliest, and of one objective only ``best``.
-    ``equal`` is None where no equal split is complete; there is a best point only if ``found``.
+    ``equal`` is None where no equal split is complete; there is a best trial only if ``found``.
     ``again`` are the rows of designs simulated again message by message, and ``shared`` those of
     splits tried for a whole portfolio, complete or not; they count for none of these.
     """
@@ -83,7 +83,7 @@ class CellSummary:
 
     @property
     def found(self) -> bool:
-        """Whether any point is complete."""
+        """Whether any trial is complete."""
         return not self.complete.empty
 
     @property
@@ -93,7 +93,7 @@ class CellSummary:
 
     @property
     def objective(self) -> Objective:
-        """The first objective, by which points are ranked."""
+        """The first objective, by which trials are ranked."""
         return self.objectives[0]
 
     @property
@@ -103,7 +103,7 @@ class CellSummary:
 
     @property
     def gap(self) -> float | None:
-        """By what share the best point could be better at most, if the bound could be reached."""
+        """By what share the best trial could be better at most, if the bound could be reached."""
         if self.bound is None:
             return None
         best = self.objective.of(self.best)
@@ -160,16 +160,16 @@ class CellSummary:
 
     @property
     def speedup(self) -> float | None:
-        """How many times faster the best point is than the equal split; None without either."""
+        """How many times faster the best trial is than the equal split; None without either."""
         return self.gain(TIME)
 
     @property
     def split_varies(self) -> bool:
-        """Whether the complete points differ in bandwidth at all."""
+        """Whether the complete trials differ in bandwidth at all."""
         return len(self.complete[self._bandwidths].drop_duplicates()) > 1
 
     def gain(self, objective: Objective) -> float | None:
-        """How many times better the best point is than the equal split; None without either."""
+        """How many times better the best trial is than the equal split; None without either."""
         if self.equal is None:
             return None
         best, equal = objective.of(self.best), objective.of(self.equal)
@@ -182,18 +182,18 @@ class CellSummary:
         return np.asarray(row[self._bandwidths], float)
 
     def shares(self) -> Floats:
-        """(P, D) shares, 0..1, of the complete points' total bandwidth."""
+        """(P, D) shares, 0..1, of the complete trials' total bandwidth."""
         bandwidth = np.asarray(self.complete[self._bandwidths], float)
         return np.asarray(bandwidth / bandwidth.sum(axis=1, keepdims=True))
 
     def near_best(self) -> pd.Series:
-        """(P,) which complete points are within 1% of the best in the first objective."""
+        """(P,) which complete trials are within 1% of the best in the first objective."""
         values = self.complete[self.objective.column]
         best = self.objective.of(self.best)
         return (values - best).abs() <= _NEAR * best
 
     def widest_dims(self) -> tuple[int, int]:
-        """The two dimensions whose shares vary most among the better half of the points, in order.
+        """The two dimensions whose shares vary most among the better half of the trials, in order.
 
         The better half, because what a search does elsewhere says nothing of where it went.
         """
@@ -230,7 +230,7 @@ class CellSummary:
 def summarise(rows: pd.DataFrame, study: Mapping[str, Any]) -> list[CellSummary]:
     """A summary for each of ``study["cells"]`` from the ledger's ``rows``.
 
-    Raises :class:`DimsweepError` when no point of the study is complete.
+    Raises :class:`DimsweepError` when no trial of the study is complete.
     """
     searched = rows[~rows["origin"].isin([RECHECK, PORTFOLIO])]
     if not (searched["state"] == COMPLETE).any():
@@ -249,14 +249,14 @@ def _summarise_cell(
     rows: pd.DataFrame, cell: Mapping[str, Any], study: Mapping[str, Any]
 ) -> CellSummary:
     objectives = tuple(OBJECTIVES[name] for name in study["objective"])
-    rows = rows.sort_values("point")
+    rows = rows.sort_values("trial")
     again, shared = rows["origin"] == RECHECK, rows["origin"] == PORTFOLIO
     searched = ~again & ~shared
     complete = rows[searched & (rows["state"] == COMPLETE)]
     for objective in objectives:
         if complete[objective.column].isna().any():
             raise DimsweepError(
-                f"cell {cell['cell']} has points without a value of the objective {objective.name}",
+                f"cell {cell['cell']} has trials without a value of the objective {objective.name}",
                 where=f"study {study['name']}",
                 hint="a cost needs prices for all tiers of the topology",
             )
@@ -275,8 +275,8 @@ def _summarise_cell(
 
 
 def _ranking(rows: pd.DataFrame, objectives: tuple[Objective, ...]) -> Integers:
-    """Positions of ``rows`` from best to worst: by the first objective, the second, the point."""
-    keys = [rows["point"]] + [o.sign * rows[o.column] for o in reversed(objectives)]
+    """Positions of ``rows`` from best to worst: by the first objective, the second, the trial."""
+    keys = [rows["trial"]] + [o.sign * rows[o.column] for o in reversed(objectives)]
     return np.asarray(np.lexsort(keys))
 
 
@@ -295,10 +295,10 @@ def _front(rows: pd.DataFrame, objectives: tuple[Objective, ...]) -> Integers:
 def _nothing_complete(rows: pd.DataFrame, study: Mapping[str, Any]) -> DimsweepError:
     where = f"study {study['name']}"
     if rows.empty:
-        return DimsweepError("no point has been run yet", where=where, hint="run the study first")
+        return DimsweepError("no trial has been run yet", where=where, hint="run the study first")
     text, times = frequent_errors(rows)[0]
     return DimsweepError(
-        f"no point is complete: all {len(rows)} failed or are infeasible",
+        f"no trial is complete: all {len(rows)} failed or are infeasible",
         where=where,
         hint=f"the most frequent error ({times} times): {text}",
     )

@@ -36,7 +36,7 @@ def print_summaries(
     failed = pd.concat([summary.failed for summary in summaries])
     if len(failed):
         text, times = frequent_errors(failed)[0]
-        many = f"{len(failed)} points failed or are infeasible; most often ({times} times):"
+        many = f"{len(failed)} trials failed or are infeasible; most often ({times} times):"
         console.print(Text(f"\n{many}", style="bold red"))
         console.print(Text(text))
 
@@ -58,7 +58,7 @@ def _effort(summaries: Sequence[CellSummary]) -> str:
     asked = complete + sum(len(summary.failed) for summary in summaries)
     again = words.stopped_early(summaries) + words.looked_at_again(summaries)
     again += words.shared(summaries)
-    return f"{complete} of {asked} points complete, searched by {samplers}{again}"
+    return f"{complete} of {asked} trials complete, searched by {samplers}{again}"
 
 
 def _dress(sheet: sheets.Sheet) -> Table:

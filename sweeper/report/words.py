@@ -25,7 +25,7 @@ def remarks(study: Mapping[str, Any], axes: Sequence[str]) -> list[str]:
 
 def idle(axis: str) -> str:
     """An axis whose values all gave the same results."""
-    return f"{axis} made no difference: points that differ in nothing else gave the same"
+    return f"{axis} made no difference: trials that differ in nothing else gave the same"
 
 
 def seconds(value: float, digits: int = 4) -> str:
@@ -121,13 +121,13 @@ def dim_name(summary: CellSummary, d: int) -> str:
 
 
 def best_name(summary: CellSummary) -> str:
-    """What to call the best point: with two objectives, best in which sense."""
+    """What to call the best trial: with two objectives, best in which sense."""
     most = _MOST[summary.objective.name] if len(summary.objectives) > 1 else "best"
     return f"{most} {'design' if summary.parameters else 'split'}"
 
 
 def comparison(summary: CellSummary) -> str:
-    """How the best point compares with the equal split."""
+    """How the best trial compares with the equal split."""
     gain = summary.gain(summary.objective)
     if gain is None:
         value = amount(summary.objective, summary.objective.of(summary.best))
@@ -174,9 +174,9 @@ def looked_at_again(summaries: Sequence[CellSummary]) -> str:
 
 
 def shared(summaries: Sequence[CellSummary]) -> str:
-    """How many points were splits tried for a whole portfolio; nothing if there is none."""
-    points = sum(len(summary.shared) for summary in summaries)
-    return f", and {points} for all workloads together" if points else ""
+    """How many trials were splits tried for a whole portfolio; nothing if there is none."""
+    trials = sum(len(summary.shared) for summary in summaries)
+    return f", and {trials} for all workloads together" if trials else ""
 
 
 def stopped_early(summaries: Sequence[CellSummary]) -> str:
@@ -195,20 +195,20 @@ def trade_off(summary: CellSummary) -> str:
         for row in (summary.front.iloc[0], summary.front.iloc[-1])
     ]
     if len(summary.front) == 1:
-        return f"one point is best in both: {ends[0]}"
+        return f"one trial is best in both: {ends[0]}"
     return f"{len(summary.front)} trade-offs, from {ends[0]} to {ends[1]}"
 
 
 def convergence(summary: CellSummary) -> str:
     """The finding, and when the search was close to it."""
-    first = summary.complete[summary.near_best()].iloc[0]["point"] + 1
-    return comparison(summary) + (f"; within 1% of it after {first} points" if first > 1 else "")
+    first = summary.complete[summary.near_best()].iloc[0]["trial"] + 1
+    return comparison(summary) + (f"; within 1% of it after {first} trials" if first > 1 else "")
 
 
 def largest_share(summary: CellSummary) -> str:
-    """Where the best point puts most of the bandwidth."""
+    """Where the best trial puts most of the bandwidth."""
     if not summary.split_varies:
-        return "every point has the same split"
+        return "every trial has the same split"
     split = summary.split(summary.best)
     share, dim = percent(split.max() / split.sum()), dim_name(summary, int(split.argmax()))
     return f"{best_name(summary)} gives {share} of the bandwidth to {dim}"
@@ -218,7 +218,7 @@ def tolerance(summary: CellSummary) -> str:
     """How far the two most varied shares may stray from the best split."""
     near = summary.shares()[summary.near_best().to_numpy()]
     ranges = [f"{_span(near[:, d])} on {dim_name(summary, d)}" for d in summary.widest_dims()]
-    return f"points within 1% of the best put {' and '.join(ranges)}"
+    return f"trials within 1% of the best put {' and '.join(ranges)}"
 
 
 def _span(shares: Floats) -> str:

@@ -1,4 +1,4 @@
-"""Evaluating points: what a worker does.  Lowers a configuration once, then simulates batches."""
+"""Evaluating trials: what a worker does.  Lowers a configuration once, then simulates batches."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ from engine import (
 from engine.kernels.message import run_messages
 from sweeper.build.program import build_program
 from sweeper.ledger.rows import FAILED, INFEASIBLE, Cell, complete_rows, failed_row, labels
-from sweeper.space.space import Point, with_values
+from sweeper.space.space import Trial, with_values
 
 _PROGRAMS_KEPT = 64
 
 
 @dataclass(frozen=True)
 class Job:
-    """Points of one cell, with the keys of their rows."""
+    """Trials of one cell, with the keys of their rows."""
 
     cell: int
-    points: Sequence[Point]
+    trials: Sequence[Trial]
     keys: Sequence[str]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The rows of a job, in the order of its points, and the seconds spent in the engine."""
+    """The rows of a job, in the order of its trials, and the seconds spent in the engine."""
 
     rows: pa.Table
     seconds: float
 
 
 class Evaluator:
-    """Evaluates jobs of a study's cells.  A point that fails becomes a failed row."""
+    """Evaluates jobs of a study's cells.  A trial that fails becomes a failed row."""
 
     def __init__(self, cells: Sequence[Cell], schema: pa.Schema) -> None:
         self._cells = {cell.number: cell for cell in cells}
@@ -56,13 +56,13 @@ class Evaluator:
         self._program = lru_cache(maxsize=_PROGRAMS_KEPT)(self._lower)
 
     def evaluate(self, job: Job) -> Outcome:
-        """Simulate all points of ``job``; those that share a program in one compiled call."""
+        """Simulate all trials of ``job``; those that share a program in one compiled call."""
         batches: list[tuple[list[int], pa.RecordBatch]] = []
         seconds = 0.0
         for parameters, indices in self._calls(job):
-            points = [job.points[i] for i in indices]
-            named = labels(self._cells[job.cell], points, [job.keys[i] for i in indices])
-            done, spent = self._simulate(job.cell, parameters, points, named)
+            trials = [job.trials[i] for i in indices]
+            named = labels(self._cells[job.cell], trials, [job.keys[i] for i in indices])
+            done, spent = self._simulate(job.cell, parameters, trials, named)
             seconds += spent
             batches += [([indices[i] for i in rows], batch) for rows, batch in done]
         rows = pa.Table.from_batches([batch for _, batch in batches])
@@ -71,11 +71,11 @@ class Evaluator:
         return Outcome(rows, seconds)
 
     def _calls(self, job: Job) -> Iterator[tuple[str, list[int]]]:
-        """Parameters (as JSON) and the points that have them; the message kernel takes one point
+        """Parameters (as JSON) and the trials that have them; the message kernel takes one trial
         at a time."""
         together: dict[str, list[int]] = {}
-        for i, point in enumerate(job.points):
-            text = json.dumps(point.parameters, sort_keys=True) if point.parameters else "{}"
+        for i, trial in enumerate(job.trials):
+            text = json.dumps(trial.parameters, sort_keys=True) if trial.parameters else "{}"
             together.setdefault(text, []).append(i)
         for parameters, indices in together.items():
             if self._fidelity(job.cell, parameters) == Fidelity.MESSAGE:
@@ -87,48 +87,48 @@ class Evaluator:
         return str(json.loads(parameters).get("fidelity", self._cells[cell].config["fidelity"]))
 
     def _simulate(
-        self, cell: int, parameters: str, points: list[Point], named: dict[str, list[Any]]
+        self, cell: int, parameters: str, trials: list[Trial], named: dict[str, list[Any]]
     ) -> tuple[list[tuple[list[int], pa.RecordBatch]], float]:
-        everything = list(range(len(points)))
+        everything = list(range(len(trials)))
         try:
             program = self._program(cell, parameters)
-            bandwidth = _bandwidths(program, points)
+            bandwidth = _bandwidths(program, trials)
             start = time.perf_counter()
             if self._fidelity(cell, parameters) == Fidelity.MESSAGE:
-                (point,) = bandwidth
-                measures = run_messages(program.rebind(bandwidth=point)).measures
+                (trial,) = bandwidth
+                measures = run_messages(program.rebind(bandwidth=trial)).measures
             else:
                 measures = run_batch(program, bandwidth)
             breakdown = account(program, bandwidth, measures)
             seconds = time.perf_counter() - start
         except Exception as error:  # whatever it is, the sweep must go on
-            return [self._failed(i, points, named, error) for i in everything], 0.0
+            return [self._failed(i, trials, named, error) for i in everything], 0.0
         bad = np.flatnonzero(measures.outcome != FINISHED).tolist()
         rows = complete_rows(self._schema, named, bandwidth, breakdown, program.names.tally)
         if not bad:
             return [(everything, rows)], seconds
         good = [i for i in everything if i not in set(bad)]
         failed = [
-            self._failed(i, points, named, outcome_error(int(measures.outcome[i]))) for i in bad
+            self._failed(i, trials, named, outcome_error(int(measures.outcome[i]))) for i in bad
         ]
         return [(good, rows.take(pa.array(good, pa.int64()))), *failed], seconds
 
     def _failed(
-        self, i: int, points: list[Point], named: dict[str, list[Any]], error: Exception
+        self, i: int, trials: list[Trial], named: dict[str, list[Any]], error: Exception
     ) -> tuple[list[int], pa.RecordBatch]:
         text = str(error) if isinstance(error, DimsweepError) else f"internal error: {error!r}"
         own = {name: column[i] for name, column in named.items()}
         state = INFEASIBLE if isinstance(error, InfeasibleError) else FAILED
-        return [i], failed_row(self._schema, own, points[i].bandwidth, text, state)
+        return [i], failed_row(self._schema, own, trials[i].bandwidth, text, state)
 
     def _lower(self, cell: int, parameters: str) -> Program:
         config = self._cells[cell].config
         return build_program(with_values(config, json.loads(parameters)))
 
 
-def _bandwidths(program: Program, points: list[Point]) -> np.ndarray:
+def _bandwidths(program: Program, trials: list[Trial]) -> np.ndarray:
     own = tuple(program.bandwidth.tolist())
-    rows = [own if point.bandwidth is None else point.bandwidth for point in points]
+    rows = [own if trial.bandwidth is None else trial.bandwidth for trial in trials]
     if any(len(row) != len(own) for row in rows):
         raise DimsweepError(
             f"a split over {len(rows[0])} dimensions, but the topology has {len(own)}",

@@ -1,6 +1,6 @@
-"""Searches: who proposes the points of a study."""
+"""Searches: who proposes the trials of a study."""
 
-from sweeper.search.choose import LEARN_FROM_SLOPES, make_search, sampler_of
-from sweeper.search.search import Search, Slopes, Values
+from sweeper.search.choose import LEARN_FROM_SLOPES, make_sampler, sampler_name
+from sweeper.search.sampler import Sampler, Slopes, Values
 
-__all__ = ["LEARN_FROM_SLOPES", "Search", "Slopes", "Values", "make_search", "sampler_of"]
+__all__ = ["LEARN_FROM_SLOPES", "Sampler", "Slopes", "Values", "make_sampler", "sampler_name"]

@@ -1,7 +1,7 @@
 """Random and quasi-random search, drawn in blocks.
 
 These two do not learn, so they need none of Optuna's bookkeeping of trials, which would cost more
-a point than simulating it.  They are the same distributions: uniform, and scrambled Sobol.
+a trial than simulating it.  They are the same distributions: uniform, and scrambled Sobol.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 
 from engine import DimsweepError
-from sweeper.space.space import Floats, Point, Space
+from sweeper.space.space import Floats, Space, Trial
 
 
-class BlockSearch:
+class BlockSampler:
     """Search by ``sampler: random`` or ``qmc``."""
 
-    waves_ahead = 2
+    prefetch = 2
 
-    def __init__(self, config: Mapping[str, Any], space: Space, first: list[Point]) -> None:
+    def __init__(self, config: Mapping[str, Any], space: Space, first: list[Trial]) -> None:
         if config["options"]:
             raise DimsweepError(f"{config['sampler']} takes no options", where="search.options")
         self._space, self._first, self._asked = space, first, 0
@@ -33,17 +33,17 @@ class BlockSearch:
 
             self._sobol = qmc.Sobol(space.n_unit, scramble=True, rng=config["seed"])
 
-    def ask(self, n: int) -> list[Point]:
-        points = self._first[self._asked : self._asked + n]
-        n -= len(points)
-        self._asked += len(points)
+    def ask(self, n: int) -> list[Trial]:
+        trials = self._first[self._asked : self._asked + n]
+        n -= len(trials)
+        self._asked += len(trials)
         if n:
-            points += self._space.from_unit(self._draw(n), self._asked, self._sampler)
+            trials += self._space.from_unit(self._draw(n), self._asked, self._sampler)
             self._asked += n
-        return points
+        return trials
 
     def tell(
-        self, points: Sequence[Point], values: Sequence[object], slopes: Sequence[object]
+        self, trials: Sequence[Trial], values: Sequence[object], slopes: Sequence[object]
     ) -> None:
         """Nothing to learn."""
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from engine import DimsweepError, Fidelity, Prices
 from sweeper.ledger.rows import OBJECTIVES
-from sweeper.search.blocks import BlockSearch
-from sweeper.search.combined import CombinedSearch
-from sweeper.search.descent import DescentSearch
-from sweeper.search.optuna_search import OptunaSearch
-from sweeper.search.search import Search
-from sweeper.space.space import Point, Space
+from sweeper.search.blocks import BlockSampler
+from sweeper.search.combined import CombinedSampler
+from sweeper.search.descent import DescentSampler
+from sweeper.search.optuna_sampler import OptunaSampler
+from sweeper.search.sampler import Sampler
+from sweeper.space.space import Space, Trial
 
 _COMBINED = "descent+tpe"  # what "auto" is where it can
 LEARN_FROM_SLOPES = ("descent", _COMBINED)  # samplers that are told them
@@ -21,22 +21,22 @@ LEARN_FROM_SLOPES = ("descent", _COMBINED)  # samplers that are told them
 class _Given:
     """No search: the one design of each cell of a grid, or of a space with one split."""
 
-    waves_ahead = 1
+    prefetch = 1
 
-    def __init__(self, points: list[Point]) -> None:
-        self._points = points
+    def __init__(self, trials: list[Trial]) -> None:
+        self._trials = trials
 
-    def ask(self, n: int) -> list[Point]:
-        points, self._points = self._points[:n], self._points[n:]
-        return points
+    def ask(self, n: int) -> list[Trial]:
+        trials, self._trials = self._trials[:n], self._trials[n:]
+        return trials
 
     def tell(
-        self, points: Sequence[Point], values: Sequence[object], slopes: Sequence[object]
+        self, trials: Sequence[Trial], values: Sequence[object], slopes: Sequence[object]
     ) -> None:
         """Nothing to learn."""
 
 
-def sampler_of(config: Mapping[str, Any], space: Space, objective: Sequence[str]) -> str:
+def sampler_name(config: Mapping[str, Any], space: Space, objective: Sequence[str]) -> str:
     """The sampler that a config asks for.  ``auto`` is the descent with TPE where splits have
     slopes in the objective, and TPE alone elsewhere."""
     sampler = str(config["search"]["sampler"])
@@ -51,14 +51,14 @@ def sampler_of(config: Mapping[str, Any], space: Space, objective: Sequence[str]
     return _COMBINED if has_slopes else "tpe"
 
 
-def make_search(
+def make_sampler(
     config: Mapping[str, Any],
     space: Space,
-    first: list[Point],
+    first: list[Trial],
     objective: Sequence[str],
     prices: Prices | None,
-) -> Search:
-    """The search that ``config["search"]`` describes; ``first`` are points to propose first.
+) -> Sampler:
+    """The search that ``config["search"]`` describes; ``first`` are trials to propose first.
 
     ``objective`` names what is searched for, and ``prices`` what the network costs.
     """
@@ -71,19 +71,19 @@ def make_search(
             where="space",
             hint="give space.bandwidth a total, cost or max, space.parameters something, or a grid",
         )
-    if search["wave"] < 1:
-        raise DimsweepError(f"{search['wave']}; a wave has 1 point or more", where="search.wave")
-    sampler = sampler_of(config, space, objective)
+    if search["batch"] < 1:
+        raise DimsweepError(f"{search['batch']}; a batch has 1 trial or more", where="search.batch")
+    sampler = sampler_name(config, space, objective)
     search = {**search, "sampler": sampler}
     if sampler in ("random", "qmc"):
-        return BlockSearch(search, space, first)
+        return BlockSampler(search, space, first)
     if sampler == _COMBINED:
-        return CombinedSearch(search, space, first, objective, prices)
+        return CombinedSampler(search, space, first, objective, prices)
     if sampler == "descent":
         if config["fidelity"] != Fidelity.PHASE:
             raise DimsweepError(
                 "the descent needs critical paths, which only fidelity=phase knows",
                 where="search.sampler",
             )
-        return DescentSearch(search, space, first, objective, prices)
-    return OptunaSearch(search, space, first, [OBJECTIVES[name] for name in objective])
+        return DescentSampler(search, space, first, objective, prices)
+    return OptunaSampler(search, space, first, [OBJECTIVES[name] for name in objective])

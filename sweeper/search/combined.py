@@ -10,66 +10,66 @@ from typing import Any
 
 from engine import Prices
 from sweeper.ledger.rows import OBJECTIVES
-from sweeper.search.descent import DescentSearch
-from sweeper.search.optuna_search import OptunaSearch
-from sweeper.search.search import Slopes, Values
-from sweeper.space.space import Point, Space
+from sweeper.search.descent import DescentSampler
+from sweeper.search.optuna_sampler import OptunaSampler
+from sweeper.search.sampler import Slopes, Values
+from sweeper.space.space import Space, Trial
 
 _TRIES = 10  # to propose a design that was not asked for before
 
 
-class CombinedSearch:
+class CombinedSampler:
     """A descent in the splits and TPE in everything, each told what the other found.
 
-    After a new best point the descent goes on from there, alone: slopes say where to.  When that
+    After a new best trial the descent goes on from there, alone: slopes say where to.  When that
     gains nothing the two take turns.  On a smooth time the descent has converged by then, and TPE
     looks elsewhere; where each split has another order of events, TPE learns what slopes do not
-    tell.  The descent leaves the other keys as the best point has them.
+    tell.  The descent leaves the other keys as the best trial has them.
     """
 
-    waves_ahead = 1
+    prefetch = 1
 
     def __init__(
         self,
         config: Mapping[str, Any],
         space: Space,
-        first: list[Point],
+        first: list[Trial],
         objective: Sequence[str],
         prices: Prices | None,
     ) -> None:
         directions = [OBJECTIVES[name] for name in objective]
         self._sign = 1 if directions[0] == "minimize" else -1
-        self._sampler = OptunaSearch({**config, "sampler": "tpe"}, space, [], directions)
+        self._sampler = OptunaSampler({**config, "sampler": "tpe"}, space, [], directions)
         splits = Space(space.split, {})
         self._new_descent = partial(
-            DescentSearch, {**config, "options": {}}, splits, [], objective, prices
+            DescentSampler, {**config, "options": {}}, splits, [], objective, prices
         )
         self._descent = self._new_descent()
         self._waiting, self._asked = list(first), 0
-        self._told: list[tuple[Point, Values, Slopes]] = []
+        self._told: list[tuple[Trial, Values, Slopes]] = []
         self._designs: set[str] = set()
-        self._best: tuple[float, Point] | None = None
+        self._best: tuple[float, Trial] | None = None
         self._gains = self._descends = True
 
-    def ask(self, n: int) -> list[Point]:
-        """Up to ``n`` points, but one while the descent gains."""
-        points, self._waiting = self._waiting[:n], self._waiting[n:]
-        if not points:
-            points = [self._propose(self._asked + i) for i in range(1 if self._gains else n)]
-        self._designs.update(map(_design, points))
-        self._asked += len(points)
-        return points
+    def ask(self, n: int) -> list[Trial]:
+        """Up to ``n`` trials, but one while the descent gains."""
+        trials, self._waiting = self._waiting[:n], self._waiting[n:]
+        if not trials:
+            trials = [self._propose(self._asked + i) for i in range(1 if self._gains else n)]
+        self._designs.update(map(_design, trials))
+        self._asked += len(trials)
+        return trials
 
     def tell(
-        self, points: Sequence[Point], values: Sequence[Values], slopes: Sequence[Slopes]
+        self, trials: Sequence[Trial], values: Sequence[Values], slopes: Sequence[Slopes]
     ) -> None:
-        news = list(zip(points, values, slopes, strict=True))
+        news = list(zip(trials, values, slopes, strict=True))
         before = self._best
-        for point, value, _ in news:
+        for trial, value, _ in news:
             if value is not None and self._beats(value[0]):
-                self._best = value[0], point
+                self._best = value[0], trial
         self._told += news
-        self._sampler.tell(points, values, slopes)
+        self._sampler.tell(trials, values, slopes)
         self._gains = self._best is not before
         if self._best is None:
             return
@@ -77,27 +77,27 @@ class CombinedSearch:
         if before is not None and before[1].parameters != parameters:
             self._descent, news = self._new_descent(), self._told
         self._descends = self._descends or self._gains
-        for point, value, slope in news:
-            if point.parameters == parameters:
-                self._descent.tell([point], [value], [slope])
+        for trial, value, slope in news:
+            if trial.parameters == parameters:
+                self._descent.tell([trial], [value], [slope])
 
     def _beats(self, value: float) -> bool:
         return self._best is None or self._sign * value < self._sign * self._best[0]
 
-    def _propose(self, number: int) -> Point:
+    def _propose(self, number: int) -> Trial:
         for _ in range(_TRIES):
-            point = self._next(number)
-            if _design(point) not in self._designs:
+            trial = self._next(number)
+            if _design(trial) not in self._designs:
                 break
-        self._designs.add(_design(point))
+        self._designs.add(_design(trial))
         self._descends = not self._descends
-        return point
+        return trial
 
-    def _next(self, number: int) -> Point:
+    def _next(self, number: int) -> Trial:
         if self._best is None or not self._descends:
             return self._sampler.propose(number)
         return replace(self._descent.propose(number), parameters=self._best[1].parameters)
 
 
-def _design(point: Point) -> str:
-    return json.dumps([point.bandwidth, point.parameters], sort_keys=True)
+def _design(trial: Trial) -> str:
+    return json.dumps([trial.bandwidth, trial.parameters], sort_keys=True)

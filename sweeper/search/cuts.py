@@ -1,4 +1,4 @@
-"""A model of the iteration time, made of the critical paths of the points simulated so far.
+"""A model of the iteration time, made of the critical paths of the trials simulated so far.
 
 A path holds T(b) = fixed + sum over d of work_d / b_d along it: the run's own time and slopes at
 its own point, and a convex guess elsewhere.  The model is the highest of these guesses: a

@@ -1,4 +1,4 @@
-"""First-order search: each point is where the critical paths of those before it promise most."""
+"""First-order search: each trial is where the critical paths of those before it promise most."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 
 from engine import DimsweepError, Prices
 from sweeper.search.cuts import CutModel
-from sweeper.search.search import Slopes, Values
-from sweeper.space.space import Floats, Point, Space
+from sweeper.search.sampler import Slopes, Values
+from sweeper.space.space import Floats, Space, Trial
 
 _WIDEST = 1.0  # trust region: factors of e up and down around the best split
 _NARROWEST = 0.02
 
 
-class DescentSearch:
+class DescentSampler:
     """A trust region around the best split so far, in which the cuts are minimised.
 
     The region grows where a step keeps most of what the model promised, and shrinks where it gains
@@ -25,13 +25,13 @@ class DescentSearch:
     narrowest it goes back to the widest.
     """
 
-    waves_ahead = 1
+    prefetch = 1
 
     def __init__(
         self,
         config: Mapping[str, Any],
         space: Space,
-        first: list[Point],
+        first: list[Trial],
         objective: Sequence[str],
         prices: Prices | None,
     ) -> None:
@@ -56,25 +56,25 @@ class DescentSearch:
         self._known: set[tuple[float, ...]] = set()
         self._asked = 0
         self._best: tuple[float, Floats] | None = None
-        self._promised: dict[int, float] = {}  # by point
+        self._promised: dict[int, float] = {}  # by trial
         self._radius = _WIDEST
 
-    def ask(self, n: int) -> list[Point]:
-        points, self._waiting = self._waiting[:n], self._waiting[n:]
-        self._known.update(point.bandwidth for point in points if point.bandwidth)
+    def ask(self, n: int) -> list[Trial]:
+        trials, self._waiting = self._waiting[:n], self._waiting[n:]
+        self._known.update(trial.bandwidth for trial in trials if trial.bandwidth)
         self._asked += n
-        return points + [self.propose(i) for i in range(self._asked - n + len(points), self._asked)]
+        return trials + [self.propose(i) for i in range(self._asked - n + len(trials), self._asked)]
 
     def tell(
-        self, points: Sequence[Point], values: Sequence[Values], slopes: Sequence[Slopes]
+        self, trials: Sequence[Trial], values: Sequence[Values], slopes: Sequence[Slopes]
     ) -> None:
-        """Values and slopes of points, of this search or of any other."""
-        for point, value, slope in zip(points, values, slopes, strict=True):
-            promised = self._promised.pop(point.number, None)
-            if value is None or slope is None or point.bandwidth is None:
+        """Values and slopes of trials, of this search or of any other."""
+        for trial, value, slope in zip(trials, values, slopes, strict=True):
+            promised = self._promised.pop(trial.number, None)
+            if value is None or slope is None or trial.bandwidth is None:
                 continue
-            self._known.add(point.bandwidth)
-            bandwidth = np.array(point.bandwidth)
+            self._known.add(trial.bandwidth)
+            bandwidth = np.array(trial.bandwidth)
             time = self._time(bandwidth, value[0])
             self._model.add(bandwidth, time, np.array(slope))
             self._learn(bandwidth, self._model.value(bandwidth, time), promised)
@@ -93,11 +93,11 @@ class DescentSearch:
         elif before - value > 0.5 * (before - promised):
             self._radius = min(2 * self._radius, _WIDEST)
 
-    def propose(self, number: int) -> Point:
-        """The next point, with that number."""
+    def propose(self, number: int) -> Trial:
+        """The next trial, with that number."""
         split = tuple(self._next_split(number).tolist())
         self._known.add(split)
-        return Point(number, "descent", split)
+        return Trial(number, "descent", split)
 
     def _next_split(self, number: int) -> Floats:
         if self._best is None:

@@ -18,9 +18,9 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Point:
+class Trial:
     """One candidate: a bandwidth split (bytes/s; ``None`` where the config's own applies) and
-    values of config keys.  ``number`` counts the points of its search; ``origin`` says whose idea
+    values of config keys.  ``number`` counts the trials of its search; ``origin`` says whose idea
     it was."""
 
     number: int
@@ -76,7 +76,7 @@ Parameter = Choice | Range
 
 
 class Space:
-    """Decodes unit-cube coordinates into points: first the split's, then one for each parameter."""
+    """Decodes unit-cube coordinates into trials: first the split's, then one for each parameter."""
 
     def __init__(self, split: SplitSpace | None, parameters: Mapping[str, Parameter]) -> None:
         self.split = split
@@ -90,20 +90,20 @@ class Space:
     def n_unit(self) -> int:
         return self.n_split + len(self.parameters)
 
-    def points(
+    def trials(
         self, split: Floats, parameters: Sequence[Mapping[str, Any]], first: int, origin: str
-    ) -> list[Point]:
-        """Points numbered from ``first``; ``split`` holds unit coordinates, shape (P, n_split)."""
+    ) -> list[Trial]:
+        """Trials numbered from ``first``; ``split`` holds unit coordinates, shape (P, n_split)."""
         if self.split is None:
-            return [Point(first + i, origin, None, p) for i, p in enumerate(parameters)]
+            return [Trial(first + i, origin, None, p) for i, p in enumerate(parameters)]
         bandwidths = self.split.decode(split).tolist()
         return [
-            Point(first + i, origin, tuple(b), p)
+            Trial(first + i, origin, tuple(b), p)
             for i, (b, p) in enumerate(zip(bandwidths, parameters, strict=True))
         ]
 
-    def from_unit(self, unit: Floats, first: int, origin: str) -> list[Point]:
-        """Points from coordinates of shape (P, n_unit), each in [0, 1]."""
+    def from_unit(self, unit: Floats, first: int, origin: str) -> list[Trial]:
+        """Trials from coordinates of shape (P, n_unit), each in [0, 1]."""
         rest = unit[:, self.n_split :]
         parameters: list[Mapping[str, Any]] = [
             {
@@ -112,7 +112,7 @@ class Space:
             }
             for row in rest
         ]
-        return self.points(unit[:, : self.n_split], parameters, first, origin)
+        return self.trials(unit[:, : self.n_split], parameters, first, origin)
 
     def defaults(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """For each parameter the value that lies nearest to the config's own."""

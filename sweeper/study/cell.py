@@ -1,4 +1,4 @@
-"""What one cell of a study will do: its space, its bound, and the points to try first."""
+"""What one cell of a study will do: its space, its bound, and the trials to try first."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from sweeper.build.program import build_program, is_by_message
 from sweeper.config.compose import found
 from sweeper.config.parse import bandwidth, one_per_dim
 from sweeper.ledger.rows import OBJECTIVES, Cell
-from sweeper.search import Search, make_search, sampler_of
-from sweeper.space.space import Point, Space, build_space
+from sweeper.search import Sampler, make_sampler, sampler_name
+from sweeper.space.space import Space, Trial, build_space
 from sweeper.study.bound import least_bound, proven_bound, proven_front
 from sweeper.study.rules import design_warnings
 
-# What a row depends on; the rest of a config says which points to look at, and how.
+# What a row depends on; the rest of a config says which trials to look at, and how.
 _DETERMINES_RESULT = (
     "workload",
     "topology",
@@ -40,14 +40,14 @@ _DETERMINES_RESULT = (
 
 @dataclass(frozen=True)
 class CellPlan:
-    """A cell with its space and the points that its search proposes first."""
+    """A cell with its space and the trials that its search proposes first."""
 
     cell: Cell
     space: Space
     bound: float | None  # that no split beats in the first objective
     worth: list[float] | None  # dT/db in ms per GB/s where that bound is least
     front: Frontier | None  # that none beats in time at its cost, where both are objectives
-    first: list[Point]
+    first: list[Trial]
     objective: list[str]
     prices: Prices | None
     budget: int
@@ -55,9 +55,9 @@ class CellPlan:
     gap: float | None  # to the bound, at which the search may stop
     recheck: int  # best designs to simulate again, message by message
 
-    def search(self) -> Search:
+    def sampler(self) -> Sampler:
         """A new search, at its beginning."""
-        return make_search(self.cell.config, self.space, self.first, self.objective, self.prices)
+        return make_sampler(self.cell.config, self.space, self.first, self.objective, self.prices)
 
     @property
     def directions(self) -> list[str]:
@@ -73,19 +73,19 @@ class CellPlan:
             worse, better = better, worse
         return worse <= better * (1 + self.gap)
 
-    def keys(self, points: Sequence[Point]) -> list[str]:
-        """Each point's key: a hash of everything that determines its result, and of its cell."""
+    def keys(self, trials: Sequence[Trial]) -> list[str]:
+        """Each trial's key: a hash of everything that determines its result, and of its cell."""
         config = {name: self.cell.config[name] for name in _DETERMINES_RESULT}
         parts = [MODEL_VERSION, dict(self.cell.coordinates), config, digests(config)]
         base = json.dumps(parts, sort_keys=True)
         start = hashlib.blake2b(base.encode(), digest_size=16)
         keys = []
-        for point in points:
+        for trial in trials:
             digest = start.copy()
-            if point.bandwidth is not None:
-                digest.update(struct.pack(f"<{len(point.bandwidth)}d", *point.bandwidth))
-            if point.parameters:
-                digest.update(json.dumps(point.parameters, sort_keys=True).encode())
+            if trial.bandwidth is not None:
+                digest.update(struct.pack(f"<{len(trial.bandwidth)}d", *trial.bandwidth))
+            if trial.parameters:
+                digest.update(json.dumps(trial.parameters, sort_keys=True).encode())
             keys.append(digest.hexdigest())
         return keys
 
@@ -125,8 +125,8 @@ def plan_cell(
             where="cost.tiers",
             hint=f"tiers of the topology: {', '.join(config['topology']['tiers']) or 'none named'}",
         )
-    if config["budget"]["points"] < 1:
-        raise DimsweepError("a search needs at least 1 point", where="budget.points")
+    if config["budget"]["trials"] < 1:
+        raise DimsweepError("a search needs at least 1 trial", where="budget.trials")
     gap = config["budget"]["gap"]
     if gap is not None and not gap >= 0:
         raise DimsweepError(
@@ -148,20 +148,20 @@ def plan_cell(
         bound=bound,
         worth=None if bound is None or least is None else (least.per_bandwidth * 1e12).tolist(),
         front=front,
-        first=_first_points(config, space, program, hopes),
+        first=_first_trials(config, space, program, hopes),
         objective=objective,
         prices=program.prices,
-        budget=config["budget"]["points"] if space.n_unit else 1,
+        budget=config["budget"]["trials"] if space.n_unit else 1,
         warnings=design_warnings(config, program, turned, searched=space.split is not None),
         gap=gap,
         recheck=config["recheck"]["top"],
     )
-    plan.search()  # refuses bad options now, not when the cell's turn comes
+    plan.sampler()  # refuses bad options now, not when the cell's turn comes
     return plan, program
 
 
 def _check_fidelity(config: Mapping[str, Any]) -> None:
-    """Whether what is to be simulated message by message can be, and has a point."""
+    """Whether what is to be simulated message by message can be, and has a trial."""
     top, by_message = config["recheck"]["top"], is_by_message(config)
     if top < 0:
         raise DimsweepError(f"{top} is no number of designs", where="recheck.top")
@@ -183,9 +183,9 @@ def _check_fidelity(config: Mapping[str, Any]) -> None:
         )
 
 
-def _first_points(
+def _first_trials(
     config: Mapping[str, Any], space: Space, program: Program, hopes: Sequence[np.ndarray]
-) -> list[Point]:
+) -> list[Trial]:
     """Splits worth knowing: equal, proportional to the traffic, where the lower bound is least
     (``hopes``), and the user's own."""
     splits: list[tuple[str, np.ndarray]] = []
@@ -205,9 +205,9 @@ def _first_points(
                 raise error.at(f"space.bandwidth.known[{i}]") from None
             splits.append(("known", space.split.nearest(wish)))
     elif config["search"]["enqueue"] or not space.n_unit:
-        return [Point(0, "known", None, space.defaults(config))]
+        return [Trial(0, "known", None, space.defaults(config))]
     return [
-        Point(i, origin, tuple(split.tolist()), space.defaults(config))
+        Trial(i, origin, tuple(split.tolist()), space.defaults(config))
         for i, (origin, split) in enumerate(splits)
     ]
 
@@ -220,8 +220,10 @@ def describe(plan: CellPlan, program: Program) -> dict[str, Any]:
         "dims": list(program.names.dims),
         "workload": config["workload"]["name"],
         "n_npus": program.n_npus,
-        "sampler": sampler_of(config, plan.space, plan.objective) if plan.space.n_unit else "grid",
-        "points": plan.budget,
+        "sampler": sampler_name(config, plan.space, plan.objective)
+        if plan.space.n_unit
+        else "grid",
+        "trials": plan.budget,
         "bound": plan.bound,
         "pairs": [asdict(pair) for pair in provisioning(program)],
         "ms_per_GBps": plan.worth,

@@ -17,8 +17,8 @@ from engine.bound import EventBound, Weighing
 from sweeper.config.compose import Composed, compose, plain
 from sweeper.config.schema import RUNTIME_KEYS
 from sweeper.ledger.rows import OBJECTIVES, ROWS_VERSION, row_schema
-from sweeper.search import LEARN_FROM_SLOPES, Search, make_search
-from sweeper.space.space import Point
+from sweeper.search import LEARN_FROM_SLOPES, Sampler, make_sampler
+from sweeper.space.space import Trial
 from sweeper.study.cell import CellPlan, describe, digests, plan_cell
 from sweeper.study.portfolio import WORKLOAD, grid_of, weighing_of
 from sweeper.study.rules import once
@@ -35,14 +35,14 @@ class PortfolioPlan:
     weighing: Weighing
     models: dict[str, EventBound]
 
-    def search(self, first: list[Point]) -> Search:
+    def sampler(self, first: list[Trial]) -> Sampler:
         """A new search of the split for all workloads, which proposes ``first`` first."""
         one = self.cells[0]
-        return make_search(one.cell.config, one.space, first, one.objective, one.prices)
+        return make_sampler(one.cell.config, one.space, first, one.objective, one.prices)
 
 
 @dataclass(frozen=True)
-class Plan:
+class StudyPlan:
     """A whole study; ``study`` is what the ledger keeps of it."""
 
     folder: Path
@@ -53,7 +53,7 @@ class Plan:
     config: dict[str, Any]
 
 
-def plan_study(composed: Composed) -> Plan:
+def plan_study(composed: Composed) -> StudyPlan:
     """The plan of a composed study.  Raises :class:`DimsweepError` for anything that is wrong with
     it, before anything is simulated."""
     config = plain(composed.config)
@@ -98,7 +98,7 @@ def plan_study(composed: Composed) -> Plan:
         | {"files": digests(config)},
     }
     schema = row_schema(n_dims, grid, parameters)
-    return Plan(Path(config["results"]) / name, study, schema, cells, portfolios, config)
+    return StudyPlan(Path(config["results"]) / name, study, schema, cells, portfolios, config)
 
 
 def study_name(composed: Composed) -> str:

@@ -12,7 +12,7 @@ SCHEMA = pa.schema(
     [
         ("key", pa.string()),
         ("cell", pa.int32()),
-        ("point", pa.int32()),
+        ("trial", pa.int32()),
         ("state", pa.string()),
         ("time_s", pa.float64()),
     ]
@@ -28,5 +28,5 @@ def batch(first: int, n: int, state: str = "complete") -> pa.RecordBatch:
     )
 
 
-def points(folder: Path) -> list[int]:
-    return load(folder).column("point").to_pylist()
+def trials(folder: Path) -> list[int]:
+    return load(folder).column("trial").to_pylist()

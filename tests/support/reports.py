@@ -49,14 +49,14 @@ def measure(bandwidth, prices=(4e3, 8e3, 8e3, 20e3)):
     return row
 
 
-def search(points, n_dims=4, total=500.0, seed=0):
+def search(trials, n_dims=4, total=500.0, seed=0):
     """Splits as a sampler asks for them: the equal one, some at random, then near the best."""
     rng = np.random.default_rng(seed)
     splits = [np.full(n_dims, total / n_dims)]
     times = [measure(splits[0])["time_s"]]
-    while len(splits) < points:
+    while len(splits) < trials:
         share = rng.dirichlet(np.ones(n_dims))
-        if len(splits) >= points // 5:
+        if len(splits) >= trials // 5:
             share = splits[np.argmin(times)] * rng.lognormal(0, 0.25, n_dims)
         splits.append(np.maximum(np.round(total * share / share.sum(), 1), 1.0))
         times.append(measure(splits[-1])["time_s"])
@@ -68,7 +68,7 @@ def make_rows(splits, cell=0, prices=(4e3, 8e3, 8e3, 20e3), **coordinates):
         {
             "key": f"{cell}-{i}",
             "cell": cell,
-            "point": i,
+            "trial": i,
             "origin": "tpe" if i else "equal",
             "state": "complete",
             "error": None,
@@ -93,7 +93,7 @@ def make_study(rows, objective=("time",), grid=(), parameters=(), dims=None):
                 "workload": "GPT-3",
                 "n_npus": 4096,
                 "sampler": "tpe",
-                "points": len(part),
+                "trials": len(part),
             }
         )
     config = {"name": "demo", "topology": {"shape": "Ring(4)_FullyConnected(8)"}}
@@ -122,7 +122,7 @@ def fail(rows, bad, error):
 
 
 def one_cell(**columns):
-    """Four points with ``columns`` replaced; point 0 is the equal split."""
+    """Four trials with ``columns`` replaced; trial 0 is the equal split."""
     splits = [[125.0] * 4, [338.0, 85.0, 58.0, 19.0], [300.0, 100.0, 60.0, 40.0], [200.0, 50.0] * 2]
     return make_rows(splits).assign(**columns)
 
@@ -131,7 +131,7 @@ def again(rows, times, cell=0):
     """``rows``, and the designs of the first of them again, message by message, in ``times``
     (None: failed), as a sweep writes them: numbered from the budget on."""
     copies = rows[rows["cell"] == cell].head(len(times)).assign(origin="recheck", error=None)
-    copies["point"] = len(rows) + np.arange(len(times))
+    copies["trial"] = len(rows) + np.arange(len(times))
     copies["time_s"] = [np.nan if time is None else time for time in times]
     failed = copies["time_s"].isna().to_numpy()
     copies["perf_per_cost"] = 1 / (copies["time_s"] * copies["cost_usd"])
@@ -155,7 +155,7 @@ def only(rows, **kwargs):
 
 
 def grid(prices=(4e3, 8e3, 8e3, 20e3)):
-    """Twelve points for each of four cells, some with names that mean something elsewhere."""
+    """Twelve trials for each of four cells, some with names that mean something elsewhere."""
     parts = [
         make_rows(search(12, total=250.0 * (cell + 1)), cell, prices, **{"a.total": name})
         for cell, name in enumerate(["500 GB/s", "a$b$", "[red]c", "<b>d</b>"])
@@ -164,8 +164,8 @@ def grid(prices=(4e3, 8e3, 8e3, 20e3)):
 
 
 def failing(rows):
-    """The same rows, but point 3 of every cell and all points of cell 3 failed."""
-    dead = (rows["cell"] == 3) | (rows["point"] == 3)
+    """The same rows, but trial 3 of every cell and all trials of cell 3 failed."""
+    dead = (rows["cell"] == 3) | (rows["trial"] == 3)
     return fail(rows, np.flatnonzero(dead), "boom <script>alert('x')</script> [bold]&[/bold] more")
 
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from sweeper.ledger.ledger import Ledger
-from sweeper.run.driver import Tally, run_sweep
-from sweeper.run.pool import Pool, make_pool
-from sweeper.study.plan import Plan
+from sweeper.run.driver import Progress, run_sweep
+from sweeper.run.executor import Executor, make_executor
+from sweeper.study.plan import StudyPlan
 
-SMALL = ("study=libra_gpt3_4d", "collective.chunks=8", "budget.points=40")
+SMALL = ("study=libra_gpt3_4d", "collective.chunks=8", "budget.trials=40")
 
 
-def run(plan: Plan, pool: Pool | None = None) -> Tally:
-    """Run a plan in this process, or on a pool of its cells."""
+def run(plan: StudyPlan, executor: Executor | None = None) -> Progress:
+    """Run a plan in this process, or on an executor of its cells."""
     with Ledger(plan.folder, plan.study, plan.schema) as ledger:
-        pool = pool or make_pool(
-            {**plan.config, "cluster": {"mode": "inline"}},
+        executor = executor or make_executor(
+            {**plan.config, "executor": {"mode": "inline"}},
             [cell.cell for cell in plan.cells],
             plan.schema,
         )
-        return run_sweep(plan, ledger, pool, lambda _: None)
+        return run_sweep(plan, ledger, executor, lambda _: None)

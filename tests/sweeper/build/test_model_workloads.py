@@ -151,9 +151,9 @@ def test_plans_are_searched_and_what_cannot_be_costs_nothing(tmp_path: Path) -> 
         "workload.model.layers=4",
         "name=plans",
         f"results={tmp_path}",
-        "cluster=inline",
+        "executor=inline",
         "search=random",
-        "budget.points=12",
+        "budget.trials=12",
         "npu.memory=7 GB",
         "space.bandwidth.total=300 GB/s",
         "+space.parameters={workload.parallel.tensor: {values: [1, 2, 8]}}",
@@ -170,7 +170,7 @@ def test_plans_are_searched_and_what_cannot_be_costs_nothing(tmp_path: Path) -> 
 
 
 def test_a_grid_of_nothing_but_infeasible_cells_is_an_error(tmp_path: Path) -> None:
-    overrides = [*GPT, "name=none", f"results={tmp_path}", "cluster=inline"]
+    overrides = [*GPT, "name=none", f"results={tmp_path}", "executor=inline"]
     overrides += ["+grid={workload.parallel.tensor: [3, 5]}"]
     with pytest.raises(InfeasibleError):
         sweep_study(compose(overrides), Console(quiet=True))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from sweeper.cli.main import main
 
-SMALL = ["study=libra_gpt3_4d", "cluster=inline", "budget.points=12", "collective.chunks=4"]
+SMALL = ["study=libra_gpt3_4d", "executor=inline", "budget.trials=12", "collective.chunks=4"]
 
 
 @pytest.fixture(autouse=True)
@@ -85,11 +85,11 @@ layers:
     )
     (empty_folder / "studies" / "mine.yaml").write_text(
         """
-defaults: [override /workload: mine, override /search: random, override /cluster: inline, _self_]
+defaults: [override /workload: mine, override /search: random, override /executor: inline, _self_]
 topology:
   {shape: FullyConnected(8)_Switch(16), bandwidth: 100 GB/s, latency: 1 us, tiers: [node, pod]}
 space: {bandwidth: {total: 400 GB/s, min: 10 GB/s, step: 1 GB/s}}
-budget: {points: 20}
+budget: {trials: 20}
 """
     )
     assert main(["sweep", "study=mine"]) == 0
@@ -201,13 +201,16 @@ WRONG = [
     (["sweep", *SMALL, "objective=cost", "topology.tiers=[]"], "prices"),
     (["sweep", *SMALL, "search.sampler=bayes"], "random, qmc, tpe"),
     (["sweep", *SMALL, "+search.options.n_startup=1"], "search.options"),
-    (["sweep", *SMALL, "search.wave=0"], "search.wave"),
-    (["sweep", *SMALL, "budget.points=0"], "budget.points"),
+    (["sweep", *SMALL, "search.batch=0"], "search.batch"),
+    (["sweep", *SMALL, "budget.trials=0"], "budget.trials"),
     (["sweep", *SMALL, "name=../up"], "cannot name a folder"),
     (["sweep", *SMALL, "+grid={workload: gpt3_libra}"], "grid.workload"),
     (["sweep", *SMALL, "+grid={workload: [gpt5]}"], "gpt5"),
-    (["sweep", *SMALL, "cluster=local", "cluster.actors=0"], "cluster.actors"),
-    (["sweep", *SMALL, "cluster=address", "cluster.address=127.0.0.1:1"], "no Ray cluster answers"),
+    (["sweep", *SMALL, "executor=local", "executor.actors=0"], "executor.actors"),
+    (
+        ["sweep", *SMALL, "executor=address", "executor.address=127.0.0.1:1"],
+        "no Ray cluster answers",
+    ),
     (["sweep", *SMALL, "results=/proc/none"], "cannot be written"),
     (["report", "study=libra_gpt3_4d"], "no study here"),
     (["completion", "csh"], "bash, zsh, fish"),
@@ -248,7 +251,7 @@ def test_a_changed_study_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
     message = fails(capsys, "sweep", *SMALL, "workload.hidden=24576")
     assert "workload.hidden: 12288 -> 24576" in message
-    assert main(["sweep", *SMALL, "budget.points=15"]) == 0, "a larger budget goes on"
+    assert main(["sweep", *SMALL, "budget.trials=15"]) == 0, "a larger budget goes on"
 
 
 KEYS = st.sampled_from(

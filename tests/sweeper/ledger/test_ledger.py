@@ -13,15 +13,15 @@ import sweeper.ledger.ledger
 from engine import DimsweepError
 from sweeper import load
 from sweeper.ledger.ledger import Ledger
-from tests.support.ledgers import SCHEMA, STUDY, batch, points
+from tests.support.ledgers import SCHEMA, STUDY, batch, trials
 
 
 def test_rows_are_read_back_in_order(tmp_path: Path) -> None:
     with Ledger(tmp_path / "s", STUDY, SCHEMA) as ledger:
         ledger.append(batch(5, 3))
         ledger.append(batch(0, 5))
-        assert points(tmp_path / "s") == list(range(8)), "readable while it is being written"
-    assert points(tmp_path / "s") == list(range(8))
+        assert trials(tmp_path / "s") == list(range(8)), "readable while it is being written"
+    assert trials(tmp_path / "s") == list(range(8))
     assert [p.name for p in (tmp_path / "s").glob("part-*")] == ["part-00000.parquet"]
     assert not list((tmp_path / "s").glob("log-*"))
 
@@ -32,7 +32,7 @@ def test_full_logs_become_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         for i in range(5):
             ledger.append(batch(4 * i, 4))
     assert len(list((tmp_path / "s").glob("part-*"))) == 2
-    assert points(tmp_path / "s") == list(range(20))
+    assert trials(tmp_path / "s") == list(range(20))
 
 
 def test_values_are_remembered_on_resume(tmp_path: Path) -> None:
@@ -66,21 +66,21 @@ def killed(tmp_path: Path) -> Path:
 
 
 def test_a_killed_writer_loses_nothing_appended(killed: Path) -> None:
-    assert points(killed) == list(range(7))
+    assert trials(killed) == list(range(7))
     with Ledger(killed, STUDY, SCHEMA) as ledger:
         assert len(ledger.values) == 7
         ledger.append(batch(7, 1))
-    assert points(killed) == list(range(8))
+    assert trials(killed) == list(range(8))
 
 
 @pytest.mark.parametrize("lost", [1, 9, 60, 200])
 def test_a_truncated_log_loses_only_its_tail(killed: Path, lost: int) -> None:
     (log,) = killed.glob("log-*")
     log.write_bytes(log.read_bytes()[:-lost])
-    assert points(killed) == list(range(4)), "the second batch is cut, the first is whole"
+    assert trials(killed) == list(range(4)), "the second batch is cut, the first is whole"
     with Ledger(killed, STUDY, SCHEMA) as ledger:
         ledger.append(batch(4, 3))
-    assert points(killed) == list(range(7))
+    assert trials(killed) == list(range(7))
 
 
 def test_an_empty_log_is_no_rows(killed: Path) -> None:
@@ -97,10 +97,10 @@ def test_a_log_that_became_a_part_is_not_counted_twice(tmp_path: Path) -> None:
         log = ledger._log.read_bytes()
     # As if the writer had died after renaming the part and before removing the log.
     (folder / "log-00000.arrows").write_bytes(log)
-    assert points(folder) == list(range(4))
+    assert trials(folder) == list(range(4))
     with Ledger(folder, STUDY, SCHEMA) as ledger:
         ledger.append(batch(4, 1))
-    assert points(folder) == list(range(5))
+    assert trials(folder) == list(range(5))
 
 
 def test_another_study_is_refused_with_the_difference(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_another_study_is_refused_with_the_difference(tmp_path: Path) -> None:
         Ledger(tmp_path / "s", {**STUDY, "model": 2}, SCHEMA)
     with pytest.raises(DimsweepError, match="rows: 1 -> 2"):
         Ledger(tmp_path / "s", {**STUDY, "rows": 2}, SCHEMA)
-    assert points(tmp_path / "s") == [0]
+    assert trials(tmp_path / "s") == [0]
 
 
 def test_a_ledger_from_before_rows_had_versions_is_read_and_not_mixed(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_a_ledger_from_before_rows_had_versions_is_read_and_not_mixed(tmp_path: 
     (tmp_path / "s" / "study.json").write_text(json.dumps(old))
     with pytest.raises(DimsweepError, match="rows: None -> 1"):
         Ledger(tmp_path / "s", STUDY, SCHEMA)
-    assert points(tmp_path / "s") == [0]
+    assert trials(tmp_path / "s") == [0]
 
 
 def test_one_writer_at_a_time(tmp_path: Path) -> None:

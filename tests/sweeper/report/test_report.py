@@ -35,11 +35,11 @@ from tests.support.reports import (
 
 def test_best_equal_and_speedup():
     summary = only(one_cell(time_s=[0.8, 0.5, 0.4, 0.7]))
-    assert summary.best["point"] == 2
-    assert summary.equal["point"] == 0
+    assert summary.best["trial"] == 2
+    assert summary.equal["trial"] == 0
     assert summary.speedup == pytest.approx(2.0)
     assert (len(summary.complete), len(summary.failed)) == (4, 0)
-    assert list(summary.front["point"]) == [2]
+    assert list(summary.front["trial"]) == [2]
 
 
 @pytest.mark.parametrize(
@@ -49,16 +49,16 @@ def test_best_equal_and_speedup():
 def test_each_objective_has_its_direction(objective, best, gain):
     rows = one_cell(time_s=[8.0, 4, 5, 6], cost_usd=[10.0, 9, 8, 5], perf_per_cost=[2.0, 3, 9, 4])
     summary = only(rows, objective=[objective])
-    assert summary.best["point"] == best
+    assert summary.best["trial"] == best
     assert summary.gain(summary.objective) == pytest.approx(gain)
 
 
-def test_the_earliest_of_equal_points_is_the_best():
+def test_the_earliest_of_equal_trials_is_the_best():
     rows = one_cell(time_s=[0.8, 0.5, 0.5, 0.5], cost_usd=[9.0, 7, 6, 6])
-    assert only(rows.iloc[::-1]).best["point"] == 1
+    assert only(rows.iloc[::-1]).best["trial"] == 1
     both = only(rows, objective=["time", "cost"])
-    assert both.best["point"] == 2  # as fast, but cheaper
-    assert list(both.front["point"]) == [2]  # and point 3 is the same again
+    assert both.best["trial"] == 2  # as fast, but cheaper
+    assert list(both.front["trial"]) == [2]  # and trial 3 is the same again
 
 
 def test_without_a_complete_equal_split_there_is_no_speedup():
@@ -104,16 +104,16 @@ def test_front_is_what_nothing_dominates(objective, seed):
         if not dominated and not (losses[:i] == mine).all(axis=1).any():
             expected.append(i)
     expected.sort(key=lambda i: losses[i, 0])
-    assert list(only(rows, objective=objective).front["point"]) == expected
+    assert list(only(rows, objective=objective).front["trial"]) == expected
 
 
 def test_best_designs_are_ranked_and_told_apart():
     rows = make_rows([[125.0] * 4, [338.0, 85.0, 58.0, 19.0], [338.0, 85.0, 58.0, 19.0]])
-    assert list(only(rows).best_designs(20)["point"]) == [1, 0]
+    assert list(only(rows).best_designs(20)["trial"]) == [1, 0]
     rows["collective.chunks"] = [64, 64, 32]
     summary = only(rows, parameters=["collective.chunks"])
-    assert list(summary.best_designs(20)["point"]) == [1, 2, 0]
-    assert list(summary.best_designs(1)["point"]) == [1]
+    assert list(summary.best_designs(20)["trial"]) == [1, 2, 0]
+    assert list(summary.best_designs(1)["trial"]) == [1]
 
 
 def test_shares_and_what_varies():
@@ -151,7 +151,7 @@ def test_nothing_complete_is_an_error(rows, what, tmp_path):
 
 
 @pytest.mark.parametrize("objective", [("time",), ("time", "cost")])
-def test_designs_looked_at_again_are_no_points_of_the_search(objective):
+def test_designs_looked_at_again_are_no_trials_of_the_search(objective):
     rows = one_cell(time_s=[0.8, 0.5, 0.4, 0.7])
     mixed = again(rows, [0.1, 0.2, None])  # faster than anything in the search
     alone, beside = only(rows, objective=objective), only(mixed, objective=objective)
@@ -160,7 +160,7 @@ def test_designs_looked_at_again_are_no_points_of_the_search(objective):
     pd.testing.assert_series_equal(alone.best, beside.best)
     pd.testing.assert_series_equal(alone.equal, beside.equal)
     assert alone.rechecked == []
-    assert [list(part.point) for part in (beside.complete, beside.again)] == [
+    assert [list(part.trial) for part in (beside.complete, beside.again)] == [
         [0, 1, 2, 3],
         [4, 5, 6],
     ]
@@ -170,9 +170,9 @@ def test_pairs_are_in_the_order_of_the_search():
     rows = one_cell(time_s=[0.8, 0.5, 0.4, 0.7])
     mixed = again(rows, [0.81, 0.55, None]).sample(frac=1, random_state=1)
     pairs = only(mixed).rechecked
-    assert [pair.rank for pair in pairs] == [1, 2, 4]  # point 3, which is third, was not rechecked
-    assert [pair.phases["point"] for pair in pairs] == [2, 1, 0]
-    assert [pair.messages["point"] for pair in pairs] == [6, 5, 4]
+    assert [pair.rank for pair in pairs] == [1, 2, 4]  # trial 3, which is third, was not rechecked
+    assert [pair.phases["trial"] for pair in pairs] == [2, 1, 0]
+    assert [pair.messages["trial"] for pair in pairs] == [6, 5, 4]
     assert [pair.failed for pair in pairs] == [True, False, False]
 
 
@@ -183,10 +183,10 @@ def test_designs_are_told_apart_by_their_parameters():
     rows = again(rows, [0.9, None, 0.41])
     rows.loc[rows["state"] == "failed", rows.filter(like="bandwidth").columns] = np.nan
     pairs = only(rows, parameters=["collective.chunks"]).rechecked
-    assert [(pair.rank, pair.messages["point"]) for pair in pairs] == [(1, 6), (2, 5), (4, 4)]
+    assert [(pair.rank, pair.messages["trial"]) for pair in pairs] == [(1, 6), (2, 5), (4, 4)]
 
 
-def test_only_rechecked_points_are_no_report():
+def test_only_rechecked_trials_are_no_report():
     rows = again(one_cell(), [0.5])
     with pytest.raises(DimsweepError, match="all 4 failed"):
         summarise(
@@ -294,7 +294,7 @@ def test_terminal_shows_both_times_of_the_best():
     assert re.search(
         r"iteration time +400.0 ms +800.0 ms\n  message by message +600.0 ms +850.0 ms\n", text
     )
-    effort = "4 of 4 points complete, searched by tpe, and 3 looked at again message by message"
+    effort = "4 of 4 trials complete, searched by tpe, and 3 looked at again message by message"
     assert effort in " ".join(text.split())
     assert "failed" not in text
     assert max(map(len, text.splitlines())) <= 80
@@ -368,9 +368,9 @@ def test_terminal_shows_best_and_equal():
 def test_terminal_has_a_row_for_each_cell_and_names_failures():
     rows = failing(grid(prices=None))
     text = text_of(rows, make_study(rows, grid=["a.total"]))
-    for part in ("a$b$", "[red]c", "none complete", "33 of 48 points complete", "[bold]&[/bold]"):
+    for part in ("a$b$", "[red]c", "none complete", "33 of 48 trials complete", "[bold]&[/bold]"):
         assert part in text
-    assert "15 points failed or are infeasible; most often (15 times)" in text
+    assert "15 trials failed or are infeasible; most often (15 times)" in text
     assert "cost" not in text
 
 
@@ -420,7 +420,7 @@ STUDIES = {
         {"objective": ("time", "cost")},
     ),
     "all failed when looked at again": (lambda: again(make_rows(search(5)), [None]), {}),
-    "one point": (lambda: make_rows(search(1)), {"objective": ("time", "cost")}),
+    "one trial": (lambda: make_rows(search(1)), {"objective": ("time", "cost")}),
     "same split": (
         lambda: make_rows([[480.0, 12.0, 5.0, 3.0]] * 5),
         {"parameters": ["collective.chunks"]},
@@ -455,7 +455,7 @@ def test_report_is_complete(name, tmp_path):
     study["config"]["note"] = "<b>bold</b>"
     paths = write_report(rows, study, tmp_path)
     pictures = ["convergence.png", "best_split.png"]
-    if name not in ("one dimension", "one point", "same split"):
+    if name not in ("one dimension", "one trial", "same split"):
         pictures.append("split_map.png")
     if len(study["objective"]) > 1:
         pictures.append("pareto.png")

@@ -10,8 +10,8 @@ import pytest
 from engine import DimsweepError
 from sweeper import load
 from sweeper.config.compose import compose
-from sweeper.run.pool import make_pool
-from sweeper.study.plan import Plan, plan_study
+from sweeper.run.executor import make_executor
+from sweeper.study.plan import StudyPlan, plan_study
 from tests.support.studies import run
 
 TINY = (
@@ -25,13 +25,13 @@ TINY = (
     "collective.chunks=2",
     "search=random",
     "space.bandwidth.total=200 GB/s",
-    "budget.points=6",
+    "budget.trials=6",
 )
 
 
 @pytest.fixture
 def tiny(tmp_path: Path) -> object:
-    def plan(*overrides: str, results: str = "results") -> Plan:
+    def plan(*overrides: str, results: str = "results") -> StudyPlan:
         return plan_study(compose([*TINY, f"results={tmp_path / results}", *overrides]))
 
     return plan
@@ -51,11 +51,11 @@ def with_parameters(folder: Path, parameters: str) -> str:
     return f"study={file}"
 
 
-def times(plan: Plan, **where: object) -> list[int]:
+def times(plan: StudyPlan, **where: object) -> list[int]:
     rows = load(plan.folder).to_pandas()
     for column, value in where.items():
         rows = rows[rows[column] == value]
-    return rows.sort_values("point").time_ps.tolist()
+    return rows.sort_values("trial").time_ps.tolist()
 
 
 def test_without_congestion_both_fidelities_agree_as_an_axis_of_the_grid(tiny) -> None:
@@ -69,7 +69,7 @@ def test_without_congestion_both_fidelities_agree_as_an_axis_of_the_grid(tiny) -
 
 
 def test_the_fidelity_may_be_searched(tiny) -> None:
-    plan = tiny("+space.parameters.fidelity={values: [phase, message]}", "budget.points=12")
+    plan = tiny("+space.parameters.fidelity={values: [phase, message]}", "budget.trials=12")
     run(plan)
     rows = load(plan.folder).to_pandas()
     assert set(rows.fidelity) == {"phase", "message"}
@@ -82,7 +82,7 @@ def test_the_best_are_looked_at_again(tiny) -> None:
     rows = load(plan.folder).to_pandas()
     searched, again = rows[rows.origin != "recheck"], rows[rows.origin == "recheck"]
     assert len(searched) == 6 and set(searched.fidelity) == {"phase"}
-    assert again.point.tolist() == [6, 7, 8] and set(again.fidelity) == {"message"}
+    assert again.trial.tolist() == [6, 7, 8] and set(again.fidelity) == {"message"}
     # The three best, best first, with the splits they had.
     split = ["bandwidth_0_GBps", "bandwidth_1_GBps"]
     best = searched.drop_duplicates(split).sort_values("time_ps").head(3)
@@ -97,8 +97,8 @@ def test_looking_again_is_resumed_and_may_come_later(tiny) -> None:
     run(tiny(results="parts"))
     run(tiny("recheck.top=1", results="parts"))
     rest = tiny("recheck.top=3", results="parts")
-    tally = run(rest)
-    assert tally.reused == 7
+    progress = run(rest)
+    assert progress.reused == 7
     assert load(rest.folder).equals(load(whole.folder))
     assert run(rest).engine_seconds == 0
 
@@ -107,16 +107,16 @@ def test_looking_again_is_resumed_and_may_come_later(tiny) -> None:
 def test_actors_find_the_same(tiny) -> None:
     inline, actors = tiny("recheck.top=3", results="a"), tiny("recheck.top=3", results="b")
     run(inline)
-    config = {**actors.config, "cluster": {**actors.config["cluster"], "actors": 2}}
-    pool = make_pool(config, [cell.cell for cell in actors.cells], actors.schema)
+    config = {**actors.config, "executor": {**actors.config["executor"], "actors": 2}}
+    executor = make_executor(config, [cell.cell for cell in actors.cells], actors.schema)
     try:
-        run(actors, pool)
+        run(actors, executor)
     finally:
-        pool.close()
+        executor.close()
     assert load(inline.folder).equals(load(actors.folder))
 
 
-def test_a_point_that_cannot_finish_fails_alone(tiny, tmp_path: Path) -> None:
+def test_a_trial_that_cannot_finish_fails_alone(tiny, tmp_path: Path) -> None:
     """Messages travel in parts that fit half a buffer: with a small one they are too many."""
     plan = tiny(
         with_parameters(tmp_path, "{network.buffer: {values: [1 MB, 1 GB]}}"),
@@ -192,7 +192,7 @@ def test_a_split_that_reaches_no_link_of_a_file_is_refused(tiny, tmp_path: Path)
 
 
 def test_another_content_of_a_file_is_another_study(tiny, tmp_path: Path) -> None:
-    def plan(bandwidth: str) -> Plan:
+    def plan(bandwidth: str) -> StudyPlan:
         file = graph_file(tmp_path, bandwidth)
         return tiny(
             "fidelity=message",

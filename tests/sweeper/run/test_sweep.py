@@ -16,12 +16,12 @@ import pytest
 from sweeper import load
 from sweeper.ledger.ledger import read_study
 from sweeper.run.evaluate import Job
-from sweeper.run.pool.pool import InlinePool
-from sweeper.space.space import Point
-from sweeper.study.plan import Plan
+from sweeper.run.executor.executor import InlineExecutor
+from sweeper.space.space import Trial
+from sweeper.study.plan import StudyPlan
 from tests.support.studies import run
 
-Small = Callable[..., Plan]
+Small = Callable[..., StudyPlan]
 SAMPLERS = ["auto", "random", "qmc", "tpe", "cmaes", "nsga2", "descent"]
 
 
@@ -46,13 +46,13 @@ def test_another_seed_gives_another_study(small: Small) -> None:
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_a_resumed_study_is_the_whole_one(small: Small, sampler: str) -> None:
-    """Run to 40 points at once, and to 13 and then on: the rows are the same."""
+    """Run to 40 trials at once, and to 13 and then on: the rows are the same."""
     whole = small(f"search={sampler}", results="whole")
     run(whole)
-    run(small(f"search={sampler}", "budget.points=13", results="parts"))
+    run(small(f"search={sampler}", "budget.trials=13", results="parts"))
     rest = small(f"search={sampler}", results="parts")
-    tally = run(rest)
-    assert tally.reused >= 13 or sampler == "nsga2"
+    progress = run(rest)
+    assert progress.reused >= 13 or sampler == "nsga2"
     assert load(rest.folder).equals(load(whole.folder))
 
 
@@ -64,7 +64,7 @@ def test_a_finished_study_simulates_nothing_again(small: Small) -> None:
     assert load(plan.folder).equals(before)
 
 
-def test_known_points_come_first(small: Small) -> None:
+def test_known_trials_come_first(small: Small) -> None:
     plan = small("space.bandwidth.known=[[300 GB/s,100 GB/s,60 GB/s,40 GB/s]]")
     run(plan)
     rows = load(plan.folder).to_pandas()
@@ -75,7 +75,7 @@ def test_known_points_come_first(small: Small) -> None:
 
 @pytest.mark.parametrize("objective", ["time", "perf_per_cost"])
 def test_no_row_beats_the_bound(small: Small, objective: str) -> None:
-    plan = small(f"objective={objective}", "search=random", "budget.points=200")
+    plan = small(f"objective={objective}", "search=random", "budget.trials=200")
     run(plan)
     (cell,) = read_study(plan.folder)["cells"]
     rows = load(plan.folder).to_pandas()
@@ -115,7 +115,7 @@ def test_every_row_says_what_its_time_is_made_of(small: Small) -> None:
 
 
 def test_every_row_obeys_the_space(small: Small) -> None:
-    plan = small("search=random", "budget.points=500", "space.bandwidth.constraints=['b0 >= b1']")
+    plan = small("search=random", "budget.trials=500", "space.bandwidth.constraints=['b0 >= b1']")
     run(plan)
     rows = load(plan.folder).to_pandas()
     split = rows[[f"bandwidth_{d}_GBps" for d in range(4)]]
@@ -128,7 +128,7 @@ def test_a_grid_has_one_search_in_each_cell(small: Small) -> None:
     plan = small(
         "+grid={workload: [gpt3_libra, turing_nlg_libra], "
         "space.bandwidth.total: [100 GB/s, 1 TB/s]}",
-        "budget.points=5",
+        "budget.trials=5",
     )
     run(plan)
     rows = load(plan.folder).to_pandas()
@@ -156,13 +156,13 @@ def test_other_keys_can_be_searched(small: Small) -> None:
     assert rows.time_s.nunique() > 20
 
 
-def test_a_point_that_fails_is_a_row_and_the_sweep_goes_on(small: Small) -> None:
+def test_a_trial_that_fails_is_a_row_and_the_sweep_goes_on(small: Small) -> None:
     plan = small("+space.parameters={workload.hidden: {values: [12288, 12289]}}", "search=random")
-    tally = run(plan)
+    progress = run(plan)
     rows = load(plan.folder).to_pandas()
-    assert 0 < tally.failed < 40
+    assert 0 < progress.failed < 40
     failed = rows[rows.state == "failed"]
-    assert len(failed) == tally.failed
+    assert len(failed) == progress.failed
     assert failed.error.str.contains("does not divide").all()
     assert (failed["workload.hidden"] == "12289").all()
 
@@ -174,7 +174,7 @@ def test_an_internal_error_is_a_failed_row_too(
         raise RuntimeError("boom")
 
     monkeypatch.setattr("sweeper.run.evaluate.run_batch", broken)
-    plan = small("budget.points=3")
+    plan = small("budget.trials=3")
     run(plan)
     assert load(plan.folder).to_pandas().error.str.contains("boom").all()
 
@@ -199,7 +199,7 @@ def test_a_search_stops_at_the_gap_that_is_asked_for(small: Small, objective: st
     assert run(plan).done < 40
     assert run(small(f"objective={objective}")).done == 40
     rows = load(plan.folder).to_pandas()
-    assert sorted(rows.point) == list(range(40))
+    assert sorted(rows.trial) == list(range(40))
 
 
 def test_a_gap_that_is_not_reached_stops_nothing(small: Small) -> None:
@@ -209,13 +209,13 @@ def test_a_gap_that_is_not_reached_stops_nothing(small: Small) -> None:
 @pytest.mark.xdist_group("ray")  # one Ray at a time: two cores
 def test_actors_and_a_kill_change_nothing(tmp_path: Path, small: Small) -> None:
     """One actor, two actors, and two actors killed in the middle and resumed: the same rows."""
-    options = ["search=random", "budget.points=9000", "collective.chunks=64", "search.wave=512"]
-    inline = small(*options, "cluster=inline", results="inline")
+    options = ["search=random", "budget.trials=9000", "collective.chunks=64", "search.batch=512"]
+    inline = small(*options, "executor=inline", results="inline")
     run(inline)
     expected = load(inline.folder)
 
     def sweep(name: str, actors: int, kill: bool = False) -> Path:
-        overrides = [*options, f"results={tmp_path / name}", f"cluster.actors={actors}"]
+        overrides = [*options, f"results={tmp_path / name}", f"executor.actors={actors}"]
         folder = tmp_path / name / "libra_gpt3_4d"
         with subprocess.Popen(
             command(*overrides), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -248,7 +248,7 @@ def _hear_control_c() -> None:
 
 
 def test_control_c_leaves_a_resumable_study(tmp_path: Path) -> None:
-    overrides = ["search=random", "budget.points=1000000", f"results={tmp_path}", "cluster=inline"]
+    overrides = ["search=random", "budget.trials=1000000", f"results={tmp_path}", "executor=inline"]
     folder = tmp_path / "libra_gpt3_4d"
     started = subprocess.Popen(
         command(*overrides), stdout=subprocess.PIPE, text=True, preexec_fn=_hear_control_c
@@ -265,10 +265,10 @@ def test_control_c_leaves_a_resumable_study(tmp_path: Path) -> None:
     assert load(folder).num_rows >= 100
 
 
-def test_inline_pool_slices_jobs(small: Small) -> None:
+def test_inline_executor_slices_jobs(small: Small) -> None:
     plan = small()
-    pool = InlinePool([cell.cell for cell in plan.cells], plan.schema)
-    points = [Point(i, "known", (125e9,) * 4) for i in range(600)]
-    pool.submit(Job(0, points, [str(i) for i in range(600)]))
-    sizes = [pool.collect().rows.num_rows for _ in range(3)]  # type: ignore[union-attr]
+    executor = InlineExecutor([cell.cell for cell in plan.cells], plan.schema)
+    trials = [Trial(i, "known", (125e9,) * 4) for i in range(600)]
+    executor.submit(Job(0, trials, [str(i) for i in range(600)]))
+    sizes = [executor.collect().rows.num_rows for _ in range(3)]  # type: ignore[union-attr]
     assert sizes == [256, 256, 88]

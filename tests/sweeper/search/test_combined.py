@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sweeper import load
-from sweeper.search.combined import CombinedSearch
-from sweeper.space.space import Choice, Parameter, Point, Range, Space
+from sweeper.search.combined import CombinedSampler
+from sweeper.space.space import Choice, Parameter, Range, Space, Trial
 from sweeper.space.split import SplitSpace
-from sweeper.study.plan import Plan
+from sweeper.study.plan import StudyPlan
 from tests.support.studies import run
 
-Small = Callable[..., Plan]
+Small = Callable[..., StudyPlan]
 CONFIG = {"seed": 0, "options": {}, "sampler": "auto"}
 NATIVE = ("profile=native", "collective.chunks=64")
 
@@ -33,31 +33,31 @@ def splits(*constraints: str) -> SplitSpace:
     )
 
 
-def new_search(
-    space: SplitSpace, parameters: dict[str, Parameter] | None = None, first: Sequence[Point] = ()
-) -> CombinedSearch:
-    return CombinedSearch(CONFIG, Space(space, parameters or {}), list(first), ["time"], None)
+def new_sampler(
+    space: SplitSpace, parameters: dict[str, Parameter] | None = None, first: Sequence[Trial] = ()
+) -> CombinedSampler:
+    return CombinedSampler(CONFIG, Space(space, parameters or {}), list(first), ["time"], None)
 
 
-def time_and_slopes(point: Point, work: np.ndarray) -> tuple[float, list[float]]:
-    bandwidth = np.array(point.bandwidth)
+def time_and_slopes(trial: Trial, work: np.ndarray) -> tuple[float, list[float]]:
+    bandwidth = np.array(trial.bandwidth)
     return float((work / bandwidth).sum()), (-work / bandwidth**2).tolist()
 
 
 def search_on(
-    search: CombinedSearch, n: int, measure: Callable[[Point], tuple[float, list[float]]]
-) -> tuple[list[Point], list[float]]:
-    """Run a search in waves of 8."""
-    points: list[Point] = []
+    sampler: CombinedSampler, n: int, measure: Callable[[Trial], tuple[float, list[float]]]
+) -> tuple[list[Trial], list[float]]:
+    """Run a search in batches of 8."""
+    trials: list[Trial] = []
     values: list[float] = []
-    while len(points) < n:
-        wave = search.ask(min(8, n - len(points)))
-        assert 1 <= len(wave) <= 8
-        found = [measure(point) for point in wave]
-        search.tell(wave, [[time] for time, _ in found], [slopes for _, slopes in found])
-        points += wave
+    while len(trials) < n:
+        batch = sampler.ask(min(8, n - len(trials)))
+        assert 1 <= len(batch) <= 8
+        found = [measure(trial) for trial in batch]
+        sampler.tell(batch, [[time] for time, _ in found], [slopes for _, slopes in found])
+        trials += batch
         values += [time for time, _ in found]
-    return points, values
+    return trials, values
 
 
 @settings(max_examples=20)
@@ -73,49 +73,49 @@ def test_it_keeps_to_the_rules_and_asks_for_nothing_twice(
     random, space = np.random.default_rng(seed), splits(*constraints)
     work = random.uniform(0, 1, 3) * 1e11
 
-    def measure(point: Point) -> tuple[float, list[float]]:
-        time, slopes = time_and_slopes(point, work)
+    def measure(trial: Trial) -> tuple[float, list[float]]:
+        time, slopes = time_and_slopes(trial, work)
         return time * (1 + noise * random.random()), slopes
 
-    points, _ = search_on(new_search(space), 40, measure)
-    assert [point.number for point in points] == list(range(40))
-    assert len({point.bandwidth for point in points}) == 40
-    for point in points:
-        space.check(np.array(point.bandwidth))
+    trials, _ = search_on(new_sampler(space), 40, measure)
+    assert [trial.number for trial in trials] == list(range(40))
+    assert len({trial.bandwidth for trial in trials}) == 40
+    for trial in trials:
+        space.check(np.array(trial.bandwidth))
 
 
 def test_both_take_part() -> None:
-    points, _ = search_on(
-        new_search(splits()), 60, lambda p: time_and_slopes(p, np.array([9e10, 4e10, 1e10]))
+    trials, _ = search_on(
+        new_sampler(splits()), 60, lambda p: time_and_slopes(p, np.array([9e10, 4e10, 1e10]))
     )
-    origins = [point.origin for point in points]
+    origins = [trial.origin for trial in trials]
     assert origins.count("tpe") > 15
     assert origins.count("descent") > 15
 
 
-def test_a_space_may_have_fewer_splits_than_points() -> None:
+def test_a_space_may_have_fewer_splits_than_trials() -> None:
     space = splits("b0 == 150 GB/s", "b1 >= 148 GB/s")  # two splits
-    points, _ = search_on(new_search(space), 30, lambda p: time_and_slopes(p, np.full(3, 1e10)))
-    assert len({point.bandwidth for point in points}) == 2
+    trials, _ = search_on(new_sampler(space), 30, lambda p: time_and_slopes(p, np.full(3, 1e10)))
+    assert len({trial.bandwidth for trial in trials}) == 2
 
 
 def test_other_keys_are_searched_too() -> None:
-    """The descent takes them from the best point, so the best split of the best keys is found."""
+    """The descent takes them from the best trial, so the best split of the best keys is found."""
     parameters: dict[str, Parameter] = {
         "a": Choice((3, "fast", [1, 2])),
         "b": Range(1, 9, 1, False, True, ""),
         "c": Range(0.5, 2.0, None, True, False, "us"),
     }
 
-    def measure(point: Point) -> tuple[float, list[float]]:
-        keys: Any = point.parameters
+    def measure(trial: Trial) -> tuple[float, list[float]]:
+        keys: Any = trial.parameters
         assert set(keys) == {"a", "b", "c"}
         slow = (1 if keys["a"] == "fast" else 1.5) * (1 + abs(keys["b"] - 4) / 10)
-        return time_and_slopes(point, np.array([9e10, 4e10, 1e10]) * slow)
+        return time_and_slopes(trial, np.array([9e10, 4e10, 1e10]) * slow)
 
-    points, values = search_on(new_search(splits(), parameters), 100, measure)
-    assert {point.origin for point in points} == {"tpe", "descent"}
-    best = points[int(np.argmin(values))]
+    trials, values = search_on(new_sampler(splits(), parameters), 100, measure)
+    assert {trial.origin for trial in trials} == {"tpe", "descent"}
+    best = trials[int(np.argmin(values))]
     assert best.parameters["a"] == "fast"
     assert best.parameters["b"] == 4
     assert min(values) == pytest.approx(1.2, rel=1e-3)  # (sqrt 9 + sqrt 4 + sqrt 1)^2 / 30
@@ -124,26 +124,26 @@ def test_other_keys_are_searched_too() -> None:
 def test_a_value_beyond_the_grid_of_its_range_may_be_tried_first() -> None:
     steps = Range(1.0, 2.0, 0.3, False, False, "us")
     assert steps.nearest("5 us") == "2.0 us"
-    first = Point(0, "known", (100e9,) * 3, {"a": "2.0 us"})
-    search = new_search(splits(), {"a": steps}, [first])
-    points, _ = search_on(search, 20, lambda p: time_and_slopes(p, np.full(3, 1e10)))
-    assert points[0] == first
-    assert len({point.parameters["a"] for point in points}) > 1
+    first = Trial(0, "known", (100e9,) * 3, {"a": "2.0 us"})
+    sampler = new_sampler(splits(), {"a": steps}, [first])
+    trials, _ = search_on(sampler, 20, lambda p: time_and_slopes(p, np.full(3, 1e10)))
+    assert trials[0] == first
+    assert len({trial.parameters["a"] for trial in trials}) > 1
 
 
-def test_it_goes_on_when_every_point_fails() -> None:
-    search = new_search(splits(), {"a": Choice((1, 2))})
+def test_it_goes_on_when_every_trial_fails() -> None:
+    sampler = new_sampler(splits(), {"a": Choice((1, 2))})
     for _ in range(3):
-        wave = search.ask(4)
-        search.tell(wave, [None] * len(wave), [None] * len(wave))
-        assert all(set(point.parameters) == {"a"} for point in wave)
+        batch = sampler.ask(4)
+        sampler.tell(batch, [None] * len(batch), [None] * len(batch))
+        assert all(set(trial.parameters) == {"a"} for trial in batch)
 
 
 @pytest.mark.parametrize("topology", ["3d", "4d"])
-def test_the_best_known_in_40_points(small: Small, topology: str) -> None:
+def test_the_best_known_in_40_trials(small: Small, topology: str) -> None:
     """The bound proves that nothing better is to be known than 0.1 % below."""
     plan = small(
-        *NATIVE, "budget.points=40", f"topology=libra_{topology}", f"cost=libra_{topology}"
+        *NATIVE, "budget.trials=40", f"topology=libra_{topology}", f"cost=libra_{topology}"
     )
     run(plan)
     (cell,) = plan.study["cells"]
@@ -152,8 +152,8 @@ def test_the_best_known_in_40_points(small: Small, topology: str) -> None:
 
 
 def test_with_themis_it_is_no_worse_than_the_bounds_split(small: Small) -> None:
-    """There the slopes mislead; 40 points still gain a thousandth on the splits tried first."""
-    plan = small(*NATIVE, "collective.order=themis", "budget.points=40")
+    """There the slopes mislead; 40 trials still gain a thousandth on the splits tried first."""
+    plan = small(*NATIVE, "collective.order=themis", "budget.trials=40")
     run(plan)
     times = load(plan.folder).to_pandas().time_s
     assert times.min() < times[:3].min() * 0.999

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from engine import DimsweepError, Prices
 from sweeper import load
 from sweeper.search.cuts import CutModel
-from sweeper.search.descent import DescentSearch
+from sweeper.search.descent import DescentSampler
 from sweeper.space.space import Space
 from sweeper.space.split import SplitSpace
-from sweeper.study.plan import Plan
+from sweeper.study.plan import StudyPlan
 from tests.support.studies import run
 
 CONFIG = {"seed": 0, "options": {}}
@@ -101,15 +101,15 @@ def test_a_cut_above_a_time_that_was_seen_is_lowered() -> None:
 
 
 def descend(space: SplitSpace, land: Landscape, n: int, objective: str) -> list[float]:
-    search = DescentSearch(CONFIG, Space(space, {}), [], [objective], PRICES)
+    sampler = DescentSampler(CONFIG, Space(space, {}), [], [objective], PRICES)
     found = []
     for _ in range(n):
-        (point,) = search.ask(1)
-        bandwidth = np.array(point.bandwidth)
+        (trial,) = sampler.ask(1)
+        bandwidth = np.array(trial.bandwidth)
         space.check(bandwidth)
         time = float(land.time(bandwidth))
         value = time if objective == "time" else 1 / (time * float(PRICES.cost(bandwidth)))
-        search.tell([point], [[value]], [land.slopes(bandwidth).tolist()])
+        sampler.tell([trial], [[value]], [land.slopes(bandwidth).tolist()])
         found.append(value)
     return found
 
@@ -145,24 +145,24 @@ def test_without_a_total_it_may_have_everything() -> None:
     assert min(descend(space, land, 10, "time")) == pytest.approx(best)
 
 
-def test_it_goes_on_when_points_fail_and_when_none_is_left() -> None:
+def test_it_goes_on_when_trials_fail_and_when_none_is_left() -> None:
     space = splits("b0 == 150 GB/s", "b1 >= 148 GB/s")  # two splits
-    search = DescentSearch(CONFIG, Space(space, {}), [], ["time"], None)
+    sampler = DescentSampler(CONFIG, Space(space, {}), [], ["time"], None)
     for value, slope in ((None, None), (1.0, [0.0] * 3), (1.0, [0.0] * 3), (0.0, [0.0] * 3)):
-        points = search.ask(3)
-        search.tell(points, [None if value is None else [value]] * 3, [slope] * 3)
-    assert len({point.bandwidth for point in points}) <= 2
+        trials = sampler.ask(3)
+        sampler.tell(trials, [None if value is None else [value]] * 3, [slope] * 3)
+    assert len({trial.bandwidth for trial in trials}) <= 2
 
 
-def test_the_closed_forms_optimum_in_a_dozen_points(small: Callable[..., Plan]) -> None:
+def test_the_closed_forms_optimum_in_a_dozen_trials(small: Callable[..., StudyPlan]) -> None:
     """LIBRA's optimum is 722.41 ms; chunks add what they add there."""
-    plan = small("search=descent", "collective.chunks=256", "budget.points=12")
+    plan = small("search=descent", "collective.chunks=256", "budget.trials=12")
     run(plan)
     assert load(plan.folder).to_pandas().time_s.min() < 0.72241 * 1.001
 
 
-def test_waves_for_many_workers(small: Callable[..., Plan]) -> None:
-    plan = small("search=descent", "search.wave=8", "collective.chunks=256")
+def test_batches_for_many_workers(small: Callable[..., StudyPlan]) -> None:
+    plan = small("search=descent", "search.batch=8", "collective.chunks=256")
     run(plan)
     assert load(plan.folder).to_pandas().time_s.min() < 0.72241 * 1.001
 
@@ -178,7 +178,7 @@ def test_waves_for_many_workers(small: Callable[..., Plan]) -> None:
     ],
 )
 def test_what_it_cannot_do_is_said(
-    small: Callable[..., Plan], overrides: list[str], said: str
+    small: Callable[..., StudyPlan], overrides: list[str], said: str
 ) -> None:
     with pytest.raises(DimsweepError) as error:
         small("search=descent", *overrides)

@@ -16,12 +16,12 @@ from sweeper.build.program import build_cluster
 from sweeper.config.compose import compose, plain
 from sweeper.ledger.ledger import load
 from sweeper.space.split import Spending, SplitSpace
-from sweeper.study.plan import Plan
+from sweeper.study.plan import StudyPlan
 from tests.support.studies import run
 
 GB = 1e9
 STEP = GB
-Small = Callable[..., Plan]
+Small = Callable[..., StudyPlan]
 
 
 def spending(prices, limit):

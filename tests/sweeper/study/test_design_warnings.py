@@ -12,11 +12,11 @@ from sweeper.config.compose import compose, homes, plain
 from sweeper.ledger.ledger import load, read_study
 from sweeper.report import write_report
 from sweeper.report.idle import idle_axes
-from sweeper.study.plan import Plan
+from sweeper.study.plan import StudyPlan
 from sweeper.study.rules import design_warnings, once, verdict
 from tests.support.studies import run
 
-Small = Callable[..., Plan]
+Small = Callable[..., StudyPlan]
 
 
 def warnings(*overrides: str, searched: bool = False) -> list[str]:
@@ -143,7 +143,7 @@ def test_the_ledger_and_the_page_have_them(small: Small) -> None:
 def test_axes_that_made_no_difference(small: Small) -> None:
     plan = small(
         "search=random",
-        "budget.points=10",
+        "budget.trials=10",
         "+grid={collective.queue: [fifo, priority], collective.chunks: [4, 8]}",
     )
     run(plan)

@@ -17,16 +17,16 @@ from sweeper import load
 from sweeper.ledger.ledger import read_study
 from sweeper.report import print_report, summarise, write_report
 from sweeper.report.portfolio import PortfolioSummary, summarise_portfolios
-from sweeper.study.plan import Plan
+from sweeper.study.plan import StudyPlan
 from sweeper.study.portfolio import Together
 from tests.support.studies import run
 
-Small = Callable[..., Plan]
+Small = Callable[..., StudyPlan]
 TWO = "+portfolio.workloads={gpt3_libra: 2, msft1t_libra: 1}"
-FAST = ("search=descent", "budget.points=12")
+FAST = ("search=descent", "budget.trials=12")
 
 
-def searched(plan: Plan) -> tuple[PortfolioSummary, dict[str, Any]]:
+def searched(plan: StudyPlan) -> tuple[PortfolioSummary, dict[str, Any]]:
     study, rows = read_study(plan.folder), load(plan.folder).to_pandas()
     (found,) = summarise_portfolios(summarise(rows, study), study)
     return found, study
@@ -60,10 +60,10 @@ def test_own_optima_come_first_and_every_split_is_simulated_for_all(small: Small
     rows, (entry,) = load(plan.folder).to_pandas(), read_study(plan.folder)["portfolios"]
     own = rows[rows.origin != "portfolio"]
     assert own.groupby("cell").time_s.min().tolist() == entry["own"]
-    assert own.groupby("cell").point.max().tolist() == [11, 11]
+    assert own.groupby("cell").trial.max().tolist() == [11, 11]
     split = [f"bandwidth_{d}_GBps" for d in range(4)]
     shared = rows[rows.origin == "portfolio"]
-    assert shared.point.min() >= 12
+    assert shared.trial.min() >= 12
     cells = rows.groupby(split).cell.apply(set)
     assert all(cells[tuple(row)] == {0, 1} for row in shared[split].to_numpy())
     assert not rows.duplicated(["cell", *split]).any()
@@ -74,9 +74,9 @@ def test_it_resumes_where_it_stopped(
     small: Small, sampler: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The ledger loses its last rows, as if it had been killed before them: the same in the end."""
-    whole = small(TWO, f"search={sampler}", "budget.points=12", results="whole")
+    whole = small(TWO, f"search={sampler}", "budget.trials=12", results="whole")
     run(whole)
-    part = small(TWO, f"search={sampler}", "budget.points=12", results="part")
+    part = small(TWO, f"search={sampler}", "budget.trials=12", results="part")
 
     class KilledError(Exception):
         pass
@@ -120,14 +120,14 @@ def test_one_workload_loses_nothing(small: Small) -> None:
     run(plan)
     found, _ = searched(plan)
     assert found.measured[found.best] <= 1e-4
-    assert load(plan.folder).to_pandas().groupby("point").size().max() == 1
+    assert load(plan.folder).to_pandas().groupby("trial").size().max() == 1
 
 
 def test_other_keys_are_searched_for_all_workloads(small: Small) -> None:
     plan = small(
         TWO,
         "search=random",
-        "budget.points=8",
+        "budget.trials=8",
         "+space.parameters={collective.chunks: {values: [4, 16]}}",
     )
     run(plan)

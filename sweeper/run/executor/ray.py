@@ -1,4 +1,4 @@
-"""A pool of Ray actors, each with a whole engine."""
+"""An executor of Ray actors, each with a whole engine."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from engine import DimsweepError
 from sweeper.ledger.rows import Cell, failed_row, labels
 from sweeper.run.evaluate import Evaluator, Job, Outcome
 
-# A batch should last long enough to make a call's overhead (about a millisecond) vanish, and not so
-# long that the others wait at the end of a wave.
-_BATCH_SECONDS = 0.1
-_FIRST_BATCH = 1  # how long a point takes is not known yet: a microsecond, or minutes
-_LARGEST_BATCH = 4096
-_MAX_DEATHS = 2  # of workers, over one point, before it is given up
-_DEPTH = 2  # batches at a worker, so that it need not wait for the driver between them
+# A piece should last long enough to make a call's overhead (about a millisecond) vanish, and not so
+# long that the others wait at the end of a batch.
+_PIECE_SECONDS = 0.1
+_FIRST_PIECE = 1  # how long a trial takes is not known yet: a microsecond, or minutes
+_LARGEST_PIECE = 4096
+_MAX_DEATHS = 2  # of workers, over one trial, before it is given up
+_DEPTH = 2  # pieces at a worker, so that it need not wait for the driver between them
 
 
 class _Worker:
@@ -50,11 +50,11 @@ class _Call:
     weight: int  # of the worker's _DEPTH
 
 
-class RayPool:
-    """Keeps every actor busy with batches of about a tenth of a second.
+class RayExecutor:
+    """Keeps every actor busy with pieces of about a tenth of a second.
 
-    A worker that dies or overruns ``timeout`` seconds is replaced and its batch tried again; a
-    point that kills its worker twice, alone, becomes a failed row.
+    A worker that dies or overruns ``timeout`` seconds is replaced and its piece tried again; a
+    trial that kills its worker twice, alone, becomes a failed row.
     """
 
     def __init__(
@@ -77,11 +77,11 @@ class RayPool:
         self._load = [0] * self.n_workers
         self._queue: deque[tuple[Job, int]] = deque()
         self._calls: dict[Any, _Call] = {}
-        self._batch: dict[int, int] = {}  # cell -> points in a batch
+        self._piece: dict[int, int] = {}  # cell -> trials in a piece
         self._given_up: deque[Outcome] = deque()
 
     def submit(self, job: Job) -> None:
-        if job.points:
+        if job.trials:
             self._queue.append((job, 0))
         self._dispatch()
 
@@ -113,9 +113,9 @@ class RayPool:
         return self._actor.remote(*self._arguments)
 
     def _dispatch(self) -> None:
-        """Give workers batches, sharing a short queue evenly.
+        """Give workers pieces, sharing a short queue evenly.
 
-        A batch over which a worker died gets a worker of its own, so that it takes no other down
+        A piece over which a worker died gets a worker of its own, so that it takes no other down
         with it and, if that one dies too, is surely the cause.
         """
         while self._queue:
@@ -125,13 +125,13 @@ class RayPool:
             if self._load[worker] + weight > _DEPTH:
                 return
             self._queue.popleft()
-            waiting = len(job.points) + sum(len(other.points) for other, _ in self._queue)
+            waiting = len(job.trials) + sum(len(other.trials) for other, _ in self._queue)
             share = -(-waiting // self.n_workers)
-            size = min(self._batch.get(job.cell, _FIRST_BATCH), share, _LARGEST_BATCH)
+            size = min(self._piece.get(job.cell, _FIRST_PIECE), share, _LARGEST_PIECE)
             if deaths:
-                size = min(size, max(1, len(job.points) // 2))
+                size = min(size, max(1, len(job.trials) // 2))
             head, tail = _split(job, size)
-            if tail.points:
+            if tail.trials:
                 self._queue.appendleft((tail, deaths))
             actor = self._workers[worker]
             reference = actor.evaluate.remote(head)
@@ -139,29 +139,29 @@ class RayPool:
             self._load[worker] += weight
 
     def _adapt(self, job: Job, seconds: float) -> None:
-        size = len(job.points)
-        wanted = int(size * _BATCH_SECONDS / max(seconds, 1e-6))
-        now = self._batch.get(job.cell, _FIRST_BATCH)
-        # Grow no more than fourfold at a time: the first batch also lowers and loads.
-        self._batch[job.cell] = max(1, min(wanted, 4 * now, _LARGEST_BATCH))
+        size = len(job.trials)
+        wanted = int(size * _PIECE_SECONDS / max(seconds, 1e-6))
+        now = self._piece.get(job.cell, _FIRST_PIECE)
+        # Grow no more than fourfold at a time: the first piece also lowers and loads.
+        self._piece[job.cell] = max(1, min(wanted, 4 * now, _LARGEST_PIECE))
 
     def _replace_overdue(self) -> None:
         now = time.monotonic()
         for reference, call in list(self._calls.items()):
             if now - call.started > self._timeout:
                 del self._calls[reference]
-                self._lost(call, f"it took longer than {self._timeout:g} s (cluster.timeout)")
+                self._lost(call, f"it took longer than {self._timeout:g} s (executor.timeout)")
 
     def _lost(self, call: _Call, why: str) -> None:
-        """A worker is gone: replace it, and try its batch again in smaller pieces, or give up."""
+        """A worker is gone: replace it, and try its piece again in smaller pieces, or give up."""
         self._load[call.worker] -= call.weight
-        if self._workers[call.worker] is call.actor:  # not replaced yet for another of its batches
+        if self._workers[call.worker] is call.actor:  # not replaced yet for another of its pieces
             self._ray.kill(call.actor)  # it may live on, and would keep its CPU from the new one
             self._workers[call.worker] = self._start()
-        if len(call.job.points) == 1 and call.deaths + 1 >= _MAX_DEATHS:
-            named = labels(self._cells[call.job.cell], call.job.points, call.job.keys)
+        if len(call.job.trials) == 1 and call.deaths + 1 >= _MAX_DEATHS:
+            named = labels(self._cells[call.job.cell], call.job.trials, call.job.keys)
             own = {name: column[0] for name, column in named.items()}
-            row = failed_row(self._schema, own, call.job.points[0].bandwidth, why)
+            row = failed_row(self._schema, own, call.job.trials[0].bandwidth, why)
             self._given_up.append(Outcome(pa.Table.from_batches([row]), 0.0))
         else:
             self._queue.appendleft((call.job, call.deaths + 1))
@@ -170,15 +170,15 @@ class RayPool:
 
 def _split(job: Job, size: int) -> tuple[Job, Job]:
     return (
-        Job(job.cell, job.points[:size], job.keys[:size]),
-        Job(job.cell, job.points[size:], job.keys[size:]),
+        Job(job.cell, job.trials[:size], job.keys[:size]),
+        Job(job.cell, job.trials[size:], job.keys[size:]),
     )
 
 
 def _connect(ray: Any, actors: int | None, address: str | None) -> int:
     """Start or join a cluster; returns the number of workers."""
     if actors is not None and actors < 1:
-        raise DimsweepError(f"{actors} actors; it takes 1 or more", where="cluster.actors")
+        raise DimsweepError(f"{actors} actors; it takes 1 or more", where="executor.actors")
     # Workers ask for no accelerator; without this Ray warns that it will stop hiding them.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
@@ -197,7 +197,7 @@ def _connect(ray: Any, actors: int | None, address: str | None) -> int:
     except (OSError, ValueError, RuntimeError) as error:
         raise DimsweepError(
             f"no Ray cluster answers at {address!r}: {error}",
-            where="cluster.address",
+            where="executor.address",
             hint="start one with: ray start --head",
         ) from error
     return actors or max(1, int(ray.cluster_resources().get("CPU", 1)))

@@ -11,24 +11,24 @@ from typing import Any
 import numpy as np
 
 from engine import DimsweepError
-from sweeper.search.search import Values
-from sweeper.space.space import Choice, Parameter, Point, Space
+from sweeper.search.sampler import Values
+from sweeper.space.space import Choice, Parameter, Space, Trial
 
 
-class OptunaSearch:
+class OptunaSampler:
     """TPE, CMA-ES, GP and NSGA-II.
 
     Resuming needs no stored sampler state: the driver asks again from the start and tells the
     values that the ledger has, which leads the sampler to where it was.
     """
 
-    waves_ahead = 2
+    prefetch = 2
 
     def __init__(
         self,
         config: Mapping[str, Any],
         space: Space,
-        first: list[Point],
+        first: list[Trial],
         directions: Sequence[str],
     ) -> None:
         import optuna
@@ -40,67 +40,67 @@ class OptunaSearch:
         self._study = optuna.create_study(
             sampler=_sampler(config, len(directions)), directions=list(directions)
         )
-        self._numbers: dict[int, int] = {}  # point -> trial
+        self._numbers: dict[int, int] = {}  # trial -> asked
         self._distributions = {f"split_{i}": _unit() for i in range(space.n_split)}
         for key, parameter in space.parameters.items():
             self._distributions[key] = _distribution(parameter)
 
-    def ask(self, n: int) -> list[Point]:
+    def ask(self, n: int) -> list[Trial]:
         self._asked += n
         return [self.propose(number) for number in range(self._asked - n, self._asked)]
 
     def tell(
-        self, points: Sequence[Point], values: Sequence[Values], slopes: Sequence[object]
+        self, trials: Sequence[Trial], values: Sequence[Values], slopes: Sequence[object]
     ) -> None:
-        """Values of points, of this search or of any other."""
+        """Values of trials, of this search or of any other."""
         from optuna.trial import TrialState
 
-        for point, value in zip(points, values, strict=True):
-            trial = self._numbers.pop(point.number, None)
-            if trial is not None:
+        for trial, value in zip(trials, values, strict=True):
+            asked = self._numbers.pop(trial.number, None)
+            if asked is not None:
                 if value is None:
-                    self._study.tell(trial, state=TrialState.FAIL)
+                    self._study.tell(asked, state=TrialState.FAIL)
                 else:
-                    self._study.tell(trial, list(value))
+                    self._study.tell(asked, list(value))
             elif value is not None:
-                self._add(point, value)
+                self._add(trial, value)
 
-    def propose(self, number: int) -> Point:
-        """The next point, with that number."""
+    def propose(self, number: int) -> Trial:
+        """The next trial, with that number."""
         known = self._first[number] if number < len(self._first) else None
         if known is not None:
             self._study.enqueue_trial(self._encode(known))
-        trial = self._study.ask(self._distributions)
-        self._numbers[number] = trial.number
+        asked = self._study.ask(self._distributions)
+        self._numbers[number] = asked.number
         if known is not None:
             return known
-        unit = np.array([[trial.params[f"split_{i}"] for i in range(self._space.n_split)]])
+        unit = np.array([[asked.params[f"split_{i}"] for i in range(self._space.n_split)]])
         parameters = {
-            key: json.loads(trial.params[key])
+            key: json.loads(asked.params[key])
             if isinstance(parameter, Choice)
-            else parameter.value(trial.params[key])
+            else parameter.value(asked.params[key])
             for key, parameter in self._space.parameters.items()
         }
-        return self._space.points(unit, [parameters], number, self._origin)[0]
+        return self._space.trials(unit, [parameters], number, self._origin)[0]
 
-    def _add(self, point: Point, value: Sequence[float]) -> None:
-        """Learn from a point that this search did not propose."""
+    def _add(self, trial: Trial, value: Sequence[float]) -> None:
+        """Learn from a trial that this search did not propose."""
         from optuna.trial import create_trial
 
-        params, distributions = self._encode(point), self._distributions
+        params, distributions = self._encode(trial), self._distributions
         # A range's upper end need not lie on its grid, where Optuna knows no such value.
         with suppress(ValueError):
             self._study.add_trial(
                 create_trial(params=params, distributions=distributions, values=list(value))
             )
 
-    def _encode(self, point: Point) -> dict[str, Any]:
+    def _encode(self, trial: Trial) -> dict[str, Any]:
         params: dict[str, Any] = {}
         if self._space.split is not None:
-            unit = self._space.split.encode(np.array(point.bandwidth))
+            unit = self._space.split.encode(np.array(trial.bandwidth))
             params.update({f"split_{i}": float(x) for i, x in enumerate(unit)})
         for key, parameter in self._space.parameters.items():
-            value = point.parameters[key]
+            value = trial.parameters[key]
             if isinstance(parameter, Choice):
                 params[key] = json.dumps(value)
             else:
