@@ -14,18 +14,18 @@ from typing import Literal
 from engine import units
 from engine.account.breakdown import Breakdown, account
 from engine.account.result import Result
+from engine.cluster.blocks import Block, FullyConnected, Ring, SubgroupBandwidth, Switch
 from engine.cluster.cluster import (
     Cluster,
     CollectiveModel,
     DimensionOrder,
     QueueOrder,
-    SubgroupBandwidth,
 )
 from engine.cluster.cost import Prices
 from engine.cluster.memory import RemoteMemory
 from engine.cluster.network import NetworkModel
 from engine.cluster.npu import Npu
-from engine.cluster.topology import Block, Dimension, Topology
+from engine.cluster.topology import Dimension, Topology
 from engine.errors import DimsweepError, InfeasibleError
 from engine.kernels.message.kernel import run_messages
 from engine.kernels.phase.batch import Measures, is_compiled, outcome_error, run_batch, run_one
@@ -66,6 +66,7 @@ __all__ = [
     "DimensionOrder",
     "DimsweepError",
     "Fidelity",
+    "FullyConnected",
     "GraphBuilder",
     "Group",
     "InfeasibleError",
@@ -80,8 +81,10 @@ __all__ = [
     "Receive",
     "RemoteMemory",
     "Result",
+    "Ring",
     "Send",
     "SubgroupBandwidth",
+    "Switch",
     "Topology",
     "Workload",
     "account",

@@ -14,29 +14,23 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.cluster.topology import Block, Topology
+from engine.cluster.topology import Topology
 
 
 def cuts(topology: Topology) -> NDArray[np.float64]:
     """(D,) what the halves of dimension d's blocks can send each other, per bandwidth of an NPU.
 
-    A Ring is cut at two links of b/2 (one of b on a Ring of two); FullyConnected(n) at
-    floor(n/2) * ceil(n/2) links of b/(n-1); an ideal Switch carries what the smaller half's
-    floor(n/2) ports do.  Infinite for a dimension of one NPU, which cannot be cut.
+    Each block says what its own halves can send (:meth:`Block.cut`).  Infinite for a dimension of
+    one NPU, which cannot be cut.
     """
-    return np.array([topology.n_npus / d.size * _cut(d.block, d.size) for d in topology.dims])
+    return np.array(
+        [
+            topology.n_npus / d.size * (d.block.cut(d.size) if d.size > 1 else np.inf)
+            for d in topology.dims
+        ]
+    )
 
 
 def bisection(topology: Topology, bandwidth: NDArray[np.float64]) -> NDArray[np.float64]:
     """Bytes/s, of shape (...), for NPU bandwidths of shape (..., D) in bytes/s."""
     return np.asarray((cuts(topology) * bandwidth).min(axis=-1))
-
-
-def _cut(block: Block, n: int) -> float:
-    if n == 1:
-        return np.inf
-    if block is Block.RING:
-        return 1.0
-    if block is Block.FULLY_CONNECTED:
-        return (n // 2) * (n - n // 2) / (n - 1)
-    return float(n // 2)

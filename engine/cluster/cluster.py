@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from engine.cluster.blocks import SubgroupBandwidth
 from engine.cluster.cost import Prices
 from engine.cluster.memory import RemoteMemory
 from engine.cluster.network import NetworkModel
@@ -28,13 +29,6 @@ class QueueOrder(StrEnum):
     LIFO = "lifo"
     SMALLEST_FIRST = "smallest_first"
     PRIORITY = "priority"
-
-
-class SubgroupBandwidth(StrEnum):
-    """What a group that uses part of a dimension gets: its own links, or (optimistically) all."""
-
-    PHYSICAL = "physical"
-    FULL = "full"
 
 
 @dataclass(frozen=True)

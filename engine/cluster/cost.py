@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.cluster.topology import Block, Topology
+from engine.cluster.topology import Topology
 
 
 @dataclass(frozen=True)
@@ -49,19 +49,16 @@ def network_prices(
 ) -> Prices | None:
     """The prices of ``topology`` under a tier table, or ``None`` when a dimension has none.
 
-    A Ring or FullyConnected NPU pays for links of its whole bandwidth; a Switch NPU for a link, a
-    NIC and a switch port (an unlisted NIC or switch part costs nothing).  A dimension of one NPU
-    has no network, and costs nothing fixed.
+    An NPU pays for links of its whole bandwidth and for its block's further parts
+    (:attr:`Block.parts`: behind a Switch a NIC and a switch port); an unlisted NIC or switch costs
+    nothing.  A dimension of one NPU has no network, and costs nothing fixed.
     """
     n, per_npu, fixed = topology.n_npus, [], topology.n_npus * npu_price
     for dim in topology.dims:
         price = tiers.get(dim.tier)
         if price is None or price.link is None:
             return None
-        unit = price.link
-        if dim.block is Block.SWITCH:
-            unit += (price.switch or 0.0) + (price.nic or 0.0)
-        per_npu.append(unit)
+        per_npu.append(price.link + sum(getattr(price, part) or 0.0 for part in dim.block.parts))
         if dim.size > 1:
             fixed += n * price.port + n // dim.size * price.block
     return Prices(tuple(n * unit for unit in per_npu), fixed)

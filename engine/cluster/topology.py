@@ -1,4 +1,4 @@
-"""The network of a cluster: dimensions built of Ring, FullyConnected and Switch blocks.
+"""The network of a cluster: dimensions, each made of one kind of building block.
 
 NPU ``i`` of a cluster sits at mixed-radix coordinates with dimension 0 fastest, so dimension 0 is
 the innermost (chiplet, package) and the last the outermost (pod).
@@ -10,18 +10,10 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
+from engine.cluster.blocks import BLOCKS, Block
 from engine.errors import DimsweepError
 from engine.units import MAX_PICOSECONDS
-
-
-class Block(StrEnum):
-    """The building block of one network dimension."""
-
-    RING = "Ring"
-    FULLY_CONNECTED = "FullyConnected"
-    SWITCH = "Switch"
 
 
 @dataclass(frozen=True)
@@ -53,6 +45,11 @@ class Dimension:
         if not 0 <= self.latency <= MAX_PICOSECONDS:
             raise DimsweepError(f"{self.latency} ps is no latency", where="latency")
 
+    @property
+    def name(self) -> str:
+        """As in shapes: ``Ring(4)``."""
+        return f"{self.block.name}({self.size})"
+
 
 @dataclass(frozen=True)
 class Topology:
@@ -75,7 +72,7 @@ class Topology:
     @property
     def name(self) -> str:
         """The notation of the field: ``Ring(4)_FullyConnected(8)_Switch(32)``."""
-        return "_".join(f"{dim.block.value}({dim.size})" for dim in self.dims)
+        return "_".join(dim.name for dim in self.dims)
 
     @classmethod
     def build(
@@ -113,18 +110,23 @@ _BLOCK = re.compile(r"(\w+)\((\d+)\)")
 
 def parse_shape(shape: str) -> list[tuple[Block, int]]:
     """``Ring(4)_Switch(8)`` as pairs of block and size."""
+    names = {name.lower(): block for name, block in BLOCKS.items()}
     blocks = []
     for part in shape.replace(" ", "").split("_"):
         match = _BLOCK.fullmatch(part)
-        names = {block.value.lower(): block for block in Block}
         if match is None or match[1].lower() not in names:
             raise DimsweepError(
                 f"{part!r} is no network dimension",
                 where="shape",
-                hint="write Ring(n), FullyConnected(n) or Switch(n), joined by _",
+                hint=f"write {_alternatives()}, joined by _",
             )
         size = int(match[2])
         if not 1 <= size <= 10**7:
             raise DimsweepError(f"{part}: a dimension has 1 to 10,000,000 NPUs", where="shape")
         blocks.append((names[match[1].lower()], size))
     return blocks
+
+
+def _alternatives() -> str:
+    *others, last = (f"{name}(n)" for name in BLOCKS)
+    return f"{', '.join(others)} or {last}"

@@ -19,30 +19,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from engine.cluster.cluster import SubgroupBandwidth
-from engine.cluster.topology import Block
-from engine.collective.links import LinkUse, link_use
+from engine.cluster.blocks import Block, LinkUse, SubgroupBandwidth
 from engine.errors import DimsweepError
 from engine.workload.graph import CollectiveKind
 
 AUTO = "auto"
-_DEFAULT = {
-    Block.RING: "ring",
-    Block.FULLY_CONNECTED: "direct",
-    Block.SWITCH: "halving_doubling",
-}
-_SUPPORTED = {
-    Block.RING: ("ring",),
-    Block.FULLY_CONNECTED: ("direct",),
-    Block.SWITCH: (
-        "halving_doubling",
-        "direct",
-        "ring",
-        "in_switch",
-        "double_binary_tree",
-        "rabenseifner",
-    ),
-}
 # These define an all-reduce only; a lone reduce-scatter or all-gather falls back to
 # halving-doubling, of which they are relatives.
 ALL_REDUCE_ONLY = ("double_binary_tree", "rabenseifner")
@@ -90,12 +71,12 @@ def algorithm_for(block: Block, name: str) -> str:
     Raises :class:`DimsweepError` when the block does not support it.
     """
     if name == AUTO:
-        return _DEFAULT[block]
-    if name not in _SUPPORTED[block]:
+        return block.algorithms[0]
+    if name not in block.algorithms:
         raise DimsweepError(
-            f"{name!r} does not run on a {block.value}",
+            f"{name!r} does not run on a {block.name}",
             where="collective.algorithms",
-            hint=f"{block.value}: {', '.join((AUTO, *_SUPPORTED[block]))}",
+            hint=f"{block.name}: {', '.join((AUTO, *block.algorithms))}",
         )
     return name
 
@@ -103,9 +84,9 @@ def algorithm_for(block: Block, name: str) -> str:
 def schedule(kind: CollectiveKind, algorithm: str, setting: Setting) -> Schedule:
     """One phase of ``kind``; an all-reduce here is the fused one (see :func:`fuses`)."""
     p = setting.p
-    use = link_use(setting.block, setting.n, p, setting.stride, setting.policy)
+    use = setting.block.use_under(setting.policy, setting.n, p, setting.stride)
     if kind is CollectiveKind.ALL_TO_ALL:
-        if setting.block is Block.RING and setting.policy is SubgroupBandwidth.PHYSICAL:
+        if setting.block.all_to_all == "relay" and setting.policy is SubgroupBandwidth.PHYSICAL:
             return _relay_all_to_all(p, use)
         return Schedule((_exchange(p, use, setting.block),), use.share, 1.0, (p - 1) / p)
     if kind is CollectiveKind.ALL_REDUCE:
@@ -154,8 +135,7 @@ def _ring(p: int, use: LinkUse) -> tuple[Step, ...]:
 
 def _exchange(p: int, use: LinkUse, block: Block, reduce: float = 0.0) -> Step:
     """Everyone to everyone: one after another through a port, or side by side on own links."""
-    side_by_side = block is Block.FULLY_CONNECTED
-    return Step(1, use.hops, (p - 1) / p, reduce, messages=1 if side_by_side else p - 1)
+    return Step(1, use.hops, (p - 1) / p, reduce, messages=1 if block.side_by_side else p - 1)
 
 
 def _halving_doubling(p: int, use: LinkUse) -> tuple[Step, ...]:

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from engine.cluster.topology import Block
 from engine.collective.algorithm import ALL_REDUCE_ONLY
 from engine.workload.graph import CollectiveKind
 
@@ -62,24 +61,23 @@ _Step = tuple[_Shift, ...]
 
 @lru_cache(maxsize=65536)
 def strands(
-    kind: CollectiveKind, algorithm: str, p: int, member: int, block: Block, closed: bool
+    kind: CollectiveKind, algorithm: str, p: int, member: int, circle: bool
 ) -> tuple[Strand, ...]:
     """The strands of ``member`` (0..p-1) in one phase of ``kind``.
 
-    ``closed`` tells whether a group on a Ring closes the circle: then each step goes half one way
-    round and half the other; on a line there is one way, and the last member's way back to the
-    first.  The in-switch algorithms are not made of messages between members (see
+    ``circle`` tells whether the group closes a circle: then each step goes half one way round and
+    half the other; on a line there is one way, and the last member's way back to the first.  The
+    in-switch algorithms are not made of messages between members (see
     :mod:`engine.kernels.message.exchange`).
     """
     if kind is CollectiveKind.ALL_TO_ALL:
-        relay = block is Block.RING and closed
-        steps = _relay(p) if relay else (tuple(_Shift(j, 1 / p) for j in range(1, p)),)
+        steps = _relay(p) if circle else (tuple(_Shift(j, 1 / p) for j in range(1, p)),)
         return (_rounds(steps, p, member, reduces=False),)
     if kind is CollectiveKind.ALL_REDUCE:
         return _rabenseifner(p, member) if algorithm == "rabenseifner" else _two_trees(p, member)
     if algorithm in ALL_REDUCE_ONLY:
         algorithm = "halving_doubling"
-    steps = _scatter(algorithm, p, both_ways=block is Block.RING and closed)
+    steps = _scatter(algorithm, p, both_ways=circle)
     if kind is CollectiveKind.REDUCE_SCATTER:
         return (_rounds(steps, p, member, reduces=True),)
     # An all-gather is a reduce-scatter backwards: all messages return, p times the entering bytes.
@@ -89,9 +87,9 @@ def strands(
     return (_rounds(back, p, member, reduces=False),)
 
 
-def n_messages(kind: CollectiveKind, algorithm: str, p: int, block: Block, closed: bool) -> int:
+def n_messages(kind: CollectiveKind, algorithm: str, p: int, circle: bool) -> int:
     """How many messages the strands of all members send together."""
-    both_ways = 2 if block is Block.RING and closed else 1
+    both_ways = 2 if circle else 1
     if kind is CollectiveKind.ALL_TO_ALL:
         return p * 2 * (p // 2) if both_ways == 2 else p * (p - 1)
     if kind is CollectiveKind.ALL_REDUCE and algorithm == "rabenseifner":

@@ -15,7 +15,6 @@ from engine.collective.algorithm import (
     fuses,
     schedule,
 )
-from engine.collective.links import point_to_point
 from engine.errors import DimsweepError
 from engine.lower import program as p
 from engine.workload.graph import Collective, CollectiveKind, Group, Send
@@ -107,7 +106,7 @@ class Forms:
             offset = work.offset[d] % dim.size
             if offset:
                 policy = self._model.subgroup_bandwidth
-                share, hops = point_to_point(dim.block, dim.size, offset, policy)
+                share, hops = dim.block.way_under(policy, dim.size, offset)
                 crossing = Schedule((Step(1, hops, 1.0),), share, 1.0, 1.0)
                 uses.append(Use(d, self.schedules(crossing)))
         return self.forms(Form(p.POINT_TO_POINT, work.n_bytes, 1, 0, tuple(uses)))

@@ -43,7 +43,7 @@ def _lower(workload: Workload, cluster: Cluster, *, fold: bool) -> p.Program:
         names=p.Names(
             node=tuple(nodes.name),
             stream=tuple(nodes.streams),
-            dims=tuple(f"{d}: {dim.block.value}({dim.size})" for d, dim in enumerate(dims)),
+            dims=tuple(f"{d}: {dim.name}" for d, dim in enumerate(dims)),
             tally=tuple(nodes.tallies),
             class_count=tuple(folding.count),
             class_first=tuple(folding.first),

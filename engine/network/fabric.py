@@ -10,33 +10,34 @@ from typing import Any
 
 import networkx as nx
 
-from engine.cluster.topology import Block, Dimension, Topology
+from engine.cluster.blocks import Block, Ring, Switch
+from engine.cluster.blocks.block import Pair
+from engine.cluster.topology import Dimension, Topology
 from engine.errors import DimsweepError
 from engine.network import wiring
 from engine.network.graph import Network
-from engine.network.wiring import Pair
 
 MAX_LINKS = 2**20  # about a gigabyte of graph
 
 
 @dataclass(frozen=True)
 class Auto:
-    """The dimension's own block.
-
-    A Ring NPU has two links of half its bandwidth (on a Ring of two NPUs one link of all), a
-    FullyConnected NPU one to each other NPU, a Switch NPU one to the one switch.
-    """
+    """The dimension's own block."""
 
     def check(self, dim: Dimension) -> None:
         """Every dimension can be what it is."""
 
+    def links(self, dim: Dimension) -> int:
+        """How many links an NPU's bandwidth is divided among."""
+        return dim.block.links(dim.size)
+
+    def circles(self, dim: Dimension, p: int, stride: int) -> bool:
+        """Whether a group of the dimension closes a circle (see :meth:`Block.circles`)."""
+        return dim.block.circles(dim.size, p, stride)
+
     def wire(self, dim: Dimension, npus: range, place: str) -> Iterator[Pair]:
         """The links of one line of NPUs."""
-        if dim.block is Block.RING:
-            return wiring.ring(npus)
-        if dim.block is Block.FULLY_CONNECTED:
-            return wiring.fully_connected(npus)
-        return wiring.switch(npus, place)
+        return dim.block.wire(npus, place)
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,15 @@ class Mesh:
 
     def check(self, dim: Dimension) -> None:
         """Raises :class:`DimsweepError` unless the dimension is a Ring."""
-        _check_block(self, dim, Block.RING)
+        _check_block(self, dim, Ring())
+
+    def links(self, dim: Dimension) -> int:
+        """How many links an NPU's bandwidth is divided among."""
+        return 2
+
+    def circles(self, dim: Dimension, p: int, stride: int) -> bool:
+        """No group closes a circle: a mesh has ends."""
+        return False
 
     def wire(self, dim: Dimension, npus: range, place: str) -> Iterator[Pair]:
         """The links of one line of NPUs."""
@@ -103,10 +112,18 @@ class Clos:
 
     def check(self, dim: Dimension) -> None:
         """Raises :class:`DimsweepError` unless the dimension is a Switch that divides evenly."""
-        _check_block(self, dim, Block.SWITCH)
+        _check_block(self, dim, Switch())
         _check_divides("leaf", self.leaf, "NPUs", dim.size)
         if self.pod is not None:
             _check_divides("pod", self.pod, "leaf switches", dim.size // self.leaf)
+
+    def links(self, dim: Dimension) -> int:
+        """How many links an NPU's bandwidth is divided among."""
+        return 1
+
+    def circles(self, dim: Dimension, p: int, stride: int) -> bool:
+        """No group closes a circle."""
+        return False
 
     def wire(self, dim: Dimension, npus: range, place: str) -> Iterator[Pair]:
         """The links of one line of NPUs."""
@@ -133,9 +150,17 @@ class Dragonfly:
 
     def check(self, dim: Dimension) -> None:
         """Raises :class:`DimsweepError` unless the dimension is a Switch that divides evenly."""
-        _check_block(self, dim, Block.SWITCH)
+        _check_block(self, dim, Switch())
         _check_divides("npus", self.npus, "NPUs", dim.size)
         _check_divides("routers", self.routers, "routers in all", dim.size // self.npus)
+
+    def links(self, dim: Dimension) -> int:
+        """How many links an NPU's bandwidth is divided among."""
+        return 1
+
+    def circles(self, dim: Dimension, p: int, stride: int) -> bool:
+        """No group closes a circle."""
+        return False
 
     def wire(self, dim: Dimension, npus: range, place: str) -> Iterator[Pair]:
         """The links of one line of NPUs."""
@@ -185,20 +210,11 @@ def _links(
     for d, (dim, fabric) in enumerate(zip(topology.dims, fabrics, strict=True)):
         if dim.size == 1:
             continue
-        bandwidth = dim.bandwidth / _ports(fabric, dim)
+        bandwidth = dim.bandwidth / fabric.links(dim)
         attributes = {"bandwidth": bandwidth, "latency": dim.latency, "buffer": buffer, "dim": d}
         for number, npus in enumerate(_lines(topology.sizes, d)):
             for source, target in fabric.wire(dim, npus, f"d{d} line {number}"):
                 yield source, target, attributes
-
-
-def _ports(fabric: Fabric, dim: Dimension) -> int:
-    """How many links an NPU's bandwidth is divided among."""
-    if dim.block is Block.FULLY_CONNECTED:
-        return dim.size - 1
-    if dim.block is Block.RING and (dim.size > 2 or isinstance(fabric, Mesh)):
-        return 2
-    return 1
 
 
 def _lines(sizes: tuple[int, ...], d: int) -> Iterator[range]:
@@ -211,10 +227,10 @@ def _lines(sizes: tuple[int, ...], d: int) -> Iterator[range]:
 
 
 def _check_block(fabric: Fabric, dim: Dimension, block: Block) -> None:
-    if dim.block is not block:
+    if dim.block != block:
         raise DimsweepError(
-            f"a {type(fabric).__name__} cannot replace {dim.block.value}({dim.size})",
-            hint=f"it takes the place of a {block.value}",
+            f"a {type(fabric).__name__} cannot replace {dim.name}",
+            hint=f"it takes the place of a {block.name}",
         )
 
 

@@ -18,8 +18,9 @@ from xml.etree import ElementTree
 
 import networkx as nx
 
+from engine.cluster.blocks.block import Node
 from engine.errors import DimsweepError
-from engine.network.graph import Network, Node, some
+from engine.network.graph import Network, some
 from engine.units import BANDWIDTH, BYTES, parse, parse_time
 
 _EXAMPLE = (

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 
 import networkx as nx
 
+from engine.cluster.blocks.block import Node
 from engine.errors import DimsweepError
 from engine.units import MAX_PICOSECONDS
-
-Node = int | str  # an NPU is its rank, a switch its name
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ import hashlib
 from collections.abc import Iterator
 from enum import StrEnum
 
+from engine.cluster.blocks.block import Node
 from engine.errors import DimsweepError
-from engine.network.graph import Network, Node
+from engine.network.graph import Network
 
 
 class Routing(StrEnum):

@@ -1,4 +1,4 @@
-"""Which nodes the links of one dimension join, among NPUs that differ in that coordinate only.
+"""Which nodes the links of one dimension join where a fabric takes its block's place.
 
 ``npus`` are the NPUs of one such line in the order of the coordinate, ``place`` makes the names of
 its switches unique.  Routing breaks ties by the order in which the links of a node come.
@@ -9,17 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import permutations
 
-from engine.network.graph import Node
-
-Pair = tuple[Node, Node]
-
-
-def ring(npus: range) -> Iterator[Pair]:
-    """Each NPU to its next and its previous; of two NPUs those are the same, and one link."""
-    for i, npu in enumerate(npus):
-        yield npu, npus[(i + 1) % len(npus)]
-        if len(npus) > 2:
-            yield npu, npus[i - 1]
+from engine.cluster.blocks.block import Node, Pair
 
 
 def mesh(npus: range) -> Iterator[Pair]:
@@ -29,17 +19,6 @@ def mesh(npus: range) -> Iterator[Pair]:
             yield npu, npus[i + 1]
         if i > 0:
             yield npu, npus[i - 1]
-
-
-def fully_connected(npus: range) -> Iterator[Pair]:
-    """Each NPU to each other."""
-    return permutations(npus, 2)
-
-
-def switch(npus: range, place: str) -> Iterator[Pair]:
-    """All NPUs to one switch."""
-    for npu in npus:
-        yield from _both(npu, f"switch {place}")
 
 
 def clos2(npus: range, place: str, leaf: int, spines: int) -> Iterator[Pair]:

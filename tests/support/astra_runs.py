@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from engine.cluster.topology import Block
+from engine import FullyConnected, Ring, Switch
+from engine.cluster.blocks import BLOCKS
 from engine.formats.astra_sim.inputs import Inputs, Network, Options, RemoteMemory, System
 from engine.formats.chakra import NodeType, TraceNode
 from engine.formats.chakra.node import Node, node_of
 
 ALGORITHMS = {
-    Block.RING: ["ring", "direct"],
-    Block.FULLY_CONNECTED: ["direct", "direct2"],
-    Block.SWITCH: ["halvingDoubling", "direct", "ring"],
+    Ring(): ["ring", "direct"],
+    FullyConnected(): ["direct", "direct2"],
+    Switch(): ["halvingDoubling", "direct", "ring"],
 }
 KINDS_OF_COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
 KINDS = [0, 2, 7]  # all-reduce, all-gather, reduce-scatter
@@ -36,13 +37,13 @@ def ring_of_four(*, replay_only: bool = False, **more: object) -> Inputs:
         roofline=False,
         replay_only=replay_only,
     )
-    network = Network((Block.RING,), (4,), (50.0,), (500.0,))
+    network = Network((Ring(),), (4,), (50.0,), (500.0,))
     return Inputs(network, system, RemoteMemory("NO_MEMORY_EXPANSION"), **more)
 
 
 @st.composite
 def inputs(draw: st.DrawFn) -> Inputs:
-    blocks = draw(st.lists(st.sampled_from(list(Block)), min_size=1, max_size=3))
+    blocks = draw(st.lists(st.sampled_from(list(BLOCKS.values())), min_size=1, max_size=3))
     sizes = [draw(st.sampled_from([2, 4] if len(blocks) > 1 else [2, 4, 8])) for _ in blocks]
     names = tuple(draw(st.sampled_from(ALGORITHMS[block])) for block in blocks)
     exchange = tuple("ring" if name == "ring" else "direct" for name in names)

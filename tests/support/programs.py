@@ -6,7 +6,6 @@ import numpy as np
 from hypothesis import strategies as st
 
 from engine import (
-    Block,
     Cluster,
     Collective,
     CollectiveKind,
@@ -14,23 +13,27 @@ from engine import (
     Compute,
     Dimension,
     DimensionOrder,
+    FullyConnected,
     GraphBuilder,
     Group,
     Npu,
     QueueOrder,
     Receive,
+    Ring,
     Send,
     SubgroupBandwidth,
+    Switch,
     Topology,
     Workload,
     place,
 )
+from engine.cluster.blocks import BLOCKS
 from engine.workload import Communication, Layer, Pass, TrainingLoop, training_iteration
 
 ALGORITHMS = {
-    Block.RING: ["ring"],
-    Block.FULLY_CONNECTED: ["direct"],
-    Block.SWITCH: [
+    Ring(): ["ring"],
+    FullyConnected(): ["direct"],
+    Switch(): [
         "halving_doubling",
         "direct",
         "ring",
@@ -75,7 +78,7 @@ def topologies(
     return Topology(
         tuple(
             Dimension(
-                draw(st.sampled_from(list(Block))),
+                draw(st.sampled_from(list(BLOCKS.values()))),
                 n,
                 draw(bandwidth),
                 draw(st.sampled_from(LATENCIES)),

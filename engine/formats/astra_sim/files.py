@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from engine.cluster.topology import Block, Topology
+from engine.cluster.topology import Topology
 from engine.errors import DimsweepError
 from engine.formats.astra_sim.inputs import (
     Inputs,
@@ -49,21 +49,14 @@ def read_topology(network: Path, tiers: Sequence[str] = ()) -> Topology:
     links, ours of an NPU's links together."""
     dims = read_network(network)
     return Topology.build(
-        "_".join(f"{b.value}({n})" for b, n in zip(dims.blocks, dims.sizes, strict=True)),
+        "_".join(f"{b.name}({n})" for b, n in zip(dims.blocks, dims.sizes, strict=True)),
         bandwidth=[
-            _links(block, n) * per_ns * 1e9
+            (block.links(n) if n > 1 else 1) * per_ns * 1e9
             for block, n, per_ns in zip(dims.blocks, dims.sizes, dims.bandwidth, strict=True)
         ],
         latency=[round(ns * 1000) for ns in dims.latency],
         tiers=tiers,
     )
-
-
-def _links(block: Block, n: int) -> int:
-    """How many links an NPU has in a dimension."""
-    if block is Block.SWITCH or n == 1:
-        return 1
-    return min(2, n - 1) if block is Block.RING else n - 1
 
 
 def read_workload(prefix: Path | str, n_npus: int) -> list[Sequence[Node]]:

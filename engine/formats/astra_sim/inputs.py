@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.cluster.topology import Block
+from engine.cluster.blocks import BLOCKS, Block
 from engine.errors import DimsweepError
 from engine.formats.chakra.node import Node
 from engine.formats.fields import Fields, is_number, is_whole, read_json, read_yaml
@@ -123,11 +123,10 @@ def read_network(path: Path) -> Network:
     for key, value in lists.items():
         if len(value) != n:
             raise DimsweepError(f"{len(value)} entries for {n} dimensions", where=config.where(key))
-    names = {block.value: block for block in Block}
     for name in lists["topology"]:
-        if name not in names:
+        if name not in BLOCKS:
             raise DimsweepError(
-                f"{name!r} is no topology", where=f"{path}: topology", hint=", ".join(names)
+                f"{name!r} is no topology", where=f"{path}: topology", hint=", ".join(BLOCKS)
             )
     for size in lists["npus_count"]:
         if not is_whole(size) or size < 1:
@@ -137,7 +136,7 @@ def read_network(path: Path) -> Network:
             if not is_number(value) or value < 0 or (least == "positive" and value == 0):
                 raise DimsweepError(f"{value!r}; it must be {least}", where=config.where(key))
     return Network(
-        tuple(names[name] for name in lists["topology"]),
+        tuple(BLOCKS[name] for name in lists["topology"]),
         tuple(lists["npus_count"]),
         tuple(float(b) for b in lists["bandwidth"]),
         tuple(float(x) for x in lists["latency"]),

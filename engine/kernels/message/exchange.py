@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import simpy
 
-from engine.cluster.topology import Block
 from engine.collective.rounds import Strand, n_messages, strands
 from engine.kernels.message.clock import Clock
 from engine.kernels.message.transport import Message, Transport
@@ -38,11 +37,10 @@ class World(NamedTuple):
 
 
 class Line(NamedTuple):
-    """The members of a phase by their coordinate; ``closed``: on a Ring, they go all round."""
+    """The members of a phase by their coordinate; in a ``circle`` they send both ways round."""
 
     ranks: tuple[int, ...]
-    block: Block
-    closed: bool
+    circle: bool = False
 
 
 class Phase(NamedTuple):
@@ -60,14 +58,14 @@ class Phase(NamedTuple):
     def plan(self, line: Line, member: int) -> tuple[Strand, ...]:
         """What ``member`` of the line does."""
         p = len(line.ranks)
-        return strands(self.kind, self.algorithm, p, member, line.block, line.closed)
+        return strands(self.kind, self.algorithm, p, member, line.circle)
 
     def n_messages(self, line: Line) -> int:
         """How many messages the line's members send."""
         p = len(line.ranks)
         if self.in_switch:
             return p * p if self.kind is CollectiveKind.ALL_GATHER else 2 * p
-        return n_messages(self.kind, self.algorithm, p, line.block, line.closed)
+        return n_messages(self.kind, self.algorithm, p, line.circle)
 
     def begin(self, world: World, line: Line, name: str, finish: Finish) -> None:
         """Start it on ``line``; ``finish`` is called with each rank that has done its part."""

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from engine.cluster.topology import Block
 from engine.kernels.message.exchange import Line
 from engine.kernels.message.plans import Plans
 from engine.kernels.message.servers import Job
@@ -46,7 +45,7 @@ class Flows:
         form = s.forms[record["form"]]
         ranks = s.members["cls"][record["member_start"] : record["member_end"]].tolist()
         if form["kind"] == POINT_TO_POINT:
-            line = Line(tuple(ranks), Block.SWITCH, closed=False)
+            line = Line(tuple(ranks))
             done = partial(self._done, flow)
             order = (int(record["key"]), 0)
             crossing = self._plans.crossing(flow)

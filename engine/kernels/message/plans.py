@@ -9,7 +9,7 @@ from engine.collective.algorithm import AUTO, algorithm_for
 from engine.kernels.message.exchange import Crossing, Line, Phase
 from engine.kernels.phase.price import empty_prices, price
 from engine.lower import program as p
-from engine.network.fabric import Mesh
+from engine.network.fabric import Auto
 from engine.workload.graph import CollectiveKind
 
 _KINDS = {
@@ -93,11 +93,8 @@ class Plans:
         coordinate = rank // unit % sizes[dim]
         corner = rank - (coordinate // stride % members) * stride * unit
         ranks = tuple(corner + i * stride * unit for i in range(members))
-        fabrics = cluster.network.fabrics
-        has_ends = bool(fabrics) and isinstance(fabrics[dim], Mesh)
-        # Two NPUs on a ring are joined by one link, which has both directions' bandwidth.
-        all_round = members * stride == sizes[dim] > 2
-        return Line(ranks, cluster.topology.dims[dim].block, all_round and not has_ends)
+        fabric = cluster.network.fabrics[dim] if cluster.network.fabrics else Auto()
+        return Line(ranks, fabric.circles(cluster.topology.dims[dim], members, stride))
 
     def _messages_of_collective(self, form: int, group: str) -> int:
         total = 0

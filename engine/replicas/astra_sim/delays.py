@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from engine.cluster.topology import Block
+from engine.cluster.topology import Dimension, Topology
 from engine.errors import DimsweepError
 from engine.formats.astra_sim.inputs import Network
+from engine.network.fabric import build_network
+from engine.network.routing import Router, Routing
 from engine.replicas.astra_sim.clock import Clock
 
 Arrived = Callable[[], None]
@@ -51,16 +53,10 @@ def routes(network: Network) -> Callable[[int, int], tuple[int, int]]:
             a, b = source % size, target % size
             source, target = source // size, target // size
             if a != b:
-                return d, _hops(block, size, b - a)
+                return d, block.way(size, (b - a) % size).hops
         raise DimsweepError("a message from an NPU to itself", where="trace")
 
     return route
-
-
-def _hops(block: Block, size: int, offset: int) -> int:
-    if block is Block.RING:
-        return min(offset % size, -offset % size)
-    return 2 if block is Block.SWITCH else 1
 
 
 @dataclass
@@ -82,31 +78,21 @@ class Aware:
                 hint="congestion=unaware, or dimsweep's own fidelity=message",
             )
         self._clock = clock
-        (self._block,), (self._size,) = network.blocks, network.sizes
+        (block,), (size,) = network.blocks, network.sizes
         (self._bandwidth,), (self._latency,) = network.bandwidth, network.latency
-        self._links: dict[tuple[int, int], _Line] = {}
+        links = build_network(Topology((Dimension(block, size, bandwidth=1.0, latency=0),)))
+        self._router = Router(links, Routing.SHORTEST)  # to the opposite NPU of a Ring: upwards
+        self._lines = [_Line() for _ in links.links]
 
     def send(self, source: int, target: int, n_bytes: int, arrived: Arrived) -> None:
         """Deliver ``n_bytes`` hop by hop."""
-        self._hop(self._route(source, target), 0, n_bytes, arrived)
+        self._hop(self._router.route(source, target), 0, n_bytes, arrived)
 
-    def _route(self, source: int, target: int) -> list[int]:
-        if self._block is Block.SWITCH:
-            return [source, self._size, target]  # the switch has the number after the NPUs
-        if self._block is Block.FULLY_CONNECTED:
-            return [source, target]
-        clockwise = (target - source) % self._size
-        step = 1 if clockwise <= self._size - clockwise else -1
-        route = [source]
-        while route[-1] != target:
-            route.append((route[-1] + step) % self._size)
-        return route
-
-    def _hop(self, route: list[int], at: int, n_bytes: int, arrived: Arrived) -> None:
-        if at + 1 == len(route):
+    def _hop(self, route: Sequence[int], at: int, n_bytes: int, arrived: Arrived) -> None:
+        if at == len(route):
             arrived()
             return
-        line = self._links.setdefault((route[at], route[at + 1]), _Line())
+        line = self._lines[route[at]]
         line.queue.append((n_bytes, lambda: self._hop(route, at + 1, n_bytes, arrived)))
         if not line.busy:
             self._serve(line)

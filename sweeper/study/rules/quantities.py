@@ -56,7 +56,7 @@ def _looks_like_bits(config: Mapping[str, Any], program: Program, d: int) -> boo
     tier = config["cost"]["tiers"].get(dim.tier)
     if not isinstance(given, list) or tier is None or tier["nic"] is None:
         return False
-    return dim.block.value == "Switch" and any(given[d] == f"{n} GB/s" for n in _PORTS)
+    return "nic" in dim.block.parts and any(given[d] == f"{n} GB/s" for n in _PORTS)
 
 
 def _mixed(config: Mapping[str, Any], *, searched: bool) -> list[str]:

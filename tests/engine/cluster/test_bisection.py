@@ -47,7 +47,7 @@ def by_brute_force(topology: Topology, bandwidth: np.ndarray) -> float:
         here = np.zeros(n, dtype=bool)
         here[list(half)] = True
         cut = sum(
-            carried(topology.dims[d].block.value, here[row].tolist(), bandwidth[d])
+            carried(topology.dims[d].block.name, here[row].tolist(), bandwidth[d])
             for d, row in blocks
         )
         least = min(least, cut)

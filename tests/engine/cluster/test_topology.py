@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import Block, Dimension, DimsweepError, Topology
+from engine import Block, Dimension, DimsweepError, FullyConnected, Ring, Switch, Topology
 from engine.cluster import parse_shape
+from engine.cluster.blocks import BLOCKS
 
 SHAPE = "Ring(4)_FullyConnected(8)_Switch(32)"
 
@@ -23,19 +24,23 @@ def test_build() -> None:
     assert topology.sizes == (4, 8, 32)
     assert topology.n_npus == 1024
     assert topology.name == SHAPE
-    assert topology.dims[1] == Dimension(Block.FULLY_CONNECTED, 8, 2e9, 2, "b")
+    assert topology.dims[1] == Dimension(FullyConnected(), 8, 2e9, 2, "b")
 
 
 def test_notation_is_lenient_about_case_and_spaces() -> None:
-    blocks = [(Block.RING, 4), (Block.SWITCH, 8)]
+    blocks = [(Ring(), 4), (Switch(), 8)]
     assert parse_shape("ring(4) _ SWITCH(8)") == blocks
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from(list(Block)), st.integers(1, 10**7)), min_size=1, max_size=6)
+    st.lists(
+        st.tuples(st.sampled_from(list(BLOCKS.values())), st.integers(1, 10**7)),
+        min_size=1,
+        max_size=6,
+    )
 )
 def test_notation_round_trips(blocks: list[tuple[Block, int]]) -> None:
-    shape = "_".join(f"{block.value}({size})" for block, size in blocks)
+    shape = "_".join(f"{block.name}({size})" for block, size in blocks)
     assert parse_shape(shape) == blocks
 
 
@@ -91,4 +96,4 @@ def test_a_topology_has_a_dimension() -> None:
 
 def test_a_dimension_has_an_npu() -> None:
     with pytest.raises(DimsweepError, match="at least 1"):
-        Dimension(Block.RING, 0, 1e9, 0)
+        Dimension(Ring(), 0, 1e9, 0)

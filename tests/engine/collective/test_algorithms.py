@@ -11,9 +11,17 @@ from fractions import Fraction
 
 import pytest
 
-from engine import Block, CollectiveKind, DimsweepError, SubgroupBandwidth
+from engine import (
+    Block,
+    CollectiveKind,
+    DimsweepError,
+    FullyConnected,
+    Ring,
+    SubgroupBandwidth,
+    Switch,
+)
+from engine.cluster.blocks import BLOCKS
 from engine.collective.algorithm import Schedule, Setting, algorithm_for, fuses, schedule
-from engine.collective.links import link_use, point_to_point
 from tests.support.programs import ALGORITHMS
 
 FULL, PHYSICAL = SubgroupBandwidth.FULL, SubgroupBandwidth.PHYSICAL
@@ -104,13 +112,13 @@ def test_an_all_to_all_keeps_the_size() -> None:
     for algorithm, setting in CASES:
         plan, p = schedule(ALL_TO_ALL, algorithm, setting), setting.p
         assert plan.growth == 1
-        if setting.block is not Block.RING or setting.policy is FULL:
+        if setting.block != Ring() or setting.policy is FULL:
             assert plan.moved == total_bytes(plan) == pytest.approx((p - 1) / p)
 
 
 @pytest.mark.parametrize("p", MEMBERS)
 def test_fused_all_reduces_on_a_switch(p: int) -> None:
-    setting = alone(Block.SWITCH, p)
+    setting = alone(Switch(), p)
     in_switch, tree, rabenseifner = (schedule(ALL_REDUCE, name, setting) for name in FUSED)
     assert (in_switch.moved, n_steps(in_switch), total_bytes(in_switch)) == (1, 1, 1)
 
@@ -144,7 +152,7 @@ def test_which_algorithms_fuse() -> None:
 
 def test_trees_and_rabenseifner_halve_and_double_when_there_is_half_to_do() -> None:
     for p in MEMBERS:
-        setting = alone(Block.SWITCH, p)
+        setting = alone(Switch(), p)
         for kind in (REDUCE_SCATTER, ALL_GATHER):
             usual = schedule(kind, "halving_doubling", setting)
             assert schedule(kind, "double_binary_tree", setting) == usual
@@ -158,16 +166,16 @@ def test_trees_and_rabenseifner_halve_and_double_when_there_is_half_to_do() -> N
 @pytest.mark.parametrize("p", MEMBERS)
 def test_number_of_steps(kind: CollectiveKind, p: int) -> None:
     rounds = next(k for k in range(10) if 2**k >= p)  # ceil(log2 p)
-    assert n_steps(schedule(kind, "ring", alone(Block.RING, p))) == p - 1
-    assert n_steps(schedule(kind, "ring", alone(Block.RING, p, 2 * p))) == p - 1
-    assert n_steps(schedule(kind, "direct", alone(Block.FULLY_CONNECTED, p))) == 1
-    assert n_steps(schedule(kind, "direct", alone(Block.SWITCH, p))) == 1
-    assert n_steps(schedule(kind, "halving_doubling", alone(Block.SWITCH, p))) == rounds
+    assert n_steps(schedule(kind, "ring", alone(Ring(), p))) == p - 1
+    assert n_steps(schedule(kind, "ring", alone(Ring(), p, 2 * p))) == p - 1
+    assert n_steps(schedule(kind, "direct", alone(FullyConnected(), p))) == 1
+    assert n_steps(schedule(kind, "direct", alone(Switch(), p))) == 1
+    assert n_steps(schedule(kind, "halving_doubling", alone(Switch(), p))) == rounds
 
 
 def test_halving_sends_the_largest_first_and_doubling_last() -> None:
     for p in MEMBERS:
-        setting = alone(Block.SWITCH, p)
+        setting = alone(Switch(), p)
         halving = schedule(REDUCE_SCATTER, "halving_doubling", setting).steps
         doubling = schedule(ALL_GATHER, "halving_doubling", setting).steps
         assert [step.bytes_fraction for step in doubling] == pytest.approx(
@@ -184,25 +192,25 @@ def test_halving_sends_the_largest_first_and_doubling_last() -> None:
 
 def test_shares_of_partial_groups() -> None:
     # FullyConnected: p - 1 of n - 1 links.
-    assert link_use(Block.FULLY_CONNECTED, 8, 4, 1, PHYSICAL).share == 3 / 7
-    assert link_use(Block.FULLY_CONNECTED, 8, 4, 2, PHYSICAL).share == 3 / 7
-    assert link_use(Block.FULLY_CONNECTED, 8, 8, 1, PHYSICAL).share == 1
+    assert FullyConnected().use(8, 4, 1).share == 3 / 7
+    assert FullyConnected().use(8, 4, 2).share == 3 / 7
+    assert FullyConnected().use(8, 8, 1).share == 1
     # Ring: everything; a line has one of two directions; k interleaved groups share the links.
-    assert link_use(Block.RING, 8, 8, 1, PHYSICAL).share == 1
-    assert link_use(Block.RING, 8, 4, 1, PHYSICAL).share == 1 / 2
-    assert link_use(Block.RING, 8, 4, 2, PHYSICAL).share == 1 / 2
-    assert link_use(Block.RING, 8, 2, 4, PHYSICAL).share == 1 / 4
-    assert link_use(Block.RING, 16, 4, 2, PHYSICAL).share == 1 / 4
+    assert Ring().use(8, 8, 1).share == 1
+    assert Ring().use(8, 4, 1).share == 1 / 2
+    assert Ring().use(8, 4, 2).share == 1 / 2
+    assert Ring().use(8, 2, 4).share == 1 / 4
+    assert Ring().use(16, 4, 2).share == 1 / 4
     # Switch: the NPU's port.
-    assert link_use(Block.SWITCH, 8, 2, 2, PHYSICAL).share == 1
+    assert Switch().use(8, 2, 2).share == 1
 
 
-@pytest.mark.parametrize("block", list(Block))
+@pytest.mark.parametrize("block", list(BLOCKS.values()))
 def test_the_full_policy_gives_everything(block: Block) -> None:
-    hops = 2 if block is Block.SWITCH else 1
+    hops = 2 if block == Switch() else 1
     for setting in settings_of(block):
         if setting.policy is FULL:
-            use = link_use(block, setting.n, setting.p, setting.stride, FULL)
+            use = block.use_under(FULL, setting.n, setting.p, setting.stride)
             assert (use.share, use.hops, use.wrap_hops) == (1, hops, hops)
 
 
@@ -213,12 +221,12 @@ def test_no_share_exceeds_the_whole() -> None:
 
 
 def test_messages_between_two_npus() -> None:
-    assert point_to_point(Block.RING, 8, 3, PHYSICAL) == (1 / 2, 3)  # one of two links
-    assert point_to_point(Block.RING, 8, 6, PHYSICAL) == (1 / 2, 2)  # the shorter way round
-    assert point_to_point(Block.RING, 8, 6, FULL) == (1, 2)
-    assert point_to_point(Block.FULLY_CONNECTED, 8, 6, PHYSICAL) == (1 / 7, 1)
-    assert point_to_point(Block.FULLY_CONNECTED, 8, 6, FULL) == (1, 1)
-    assert point_to_point(Block.SWITCH, 8, 6, PHYSICAL) == (1, 2)
+    assert Ring().way_under(PHYSICAL, 8, 3) == (1 / 2, 3)  # one of two links
+    assert Ring().way_under(PHYSICAL, 8, 6) == (1 / 2, 2)  # the shorter way round
+    assert Ring().way_under(FULL, 8, 6) == (1, 2)
+    assert FullyConnected().way_under(PHYSICAL, 8, 6) == (1 / 7, 1)
+    assert FullyConnected().way_under(FULL, 8, 6) == (1, 1)
+    assert Switch().way_under(PHYSICAL, 8, 6) == (1, 2)
 
 
 # --- names --------------------------------------------------------------------------------------
@@ -227,9 +235,9 @@ def test_messages_between_two_npus() -> None:
 @pytest.mark.parametrize(
     ("block", "name"),
     [
-        (Block.RING, "ring"),
-        (Block.FULLY_CONNECTED, "direct"),
-        (Block.SWITCH, "halving_doubling"),
+        (Ring(), "ring"),
+        (FullyConnected(), "direct"),
+        (Switch(), "halving_doubling"),
     ],
 )
 def test_the_topology_aware_default(block: Block, name: str) -> None:
@@ -238,12 +246,12 @@ def test_the_topology_aware_default(block: Block, name: str) -> None:
 
 @pytest.mark.parametrize(
     ("block", "name"),
-    [(Block.RING, "direct"), (Block.FULLY_CONNECTED, "in_switch"), (Block.SWITCH, "magic")],
+    [(Ring(), "direct"), (FullyConnected(), "in_switch"), (Switch(), "magic")],
 )
 def test_unsupported_algorithms_are_refused(block: Block, name: str) -> None:
-    with pytest.raises(DimsweepError, match=f"'{name}' does not run on a {block.value}") as error:
+    with pytest.raises(DimsweepError, match=f"'{name}' does not run on a {block.name}") as error:
         algorithm_for(block, name)
-    assert f"{block.value}: auto, {ALGORITHMS[block][0]}" in error.value.hint
+    assert f"{block.name}: auto, {ALGORITHMS[block][0]}" in error.value.hint
 
 
 # --- witnesses: the single messages -------------------------------------------------------------
@@ -270,7 +278,7 @@ def ring_reduce_scatter(p: int, hop: int, wrap: int, latency: int, transfer: int
 def test_ring_latency_message_by_message(p: int, stride: int) -> None:
     transfer, latency = 1000, 7
     for n, wrap in ((p * stride, stride), (3 * p * stride, (p - 1) * stride)):  # ring, line
-        plan = schedule(REDUCE_SCATTER, "ring", alone(Block.RING, p, n, stride))
+        plan = schedule(REDUCE_SCATTER, "ring", alone(Ring(), p, n, stride))
         expected = ring_reduce_scatter(p, stride, wrap, latency, transfer)
         assert total_hops(plan) * latency + n_steps(plan) * transfer == expected
 
@@ -300,13 +308,13 @@ def test_ring_links_carry_the_share_they_are_said_to(p: int, stride: int, parts:
     message = Fraction(1, 2 * p) if parts == 1 else Fraction(1, p)
     pace = max(load.values()) * message / Fraction(1, 2)  # a link has half of the bandwidth
 
-    plan = schedule(REDUCE_SCATTER, "ring", alone(Block.RING, p, n, stride))
+    plan = schedule(REDUCE_SCATTER, "ring", alone(Ring(), p, n, stride))
     assert plan.steps[0].bytes_fraction / plan.share == pytest.approx(float(pace))
 
 
 def test_fully_connected_links_carry_one_shard_each() -> None:
     for p, n in ((2, 8), (4, 8), (8, 8), (5, 15)):
-        plan = schedule(REDUCE_SCATTER, "direct", alone(Block.FULLY_CONNECTED, p, n))
+        plan = schedule(REDUCE_SCATTER, "direct", alone(FullyConnected(), p, n))
         pace = Fraction(1, p) / Fraction(1, n - 1)  # 1/p of the bytes over 1/(n - 1) of b
         assert total_bytes(plan) / plan.share == pytest.approx(float(pace))
 
@@ -344,7 +352,7 @@ def reduce_shards(p: int, sizes: list[int]) -> list[Counter[int]]:
 def test_doubling_gathers_every_shard(p: int) -> None:
     held, sizes = gather_shards(p)
     assert all(shards == set(range(p)) for shards in held)
-    plan = schedule(ALL_GATHER, "halving_doubling", alone(Block.SWITCH, p))
+    plan = schedule(ALL_GATHER, "halving_doubling", alone(Switch(), p))
     assert [step.bytes_fraction for step in plan.steps] == pytest.approx(sizes)
 
 
@@ -353,7 +361,7 @@ def test_halving_sums_every_contribution_once(p: int) -> None:
     _, sizes = gather_shards(p)
     for contributions in reduce_shards(p, sizes):
         assert contributions == Counter(dict.fromkeys(range(p), 1))
-    plan = schedule(REDUCE_SCATTER, "halving_doubling", alone(Block.SWITCH, p))
+    plan = schedule(REDUCE_SCATTER, "halving_doubling", alone(Switch(), p))
     assert [step.bytes_fraction * p for step in plan.steps] == pytest.approx(sizes[::-1])
 
 
@@ -374,7 +382,7 @@ def relayed(p: int) -> list[Counter[tuple[int, int]]]:
 
 @pytest.mark.parametrize("p", MEMBERS)
 def test_all_to_all_on_a_ring_piece_by_piece(p: int) -> None:
-    plan = schedule(ALL_TO_ALL, "ring", alone(Block.RING, p))
+    plan = schedule(ALL_TO_ALL, "ring", alone(Ring(), p))
     steps = relayed(p)
     assert n_steps(plan) == len(steps) == p // 2
     for step, load in zip(plan.steps, steps, strict=True):
@@ -403,7 +411,7 @@ def test_all_to_all_on_lines_piece_by_piece(p: int, stride: int) -> None:
                 hops, direction = abs(target - source), (1 if target > source else -1)
                 load.update(route(n, source, hops, direction))
                 sent += hops // stride
-    plan = schedule(ALL_TO_ALL, "ring", alone(Block.RING, p, n, stride))
+    plan = schedule(ALL_TO_ALL, "ring", alone(Ring(), p, n, stride))
     pace = max(load.values()) * Fraction(1, p) / Fraction(1, 2)
     assert total_bytes(plan) / plan.share == pytest.approx(float(pace))
     assert total_hops(plan) == (p - 1) * stride  # the farthest piece
@@ -421,7 +429,7 @@ def depth_of_two_trees(p: int) -> int:
 
 @pytest.mark.parametrize("p", MEMBERS)
 def test_two_trees_take_their_depth_up_and_down(p: int) -> None:
-    plan = schedule(ALL_REDUCE, "double_binary_tree", alone(Block.SWITCH, p))
+    plan = schedule(ALL_REDUCE, "double_binary_tree", alone(Switch(), p))
     levels = depth_of_two_trees(p)
     assert n_steps(plan) == 2 * levels
     # Half of the bytes from each of two children at every level but the root's; and unless p is a
@@ -432,7 +440,7 @@ def test_two_trees_take_their_depth_up_and_down(p: int) -> None:
 
 def test_strides_of_these_cases_cover_every_way_to_divide() -> None:
     """The generated settings are not vacuous: closed rings, lines and interleaved ones occur."""
-    rings = settings_of(Block.RING)
+    rings = settings_of(Ring())
     assert {s.p for s in rings} == set(MEMBERS)
     assert any(s.stride > 1 and s.p * s.stride == s.n for s in rings)
     assert any(s.stride > 1 and s.p * s.stride < s.n for s in rings)

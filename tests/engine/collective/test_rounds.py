@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from engine import Block, CollectiveKind
+from engine import Block, CollectiveKind, Ring, Switch
 from engine.collective.algorithm import ALL_REDUCE_ONLY, Setting, fuses, schedule
 from engine.collective.rounds import Message, Strand, n_messages, strands
 from tests.support.programs import ALGORITHMS
@@ -17,7 +17,7 @@ LARGEST = 17  # a power of two, its neighbours, and what no power of two divides
 
 
 class Plan(NamedTuple):
-    """What a phase consists of; ``closed`` as in :func:`strands`."""
+    """What a phase consists of; ``closed``: in a circle."""
 
     kind: CollectiveKind
     algorithm: str
@@ -25,12 +25,12 @@ class Plan(NamedTuple):
     closed: bool
 
     def members(self, p: int) -> list[tuple[Strand, ...]]:
-        return [strands(self.kind, self.algorithm, p, i, self.block, self.closed) for i in range(p)]
+        return [strands(self.kind, self.algorithm, p, i, self.closed) for i in range(p)]
 
     @property
     def name(self) -> str:
         shape = "-closed" if self.closed else ""
-        return f"{self.block.value}{shape}-{self.algorithm}-{self.kind.value}"
+        return f"{self.block.name}{shape}-{self.algorithm}-{self.kind.value}"
 
 
 def all_plans() -> Iterator[Plan]:
@@ -42,7 +42,7 @@ def all_plans() -> Iterator[Plan]:
                     continue
                 if kind is CollectiveKind.ALL_REDUCE and not fuses(algorithm):
                     continue  # lowered to a reduce-scatter and an all-gather
-                for closed in (False, True) if block is Block.RING else (False,):
+                for closed in (False, True) if block == Ring() else (False,):
                     yield Plan(kind, algorithm, block, closed)
 
 
@@ -133,7 +133,7 @@ def sent_bytes(plan: Plan, p: int) -> float:
 @EVERY_PLAN
 def test_as_many_bytes_as_the_schedule_says(plan: Plan) -> None:
     for p in range(2, LARGEST + 1):
-        n = 2 * p if plan.block is Block.RING and not plan.closed else p
+        n = 2 * p if plan.block == Ring() and not plan.closed else p
         expected = schedule(plan.kind, plan.algorithm, Setting(plan.block, n, p, 1)).moved
         if plan.kind is CollectiveKind.ALL_TO_ALL and n > p:
             # The schedule counts the bytes that members of a line relay; here the links do.
@@ -209,7 +209,7 @@ def by_round(members: list[tuple[Strand, ...]]) -> list[Counter[tuple[int, int, 
 @pytest.mark.parametrize("p", range(2, LARGEST + 1))
 def test_a_ring_relays_every_piece_to_where_it_goes(p: int) -> None:
     """All-to-all round a closed ring: in each round, all that has not arrived goes one hop on."""
-    plan = Plan(CollectiveKind.ALL_TO_ALL, "ring", Block.RING, True)
+    plan = Plan(CollectiveKind.ALL_TO_ALL, "ring", Ring(), True)
     steps = [member[0] for member in plan.members(p)]
     arrived: Counter[tuple[int, int]] = Counter()
     for way, direction in enumerate((1, -1)):
@@ -239,7 +239,7 @@ def pieces(source: int, p: int, direction: int) -> dict[tuple[int, int], float]:
 
 def test_the_two_trees_share_the_work() -> None:
     # Nobody is an inner node of both trees: with children in one, a member is a leaf of the other.
-    plan = Plan(CollectiveKind.ALL_REDUCE, "double_binary_tree", Block.SWITCH, False)
+    plan = Plan(CollectiveKind.ALL_REDUCE, "double_binary_tree", Switch(), False)
     for p in range(3, LARGEST + 1):
         for member in plan.members(p):
             inner = [number for number, strand in enumerate(member) if len(strand[0].receive) > 1]
@@ -250,12 +250,12 @@ def test_the_two_trees_share_the_work() -> None:
 @pytest.mark.parametrize("kind", [CollectiveKind.REDUCE_SCATTER, CollectiveKind.ALL_GATHER])
 def test_what_is_for_all_reduces_only_falls_back(algorithm: str, kind: CollectiveKind) -> None:
     for p in range(2, LARGEST + 1):
-        plan = Plan(kind, algorithm, Block.SWITCH, False)
+        plan = Plan(kind, algorithm, Switch(), False)
         assert plan.members(p) == plan._replace(algorithm="halving_doubling").members(p)
 
 
 @EVERY_PLAN
 def test_messages_are_counted_without_planning_them(plan: Plan) -> None:
     for p in range(2, LARGEST + 1):
-        count = n_messages(plan.kind, plan.algorithm, p, plan.block, plan.closed)
+        count = n_messages(plan.kind, plan.algorithm, p, plan.closed)
         assert count == sum(1 for _ in sent(plan.members(p)))

@@ -12,7 +12,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from engine import (
-    Block,
     Cluster,
     CollectiveKind,
     CollectiveModel,
@@ -23,6 +22,7 @@ from engine import (
     lower,
     simulate,
 )
+from engine.cluster.blocks import BLOCKS
 from tests.support.golden import golden_file
 from tests.support.programs import collective_models, one_collective, topologies
 from tests.support.reference import phases_of
@@ -101,8 +101,8 @@ def test_no_byte_is_lost(case: tuple[CollectiveKind, Topology], chunks: int) -> 
 @given(st.data())
 def test_one_dimension_leaves_nothing_to_choose(data: st.DataObject) -> None:
     n, p = data.draw(st.sampled_from([(2, 2), (4, 2), (6, 3), (8, 8), (5, 5)]))
-    block = data.draw(st.sampled_from(list(Block)))
-    topology = Topology.build(f"{block.value}({n})", bandwidth=[3e9], latency=[1000])
+    block = data.draw(st.sampled_from(list(BLOCKS.values())))
+    topology = Topology.build(f"{block.name}({n})", bandwidth=[3e9], latency=[1000])
     model = data.draw(collective_models(topology, orders=(THEMIS,)))
     cluster = Cluster(topology, Npu(), model)
     workload = one_collective(data.draw(st.sampled_from(list(CollectiveKind))), 777_777.0, (p,))

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import Block, Dimension, DimsweepError, Topology
+from engine.cluster.blocks import BLOCKS
 from engine.network import fabric as fabric_module
 from engine.network.fabric import Auto, Clos, Dragonfly, Fabric, Mesh, build_network
 from engine.network.graph import Link, Network, Node
@@ -119,7 +120,7 @@ def test_composition() -> None:
 
 @given(
     st.lists(
-        st.tuples(st.sampled_from(list(Block)), st.integers(1, 5), st.floats(1e6, 1e12)),
+        st.tuples(st.sampled_from(list(BLOCKS.values())), st.integers(1, 5), st.floats(1e6, 1e12)),
         min_size=1,
         max_size=4,
     )

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import Block, Dimension, DimsweepError, Topology
+from engine.cluster.blocks import BLOCKS
 from engine.network.fabric import Clos, Dragonfly, Fabric, Mesh, build_network
 from engine.network.graph import Network, Node
 from engine.network.routing import Router, Routing
@@ -74,7 +75,7 @@ def test_way_counts_the_spines() -> None:
     assert visits(network, 0, 3, way=5) == [0, "leaf d0 line 0 no 0", 3]
 
 
-DIMENSION = st.tuples(st.sampled_from(list(Block)), st.integers(1, 5))
+DIMENSION = st.tuples(st.sampled_from(list(BLOCKS.values())), st.integers(1, 5))
 
 
 @given(

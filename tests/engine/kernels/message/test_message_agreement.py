@@ -19,14 +19,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine import (
-    Block,
     Cluster,
     Collective,
     CollectiveKind,
     CollectiveModel,
     Dimension,
+    FullyConnected,
     Group,
     Npu,
+    Ring,
     SubgroupBandwidth,
     Topology,
     Workload,
@@ -78,10 +79,10 @@ def evened(
         for d, (p, stride) in enumerate(zip(group.sizes, group.strides, strict=True)):
             if not is_even_on_a_switch(algorithms[d], p):
                 algorithms[d] = "halving_doubling"
-            if dims[d].block is Block.RING and not is_even_on_a_ring(dims[d], p, stride, kinds):
+            if dims[d].block == Ring() and not is_even_on_a_ring(dims[d], p, stride, kinds):
                 dims[d] = dataclasses.replace(dims[d], latency=0)
                 if not is_even_on_a_ring(dims[d], p, stride, kinds):
-                    dims[d] = dataclasses.replace(dims[d], block=Block.FULLY_CONNECTED)
+                    dims[d] = dataclasses.replace(dims[d], block=FullyConnected())
                     algorithms[d] = "auto"
     return Topology(tuple(dims)), dataclasses.replace(model, algorithms=tuple(algorithms))
 
@@ -91,7 +92,7 @@ def cases(draw: st.DrawFn, programs: tuple[Draw, ...]) -> tuple[Workload, Cluste
     """Even phases on up to 16 NPUs, a ring in most of the topologies."""
     topology = draw(topologies(max_npus=16, max_dims=3))
     if draw(st.booleans()):
-        first = dataclasses.replace(topology.dims[0], block=Block.RING)
+        first = dataclasses.replace(topology.dims[0], block=Ring())
         topology = Topology((first, *topology.dims[1:]))
     model = dataclasses.replace(
         draw(collective_models(topology)),

@@ -20,6 +20,8 @@ from engine import (
     GraphBuilder,
     Group,
     Npu,
+    Ring,
+    Switch,
     Topology,
     Workload,
 )
@@ -121,7 +123,7 @@ def test_interleaved_groups_hide_latency(
     packet: stored messages hide none.  Delays and reductions between steps change nothing."""
     n_bytes = 2.0**15 * p
     cluster = one_dimension(
-        Block.RING,
+        Ring(),
         p * stride,
         latency,
         bandwidth=2 * BANDWIDTH,
@@ -150,7 +152,7 @@ def test_all_to_all_on_a_line_hides_latency(p: int) -> None:
     transfer = piece * PER_BYTE
 
     def pair(latency: int) -> tuple[int, int]:
-        return times(workload, one_dimension(Block.RING, 2 * p, latency, bandwidth=2 * BANDWIDTH))
+        return times(workload, one_dimension(Ring(), 2 * p, latency, bandwidth=2 * BANDWIDTH))
 
     for latency in (0, 1, transfer // 3, transfer):
         by_phase, by_message = pair(latency)
@@ -167,7 +169,7 @@ def test_on_a_ring_the_phase_kernel_is_never_too_quick(data: st.DataObject) -> N
     p = data.draw(st.sampled_from([p for p in range(2, n + 1) if n % p == 0]))
     stride = data.draw(st.sampled_from([k for k in range(1, n) if n % (p * k) == 0]))
     cluster = one_dimension(
-        Block.RING, n, data.draw(st.sampled_from([0, 1000, 10**6, 10**9])), bandwidth=3.7e9
+        Ring(), n, data.draw(st.sampled_from([0, 1000, 10**6, 10**9])), bandwidth=3.7e9
     )
     kind = data.draw(st.sampled_from(list(CollectiveKind)))
     by_phase, by_message = times(one_collective(kind, 777_777.0, (p,), (stride,)), cluster)
@@ -182,9 +184,7 @@ def test_a_member_that_is_ahead_stands_in_the_way() -> None:
     the ninth.  What the others send meanwhile holds up what is sent to them later: here by two
     latencies less the time of the last halving's message."""
     n_bytes, latency = 2.0**20, 10**8
-    cluster = one_dimension(
-        Block.SWITCH, 9, latency, bandwidth=1e12 / 1024, algorithm="rabenseifner"
-    )
+    cluster = one_dimension(Switch(), 9, latency, bandwidth=1e12 / 1024, algorithm="rabenseifner")
     by_phase, by_message = times(one_collective(ALL_REDUCE, n_bytes, (9,)), cluster)
     assert by_message - by_phase == 2 * latency - n_bytes / 8 * 1024
 
@@ -215,7 +215,7 @@ def test_a_step_through_a_switch_waits_for_one_packet(
     """One packet a step, the last message's: before it, others keep the link to the target busy."""
     shard = 8192.0  # bytes
     n_bytes = shard if kind is ALL_GATHER else shard * p
-    cluster = one_dimension(Block.SWITCH, p, 5000, algorithm=algorithm, network=network)
+    cluster = one_dimension(Switch(), p, 5000, algorithm=algorithm, network=network)
     by_phase, by_message = times(one_collective(kind, n_bytes, (p,)), cluster)
     messages = [s * shard for s in last_messages(kind, algorithm, p)]
     waits = sum(min(network.packet_limit, message) * PER_BYTE for message in messages)
@@ -245,7 +245,7 @@ def test_a_window_on_a_switch(window: int, latency: int) -> None:
     p, piece = 7, 1000
     transfer = piece * PER_BYTE
     cluster = one_dimension(
-        Block.SWITCH, p, latency, algorithm="direct", network=NetworkModel(window=window)
+        Switch(), p, latency, algorithm="direct", network=NetworkModel(window=window)
     )
     starts: list[int] = []
     for number in range(p - 1):
@@ -270,7 +270,7 @@ def busy(kind: CollectiveKind, cluster: Cluster, p: int) -> tuple[list[int], lis
 def test_one_end_of_a_line_does_not_meet_the_way_back(kind: CollectiveKind, early: int) -> None:
     """Of the chains of p - 1 steps all but one go over the end of the line."""
     p, latency = 5, 1000
-    by_phase, by_message = busy(kind, one_dimension(Block.RING, 2 * p, latency), p)
+    by_phase, by_message = busy(kind, one_dimension(Ring(), 2 * p, latency), p)
     for member in range(p):
         back = (p - 2) * latency if member == early % p else 0
         for line in (0, p):
@@ -281,13 +281,13 @@ def test_one_end_of_a_line_does_not_meet_the_way_back(kind: CollectiveKind, earl
 @pytest.mark.parametrize("p", [3, 5, 6, 7, 12])
 def test_not_all_are_done_together_in_trees_and_with_partners(algorithm: str, p: int) -> None:
     by_phase, by_message = busy(
-        ALL_REDUCE, one_dimension(Block.SWITCH, p, 1000, algorithm=algorithm), p
+        ALL_REDUCE, one_dimension(Switch(), p, 1000, algorithm=algorithm), p
     )
     assert min(by_message) < max(by_message) == max(by_phase) == min(by_phase)
 
 
 def test_the_ends_of_a_line_exchange_less() -> None:
-    by_phase, by_message = busy(ALL_TO_ALL, one_dimension(Block.RING, 8, 0), 4)
+    by_phase, by_message = busy(ALL_TO_ALL, one_dimension(Ring(), 8, 0), 4)
     assert min(by_message) < max(by_message) == max(by_phase)
 
 

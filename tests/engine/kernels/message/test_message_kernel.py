@@ -20,11 +20,14 @@ from engine import (
     Compute,
     Dimension,
     DimsweepError,
+    FullyConnected,
     GraphBuilder,
     Npu,
     Receive,
     Result,
+    Ring,
     Send,
+    Switch,
     Topology,
     Workload,
     lower,
@@ -52,14 +55,14 @@ STORING = NetworkModel(switching=Switching.STORE_AND_FORWARD)
 @pytest.mark.parametrize(
     ("block", "algorithm"),
     [
-        (Block.RING, "ring"),
-        (Block.FULLY_CONNECTED, "direct"),
-        (Block.SWITCH, "halving_doubling"),
-        (Block.SWITCH, "direct"),
-        (Block.SWITCH, "ring"),
-        (Block.SWITCH, "in_switch"),
-        (Block.SWITCH, "double_binary_tree"),
-        (Block.SWITCH, "rabenseifner"),
+        (Ring(), "ring"),
+        (FullyConnected(), "direct"),
+        (Switch(), "halving_doubling"),
+        (Switch(), "direct"),
+        (Switch(), "ring"),
+        (Switch(), "in_switch"),
+        (Switch(), "double_binary_tree"),
+        (Switch(), "rabenseifner"),
     ],
 )
 def test_every_algorithm_on_its_block(
@@ -86,7 +89,7 @@ def test_a_line_takes_as_long_as_the_phase_kernel_says(
 ) -> None:
     """Its last member's way back to the first is met once in p - 1 steps."""
     cluster = Cluster(
-        Topology((Dimension(Block.RING, n, 2e9, 1_000_000),)),
+        Topology((Dimension(Ring(), n, 2e9, 1_000_000),)),
         collectives=CollectiveModel(chunks=3),
     )
     by_phase, by_message = times(one_collective(kind, 4096.0 * p, (p,)), cluster)

@@ -127,7 +127,7 @@ def all_reduce(cluster_topology: Topology, n_bytes: int, npu: Npu, model: Networ
     collectives = CollectiveModel(
         chunks=CHUNKS,
         endpoint_delay=ENDPOINT * NS,
-        algorithms=("ring" if dim.block.value == "Ring" else "direct",),
+        algorithms=("ring" if dim.block.name == "Ring" else "direct",),
     )
     cluster = Cluster(cluster_topology, npu, collectives, model)
     workload = one_collective(CollectiveKind.ALL_REDUCE, n_bytes, (dim.size,))

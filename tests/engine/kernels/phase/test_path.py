@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from engine import (
     FINISHED,
-    Block,
     Cluster,
     CollectiveKind,
     CollectiveModel,
@@ -26,6 +25,7 @@ from engine import (
     run_batch,
     run_one,
 )
+from engine.cluster.blocks import BLOCKS
 from engine.kernels.phase.path import Path
 from tests.support.programs import (
     clusters,
@@ -53,7 +53,7 @@ def programs(draw: st.DrawFn) -> Program:
 def coincidences(draw: st.DrawFn) -> Cluster:
     """Equal dimensions without latency, where unrelated phases often end at the same instant."""
     n, d = draw(st.sampled_from([(2, 2), (2, 3), (3, 2), (4, 2)]))
-    dim = Dimension(draw(st.sampled_from(list(Block))), n, 1e12 / 256, 0)
+    dim = Dimension(draw(st.sampled_from(list(BLOCKS.values()))), n, 1e12 / 256, 0)
     topology = Topology((dim,) * d)
     orders = (DimensionOrder.BASELINE,)
     return Cluster(topology, collectives=draw(collective_models(topology, orders=orders)))

@@ -31,6 +31,7 @@ from engine import (
     simulate,
 )
 from engine.bound import traffic
+from engine.cluster.blocks import BLOCKS
 from engine.workload import TrainingLoop
 from tests.support.programs import (
     LATENCIES,
@@ -105,7 +106,7 @@ def test_half_as_fast_takes_exactly_twice_as_long(data: st.DataObject) -> None:
 
 
 @given(
-    st.sampled_from(list(Block)),
+    st.sampled_from(list(BLOCKS.values())),
     st.integers(2, 33),
     st.floats(1e8, 1e12),
     st.sampled_from(LATENCIES),
@@ -120,7 +121,7 @@ def test_half_as_fast_takes_twice_as_long_up_to_rounding(
     On one dimension nothing else can differ.  On more, a picosecond may decide who goes first.
     """
     workload = one_collective(CollectiveKind.ALL_REDUCE, n_bytes, (p,))
-    topology = Topology.build(f"{block.value}({p})", bandwidth=[bandwidth], latency=[latency])
+    topology = Topology.build(f"{block.name}({p})", bandwidth=[bandwidth], latency=[latency])
     cluster = Cluster(topology, Npu(), CollectiveModel(chunks=chunks))
     fast, slow = simulate(workload, cluster), simulate(*slower(workload, cluster))
     n_transfers = chunks * 2 * (p - 1)  # at most: a ring's

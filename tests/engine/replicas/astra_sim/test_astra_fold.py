@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine import DimsweepError
-from engine.cluster.topology import Block
+from engine import DimsweepError, Ring
 from engine.formats.astra_sim.inputs import Network, Options
 from engine.formats.chakra import CollectiveType, NodeType, TraceNode
 from engine.formats.chakra.node import node_of
@@ -50,7 +49,7 @@ def test_chunks_that_change_places_on_some_ranks_deadlock_folded_or_not() -> Non
     rings = ("ring", "ring")
     algorithms = dict.fromkeys(base.system.algorithms, rings)
     system = replace(base.system, algorithms=algorithms, splits=3, intra_dimension="SCF")
-    network = Network((Block.RING, Block.RING), (2, 4), (50.0, 50.0), (500.0, 500.0))
+    network = Network((Ring(), Ring()), (2, 4), (50.0, 50.0), (500.0, 500.0))
     given_inputs = replace(base, network=network, system=system, options=Options(2))
     kinds = (CollectiveType.ALL_GATHER, CollectiveType.ALL_REDUCE)
     nodes = [

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine import DimsweepError
-from engine.cluster.topology import Block
+from engine import DimsweepError, Ring
+from engine.cluster.blocks import BLOCKS, Block
 from engine.formats.astra_sim.inputs import Inputs, Network, RemoteMemory
 from engine.formats.chakra import NodeType, TraceNode
 from engine.formats.chakra.node import Node, node_of
@@ -91,7 +91,7 @@ def test_another_bandwidth_is_as_if_lowered_with_it(data: st.DataObject) -> None
 @given(
     st.sampled_from([ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, ALL_TO_ALL]),
     st.sampled_from(["ring", "direct", "direct1", "direct2", "direct3", "halvingDoubling"]),
-    st.sampled_from(list(Block)),
+    st.sampled_from(list(BLOCKS.values())),
     st.sampled_from([2, 4, 8]),
     st.integers(8, 10**6),
     st.sampled_from([0.0, 20.0, 500.0]),
@@ -229,7 +229,7 @@ def test_a_program_is_priced_again_without_being_lowered_again() -> None:
 
 def test_ranks_that_another_bandwidth_tells_apart_are_folded_again() -> None:
     """Two rings, of 2 and of 3: one pair in the first, two in the second."""
-    network = Network((Block.RING, Block.RING), (2, 3), (50.0, 50.0), (500.0, 500.0))
+    network = Network((Ring(), Ring()), (2, 3), (50.0, 50.0), (500.0, 500.0))
     pairs = {"1": (0, 1), "2": (2, 4), "3": (3, 5)}
     given_inputs = replace(ring_of_four(groups=pairs), network=network)
     name = {rank: pair for pair, ranks in pairs.items() for rank in ranks}
