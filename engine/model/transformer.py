@@ -124,7 +124,13 @@ class Transformer:
         region = Region(shard, self._tokens(shard), self.hidden)
         layer = self._layer(region)
         tied = self.vocabulary * self.hidden / shard.tensor if self.tied else 0.0
-        return Network((self._front(region),), (layer,) * self.layers, (self._back(region),), tied)
+        return Network(
+            (self._front(region),),
+            (layer,) * self.layers,
+            (self._back(region),),
+            tied,
+            message_is_cut=region.cut,
+        )
 
     def _tokens(self, shard: Shard) -> int:
         return shard.batch * (1 if shard.decode else self.sequence // shard.context)

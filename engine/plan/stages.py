@@ -27,7 +27,10 @@ class Stage:
     def shared_among(self, tensor: int) -> int:
         """How many ``tensor``-parallel ranks send a part each of what they all hold.
 
-        It is gathered on the other side (Narayanan et al., SC 2021).
+        The ranks of the next stage gather the parts (the scatter-gather optimisation of Narayanan
+        et al., SC 2021, section 4.1).  Under sequence parallelism each rank holds its own tokens
+        only, sends all of them to its partner, and nothing is gathered (Korthikanti et al., 2023,
+        section 4.2.2).
         """
         return 1 if self.message_is_cut else tensor
 

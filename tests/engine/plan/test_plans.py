@@ -19,6 +19,7 @@ from engine import (
     DimsweepError,
     InfeasibleError,
     Npu,
+    Receive,
     Send,
     Topology,
     Workload,
@@ -234,6 +235,35 @@ def test_stages_send_each_micro_batch_forward_and_back() -> None:
     assert sent[1] == {"pipeline forward": 16, "pipeline backward": 16}
     assert sent[0] == {"pipeline forward": 16, "pipeline backward": 8}
     assert sent[3] == {"pipeline forward": 8, "pipeline backward": 16}
+
+
+@pytest.mark.parametrize("sequence_parallel", [False, True])
+@pytest.mark.parametrize("task", ["training", "prefill"])
+def test_tensor_parallel_ranks_share_a_message_between_stages(
+    task: str, sequence_parallel: bool
+) -> None:
+    """Activations of s tokens, h features and 2 bytes: each of t ranks sends 2 s b h / t of them.
+    Under sequence parallelism these are its own tokens; else all ranks hold the same, and the
+    receivers gather the parts."""
+    s, b, h, t, n = 2048, 1, 1024, 8, 2
+    model = Transformer(h, 2, 8, s)
+    placed = axes((t, 2), tensor=t, pipeline=2)
+    if task == "training":
+        plan = Plan(batch=n, micro_batch=b, sequence_parallel=sequence_parallel)
+        workload = training(model, plan, placed)
+    else:
+        serve = Serving(batch=n, micro_batch=b, sequence_parallel=sequence_parallel)
+        workload = serving(model, serve, placed)
+    sent = [o.work.n_bytes for g in workload.graphs for o in g if isinstance(o.work, Send)]
+    directions = 2 if task == "training" else 1
+    assert sent == [2 * s * b * h / t] * (n * directions)
+    gathers = [
+        o.work.n_bytes
+        for graph in workload.graphs
+        for before, o in zip(graph, graph[1:], strict=False)
+        if isinstance(before.work, Receive) and isinstance(o.work, Collective)
+    ]
+    assert gathers == ([] if sequence_parallel else sent)
 
 
 # --- folding and placement ----------------------------------------------------------------------
