@@ -26,7 +26,7 @@ from engine.cluster.memory import RemoteMemory
 from engine.cluster.network import NetworkModel
 from engine.cluster.npu import Npu
 from engine.cluster.topology import Dimension, Topology
-from engine.errors import DimsweepError, InfeasibleError
+from engine.errors import DimsweepError, InfeasibleError, suggestion
 from engine.kernels.message.kernel import run_messages
 from engine.kernels.phase.batch import Measures, is_compiled, outcome_error, run_batch, run_one
 from engine.kernels.phase.path import Path
@@ -96,6 +96,7 @@ __all__ = [
     "run_batch",
     "run_one",
     "simulate",
+    "suggestion",
     "units",
 ]
 

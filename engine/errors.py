@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 
 class DimsweepError(Exception):
     """Something the user can mend: what is wrong, where, and what would be right.
@@ -35,6 +38,13 @@ class DimsweepError(Exception):
 
 class InfeasibleError(DimsweepError):
     """A design that cannot be: nothing is wrong with how it was written down."""
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """``did you mean ...? known: ...``, a hint for a word that is none of ``known``."""
+    names = list(known)
+    close = difflib.get_close_matches(word, names, n=1)
+    return (f"did you mean {close[0]!r}? " if close else "") + f"known: {', '.join(names)}"
 
 
 def _rebuild(cls: type[DimsweepError], what: str, where: str, hint: str) -> DimsweepError:

@@ -10,9 +10,8 @@ from engine.errors import DimsweepError, InfeasibleError
 from engine.model.block import Recompute, Shard
 from engine.plan.schedule import Schedule
 from engine.workload.graph import Group
-from engine.workload.placement import join, place
+from engine.workload.placement import AXES, join, place
 
-AXES = ("tensor", "context", "expert", "pipeline", "data")
 REPLICAS = "replicas"  # the ranks that hold the same weights
 EXPERT_REPLICAS = "expert_replicas"  # the ranks that hold the same experts
 
@@ -101,15 +100,8 @@ class Axes:
         Raises :class:`DimsweepError` for an unknown axis, or when replicas do not lie side by side;
         :class:`InfeasibleError` when the degrees do not fit.
         """
-        for name in parallel:
-            if name not in AXES:
-                raise DimsweepError(
-                    f"{name!r} is no axis of a plan",
-                    where="parallel",
-                    hint=f"axes: {', '.join(AXES)}",
-                )
         try:
-            return cls._of(place(parallel, sizes))
+            return cls._of(place(parallel, sizes, AXES))
         except DimsweepError as error:
             raise error.at("parallel") from None
 

@@ -7,9 +7,11 @@ from engine.workload.convnet import Convolution, data_parallel
 from engine.workload.footprint import Footprint
 from engine.workload.graph import Kernel, MatMul
 from engine.workload.layers import Communication, Layer, Pass, TrainingLoop, training_iteration
+from engine.workload.placement import AXES
 from engine.workload.transformer import TransformerSlice
 
 __all__ = [
+    "AXES",
     "Communication",
     "Convolution",
     "Footprint",

@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TypeGuard
 
-from engine.errors import DimsweepError, InfeasibleError
+from engine.errors import DimsweepError, InfeasibleError, suggestion
 from engine.workload.graph import Group
 
+AXES = ("tensor", "context", "expert", "pipeline", "data")  # of the models' parallel plans
 REST = "rest"  # an axis that takes whatever the others leave
 
 
-def place(axes: Mapping[str, int | str | Sequence[int]], sizes: Sequence[int]) -> dict[str, Group]:
+def place(
+    axes: Mapping[str, int | str | Sequence[int]],
+    sizes: Sequence[int],
+    known: Collection[str] | None = None,
+) -> dict[str, Group]:
     """Process groups for parallel axes, the first axis innermost.
 
     Each axis is a degree (placed on the innermost room that is left), its size in every dimension,
     or ``"rest"``, what the others leave, wherever it is named.  Axes may share a dimension: the
-    later one's members lie further apart.
-    Raises :class:`DimsweepError` when an axis does not divide what is left, or when the axes
-    together do not fill the cluster.
+    later one's members lie further apart.  ``known`` are the names that an axis may have, where
+    that is known: every axis takes ranks, so a misspelt one would change what is simulated.
+    Raises :class:`DimsweepError` for another name, and :class:`InfeasibleError` when an axis does
+    not divide what is left, or when the axes together do not fill the cluster.
     """
+    for name in axes:
+        if known is not None and name not in known:
+            raise DimsweepError(
+                f"{name!r} is no axis of a plan", where=name, hint=suggestion(name, known)
+            )
     taken = [1] * len(sizes)
     groups = {}
     # What the others leave is known when they are placed.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields, replace
 from typing import Any, NamedTuple
 
-from engine import Cluster, DimsweepError, Workload, check_memory, units
+from engine import Cluster, DimsweepError, Workload, check_memory, suggestion, units
 from engine.model import ConvNet, Dlrm, Gnmt, Recompute, Transformer
 from engine.plan import (
     Axes,
@@ -20,7 +20,6 @@ from engine.plan import (
     training,
     training_footprint,
 )
-from sweeper.config.compose import suggestion
 from sweeper.config.parse import choice, key
 
 Config = Mapping[str, Any]
@@ -86,7 +85,7 @@ def build_model(config: Config) -> Any:
             raise DimsweepError(
                 "unknown key",
                 where=name,
-                hint=f"{suggestion(name, list(known))}known: {', '.join(known)}",
+                hint=suggestion(name, known),
             )
         values[name] = _field(name, value, str(known[name].type))
     for name, field_ in known.items():

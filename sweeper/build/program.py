@@ -34,6 +34,7 @@ from engine.formats.astra_sim import read_topology
 from engine.formats.chakra import read_chakra_workload
 from engine.kernels.message import by_rank
 from engine.workload import (
+    AXES,
     Communication,
     Convolution,
     Layer,
@@ -104,7 +105,7 @@ def build_workload(config: Config, cluster: Cluster) -> Workload:
         return model_workload(workload, cluster)
     with key("workload"):
         with key("parallel"):
-            groups = place(workload["parallel"], sizes)
+            groups = place(workload["parallel"], sizes, _axes(workload))
         with key("loop"):
             loop = choice(workload["loop"], TrainingLoop)
         layers = _layers(workload, groups)
@@ -180,6 +181,16 @@ def _tier(name: str, config: Config) -> TierPrice:
 
 
 # --- layers -------------------------------------------------------------------------------------
+
+
+def _axes(workload: Config) -> list[str]:
+    """The names that an axis may have: those of all models, and those that the layers name."""
+    named = set(workload.get("groups", {}).values())
+    layers = workload.get("layers")  # a TransformerSlice has a number of them
+    for layer in layers if isinstance(layers, list) else []:
+        passes = (layer.get(name) or {} for name in ("forward", "input_grad", "weight_grad"))
+        named |= {part.get("group") for part in passes if isinstance(part, Mapping)}
+    return [*AXES, *sorted(named - {None, *AXES})]
 
 
 def _layers(workload: Config, groups: Mapping[str, Group]) -> list[Layer]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,7 +20,7 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from engine import DimsweepError
+from engine import DimsweepError, suggestion
 from sweeper.config import schema
 
 ROOT = "dimsweep"
@@ -130,7 +129,7 @@ def _check_keys(composed: Composed, node: Any, path: str) -> None:
                 DimsweepError(
                     "unknown key",
                     where=here,
-                    hint=f"{suggestion(str(key), names)}known: {', '.join(names)}",
+                    hint=suggestion(str(key), names),
                 )
             )
         if OmegaConf.is_missing(node, key):
@@ -211,7 +210,7 @@ def _explain(error: Exception) -> DimsweepError:
         node = getattr(schema, match[2], None) if match else None
         if match and is_dataclass(node):
             names = [f.name for f in fields(node)]
-            hint = f"{suggestion(match[1], names)}known: {', '.join(names)}"
+            hint = suggestion(match[1], names)
     lines = text.splitlines()
     if "Config search path:" in lines:
         lines = lines[: lines.index("Config search path:")]
@@ -224,12 +223,6 @@ def _explain(error: Exception) -> DimsweepError:
         what = what.split(" raised while composing config: ", 1)[1]
         where, what = where.removeprefix("In ").strip("'"), what.split(" full_key: ")[0]
     return DimsweepError(what, where=where, hint=hint)
-
-
-def suggestion(word: str, known: Sequence[str]) -> str:
-    """``did you mean ...`` for a misspelt word."""
-    close = difflib.get_close_matches(word, known, n=1)
-    return f"did you mean {close[0]!r}? " if close else ""
 
 
 def plain(config: DictConfig) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections import Counter
 
@@ -260,7 +261,7 @@ def test_tensor_parallel_ranks_share_a_message_between_stages(
     gathers = [
         o.work.n_bytes
         for graph in workload.graphs
-        for before, o in zip(graph, graph[1:], strict=False)
+        for before, o in itertools.pairwise(graph)
         if isinstance(before.work, Receive) and isinstance(o.work, Collective)
     ]
     assert gathers == ([] if sequence_parallel else sent)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import DimsweepError, Group, place
+from engine.workload.placement import AXES
 from tests.support.programs import divisors
 
 LIBRA_3D, LIBRA_4D = (16, 8, 32), (4, 8, 4, 32)
@@ -125,6 +126,15 @@ def test_an_unfilled_cluster_gets_advice() -> None:
     with pytest.raises(DimsweepError) as error:
         place({"tensor": 4, "data": 4}, (4, 8))
     assert error.value.hint.endswith("data: rest")
+
+
+def test_a_misspelt_axis_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(DimsweepError, match="'tensr' is no axis of a plan") as error:
+        place({"tensor": 2, "data": "rest", "tensr": 2}, (4, 8), AXES)
+    assert error.value.where == "tensr"
+    assert "'tensor'" in error.value.hint
+    own = place({"model": 4, "data": "rest"}, (4, 8), {*AXES, "model"})
+    assert own == place({"model": 4, "data": "rest"}, (4, 8))
 
 
 def test_rest_may_be_named_before_the_others() -> None:

@@ -72,7 +72,7 @@ GPT = (
         ("workload.plan.task=rest", "workload.plan.task", "none of"),
         ("workload.plan.micro_batches=3", "workload.plan.batch", "not both"),
         ("workload.plan.zero=4", "workload.plan.zero", "no stage 4"),
-        ("+workload.parallel.model=2", "workload.parallel", "no axis"),
+        ("+workload.parallel.model=2", "workload.parallel.model", "no axis"),
         ("npu.matmul_efficiency=[[1 GFLOP]]", "npu.matmul_efficiency[0]", "no pair"),
         ("workload.plan.precision=fp8", "npu.flops", "no rate for fp8"),
         ("workload.model.hiden=3", "workload.model.hiden", "did you mean 'hidden'"),
@@ -103,6 +103,29 @@ def test_a_plan_that_cannot_be_is_infeasible(override: str, where: str) -> None:
 
 def test_an_axis_that_the_preset_does_not_name_can_be_set() -> None:
     assert program(*GPT, "workload.parallel.pipeline=2").structure.shape.n_classes == 2
+
+
+@pytest.mark.parametrize(
+    "workload",
+    ["gpt3_libra", "resnet50_libra", "gpt3_13b"],
+    ids=["layers", "convolutions", "model"],
+)
+def test_a_misspelt_axis_is_refused(workload: str) -> None:
+    with pytest.raises(DimsweepError) as error:
+        program(f"workload={workload}", "topology=dgx_a100", "workload.parallel.tensr=2")
+    assert error.value.where == "workload.parallel.tensr"
+    assert "did you mean 'tensor'?" in error.value.hint
+
+
+def test_layers_may_name_axes_of_their_own() -> None:
+    layer = "{name: block, forward: {flops: 1 GFLOP, collective: all_reduce, size: 1 MB, group: G}}"
+    named = ("workload=kind/layers", "workload.name=mine")
+    given = (*named, "topology=dgx_a100", f"workload.layers=[{layer}]")
+    axes = ("workload.parallel.G=4", "workload.parallel.data=rest")
+    built = program(*given, *axes)
+    assert built.workload.groups["G"].n_members == 4
+    with pytest.raises(DimsweepError, match="'g' is no axis"):
+        program(*given, *axes, "workload.parallel.g=1")
 
 
 def test_a_systolic_array_from_configuration() -> None:
