@@ -32,7 +32,7 @@ def main() -> None:
 def simpy_iteration(program: Program) -> int:
     """The iteration as SimPy processes: a resource a dimension, a process a chunk."""
     run = run_one(program)
-    s, phases = program.structure, run.prices.phases
+    s, phases = program.structure, run.times.phases
     env = simpy.Environment()
     ports = [simpy.Resource(env) for _ in range(s.shape.n_dims)]
 
@@ -48,7 +48,7 @@ def simpy_iteration(program: Program) -> int:
                 yield env.timeout(int(node["duration"]))
                 continue
             form = s.flows[node["flow"]]["form"]
-            span, chunks = run.prices.spans[form], s.forms[form]["chunks"]
+            span, chunks = run.times.spans[form], s.forms[form]["chunks"]
             yield env.all_of([env.process(chunk(span)) for _ in range(chunks)])
 
     env.process(iteration())

@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.study import best_cpu_seconds
 from engine import Cluster, CollectiveModel, Npu, Program, Topology, lower, run_batch
-from engine.lower.program import OUTER, Floats
+from engine.lower.program import Floats, Lookahead
 from engine.model import Recompute, Transformer
 from engine.plan import Axes, Plan, training
 
@@ -76,5 +76,5 @@ def _rate(program: Program, points: Floats) -> float:
 def _in_step(program: Program) -> Program:
     """The same program, in which no class ever goes on by itself."""
     nodes = program.structure.nodes.copy()
-    nodes["reach"] = OUTER
+    nodes["lookahead"] = Lookahead.NONE
     return dataclasses.replace(program, structure=program.structure._replace(nodes=nodes))

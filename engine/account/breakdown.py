@@ -34,7 +34,7 @@ class Breakdown:
     exposed_by_dim: Floats  # (P, D + 1)
     exposed_by_tally: Floats  # (P, L)
     busy: Longs  # (P, D)
-    moved: Floats  # (P, D) bytes
+    bytes_sent: Floats  # (P, D) by one NPU
     utilisation: Floats  # (P, D)
     cost: Floats | None  # (P,)
     perf_per_cost: Floats | None  # (P,)
@@ -53,7 +53,7 @@ def account(program: Program, bandwidth: Floats, measures: Measures) -> Breakdow
     # A class computes or waits for communication until its last operator ends, so this is its end.
     last = (measures.compute + measures.exposed).argmax(axis=1)
     time = np.maximum(measures.time, 1)
-    moved = measures.moved[rows, last]
+    bytes_sent = measures.bytes_sent[rows, last]
     cost = per_cost = None
     if program.prices is not None:
         cost = program.prices.cost(bandwidth)
@@ -71,8 +71,8 @@ def account(program: Program, bandwidth: Floats, measures: Measures) -> Breakdow
         exposed_by_dim=measures.exposed_by_dim[rows, last],
         exposed_by_tally=measures.exposed_by_tally[rows, last],
         busy=measures.busy[rows, last],
-        moved=moved,
-        utilisation=moved / bandwidth / time[:, None] * PICOSECONDS,
+        bytes_sent=bytes_sent,
+        utilisation=bytes_sent / bandwidth / time[:, None] * PICOSECONDS,
         cost=cost,
         perf_per_cost=per_cost,
         path=path,

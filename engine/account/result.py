@@ -59,7 +59,9 @@ class Result:
 
     @property
     def bytes_by_dim(self) -> dict[str, float]:
-        return dict(zip(self.program.names.dims, self.breakdown.moved[0].tolist(), strict=True))
+        return dict(
+            zip(self.program.names.dims, self.breakdown.bytes_sent[0].tolist(), strict=True)
+        )
 
     @property
     def utilisation(self) -> dict[str, float]:

@@ -11,7 +11,7 @@ from typing import Any
 from engine.errors import DimsweepError
 from engine.kernels.message.kernel import MessageRun
 from engine.kernels.phase.batch import Run
-from engine.lower.program import RECEIVE, Program
+from engine.lower.program import NodeKind, Program
 
 _PER_MICROSECOND = 1e6  # picoseconds; Chrome traces count microseconds
 
@@ -29,12 +29,12 @@ def trace_events(run: Run | MessageRun) -> list[dict[str, Any]]:
 
 def _names(program: Program) -> Iterator[dict[str, Any]]:
     s, names = program.structure, program.names
-    units = ("compute", *(f"stream {name}" for name in names.stream))
+    streams = ("compute", *(f"stream {name}" for name in names.stream))
     dims = [f"dim {name}" for name in names.dims]
     for cls in range(s.shape.n_classes):
         count, first = names.class_count[cls], names.class_first[cls]
         yield _process(cls, f"{count} ranks like rank {first}" if count > 1 else f"rank {first}")
-        for thread, name in enumerate((*units, "receives", *dims)):
+        for thread, name in enumerate((*streams, "receives", *dims)):
             yield _thread(cls, thread, name)
 
 
@@ -42,15 +42,15 @@ def _operators(program: Program, times: Iterable[tuple[int, int]]) -> Iterator[d
     s = program.structure
     for node, name, (start, end) in zip(s.nodes, program.names.node, times, strict=True):
         cls = int(node["cls"])
-        if node["kind"] == RECEIVE:
-            thread = s.shape.n_units
+        if node["kind"] == NodeKind.RECEIVE:
+            thread = s.shape.n_streams
         else:
-            thread = int(node["unit"]) - cls * s.shape.n_units
+            thread = int(node["stream"]) - cls * s.shape.n_streams
         yield _event(name, cls, thread, int(start), int(end) - int(start))
 
 
 def _class_phases(run: Run) -> Iterator[dict[str, Any]]:
-    s, phases = run.program.structure, run.prices.phases
+    s, phases = run.program.structure, run.times.phases
     for chunk in run.state.chunks:
         flow = s.flows[chunk["flow"]]
         name = run.program.names.node[s.members[flow["member_start"]]["node"]]
@@ -60,12 +60,12 @@ def _class_phases(run: Run) -> Iterator[dict[str, Any]]:
                 break
             start = int(run.state.phase_start[chunk["record"] + i])
             for member in s.members[flow["member_start"] : flow["member_end"]]:
-                thread = s.shape.n_units + 1 + int(phase["dim"])
+                thread = s.shape.n_streams + 1 + int(phase["dim"])
                 yield _event(name, int(member["cls"]), thread, start, int(phase["duration"]))
 
 
 def _rank_phases(run: MessageRun) -> Iterator[dict[str, Any]]:
-    first = run.program.structure.shape.n_units + 1
+    first = run.program.structure.shape.n_streams + 1
     for rank, dim, start, end, name in run.phases:
         yield _event(name, rank, first + dim, start, end - start)
 

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.kernels.phase.price import Prices, empty_prices, price
+from engine.kernels.phase.phase_time import PhaseTimes, empty_phase_times, time_phases
 from engine.lower.program import Floats, Program
 from engine.units import PICOSECONDS
 
@@ -65,13 +65,13 @@ def closed_form(program: Program) -> ClosedForm:
 
 def demand_of(program: Program) -> Floats:
     """The bytes of every form (F, D) over the share of the bandwidth that its group can use."""
-    return _prices(program).demand
+    return _phase_times(program).demand
 
 
 def traffic(program: Program) -> Floats:
     """Bytes that an NPU of the first class sends in each dimension in an iteration, shape (D,)."""
     first = _flows_of_first_class(program)
-    return _prices(program).moved[program.structure.flows["form"][first]].sum(axis=0)
+    return _phase_times(program).bytes_sent[program.structure.flows["form"][first]].sum(axis=0)
 
 
 def _flows_of_first_class(program: Program) -> NDArray[np.bool_]:
@@ -79,7 +79,7 @@ def _flows_of_first_class(program: Program) -> NDArray[np.bool_]:
     return s.members["cls"][s.flows["member_start"]] == 0
 
 
-def _prices(program: Program) -> Prices:
-    prices = empty_prices(program.structure)
-    price(program.structure, program.bandwidth, program.latency, prices)
-    return prices
+def _phase_times(program: Program) -> PhaseTimes:
+    times = empty_phase_times(program.structure)
+    time_phases(program.structure, program.bandwidth, program.latency, times)
+    return times

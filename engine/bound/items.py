@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from engine.errors import DimsweepError
 from engine.kernels.jit import Compiler
-from engine.lower.program import RECEIVE, Floats, Ints, Structure
+from engine.lower.program import Floats, Ints, NodeKind, Structure
 from engine.units import PICOSECONDS
 
 compiled = Compiler([Path(__file__)]).compiled
@@ -67,11 +67,11 @@ def items_of(s: Structure) -> Items:
     """The items of a structure; raises :class:`DimsweepError` when they wait in a circle."""
     # Flows first, then what is none.
     flow = s.nodes["flow"]
-    alone = (s.nodes["flow"] < 0) | (s.nodes["kind"] == RECEIVE)
+    alone = (s.nodes["flow"] < 0) | (s.nodes["kind"] == NodeKind.RECEIVE)
     item: Ints = np.where(alone, len(s.flows) + np.cumsum(alone) - 1, flow).astype(np.int32)
     n = len(s.flows) + int(alone.sum())
     source = np.repeat(item, s.nodes["next_end"] - s.nodes["next_start"])
-    received = np.flatnonzero(s.nodes["kind"] == RECEIVE)
+    received = np.flatnonzero(s.nodes["kind"] == NodeKind.RECEIVE)
     source = np.concatenate([source, flow[received]])
     target = np.concatenate([item[s.following], item[received]])
     order = _ordered(*_by_first(source, target, n), np.bincount(target, minlength=n))

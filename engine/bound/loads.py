@@ -22,7 +22,7 @@ class Loads:
         self.stretch = np.where(barrier, -1, np.cumsum(barrier))
         self._n = int(barrier.sum()) + 1
         head, tail = _ways(items, barrier, duration, self.stretch)
-        jobs = np.flatnonzero((s.nodes["unit"] >= 0) & (self.stretch[items.of_node] >= 0))
+        jobs = np.flatnonzero((s.nodes["stream"] >= 0) & (self.stretch[items.of_node] >= 0))
         nodes, item = s.nodes[jobs], items.of_node[jobs]
         self._units = _Units(nodes, item, self.stretch, items, head, tail, len(load))
         flows = nodes["flow"] >= 0
@@ -62,7 +62,7 @@ class _Units:
         tail: Floats,
         n_forms: int,
     ) -> None:
-        at, self.stretch, fixed = _grouped(stretch[item], nodes["unit"], head[item], tail[item])
+        at, self.stretch, fixed = _grouped(stretch[item], nodes["stream"], head[item], tail[item])
         kind = items.kind[item]
         kept = at >= 0
         self._fixed = fixed + np.bincount(at[kept], items.fixed[item[kept]], len(fixed))

@@ -23,15 +23,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from engine.lower.program import (
-    ALL_GATHER,
-    ALL_REDUCE,
-    ALL_TO_ALL,
-    POINT_TO_POINT,
-    Floats,
-    Program,
-)
+from engine.lower.program import POINT_TO_POINT, Floats, Program
 from engine.units import PICOSECONDS
+from engine.workload.graph import CollectiveKind
 
 
 class Work(NamedTuple):
@@ -100,7 +94,7 @@ class _Forms:
             return [[]], []
         if form["kind"] == POINT_TO_POINT:
             return self._transfer(f)
-        if self._s.shape.themis and form["kind"] != ALL_TO_ALL:
+        if self._s.shape.themis and form["kind"] != CollectiveKind.ALL_TO_ALL:
             return self._any_order(f)
         phases = self._phases(f)
         pieces, load = [phases], []
@@ -126,13 +120,13 @@ class _Forms:
         return [[phase] for phase in phases], phases if len(phases) == 1 else []
 
     def _phases(self, f: int) -> list[_Phase]:
-        """A chunk's phases in the baseline order, as in :mod:`engine.kernels.phase.price`."""
+        """A chunk's phases in the baseline order, as in :mod:`engine.kernels.phase.phase_time`."""
         form = self._s.forms[f]
         uses = self._s.uses[form["use_start"] : form["use_end"]]
         way = [(use, "scatter") for use in uses]
-        if form["kind"] == ALL_GATHER:
+        if form["kind"] == CollectiveKind.ALL_GATHER:
             way = [(use, "gather") for use in uses[::-1]]
-        elif form["kind"] == ALL_REDUCE:
+        elif form["kind"] == CollectiveKind.ALL_REDUCE:
             way += [(use, "gather") for use in uses[::-1]]
             if uses[-1]["fused"] >= 0:
                 way[len(uses) - 1 : len(uses) + 1] = [(uses[-1], "fused")]
@@ -150,7 +144,7 @@ class _Forms:
         kind, chunks = form["kind"], int(form["chunks"])
         dims = [int(use["dim"]) for use in uses]
         members = [1 / self._s.schedules[use["scatter"]]["growth"] for use in uses]
-        whole = form["n_bytes"] * (np.prod(members) if kind == ALL_GATHER else 1.0)
+        whole = form["n_bytes"] * (np.prod(members) if kind == CollectiveKind.ALL_GATHER else 1.0)
         needs = [self._per_drop(use, p, kind) for use, p in zip(uses, members, strict=True)]
         load, one = [], []
         for size in range(1, len(uses) + 1):
@@ -170,8 +164,9 @@ class _Forms:
         """The least that a byte of drop asks of the dimension; ``n_bytes`` is that, in time."""
         d = use["dim"]
         up, down = self._part(d, use["scatter"]), self._part(d, use["gather"])
-        parts = {ALL_GATHER: [_times(down, 1 / members)]}.get(int(kind), [up])
-        if kind == ALL_REDUCE:
+        gathers = kind == CollectiveKind.ALL_GATHER
+        parts = [_times(down, 1 / members)] if gathers else [up]
+        if kind == CollectiveKind.ALL_REDUCE:
             parts = [_both(up, _times(down, 1 / members))]
             if use["fused"] >= 0:
                 parts.append(self._part(d, use["fused"]))

@@ -12,23 +12,24 @@ from engine.cluster.network import NetworkModel
 from engine.cluster.npu import Npu
 from engine.cluster.topology import Topology
 from engine.errors import DimsweepError
+from engine.kinds import NamedInt
 from engine.units import MAX_PICOSECONDS
 
 
-class DimensionOrder(StrEnum):
+class DimensionOrder(NamedInt):
     """In which order a chunk visits the dimensions."""
 
-    BASELINE = "baseline"
-    THEMIS = "themis"
+    BASELINE = 0
+    THEMIS = 1
 
 
-class QueueOrder(StrEnum):
+class QueueOrder(NamedInt):
     """Which waiting chunk a dimension serves next."""
 
-    FIFO = "fifo"
-    LIFO = "lifo"
-    SMALLEST_FIRST = "smallest_first"
-    PRIORITY = "priority"
+    FIFO = 0
+    LIFO = 1
+    SMALLEST_FIRST = 2
+    PRIORITY = 3
 
 
 @dataclass(frozen=True)

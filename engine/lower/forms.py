@@ -19,13 +19,6 @@ from engine.errors import DimsweepError
 from engine.lower import program as p
 from engine.workload.graph import Collective, CollectiveKind, Group, Send
 
-_FLOW_KIND = {
-    CollectiveKind.ALL_REDUCE: p.ALL_REDUCE,
-    CollectiveKind.REDUCE_SCATTER: p.REDUCE_SCATTER,
-    CollectiveKind.ALL_GATHER: p.ALL_GATHER,
-    CollectiveKind.ALL_TO_ALL: p.ALL_TO_ALL,
-}
-
 _T = TypeVar("_T", bound=Hashable)
 
 
@@ -96,7 +89,7 @@ class Forms:
         chunks = self._model.chunks
         if len(uses) == 1:
             chunks = self._model.chunks_on_one_dimension or chunks
-        form = Form(_FLOW_KIND[work.kind], work.n_bytes / chunks, chunks, work.priority, uses)
+        form = Form(work.kind, work.n_bytes / chunks, chunks, work.priority, uses)
         return self.forms(form)
 
     def transfer(self, work: Send) -> int:

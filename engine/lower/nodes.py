@@ -93,21 +93,23 @@ class Nodes:
         self.after.append(tuple(base + i for i in operator.after))
         stream, tally, flow, duration, memory = 0, -1, -1, 0, 0
         if isinstance(work, Compute):
-            kind = p.COMPUTE
+            kind = p.NodeKind.COMPUTE
             duration, memory = self._compute(operator.name, work)
         elif isinstance(work, Access):
-            kind, stream, tally = p.ACCESS, 1 + self.streams(MEMORY), self.tallies("memory")
+            kind, stream = p.NodeKind.ACCESS, 1 + self.streams(MEMORY)
+            tally = self.tallies("memory")
             duration = memory = self._access(operator.name, work)
         elif isinstance(work, Collective):
-            kind, stream = p.COLLECTIVE, 1 + self.streams(work.stream or work.group)
-            tally = self.tallies(f"{work.kind.value} {work.group}")
+            kind, stream = p.NodeKind.COLLECTIVE, 1 + self.streams(work.stream or work.group)
+            tally = self.tallies(f"{work.kind} {work.group}")
             flow = self._join(cls, node, operator, work, seen)
         elif isinstance(work, Send):
-            kind, stream, tally = p.SEND, 1 + self.streams(work.stream), self.tallies("send")
+            kind, stream = p.NodeKind.SEND, 1 + self.streams(work.stream)
+            tally = self.tallies("send")
             flow = self._new_flow(self._forms.transfer(work), "", node)
             self._sends.setdefault(self._transfer(cls, work), []).append(node)
         else:
-            kind, stream, tally = p.RECEIVE, -1, self.tallies("receive")
+            kind, stream, tally = p.NodeKind.RECEIVE, -1, self.tallies("receive")
             self._receives.setdefault(self._transfer(cls, work), []).append(node)
         self.kind.append(kind)
         self.stream.append(stream)

@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from engine.cluster.cluster import Cluster
 from engine.cluster.cost import Prices
 from engine.errors import DimsweepError
-from engine.workload.graph import Workload
+from engine.kinds import NamedInt
+from engine.workload.graph import CollectiveKind, Workload
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
@@ -21,28 +22,44 @@ Floats = NDArray[np.float64]
 Table = NDArray[np.void]  # records
 _A = TypeVar("_A", Floats, Longs)
 
-# Kinds of nodes.
-COMPUTE, COLLECTIVE, SEND, RECEIVE, ACCESS = range(5)
-# Kinds of flows; the first four as collectives, then point to point.
-ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, ALL_TO_ALL, POINT_TO_POINT = range(5)
-# How far a node is felt beyond its class: nowhere, when it ends, or as long as it is there.
-INNER, EDGE, OUTER = range(3)
-# Queue orders of a dimension.
-FIFO, LIFO, SMALLEST_FIRST, PRIORITY = range(4)
+# The kind of a form is a CollectiveKind, or this for a message.
+POINT_TO_POINT = len(CollectiveKind)
+
+
+class NodeKind(NamedInt):
+    """What an operator does."""
+
+    COMPUTE = 0
+    COLLECTIVE = 1
+    SEND = 2
+    RECEIVE = 3
+    ACCESS = 4  # of remote memory
+
+
+class Lookahead(NamedInt):
+    """How far its class may run ahead of the others while a node is ready or runs.
+
+    FULL: no other class feels the node.  UNTIL_END: others feel its end.  NONE: the node waits for
+    other classes, so its class keeps step with them.
+    """
+
+    FULL = 0
+    UNTIL_END = 1
+    NONE = 2
 
 
 NODE = np.dtype(
     [
-        ("kind", "i4"),
+        ("kind", "i4"),  # a NodeKind
         ("cls", "i4"),
-        ("unit", "i4"),  # class * n_units + unit, -1 for a receive
+        ("stream", "i4"),  # class * n_streams + stream, -1 for a receive
         ("key", "i4"),  # order among nodes that become ready at the same time
         ("flow", "i4"),  # -1 for compute
         ("waits", "i4"),  # number of operators it waits for
         ("next_start", "i4"),  # its successors, in Structure.following
         ("next_end", "i4"),
         ("tally", "i4"),  # row of the communication tally, -1 for compute
-        ("reach", "i4"),  # INNER, EDGE or OUTER
+        ("lookahead", "i4"),  # a Lookahead
         ("duration", "i8"),  # of compute or an access, ps
         ("memory", "i8"),  # those of it that memory bandwidth sets
     ],
@@ -57,7 +74,7 @@ FLOW = np.dtype(
         ("member_end", "i4"),
         ("chunk_start", "i4"),
         ("chunk_end", "i4"),
-        ("link_start", "i4"),  # queue links: chunk * members + member
+        ("entry_start", "i4"),  # queue entries: chunk * members + member
     ]
 )
 MEMBER = np.dtype([("cls", "u4"), ("node", "u4")])
@@ -84,7 +101,7 @@ SCHEDULE = np.dtype(
     [
         ("share", "f8"),
         ("growth", "f8"),
-        ("moved", "f8"),
+        ("bytes_sent", "f8"),
         ("step_start", "i4"),  # in Structure.steps
         ("step_end", "i4"),
     ]
@@ -105,9 +122,9 @@ class Shape(NamedTuple):
 
     n_classes: int
     n_dims: int
-    n_units: int  # a class
+    n_streams: int  # a class
     n_tallies: int
-    memory_unit: int  # that accesses remote memory, 0 if none does
+    memory_stream: int  # that accesses remote memory, 0 if none does
     queue: int
     themis: bool
     endpoint_delay: int  # ps a step
@@ -117,8 +134,8 @@ class Shape(NamedTuple):
 class Structure(NamedTuple):
     """Everything about a run that does not depend on bandwidth, latency or prices.
 
-    Words: a *class* is a set of alike ranks; a *unit* runs one operator of its class at a time
-    (unit 0 computes, the others are communication streams); a *server* is one class's port into
+    Words: a *class* is a set of alike ranks; a *stream* runs one operator of its class at a time
+    (stream 0 computes, the others are communication streams); a *port* is one class's port into
     one dimension, ``class * n_dims + dim``; a *node* is an operator on a class; a *flow* is a
     collective or point-to-point transfer, shared by the nodes of its member classes; flows of equal
     work share a *form*, which is priced once; a *schedule* is a list of steps.  Tables are record
@@ -141,7 +158,7 @@ class Names:
     """What the numbers of a :class:`Structure` are called, for people."""
 
     node: tuple[str, ...]
-    stream: tuple[str, ...]  # of the units after the first
+    stream: tuple[str, ...]  # of the streams after the first
     dims: tuple[str, ...]
     tally: tuple[str, ...]
     class_count: tuple[int, ...]  # ranks in each class

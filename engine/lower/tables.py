@@ -7,19 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from engine.cluster.cluster import Cluster, DimensionOrder, QueueOrder
+from engine.cluster.cluster import Cluster, DimensionOrder
 from engine.lower import program as p
 from engine.lower.forms import Form, Forms
 from engine.lower.nodes import MEMORY, Nodes
 from engine.lower.stages import Folding
 from engine.units import PICOSECONDS
-
-_QUEUE = {
-    QueueOrder.FIFO: p.FIFO,
-    QueueOrder.LIFO: p.LIFO,
-    QueueOrder.SMALLEST_FIRST: p.SMALLEST_FIRST,
-    QueueOrder.PRIORITY: p.PRIORITY,
-}
 
 
 def _starts(lengths: Iterable[int]) -> list[int]:
@@ -50,8 +43,8 @@ def structure(cluster: Cluster, folding: Folding, nodes: Nodes, forms: Forms) ->
             nodes.kind,
             nodes.cls,
             (
-                c * shape.n_units + unit if unit >= 0 else -1
-                for c, unit in zip(nodes.cls, nodes.stream, strict=True)
+                c * shape.n_streams + stream if stream >= 0 else -1
+                for c, stream in zip(nodes.cls, nodes.stream, strict=True)
             ),
             nodes.key,
             nodes.flow,
@@ -59,7 +52,7 @@ def structure(cluster: Cluster, folding: Folding, nodes: Nodes, forms: Forms) ->
             next_start[:-1],
             next_start[1:],
             nodes.tally,
-            _reach(nodes, following, form_list),
+            _lookahead(nodes, following, form_list),
             nodes.duration,
             nodes.memory,
         ),
@@ -95,28 +88,28 @@ def structure(cluster: Cluster, folding: Folding, nodes: Nodes, forms: Forms) ->
     )
 
 
-def _reach(nodes: Nodes, following: list[list[int]], forms: list[Form]) -> list[int]:
+def _lookahead(nodes: Nodes, following: list[list[int]], forms: list[Form]) -> list[int]:
     """How far each node is felt (see engine.kernels.phase.kernel).
 
     Receives and collectives of several classes wait for other classes.  A collective of one rank
     ends at once, whatever follows.  The end of a send is felt by its receiver; that of a node is
     by whatever it lets start, and that of a class's last node by the whole run.
     """
-    reach = [p.INNER] * len(nodes.name)
+    lookahead: list[int] = [p.Lookahead.FULL] * len(nodes.name)
     for node, (kind, flow) in enumerate(zip(nodes.kind, nodes.flow, strict=True)):
-        if kind == p.SEND:
-            reach[node] = p.EDGE
-        elif kind not in (p.COMPUTE, p.ACCESS) and (
-            kind == p.RECEIVE
+        if kind == p.NodeKind.SEND:
+            lookahead[node] = p.Lookahead.UNTIL_END
+        elif kind not in (p.NodeKind.COMPUTE, p.NodeKind.ACCESS) and (
+            kind == p.NodeKind.RECEIVE
             or len(nodes.members[flow]) > 1
             or not forms[nodes.flow_form[flow]].uses
         ):
-            reach[node] = p.OUTER
-    outer = [r == p.OUTER for r in reach]
+            lookahead[node] = p.Lookahead.NONE
+    outer = [r == p.Lookahead.NONE for r in lookahead]
     for node, after in enumerate(following):
-        if reach[node] == p.INNER and (not after or any(outer[n] for n in after)):
-            reach[node] = p.EDGE
-    return reach
+        if lookahead[node] == p.Lookahead.FULL and (not after or any(outer[n] for n in after)):
+            lookahead[node] = p.Lookahead.UNTIL_END
+    return lookahead
 
 
 def _shape(cluster: Cluster, folding: Folding, nodes: Nodes) -> p.Shape:
@@ -124,10 +117,10 @@ def _shape(cluster: Cluster, folding: Folding, nodes: Nodes) -> p.Shape:
     return p.Shape(
         n_classes=len(folding.graph),
         n_dims=len(cluster.topology.dims),
-        n_units=1 + len(nodes.streams),
+        n_streams=1 + len(nodes.streams),
         n_tallies=len(nodes.tallies),
-        memory_unit=_memory_unit(nodes),
-        queue=_QUEUE[model.queue],
+        memory_stream=_memory_stream(nodes),
+        queue=model.queue,
         themis=model.order is DimensionOrder.THEMIS,
         endpoint_delay=model.endpoint_delay,
         reduce_time=PICOSECONDS / reduce_bandwidth if reduce_bandwidth else 0.0,
@@ -152,6 +145,6 @@ def _flows(nodes: Nodes, forms: list[Form]) -> p.Table:
     )
 
 
-def _memory_unit(nodes: Nodes) -> int:
+def _memory_stream(nodes: Nodes) -> int:
     streams = list(nodes.streams)
     return 1 + streams.index(MEMORY) if MEMORY in streams else 0

@@ -52,7 +52,7 @@ def compile_steps(steps: Iterable[Step]) -> list[Item]:
         else:
             flush()
             work = Collective(step.kind, step.n_bytes, step.axis)
-            name = f"{step.kind.value} {step.axis}"
+            name = f"{step.kind} {step.axis}"
             items.append(Item(name, work, step.label, step.follows))
     flush()
     return items

@@ -7,9 +7,10 @@ import dataclasses
 import numpy as np
 
 from engine.bound.closed_form import demand_of
+from engine.cluster.cluster import QueueOrder
 from engine.kernels.phase.batch import run_batch
-from engine.lower.program import ALL_TO_ALL, FIFO, Program
-from engine.workload.graph import Compute
+from engine.lower.program import Program
+from engine.workload.graph import CollectiveKind, Compute
 
 
 def silent_dimensions(program: Program) -> list[int]:
@@ -20,14 +21,15 @@ def silent_dimensions(program: Program) -> list[int]:
 def crosses_dimensions(program: Program) -> bool:
     """Whether any collective has chunks that visit more than one dimension, one after another."""
     forms = program.structure.forms
-    collective = forms["kind"] <= ALL_TO_ALL
+    collective = forms["kind"] <= CollectiveKind.ALL_TO_ALL
     return bool((forms["use_end"] - forms["use_start"] > 1)[collective].any())
 
 
 def lone_chunks(program: Program) -> int:
     """The most chunks of a collective that crosses one dimension only; 0 if there is none."""
     forms = program.structure.forms
-    lone = (forms["kind"] <= ALL_TO_ALL) & (forms["use_end"] - forms["use_start"] == 1)
+    dims = forms["use_end"] - forms["use_start"]
+    lone = (forms["kind"] <= CollectiveKind.ALL_TO_ALL) & (dims == 1)
     return int(forms["chunks"][lone].max(initial=0))
 
 
@@ -45,7 +47,7 @@ def queue_matters(program: Program) -> bool:
     """Whether first-in-first-out queues would take another time, at the program's own point.
     Costs two runs."""
     s = program.structure
-    fifo = s._replace(shape=s.shape._replace(queue=FIFO))
+    fifo = s._replace(shape=s.shape._replace(queue=QueueOrder.FIFO))
     times = [
         run_batch(dataclasses.replace(program, structure=other), program.bandwidth).time[0]
         for other in (s, fifo)

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.kernels.phase.price import empty_prices, price
-from engine.lower.program import ALL_GATHER, Floats, Program
+from engine.kernels.phase.phase_time import empty_phase_times, time_phases
+from engine.lower.program import Floats, Program
+from engine.workload.graph import CollectiveKind
 
 
 @dataclass(frozen=True)
@@ -41,13 +42,13 @@ def provisioning(program: Program) -> list[Pair]:
     in the baseline order; by group, in the order of the first collectives."""
     s = program.structure
     s = s._replace(shape=s.shape._replace(themis=False))
-    prices = empty_prices(s)
-    price(s, program.bandwidth, program.latency, prices)
+    times = empty_phase_times(s)
+    time_phases(s, program.bandwidth, program.latency, times)
     demand: dict[str, Floats] = {}
     flows = Counter(zip(program.names.flow_group, s.flows["form"].tolist(), strict=True))
     for (group, form), count in flows.items():
-        if s.forms["kind"][form] <= ALL_GATHER:
-            more = count * prices.demand[form]
+        if s.forms["kind"][form] <= CollectiveKind.ALL_GATHER:
+            more = count * times.demand[form]
             demand[group] = demand.get(group, np.zeros(s.shape.n_dims)) + more
     return [
         Pair(group, int(inner), int(outer), float(n_bytes[inner] / n_bytes[outer]))

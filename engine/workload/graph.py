@@ -5,24 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import DimsweepError
+from engine.kinds import NamedInt
 from engine.units import MAX_PICOSECONDS
 from engine.workload.footprint import Footprint
 
 
-class CollectiveKind(StrEnum):
+class CollectiveKind(NamedInt):
     """A collective operation.  Its size is what a member holds when it enters (see Collective)."""
 
-    ALL_REDUCE = "all_reduce"
-    REDUCE_SCATTER = "reduce_scatter"
-    ALL_GATHER = "all_gather"
-    ALL_TO_ALL = "all_to_all"
+    ALL_REDUCE = 0
+    REDUCE_SCATTER = 1
+    ALL_GATHER = 2
+    ALL_TO_ALL = 3
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ def training_iteration(layers: Sequence[Layer], loop: TrainingLoop) -> tuple[Ope
         if part.communication is not None:
             c = part.communication
             work = Collective(c.kind, c.n_bytes, c.group)
-            done = builder.add(f"{name} {c.kind.value}", work, last)
+            done = builder.add(f"{name} {c.kind}", work, last)
             if blocks:
                 last = (done,)
 

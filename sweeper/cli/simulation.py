@@ -40,7 +40,7 @@ def print_result(result: Result, config: Mapping[str, Any], console: Console) ->
         table.add_row(
             name,
             units.format_bandwidth(float(program.bandwidth[d])),
-            units.format_bytes(float(row.moved[0, d])),
+            units.format_bytes(float(row.bytes_sent[0, d])),
             f"{row.busy[0, d] / max(result.time_ps, 1):.1%}",
             f"{row.utilisation[0, d]:.1%}",
             units.format_time(float(row.exposed_by_dim[0, d])),
@@ -122,7 +122,7 @@ def _summary(result: Result) -> Table:
         if seconds:
             line(f"    {name}", seconds)
     if result.exposed_by_dim["waiting"]:
-        remote = result.program.structure.shape.memory_unit
+        remote = result.program.structure.shape.memory_stream
         what = "waiting for other ranks" if not remote else "with no dimension in use"
         line(f"  {what}", result.exposed_by_dim["waiting"])
     memory = result.program.workload.footprint

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from enum import StrEnum
+from enum import Enum
 from typing import Any, TypeVar
 
 from engine import DimsweepError, units
 
-_E = TypeVar("_E", bound=StrEnum)
+_E = TypeVar("_E", bound=Enum)
 _T = TypeVar("_T")
 
 
@@ -45,7 +45,7 @@ def choice(value: Any, kind: type[_E]) -> _E:
     try:
         return kind(value)
     except ValueError:
-        raise DimsweepError(f"{value!r} is none of {', '.join(kind)}") from None
+        raise DimsweepError(f"{value!r} is none of {', '.join(map(str, kind))}") from None
 
 
 def optional(value: Any, unit: units.Unit) -> float | None:

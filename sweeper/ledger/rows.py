@@ -96,7 +96,7 @@ def complete_rows(
     for d in range(bandwidth.shape[1]):
         columns[f"bandwidth_{d}_GBps"] = bandwidth[:, d] / 1e9
         columns[f"exposed_{d}_s"] = breakdown.exposed_by_dim[:, d] / second
-        columns[f"bytes_{d}"] = breakdown.moved[:, d]
+        columns[f"bytes_{d}"] = breakdown.bytes_sent[:, d]
         columns[f"busy_{d}"] = breakdown.busy[:, d] / np.maximum(breakdown.time, 1)
         columns[f"utilisation_{d}"] = breakdown.utilisation[:, d]
     columns |= _path_columns(breakdown)

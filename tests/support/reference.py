@@ -21,7 +21,7 @@ from itertools import count, pairwise
 from typing import NamedTuple
 
 from engine import Collective, Compute, Operator, Program
-from engine.kernels.phase.price import empty_prices, price
+from engine.kernels.phase.phase_time import empty_phase_times, time_phases
 
 
 class Phase(NamedTuple):
@@ -64,18 +64,18 @@ class Trace:
 def phases_of(program: Program) -> Phases:
     """Every collective's phases, chunk by chunk, as the program prices them."""
     structure = program.structure
-    prices = empty_prices(structure)
-    price(structure, program.bandwidth, program.latency, prices)
+    times = empty_phase_times(structure)
+    time_phases(structure, program.bandwidth, program.latency, times)
     phases: Phases = {}
     for i, node in enumerate(structure.nodes):
         if node["flow"] < 0:
             continue
         form = structure.flows[node["flow"]]["form"]
-        span, chunks = prices.spans[form], structure.forms[form]["chunks"]
+        span, chunks = times.spans[form], structure.forms[form]["chunks"]
         phases[i] = []
         for chunk in range(chunks):
             start = span["start"] + (chunk * span["length"] if span["variants"] > 1 else 0)
-            entries = prices.phases[start : start + span["length"]][list(Phase._fields)].tolist()
+            entries = times.phases[start : start + span["length"]][list(Phase._fields)].tolist()
             phases[i].append([Phase(*entry) for entry in entries if entry[0] >= 0])
     return phases
 

@@ -177,7 +177,7 @@ class _Conversion:
         if kind is None:
             raise DimsweepError(
                 f"a collective of type {node.collective} is not simulated",
-                hint=", ".join(KINDS.values()),
+                hint=", ".join(map(str, KINDS.values())),
             )
         group = self._group(rank, node)
         name = str(ours.get(own.GROUP) or _name(group))

@@ -16,20 +16,20 @@ import simpy
 from engine.collective.rounds import Strand, n_messages, strands
 from engine.kernels.message.clock import Clock
 from engine.kernels.message.transport import Message, Transport
-from engine.kernels.phase.price import whole
+from engine.kernels.phase.phase_time import whole
 from engine.workload.graph import CollectiveKind
 
 Finish = Callable[[int], None]
 
 
 class World(NamedTuple):
-    """What all exchanges share.  ``moved[rank][dim]`` counts the bytes that ranks send."""
+    """What all exchanges share.  ``bytes_sent[rank][dim]`` counts the bytes that ranks send."""
 
     clock: Clock
     transport: Transport
     endpoint_delay: int  # ps a round
     reduce_time: float  # ps a byte
-    moved: list[list[float]]
+    bytes_sent: list[list[float]]
 
     def digestion(self, n_bytes: float) -> int:
         """Picoseconds that follow the arrival of a round's messages: endpoint delay, reduction."""
@@ -87,7 +87,7 @@ class Crossing(NamedTuple):
         """Send it from the line's only rank; ``finish`` is called when it has been delivered."""
         (source,) = line.ranks
         for dim in self.crosses:
-            world.moved[source][dim] += self.n_bytes
+            world.bytes_sent[source][dim] += self.n_bytes
         world.transport.send(
             source,
             self.target,
@@ -123,7 +123,7 @@ class _Exchange:
                 yield world.clock.timeout(world.digestion(reduce * phase.n_bytes))
             for peer, fraction, way in send:
                 message = Message(fraction * phase.n_bytes, self._name)
-                world.moved[rank][phase.dim] += message.n_bytes
+                world.bytes_sent[rank][phase.dim] += message.n_bytes
                 world.transport.send(
                     rank,
                     self._ranks[peer],
@@ -186,7 +186,7 @@ def _through_switch(
             world.clock.later(world.endpoint_delay, lambda: finish(rank))
 
     for rank in ranks:
-        world.moved[rank][phase.dim] += phase.n_bytes
+        world.bytes_sent[rank][phase.dim] += phase.n_bytes
     each = [((rank,), tuple(other for other in ranks if other != rank)) for rank in ranks]
     for sources, targets in each if gathers else [(ranks, ranks)]:
         world.transport.through_switch(sources, up, targets, down, left=less, arrived=less)

@@ -24,7 +24,7 @@ from engine.kernels.message.servers import PhaseSpan, Servers
 from engine.kernels.message.transport import Span, Transport, Wire, check_number
 from engine.kernels.phase.batch import Measures, outcome_error
 from engine.kernels.phase.diagnosis import explain_stuck
-from engine.kernels.phase.price import LONGEST, PICOSECONDS
+from engine.kernels.phase.phase_time import LONGEST, PICOSECONDS
 from engine.kernels.phase.state import DONE, FINISHED, TOO_LONG
 from engine.lower.lower import lower
 from engine.lower.program import Program
@@ -85,7 +85,7 @@ def run_messages(program: Program, *, record: bool = False) -> MessageRun:
     return MessageRun(
         program=program,
         network=network,
-        measures=_measures(accounts, end, simulation.moved),
+        measures=_measures(accounts, end, simulation.bytes_sent),
         links=tuple(_link_account(wire, end) for wire in simulation.transport.wires),
         operators=tuple(OperatorSpan(*span) for span in spans),
         phases=tuple(simulation.servers.spans),
@@ -138,9 +138,9 @@ class _Simulation:
         self.clock = Clock()
         self.transport = Transport(self.clock, network, model, record=record)
         self.accounts = [RankAccount(shape.n_dims, shape.n_tallies) for _ in range(program.n_npus)]
-        self.moved = [[0.0] * shape.n_dims for _ in self.accounts]
+        self.bytes_sent = [[0.0] * shape.n_dims for _ in self.accounts]
         world = World(
-            self.clock, self.transport, shape.endpoint_delay, shape.reduce_time, self.moved
+            self.clock, self.transport, shape.endpoint_delay, shape.reduce_time, self.bytes_sent
         )
         self.servers = Servers(world, self.accounts, shape.n_dims, shape.queue, self._touch)
         self.flows = Flows(program, self.servers.submit, self._done)
@@ -198,7 +198,7 @@ def _link_account(wire: Wire, end: int) -> LinkAccount:
     return LinkAccount(wire.link, wire.n_bytes, wire.busy, utilisation, wire.longest_queue, spans)
 
 
-def _measures(accounts: list[RankAccount], end: int, moved: list[list[float]]) -> Measures:
+def _measures(accounts: list[RankAccount], end: int, bytes_sent: list[list[float]]) -> Measures:
     """The accounts of all ranks as one point of the phase kernel's measures."""
     return Measures(
         outcome=np.array([FINISHED], dtype=np.int32),
@@ -208,6 +208,6 @@ def _measures(accounts: list[RankAccount], end: int, moved: list[list[float]]) -
         exposed_by_dim=np.array([[account.by_dim for account in accounts]]),
         exposed_by_tally=np.array([[account.by_tally for account in accounts]]),
         busy=np.array([[account.busy for account in accounts]], dtype=np.int64),
-        moved=np.array([moved]),
+        bytes_sent=np.array([bytes_sent]),
         path=None,
     )

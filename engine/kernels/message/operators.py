@@ -1,7 +1,7 @@
 """The operators of every rank: when they become ready, run, and end.
 
 The rules are those of :mod:`engine.kernels.phase.kernel`, told once more in plain Python: each rank
-has units (one computes, the others are communication streams) that run one operator at a time, in
+has streams (one computes, the others are communication streams) that run one operator at a time, in
 the order in which operators become ready; whatever ends at an instant ends together, and only then
 do operators start, in the order of the graphs.
 """
@@ -16,7 +16,7 @@ from typing import NamedTuple
 from engine.kernels.message.clock import Clock
 from engine.kernels.message.ranks import RankAccount
 from engine.kernels.phase.state import DONE, QUEUED, RUNNING, WAITING
-from engine.lower.program import ACCESS, COMPUTE, RECEIVE, Program
+from engine.lower.program import NodeKind, Program
 
 
 class _Node(NamedTuple):
@@ -24,7 +24,7 @@ class _Node(NamedTuple):
 
     kind: int
     cls: int
-    unit: int
+    stream: int
     key: int
     flow: int
     waits: int
@@ -62,31 +62,31 @@ class Operators:
         self._receiver = s.flows["receiver"].tolist()
         self._arrived = [0] * len(s.flows)
         self._waits = [node.waits for node in self._nodes]
-        self._queues: dict[int, deque[int]] = defaultdict(deque)  # of units
-        self._open: dict[int, None] = {}  # units that may start something
+        self._queues: dict[int, deque[int]] = defaultdict(deque)  # of streams
+        self._open: dict[int, None] = {}  # streams that may start something
         self._ready = [number for number, node in enumerate(self._nodes) if not node.waits]
-        self.runs: dict[int, int] = {}  # unit -> node
+        self.runs: dict[int, int] = {}  # stream -> node
         self.state = [WAITING] * len(self._nodes)
         self.start = [-1] * len(self._nodes)
         self.end = [-1] * len(self._nodes)
 
     def settle(self) -> None:
-        """Ready operators join their units' queues; idle units start the first."""
+        """Ready operators join their streams' queues; idle streams start the first."""
         ready, self._ready = self._ready, []
         starting = []
         for number in sorted(ready, key=lambda number: (self._nodes[number].key, number)):
             self.state[number] = QUEUED
             node = self._nodes[number]
-            if node.kind == RECEIVE:
+            if node.kind == NodeKind.RECEIVE:
                 starting.append(number)
                 continue
-            self._queues[node.unit].append(number)
-            self._open[node.unit] = None
+            self._queues[node.stream].append(number)
+            self._open[node.stream] = None
         opened, self._open = self._open, {}
-        for unit in opened:
-            if unit not in self.runs and self._queues[unit]:
-                self.runs[unit] = self._queues[unit].popleft()
-                starting.append(self.runs[unit])
+        for stream in opened:
+            if stream not in self.runs and self._queues[stream]:
+                self.runs[stream] = self._queues[stream].popleft()
+                starting.append(self.runs[stream])
         for number in starting:
             self._start(number)
 
@@ -104,15 +104,15 @@ class Operators:
         account = self._accounts[node.cls]
         account.until(self._clock.ps)
         self.state[number], self.start[number] = RUNNING, self._clock.ps
-        if node.kind == COMPUTE:
+        if node.kind == NodeKind.COMPUTE:
             account.computing = True
             self._clock.later(node.duration, partial(self._end, number))
             return
         account.in_flight[node.tally] += 1
-        if node.kind == ACCESS:
+        if node.kind == NodeKind.ACCESS:
             self._clock.later(node.duration, partial(self._end, number))
             return
-        if node.kind == RECEIVE:
+        if node.kind == NodeKind.RECEIVE:
             if self.state[self._members[node.flow][0]] == DONE:
                 self._end(number)
             return
@@ -126,13 +126,13 @@ class Operators:
         account.until(self._clock.ps)
         account.end = self._clock.ps
         self.state[number], self.end[number] = DONE, self._clock.ps
-        if node.kind == COMPUTE:
+        if node.kind == NodeKind.COMPUTE:
             account.computing = False
         else:
             account.in_flight[node.tally] -= 1
-        if node.unit >= 0:
-            del self.runs[node.unit]
-            self._open[node.unit] = None
+        if node.stream >= 0:
+            del self.runs[node.stream]
+            self._open[node.stream] = None
         for following in self._following[node.next_start : node.next_end]:
             self._waits[following] -= 1
             if not self._waits[following]:

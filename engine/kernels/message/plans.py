@@ -7,17 +7,10 @@ from functools import lru_cache
 
 from engine.collective.algorithm import AUTO, algorithm_for
 from engine.kernels.message.exchange import Crossing, Line, Phase
-from engine.kernels.phase.price import empty_prices, price
+from engine.kernels.phase.phase_time import empty_phase_times, time_phases
 from engine.lower import program as p
 from engine.network.fabric import Auto
 from engine.workload.graph import CollectiveKind
-
-_KINDS = {
-    p.ALL_REDUCE: CollectiveKind.ALL_REDUCE,
-    p.REDUCE_SCATTER: CollectiveKind.REDUCE_SCATTER,
-    p.ALL_GATHER: CollectiveKind.ALL_GATHER,
-    p.ALL_TO_ALL: CollectiveKind.ALL_TO_ALL,
-}
 
 
 class Plans:
@@ -29,8 +22,8 @@ class Plans:
 
     def __init__(self, program: p.Program) -> None:
         self._program = program
-        self._prices = empty_prices(program.structure)
-        price(program.structure, program.bandwidth, program.latency, self._prices)
+        self._times = empty_phase_times(program.structure)
+        time_phases(program.structure, program.bandwidth, program.latency, self._times)
         # A cache around the method itself would keep all programs for ever.
         self.phases = lru_cache(maxsize=None)(self._phases)
         self.line = lru_cache(maxsize=None)(self._line)
@@ -40,9 +33,9 @@ class Plans:
         """A message from point to point, of a program in which every rank is a class."""
         s = self._program.structure
         record = s.flows[flow]
-        form, span = s.forms[record["form"]], self._prices.spans[record["form"]]
+        form, span = s.forms[record["form"]], self._times.spans[record["form"]]
         return Crossing(
-            dim=int(self._prices.phases[span["start"]]["dim"]),
+            dim=int(self._times.phases[span["start"]]["dim"]),
             target=int(s.nodes[record["receiver"]]["cls"]),
             n_bytes=float(form["n_bytes"]),
             crosses=tuple(s.uses[form["use_start"] : form["use_end"]]["dim"].tolist()),
@@ -65,12 +58,12 @@ class Plans:
     def _phases(self, form_number: int, chunk: int) -> tuple[Phase, ...]:
         """The phases that a chunk of a form goes through."""
         s = self._program.structure
-        form, span = s.forms[form_number], self._prices.spans[form_number]
+        form, span = s.forms[form_number], self._times.spans[form_number]
         first = span["start"] + (chunk % span["variants"]) * span["length"]
-        entries = self._prices.phases[first : first + span["length"]]
+        entries = self._times.phases[first : first + span["length"]]
         entries = entries[entries["dim"] >= 0]
-        kinds = [_KINDS[int(form["kind"])]] * len(entries)
-        if form["kind"] == p.ALL_REDUCE:
+        kinds = [CollectiveKind(form["kind"])] * len(entries)
+        if form["kind"] == CollectiveKind.ALL_REDUCE:
             up = int(form["use_end"] - form["use_start"])
             kinds = [CollectiveKind.REDUCE_SCATTER] * up
             if len(entries) < 2 * up:  # fused on the last dimension

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
+from engine.cluster.cluster import QueueOrder
 from engine.kernels.message.exchange import Crossing, Line, Phase, World
 from engine.kernels.message.ranks import RankAccount
-from engine.lower.program import FIFO, LIFO, PRIORITY
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,9 +84,9 @@ class Servers:
                 self._start(server.queue[0])
 
     def _enqueue(self, queue: list[Job], job: Job) -> None:
-        if self._queue_order == FIFO:
+        if self._queue_order == QueueOrder.FIFO:
             queue.append(job)
-        elif self._queue_order == LIFO:
+        elif self._queue_order == QueueOrder.LIFO:
             queue.insert(0, job)
         else:  # behind the last one that does not rank after it
             rank = self._rank(job)
@@ -94,7 +94,7 @@ class Servers:
             queue.insert(next(after, len(queue)), job)
 
     def _rank(self, job: Job) -> float:
-        return -job.priority if self._queue_order == PRIORITY else job.phase.n_bytes
+        return -job.priority if self._queue_order == QueueOrder.PRIORITY else job.phase.n_bytes
 
     def _can_start(self, job: Job) -> bool:
         servers = (self._servers[rank][job.phase.dim] for rank in job.line.ranks)

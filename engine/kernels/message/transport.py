@@ -27,7 +27,7 @@ from engine.cluster.blocks.block import Node
 from engine.cluster.network import NetworkModel
 from engine.errors import DimsweepError
 from engine.kernels.message.clock import Clock
-from engine.kernels.phase.price import PICOSECONDS, whole
+from engine.kernels.phase.phase_time import PICOSECONDS, whole
 from engine.network.graph import Link, Network
 from engine.network.routing import Router, Routing
 

@@ -13,7 +13,7 @@ from engine.kernels.jit import compiled, is_cached
 from engine.kernels.phase.diagnosis import explain_stuck
 from engine.kernels.phase.kernel import run
 from engine.kernels.phase.path import Path, empty_path, walk_back
-from engine.kernels.phase.price import LONGEST, Prices, empty_prices, price
+from engine.kernels.phase.phase_time import LONGEST, PhaseTimes, empty_phase_times, time_phases
 from engine.kernels.phase.state import FINISHED, STUCK, TOO_LONG, State, empty_state
 from engine.lower.program import (
     Floats,
@@ -36,17 +36,17 @@ class Measures(NamedTuple):
     exposed_by_dim: Floats  # (P, C, D + 1) ps; the last: waiting, no dimension serves
     exposed_by_tally: Floats  # (P, C, L) ps
     busy: Longs  # (P, C, D) ps that the class's port was in use
-    moved: Floats  # (P, C, D) bytes sent by one NPU
+    bytes_sent: Floats  # (P, C, D) bytes sent by one NPU
     path: Path | None  # the critical path; not known of a run message by message
 
 
 @dataclass(frozen=True)
 class Run:
-    """One simulated point with its details (``state`` and ``prices`` as the kernel left them)."""
+    """One simulated point with its details (``state`` and ``times`` as the kernel left them)."""
 
     program: Program
     measures: Measures
-    prices: Prices
+    times: PhaseTimes
     state: State
     recorded: bool
 
@@ -70,11 +70,11 @@ def run_batch(program: Program, bandwidth: ArrayLike, latency: ArrayLike | None 
                 f"shape {array.shape}; bandwidth has shape {points.shape}, and (P, D) is wanted",
                 where=name,
             )
-    prices = empty_prices(program.structure)
-    state = empty_state(program.structure, prices)
+    times = empty_phase_times(program.structure)
+    state = empty_state(program.structure, times)
     path = empty_path(program.structure, len(points))
     measures = _empty_measures(program.structure, len(points), path)
-    _run_points(program.structure, points, delays, prices, state, measures, path)
+    _run_points(program.structure, points, delays, times, state, measures, path)
     return measures
 
 
@@ -83,18 +83,18 @@ def run_one(program: Program, *, record: bool = False) -> Run:
 
     Raises :class:`DimsweepError` when it cannot finish, naming who waits for what.
     """
-    prices = empty_prices(program.structure)
-    state = empty_state(program.structure, prices, record=record)
+    times = empty_phase_times(program.structure)
+    state = empty_state(program.structure, times, record=record)
     path = empty_path(program.structure, 1)
     measures = _empty_measures(program.structure, 1, path)
     point = program.bandwidth[None], program.latency[None]
-    _run_points(program.structure, *point, prices, state, measures, path)
+    _run_points(program.structure, *point, times, state, measures, path)
     if measures.outcome[0] == STUCK:
-        runs = dict(enumerate(state.units["node"].tolist()))
+        runs = dict(enumerate(state.streams["node"].tolist()))
         raise explain_stuck(program, state.nodes["state"].tolist(), runs)
     if measures.outcome[0] != FINISHED:
         raise outcome_error(int(measures.outcome[0]))
-    return Run(program, measures, prices, state, record)
+    return Run(program, measures, times, state, record)
 
 
 def is_compiled() -> bool:
@@ -108,7 +108,7 @@ def outcome_error(outcome: int) -> DimsweepError:
     if outcome == TOO_LONG:
         return DimsweepError(
             f"the iteration would take longer than {LONGEST / 1e12 / 86400:.0f} days",
-            hint="check the units of bandwidth, latency and message sizes",
+            hint="check the streams of bandwidth, latency and message sizes",
         )
     return DimsweepError("deadlock", where="workload")
 
@@ -123,7 +123,7 @@ def _empty_measures(s: Structure, n: int, path: Path) -> Measures:
         exposed_by_dim=np.zeros((n, c, d + 1)),
         exposed_by_tally=np.zeros((n, c, s.shape.n_tallies)),
         busy=np.zeros((n, c, d), dtype=np.int64),
-        moved=np.zeros((n, c, d)),
+        bytes_sent=np.zeros((n, c, d)),
         path=path,
     )
 
@@ -133,26 +133,26 @@ def _run_points(
     s: Structure,
     bandwidth: Floats,
     latency: Longs,
-    prices: Prices,
+    times: PhaseTimes,
     state: State,
     out: Measures,
     path: Path,
 ) -> None:
     for point in range(len(bandwidth)):
-        longest = price(s, bandwidth[point], latency[point], prices)
+        longest = time_phases(s, bandwidth[point], latency[point], times)
         if longest < LONGEST:
-            out.outcome[point] = run(s, prices, state)
+            out.outcome[point] = run(s, times, state)
         else:
             out.outcome[point] = TOO_LONG
         if out.outcome[point] == FINISHED:
-            _measure(s, prices, state, out, point)
-            walk_back(s, bandwidth[point], latency[point], prices, state, path, point)
+            _measure(s, times, state, out, point)
+            walk_back(s, bandwidth[point], latency[point], times, state, path, point)
         else:
             out.time[point] = -1
 
 
 @compiled
-def _measure(s: Structure, prices: Prices, state: State, out: Measures, point: int) -> None:
+def _measure(s: Structure, times: PhaseTimes, state: State, out: Measures, point: int) -> None:
     n_dims = s.shape.n_dims
     for c in range(s.shape.n_classes):
         cls = state.classes[c]
@@ -161,11 +161,11 @@ def _measure(s: Structure, prices: Prices, state: State, out: Measures, point: i
         out.exposed[point, c] = cls["exposed"]
         out.exposed_by_dim[point, c] = state.dim_exposed[c]
         for d in range(n_dims):
-            out.busy[point, c, d] = state.servers[c * n_dims + d]["busy"]
+            out.busy[point, c, d] = state.ports[c * n_dims + d]["busy"]
     for flow in s.flows:
         for member in s.members[flow["member_start"] : flow["member_end"]]:
             for d in range(n_dims):
-                out.moved[point, member["cls"], d] += prices.moved[flow["form"], d]
+                out.bytes_sent[point, member["cls"], d] += times.bytes_sent[flow["form"], d]
     for n in range(len(s.nodes)):
         node = s.nodes[n]
         if node["tally"] >= 0:

@@ -19,13 +19,13 @@ def account(s: Structure, st: State, number: int, now: int) -> None:
     if span == 0:
         return
     cls["clock"] = now
-    if st.units[number * s.shape.n_units]["node"] >= 0:
+    if st.streams[number * s.shape.n_streams]["node"] >= 0:
         cls["compute"] += span
     elif cls["busy"] >= 0:
         cls["exposed"] += span
         _share_among_nodes(st.nodes, cls["busy"], span)
         first = number * s.shape.n_dims
-        ports = st.servers[first : first + s.shape.n_dims]
+        ports = st.ports[first : first + s.shape.n_dims]
         _share_among_dims(ports, st.dim_exposed[number], span)
 
 
@@ -48,12 +48,12 @@ def _share_among_nodes(nodes: Table, head: int, span: int) -> None:
 def _share_among_dims(ports: Table, exposed: Floats, span: int) -> None:
     serving = 0
     for d in range(len(ports)):
-        serving += ports[d]["link"] >= 0
+        serving += ports[d]["entry"] >= 0
     share = float(span)
     if serving == 0:
         exposed[len(ports)] += share
     elif serving > 1:
         share /= serving
     for d in range(len(ports)):
-        if ports[d]["link"] >= 0:
+        if ports[d]["entry"] >= 0:
             exposed[d] += share

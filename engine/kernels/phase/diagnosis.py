@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from engine.errors import DimsweepError
 from engine.kernels.phase.state import DONE, QUEUED, RUNNING
-from engine.lower.program import COLLECTIVE, RECEIVE, Program
+from engine.lower.program import NodeKind, Program
 
 _SHOWN = 8
 
@@ -16,8 +16,8 @@ def explain_stuck(
 ) -> DimsweepError:
     """An error that names the ranks and operators that wait, and what each waits for.
 
-    ``states`` are those of the nodes, as the phase kernel numbers them; ``runs`` maps a unit to the
-    node that it runs.
+    ``states`` are those of the nodes, as the phase kernel numbers them; ``runs`` maps a
+    stream to the node that it runs.
     """
     s, names = program.structure, program.names
     reasons = []
@@ -28,7 +28,7 @@ def explain_stuck(
         if node_state == RUNNING:
             reason = _running_reason(program, states, node)
         else:
-            holder = runs[int(s.nodes[node]["unit"])]
+            holder = runs[int(s.nodes[node]["stream"])]
             reason = f"its stream, held by {names.node[holder]!r}"
         reasons.append(f"{rank}: {names.node[node]!r} waits for {reason}")
     done = sum(state == DONE for state in states)
@@ -45,13 +45,13 @@ def _running_reason(program: Program, states: Sequence[int], node: int) -> str:
     s, names = program.structure, program.names
     flow = s.flows[s.nodes[node]["flow"]]
     members = s.members[flow["member_start"] : flow["member_end"]]
-    if s.nodes[node]["kind"] == RECEIVE:
+    if s.nodes[node]["kind"] == NodeKind.RECEIVE:
         return f"the send {names.node[members[0]['node']]!r}"
     absent = [
         f"rank {names.class_first[member['cls']]}"
         for member in members
         if states[member["node"]] not in (RUNNING, DONE)
     ]
-    if s.nodes[node]["kind"] == COLLECTIVE and absent:
+    if s.nodes[node]["kind"] == NodeKind.COLLECTIVE and absent:
         return f"{', '.join(absent[:4])} to join"
     return "its transfer"

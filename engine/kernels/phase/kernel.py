@@ -1,24 +1,25 @@
 """The phase kernel: an event-driven simulation of a program, compiled with Numba.
 
-Every class of ranks has units (one computes, the others are communication streams) and one server
-for each dimension.  A chunk of a collective takes one phase at a time: it queues at the server of
+Every class of ranks has streams (one computes, the others are communication streams) and one port
+for each dimension.  A chunk of a collective takes one phase at a time: it queues at the port of
 its next dimension on every member class, starts when it heads all those queues and all those
-servers are free, and holds them for the phase's duration.
+ports are free, and holds them for the phase's duration.
 
 Time goes in rounds: everything that ends at an instant ends together; then the operators that
-became ready join their units' queues and the chunks that moved on join their servers' queues, both
-in an order that follows from the graphs and never from rank numbers; then idle units and servers
+became ready join their streams' queues and the chunks that moved on join their ports' queues, both
+in an order that follows from the graphs and never from rank numbers; then idle streams and ports
 start what they can.  That order is why folding alike ranks into classes changes nothing.
 
-A class need not wait for its turn while nobody else can feel what it does (NODE's ``reach``): no
-operator of it waits for other classes, and what ends next lets no such operator start.  It then
-goes on by itself, ahead of the others, as in a conservative parallel simulation (Chandy and Misra,
-1979).  Each class still does the same things in the same order, so no result changes.
+A class need not wait for its turn while no other class can feel what it does (NODE's
+``lookahead``): no operator of it waits for other classes, and what ends next lets no such operator
+start.  It then goes on by itself, ahead of the others, as in a conservative parallel simulation
+(Chandy and Misra, 1979).  Each class still does the same things in the same order, so no result
+changes.
 
 Whatever starts, starts because something ended.  The kernel notes what: ``released[i]`` is the
 interval whose end let interval i start.  Intervals are the phases served, by their number among all
 chunks' phases, then the computations; -1 is the beginning.  Where several ended at that instant, it
-is the one that freed the unit or the server (of a chunk's servers the last member's), then the
+is the one that freed the stream or the port (of a chunk's ports the last member's), then the
 operator's last dependency or the chunk's own phase before.  engine.kernels.phase.path walks back.
 """
 
@@ -28,8 +29,8 @@ import numpy as np
 
 from engine.kernels.jit import inlined, kernel
 from engine.kernels.phase.booking import account
-from engine.kernels.phase.price import Prices
-from engine.kernels.phase.servers import end_phase, finish_flow, move, queue_chunks, start_phases
+from engine.kernels.phase.phase_time import PhaseTimes
+from engine.kernels.phase.ports import end_phase, finish_flow, move, queue_chunks, start_phases
 from engine.kernels.phase.state import (
     DONE,
     ENDING,
@@ -49,11 +50,11 @@ from engine.kernels.phase.state import (
     State,
     append,
 )
-from engine.lower.program import ACCESS, COMPUTE, INNER, OUTER, RECEIVE, Structure
+from engine.lower.program import Lookahead, NodeKind, Structure
 
 
 @kernel
-def run(s: Structure, prices: Prices, st: State) -> int:
+def run(s: Structure, times: PhaseTimes, st: State) -> int:
     """Simulate one priced program into ``st``; returns FINISHED or STUCK."""
     _reset(s, st)
     now, first, last = 0, 0, s.shape.n_classes  # the classes whose turn it is
@@ -61,9 +62,9 @@ def run(s: Structure, prices: Prices, st: State) -> int:
         if st.counts[READY] + st.counts[OPEN] > 0:
             _start_operators(s, st, now)
         if st.counts[MOVING] > 0:
-            queue_chunks(s, prices, st, now)
+            queue_chunks(s, times, st, now)
         if st.counts[TOUCHED] > 0:
-            start_phases(s, prices, st, now)
+            start_phases(s, times, st, now)
         if st.counts[ENDING] == 0:
             now, first, last = _next_turn(s, st, first, last)
             if now == NEVER:
@@ -71,19 +72,19 @@ def run(s: Structure, prices: Prices, st: State) -> int:
         for slot in range(first, last):
             if st.due[slot] == now:
                 st.due[slot] = NEVER
-                append(st.ending, st.counts, ENDING, st.units[slot * s.shape.n_units]["node"])
+                append(st.ending, st.counts, ENDING, st.streams[slot * s.shape.n_streams]["node"])
         for number in range(first * s.shape.n_dims, last * s.shape.n_dims):
             slot = s.shape.n_classes + number
             if st.due[slot] == now:
                 st.due[slot] = NEVER
-                end_phase(s, prices, st, number, now)
-        if s.shape.memory_unit:
+                end_phase(s, times, st, number, now)
+        if s.shape.memory_stream:
             for cls in range(first, last):
                 slot = _memory_slot(s, st, cls)
                 if st.due[slot] == now:
                     st.due[slot] = NEVER
-                    unit = cls * s.shape.n_units + s.shape.memory_unit
-                    append(st.ending, st.counts, ENDING, st.units[unit]["node"])
+                    stream = cls * s.shape.n_streams + s.shape.memory_stream
+                    append(st.ending, st.counts, ENDING, st.streams[stream]["node"])
         for i in range(st.counts[ENDING]):
             _end_node(s, st, st.ending[i], now)
         st.counts[ENDING] = 0
@@ -120,15 +121,15 @@ def _earliest(s: Structure, st: State, cls: int) -> int:
     slot = s.shape.n_classes + cls * s.shape.n_dims
     for d in range(s.shape.n_dims):
         now = min(now, st.due[slot + d])
-    if s.shape.memory_unit:
+    if s.shape.memory_stream:
         now = min(now, st.due[_memory_slot(s, st, cls)])
     return now
 
 
 @inlined
 def _memory_slot(s: Structure, st: State, cls: int) -> int:
-    """Where a class's memory unit keeps its time."""
-    return s.shape.n_classes + len(st.servers) + cls
+    """Where a class's memory stream keeps its time."""
+    return s.shape.n_classes + len(st.ports) + cls
 
 
 @kernel
@@ -138,19 +139,19 @@ def _is_inner(s: Structure, st: State, cls: int, now: int) -> bool:
     if now == NEVER or st.classes[cls]["outer"] > 0:
         return False
     if st.due[cls] == now:
-        node = st.units[cls * s.shape.n_units]["node"]
-        if s.nodes[node]["reach"] != INNER:
+        node = st.streams[cls * s.shape.n_streams]["node"]
+        if s.nodes[node]["lookahead"] != Lookahead.FULL:
             return False
     number = cls * s.shape.n_dims
     for d in range(s.shape.n_dims):
         if st.due[s.shape.n_classes + number + d] == now:
-            chunk = st.chunks[st.links[st.servers[number + d]["link"]]["chunk"]]
+            chunk = st.chunks[st.entries[st.ports[number + d]["entry"]]["chunk"]]
             node = s.members[chunk["member_start"]]["node"]
-            if s.nodes[node]["reach"] != INNER:
+            if s.nodes[node]["lookahead"] != Lookahead.FULL:
                 return False
-    if s.shape.memory_unit and st.due[_memory_slot(s, st, cls)] == now:
-        node = st.units[cls * s.shape.n_units + s.shape.memory_unit]["node"]
-        if s.nodes[node]["reach"] != INNER:
+    if s.shape.memory_stream and st.due[_memory_slot(s, st, cls)] == now:
+        node = st.streams[cls * s.shape.n_streams + s.shape.memory_stream]["node"]
+        if s.nodes[node]["lookahead"] != Lookahead.FULL:
             return False
     return True
 
@@ -161,16 +162,16 @@ def _reset(s: Structure, st: State) -> None:
         node = st.nodes[i]
         node["state"], node["waits"] = WAITING, s.nodes[i]["waits"]
         node["start"], node["end"], node["exposed"], node["cause"] = -1, -1, 0.0, -1
-    for i in range(len(st.units)):
-        st.units[i]["head"], st.units[i]["node"], st.units[i]["freed"] = -1, -1, -1
+    for i in range(len(st.streams)):
+        st.streams[i]["head"], st.streams[i]["node"], st.streams[i]["freed"] = -1, -1, -1
     for i in range(len(st.flows)):
         st.flows[i]["arrived"] = 0
         st.flows[i]["left"] = s.flows[i]["chunk_end"] - s.flows[i]["chunk_start"]
     for i in range(len(st.chunks)):
         st.chunks[i]["at"] = st.chunks[i]["first"]
-    for i in range(len(st.servers)):
-        server = st.servers[i]
-        server["head"], server["link"], server["busy"], server["freed"] = -1, -1, 0, -1
+    for i in range(len(st.ports)):
+        port = st.ports[i]
+        port["head"], port["entry"], port["busy"], port["freed"] = -1, -1, 0, -1
     for i in range(len(st.classes)):
         cls = st.classes[i]
         cls["busy"], cls["clock"], cls["compute"], cls["exposed"], cls["end"] = -1, 0, 0, 0, 0
@@ -189,7 +190,7 @@ def _reset(s: Structure, st: State) -> None:
 
 @inlined
 def _start_operators(s: Structure, st: State, now: int) -> None:
-    """Ready operators join their units' queues in program order; idle units start the first."""
+    """Ready operators join their streams' queues in program order; idle streams start the first."""
     n_ready = st.counts[READY]
     st.counts[READY] = 0
     for i in range(1, n_ready):  # insertion sort: lists are short
@@ -200,27 +201,31 @@ def _start_operators(s: Structure, st: State, now: int) -> None:
         st.ready[j] = node
     for i in range(n_ready):
         node = st.ready[i]
-        if s.nodes[node]["kind"] == RECEIVE:
+        if s.nodes[node]["kind"] == NodeKind.RECEIVE:
             append(st.starting, st.counts, STARTING, node)
             continue
-        unit = st.units[s.nodes[node]["unit"]]
-        if unit["node"] < 0 and unit["head"] < 0 and s.nodes[node]["reach"] != OUTER:
+        stream = st.streams[s.nodes[node]["stream"]]
+        if (
+            stream["node"] < 0
+            and stream["head"] < 0
+            and s.nodes[node]["lookahead"] != Lookahead.NONE
+        ):
             # Nothing is before it, and nobody else can tell in which order such nodes start.
-            _take_unit(s, st, unit, node, now)
+            _take_stream(s, st, stream, node, now)
             continue
         st.nodes[node]["state"], st.nodes[node]["next"] = QUEUED, -1
-        if unit["head"] < 0:
-            unit["head"] = node
+        if stream["head"] < 0:
+            stream["head"] = node
         else:
-            st.nodes[unit["tail"]]["next"] = node
-        unit["tail"] = node
-        append(st.open_units, st.counts, OPEN, s.nodes[node]["unit"])
+            st.nodes[stream["tail"]]["next"] = node
+        stream["tail"] = node
+        append(st.open_streams, st.counts, OPEN, s.nodes[node]["stream"])
     for i in range(st.counts[OPEN]):
-        unit = st.units[st.open_units[i]]
-        node = unit["head"]
-        if unit["node"] < 0 and node >= 0:
-            unit["head"] = st.nodes[node]["next"]
-            _take_unit(s, st, unit, node, now)
+        stream = st.streams[st.open_streams[i]]
+        node = stream["head"]
+        if stream["node"] < 0 and node >= 0:
+            stream["head"] = st.nodes[node]["next"]
+            _take_stream(s, st, stream, node, now)
     st.counts[OPEN] = 0
     for i in range(st.counts[STARTING]):
         _start_node(s, st, st.starting[i], now)
@@ -228,11 +233,11 @@ def _start_operators(s: Structure, st: State, now: int) -> None:
 
 
 @inlined
-def _take_unit(s: Structure, st: State, unit: np.void, node: int, now: int) -> None:
+def _take_stream(s: Structure, st: State, stream: np.void, node: int, now: int) -> None:
     account(s, st, s.nodes[node]["cls"], now)
-    unit["node"] = node
-    if unit["freed"] == now:
-        st.nodes[node]["cause"] = unit["cause"]
+    stream["node"] = node
+    if stream["freed"] == now:
+        st.nodes[node]["cause"] = stream["cause"]
     append(st.starting, st.counts, STARTING, node)
 
 
@@ -241,8 +246,8 @@ def _start_node(s: Structure, st: State, node: int, now: int) -> None:
     static, dynamic = s.nodes[node], st.nodes[node]
     cls = static["cls"]
     dynamic["state"], dynamic["start"] = RUNNING, now
-    if static["kind"] == COMPUTE or static["kind"] == ACCESS:
-        memory = static["kind"] == ACCESS
+    if static["kind"] == NodeKind.COMPUTE or static["kind"] == NodeKind.ACCESS:
+        memory = static["kind"] == NodeKind.ACCESS
         slot = _memory_slot(s, st, cls) if memory else cls
         st.due[slot] = now + static["duration"]
         st.released[len(st.phase_of) + node] = dynamic["cause"]
@@ -255,11 +260,11 @@ def _start_node(s: Structure, st: State, node: int, now: int) -> None:
     if head >= 0:
         st.nodes[head]["busy_before"] = node
     st.classes[cls]["busy"] = node
-    if static["kind"] == ACCESS:
+    if static["kind"] == NodeKind.ACCESS:
         return
     f = static["flow"]
     flow = s.flows[f]
-    if static["kind"] == RECEIVE:
+    if static["kind"] == NodeKind.RECEIVE:
         if st.nodes[s.members[flow["member_start"]]["node"]]["state"] == DONE:
             append(st.ending, st.counts, ENDING, node)
         return
@@ -267,7 +272,9 @@ def _start_node(s: Structure, st: State, node: int, now: int) -> None:
     if st.flows[f]["arrived"] == flow["member_end"] - flow["member_start"]:
         st.flows[f]["cause"] = dynamic["cause"]
         form = s.forms[flow["form"]]
-        if static["reach"] == OUTER and form["use_start"] == form["use_end"]:  # a group of one
+        if (
+            static["lookahead"] == Lookahead.NONE and form["use_start"] == form["use_end"]
+        ):  # a group of one
             finish_flow(s, st, f, dynamic["cause"])
         for chunk in range(flow["chunk_start"], flow["chunk_end"]):
             if st.chunks[chunk]["first"] < st.chunks[chunk]["end"]:
@@ -283,7 +290,7 @@ def _end_node(s: Structure, st: State, node: int, now: int) -> None:
     cls["end"] = now
     st.counts[N_DONE] += 1
     st.counts[LAST] = dynamic["cause"]
-    if static["kind"] != COMPUTE:
+    if static["kind"] != NodeKind.COMPUTE:
         before, after = dynamic["busy_before"], dynamic["busy_next"]
         if before >= 0:
             st.nodes[before]["busy_next"] = after
@@ -291,12 +298,12 @@ def _end_node(s: Structure, st: State, node: int, now: int) -> None:
             cls["busy"] = after
         if after >= 0:
             st.nodes[after]["busy_before"] = before
-    if static["reach"] == OUTER:
+    if static["lookahead"] == Lookahead.NONE:
         cls["outer"] -= 1
-    if static["unit"] >= 0:
-        unit = st.units[static["unit"]]
-        unit["node"], unit["cause"], unit["freed"] = -1, dynamic["cause"], now
-        append(st.open_units, st.counts, OPEN, static["unit"])
+    if static["stream"] >= 0:
+        stream = st.streams[static["stream"]]
+        stream["node"], stream["cause"], stream["freed"] = -1, dynamic["cause"], now
+        append(st.open_streams, st.counts, OPEN, static["stream"])
     for following in s.following[static["next_start"] : static["next_end"]]:
         st.nodes[following]["waits"] -= 1
         if st.nodes[following]["waits"] == 0:
@@ -307,5 +314,5 @@ def _end_node(s: Structure, st: State, node: int, now: int) -> None:
 @inlined
 def _make_ready(s: Structure, st: State, node: int) -> None:
     append(st.ready, st.counts, READY, node)
-    if s.nodes[node]["reach"] == OUTER:
+    if s.nodes[node]["lookahead"] == Lookahead.NONE:
         st.classes[s.nodes[node]["cls"]]["outer"] += 1

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from engine.kernels.jit import kernel
-from engine.kernels.phase.price import Prices, parts_of
+from engine.kernels.phase.phase_time import PhaseTimes, parts_of
 from engine.kernels.phase.state import LAST, State
 from engine.lower.program import Floats, Longs, Structure
 
@@ -59,7 +59,7 @@ def walk_back(
     s: Structure,
     bandwidth: Floats,
     latency: Longs,
-    prices: Prices,
+    times: PhaseTimes,
     st: State,
     out: Path,
     point: int,
@@ -78,10 +78,10 @@ def walk_back(
     for i in range(len(st.visits)):
         if st.visits[i] == 0:
             continue
-        if prices.phases[i]["schedule"] >= 0:
-            _add_phase(s, bandwidth, latency, prices, st, out, point, i)
+        if times.phases[i]["schedule"] >= 0:
+            _add_phase(s, bandwidth, latency, times, st, out, point, i)
         else:
-            _add_transfer(s, latency, prices, st, out, point, i)
+            _add_transfer(s, latency, times, st, out, point, i)
 
 
 @kernel
@@ -89,13 +89,13 @@ def _add_phase(
     s: Structure,
     bandwidth: Floats,
     latency: Longs,
-    prices: Prices,
+    times: PhaseTimes,
     st: State,
     out: Path,
     point: int,
     i: int,
 ) -> None:
-    phase, n = prices.phases[i], np.int64(st.visits[i])
+    phase, n = times.phases[i], np.int64(st.visits[i])
     d, schedule = phase["dim"], s.schedules[phase["schedule"]]
     parts = parts_of(s, schedule, phase["n_bytes"], bandwidth[d], latency[d])
     hops, endpoint = np.int64(parts.hops), np.int64(parts.endpoint)
@@ -108,9 +108,9 @@ def _add_phase(
 
 @kernel
 def _add_transfer(
-    s: Structure, latency: Longs, prices: Prices, st: State, out: Path, point: int, i: int
+    s: Structure, latency: Longs, times: PhaseTimes, st: State, out: Path, point: int, i: int
 ) -> None:
-    phase, n = prices.phases[i], np.int64(st.visits[i])
+    phase, n = times.phases[i], np.int64(st.visits[i])
     form, narrowest = s.forms[~phase["schedule"]], phase["dim"]
     left = phase["duration"] - s.shape.endpoint_delay
     for use in s.uses[form["use_start"] : form["use_end"]]:

@@ -36,7 +36,7 @@ from engine import (
     run_one,
     simulate,
 )
-from engine.lower.program import COMPUTE, RECEIVE
+from engine.lower.program import NodeKind
 from engine.workload import TrainingLoop, training_iteration
 from tests.support.programs import (
     axes,
@@ -89,7 +89,7 @@ def test_utilisation_is_a_share(data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from([training, tangles, uneven, pipelines]))
     workload = data.draw(kind(cluster.topology.sizes))
     b = simulate(workload, cluster).breakdown
-    needed = b.moved[0] / [dim.bandwidth for dim in cluster.topology.dims] * 1e12
+    needed = b.bytes_sent[0] / [dim.bandwidth for dim in cluster.topology.dims] * 1e12
     assert (b.busy[0] >= needed * (1 - 1e-9) - ROUNDING).all()
     assert (b.utilisation >= 0).all()
     assert (b.utilisation[0] * b.time[0] <= b.time[0] + ROUNDING).all()
@@ -162,7 +162,7 @@ def test_overlap_hides_communication(data: st.DataObject) -> None:
         results.append(simulate(workload, cluster).breakdown)
     blocking, overlapping = results
     assert blocking.compute[0] == overlapping.compute[0]
-    assert blocking.moved.tolist() == overlapping.moved.tolist()
+    assert blocking.bytes_sent.tolist() == overlapping.moved.tolist()
     assert overlapping.exposed[0] <= blocking.exposed[0]
 
 
@@ -237,8 +237,8 @@ def check_trace(result: Result) -> None:
 
     kinds = result.program.structure.nodes["kind"].tolist()
     nodes = list(zip(result.program.names.node, kinds, strict=True))
-    computing = {name for name, kind in nodes if kind == COMPUTE}
-    receiving = {name for name, kind in nodes if kind == RECEIVE}
+    computing = {name for name, kind in nodes if kind == NodeKind.COMPUTE}
+    receiving = {name for name, kind in nodes if kind == NodeKind.RECEIVE}
     by_thread: dict[tuple[int, int], list[dict[str, Any]]] = defaultdict(list)
     for event in events:
         if event["ph"] == "X":

@@ -30,7 +30,7 @@ class Plan(NamedTuple):
     @property
     def name(self) -> str:
         shape = "-closed" if self.closed else ""
-        return f"{self.block.name}{shape}-{self.algorithm}-{self.kind.value}"
+        return f"{self.block.name}{shape}-{self.algorithm}-{self.kind}"
 
 
 def all_plans() -> Iterator[Plan]:

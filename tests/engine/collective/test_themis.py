@@ -111,7 +111,7 @@ def test_one_dimension_leaves_nothing_to_choose(data: st.DataObject) -> None:
     for name in ("time", "compute", "exposed", "busy", "exposed_by_dim", "exposed_by_tally"):
         assert getattr(ours, name).tolist() == getattr(theirs, name).tolist(), name
     # Added up chunk by chunk instead of multiplied.
-    assert ours.moved == pytest.approx(theirs.moved, rel=1e-12)
+    assert ours.bytes_sent == pytest.approx(theirs.bytes_sent, rel=1e-12)
 
 
 # --- what it is for -----------------------------------------------------------------------------

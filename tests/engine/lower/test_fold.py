@@ -27,7 +27,7 @@ def check_folding(workload: Workload, cluster: Cluster) -> int:
         # Not only the first rank of each class: as many ranks as it counts have these values.
         repeated = np.repeat(of_classes, folded.names.class_count, axis=0)
         assert sorted(repeated.tolist()) == sorted(of_ranks.tolist()), name
-    for name in ("exposed_by_dim", "exposed_by_tally", "moved"):
+    for name in ("exposed_by_dim", "exposed_by_tally", "bytes_sent"):
         # Sums of floats, perhaps in another order.
         of_classes, of_ranks = getattr(few, name)[0], getattr(all_ranks, name)[0]
         assert of_classes == pytest.approx(of_ranks[ranks], rel=1e-12, abs=1e-6), name

@@ -126,7 +126,7 @@ def check_every_number(workload: Workload, cluster: Cluster) -> None:
     phases, run = both(workload, cluster)
     for name in ("time", "compute", "exposed", "busy"):
         assert np.array_equal(getattr(phases, name), getattr(run.measures, name)), name
-    for name in ("exposed_by_dim", "exposed_by_tally", "moved"):
+    for name in ("exposed_by_dim", "exposed_by_tally", "bytes_sent"):
         by_phase, by_message = getattr(phases, name), getattr(run.measures, name)
         np.testing.assert_allclose(by_message, by_phase, rtol=1e-9, atol=1e-3, err_msg=name)
 

@@ -104,7 +104,7 @@ def test_the_path_is_a_chain_of_the_run(data: st.DataObject) -> None:
     than this chain.  As it is as long as the run here, no chain is longer."""
     cluster = data.draw(coincidences(), "cluster")
     workload = data.draw(data.draw(st.sampled_from([training, tangles]))(cluster.topology.sizes))
-    program, queue = lower(workload, cluster), cluster.collectives.queue.value
+    program, queue = lower(workload, cluster), cluster.collectives.queue.name.lower()
     operators, before = workload.graphs[0], phases_of(program)
     path = path_of(run_one(program).measures)
     trace = Simulator(operators, before, queue).run()

@@ -28,7 +28,7 @@ from engine import (
     run_one,
     simulate,
 )
-from engine.lower.program import EDGE, INNER, OUTER
+from engine.lower.program import Lookahead
 from tests.support.programs import clusters, one_collective, pipelines, tangles, training, uneven
 from tests.support.reference import Simulator, exposed, phases_of
 
@@ -303,7 +303,7 @@ def check_against_reference(workload: Workload, cluster: Cluster) -> None:
     program = lower(workload, cluster)
     operators = workload.graphs[0]
     run = run_one(program, record=True)
-    trace = Simulator(operators, phases_of(program), cluster.collectives.queue.value).run()
+    trace = Simulator(operators, phases_of(program), cluster.collectives.queue.name.lower()).run()
 
     assert run.measures.time[0] == trace.time
     nodes = run.state.nodes
@@ -346,7 +346,7 @@ def test_going_ahead_of_the_other_classes_changes_nothing(data: st.DataObject) -
     kind = data.draw(st.sampled_from([pipelines, training, tangles, uneven]))
     program = lower(data.draw(kind(cluster.topology.sizes)), cluster, fold=data.draw(st.booleans()))
     nodes = program.structure.nodes.copy()
-    nodes["reach"] = OUTER
+    nodes["lookahead"] = Lookahead.NONE
     in_step = dataclasses.replace(program, structure=program.structure._replace(nodes=nodes))
     ahead, plain = run_one(program, record=True), run_one(in_step, record=True)
     for column in ("start", "end", "exposed"):
@@ -382,6 +382,15 @@ def test_how_far_a_node_is_felt() -> None:
         graphs.append(builder.build())
     topology = Topology.build("Ring(2)_Ring(2)", bandwidth=[1e9, 1e9], latency=[0, 0])
     workload = Workload(tuple(graphs), groups, np.array([0, 0, 1, 1]))
-    reach = lower(workload, Cluster(topology)).structure.nodes["reach"].tolist()
-    rest = [OUTER, EDGE, OUTER, EDGE]
-    assert reach == [INNER, INNER, EDGE, *rest, INNER, EDGE, OUTER, *rest]
+    lookahead = lower(workload, Cluster(topology)).structure.nodes["lookahead"].tolist()
+    rest = [Lookahead.NONE, Lookahead.UNTIL_END, Lookahead.NONE, Lookahead.UNTIL_END]
+    assert lookahead == [
+        Lookahead.FULL,
+        Lookahead.FULL,
+        Lookahead.UNTIL_END,
+        *rest,
+        Lookahead.FULL,
+        Lookahead.UNTIL_END,
+        Lookahead.NONE,
+        *rest,
+    ]

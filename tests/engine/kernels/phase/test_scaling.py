@@ -148,7 +148,7 @@ def test_bytes_follow_from_the_workload_alone(data: st.DataObject) -> None:
     assert traffic(program) == pytest.approx(expected, rel=1e-12)
     bandwidth = np.outer([1.0, 0.3, 77.0], program.bandwidth)
     measures = run_batch(program, bandwidth)
-    moved = account(program, bandwidth, measures).moved
+    moved = account(program, bandwidth, measures).bytes_sent
     assert moved[0] == pytest.approx(expected, rel=1e-12)
     assert moved[1].tolist() == moved[2].tolist() == moved[0].tolist()
 

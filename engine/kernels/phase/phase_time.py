@@ -7,16 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from engine.kernels.jit import compiled, inlined
-from engine.lower.program import (
-    ALL_GATHER,
-    ALL_REDUCE,
-    POINT_TO_POINT,
-    Floats,
-    Ints,
-    Longs,
-    Structure,
-    Table,
-)
+from engine.lower.program import POINT_TO_POINT, Floats, Ints, Longs, Structure, Table
+from engine.workload.graph import CollectiveKind
 
 # A run must end before the clock (int64 picoseconds) does; half of its range leaves room for sums.
 LONGEST = float(2**62)
@@ -49,28 +41,30 @@ class Parts(NamedTuple):
     fraction: float  # bytes that leave an NPU, as a share of those held on entry
 
 
-class Prices(NamedTuple):
+class PhaseTimes(NamedTuple):
     """The phases of every form, variant by variant, and what the form asks of the dimensions."""
 
     phases: Table  # PHASE
     spans: Table  # SPAN, one a form
-    moved: Floats  # (forms, D): bytes an NPU sends
+    bytes_sent: Floats  # (forms, D): bytes an NPU sends
     demand: Floats  # (forms, D): bytes that the whole bandwidth would carry in the transfer time
 
 
-def empty_prices(s: Structure) -> Prices:
-    """Room for the prices of ``s``; filled by :func:`price`."""
+def empty_phase_times(s: Structure) -> PhaseTimes:
+    """Room for the times of ``s``; filled by :func:`time_phases`."""
     spans = np.zeros(len(s.forms), dtype=SPAN)
     start = 0
     for span, form in zip(spans, s.forms, strict=True):
         dims = int(form["use_end"] - form["use_start"])
-        own_order = s.shape.themis and form["kind"] <= ALL_GATHER
+        own_order = s.shape.themis and form["kind"] <= CollectiveKind.ALL_GATHER
         span["start"] = start
-        span["length"] = {ALL_REDUCE: 2 * dims, POINT_TO_POINT: 1}.get(int(form["kind"]), dims)
+        span["length"] = {CollectiveKind.ALL_REDUCE: 2 * dims, POINT_TO_POINT: 1}.get(
+            int(form["kind"]), dims
+        )
         span["variants"] = form["chunks"] if own_order else 1
         start += int(span["length"] * span["variants"])
     by_dim = (len(s.forms), s.shape.n_dims)
-    return Prices(np.zeros(start, dtype=PHASE), spans, np.zeros(by_dim), np.zeros(by_dim))
+    return PhaseTimes(np.zeros(start, dtype=PHASE), spans, np.zeros(by_dim), np.zeros(by_dim))
 
 
 @inlined
@@ -101,9 +95,9 @@ def parts_of(
 
 
 @compiled
-def price(s: Structure, bandwidth: Floats, latency: Longs, out: Prices) -> float:
+def time_phases(s: Structure, bandwidth: Floats, latency: Longs, out: PhaseTimes) -> float:
     """Fill ``out``; returns an upper bound on the run's picoseconds (everything one by one)."""
-    out.moved[:] = 0.0
+    out.bytes_sent[:] = 0.0
     out.demand[:] = 0.0
     form_total = np.zeros(len(s.forms))
     loads = np.zeros(s.shape.n_dims)
@@ -111,7 +105,7 @@ def price(s: Structure, bandwidth: Floats, latency: Longs, out: Prices) -> float
     for f in range(len(s.forms)):
         form, span = s.forms[f], out.spans[f]
         if form["kind"] == POINT_TO_POINT:
-            form_total[f] = _price_transfer(s, f, bandwidth, latency, out)
+            form_total[f] = _time_transfer(s, f, bandwidth, latency, out)
             continue
         uses = s.uses[form["use_start"] : form["use_end"]]
         if len(uses) == 0:  # a group of one
@@ -124,7 +118,7 @@ def price(s: Structure, bandwidth: Floats, latency: Longs, out: Prices) -> float
             if span["variants"] > 1:
                 _themis_order(s, f, bandwidth, loads, order)
             at = span["start"] + variant * span["length"]
-            total = _price_chunk(s, f, order, at, copies, bandwidth, latency, out)
+            total = _time_chunk(s, f, order, at, copies, bandwidth, latency, out)
             form_total[f] += copies * total
     total = 0.0
     for flow in s.flows:
@@ -135,7 +129,7 @@ def price(s: Structure, bandwidth: Floats, latency: Longs, out: Prices) -> float
 
 
 @compiled
-def _price_chunk(
+def _time_chunk(
     s: Structure,
     f: int,
     order: Ints,
@@ -143,7 +137,7 @@ def _price_chunk(
     copies: int,
     bandwidth: Floats,
     latency: Longs,
-    out: Prices,
+    out: PhaseTimes,
 ) -> float:
     """One chunk's phases, written from ``at``: up the dimensions in ``order``, then down."""
     form = s.forms[f]
@@ -153,11 +147,11 @@ def _price_chunk(
     n_phases = end - at
     i = 0
     while i < n_phases:
-        up = i < n and kind != ALL_GATHER
+        up = i < n and kind != CollectiveKind.ALL_GATHER
         use = uses[order[i] if up else order[n_phases - 1 - i]]
         chosen = use["scatter"] if up else use["gather"]
         i += 1
-        if kind == ALL_REDUCE and i == n and use["fused"] >= 0:
+        if kind == CollectiveKind.ALL_REDUCE and i == n and use["fused"] >= 0:
             chosen = use["fused"]  # in the place of this reduce-scatter and the next all-gather
             i += 1
         d, schedule = use["dim"], s.schedules[chosen]
@@ -167,7 +161,7 @@ def _price_chunk(
         out.phases[at]["schedule"] = chosen
         out.phases[at]["duration"] = np.int64(min(parts.duration, LONGEST))
         out.phases[at]["n_bytes"] = held
-        out.moved[f, d] += copies * held * schedule["moved"]
+        out.bytes_sent[f, d] += copies * held * schedule["bytes_sent"]
         out.demand[f, d] += copies * held * parts.fraction / schedule["share"]
         held *= schedule["growth"]
         at += 1
@@ -178,14 +172,16 @@ def _price_chunk(
 
 
 @compiled
-def _price_transfer(s: Structure, f: int, bandwidth: Floats, latency: Longs, out: Prices) -> float:
+def _time_transfer(
+    s: Structure, f: int, bandwidth: Floats, latency: Longs, out: PhaseTimes
+) -> float:
     """Point to point: every crossed dimension's latency, and the narrowest one's bandwidth."""
     form = s.forms[f]
     fixed, narrowest, slowest = float(s.shape.endpoint_delay), 0, -1.0
     for use in s.uses[form["use_start"] : form["use_end"]]:
         d, schedule = use["dim"], s.schedules[use["scatter"]]
         fixed += float(s.steps[schedule["step_start"]]["hops"]) * latency[d]
-        out.moved[f, d] += form["n_bytes"]
+        out.bytes_sent[f, d] += form["n_bytes"]
         out.demand[f, d] += form["n_bytes"] / schedule["share"]
         per_byte = PICOSECONDS / (bandwidth[d] * schedule["share"])
         if per_byte > slowest:
@@ -218,7 +214,7 @@ def _themis_order(s: Structure, f: int, bandwidth: Floats, loads: Floats, order:
     form = s.forms[f]
     uses = s.uses[form["use_start"] : form["use_end"]]
     n, whole = len(uses), form["n_bytes"]
-    if form["kind"] == ALL_GATHER:
+    if form["kind"] == CollectiveKind.ALL_GATHER:
         for use in uses:
             whole *= s.schedules[use["gather"]]["growth"]
     for i in range(n):  # insertion sort, stable

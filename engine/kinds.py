@@ -1,0 +1,23 @@
+"""Encodings that the compiled kernels and people share: whole numbers with a lower-case name."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class NamedInt(IntEnum):
+    """A member is a number to Numba and in record arrays, and its lower-case name in text.
+
+    ``Kind("all_reduce")``, ``Kind(0)`` and ``Kind.ALL_REDUCE`` are the same member.
+    """
+
+    @classmethod
+    def _missing_(cls, value: object) -> NamedInt | None:
+        named = {str(member): member for member in cls}
+        return named.get(value) if isinstance(value, str) else None
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+    def __format__(self, spec: str) -> str:
+        return format(str(self), spec)
