@@ -162,7 +162,7 @@ def test_overlap_hides_communication(data: st.DataObject) -> None:
         results.append(simulate(workload, cluster).breakdown)
     blocking, overlapping = results
     assert blocking.compute[0] == overlapping.compute[0]
-    assert blocking.bytes_sent.tolist() == overlapping.moved.tolist()
+    assert blocking.bytes_sent.tolist() == overlapping.bytes_sent.tolist()
     assert overlapping.exposed[0] <= blocking.exposed[0]
 
 
