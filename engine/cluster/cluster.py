@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from engine.cluster.blocks import SubgroupBandwidth
 from engine.cluster.cost import Prices

@@ -31,7 +31,7 @@ class _Node(NamedTuple):
     next_start: int
     next_end: int
     tally: int
-    reach: int
+    lookahead: int
     duration: int
     memory: int
 
