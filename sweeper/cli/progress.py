@@ -15,7 +15,6 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from engine import units
 from sweeper.run import driver
 from sweeper.study.plan import StudyPlan
 
@@ -38,10 +37,10 @@ def progress_bar(plan: StudyPlan, console: Console) -> Iterator[_Bar]:
 
 class _Bar:
     def __init__(self, plan: StudyPlan, bar: Progress) -> None:
-        self._bar, self._objective = bar, plan.study["objective"][0]
+        self._bar, self._objective = bar, plan.study.objectives[0]
         total = sum(cell.budget + cell.recheck for cell in plan.cells)
         total += sum(cell.budget for one in plan.portfolios for cell in one.cells)
-        self._task = bar.add_task(plan.study["name"], total=total, rate="", best="")
+        self._task = bar.add_task(plan.study.name, total=total, rate="", best="")
 
     def update(self, progress: driver.Progress) -> None:
         task = self._bar.tasks[self._task]
@@ -54,6 +53,4 @@ class _Bar:
 
     def _show(self, progress: driver.Progress) -> str:
         value = progress.best[max(progress.best)][0]
-        if self._objective == "time":
-            return units.format_time(value * units.PICOSECONDS)
-        return f"${value:,.0f}" if self._objective == "cost" else f"{value:.4g} /s/$"
+        return self._objective.show(value)

@@ -15,7 +15,8 @@ from engine import is_compiled
 from sweeper.cli.progress import progress_bar
 from sweeper.cli.simulation import print_warnings
 from sweeper.config.compose import Composed
-from sweeper.ledger.ledger import Ledger, load, read_study
+from sweeper.ledger.ledger import Ledger, load
+from sweeper.ledger.record import read_study
 from sweeper.run.driver import Progress, run_sweep
 from sweeper.run.executor import make_executor
 from sweeper.study.plan import StudyPlan, plan_study
@@ -28,7 +29,7 @@ def sweep_study(composed: Composed, console: Console) -> int:
     if not is_compiled():
         console.print("compiling the simulation kernel (once for an installation, half a minute)")
     plan = plan_study(composed)
-    print_warnings(plan.study["warnings"], console)
+    print_warnings(plan.study.warnings, console)
     with Ledger(plan.folder, plan.study, plan.schema) as ledger:
         before = len(ledger.values)
         if before:
@@ -59,7 +60,7 @@ def report_study(folder: Path, console: Console) -> None:
     """Print a study's table and write its pictures and page."""
     from sweeper.report import print_report, write_report
 
-    study = read_study(folder)
+    study = read_study(folder).model_dump()
     rows = load(folder).to_pandas()
     print_report(rows, study, console)
     for file in write_report(rows, study, folder / "report"):
@@ -67,15 +68,15 @@ def report_study(folder: Path, console: Console) -> None:
 
 
 def _tell(plan: StudyPlan, progress: Progress, new: int, seconds: float, console: Console) -> None:
-    text = f"{plan.study['name']}: {new} trials simulated in {seconds:.1f} s"
+    text = f"{plan.study.name}: {new} trials simulated in {seconds:.1f} s"
     if progress.reused:
         text += f", {progress.reused} known already"
     if progress.failed:
         text += f", {progress.failed} failed or infeasible"
-    if pruned := plan.study["pruned"]:
+    if pruned := plan.study.pruned:
         n = len(plan.cells) + len(pruned)
         text += f"; {len(pruned)} of {n} cells of the grid are infeasible, the first because of "
-        text += pruned[0]["error"].splitlines()[0]
+        text += pruned[0].error.splitlines()[0]
     console.print(text, highlight=False, soft_wrap=True)
 
 

@@ -10,9 +10,10 @@ import numpy as np
 
 from engine.bound import Frontier
 from sweeper.draw.canvas import BEST, BLUE, EQUAL, GREEN, GREY, ORANGE, panels
+from sweeper.objective import COST, TIME, Objective
 from sweeper.report import words, worth
 from sweeper.report.recheck import Comparison, agreement
-from sweeper.report.summary import COST, TIME, CellSummary, Floats, Objective
+from sweeper.report.summary import CellSummary, Floats
 
 _LOG_RATIO = 20.0  # bars that differ more than this are drawn on a logarithmic scale
 _TRIAL = {"s": 12, "color": GREY, "alpha": 0.5, "lw": 0, "label": "one trial"}

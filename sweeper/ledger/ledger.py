@@ -13,7 +13,6 @@ to; many may read.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -23,7 +22,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine import DimsweepError
-from sweeper.ledger.rows import COMPLETE, OBJECTIVE_COLUMNS, slope_columns, slopes
+from sweeper.ledger.record import StudyRecord, read_study
+from sweeper.ledger.rows import COMPLETE, slope_columns, slopes
 
 ROWS_PER_PART = 10_000
 _SORT = [("cell", "ascending"), ("trial", "ascending")]
@@ -36,17 +36,17 @@ class Ledger:
     ``slopes``, if a search learns from them, to dT/db in seconds per byte/s, where it is known.
     """
 
-    def __init__(self, folder: Path, study: Mapping[str, Any], schema: pa.Schema) -> None:
+    def __init__(self, folder: Path, study: StudyRecord, schema: pa.Schema) -> None:
         """Create the ledger in ``folder``, or resume the one that is there.
 
         Raises :class:`DimsweepError` if the folder cannot be written, is in use, or holds a study
         whose rows would not mix with this one's.
         """
         self.folder, self.schema = folder, schema
-        self._objective = [OBJECTIVE_COLUMNS[name] for name in study["objective"]]
+        self._objective = [objective.column for objective in study.objectives]
         self.values: dict[str, tuple[float, ...] | None] = {}
         self.slopes: dict[str, tuple[float, ...]] = {}
-        self._slopes = slope_columns(schema) if study.get("learns_from_slopes") else []
+        self._slopes = slope_columns(schema) if study.learns_from_slopes else []
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = (folder / "lock").open("w")
@@ -75,16 +75,16 @@ class Ledger:
             self._seal()
             self._open_log()
 
-    def describe(self, study: Mapping[str, Any]) -> None:
+    def describe(self, study: StudyRecord) -> None:
         """Keep what has become known of the study since it was opened."""
-        _write_atomically(self.folder / "study.json", json.dumps(study, indent=1).encode())
+        _write_atomically(self.folder / "study.json", study.to_json())
 
     def close(self) -> None:
         """Seal what the log holds."""
         self._seal()
         self._lock.close()
 
-    def _settle(self, study: Mapping[str, Any]) -> None:
+    def _settle(self, study: StudyRecord) -> None:
         """Write what the study is, or check that it is the one that the folder holds."""
         if (self.folder / "study.json").exists():
             _check_same(read_study(self.folder), study, self.folder)
@@ -147,22 +147,6 @@ class Ledger:
         self._log.unlink()
 
 
-def read_study(folder: Path) -> dict[str, Any]:
-    """What the study in ``folder`` is; raises :class:`DimsweepError` if there is none."""
-    file = folder / "study.json"
-    try:
-        study = json.loads(file.read_text())
-    except FileNotFoundError:
-        raise DimsweepError(
-            "there is no study here", where=str(folder), hint="dimsweep sweep study=... makes one"
-        ) from None
-    except (OSError, ValueError) as error:
-        raise DimsweepError(f"the study cannot be read: {error}", where=str(file)) from error
-    if not isinstance(study, dict):
-        raise DimsweepError("this is no study", where=str(file))
-    return study
-
-
 def load(folder: str | Path) -> pa.Table:
     """All rows of the study in ``folder``, ordered by cell and trial.
 
@@ -204,10 +188,10 @@ def _read_log(log: Path) -> Iterator[pa.RecordBatch]:
             return
 
 
-def _check_same(old: Mapping[str, Any], new: Mapping[str, Any], folder: Path) -> None:
-    before, after = _flat(old["config"]), _flat(new["config"])
+def _check_same(old: StudyRecord, new: StudyRecord, folder: Path) -> None:
+    before, after = _flat(old.config), _flat(new.config)
     for version in ("model", "rows"):
-        before[version], after[version] = old.get(version), new[version]
+        before[version], after[version] = getattr(old, version), getattr(new, version)
     changed = [key for key in {**before, **after} if before.get(key) != after.get(key)]
     if changed:
         lines = [f"\n  {key}: {before.get(key)!r} -> {after.get(key)!r}" for key in changed[:12]]

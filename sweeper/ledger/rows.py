@@ -18,8 +18,6 @@ RECHECK = "recheck"  # the origin of a design that is looked at again, message b
 PORTFOLIO = "portfolio"  # the origin of a split that is tried for all workloads of a portfolio
 # Raise it when the columns change: rows of different columns do not mix in a ledger.
 ROWS_VERSION = 3
-OBJECTIVES = {"time": "minimize", "cost": "minimize", "perf_per_cost": "maximize"}
-OBJECTIVE_COLUMNS = {"time": "time_s", "cost": "cost_usd", "perf_per_cost": "perf_per_cost"}
 _PARTS = ("transfer", "latency", "endpoint")  # of the path, in a dimension
 _SLOPE = "ms_per_GBps"
 _SHADOW_PRICES = (_SLOPE, "ms_per_usd")

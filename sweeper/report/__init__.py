@@ -12,9 +12,10 @@ from rich.console import Console
 from rich.text import Text
 
 from sweeper.draw import plots
+from sweeper.objective import Objective
 from sweeper.report import page, portfolio, table, words
 from sweeper.report.idle import idle_axes
-from sweeper.report.summary import CellSummary, Objective, summarise
+from sweeper.report.summary import CellSummary, summarise
 
 __all__ = ["CellSummary", "Objective", "print_report", "summarise", "write_report"]
 

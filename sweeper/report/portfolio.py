@@ -89,8 +89,7 @@ def summarise_portfolios(
         if entry["own"] is None:
             continue
         weighing = Weighing.build(entry["share"], entry["measure"], entry["level"])
-        maximised = cells[0].objective.sign < 0
-        together = Together(weighing, np.array(entry["own"]), maximised)
+        together = Together(weighing, np.array(entry["own"]), cells[0].objective)
         designs, losses = _common(cells, together)
         if len(designs):
             measured = together.measured(losses)
@@ -110,7 +109,7 @@ def _common(cells: Sequence[CellSummary], together: Together) -> tuple[pd.DataFr
         common = values if common is None else common.merge(values, on=columns)
     assert common is not None
     values = common[[f"#{i}" for i in range(len(cells))]].to_numpy(float)
-    return common[columns], together.losses(values)
+    return common[columns], together.objective.loss(values)
 
 
 def headline(portfolio: PortfolioSummary) -> str:
@@ -144,7 +143,7 @@ def workloads(portfolio: PortfolioSummary) -> Sheet:
     texts = []
     for i, name in enumerate(portfolio.names):
         own, objective = portfolio.together.own[i], portfolio.cells[i].objective
-        values = [1 / v if portfolio.together.maximised else v for v in (here[i], own)]
+        values = [objective.loss(v) for v in (here[i], own)]
         share = percent(portfolio.together.weighing.share[i])
         loss = _loss(here[i] / own - 1)
         texts.append((name, share, *(amount(objective, float(v)) for v in values), loss))
@@ -197,7 +196,7 @@ def _said(portfolio: PortfolioSummary, value: float) -> str:
     """A value of the measure."""
     if portfolio.together.weighing.of_regrets:
         return f"{max(100 * value, 0.0):.3g}%"
-    if portfolio.together.maximised:
+    if portfolio.together.objective.maximised:
         return f"{usd(value)} x s"
     return seconds(value)
 

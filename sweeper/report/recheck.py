@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from sweeper.report.summary import COST, TIME, CellSummary, Objective, Recheck
+from sweeper.objective import COST, TIME, Objective
+from sweeper.report.summary import CellSummary, Recheck
 from sweeper.report.words import amount
 
 _TIE = 1e-9  # relative: what differs less is rounding

@@ -8,8 +8,9 @@ from typing import Any
 
 import pandas as pd
 
+from sweeper.objective import PERF_PER_COST
 from sweeper.report.recheck import Comparison, agreement, pairs
-from sweeper.report.summary import PERF_PER_COST, CellSummary, Recheck, frequent_errors
+from sweeper.report.summary import CellSummary, Recheck, frequent_errors
 from sweeper.report.words import (
     amount,
     fine_percent,

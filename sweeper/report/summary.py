@@ -17,30 +17,12 @@ from engine import DimsweepError
 from engine.bound import Frontier
 from engine.rules import Pair
 from sweeper.ledger.rows import COMPLETE, FAILED, INFEASIBLE, PORTFOLIO, RECHECK
+from sweeper.objective import COST, OBJECTIVES, TIME, Objective
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.intp]
 
 _NEAR = 0.01  # this close to the best is as good in practice
-
-
-@dataclass(frozen=True)
-class Objective:
-    """A measure, its column of the ledger, and its ``sign``: +1 is minimised, -1 maximised."""
-
-    name: str
-    column: str
-    sign: int
-
-    def of(self, row: pd.Series) -> float:
-        """The value of one row, in the ledger's unit."""
-        return float(row[self.column])
-
-
-TIME = Objective("time", "time_s", 1)
-COST = Objective("cost", "cost_usd", 1)
-PERF_PER_COST = Objective("perf_per_cost", "perf_per_cost", -1)
-OBJECTIVES = {objective.name: objective for objective in (TIME, COST, PERF_PER_COST)}
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sweeper.report.summary import CellSummary, Floats, Objective
+from sweeper.objective import Objective
+from sweeper.report.summary import CellSummary, Floats
 
 _FASTER = {
     "time": "{:.2f}x faster than",

@@ -48,13 +48,13 @@ def run_sweep(
     on as if it had never stopped: it asks again from the start, and what the ledger knows is not
     simulated again.
     """
-    driver = _Driver(ledger, executor, watch)
+    driver, study = _Driver(ledger, executor, watch), plan.study
     best = {cell.cell.number: _run_cell(cell, driver) for cell in plan.cells}
     for i, portfolio in enumerate(plan.portfolios):
         own = [best[cell.cell.number] for cell in portfolio.cells]
         found = _run_portfolio(portfolio, own, driver)
-        plan.study["portfolios"][i] |= found
-        ledger.describe(plan.study)
+        study = study.with_portfolio(i, **found)
+        ledger.describe(study)
     return driver.progress
 
 
@@ -93,7 +93,7 @@ def _run_portfolio(plan: PortfolioPlan, own: Sequence[_Best], driver: _Driver) -
         for cell, results in zip(plan.cells, values, strict=True):
             driver.count(cell, results, searched=False)
     return {
-        "own": together.own.tolist(),
+        "own": tuple(together.own.tolist()),
         "bound": None if proven is None else proven.bound,
     }
 
@@ -109,11 +109,10 @@ def _together(plan: PortfolioPlan, own: Sequence[_Best]) -> Together:
                 hint="dimsweep report says what failed",
             )
         values.append(best.value)
-    maximised = plan.cells[0].directions[0] == "maximize"
     if not min(values) > 0:
         raise DimsweepError("a workload that takes no time has no regret", where="portfolio")
-    array = np.array(values)
-    return Together(plan.weighing, 1 / array if maximised else array, maximised)
+    objective = plan.cells[0].objective[0]
+    return Together(plan.weighing, objective.loss(np.array(values)), objective)
 
 
 def _first(plan: PortfolioPlan, own: Sequence[_Best], least: np.ndarray | None) -> list[Trial]:
@@ -191,12 +190,11 @@ class _Driver:
         """Add a batch's values to the progress; the best are those of the cell's own search."""
         self.progress.done += len(values)
         self.progress.failed += sum(value is None for value in values)
-        better = min if cell.directions[0] == "minimize" else max
         for value in values:
             if value is None or not searched:
                 continue
             best = self.progress.best.get(cell.cell.number)
-            if best is None or better(value[0], best[0]) != best[0]:
+            if best is None or cell.objective[0].is_better(value[0], best[0]):
                 self.progress.best[cell.cell.number] = tuple(value)
         self._watch(self.progress)
 
@@ -212,7 +210,7 @@ class _Best:
 
     def __init__(self, cell: CellPlan) -> None:
         self._again = cell.recheck
-        self._sign = 1 if cell.directions[0] == "minimize" else -1
+        self._sign = cell.objective[0].sign
         self._kept: list[tuple[float, int, Trial]] = []
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine import DimsweepError, Fidelity, Prices
-from sweeper.ledger.rows import OBJECTIVES
+from sweeper.objective import Objective, follows_slopes
 from sweeper.search.blocks import BlockSampler
 from sweeper.search.combined import CombinedSampler
 from sweeper.search.descent import DescentSampler
@@ -36,7 +36,7 @@ class _Given:
         """Nothing to learn."""
 
 
-def sampler_name(config: Mapping[str, Any], space: Space, objective: Sequence[str]) -> str:
+def sampler_name(config: Mapping[str, Any], space: Space, objective: Sequence[Objective]) -> str:
     """The sampler that a config asks for.  ``auto`` is the descent with TPE where splits have
     slopes in the objective, and TPE alone elsewhere."""
     sampler = str(config["search"]["sampler"])
@@ -44,7 +44,7 @@ def sampler_name(config: Mapping[str, Any], space: Space, objective: Sequence[st
         return sampler
     has_slopes = (
         space.split is not None
-        and list(objective) in (["time"], ["perf_per_cost"])
+        and follows_slopes(objective)
         and config["fidelity"] == Fidelity.PHASE
         and "fidelity" not in space.parameters
     )
@@ -55,7 +55,7 @@ def make_sampler(
     config: Mapping[str, Any],
     space: Space,
     first: list[Trial],
-    objective: Sequence[str],
+    objective: Sequence[Objective],
     prices: Prices | None,
 ) -> Sampler:
     """The search that ``config["search"]`` describes; ``first`` are trials to propose first.
@@ -86,4 +86,4 @@ def make_sampler(
                 where="search.sampler",
             )
         return DescentSampler(search, space, first, objective, prices)
-    return OptunaSampler(search, space, first, [OBJECTIVES[name] for name in objective])
+    return OptunaSampler(search, space, first, objective)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from engine import Prices
-from sweeper.ledger.rows import OBJECTIVES
+from sweeper.objective import Objective
 from sweeper.search.descent import DescentSampler
 from sweeper.search.optuna_sampler import OptunaSampler
 from sweeper.search.sampler import Slopes, Values
@@ -34,12 +34,11 @@ class CombinedSampler:
         config: Mapping[str, Any],
         space: Space,
         first: list[Trial],
-        objective: Sequence[str],
+        objective: Sequence[Objective],
         prices: Prices | None,
     ) -> None:
-        directions = [OBJECTIVES[name] for name in objective]
-        self._sign = 1 if directions[0] == "minimize" else -1
-        self._sampler = OptunaSampler({**config, "sampler": "tpe"}, space, [], directions)
+        self._objective = objective[0]
+        self._sampler = OptunaSampler({**config, "sampler": "tpe"}, space, [], objective)
         splits = Space(space.split, {})
         self._new_descent = partial(
             DescentSampler, {**config, "options": {}}, splits, [], objective, prices
@@ -82,7 +81,7 @@ class CombinedSampler:
                 self._descent.tell([trial], [value], [slope])
 
     def _beats(self, value: float) -> bool:
-        return self._best is None or self._sign * value < self._sign * self._best[0]
+        return self._best is None or self._objective.is_better(value, self._best[0])
 
     def _propose(self, number: int) -> Trial:
         for _ in range(_TRIES):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from engine import DimsweepError, Prices
+from sweeper.objective import Objective, follows_slopes
 from sweeper.search.cuts import CutModel
 from sweeper.search.sampler import Slopes, Values
 from sweeper.space.space import Floats, Space, Trial
@@ -32,7 +33,7 @@ class DescentSampler:
         config: Mapping[str, Any],
         space: Space,
         first: list[Trial],
-        objective: Sequence[str],
+        objective: Sequence[Objective],
         prices: Prices | None,
     ) -> None:
         if config["options"]:
@@ -43,14 +44,16 @@ class DescentSampler:
                 where="search.sampler",
                 hint="space.bandwidth without space.parameters; or another sampler",
             )
-        if list(objective) not in (["time"], ["perf_per_cost"]):
+        if not follows_slopes(objective):
             raise DimsweepError(
-                f"the descent searches for time or perf_per_cost, not {', '.join(objective)}",
+                "the descent searches for time or perf_per_cost, not "
+                + ", ".join(each.name for each in objective),
                 where="search.sampler",
             )
         self._split = space.split
         self._waiting = list(first)
-        self._prices = prices if objective[0] == "perf_per_cost" else None
+        self._objective = objective[0]
+        self._prices = prices if self._objective.needs_prices else None
         self._model = CutModel(space.split.linear(), self._prices)
         self._random = np.random.default_rng(config["seed"])
         self._known: set[tuple[float, ...]] = set()
@@ -80,7 +83,9 @@ class DescentSampler:
             self._learn(bandwidth, self._model.value(bandwidth, time), promised)
 
     def _time(self, bandwidth: Floats, value: float) -> float:
-        return value if self._prices is None else 1 / (value * float(self._prices.cost(bandwidth)))
+        if self._prices is None:
+            return value
+        return 1 / (value * float(self._prices.cost(bandwidth)))
 
     def _learn(self, bandwidth: Floats, value: float, promised: float | None) -> None:
         before = np.inf if self._best is None else self._best[0]

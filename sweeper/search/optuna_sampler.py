@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from engine import DimsweepError
+from sweeper.objective import Objective
 from sweeper.search.sampler import Values
 from sweeper.space.space import Choice, Parameter, Space, Trial
 
@@ -29,7 +30,7 @@ class OptunaSampler:
         config: Mapping[str, Any],
         space: Space,
         first: list[Trial],
-        directions: Sequence[str],
+        objective: Sequence[Objective],
     ) -> None:
         import optuna
 
@@ -38,7 +39,8 @@ class OptunaSampler:
         self._space, self._first, self._asked = space, first, 0
         self._origin = config["sampler"]
         self._study = optuna.create_study(
-            sampler=_sampler(config, len(directions)), directions=list(directions)
+            sampler=_sampler(config, len(objective)),
+            directions=[each.direction for each in objective],
         )
         self._numbers: dict[int, int] = {}  # trial -> asked
         self._distributions = {f"split_{i}": _unit() for i in range(space.n_split)}

@@ -8,18 +8,19 @@ from typing import Any
 from engine import DimsweepError, Program
 from engine.bound import Frontier, Optimum, frontier, lower_bound
 from sweeper.build.program import is_by_message
+from sweeper.objective import COST, TIME, Objective
 from sweeper.space.space import Space
 
 
-def least_bound(space: Space, program: Program, objective: str) -> Optimum | None:
+def least_bound(space: Space, program: Program, objective: Objective) -> Optimum | None:
     """The least lower bound of a cell's first objective over its splits.
 
     ``None`` where no split is searched, for the cost alone, and where the space has no best split
     because more, or less, bandwidth is better for ever.
     """
-    if space.split is None or objective == "cost":
+    if space.split is None or not objective.has_slopes:
         return None
-    prices = None if objective == "time" else program.prices
+    prices = program.prices if objective.needs_prices else None
     try:
         return lower_bound(program, space.split.linear(), prices)
     except DimsweepError:
@@ -27,7 +28,7 @@ def least_bound(space: Space, program: Program, objective: str) -> Optimum | Non
 
 
 def proven_bound(
-    config: Mapping[str, Any], space: Space, found: Optimum | None, objective: str
+    config: Mapping[str, Any], space: Space, found: Optimum | None, objective: Objective
 ) -> float | None:
     """The bound as the objective's column counts, seconds or iterations/s per USD, if it is one.
 
@@ -36,14 +37,14 @@ def proven_bound(
     """
     if found is None or found.bound <= 0 or space.parameters or is_by_message(config):
         return None
-    return found.bound if objective == "time" else 1 / found.bound
+    return objective.loss(found.bound)
 
 
 def proven_front(
-    config: Mapping[str, Any], space: Space, program: Program, objective: Sequence[str]
+    config: Mapping[str, Any], space: Space, program: Program, objective: Sequence[Objective]
 ) -> Frontier | None:
     """The least time for each cost, where a cell searches for both and its bound is one."""
-    if set(objective) != {"time", "cost"} or program.prices is None:
+    if set(objective) != {TIME, COST} or program.prices is None:
         return None
     if space.split is None or space.parameters or is_by_message(config):
         return None

@@ -6,7 +6,7 @@ import hashlib
 import json
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,9 @@ from engine.rules import provisioning
 from sweeper.build.program import build_program, is_by_message
 from sweeper.config.compose import found
 from sweeper.config.parse import bandwidth, one_per_dim
-from sweeper.ledger.rows import OBJECTIVES, Cell
+from sweeper.ledger.record import CellRecord
+from sweeper.ledger.rows import Cell
+from sweeper.objective import Objective
 from sweeper.search import Sampler, make_sampler, sampler_name
 from sweeper.space.space import Space, Trial, build_space
 from sweeper.study.bound import least_bound, proven_bound, proven_front
@@ -45,10 +47,10 @@ class CellPlan:
     cell: Cell
     space: Space
     bound: float | None  # that no split beats in the first objective
-    worth: list[float] | None  # dT/db in ms per GB/s where that bound is least
+    worth: tuple[float, ...] | None  # dT/db in ms per GB/s where that bound is least
     front: Frontier | None  # that none beats in time at its cost, where both are objectives
     first: list[Trial]
-    objective: list[str]
+    objective: tuple[Objective, ...]
     prices: Prices | None
     budget: int
     warnings: list[str]  # of the design rules
@@ -59,19 +61,11 @@ class CellPlan:
         """A new search, at its beginning."""
         return make_sampler(self.cell.config, self.space, self.first, self.objective, self.prices)
 
-    @property
-    def directions(self) -> list[str]:
-        """ "minimize" or "maximize" for each objective."""
-        return [OBJECTIVES[name] for name in self.objective]
-
     def is_settled(self, best: Sequence[float] | None) -> bool:
         """Whether the best values so far are as near to the bound as the study wants them."""
         if best is None or self.bound is None or self.gap is None:
             return False
-        worse, better = best[0], self.bound
-        if self.directions[0] == "maximize":
-            worse, better = better, worse
-        return worse <= better * (1 + self.gap)
+        return self.objective[0].is_within(best[0], self.bound, self.gap)
 
     def keys(self, trials: Sequence[Trial]) -> list[str]:
         """Each trial's key: a hash of everything that determines its result, and of its cell."""
@@ -115,11 +109,11 @@ def plan_cell(
     number: int,
     coordinates: dict[str, str],
     config: dict[str, Any],
-    objective: list[str],
+    objective: tuple[Objective, ...],
     turned: list[str],
 ) -> tuple[CellPlan, Program]:
     program = build_program(config)
-    if program.prices is None and set(objective) - {"time"}:
+    if program.prices is None and any(each.needs_prices for each in objective):
         raise DimsweepError(
             "the objective needs prices, but some dimension's tier has none",
             where="cost.tiers",
@@ -146,7 +140,9 @@ def plan_cell(
         cell=Cell(number, config, coordinates),
         space=space,
         bound=bound,
-        worth=None if bound is None or least is None else (least.per_bandwidth * 1e12).tolist(),
+        worth=None
+        if bound is None or least is None
+        else tuple((least.per_bandwidth * 1e12).tolist()),
         front=front,
         first=_first_trials(config, space, program, hopes),
         objective=objective,
@@ -212,23 +208,24 @@ def _first_trials(
     ]
 
 
-def describe(plan: CellPlan, program: Program) -> dict[str, Any]:
-    config = plan.cell.config
-    return {
-        "cell": plan.cell.number,
-        "coordinates": dict(plan.cell.coordinates),
-        "dims": list(program.names.dims),
-        "workload": config["workload"]["name"],
-        "n_npus": program.n_npus,
-        "sampler": sampler_name(config, plan.space, plan.objective)
-        if plan.space.n_unit
-        else "grid",
-        "trials": plan.budget,
-        "bound": plan.bound,
-        "pairs": [asdict(pair) for pair in provisioning(program)],
-        "ms_per_GBps": plan.worth,
-        "usd_per_GBps": plan.prices and [price * 1e9 for price in plan.prices.per_bandwidth],
-        "front": plan.front
-        and {name: column.tolist() for name, column in vars(plan.front).items()},
-        "stops_at_gap": plan.gap,
-    }
+def describe(plan: CellPlan, program: Program) -> CellRecord:
+    """What the ledger keeps of a cell."""
+    config, prices = plan.cell.config, plan.prices
+    sampler = sampler_name(config, plan.space, plan.objective) if plan.space.n_unit else "grid"
+    return CellRecord(
+        cell=plan.cell.number,
+        coordinates=plan.cell.coordinates,
+        dims=tuple(program.names.dims),
+        workload=config["workload"]["name"],
+        n_npus=program.n_npus,
+        sampler=sampler,
+        trials=plan.budget,
+        bound=plan.bound,
+        pairs=tuple(provisioning(program)),
+        ms_per_GBps=plan.worth,
+        usd_per_GBps=None
+        if prices is None
+        else tuple(price * 1e9 for price in prices.per_bandwidth),
+        front=plan.front,
+        stops_at_gap=plan.gap,
+    )

@@ -16,7 +16,9 @@ from engine import MODEL_VERSION, DimsweepError, InfeasibleError, Program
 from engine.bound import EventBound, Weighing
 from sweeper.config.compose import Composed, compose, plain
 from sweeper.config.schema import RUNTIME_KEYS
-from sweeper.ledger.rows import OBJECTIVES, ROWS_VERSION, row_schema
+from sweeper.ledger.record import PortfolioRecord, PrunedCell, StudyRecord
+from sweeper.ledger.rows import ROWS_VERSION, row_schema
+from sweeper.objective import parse_objectives
 from sweeper.search import LEARN_FROM_SLOPES, Sampler, make_sampler
 from sweeper.space.space import Trial
 from sweeper.study.cell import CellPlan, describe, digests, plan_cell
@@ -46,7 +48,7 @@ class StudyPlan:
     """A whole study; ``study`` is what the ledger keeps of it."""
 
     folder: Path
-    study: dict[str, Any]
+    study: StudyRecord
     schema: pa.Schema
     cells: list[CellPlan]
     portfolios: list[PortfolioPlan]
@@ -58,7 +60,7 @@ def plan_study(composed: Composed) -> StudyPlan:
     it, before anything is simulated."""
     config = plain(composed.config)
     name = _name(composed, config)
-    objective = _objective(config["objective"])
+    objective = parse_objectives(config["objective"])
     weighing, axes = weighing_of(config, objective), grid_of(config)
     composed_cells = _compose_cells(composed, axes)
     cells: list[CellPlan] = []
@@ -72,7 +74,7 @@ def plan_study(composed: Composed) -> StudyPlan:
             blamed = cell_composed.blame(error)
             if not isinstance(error, InfeasibleError) or not coordinates or weighing is not None:
                 raise blamed from error.__cause__
-            pruned.append({"coordinates": coordinates, "error": str(error)})
+            pruned.append(PrunedCell(coordinates=coordinates, error=str(error)))
             continue
         cells.append(plan)
         described.append(describe(plan, program))
@@ -81,22 +83,22 @@ def plan_study(composed: Composed) -> StudyPlan:
         raise blamed
     grid, parameters = list(axes), list(cells[0].space.parameters)
     portfolios = [] if weighing is None else _portfolios(weighing, cells, programs)
-    n_dims = max(len(cell["dims"]) for cell in described)
-    study = {
-        "name": name,
-        "model": MODEL_VERSION,
-        "rows": ROWS_VERSION,
-        "objective": objective,
-        "grid": grid,
-        "parameters": parameters,
-        "learns_from_slopes": any(c["sampler"] in LEARN_FROM_SLOPES for c in described),
-        "warnings": once(plan.warnings for plan in cells),
-        "cells": described,
-        "pruned": pruned,
-        "portfolios": [_describe_portfolio(one) for one in portfolios],
-        "config": {key: config[key] for key in config if key not in RUNTIME_KEYS}
+    n_dims = max(len(cell.dims) for cell in described)
+    study = StudyRecord(
+        name=name,
+        model=MODEL_VERSION,
+        rows=ROWS_VERSION,
+        objective=tuple(each.name for each in objective),
+        grid=tuple(grid),
+        parameters=tuple(parameters),
+        learns_from_slopes=any(cell.sampler in LEARN_FROM_SLOPES for cell in described),
+        warnings=tuple(once(plan.warnings for plan in cells)),
+        cells=tuple(described),
+        pruned=tuple(pruned),
+        portfolios=tuple(_describe_portfolio(one) for one in portfolios),
+        config={key: config[key] for key in config if key not in RUNTIME_KEYS}
         | {"files": digests(config)},
-    }
+    )
     schema = row_schema(n_dims, grid, parameters)
     return StudyPlan(Path(config["results"]) / name, study, schema, cells, portfolios, config)
 
@@ -115,20 +117,6 @@ def _name(composed: Composed, config: Mapping[str, Any]) -> str:
     if not re.fullmatch(r"[\w][\w.+-]*", name):
         raise DimsweepError(f"{name!r} cannot name a folder", where="name")
     return str(name)
-
-
-def _objective(value: Any) -> list[str]:
-    names = value if isinstance(value, list) else [value]
-    for name in names:
-        if not isinstance(name, str) or name not in OBJECTIVES:
-            raise DimsweepError(
-                f"{name!r} is no objective",
-                where="objective",
-                hint=f"any of {', '.join(OBJECTIVES)}",
-            )
-    if not 1 <= len(names) <= 2 or len(set(names)) < len(names):
-        raise DimsweepError("one objective, or two different ones", where="objective")
-    return names
 
 
 def _compose_cells(
@@ -182,13 +170,11 @@ def _portfolios(
     return found
 
 
-def _describe_portfolio(plan: PortfolioPlan) -> dict[str, Any]:
-    """What is known of a portfolio before it is searched; its driver adds what it finds."""
-    return {
-        "cells": [cell.cell.number for cell in plan.cells],
-        "measure": plan.weighing.measure.value,
-        "level": plan.weighing.level,
-        "share": plan.weighing.share.tolist(),
-        "own": None,  # each workload's own best, in seconds, or in seconds times USD
-        "bound": None,  # that no split beats in the measure
-    }
+def _describe_portfolio(plan: PortfolioPlan) -> PortfolioRecord:
+    """What is known of a portfolio before it is searched."""
+    return PortfolioRecord(
+        cells=tuple(cell.cell.number for cell in plan.cells),
+        measure=plan.weighing.measure.value,
+        level=plan.weighing.level,
+        share=tuple(plan.weighing.share.tolist()),
+    )

@@ -11,6 +11,7 @@ import numpy as np
 from engine import DimsweepError, Prices
 from engine.bound import EventBound, Measure, Portfolio, Weighing, portfolio
 from sweeper.config.parse import choice, key
+from sweeper.objective import Objective, follows_slopes
 from sweeper.search import Slopes, Values
 from sweeper.space.space import Space
 
@@ -29,7 +30,7 @@ def grid_of(config: Mapping[str, Any]) -> dict[str, Any]:
     return {**config["grid"], **({WORKLOAD: list(workloads)} if workloads else {})}
 
 
-def weighing_of(config: Mapping[str, Any], objective: Sequence[str]) -> Weighing | None:
+def weighing_of(config: Mapping[str, Any], objective: Sequence[Objective]) -> Weighing | None:
     """How the workloads of the portfolio count, or ``None`` if the study has none.
 
     Raises :class:`DimsweepError` for what a portfolio cannot be.
@@ -37,9 +38,10 @@ def weighing_of(config: Mapping[str, Any], objective: Sequence[str]) -> Weighing
     given = config["portfolio"]
     if not given["workloads"]:
         return None
-    if list(objective) not in (["time"], ["perf_per_cost"]):
+    if not follows_slopes(objective):
         raise DimsweepError(
-            f"a portfolio is searched for time or perf_per_cost, not {', '.join(objective)}",
+            "a portfolio is searched for time or perf_per_cost, not "
+            + ", ".join(each.name for each in objective),
             where="objective",
         )
     if config["recheck"]["top"]:
@@ -59,16 +61,12 @@ class Together:
     """What the runs of all workloads at one split are together.
 
     ``own`` (N,) is what each workload has when the split is for it alone: seconds, or seconds
-    times USD where ``maximised``, the objective being performance per cost.
+    times USD, as the objective's loss.
     """
 
     weighing: Weighing
     own: np.ndarray
-    maximised: bool
-
-    def losses(self, values: np.ndarray) -> np.ndarray:
-        """Objective values (..., N) as what is minimised: seconds, or seconds times USD."""
-        return 1 / values if self.maximised else values
+    objective: Objective
 
     def combine(self, values: Sequence[Values], slopes: Sequence[Slopes]) -> tuple[Values, Slopes]:
         """The value of a split by the measure, and its slopes, of the workloads' own.
@@ -79,11 +77,11 @@ class Together:
         """
         if any(value is None for value in values):
             return None, None
-        losses = self.losses(np.array([value[0] for value in values if value is not None]))
+        losses = self.objective.loss(np.array([value[0] for value in values if value is not None]))
         unit = self._unit()
         weights = self.weighing.weights(losses / unit)
         value = float(weights @ (losses / unit))
-        told = (1 / value if self.maximised else value,)
+        told = (self.objective.loss(value),)
         if any(slope is None for slope in slopes):
             return told, None
         return told, tuple((weights / unit @ np.array(slopes, dtype=float)).tolist())
@@ -113,7 +111,7 @@ class Together:
                 weights=dict(zip(models, shares, strict=True)),
                 measure=self.weighing.measure,
                 level=self.weighing.level,
-                prices=prices if self.maximised else None,
+                prices=prices if self.objective.needs_prices else None,
                 best=dict(zip(models, self.own.tolist(), strict=True)),
             )
         except DimsweepError:

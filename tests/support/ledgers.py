@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from sweeper import load
+from sweeper.ledger.record import StudyRecord
 
 SCHEMA = pa.schema(
     [
@@ -17,7 +18,12 @@ SCHEMA = pa.schema(
         ("time_s", pa.float64()),
     ]
 )
-STUDY = {"name": "s", "model": 1, "rows": 1, "objective": ["time"], "config": {"a": {"b": 1}}}
+STUDY = StudyRecord(name="s", model=1, rows=1, objective=("time",), config={"a": {"b": 1}})
+
+
+def changed(**fields: object) -> StudyRecord:
+    """The same study, but for some fields."""
+    return STUDY.model_copy(update=fields)
 
 
 def batch(first: int, n: int, state: str = "complete") -> pa.RecordBatch:

@@ -13,7 +13,7 @@ import sweeper.ledger.ledger
 from engine import DimsweepError
 from sweeper import load
 from sweeper.ledger.ledger import Ledger
-from tests.support.ledgers import SCHEMA, STUDY, batch, trials
+from tests.support.ledgers import SCHEMA, STUDY, batch, changed, trials
 
 
 def test_rows_are_read_back_in_order(tmp_path: Path) -> None:
@@ -107,19 +107,18 @@ def test_another_study_is_refused_with_the_difference(tmp_path: Path) -> None:
     with Ledger(tmp_path / "s", STUDY, SCHEMA) as ledger:
         ledger.append(batch(0, 1))
     with pytest.raises(DimsweepError, match=r"a\.b: 1 -> 2"):
-        Ledger(tmp_path / "s", {**STUDY, "config": {"a": {"b": 2}}}, SCHEMA)
+        Ledger(tmp_path / "s", changed(config={"a": {"b": 2}}), SCHEMA)
     with pytest.raises(DimsweepError, match="model: 1 -> 2"):
-        Ledger(tmp_path / "s", {**STUDY, "model": 2}, SCHEMA)
+        Ledger(tmp_path / "s", changed(model=2), SCHEMA)
     with pytest.raises(DimsweepError, match="rows: 1 -> 2"):
-        Ledger(tmp_path / "s", {**STUDY, "rows": 2}, SCHEMA)
+        Ledger(tmp_path / "s", changed(rows=2), SCHEMA)
     assert trials(tmp_path / "s") == [0]
 
 
 def test_a_ledger_from_before_rows_had_versions_is_read_and_not_mixed(tmp_path: Path) -> None:
     with Ledger(tmp_path / "s", STUDY, SCHEMA) as ledger:
         ledger.append(batch(0, 1))
-    old = {key: value for key, value in STUDY.items() if key != "rows"}
-    (tmp_path / "s" / "study.json").write_text(json.dumps(old))
+    (tmp_path / "s" / "study.json").write_bytes(changed(rows=None).to_json())
     with pytest.raises(DimsweepError, match="rows: None -> 1"):
         Ledger(tmp_path / "s", STUDY, SCHEMA)
     assert trials(tmp_path / "s") == [0]
@@ -150,4 +149,4 @@ def test_an_unwritable_folder(tmp_path: Path) -> None:
 def test_study_json_is_plain(tmp_path: Path) -> None:
     with Ledger(tmp_path / "s", STUDY, SCHEMA):
         pass
-    assert json.loads((tmp_path / "s" / "study.json").read_text()) == STUDY
+    assert json.loads((tmp_path / "s" / "study.json").read_text()) == json.loads(STUDY.to_json())

@@ -60,9 +60,9 @@ def times(plan: StudyPlan, **where: object) -> list[int]:
 
 def test_without_congestion_both_fidelities_agree_as_an_axis_of_the_grid(tiny) -> None:
     plan = tiny("+grid.fidelity=[phase,message]")
-    by_phase, by_message = plan.study["cells"]
-    assert by_phase["bound"] > 0
-    assert by_message["bound"] is None  # what is proven is proven of the phase kernel
+    by_phase, by_message = plan.study.cells
+    assert by_phase.bound > 0
+    assert by_message.bound is None  # what is proven is proven of the phase kernel
     run(plan)
     assert times(plan, fidelity="phase") == times(plan, fidelity="message")
     assert len(times(plan, fidelity="message")) == 6

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from sweeper import load
-from sweeper.ledger.ledger import read_study
+from sweeper.ledger.record import read_study
 from sweeper.run.evaluate import Job
 from sweeper.run.executor.executor import InlineExecutor
 from sweeper.space.space import Trial
@@ -77,12 +77,12 @@ def test_known_trials_come_first(small: Small) -> None:
 def test_no_row_beats_the_bound(small: Small, objective: str) -> None:
     plan = small(f"objective={objective}", "search=random", "budget.trials=200")
     run(plan)
-    (cell,) = read_study(plan.folder)["cells"]
+    (cell,) = read_study(plan.folder).cells
     rows = load(plan.folder).to_pandas()
     if objective == "time":
-        assert cell["bound"] <= rows.time_s.min() <= 1.01 * cell["bound"]
+        assert cell.bound <= rows.time_s.min() <= 1.01 * cell.bound
     else:
-        assert cell["bound"] >= rows.perf_per_cost.max() >= 0.99 * cell["bound"]
+        assert cell.bound >= rows.perf_per_cost.max() >= 0.99 * cell.bound
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_no_row_beats_the_bound(small: Small, objective: str) -> None:
 )
 def test_studies_without_a_bound(small: Small, words: list[str]) -> None:
     """Other keys too, or cost alone."""
-    assert small(*words).study["cells"][0]["bound"] is None
+    assert small(*words).study.cells[0].bound is None
 
 
 def test_every_row_says_what_its_time_is_made_of(small: Small) -> None:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sweeper import load
+from sweeper.objective import TIME
 from sweeper.search.combined import CombinedSampler
 from sweeper.space.space import Choice, Parameter, Range, Space, Trial
 from sweeper.space.split import SplitSpace
@@ -36,7 +37,7 @@ def splits(*constraints: str) -> SplitSpace:
 def new_sampler(
     space: SplitSpace, parameters: dict[str, Parameter] | None = None, first: Sequence[Trial] = ()
 ) -> CombinedSampler:
-    return CombinedSampler(CONFIG, Space(space, parameters or {}), list(first), ["time"], None)
+    return CombinedSampler(CONFIG, Space(space, parameters or {}), list(first), [TIME], None)
 
 
 def time_and_slopes(trial: Trial, work: np.ndarray) -> tuple[float, list[float]]:
@@ -146,9 +147,9 @@ def test_the_best_known_in_40_trials(small: Small, topology: str) -> None:
         *NATIVE, "budget.trials=40", f"topology=libra_{topology}", f"cost=libra_{topology}"
     )
     run(plan)
-    (cell,) = plan.study["cells"]
-    assert cell["sampler"] == "descent+tpe"
-    assert load(plan.folder).to_pandas().time_s.min() <= cell["bound"] * 1.001
+    (cell,) = plan.study.cells
+    assert cell.sampler == "descent+tpe"
+    assert load(plan.folder).to_pandas().time_s.min() <= cell.bound * 1.001
 
 
 def test_with_themis_it_is_no_worse_than_the_bounds_split(small: Small) -> None:
@@ -180,4 +181,4 @@ def test_it_is_tpe_where_splits_have_no_slopes(
     small: Small, overrides: list[str], sampler: str
 ) -> None:
     plan = small("search=auto", *overrides)
-    assert plan.study["cells"][0]["sampler"] == sampler
+    assert plan.study.cells[0].sampler == sampler

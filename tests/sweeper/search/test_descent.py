@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from engine import DimsweepError, Prices
 from sweeper import load
+from sweeper.objective import OBJECTIVES, TIME
 from sweeper.search.cuts import CutModel
 from sweeper.search.descent import DescentSampler
 from sweeper.space.space import Space
@@ -101,7 +102,7 @@ def test_a_cut_above_a_time_that_was_seen_is_lowered() -> None:
 
 
 def descend(space: SplitSpace, land: Landscape, n: int, objective: str) -> list[float]:
-    sampler = DescentSampler(CONFIG, Space(space, {}), [], [objective], PRICES)
+    sampler = DescentSampler(CONFIG, Space(space, {}), [], [OBJECTIVES[objective]], PRICES)
     found = []
     for _ in range(n):
         (trial,) = sampler.ask(1)
@@ -147,7 +148,7 @@ def test_without_a_total_it_may_have_everything() -> None:
 
 def test_it_goes_on_when_trials_fail_and_when_none_is_left() -> None:
     space = splits("b0 == 150 GB/s", "b1 >= 148 GB/s")  # two splits
-    sampler = DescentSampler(CONFIG, Space(space, {}), [], ["time"], None)
+    sampler = DescentSampler(CONFIG, Space(space, {}), [], [TIME], None)
     for value, slope in ((None, None), (1.0, [0.0] * 3), (1.0, [0.0] * 3), (0.0, [0.0] * 3)):
         trials = sampler.ask(3)
         sampler.tell(trials, [None if value is None else [value]] * 3, [slope] * 3)

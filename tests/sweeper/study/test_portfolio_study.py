@@ -14,7 +14,8 @@ from rich.console import Console
 from engine import DimsweepError
 from engine.bound import Measure, Weighing
 from sweeper import load
-from sweeper.ledger.ledger import read_study
+from sweeper.ledger.record import read_study
+from sweeper.objective import TIME
 from sweeper.report import print_report, summarise, write_report
 from sweeper.report.portfolio import PortfolioSummary, summarise_portfolios
 from sweeper.study.plan import StudyPlan
@@ -27,7 +28,7 @@ FAST = ("search=descent", "budget.trials=12")
 
 
 def searched(plan: StudyPlan) -> tuple[PortfolioSummary, dict[str, Any]]:
-    study, rows = read_study(plan.folder), load(plan.folder).to_pandas()
+    study, rows = read_study(plan.folder).model_dump(), load(plan.folder).to_pandas()
     (found,) = summarise_portfolios(summarise(rows, study), study)
     return found, study
 
@@ -57,9 +58,9 @@ def test_its_measure_is_close_to_the_proven_bound(
 def test_own_optima_come_first_and_every_split_is_simulated_for_all(small: Small) -> None:
     plan = small(TWO, *FAST)
     run(plan)
-    rows, (entry,) = load(plan.folder).to_pandas(), read_study(plan.folder)["portfolios"]
+    rows, (entry,) = load(plan.folder).to_pandas(), read_study(plan.folder).portfolios
     own = rows[rows.origin != "portfolio"]
-    assert own.groupby("cell").time_s.min().tolist() == entry["own"]
+    assert own.groupby("cell").time_s.min().tolist() == list(entry.own)
     assert own.groupby("cell").trial.max().tolist() == [11, 11]
     split = [f"bandwidth_{d}_GBps" for d in range(4)]
     shared = rows[rows.origin == "portfolio"]
@@ -97,16 +98,16 @@ def test_it_resumes_where_it_stopped(
         try:
             run(part)
         except KilledError:
-            assert read_study(part.folder)["portfolios"][0]["own"] is None
+            assert read_study(part.folder).portfolios[0].own is None
     run(part)
     assert load(part.folder).equals(load(whole.folder))
-    assert read_study(part.folder)["portfolios"] == read_study(whole.folder)["portfolios"]
+    assert read_study(part.folder).portfolios == read_study(whole.folder).portfolios
 
 
 def test_a_grid_has_a_portfolio_for_each_of_its_cells(small: Small, tmp_path: Path) -> None:
     plan = small(TWO, *FAST, "+grid={profile: [libra, native]}")
     run(plan)
-    study, rows = read_study(plan.folder), load(plan.folder).to_pandas()
+    study, rows = read_study(plan.folder).model_dump(), load(plan.folder).to_pandas()
     assert [entry["cells"] for entry in study["portfolios"]] == [[0, 1], [2, 3]]
     text = io.StringIO()
     print_report(rows, study, Console(file=text, width=100))
@@ -161,7 +162,7 @@ def test_combined_slopes_are_those_of_the_combined_value() -> None:
     def times(b: np.ndarray) -> np.ndarray:
         return np.asarray((work / b).sum(axis=1))
 
-    together = Together(Weighing.build([1.0, 2.0], "cvar", 0.5), np.array([2.0, 3.0]), False)
+    together = Together(Weighing.build([1.0, 2.0], "cvar", 0.5), np.array([2.0, 3.0]), TIME)
     b = np.array([1.3, 0.8])
     value, slopes = together.combine([(t,) for t in times(b)], (-work / b**2).tolist())
     assert value is not None

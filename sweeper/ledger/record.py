@@ -1,0 +1,139 @@
+"""What a study is, as ``study.json`` keeps it: typed, frozen records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, ValidationError
+
+from engine import DimsweepError
+from engine.bound import Frontier
+from engine.rules import Pair
+from sweeper.objective import OBJECTIVES, Objective
+
+
+def _frontier(value: Any) -> Frontier:
+    if isinstance(value, Frontier):
+        return value
+    return Frontier(**{name: np.array(column) for name, column in value.items()})
+
+
+_Frontier = Annotated[
+    Frontier,
+    PlainValidator(_frontier),
+    PlainSerializer(lambda front: {name: each.tolist() for name, each in vars(front).items()}),
+]
+_Pair = Annotated[
+    Pair,
+    PlainValidator(lambda value: value if isinstance(value, Pair) else Pair(**value)),
+    PlainSerializer(asdict),
+]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
+
+
+class CellRecord(_Record):
+    """One cell of a study's grid: one search.
+
+    ``bound`` is what no split beats in the first objective, ``ms_per_GBps`` (D,) what bandwidth is
+    worth where that bound is least, ``usd_per_GBps`` (D,) what it costs.  ``front`` is the least
+    time for each cost, in a study of both.
+    """
+
+    cell: int
+    coordinates: Mapping[str, str]
+    dims: tuple[str, ...]
+    workload: str
+    n_npus: int
+    sampler: str
+    trials: int
+    bound: float | None = None
+    pairs: tuple[_Pair, ...] = ()
+    ms_per_GBps: tuple[float, ...] | None = None  # noqa: N815
+    usd_per_GBps: tuple[float, ...] | None = None  # noqa: N815
+    front: _Frontier | None = None
+    stops_at_gap: float | None = None
+
+
+class PrunedCell(_Record):
+    """A cell of the grid that cannot be, and why."""
+
+    coordinates: Mapping[str, str]
+    error: str
+
+
+class PortfolioRecord(_Record):
+    """One split for the workloads of ``cells``, which count by ``share`` (N,).
+
+    ``own`` (N,) is the least loss of each workload alone, in seconds or in seconds times USD, and
+    ``bound`` what no split beats in the measure; both are known once the cells have been searched.
+    """
+
+    cells: tuple[int, ...]
+    measure: str
+    level: float
+    share: tuple[float, ...]
+    own: tuple[float, ...] | None = None
+    bound: float | None = None
+
+
+class StudyRecord(_Record):
+    """A whole study.  ``model`` and ``rows`` are the versions of the engine's model and of the
+    columns; ``config`` is the resolved configuration without what changes no row."""
+
+    name: str
+    model: int | None = None
+    rows: int | None = None
+    objective: tuple[str, ...]
+    grid: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()
+    learns_from_slopes: bool = False
+    warnings: tuple[str, ...] = ()
+    cells: tuple[CellRecord, ...] = ()
+    pruned: tuple[PrunedCell, ...] = ()
+    portfolios: tuple[PortfolioRecord, ...] = ()
+    config: Mapping[str, Any]
+
+    @property
+    def objectives(self) -> tuple[Objective, ...]:
+        """The objectives, the one that ranks trials first."""
+        return tuple(OBJECTIVES[name] for name in self.objective)
+
+    def with_portfolio(
+        self, number: int, own: tuple[float, ...], bound: float | None
+    ) -> StudyRecord:
+        """The same study, with what has become known of its ``number``-th portfolio, from 0."""
+        portfolios = list(self.portfolios)
+        portfolios[number] = portfolios[number].model_copy(update={"own": own, "bound": bound})
+        return self.model_copy(update={"portfolios": tuple(portfolios)})
+
+    def to_json(self) -> bytes:
+        """The text of ``study.json``."""
+        return self.model_dump_json(indent=1).encode()
+
+
+def read_study(folder: Path) -> StudyRecord:
+    """The study in ``folder``; raises :class:`DimsweepError` if there is none."""
+    file = folder / "study.json"
+    try:
+        return StudyRecord.model_validate_json(file.read_bytes())
+    except FileNotFoundError:
+        raise DimsweepError(
+            "there is no study here", where=str(folder), hint="dimsweep sweep study=... makes one"
+        ) from None
+    except OSError as error:
+        raise DimsweepError(f"the study cannot be read: {error}", where=str(file)) from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise DimsweepError(
+            f"the study cannot be read: {place}{': ' if place else ''}{first['msg']}",
+            where=str(file),
+            hint="another version of dimsweep may have written it; remove the folder to start anew",
+        ) from error

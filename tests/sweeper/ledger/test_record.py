@@ -1,0 +1,66 @@
+"""study.json: one typed, frozen record, read as it was written."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from engine import DimsweepError
+from engine.bound import Frontier
+from engine.rules import Pair
+from sweeper.ledger.record import CellRecord, PortfolioRecord, StudyRecord, read_study
+from sweeper.objective import PERF_PER_COST, TIME
+
+CELL = CellRecord(
+    cell=0,
+    coordinates={"workload": "gpt3_libra"},
+    dims=("0: Ring(4)", "1: Switch(8)"),
+    workload="GPT-3",
+    n_npus=32,
+    sampler="tpe",
+    trials=40,
+    bound=0.1 + 0.2,
+    pairs=(Pair("tensor", 0, 1, 4.0),),
+    ms_per_GBps=(-1e-17, math.inf),
+    front=Frontier(*(np.arange(3.0) / 7 for _ in range(3)), np.ones((3, 2)) / 3),
+)
+STUDY = StudyRecord(
+    name="s",
+    model=2,
+    rows=3,
+    objective=("perf_per_cost", "time"),
+    cells=(CELL,),
+    portfolios=(PortfolioRecord(cells=(0,), measure="cvar", level=0.9, share=(1.0,)),),
+    config={"a": {"b": [1, None, "x"]}},
+)
+
+
+def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
+    (tmp_path / "study.json").write_bytes(STUDY.to_json())
+    read = read_study(tmp_path)
+    assert read.to_json() == STUDY.to_json()
+    assert read.objectives == (PERF_PER_COST, TIME)
+    (cell,) = read.cells
+    assert cell.bound == CELL.bound and cell.pairs == CELL.pairs
+    assert cell.ms_per_GBps == CELL.ms_per_GBps
+    assert cell.front is not None and CELL.front is not None
+    assert (cell.front.bandwidth == CELL.front.bandwidth).all()
+
+
+def test_nothing_mutates_it() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        STUDY.name = "t"  # type: ignore[misc]
+    found = STUDY.with_portfolio(0, own=(1.5,), bound=None)
+    assert found.portfolios[0].own == (1.5,)
+    assert STUDY.portfolios[0].own is None
+
+
+def test_another_versions_study_is_refused_by_the_key(tmp_path: Path) -> None:
+    text = STUDY.to_json().decode().replace('"trials"', '"points"')
+    (tmp_path / "study.json").write_text(text)
+    with pytest.raises(DimsweepError, match=r"cells\.0\.trials"):
+        read_study(tmp_path)

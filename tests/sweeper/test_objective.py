@@ -1,0 +1,41 @@
+"""Objectives: one place says which of two values is the better one."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine import DimsweepError
+from sweeper.objective import (
+    COST,
+    OBJECTIVES,
+    PERF_PER_COST,
+    TIME,
+    follows_slopes,
+    parse_objectives,
+)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES)
+def test_a_lower_loss_is_better(objective) -> None:
+    better, worse = (2.0, 1.0) if objective is PERF_PER_COST else (1.0, 2.0)
+    assert objective.is_better(better, worse) and not objective.is_better(worse, better)
+    assert not objective.is_better(better, better)
+    assert objective.loss(better) < objective.loss(worse)
+    assert objective.sign * better < objective.sign * worse
+    assert objective.loss(objective.loss(worse)) == worse
+    assert objective.is_within(worse, better, 1.0) and not objective.is_within(worse, better, 0.99)
+
+
+def test_what_a_study_may_search_for() -> None:
+    assert parse_objectives("time") == (TIME,)
+    assert parse_objectives(["time", "cost"]) == (TIME, COST)
+    for wrong in ("speed", [], ["time", "time"], ["time", "cost", "perf_per_cost"], [1]):
+        with pytest.raises(DimsweepError, match="objective"):
+            parse_objectives(wrong)
+    assert follows_slopes((TIME,)) and follows_slopes((PERF_PER_COST,))
+    assert not follows_slopes((COST,)) and not follows_slopes((TIME, COST))
+
+
+def test_values_are_shown_with_their_unit() -> None:
+    shown = [TIME.show(0.7224), COST.show(2e7), PERF_PER_COST.show(1.5e-7)]
+    assert shown == ["722.4 ms", "$20,000,000", "1.5e-07 /s/$"]
