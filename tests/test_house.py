@@ -15,6 +15,7 @@ FORBIDDEN = {
     "sweeper",
     "hydra",
     "omegaconf",
+    "pydantic",
     "ray",
     "optuna",
     "pyarrow",
