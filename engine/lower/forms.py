@@ -6,15 +6,8 @@ from collections.abc import Hashable, Iterator
 from typing import Generic, NamedTuple, TypeVar
 
 from engine.cluster.cluster import Cluster
-from engine.collective.algorithm import (
-    AUTO,
-    Schedule,
-    Setting,
-    Step,
-    algorithm_for,
-    fuses,
-    schedule,
-)
+from engine.collective.algorithms import AUTO, algorithm_for, all_to_all_of
+from engine.collective.steps import PhaseSteps, Setting, Step
 from engine.errors import DimsweepError
 from engine.lower import program as p
 from engine.workload.graph import Collective, CollectiveKind, Group, Send
@@ -62,7 +55,7 @@ class Forms:
 
     def __init__(self, cluster: Cluster) -> None:
         self.forms: Interned[Form] = Interned()
-        self.schedules: Interned[Schedule] = Interned()
+        self.schedules: Interned[PhaseSteps] = Interned()
         self._known: dict[tuple[Hashable, ...], int] = {}  # graphs repeat themselves
         self._dims, self._model = cluster.topology.dims, cluster.collectives
         names = self._model.algorithms or (AUTO,) * len(self._dims)
@@ -100,7 +93,7 @@ class Forms:
             if offset:
                 policy = self._model.subgroup_bandwidth
                 share, hops = dim.block.way_under(policy, dim.size, offset)
-                crossing = Schedule((Step(1, hops, 1.0),), share, 1.0, 1.0)
+                crossing = PhaseSteps((Step(1, hops, 1.0),), share, 1.0, 1.0)
                 uses.append(Use(d, self.schedules(crossing)))
         return self.forms(Form(p.POINT_TO_POINT, work.n_bytes, 1, 0, tuple(uses)))
 
@@ -110,11 +103,11 @@ class Forms:
         setting = Setting(dim.block, dim.size, group.sizes[d], group.strides[d], policy)
 
         def of(kind: CollectiveKind) -> int:
-            return self.schedules(schedule(kind, algorithm, setting))
+            return self.schedules(algorithm.steps(kind, setting))
 
         if kind is CollectiveKind.ALL_TO_ALL:
-            return Use(d, of(kind))
-        fused = kind is CollectiveKind.ALL_REDUCE and fuses(algorithm)
+            return Use(d, self.schedules(all_to_all_of(dim.block).steps(kind, setting)))
+        fused = kind is CollectiveKind.ALL_REDUCE and algorithm.fuses
         return Use(
             d,
             scatter=of(CollectiveKind.REDUCE_SCATTER),

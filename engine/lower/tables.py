@@ -77,7 +77,7 @@ def structure(cluster: Cluster, folding: Folding, nodes: Nodes, forms: Forms) ->
             p.SCHEDULE,
             (s.share for s in schedules),
             (s.growth for s in schedules),
-            (s.moved for s in schedules),
+            (s.bytes_sent for s in schedules),
             step_start[:-1],
             step_start[1:],
         ),

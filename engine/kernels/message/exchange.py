@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Generator
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import simpy
 
-from engine.collective.rounds import Strand, n_messages, strands
+from engine.collective.algorithms import Algorithm
+from engine.collective.rounds import MemberRounds, Strand, SwitchRounds
 from engine.kernels.message.clock import Clock
 from engine.kernels.message.transport import Message, Transport
 from engine.kernels.phase.phase_time import whole
@@ -48,31 +49,28 @@ class Phase(NamedTuple):
 
     dim: int
     kind: CollectiveKind
-    algorithm: str
+    algorithm: Algorithm
     n_bytes: float
-
-    @property
-    def in_switch(self) -> bool:
-        return self.algorithm == "in_switch" and self.kind is not CollectiveKind.ALL_TO_ALL
-
-    def plan(self, line: Line, member: int) -> tuple[Strand, ...]:
-        """What ``member`` of the line does."""
-        p = len(line.ranks)
-        return strands(self.kind, self.algorithm, p, member, line.circle)
 
     def n_messages(self, line: Line) -> int:
         """How many messages the line's members send."""
-        p = len(line.ranks)
-        if self.in_switch:
-            return p * p if self.kind is CollectiveKind.ALL_GATHER else 2 * p
-        return n_messages(self.kind, self.algorithm, p, line.circle)
+        return self.algorithm.n_messages(self.kind, len(line.ranks), line.circle)
 
     def begin(self, world: World, line: Line, name: str, finish: Finish) -> None:
         """Start it on ``line``; ``finish`` is called with each rank that has done its part."""
-        if self.in_switch:
-            _through_switch(world, self, line.ranks, name, finish)
+        rounds = _rounds(self.algorithm, self.kind, len(line.ranks), line.circle)
+        if isinstance(rounds, SwitchRounds):
+            _through_switch(world, self, rounds, line.ranks, name, finish)
         else:
-            _Exchange(world, self, line, name, finish)
+            _Exchange(world, self, rounds, line.ranks, name, finish)
+
+
+@lru_cache(maxsize=64)
+def _rounds(
+    algorithm: Algorithm, kind: CollectiveKind, p: int, circle: bool
+) -> MemberRounds | SwitchRounds:
+    """Every chunk, and every line of a dimension, does the same."""
+    return algorithm.rounds(kind, p, circle)
 
 
 class Crossing(NamedTuple):
@@ -102,17 +100,25 @@ class Crossing(NamedTuple):
 class _Exchange:
     """A phase whose members send messages to one another."""
 
-    def __init__(self, world: World, phase: Phase, line: Line, name: str, finish: Finish) -> None:
-        self._world, self._phase, self._ranks = world, phase, line.ranks
+    def __init__(
+        self,
+        world: World,
+        phase: Phase,
+        rounds: MemberRounds,
+        ranks: tuple[int, ...],
+        name: str,
+        finish: Finish,
+    ) -> None:
+        self._world, self._phase, self._ranks = world, phase, ranks
         self._name, self._finish = name, finish
-        plans = [phase.plan(line, member) for member in range(len(line.ranks))]
-        self._inboxes = [[_Inbox(world.clock) for _ in plan] for plan in plans]
+        self._inboxes = [[_Inbox(world.clock) for _ in strands] for strands in rounds.strands]
         # What a member has still to do: strands to end, messages to get rid of.
         self._open = [
-            sum(1 + sum(len(round_.send) for round_ in strand) for strand in plan) for plan in plans
+            sum(1 + sum(len(round_.send) for round_ in strand) for strand in strands)
+            for strands in rounds.strands
         ]
-        for member, plan in enumerate(plans):
-            for number, strand in enumerate(plan):
+        for member, strands in enumerate(rounds.strands):
+            for number, strand in enumerate(strands):
                 world.clock.process(self._work(member, number, strand))
 
     def _work(self, member: int, number: int, strand: Strand) -> Generator[simpy.Event, None, None]:
@@ -170,23 +176,31 @@ class _Inbox:
 
 
 def _through_switch(
-    world: World, phase: Phase, ranks: tuple[int, ...], name: str, finish: Finish
+    world: World,
+    phase: Phase,
+    rounds: SwitchRounds,
+    ranks: tuple[int, ...],
+    name: str,
+    finish: Finish,
 ) -> None:
-    """The switch reduces what all send up and returns each its part, or multicasts every shard."""
-    gathers = phase.kind is CollectiveKind.ALL_GATHER
-    scatters = phase.kind is CollectiveKind.REDUCE_SCATTER
-    up = Message(phase.n_bytes, name)
-    down = Message(phase.n_bytes / len(ranks), name) if scatters else up
-    missing = dict.fromkeys(ranks, len(ranks) - 1 if gathers else 1)
-    missing = {rank: messages + 1 for rank, messages in missing.items()}  # and the one it sends
+    """The switch reduces what members send up, and sends down to each what is for it."""
+    missing: Counter[int] = Counter()  # messages that a rank has to get rid of, or to receive
 
     def less(rank: int) -> None:
         missing[rank] -= 1
         if not missing[rank]:
             world.clock.later(world.endpoint_delay, lambda: finish(rank))
 
-    for rank in ranks:
-        world.bytes_sent[rank][phase.dim] += phase.n_bytes
-    each = [((rank,), tuple(other for other in ranks if other != rank)) for rank in ranks]
-    for sources, targets in each if gathers else [(ranks, ranks)]:
-        world.transport.through_switch(sources, up, targets, down, left=less, arrived=less)
+    for sources, up, targets, _ in rounds.rounds:
+        missing.update(ranks[member] for member in (*sources, *targets))
+        for member in sources:
+            world.bytes_sent[ranks[member]][phase.dim] += up * phase.n_bytes
+    for sources, up, targets, down in rounds.rounds:
+        world.transport.through_switch(
+            [ranks[member] for member in sources],
+            Message(up * phase.n_bytes, name),
+            [ranks[member] for member in targets],
+            Message(down * phase.n_bytes, name),
+            left=less,
+            arrived=less,
+        )

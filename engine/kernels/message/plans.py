@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from engine.collective.algorithm import AUTO, algorithm_for
+from engine.collective.algorithms import AUTO, Algorithm, algorithm_for, all_to_all_of
 from engine.kernels.message.exchange import Crossing, Line, Phase
 from engine.kernels.phase.phase_time import empty_phase_times, time_phases
 from engine.lower import program as p
@@ -72,8 +72,14 @@ class Plans:
         cluster = self._program.cluster
         dims = cluster.topology.dims
         names = cluster.collectives.algorithms or (AUTO,) * len(dims)
+
+        def algorithm(d: int, kind: CollectiveKind) -> Algorithm:
+            if kind is CollectiveKind.ALL_TO_ALL:
+                return all_to_all_of(dims[d].block)
+            return algorithm_for(dims[d].block, names[d])
+
         return tuple(
-            Phase(d, kind, algorithm_for(dims[d].block, names[d]), n_bytes)
+            Phase(d, kind, algorithm(d, kind), n_bytes)
             for (d, n_bytes), kind in zip(entries[["dim", "n_bytes"]].tolist(), kinds, strict=True)
         )
 

@@ -79,7 +79,7 @@ def parts_of(
     s: Structure, schedule: np.void, held: float, bandwidth: float, latency: float
 ) -> Parts:
     """A phase in which members enter with ``held`` bytes, by the formula of
-    engine.collective.algorithm, every step in whole picoseconds."""
+    engine.collective.steps, every step in whole picoseconds."""
     duration, hops, endpoint, fraction = 0.0, 0.0, 0.0, 0.0
     per_byte = PICOSECONDS / (bandwidth * schedule["share"])
     for step in s.steps[schedule["step_start"] : schedule["step_end"]]:

@@ -21,7 +21,9 @@ from engine import (
     Switch,
 )
 from engine.cluster.blocks import BLOCKS
-from engine.collective.algorithm import Schedule, Setting, algorithm_for, fuses, schedule
+from engine.collective.algorithms import ALGORITHMS as KNOWN
+from engine.collective.algorithms import algorithm_for, all_to_all_of
+from engine.collective.steps import PhaseSteps, Setting
 from tests.support.programs import ALGORITHMS
 
 FULL, PHYSICAL = SubgroupBandwidth.FULL, SubgroupBandwidth.PHYSICAL
@@ -55,15 +57,21 @@ def alone(block: Block, p: int, n: int = 0, stride: int = 1) -> Setting:
     return Setting(block, n or p, p, stride)
 
 
-def total_bytes(plan: Schedule) -> float:
+def steps_of(kind: CollectiveKind, algorithm: str, setting: Setting) -> PhaseSteps:
+    """One phase of ``kind``; all-to-alls are the block's own."""
+    chosen = all_to_all_of(setting.block) if kind is ALL_TO_ALL else KNOWN[algorithm]
+    return chosen.steps(kind, setting)
+
+
+def total_bytes(plan: PhaseSteps) -> float:
     return sum(step.count * step.bytes_fraction for step in plan.steps)
 
 
-def total_hops(plan: Schedule) -> int:
+def total_hops(plan: PhaseSteps) -> int:
     return sum(step.count * step.hops for step in plan.steps)
 
 
-def n_steps(plan: Schedule) -> int:
+def n_steps(plan: PhaseSteps) -> int:
     return sum(step.count for step in plan.steps)
 
 
@@ -72,35 +80,35 @@ def n_steps(plan: Schedule) -> int:
 
 def test_a_reduce_scatter_leaves_each_member_its_share() -> None:
     for algorithm, setting in CASES:
-        plan, p = schedule(REDUCE_SCATTER, algorithm, setting), setting.p
+        plan, p = steps_of(REDUCE_SCATTER, algorithm, setting), setting.p
         # A reducing switch takes everything up; all others send p - 1 of p shards.
         moved = 1 if algorithm == "in_switch" else (p - 1) / p
-        assert plan.moved == pytest.approx(moved)
+        assert plan.bytes_sent == pytest.approx(moved)
         assert plan.growth == pytest.approx(1 / p)
         assert total_bytes(plan) == pytest.approx(moved)
 
 
 def test_an_all_gather_is_its_mirror() -> None:
     for algorithm, setting in CASES:
-        plan, p = schedule(ALL_GATHER, algorithm, setting), setting.p
+        plan, p = steps_of(ALL_GATHER, algorithm, setting), setting.p
         # A multicasting switch needs each shard once, but still delivers p - 1 of them.
-        assert plan.moved == pytest.approx(1 if algorithm == "in_switch" else p - 1)
+        assert plan.bytes_sent == pytest.approx(1 if algorithm == "in_switch" else p - 1)
         assert plan.growth == pytest.approx(p)
         assert total_bytes(plan) == pytest.approx(p - 1)
 
 
 def test_scatter_then_gather_restores_the_size() -> None:
     for algorithm, setting in CASES:
-        scatter = schedule(REDUCE_SCATTER, algorithm, setting)
-        gather = schedule(ALL_GATHER, algorithm, setting)
+        scatter = steps_of(REDUCE_SCATTER, algorithm, setting)
+        gather = steps_of(ALL_GATHER, algorithm, setting)
         assert scatter.growth * gather.growth == pytest.approx(1)
 
 
 def test_only_what_arrives_is_reduced() -> None:
     for algorithm, setting in CASES:
-        gather = schedule(ALL_GATHER, algorithm, setting)
+        gather = steps_of(ALL_GATHER, algorithm, setting)
         assert all(step.reduce_fraction == 0 for step in gather.steps)
-        scatter = schedule(REDUCE_SCATTER, algorithm, setting)
+        scatter = steps_of(REDUCE_SCATTER, algorithm, setting)
         # The switch does it for the NPUs; everywhere else every received byte is added.
         assert all(
             step.reduce_fraction == (0 if algorithm == "in_switch" else step.bytes_fraction)
@@ -110,23 +118,23 @@ def test_only_what_arrives_is_reduced() -> None:
 
 def test_an_all_to_all_keeps_the_size() -> None:
     for algorithm, setting in CASES:
-        plan, p = schedule(ALL_TO_ALL, algorithm, setting), setting.p
+        plan, p = steps_of(ALL_TO_ALL, algorithm, setting), setting.p
         assert plan.growth == 1
         if setting.block != Ring() or setting.policy is FULL:
-            assert plan.moved == total_bytes(plan) == pytest.approx((p - 1) / p)
+            assert plan.bytes_sent == total_bytes(plan) == pytest.approx((p - 1) / p)
 
 
 @pytest.mark.parametrize("p", MEMBERS)
 def test_fused_all_reduces_on_a_switch(p: int) -> None:
     setting = alone(Switch(), p)
-    in_switch, tree, rabenseifner = (schedule(ALL_REDUCE, name, setting) for name in FUSED)
-    assert (in_switch.moved, n_steps(in_switch), total_bytes(in_switch)) == (1, 1, 1)
+    in_switch, tree, rabenseifner = (steps_of(ALL_REDUCE, name, setting) for name in FUSED)
+    assert (in_switch.bytes_sent, n_steps(in_switch), total_bytes(in_switch)) == (1, 1, 1)
 
     # Each of two trees carries half of the bytes over p - 1 edges, up and down.
-    assert tree.moved == pytest.approx(2 * 2 * (p - 1) / 2 / p)
+    assert tree.bytes_sent == pytest.approx(2 * 2 * (p - 1) / 2 / p)
 
     q = 2 ** (p.bit_length() - 1)  # the largest power of two: the others hand all over and back
-    assert rabenseifner.moved == pytest.approx((2 * (q - 1) + 2 * (p - q)) / p)
+    assert rabenseifner.bytes_sent == pytest.approx((2 * (q - 1) + 2 * (p - q)) / p)
     extra = 0 if p == q else 2
     assert n_steps(rabenseifner) == 2 * (q.bit_length() - 1) + extra
     assert total_bytes(rabenseifner) == pytest.approx(2 * (q - 1) / q + extra)
@@ -147,16 +155,16 @@ def test_fused_all_reduces_on_a_switch(p: int) -> None:
 
 def test_which_algorithms_fuse() -> None:
     names = {name for algorithms in ALGORITHMS.values() for name in algorithms}
-    assert {name for name in names if fuses(name)} == set(FUSED)
+    assert {name for name in names if KNOWN[name].fuses} == set(FUSED)
 
 
 def test_trees_and_rabenseifner_halve_and_double_when_there_is_half_to_do() -> None:
     for p in MEMBERS:
         setting = alone(Switch(), p)
         for kind in (REDUCE_SCATTER, ALL_GATHER):
-            usual = schedule(kind, "halving_doubling", setting)
-            assert schedule(kind, "double_binary_tree", setting) == usual
-            assert schedule(kind, "rabenseifner", setting) == usual
+            usual = steps_of(kind, "halving_doubling", setting)
+            assert steps_of(kind, "double_binary_tree", setting) == usual
+            assert steps_of(kind, "rabenseifner", setting) == usual
 
 
 # --- steps --------------------------------------------------------------------------------------
@@ -166,18 +174,18 @@ def test_trees_and_rabenseifner_halve_and_double_when_there_is_half_to_do() -> N
 @pytest.mark.parametrize("p", MEMBERS)
 def test_number_of_steps(kind: CollectiveKind, p: int) -> None:
     rounds = next(k for k in range(10) if 2**k >= p)  # ceil(log2 p)
-    assert n_steps(schedule(kind, "ring", alone(Ring(), p))) == p - 1
-    assert n_steps(schedule(kind, "ring", alone(Ring(), p, 2 * p))) == p - 1
-    assert n_steps(schedule(kind, "direct", alone(FullyConnected(), p))) == 1
-    assert n_steps(schedule(kind, "direct", alone(Switch(), p))) == 1
-    assert n_steps(schedule(kind, "halving_doubling", alone(Switch(), p))) == rounds
+    assert n_steps(steps_of(kind, "ring", alone(Ring(), p))) == p - 1
+    assert n_steps(steps_of(kind, "ring", alone(Ring(), p, 2 * p))) == p - 1
+    assert n_steps(steps_of(kind, "direct", alone(FullyConnected(), p))) == 1
+    assert n_steps(steps_of(kind, "direct", alone(Switch(), p))) == 1
+    assert n_steps(steps_of(kind, "halving_doubling", alone(Switch(), p))) == rounds
 
 
 def test_halving_sends_the_largest_first_and_doubling_last() -> None:
     for p in MEMBERS:
         setting = alone(Switch(), p)
-        halving = schedule(REDUCE_SCATTER, "halving_doubling", setting).steps
-        doubling = schedule(ALL_GATHER, "halving_doubling", setting).steps
+        halving = steps_of(REDUCE_SCATTER, "halving_doubling", setting).steps
+        doubling = steps_of(ALL_GATHER, "halving_doubling", setting).steps
         assert [step.bytes_fraction for step in doubling] == pytest.approx(
             [step.bytes_fraction * p for step in reversed(halving)]
         )
@@ -217,7 +225,7 @@ def test_the_full_policy_gives_everything(block: Block) -> None:
 def test_no_share_exceeds_the_whole() -> None:
     for algorithm, setting in CASES:
         for kind in (REDUCE_SCATTER, ALL_GATHER, ALL_TO_ALL):
-            assert 0 < schedule(kind, algorithm, setting).share <= 1
+            assert 0 < steps_of(kind, algorithm, setting).share <= 1
 
 
 def test_messages_between_two_npus() -> None:
@@ -241,7 +249,7 @@ def test_messages_between_two_npus() -> None:
     ],
 )
 def test_the_topology_aware_default(block: Block, name: str) -> None:
-    assert algorithm_for(block, "auto") == name
+    assert algorithm_for(block, "auto") is KNOWN[name]
 
 
 @pytest.mark.parametrize(
@@ -278,7 +286,7 @@ def ring_reduce_scatter(p: int, hop: int, wrap: int, latency: int, transfer: int
 def test_ring_latency_message_by_message(p: int, stride: int) -> None:
     transfer, latency = 1000, 7
     for n, wrap in ((p * stride, stride), (3 * p * stride, (p - 1) * stride)):  # ring, line
-        plan = schedule(REDUCE_SCATTER, "ring", alone(Ring(), p, n, stride))
+        plan = steps_of(REDUCE_SCATTER, "ring", alone(Ring(), p, n, stride))
         expected = ring_reduce_scatter(p, stride, wrap, latency, transfer)
         assert total_hops(plan) * latency + n_steps(plan) * transfer == expected
 
@@ -308,13 +316,13 @@ def test_ring_links_carry_the_share_they_are_said_to(p: int, stride: int, parts:
     message = Fraction(1, 2 * p) if parts == 1 else Fraction(1, p)
     pace = max(load.values()) * message / Fraction(1, 2)  # a link has half of the bandwidth
 
-    plan = schedule(REDUCE_SCATTER, "ring", alone(Ring(), p, n, stride))
+    plan = steps_of(REDUCE_SCATTER, "ring", alone(Ring(), p, n, stride))
     assert plan.steps[0].bytes_fraction / plan.share == pytest.approx(float(pace))
 
 
 def test_fully_connected_links_carry_one_shard_each() -> None:
     for p, n in ((2, 8), (4, 8), (8, 8), (5, 15)):
-        plan = schedule(REDUCE_SCATTER, "direct", alone(FullyConnected(), p, n))
+        plan = steps_of(REDUCE_SCATTER, "direct", alone(FullyConnected(), p, n))
         pace = Fraction(1, p) / Fraction(1, n - 1)  # 1/p of the bytes over 1/(n - 1) of b
         assert total_bytes(plan) / plan.share == pytest.approx(float(pace))
 
@@ -352,7 +360,7 @@ def reduce_shards(p: int, sizes: list[int]) -> list[Counter[int]]:
 def test_doubling_gathers_every_shard(p: int) -> None:
     held, sizes = gather_shards(p)
     assert all(shards == set(range(p)) for shards in held)
-    plan = schedule(ALL_GATHER, "halving_doubling", alone(Switch(), p))
+    plan = steps_of(ALL_GATHER, "halving_doubling", alone(Switch(), p))
     assert [step.bytes_fraction for step in plan.steps] == pytest.approx(sizes)
 
 
@@ -361,7 +369,7 @@ def test_halving_sums_every_contribution_once(p: int) -> None:
     _, sizes = gather_shards(p)
     for contributions in reduce_shards(p, sizes):
         assert contributions == Counter(dict.fromkeys(range(p), 1))
-    plan = schedule(REDUCE_SCATTER, "halving_doubling", alone(Switch(), p))
+    plan = steps_of(REDUCE_SCATTER, "halving_doubling", alone(Switch(), p))
     assert [step.bytes_fraction * p for step in plan.steps] == pytest.approx(sizes[::-1])
 
 
@@ -382,7 +390,7 @@ def relayed(p: int) -> list[Counter[tuple[int, int]]]:
 
 @pytest.mark.parametrize("p", MEMBERS)
 def test_all_to_all_on_a_ring_piece_by_piece(p: int) -> None:
-    plan = schedule(ALL_TO_ALL, "ring", alone(Ring(), p))
+    plan = steps_of(ALL_TO_ALL, "ring", alone(Ring(), p))
     steps = relayed(p)
     assert n_steps(plan) == len(steps) == p // 2
     for step, load in zip(plan.steps, steps, strict=True):
@@ -392,10 +400,10 @@ def test_all_to_all_on_a_ring_piece_by_piece(p: int) -> None:
         pace = max(load.values()) * Fraction(1, p) / Fraction(1, 2)
         assert step.bytes_fraction / plan.share == pytest.approx(float(pace))
     sent = sum(sum(load.values()) for load in steps) * Fraction(1, p) / p
-    assert plan.moved == pytest.approx(float(sent))
+    assert plan.bytes_sent == pytest.approx(float(sent))
     # All pieces arrive: the p - 1 others' shares travel their distances.
     distances = sum(min(d, p - d) for d in range(1, p))
-    assert plan.moved == pytest.approx(distances / p)
+    assert plan.bytes_sent == pytest.approx(distances / p)
 
 
 @pytest.mark.parametrize("stride", [1, 2, 3])
@@ -411,12 +419,12 @@ def test_all_to_all_on_lines_piece_by_piece(p: int, stride: int) -> None:
                 hops, direction = abs(target - source), (1 if target > source else -1)
                 load.update(route(n, source, hops, direction))
                 sent += hops // stride
-    plan = schedule(ALL_TO_ALL, "ring", alone(Ring(), p, n, stride))
+    plan = steps_of(ALL_TO_ALL, "ring", alone(Ring(), p, n, stride))
     pace = max(load.values()) * Fraction(1, p) / Fraction(1, 2)
     assert total_bytes(plan) / plan.share == pytest.approx(float(pace))
     assert total_hops(plan) == (p - 1) * stride  # the farthest piece
     # Averaged over members; a piece counts at every member that sends it on.
-    assert plan.moved == pytest.approx(sent / (stride * p) / p)
+    assert plan.bytes_sent == pytest.approx(sent / (stride * p) / p)
 
 
 def depth_of_two_trees(p: int) -> int:
@@ -429,7 +437,7 @@ def depth_of_two_trees(p: int) -> int:
 
 @pytest.mark.parametrize("p", MEMBERS)
 def test_two_trees_take_their_depth_up_and_down(p: int) -> None:
-    plan = schedule(ALL_REDUCE, "double_binary_tree", alone(Switch(), p))
+    plan = steps_of(ALL_REDUCE, "double_binary_tree", alone(Switch(), p))
     levels = depth_of_two_trees(p)
     assert n_steps(plan) == 2 * levels
     # Half of the bytes from each of two children at every level but the root's; and unless p is a

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import pytest
 
-from engine import Block, CollectiveKind, Ring, Switch
-from engine.collective.algorithm import ALL_REDUCE_ONLY, Setting, fuses, schedule
-from engine.collective.rounds import Message, Strand, n_messages, strands
+from engine import Block, CollectiveKind, DimsweepError, Ring, Switch
+from engine.collective.algorithms import ALGORITHMS as KNOWN
+from engine.collective.algorithms import Algorithm, AllReduceOnly, all_to_all_of
+from engine.collective.rounds import MemberRounds, RoundMessage, Strand, SwitchRounds
+from engine.collective.steps import Setting
 from tests.support.programs import ALGORITHMS
 
 LARGEST = 17  # a power of two, its neighbours, and what no power of two divides
@@ -24,8 +26,18 @@ class Plan(NamedTuple):
     block: Block
     closed: bool
 
-    def members(self, p: int) -> list[tuple[Strand, ...]]:
-        return [strands(self.kind, self.algorithm, p, i, self.closed) for i in range(p)]
+    @property
+    def chosen(self) -> Algorithm:
+        """All-to-alls are the block's own."""
+        if self.kind is CollectiveKind.ALL_TO_ALL:
+            return all_to_all_of(self.block)
+        return KNOWN[self.algorithm]
+
+    def members(self, p: int) -> tuple[tuple[Strand, ...], ...]:
+        rounds = self.chosen.rounds(self.kind, p, self.closed)
+        assert isinstance(rounds, MemberRounds)
+        assert len(rounds.strands) == p
+        return rounds.strands
 
     @property
     def name(self) -> str:
@@ -40,7 +52,7 @@ def all_plans() -> Iterator[Plan]:
             for kind in CollectiveKind:
                 if algorithm == "in_switch" and kind is not CollectiveKind.ALL_TO_ALL:
                     continue
-                if kind is CollectiveKind.ALL_REDUCE and not fuses(algorithm):
+                if kind is CollectiveKind.ALL_REDUCE and not KNOWN[algorithm].fuses:
                     continue  # lowered to a reduce-scatter and an all-gather
                 for closed in (False, True) if block == Ring() else (False,):
                     yield Plan(kind, algorithm, block, closed)
@@ -50,7 +62,7 @@ PLANS = list(all_plans())
 EVERY_PLAN = pytest.mark.parametrize("plan", PLANS, ids=lambda plan: plan.name)
 
 
-def sent(members: list[tuple[Strand, ...]]) -> Iterator[tuple[int, int, Message]]:
+def sent(members: Sequence[tuple[Strand, ...]]) -> Iterator[tuple[int, int, RoundMessage]]:
     """Sender, strand and message."""
     for member, plan in enumerate(members):
         for number, strand in enumerate(plan):
@@ -66,7 +78,7 @@ class Walk:
     that its sender knows, and comes behind those that the sender sent before it.
     """
 
-    def __init__(self, members: list[tuple[Strand, ...]]) -> None:
+    def __init__(self, members: Sequence[tuple[Strand, ...]]) -> None:
         self.members = members
         self.known = {
             (i, number): {i} for i, plan in enumerate(members) for number in range(len(plan))
@@ -134,7 +146,7 @@ def sent_bytes(plan: Plan, p: int) -> float:
 def test_as_many_bytes_as_the_schedule_says(plan: Plan) -> None:
     for p in range(2, LARGEST + 1):
         n = 2 * p if plan.block == Ring() and not plan.closed else p
-        expected = schedule(plan.kind, plan.algorithm, Setting(plan.block, n, p, 1)).moved
+        expected = plan.chosen.steps(plan.kind, Setting(plan.block, n, p, 1)).bytes_sent
         if plan.kind is CollectiveKind.ALL_TO_ALL and n > p:
             # The schedule counts the bytes that members of a line relay; here the links do.
             assert expected == pytest.approx((p * p - 1) / (3 * p))
@@ -193,7 +205,7 @@ def test_a_scatter_is_a_gather_backwards(plan: Plan) -> None:
         assert there == mirrored[::-1]
 
 
-def by_round(members: list[tuple[Strand, ...]]) -> list[Counter[tuple[int, int, float]]]:
+def by_round(members: Sequence[tuple[Strand, ...]]) -> list[Counter[tuple[int, int, float]]]:
     """Sender, receiver and fraction of every message, round by round."""
     (count,) = {len(member[0]) for member in members}
     return [
@@ -246,7 +258,9 @@ def test_the_two_trees_share_the_work() -> None:
             assert len(inner) < 2
 
 
-@pytest.mark.parametrize("algorithm", ALL_REDUCE_ONLY)
+@pytest.mark.parametrize(
+    "algorithm", [name for name, a in KNOWN.items() if isinstance(a, AllReduceOnly)]
+)
 @pytest.mark.parametrize("kind", [CollectiveKind.REDUCE_SCATTER, CollectiveKind.ALL_GATHER])
 def test_what_is_for_all_reduces_only_falls_back(algorithm: str, kind: CollectiveKind) -> None:
     for p in range(2, LARGEST + 1):
@@ -257,5 +271,45 @@ def test_what_is_for_all_reduces_only_falls_back(algorithm: str, kind: Collectiv
 @EVERY_PLAN
 def test_messages_are_counted_without_planning_them(plan: Plan) -> None:
     for p in range(2, LARGEST + 1):
-        count = n_messages(plan.kind, plan.algorithm, p, plan.closed)
+        count = plan.chosen.n_messages(plan.kind, p, plan.closed)
         assert count == sum(1 for _ in sent(plan.members(p)))
+
+
+@pytest.mark.parametrize("p", range(2, LARGEST + 1))
+def test_the_switch_hears_and_tells_everyone(p: int) -> None:
+    kinds = set(CollectiveKind) - {CollectiveKind.ALL_TO_ALL}
+    for kind in kinds:
+        rounds = KNOWN["in_switch"].rounds(kind, p, circle=False)
+        assert isinstance(rounds, SwitchRounds)
+        told = Counter((i, j) for r in rounds.rounds for i in r.sources for j in r.targets)
+        own = kind is not CollectiveKind.ALL_GATHER  # who multicasts a shard has it
+        assert told == Counter((i, j) for i in range(p) for j in range(p) if own or i != j)
+        steps = KNOWN["in_switch"].steps(kind, Setting(Switch(), p, p, 1))
+        up = Counter[int]()
+        for r in rounds.rounds:
+            up.update(dict.fromkeys(r.sources, r.up))
+        assert set(up.values()) == {steps.bytes_sent}
+        n_messages = sum(len(r.sources) + len(r.targets) for r in rounds.rounds)
+        assert n_messages == KNOWN["in_switch"].n_messages(kind, p, circle=False)
+
+
+def test_an_algorithm_refuses_what_it_cannot_do() -> None:
+    for algorithm in KNOWN.values():
+        for kind in CollectiveKind:
+            for describe in (
+                lambda a=algorithm, k=kind: a.steps(k, Setting(Switch(), 4, 4, 1)),
+                lambda a=algorithm, k=kind: a.rounds(k, 4, circle=False),
+            ):
+                if can(algorithm, kind):
+                    describe()
+                else:
+                    with pytest.raises(DimsweepError, match="is no algorithm for a phase of"):
+                        describe()
+
+
+def can(algorithm: Algorithm, kind: CollectiveKind) -> bool:
+    if kind is CollectiveKind.ALL_TO_ALL:
+        return algorithm.name in ("direct", "relay")
+    if kind is CollectiveKind.ALL_REDUCE:
+        return algorithm.fuses
+    return algorithm.name != "relay"

@@ -1,0 +1,97 @@
+"""Collective algorithms, one file each, and which of them runs on which building block."""
+
+from __future__ import annotations
+
+from engine.cluster.blocks import Block
+from engine.collective.algorithms.algorithm import Algorithm, ScatterGather
+from engine.collective.algorithms.direct import Direct
+from engine.collective.algorithms.double_binary_tree import DoubleBinaryTree
+from engine.collective.algorithms.halving_doubling import AllReduceOnly, HalvingDoubling
+from engine.collective.algorithms.in_switch import InSwitch
+from engine.collective.algorithms.rabenseifner import Rabenseifner
+from engine.collective.algorithms.relay import Relay
+from engine.collective.algorithms.ring import RingAlgorithm
+from engine.errors import DimsweepError
+
+__all__ = [
+    "ALGORITHMS",
+    "AUTO",
+    "Algorithm",
+    "AllReduceOnly",
+    "Direct",
+    "DoubleBinaryTree",
+    "HalvingDoubling",
+    "InSwitch",
+    "Rabenseifner",
+    "Relay",
+    "RingAlgorithm",
+    "ScatterGather",
+    "algorithm_for",
+    "algorithms_of",
+    "all_to_all_of",
+    "register",
+]
+
+AUTO = "auto"
+ALGORITHMS: dict[str, Algorithm] = {}  # by name
+
+
+def register(*algorithms: Algorithm) -> None:
+    """Let blocks and configurations name the algorithms.
+
+    Raises :class:`DimsweepError` for a name that another algorithm has, and for ``auto``.
+    """
+    for algorithm in algorithms:
+        if algorithm.name == AUTO or ALGORITHMS.get(algorithm.name, algorithm) != algorithm:
+            raise DimsweepError(
+                f"there is an algorithm called {algorithm.name!r} already",
+                where="collective.algorithms",
+            )
+        ALGORITHMS[algorithm.name] = algorithm
+
+
+def algorithms_of(block: Block) -> tuple[str, ...]:
+    """The names of the algorithms that run on ``block``, the default first."""
+    others = (a.name for a in ALGORITHMS.values() if block.name in a.blocks)
+    return (*block.algorithms, *(name for name in others if name not in block.algorithms))
+
+
+def algorithm_for(block: Block, name: str) -> Algorithm:
+    """The algorithm called ``name`` on ``block`` (``auto``: the block's default).
+
+    Raises :class:`DimsweepError` when the block does not support it.
+    """
+    names = algorithms_of(block)
+    if name not in (AUTO, *names):
+        raise DimsweepError(
+            f"{name!r} does not run on a {block.name}",
+            where="collective.algorithms",
+            hint=f"{block.name}: {', '.join((AUTO, *names))}",
+        )
+    return _registered(block, names[0] if name == AUTO else name)
+
+
+def all_to_all_of(block: Block) -> Algorithm:
+    """The algorithm of all-to-alls on ``block``."""
+    return _registered(block, block.all_to_all)
+
+
+def _registered(block: Block, name: str) -> Algorithm:
+    if name not in ALGORITHMS:
+        raise DimsweepError(
+            f"{block.name} names the algorithm {name!r}, which is not registered",
+            where="collective.algorithms",
+            hint=f"there are: {', '.join(ALGORITHMS)}",
+        )
+    return ALGORITHMS[name]
+
+
+register(
+    RingAlgorithm(),
+    Direct(),
+    HalvingDoubling(),
+    InSwitch(),
+    DoubleBinaryTree(),
+    Rabenseifner(),
+    Relay(),
+)

@@ -1,0 +1,91 @@
+"""What every collective algorithm knows about itself."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from engine.collective.rounds import MemberRounds, Shifts, SwitchRounds, all_back, in_step
+from engine.collective.steps import PhaseSteps, Setting, Step, backwards
+from engine.errors import DimsweepError
+from engine.workload.graph import CollectiveKind
+
+
+@dataclass(frozen=True)
+class Algorithm(ABC):
+    """How the members of a group run one phase of a collective inside one dimension.
+
+    A new algorithm is a subclass in a file of its own and one more argument of ``register`` in
+    :mod:`engine.collective.algorithms`.  It describes a phase twice, and each description must be
+    written without the other: :meth:`steps` for the phase kernel, :meth:`rounds` for the message
+    kernel.  Where nothing is in the way both kernels must end at the same picosecond, so each is
+    the other's witness.
+
+    The ``kind`` of a phase is a reduce-scatter, an all-gather, an all-to-all, or a *fused*
+    all-reduce: reduce-scatter and all-gather in one, on the last dimension of a chunk, for an
+    algorithm that :attr:`fuses` them.  ``p`` (2 or more) is the number of members.  ``circle``
+    tells that the group closes a circle (:meth:`Block.circles`), on which members may send both
+    ways.
+    """
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The name in ``collective.algorithms``."""
+
+    @property
+    def blocks(self) -> tuple[str, ...]:
+        """The names of blocks that it runs on beyond those that list it themselves."""
+        return ()
+
+    @property
+    def fuses(self) -> bool:
+        """Whether it has a fused all-reduce."""
+        return False
+
+    @abstractmethod
+    def steps(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:
+        """One phase as steps.  Raises :class:`DimsweepError` for a kind that it cannot do."""
+
+    @abstractmethod
+    def rounds(self, kind: CollectiveKind, p: int, circle: bool) -> MemberRounds | SwitchRounds:
+        """One phase as messages.  Raises :class:`DimsweepError` for a kind that it cannot do."""
+
+    @abstractmethod
+    def n_messages(self, kind: CollectiveKind, p: int, circle: bool) -> int:
+        """How many messages :meth:`rounds` sends, found without making them."""
+
+    def cannot(self, kind: CollectiveKind) -> DimsweepError:
+        """The error to raise for a kind that the algorithm cannot do."""
+        return DimsweepError(
+            f"{self.name!r} is no algorithm for a phase of {kind.value}",
+            where="collective.algorithms",
+        )
+
+
+class ScatterGather(Algorithm):
+    """An algorithm whose all-gather is its reduce-scatter backwards."""
+
+    @abstractmethod
+    def scatter_steps(self, setting: Setting) -> tuple[Step, ...]:
+        """The steps of the reduce-scatter."""
+
+    @abstractmethod
+    def scatter_rounds(self, p: int, circle: bool) -> tuple[Shifts, ...]:
+        """The rounds of the reduce-scatter, in which all members do the same."""
+
+    def steps(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:
+        p, scatter = setting.p, self.scatter_steps(setting)
+        if kind is CollectiveKind.REDUCE_SCATTER:
+            return PhaseSteps(scatter, setting.use.share, 1 / p, (p - 1) / p)
+        if kind is CollectiveKind.ALL_GATHER:
+            return PhaseSteps(backwards(scatter, p), setting.use.share, float(p), p - 1.0)
+        raise self.cannot(kind)
+
+    def rounds(self, kind: CollectiveKind, p: int, circle: bool) -> MemberRounds:
+        scatter = self.scatter_rounds(p, circle)
+        if kind is CollectiveKind.REDUCE_SCATTER:
+            return in_step(scatter, p, reduces=True)
+        if kind is CollectiveKind.ALL_GATHER:
+            return in_step(all_back(scatter, p), p, reduces=False)
+        raise self.cannot(kind)

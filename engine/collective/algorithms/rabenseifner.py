@@ -1,0 +1,77 @@
+"""Rabenseifner: halving, then doubling, among the largest power of two q <= p.
+
+Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in MPICH" (2005).
+"""
+
+from __future__ import annotations
+
+from engine.collective.algorithms.halving_doubling import (
+    AllReduceOnly,
+    halving_rounds,
+    halving_steps,
+)
+from engine.collective.rounds import MemberRounds, Round, RoundMessage, Strand, strand
+from engine.collective.steps import PhaseSteps, Setting, Step
+
+
+class Rabenseifner(AllReduceOnly):
+    """The p - q members left over first hand all their bytes to a partner, and at the end get the
+    result back."""
+
+    name = "rabenseifner"
+
+    def fused_steps(self, setting: Setting) -> PhaseSteps:
+        p, use = setting.p, setting.use
+        q = 1 << (p.bit_length() - 1)
+        halving = halving_steps(q, use.hops)
+        doubling = tuple(Step(1, step.hops, step.bytes_fraction) for step in reversed(halving))
+        if p == q:
+            return PhaseSteps((*halving, *doubling), use.share, 1.0, 2 * (p - 1) / p)
+        before, after = Step(1, use.hops, 1.0, 1.0), Step(1, use.hops, 1.0)
+        sent = (2 * (q - 1) + 2 * (p - q)) / p
+        return PhaseSteps((before, *halving, *doubling, after), use.share, 1.0, sent)
+
+    def fused_rounds(self, p: int) -> MemberRounds:
+        """Of the first 2 (p - q) members every even one works through the next one, as in MPICH."""
+        q = 1 << (p.bit_length() - 1)
+        pairs = p - q
+        core = [2 * i + 1 for i in range(pairs)] + list(range(2 * pairs, p))
+        place = {member: i for i, member in enumerate(core)}
+        members = []
+        for member in range(p):
+            if member in place:
+                rounds = _core_rounds(core, place[member])
+                members.append(_with_partner(rounds, member) if member < 2 * pairs else rounds)
+            else:
+                through = RoundMessage(member + 1, 1.0)
+                members.append((Round((), 0.0, (through,)), Round((member + 1,), 0.0, ())))
+        return MemberRounds(tuple((rounds,) for rounds in members))
+
+    def n_fused_messages(self, p: int) -> int:
+        levels = p.bit_length() - 1
+        return 2 * levels * 2**levels + 2 * (p - 2**levels)
+
+
+def _core_rounds(core: list[int], place: int) -> Strand:
+    """Halving and doubling among the members of the core, of which this is number ``place``."""
+    q = len(core)
+    halving = halving_rounds(q)
+    there = strand(halving, q, place, reduces=True)
+    back = strand(halving[::-1], q, place, reduces=False)
+    # The last halving's messages are received before the first doubling sends.
+    rounds = (*there[:-1], there[-1]._replace(send=back[0].send), *back[1:])
+    return tuple(
+        Round(
+            tuple(core[i] for i in receive),
+            reduce,
+            tuple(message._replace(peer=core[message.peer]) for message in send),
+        )
+        for receive, reduce, send in rounds
+    )
+
+
+def _with_partner(rounds: Strand, member: int) -> Strand:
+    """The rounds of a member of the core that works for the one before it as well."""
+    first = Round((member - 1,), 1.0, rounds[0].send)
+    last = rounds[-1]._replace(send=(RoundMessage(member - 1, 1.0),))
+    return (first, *rounds[1:-1], last)
