@@ -15,7 +15,7 @@ from benchmarks.study import best_cpu_seconds
 from engine import Cluster, CollectiveModel, Npu, Program, Topology, lower, run_batch
 from engine.lower.program import Floats, Lookahead
 from engine.model import Recompute, Transformer
-from engine.plan import Axes, Plan, training
+from engine.plan import DeviceMesh, ParallelPlan, training
 
 MODEL = Transformer(12288, 96, 96, 2048, vocabulary=51200)
 NPU = Npu(312e12, 2039e9, efficiency=0.6)
@@ -47,15 +47,15 @@ def _program(n: int) -> Program:
         bandwidth=[210e9, 50e9, 22.5e9],
         latency=[10**6, 10**6, 2 * 10**6],
     )
-    axes = Axes.place({"tensor": 8, "pipeline": 8, "data": "rest"}, sizes)
-    plan = Plan(
-        batch=64 * axes.degree("data"),
+    mesh = DeviceMesh.place({"tensor": 8, "pipeline": 8, "data": "rest"}, sizes)
+    plan = ParallelPlan(
+        batch=64 * mesh.degree("data"),
         interleave=3,
         sequence_parallel=True,
         recompute=Recompute.SELECTIVE,
     )
     model = CollectiveModel(chunks=16, chunks_on_one_dimension=1)
-    return lower(training(MODEL, plan, axes), Cluster(topology, NPU, model))
+    return lower(training(MODEL, plan, mesh), Cluster(topology, NPU, model))
 
 
 def _sweep(program: Program) -> None:

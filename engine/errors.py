@@ -40,6 +40,13 @@ class InfeasibleError(DimsweepError):
     """A design that cannot be: nothing is wrong with how it was written down."""
 
 
+def check_least(of: object, least: float, *keys: str) -> None:
+    """Raise :class:`DimsweepError` naming the attribute among ``keys`` that is below ``least``."""
+    for key in keys:
+        if not getattr(of, key) >= least:
+            raise DimsweepError(f"{getattr(of, key)}; it must be {least} or more", where=key)
+
+
 def suggestion(word: str, known: Iterable[str]) -> str:
     """``did you mean ...? known: ...``, a hint for a word that is none of ``known``."""
     names = list(known)

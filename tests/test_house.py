@@ -1,13 +1,15 @@
-"""The house's first rule: the engine knows nothing of studies, and the sweeper only its doors."""
+"""The house's rules: who may import what, how long a function may be, and what starts quickly."""
 
 from __future__ import annotations
 
 import ast
 import importlib
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import networkx as nx
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -124,3 +126,87 @@ def test_each_name_is_on_offer_once() -> None:
     for name, thing in objects:
         assert id(thing) not in first or isinstance(thing, int), (name, first[id(thing)])
         first[id(thing)] = name
+
+
+# --- folders ------------------------------------------------------------------------------------
+
+# Circles of folders that are still to be opened; nothing may be added.
+CIRCLES = {
+    frozenset({"engine/cluster", "engine/network"}),  # a cluster may name fabrics, or a graph
+    frozenset({"sweeper/draw", "sweeper/report"}),  # pictures take the report's numbers
+    frozenset({"sweeper/run", "sweeper/run/executor"}),  # an executor calls what evaluates
+}
+
+
+def folders(room: str) -> nx.DiGraph:
+    """Who imports whom among the packages of a room, nested ones apart from the one around them.
+
+    The room's own ``__init__`` and ``__main__`` are left out: they offer what the packages hold.
+    """
+    graph = nx.DiGraph()
+    for file in sources(room):
+        here = file.parent.relative_to(ROOT)
+        if file.name in ("__init__.py", "__main__.py") and file.parent == ROOT / room:
+            continue
+        for node in imports(file):
+            for there in filter(None, map(folder_of, targets(node))):
+                if there != here:
+                    graph.add_edge(str(here), str(there), file=str(file))
+    return graph
+
+
+def targets(node: ast.Import | ast.ImportFrom) -> list[str]:
+    """The modules that an import may mean: ``from a.b import c`` is of ``a.b`` or of ``a.b.c``."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    of = [f"{node.module}.{alias.name}" for alias in node.names]
+    return of if all(map(folder_of, of)) else [str(node.module)]
+
+
+def folder_of(module: str) -> Path | None:
+    """The folder of one of our modules."""
+    path = Path(*module.split("."))
+    if (ROOT / path).with_suffix(".py").exists():
+        return path.parent
+    return path if len(path.parts) > 1 and (ROOT / path / "__init__.py").exists() else None
+
+
+@pytest.mark.parametrize("room", ["engine", "sweeper"])
+def test_no_folders_import_each_other_in_a_circle(room: str) -> None:
+    circles = nx.strongly_connected_components(folders(room))
+    found = {frozenset(circle) for circle in circles if len(circle) > 1}
+    assert found <= CIRCLES
+
+
+def test_a_circle_of_folders_would_be_found() -> None:
+    assert folders("engine").has_edge("engine/replicas/astra_sim", "engine/formats/chakra")
+    assert folders("sweeper").has_edge("sweeper/run", "sweeper/search")
+
+
+# --- functions and start-up ---------------------------------------------------------------------
+
+LONGEST = 50  # lines of a function
+LONGER = {"engine/lower/tables.py: structure"}  # still to be cut; nothing may be added
+
+
+def test_functions_fit_on_a_screen() -> None:
+    longer = {
+        f"{file.relative_to(ROOT)}: {node.name}"
+        for file in (*sources("engine"), *sources("sweeper"))
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        and (node.end_lineno or 0) - node.lineno >= LONGEST
+    }
+    assert longer <= LONGER
+
+
+# What only some need is imported by whoever needs it.  (Numba itself looks whether SciPy is there.)
+LATE = ["clarabel", "google.protobuf", "scipy.optimize", "scipy.sparse"]
+
+
+def test_the_engine_starts_without_what_few_need() -> None:
+    code = f"import sys, engine; print([name for name in {LATE} if name in sys.modules])"
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert run.stdout.strip() == "[]"

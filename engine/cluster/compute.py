@@ -7,7 +7,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from enum import StrEnum
 
-from engine.errors import DimsweepError
+from engine.errors import DimsweepError, check_least
 from engine.units import PICOSECONDS
 from engine.workload.graph import MatMul
 
@@ -69,9 +69,7 @@ class SystolicArray:
     arrays: int = 1
 
     def __post_init__(self) -> None:
-        for key in ("rows", "columns", "arrays"):
-            if getattr(self, key) < 1:
-                raise DimsweepError(f"{getattr(self, key)}; it must be 1 or more", where=key)
+        check_least(self, 1, "rows", "columns", "arrays")
         if not 0 < self.clock < math.inf:
             raise DimsweepError(f"a clock of {self.clock:g} Hz", where="clock")
 

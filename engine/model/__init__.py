@@ -1,7 +1,7 @@
 """Models as layers of kernels and collectives: transformers, convolutions, DLRM, GNMT."""
 
-from engine.model.block import Recompute
 from engine.model.convolution import ConvNet
+from engine.model.rank import Recompute
 from engine.model.recommendation import Dlrm
 from engine.model.recurrent import Gnmt
 from engine.model.transformer import Transformer

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from engine.model.block import (
-    Block,
-    Exchange,
-    Recompute,
-    Step,
-    elementwise,
-    linear,
-    product,
-)
 from engine.model.parallel import Region
+from engine.model.rank import LayerBlock, Recompute
+from engine.model.shape import TransformerShape
+from engine.model.steps import CollectiveStep, Step, elementwise, linear, product
 from engine.workload.graph import CollectiveKind as Kind
 from engine.workload.graph import Kernel
 
-if TYPE_CHECKING:
-    from engine.model.transformer import Transformer
 
-
-def block(model: Transformer, r: Region) -> Block:
+def block(model: TransformerShape, r: Region) -> LayerBlock:
     """The attention half of a layer on one rank."""
     t, value, tokens = r.shard.tensor, r.value, r.tokens
     queries = model.heads * model.head // t
@@ -53,7 +42,7 @@ def block(model: Transformer, r: Region) -> Block:
     biases = projected + model.hidden if model.bias else 0
     norms = model.hidden * (2 if model.bias else 1)
     selective = r.shard.recompute is Recompute.SELECTIVE
-    return Block(
+    return LayerBlock(
         "attention",
         forward,
         backward,
@@ -69,22 +58,24 @@ def block(model: Transformer, r: Region) -> Block:
     )
 
 
-def _keys(model: Transformer, r: Region) -> float:
+def _keys(model: TransformerShape, r: Region) -> float:
     """Bytes of the rank's keys and values."""
     return r.value * r.tokens * 2 * model.kv * model.head / r.shard.tensor
 
 
 def _gather_keys(keys: float, r: Region) -> tuple[Step, ...]:
     """Context parallelism: a rank's queries meet the keys and values of the whole sequence."""
-    return (Exchange(Kind.ALL_GATHER, keys, "context"),) if r.shard.context > 1 else ()
+    return (CollectiveStep(Kind.ALL_GATHER, keys, "context"),) if r.shard.context > 1 else ()
 
 
 def _scatter_keys(keys: float, r: Region) -> tuple[Step, ...]:
     n = r.shard.context
-    return (Exchange(Kind.REDUCE_SCATTER, keys * n, "context"),) if n > 1 else ()
+    return (CollectiveStep(Kind.REDUCE_SCATTER, keys * n, "context"),) if n > 1 else ()
 
 
-def _core(model: Transformer, r: Region) -> tuple[tuple[Kernel, ...], tuple[Kernel, ...], float]:
+def _core(
+    model: TransformerShape, r: Region
+) -> tuple[tuple[Kernel, ...], tuple[Kernel, ...], float]:
     """Scores, softmax and the weighted values: forward, backward, and bytes kept between."""
     shard, value, size = r.shard, r.value, model.head
     heads = shard.batch * model.heads // shard.tensor
@@ -116,7 +107,7 @@ def _core(model: Transformer, r: Region) -> tuple[tuple[Kernel, ...], tuple[Kern
 
 
 def _fused(
-    model: Transformer, r: Region, heads: int, rows: int
+    model: TransformerShape, r: Region, heads: int, rows: int
 ) -> tuple[tuple[Kernel, ...], tuple[Kernel, ...], float]:
     """Scores that never leave the chip (Dao et al., FlashAttention, 2022): the backward pass
     computes them again, so it has five products to the forward pass's two."""

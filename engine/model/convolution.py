@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from engine.errors import DimsweepError
-from engine.model.block import Block, Network, Shard, elementwise, linear, refuse
+from engine.model.rank import LayerBlock, Model, RankModel, Shard, refuse
+from engine.model.steps import elementwise, linear
 
 # He et al., "Deep residual learning" (CVPR 2016), table 1; Simonyan and Zisserman (ICLR 2015),
 # table 1, configuration D.
@@ -15,7 +16,7 @@ _VGG16 = (64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512, 0, 512, 512, 
 
 
 @dataclass(frozen=True)
-class ConvNet:
+class ConvNet(Model):
     """``resnet50``, ``resnet101``, ``resnet152`` or ``vgg16``, for square images of ``image``
     pixels and ``classes``."""
 
@@ -38,17 +39,12 @@ class ConvNet:
                 hint="a multiple of 32",
             )
 
-    @property
-    def parameters(self) -> int:
-        """All parameters of the model."""
-        return round(self.network(Shard(batch=1)).parameters)
-
-    def network(self, shard: Shard) -> Network:
+    def for_rank(self, shard: Shard) -> RankModel:
         """The model as one rank runs it: data-parallel, perhaps in a pipeline."""
         refuse(shard, "a convolutional network", ("tensor", "context", "expert"))
         vgg = self.network_name == "vgg16"
         layers = tuple(self._vgg(shard) if vgg else self._resnet(shard))
-        head: tuple[Block, ...]
+        head: tuple[LayerBlock, ...]
         if vgg:
             head = (
                 _dense(shard, "fc1", 512 * (self.image // 32) ** 2, 4096),
@@ -58,13 +54,13 @@ class ConvNet:
         else:
             head = (_dense(shard, "fc", 2048, self.classes),)
         front = () if vgg else (self._stem(shard),)
-        return Network(front, layers, head)
+        return RankModel(front, layers, head)
 
-    def _stem(self, shard: Shard) -> Block:
+    def _stem(self, shard: Shard) -> LayerBlock:
         side = self.image // 2
         pooled = elementwise("pool", shard.value * shard.batch * 64 * side**2 * 1.25)
         stem = _convolution(shard, "conv1", 3, 64, 7, side, normed=True)
-        return Block(
+        return LayerBlock(
             "stem",
             (*stem.forward, pooled),
             (pooled, *stem.backward),
@@ -73,7 +69,7 @@ class ConvNet:
             output=shard.value * shard.batch * 64 * (side // 2) ** 2,
         )
 
-    def _resnet(self, shard: Shard) -> Iterator[Block]:
+    def _resnet(self, shard: Shard) -> Iterator[LayerBlock]:
         depth = int(self.network_name.removeprefix("resnet"))
         inputs, side = 64, self.image // 4
         for stage, repeat in enumerate(_RESNET[depth]):
@@ -95,7 +91,7 @@ class ConvNet:
                 output = shard.value * shard.batch * inputs * side**2
                 yield _together(f"stage {stage + 1} block {i + 1}", parts, output)
 
-    def _vgg(self, shard: Shard) -> Iterator[Block]:
+    def _vgg(self, shard: Shard) -> Iterator[LayerBlock]:
         inputs, side = 3, self.image
         for width in _VGG16:
             if width == 0:
@@ -114,7 +110,7 @@ def _convolution(
     side: int,
     *,
     normed: bool = True,
-) -> Block:
+) -> LayerBlock:
     """A convolution to images of ``side`` pixels as a matrix product, batch norm and ReLU."""
     pixels, value = shard.batch * side**2, shard.value
     forward, input_grad, weight_grad = linear(name, pixels, inputs * kernel**2, outputs, value)
@@ -127,7 +123,7 @@ def _convolution(
     size = value * pixels * outputs
     after = elementwise(f"{name} activation", passes * size)
     after_back = elementwise(f"{name} activation input_grad", (passes + 1) * size)
-    return Block(
+    return LayerBlock(
         name,
         (forward, after),
         (after_back, input_grad, weight_grad),
@@ -137,9 +133,9 @@ def _convolution(
     )
 
 
-def _dense(shard: Shard, name: str, inputs: int, outputs: int) -> Block:
+def _dense(shard: Shard, name: str, inputs: int, outputs: int) -> LayerBlock:
     forward, input_grad, weight_grad = linear(name, shard.batch, inputs, outputs, shard.value)
-    return Block(
+    return LayerBlock(
         name,
         (forward,),
         (input_grad, weight_grad),
@@ -149,8 +145,8 @@ def _dense(shard: Shard, name: str, inputs: int, outputs: int) -> Block:
     )
 
 
-def _together(name: str, parts: list[Block], output: float) -> Block:
-    return Block(
+def _together(name: str, parts: list[LayerBlock], output: float) -> LayerBlock:
+    return LayerBlock(
         name,
         tuple(step for part in parts for step in part.forward),
         tuple(step for part in reversed(parts) for step in part.backward),

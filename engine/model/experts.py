@@ -7,18 +7,15 @@ taken to be evenly loaded.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from engine.model.block import Block, Exchange, Step, elementwise, product
 from engine.model.parallel import Region
+from engine.model.rank import LayerBlock
+from engine.model.shape import TransformerShape
+from engine.model.steps import CollectiveStep, Step, elementwise, linear, product
 from engine.workload.graph import CollectiveKind as Kind
 from engine.workload.graph import Kernel
 
-if TYPE_CHECKING:
-    from engine.model.transformer import Transformer
 
-
-def block(model: Transformer, r: Region) -> Block:
+def block(model: TransformerShape, r: Region) -> LayerBlock:
     """The feed-forward half of a layer with experts, on one rank."""
     value, hidden, n = r.value, model.hidden, r.shard.expert
     inner = model.inner // r.shard.tensor
@@ -29,11 +26,13 @@ def block(model: Transformer, r: Region) -> Block:
     each = max(1, come // local)
     norm, norm_back = r.norm("mlp norm")
     residual, residual_back = r.residual("mlp", dropout=model.dropout)
-    route = product("router", 1, r.rows, hidden, model.experts, value)
-    moved = value * sent * hidden
-    permute = elementwise("permute", 2 * moved)
-    exchange: tuple[Step, ...] = (Exchange(Kind.ALL_TO_ALL, moved, "expert"),) if n > 1 else ()
-    gather, scatter = _tensor(r, moved, value * come * hidden)
+    route, *route_back = linear("router", r.rows, hidden, model.experts, value)
+    n_bytes = value * sent * hidden  # that leave the rank for experts
+    permute = elementwise("permute", 2 * n_bytes)
+    exchange: tuple[Step, ...] = (
+        (CollectiveStep(Kind.ALL_TO_ALL, n_bytes, "expert"),) if n > 1 else ()
+    )
+    gather, scatter = _tensor(r, n_bytes, value * come * hidden)
     one, one_back = _experts("expert 1", local, each, hidden, first, value)
     two, two_back = _experts("expert 2", local, each, inner, hidden, value)
     activated = elementwise("activation", value * come * (first + inner))
@@ -41,10 +40,6 @@ def block(model: Transformer, r: Region) -> Block:
     there: tuple[Step, ...] = (permute, *exchange, *gather)
     back: tuple[Step, ...] = (*scatter, *exchange, permute)
     forward: tuple[Step, ...] = (norm, route, *there, one, activated, two, *back, residual)
-    route_back = (
-        product("router input_grad", 1, r.rows, model.experts, hidden, value),
-        product("router weight_grad", 1, hidden, r.rows, model.experts, value),
-    )
     backward: tuple[Step, ...] = (
         residual_back,
         *there,
@@ -56,7 +51,7 @@ def block(model: Transformer, r: Region) -> Block:
         norm_back,
     )
     norms = hidden * (2 if model.bias else 1)
-    return Block(
+    return LayerBlock(
         "experts",
         forward,
         backward,
@@ -64,7 +59,7 @@ def block(model: Transformer, r: Region) -> Block:
         expert_parameters=local * hidden * (first + inner),
         activations=(
             2 * r.part
-            + moved
+            + n_bytes
             + value * come * (first + inner)
             + (r.rows * hidden if model.dropout else 0)
         ),
@@ -76,9 +71,9 @@ def _tensor(r: Region, part: float, whole: float) -> tuple[tuple[Step, ...], tup
     if r.shard.tensor == 1:
         return (), ()
     if r.cut:
-        gather = Exchange(Kind.ALL_GATHER, part, "tensor")
-        return (gather,), (Exchange(Kind.REDUCE_SCATTER, whole, "tensor"),)
-    return (), (Exchange(Kind.ALL_REDUCE, whole, "tensor"),)
+        gather = CollectiveStep(Kind.ALL_GATHER, part, "tensor")
+        return (gather,), (CollectiveStep(Kind.REDUCE_SCATTER, whole, "tensor"),)
+    return (), (CollectiveStep(Kind.ALL_REDUCE, whole, "tensor"),)
 
 
 def _experts(

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from engine.model.block import Block, Step, elementwise, linear
 from engine.model.parallel import Region
+from engine.model.rank import LayerBlock
+from engine.model.shape import TransformerShape
+from engine.model.steps import Step, elementwise, linear
 
-if TYPE_CHECKING:
-    from engine.model.transformer import Transformer
 
-
-def block(model: Transformer, r: Region) -> Block:
+def block(model: TransformerShape, r: Region) -> LayerBlock:
     """The feed-forward half of a layer on one rank."""
     value, tokens, inner = r.value, r.tokens, model.inner // r.shard.tensor
     first = inner * (2 if model.gated else 1)
@@ -37,7 +34,7 @@ def block(model: Transformer, r: Region) -> Block:
     )
     biases = first + model.hidden if model.bias else 0
     norms = model.hidden * (2 if model.bias else 1)
-    return Block(
+    return LayerBlock(
         "mlp",
         forward,
         backward,

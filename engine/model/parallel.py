@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.model.block import Exchange, Shard, Step, Wait, elementwise, linear
+from engine.model.rank import Shard
+from engine.model.steps import CollectiveStep, Step, WaitStep, elementwise, linear
 from engine.workload.graph import CollectiveKind as Kind
 from engine.workload.graph import Kernel
 
@@ -51,18 +52,18 @@ class Region:
 
     def reduce(self, n_bytes: float) -> tuple[Step, ...]:
         """An all-reduce over the tensor-parallel ranks, if there are others."""
-        return (Exchange(Kind.ALL_REDUCE, n_bytes, AXIS),) if self.shard.tensor > 1 else ()
+        return (CollectiveStep(Kind.ALL_REDUCE, n_bytes, AXIS),) if self.shard.tensor > 1 else ()
 
     def enter(self, label: str = "") -> tuple[Step, ...]:
         """Every tensor-parallel rank gets all tokens."""
-        return (Exchange(Kind.ALL_GATHER, self.part, AXIS, label),) if self.cut else ()
+        return (CollectiveStep(Kind.ALL_GATHER, self.part, AXIS, label),) if self.cut else ()
 
     def leave(self, label: str = "") -> tuple[Step, ...]:
         """Sum up what the tensor-parallel ranks found, each for its own tokens when cut."""
         if self.cut:
-            return (Exchange(Kind.REDUCE_SCATTER, self.whole, AXIS, label),)
+            return (CollectiveStep(Kind.REDUCE_SCATTER, self.whole, AXIS, label),)
         if self.shard.tensor > 1:
-            return (Exchange(Kind.ALL_REDUCE, self.whole, AXIS, label),)
+            return (CollectiveStep(Kind.ALL_REDUCE, self.whole, AXIS, label),)
         return ()
 
     def norm(self, name: str) -> tuple[Kernel, Kernel]:
@@ -81,8 +82,8 @@ class Region:
             return input_grad, weight_grad
         before: tuple[Step, ...] = self.enter(gathered)
         between: tuple[Step, ...] = self.leave(summed)
-        after: tuple[Step, ...] = (Wait(gathered),) if self.cut else ()
-        return (*before, input_grad, *after, *between, weight_grad, Wait(summed))
+        after: tuple[Step, ...] = (WaitStep(gathered),) if self.cut else ()
+        return (*before, input_grad, *after, *between, weight_grad, WaitStep(summed))
 
     def row_backward(self, name: str, m: int, k: int, n: int) -> tuple[Step, ...]:
         """The backward pass of the last matrix of a region."""

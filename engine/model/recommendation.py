@@ -6,23 +6,14 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.errors import DimsweepError
-from engine.model.block import (
-    Block,
-    Exchange,
-    Network,
-    Shard,
-    Step,
-    Wait,
-    elementwise,
-    linear,
-    refuse,
-)
+from engine.errors import DimsweepError, check_least
+from engine.model.rank import LayerBlock, Model, RankModel, Shard, refuse
+from engine.model.steps import CollectiveStep, Step, WaitStep, elementwise, linear
 from engine.workload.graph import CollectiveKind as Kind
 
 
 @dataclass(frozen=True)
-class Dlrm:
+class Dlrm(Model):
     """Naumov et al., "Deep learning recommendation model" (2019).
 
     ``bottom`` and ``top`` are the widths of the perceptrons' layers, inputs first.  ``tables``
@@ -42,9 +33,7 @@ class Dlrm:
         for key in ("bottom", "top"):
             if len(getattr(self, key)) < 2 or min(getattr(self, key)) < 1:
                 raise DimsweepError("a perceptron needs the widths of 2 layers or more", where=key)
-        for key in ("tables", "rows", "width", "lookups"):
-            if getattr(self, key) < 1:
-                raise DimsweepError(f"{getattr(self, key)}; it must be 1 or more", where=key)
+        check_least(self, 1, "tables", "rows", "width", "lookups")
         if self.bottom[-1] != self.width:
             raise DimsweepError(
                 f"the bottom perceptron ends with {self.bottom[-1]} values, the tables with "
@@ -52,12 +41,7 @@ class Dlrm:
                 where="bottom",
             )
 
-    @property
-    def parameters(self) -> int:
-        """All parameters of the model."""
-        return round(self.network(Shard(batch=1)).parameters)
-
-    def network(self, shard: Shard) -> Network:
+    def for_rank(self, shard: Shard) -> RankModel:
         """The model as one rank runs it; it is one layer, so it takes no pipeline."""
         refuse(shard, "DLRM", ("tensor", "context"))
         if self.tables % shard.expert:
@@ -71,16 +55,16 @@ class Dlrm:
         updated = elementwise("embedding weight_grad", vectors * (2 * self.lookups + 1))
         exchange: tuple[Step, ...] = ()
         if shard.expert > 1:
-            exchange = (Exchange(Kind.ALL_TO_ALL, vectors, "expert", "embeddings"),)
+            exchange = (CollectiveStep(Kind.ALL_TO_ALL, vectors, "expert", "embeddings"),)
         n = self.tables + 1
         pairs = n * (n - 1) // 2
         dots = linear("interaction", batch * n, self.width, n, value)
         bottom, bottom_back = _perceptron("bottom", self.bottom, batch, value)
         top_widths = (self.width + pairs, *self.top[1:])
         top, top_back = _perceptron("top", top_widths, batch, value)
-        wait: tuple[Step, ...] = (Wait("embeddings"),) if exchange else ()
+        wait: tuple[Step, ...] = (WaitStep("embeddings"),) if exchange else ()
         weights = _weights(self.bottom) + _weights(top_widths)
-        block = Block(
+        block = LayerBlock(
             "dlrm",
             # The exchange of the embeddings runs beside the bottom perceptron, both ways.
             (looked_up, *exchange, *bottom, *wait, dots[0], *top),
@@ -89,7 +73,7 @@ class Dlrm:
             expert_parameters=self.tables / shard.expert * self.rows * self.width,
             activations=vectors + value * batch * (sum(self.bottom) + sum(top_widths)),
         )
-        return Network((), (block,), ())
+        return RankModel((), (block,), ())
 
 
 def _weights(widths: Sequence[int]) -> int:

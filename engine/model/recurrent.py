@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.errors import DimsweepError
-from engine.model.block import Block, Network, Shard, Step, elementwise, linear, product, refuse
+from engine.errors import check_least
+from engine.model.rank import LayerBlock, Model, RankModel, Shard, refuse
+from engine.model.steps import Step, elementwise, linear, product
 
 
 @dataclass(frozen=True)
-class Gnmt:
+class Gnmt(Model):
     """Wu et al., "Google's neural machine translation system" (2016): ``layers`` LSTM layers in the
     encoder, of which the first reads both ways, and as many in the decoder, which attends to the
     encoder's output at each of its ``sequence`` steps."""
@@ -20,21 +21,14 @@ class Gnmt:
     vocabulary: int = 32000
 
     def __post_init__(self) -> None:
-        for key in ("hidden", "layers", "sequence", "vocabulary"):
-            if getattr(self, key) < 1:
-                raise DimsweepError(f"{getattr(self, key)}; it must be 1 or more", where=key)
+        check_least(self, 1, "hidden", "layers", "sequence", "vocabulary")
 
-    @property
-    def parameters(self) -> int:
-        """All parameters of the model."""
-        return round(self.network(Shard(batch=1)).parameters)
-
-    def network(self, shard: Shard) -> Network:
+    def for_rank(self, shard: Shard) -> RankModel:
         """The model as one rank runs it: data-parallel, perhaps in a pipeline."""
         refuse(shard, "GNMT", ("tensor", "context", "expert"))
         h, tokens, value = self.hidden, shard.batch * self.sequence, shard.value
         looked_up = elementwise("embedding", 6 * value * tokens * h)
-        front = Block(
+        front = LayerBlock(
             "embedding",
             (looked_up,),
             (looked_up,),
@@ -42,7 +36,7 @@ class Gnmt:
             output=value * tokens * h,
         )
         both_ways = self._lstm(shard, "encoder 1", h)
-        first = Block(
+        first = LayerBlock(
             "encoder 1",
             both_ways.forward * 2,
             both_ways.backward * 2,
@@ -60,16 +54,16 @@ class Gnmt:
         ]
         logits = linear("logits", tokens, h, self.vocabulary, value)
         loss = elementwise("loss", (value + 4) * tokens * self.vocabulary)
-        back = Block(
+        back = LayerBlock(
             "logits",
             (logits[0], loss),
             (loss, logits[1], logits[2]),
             parameters=(h + 1) * self.vocabulary,
             activations=value * tokens * (h + self.vocabulary),
         )
-        return Network((front,), (first, *encoder, *decoder), (back,))
+        return RankModel((front,), (first, *encoder, *decoder), (back,))
 
-    def _lstm(self, shard: Shard, name: str, inputs: int, *, attends: bool = False) -> Block:
+    def _lstm(self, shard: Shard, name: str, inputs: int, *, attends: bool = False) -> LayerBlock:
         """The products with the inputs are one; those with the state go step by step."""
         h, batch, steps, value = self.hidden, shard.batch, self.sequence, shard.value
         tokens = batch * steps
@@ -88,7 +82,7 @@ class Gnmt:
             scores = product(f"{name} attention", batch, steps, h, steps, value)
             forward += [scores, scores]
             backward = [scores] * 4 + backward
-        return Block(
+        return LayerBlock(
             name,
             tuple(forward),
             tuple(backward),

@@ -3,100 +3,19 @@ expert-parallel."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from engine.errors import DimsweepError, InfeasibleError
+from engine.errors import InfeasibleError
 from engine.model import attention, experts, mlp
-from engine.model.block import (
-    Block,
-    Exchange,
-    Network,
-    Recompute,
-    Shard,
-    Step,
-    elementwise,
-    product,
-)
 from engine.model.parallel import Region
+from engine.model.rank import LayerBlock, Model, RankModel, Recompute, Shard
+from engine.model.shape import TransformerShape
+from engine.model.steps import CollectiveStep, Step, elementwise, product
 from engine.workload.graph import CollectiveKind as Kind
 
 LAYER = "layer"  # the name of a block of attention and feed-forward network
 
 
-@dataclass(frozen=True)
-class Transformer:
-    """A stack of ``layers`` blocks of attention and feed-forward network.
-
-    ``kv_heads`` fewer than ``heads`` is grouped-query attention; ``gated`` a feed-forward network
-    with three matrices (SwiGLU); ``experts`` of them, ``top_k`` for each token, in the place of
-    one.  ``flash``: the scores never leave the chip, and a causal mask halves the work; without
-    it all scores are computed and stored.  ``vocabulary`` 0: no embedding and no logits;
-    ``patch``: an image transformer's (values in a patch), with a head of ``classes``.
-    """
-
-    hidden: int
-    layers: int
-    heads: int
-    sequence: int
-    ffn: int = 0
-    kv_heads: int = 0
-    head_size: int = 0
-    vocabulary: int = 0
-    gated: bool = False
-    bias: bool = True
-    dropout: bool = True
-    tied: bool = True
-    positions: bool = True
-    causal: bool = True
-    flash: bool = False
-    experts: int = 0
-    top_k: int = 2
-    patch: int = 0
-    classes: int = 0
-
-    def __post_init__(self) -> None:
-        for key in ("hidden", "layers", "heads", "sequence", "top_k"):
-            if getattr(self, key) < 1:
-                raise DimsweepError(f"{getattr(self, key)}; it must be 1 or more", where=key)
-        for key in (
-            "ffn",
-            "kv_heads",
-            "head_size",
-            "vocabulary",
-            "experts",
-            "patch",
-            "classes",
-        ):
-            if getattr(self, key) < 0:
-                raise DimsweepError(f"{getattr(self, key)}; it cannot be negative", where=key)
-        if not self.head_size and self.hidden % self.heads:
-            raise DimsweepError(
-                f"{self.hidden} does not divide by {self.heads} heads", where="heads"
-            )
-        if self.heads % self.kv:
-            raise DimsweepError(
-                f"{self.heads} heads cannot share {self.kv} evenly", where="kv_heads"
-            )
-        if self.experts and self.top_k > self.experts:
-            raise DimsweepError(f"{self.top_k} of {self.experts} experts", where="top_k")
-
-    @property
-    def inner(self) -> int:
-        """Features between the two matrices of the feed-forward network."""
-        return self.ffn or 4 * self.hidden
-
-    @property
-    def kv(self) -> int:
-        return self.kv_heads or self.heads
-
-    @property
-    def head(self) -> int:
-        return self.head_size or self.hidden // self.heads
-
-    @property
-    def parameters(self) -> int:
-        """All parameters of the model."""
-        return round(self.network(Shard(batch=1)).parameters)
+class Transformer(TransformerShape, Model):
+    """A transformer of these dimensions, as its ranks run it."""
 
     def check(self, shard: Shard) -> None:
         """Raise :class:`DimsweepError` naming the axis whose degree does not divide the model."""
@@ -118,13 +37,13 @@ class Transformer:
                 where="plan.sequence_parallel",
             )
 
-    def network(self, shard: Shard) -> Network:
+    def for_rank(self, shard: Shard) -> RankModel:
         """The model as one rank of ``shard`` runs it."""
         self.check(shard)
         region = Region(shard, self._tokens(shard), self.hidden)
         layer = self._layer(region)
         tied = self.vocabulary * self.hidden / shard.tensor if self.tied else 0.0
-        return Network(
+        return RankModel(
             (self._front(region),),
             (layer,) * self.layers,
             (self._back(region),),
@@ -135,7 +54,7 @@ class Transformer:
     def _tokens(self, shard: Shard) -> int:
         return shard.batch * (1 if shard.decode else self.sequence // shard.context)
 
-    def _layer(self, r: Region) -> Block:
+    def _layer(self, r: Region) -> LayerBlock:
         parts = [attention.block(self, r)]
         parts.append(experts.block(self, r) if self.experts else mlp.block(self, r))
         forward = tuple(step for part in parts for step in part.forward)
@@ -143,7 +62,7 @@ class Transformer:
         output = r.value * r.rows * self.hidden
         full = r.shard.recompute is Recompute.FULL
         kept = sum(part.activations for part in parts)
-        return Block(
+        return LayerBlock(
             name=LAYER,
             forward=forward,
             backward=backward,
@@ -155,19 +74,19 @@ class Transformer:
             output=output,
         )
 
-    def _front(self, r: Region) -> Block:
+    def _front(self, r: Region) -> LayerBlock:
         if self.patch:
             cut, cut_back = r.whole_linear("patch", self.patch, self.hidden)
             parameters = (self.patch + self.sequence) * self.hidden
-            return Block("patches", cut, cut_back, parameters=parameters)
+            return LayerBlock("patches", cut, cut_back, parameters=parameters)
         if not self.vocabulary:
-            return Block("input")
+            return LayerBlock("input")
         table = self.vocabulary * self.hidden / r.shard.tensor
         looked_up = elementwise("embedding", 3 * r.value * r.tokens * self.hidden)
         spread = elementwise("embedding weight_grad", 3 * r.value * r.tokens * self.hidden)
         positions = self.sequence * self.hidden if self.positions else 0
         mask = r.rows * self.hidden if self.dropout else 0
-        return Block(
+        return LayerBlock(
             "embedding",
             (looked_up, *r.leave()),
             (*r.enter(), spread),
@@ -176,13 +95,13 @@ class Transformer:
             output=r.value * r.rows * self.hidden,
         )
 
-    def _back(self, r: Region) -> Block:
+    def _back(self, r: Region) -> LayerBlock:
         if self.classes:
             head, head_back = r.whole_linear("head", self.hidden, self.classes, r.shard.batch)
             parameters = (self.hidden + 1) * self.classes
-            return Block("head", head, head_back, parameters=parameters)
+            return LayerBlock("head", head, head_back, parameters=parameters)
         if not self.vocabulary:
-            return Block("output")
+            return LayerBlock("output")
         t, value, tokens = r.shard.tensor, r.value, r.tokens
         columns = -(-self.vocabulary // t)
         logits = product("logits", 1, tokens, self.hidden, columns, value)
@@ -197,10 +116,10 @@ class Transformer:
             norm_back,
         )
         if r.shard.decode:
-            gather = Exchange(Kind.ALL_GATHER, value * tokens * columns, "tensor")
+            gather = CollectiveStep(Kind.ALL_GATHER, value * tokens * columns, "tensor")
             agree = (gather,) if t > 1 else ()
             scan = elementwise("sampling", value * tokens * self.vocabulary)
-        return Block(
+        return LayerBlock(
             "logits",
             (norm, *r.enter(), logits, *agree, scan),
             backward,

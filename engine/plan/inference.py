@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from engine.errors import DimsweepError, InfeasibleError
-from engine.model.block import Block, Shard, Step, elementwise
+from engine.errors import DimsweepError, InfeasibleError, check_least
+from engine.model.rank import LayerBlock, Shard
+from engine.model.steps import Step, elementwise
 from engine.model.transformer import LAYER, Transformer
-from engine.plan.plan import Axes
+from engine.plan.mesh import DeviceMesh
 from engine.plan.stages import Stage, cut
 from engine.plan.steps import RankGraph, compile_steps
 from engine.workload.footprint import Footprint
@@ -30,12 +31,12 @@ class Serving:
     value: float = 2.0
 
     def __post_init__(self) -> None:
-        for key in ("batch", "micro_batch"):
-            if getattr(self, key) < 1:
-                raise DimsweepError(f"{getattr(self, key)}; it must be 1 or more", where=key)
+        check_least(self, 1, "batch", "micro_batch")
 
 
-def serving(model: Transformer, plan: Serving, axes: Axes, name: str = "inference") -> Workload:
+def serving(
+    model: Transformer, plan: Serving, mesh: DeviceMesh, name: str = "inference"
+) -> Workload:
     """One pass of a batch: the time to the first token, or between two tokens.
 
     Raises :class:`DimsweepError` naming the key that does not divide, or a model that is none of
@@ -43,12 +44,12 @@ def serving(model: Transformer, plan: Serving, axes: Axes, name: str = "inferenc
     """
     if not isinstance(model, Transformer):
         raise DimsweepError("only transformers are served", where="model")
-    n = axes.n_micro_batches(plan.batch, plan.micro_batch)
+    n = mesh.n_micro_batches(plan.batch, plan.micro_batch)
     shard = Shard(
         batch=plan.micro_batch,
-        tensor=axes.degree("tensor"),
-        context=axes.degree("context"),
-        expert=axes.degree("expert"),
+        tensor=mesh.degree("tensor"),
+        context=mesh.degree("context"),
+        expert=mesh.degree("expert"),
         sequence_parallel=plan.sequence_parallel,
         value=plan.value,
         decode=plan.decode,
@@ -58,12 +59,12 @@ def serving(model: Transformer, plan: Serving, axes: Axes, name: str = "inferenc
             "the cache is not divided along the sequence", where="parallel.context", hint="use data"
         )
     model = replace(model, dropout=False)
-    stages = cut(model.network(shard), axes.degree("pipeline"), 1)
-    graphs = tuple(_graph(model, stage, shard, axes, n) for stage in stages)
+    stages = cut(model.for_rank(shard), mesh.degree("pipeline"), 1)
+    graphs = tuple(_graph(model, stage, shard, mesh, n) for stage in stages)
     footprints = [_footprint(model, stage, shard, n) for stage in stages]
     return Workload(
         graphs,
-        dict(axes.groups),
+        dict(mesh.groups),
         name=name,
         stages="pipeline" if len(stages) > 1 else None,
         footprint=max(footprints, key=lambda f: f.total),
@@ -77,7 +78,7 @@ def cache_bytes(model: Transformer, shard: Shard) -> float:
 
 
 def _graph(
-    model: Transformer, stage: Stage, shard: Shard, axes: Axes, n: int
+    model: Transformer, stage: Stage, shard: Shard, mesh: DeviceMesh, n: int
 ) -> tuple[Operator, ...]:
     graph = RankGraph()
     here, last = stage.number, stage.n_stages - 1
@@ -85,16 +86,16 @@ def _graph(
     parts, gather = stage.shared_among(shard.tensor), compile_steps(stage.gather(shard.tensor))
     for i in range(n):
         if here:
-            graph.receive(f"receive activation {i}", Receive(axes.hop(here, here - 1), i))
+            graph.receive(f"receive activation {i}", Receive(mesh.hop(here, here - 1), i))
             graph.run("", gather)
         graph.run(f"F{i} ", items)
         if here < last:
-            message = Send(stage.message / parts, axes.hop(here, here + 1), i, stream="pipeline")
+            message = Send(stage.message / parts, mesh.hop(here, here + 1), i, stream="pipeline")
             graph.send(f"send activation {i}", message)
     return graph.build()
 
 
-def _steps(model: Transformer, blocks: tuple[Block, ...], shard: Shard) -> Iterator[Step]:
+def _steps(model: Transformer, blocks: tuple[LayerBlock, ...], shard: Shard) -> Iterator[Step]:
     for block in blocks:
         yield from block.forward
         if block.name == LAYER and not shard.decode:

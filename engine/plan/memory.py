@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.model.block import Block
-from engine.plan.plan import EXPERT_REPLICAS, REPLICAS, Axes, Offload, Optimizer, Plan
+from engine.model.rank import LayerBlock
+from engine.plan.mesh import EXPERT_REPLICAS, REPLICAS, DeviceMesh
+from engine.plan.plan import Offload, Optimizer, ParallelPlan
 from engine.plan.schedule import Action
 from engine.plan.stages import Stage
 from engine.workload.footprint import Footprint
@@ -16,20 +17,22 @@ from engine.workload.footprint import Footprint
 PIECES = 32  # in which the optimizer's state comes and goes, where it is kept in remote memory
 
 
-def footprint(stage: Stage, plan: Plan, axes: Axes, order: Sequence[Action]) -> Footprint:
+def footprint(
+    stage: Stage, plan: ParallelPlan, mesh: DeviceMesh, order: Sequence[Action]
+) -> Footprint:
     """The footprint of one stage that works in ``order``."""
     copies = (
-        (stage.parameters, axes.degree(REPLICAS)),
+        (stage.parameters, mesh.degree(REPLICAS)),
         (
             stage.expert_parameters,
-            axes.degree(EXPERT_REPLICAS),
+            mesh.degree(EXPERT_REPLICAS),
         ),
     )
 
     def held(bytes_each: float, *, cut: bool) -> float:
         return sum(p * bytes_each / (n if cut else 1) for p, n in copies)
 
-    activations, transient, peak = _peak(stage, plan, axes, order)
+    activations, transient, peak = _peak(stage, plan, mesh, order)
     here = {
         Offload.OPTIMIZER: held(state_bytes(plan), cut=plan.zero >= 1),
         Offload.ACTIVATIONS: activations,
@@ -62,18 +65,18 @@ def _unit(what: Offload, stage: Stage, whole: float) -> float:
     return whole * max(sizes) / sum(sizes)
 
 
-def state_bytes(plan: Plan) -> float:
+def state_bytes(plan: ParallelPlan) -> float:
     """The optimizer's state, a parameter: moments in fp32, a master copy of narrower weights."""
     moments = 2 if plan.optimizer is Optimizer.ADAM else 1
     return 4.0 * (moments + plan.has_master_copy)
 
 
 def _peak(
-    stage: Stage, plan: Plan, axes: Axes, order: Sequence[Action]
+    stage: Stage, plan: ParallelPlan, mesh: DeviceMesh, order: Sequence[Action]
 ) -> tuple[float, float, str]:
     """Activations held, transient bytes, and when: walking the schedule."""
     kept = [sum(block.activations for block in chunk) for chunk in stage.chunks]
-    passing = [max(_transient(block, plan, axes) for block in chunk) for chunk in stage.chunks]
+    passing = [max(_transient(block, plan, mesh) for block in chunk) for chunk in stage.chunks]
     held, worst = 0.0, (0.0, 0.0, "nothing runs")
     for action in order:
         if not action.backward:
@@ -89,7 +92,7 @@ def _peak(
     return worst
 
 
-def _transient(block: Block, plan: Plan, axes: Axes) -> float:
+def _transient(block: LayerBlock, plan: ParallelPlan, mesh: DeviceMesh) -> float:
     gathered = 0.0
     if plan.zero == 3:
         # The block's own weights and, gathered in advance, those of the next one.
@@ -97,6 +100,6 @@ def _transient(block: Block, plan: Plan, axes: Axes) -> float:
             (block.parameters, REPLICAS),
             (block.expert_parameters, EXPERT_REPLICAS),
         ):
-            if axes.degree(axis) > 1:
+            if mesh.degree(axis) > 1:
                 gathered += 2 * parameters * plan.value
     return block.transient + gathered

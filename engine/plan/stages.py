@@ -1,11 +1,12 @@
-"""The pipeline stages of a network: which blocks each of them runs."""
+"""The pipeline stages of a model: which blocks each of them runs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from engine.errors import InfeasibleError
-from engine.model.block import Block, Exchange, Network, Step
+from engine.model.rank import LayerBlock, RankModel
+from engine.model.steps import CollectiveStep, Step
 from engine.workload.graph import CollectiveKind
 
 
@@ -19,7 +20,7 @@ class Stage:
 
     number: int
     n_stages: int
-    chunks: tuple[tuple[Block, ...], ...]
+    chunks: tuple[tuple[LayerBlock, ...], ...]
     message: float
     message_is_cut: bool
     tied: float
@@ -39,7 +40,7 @@ class Stage:
         parts = self.shared_among(tensor)
         if parts == 1:
             return ()
-        return (Exchange(CollectiveKind.ALL_GATHER, self.message / parts, "tensor"),)
+        return (CollectiveStep(CollectiveKind.ALL_GATHER, self.message / parts, "tensor"),)
 
     @property
     def parameters(self) -> float:
@@ -50,7 +51,7 @@ class Stage:
         return sum(block.expert_parameters for chunk in self.chunks for block in chunk)
 
 
-def cut(network: Network, n_stages: int, n_chunks: int) -> list[Stage]:
+def cut(model: RankModel, n_stages: int, n_chunks: int) -> list[Stage]:
     """Stages with equal numbers of layers; chunk c of stage i holds the c * n_stages + i-th share.
 
     What stands before and after the layers is added to the first and the last share, or takes the
@@ -61,41 +62,41 @@ def cut(network: Network, n_stages: int, n_chunks: int) -> list[Stage]:
         raise InfeasibleError(
             "one stage has nothing to interleave", where="plan.interleave", hint="interleave: 1"
         )
-    shares = _shares(network, n_stages * n_chunks)
+    shares = _shares(model, n_stages * n_chunks)
     if shares is None:
-        n, chunks = len(network.layers), f" in {n_chunks} chunks each" if n_chunks > 1 else ""
+        n, chunks = len(model.layers), f" in {n_chunks} chunks each" if n_chunks > 1 else ""
         raise InfeasibleError(
             f"{n} layers do not divide by {n_stages} stages{chunks}",
             where="plan.interleave" if n_chunks > 1 else "parallel.pipeline",
             hint=f"degrees that do: {', '.join(str(d) for d in _divisors(n))}",
         )
-    message = max(block.output for block in network.layers)
-    tied = network.tied if n_stages > 1 else 0.0
+    message = max(block.output for block in model.layers)
+    tied = model.tied if n_stages > 1 else 0.0
     if tied:
-        shares[-1] = (*shares[-1], Block("tied embedding", parameters=tied))
+        shares[-1] = (*shares[-1], LayerBlock("tied embedding", parameters=tied))
     return [
         Stage(
             number,
             n_stages,
             tuple(shares[c * n_stages + number] for c in range(n_chunks)),
             message,
-            network.message_is_cut,
+            model.message_is_cut,
             tied,
         )
         for number in range(n_stages)
     ]
 
 
-def _shares(network: Network, n: int) -> list[tuple[Block, ...]] | None:
+def _shares(model: RankModel, n: int) -> list[tuple[LayerBlock, ...]] | None:
     """The blocks in ``n`` shares, or nothing if that cannot be done evenly."""
-    if len(network.layers) % n == 0:
-        each = len(network.layers) // n
-        shares = [network.layers[i * each : (i + 1) * each] for i in range(n)]
-        shares[0] = (*network.front, *shares[0])
-        shares[-1] = (*shares[-1], *network.back)
+    if len(model.layers) % n == 0:
+        each = len(model.layers) // n
+        shares = [model.layers[i * each : (i + 1) * each] for i in range(n)]
+        shares[0] = (*model.front, *shares[0])
+        shares[-1] = (*shares[-1], *model.back)
         return shares
-    blocks = (*network.front, *network.layers, *network.back)
-    if len(network.front) == len(network.back) == 1 and len(blocks) % n == 0:
+    blocks = (*model.front, *model.layers, *model.back)
+    if len(model.front) == len(model.back) == 1 and len(blocks) % n == 0:
         each = len(blocks) // n
         return [blocks[i * each : (i + 1) * each] for i in range(n)]
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from engine.model.block import Move, Step, Wait
+from engine.model.steps import AccessStep, Step, WaitStep
 from engine.workload.graph import (
     Access,
     Collective,
@@ -42,10 +42,10 @@ def compile_steps(steps: Iterable[Step]) -> list[Item]:
         if isinstance(step, Kernel):
             kernels.append(step)
             continue
-        if isinstance(step, Wait):
+        if isinstance(step, WaitStep):
             flush()
             items.append(Item("", None, step.label))
-        elif isinstance(step, Move):
+        elif isinstance(step, AccessStep):
             flush()
             access = Access(step.n_bytes, step.store)
             items.append(Item("store" if step.store else "load", access, step.label))

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
 
 from engine.collector import no_collector
-from engine.model.block import Block, Exchange, Move, Network, Shard, Step, Wait, elementwise
+from engine.model.rank import LayerBlock, Model
+from engine.model.steps import AccessStep, CollectiveStep, Step, WaitStep, elementwise
 from engine.plan.memory import PIECES, footprint, state_bytes
-from engine.plan.plan import (
-    EXPERT_REPLICAS,
-    REPLICAS,
-    Axes,
-    GradientExchange,
-    Offload,
-    Plan,
-)
+from engine.plan.mesh import EXPERT_REPLICAS, REPLICAS, DeviceMesh
+from engine.plan.plan import GradientExchange, Offload, ParallelPlan
 from engine.plan.schedule import Action, actions
 from engine.plan.stages import Stage, cut
 from engine.plan.steps import RankGraph, compile_steps
@@ -27,43 +21,37 @@ _GRADIENTS = "gradients"
 _FORWARD, _BACKWARD, _EMBEDDING = range(3)  # tags
 
 
-class Model(Protocol):
-    """What a plan needs to know of a model."""
-
-    def network(self, shard: Shard) -> Network:
-        """The model cut for one rank.  Raises :class:`DimsweepError` for a shard that does not
-        divide it."""
-
-
-def training(model: Model, plan: Plan, axes: Axes, name: str = "training") -> Workload:
+def training(
+    model: Model, plan: ParallelPlan, mesh: DeviceMesh, name: str = "training"
+) -> Workload:
     """One iteration of ``model`` under ``plan``.
 
     Raises :class:`DimsweepError` naming the key of the plan that does not divide.
     """
-    stages = _stages(model, plan, axes)
+    stages = _stages(model, plan, mesh)
     with no_collector():
-        graphs = tuple(_StageProgram(stage, plan, axes, order).build() for stage, order in stages)
+        graphs = tuple(_StageProgram(stage, plan, mesh, order).build() for stage, order in stages)
     return Workload(
         graphs,
-        dict(axes.groups),
+        dict(mesh.groups),
         name=name,
         stages="pipeline" if len(stages) > 1 else None,
-        footprint=_fullest(stages, plan, axes),
+        footprint=_fullest(stages, plan, mesh),
     )
 
 
-def training_footprint(model: Model, plan: Plan, axes: Axes) -> Footprint:
+def training_footprint(model: Model, plan: ParallelPlan, mesh: DeviceMesh) -> Footprint:
     """What the fullest rank of :func:`training` must hold, without its graph."""
-    return _fullest(_stages(model, plan, axes), plan, axes)
+    return _fullest(_stages(model, plan, mesh), plan, mesh)
 
 
 _Ordered = tuple[Stage, list[Action]]
 
 
-def _stages(model: Model, plan: Plan, axes: Axes) -> list[_Ordered]:
-    network = model.network(axes.shard(plan))
-    n_micro_batches = axes.n_micro_batches(plan.batch, plan.micro_batch)
-    stages = cut(network, axes.degree("pipeline"), plan.interleave)
+def _stages(model: Model, plan: ParallelPlan, mesh: DeviceMesh) -> list[_Ordered]:
+    network = model.for_rank(plan.shard(mesh))
+    n_micro_batches = mesh.n_micro_batches(plan.batch, plan.micro_batch)
+    stages = cut(network, mesh.degree("pipeline"), plan.interleave)
     return [
         (
             stage,
@@ -79,18 +67,20 @@ def _stages(model: Model, plan: Plan, axes: Axes) -> list[_Ordered]:
     ]
 
 
-def _fullest(stages: list[_Ordered], plan: Plan, axes: Axes) -> Footprint:
-    footprints = [footprint(stage, plan, axes, order) for stage, order in stages]
+def _fullest(stages: list[_Ordered], plan: ParallelPlan, mesh: DeviceMesh) -> Footprint:
+    footprints = [footprint(stage, plan, mesh, order) for stage, order in stages]
     return max(footprints, key=lambda f: f.total)
 
 
 class _StageProgram:
     """The operators of one stage."""
 
-    def __init__(self, stage: Stage, plan: Plan, axes: Axes, order: list[Action]) -> None:
-        self._stage, self._plan, self._axes, self._order = stage, plan, axes, order
-        self._n_replicas = axes.degree(REPLICAS)
-        self._n_expert_replicas = axes.degree(EXPERT_REPLICAS)
+    def __init__(
+        self, stage: Stage, plan: ParallelPlan, mesh: DeviceMesh, order: list[Action]
+    ) -> None:
+        self._stage, self._plan, self._mesh, self._order = stage, plan, mesh, order
+        self._n_replicas = mesh.degree(REPLICAS)
+        self._n_expert_replicas = mesh.degree(EXPERT_REPLICAS)
         self._gathers = plan.zero == 3 and self._n_replicas > 1
         chunks = range(plan.interleave)
         self._forward = [compile_steps(self._forward_steps(c)) for c in chunks]
@@ -98,7 +88,7 @@ class _StageProgram:
             [compile_steps(self._backward_steps(c, last=last)) for c in chunks]
             for last in (False, True)
         ]
-        self._gather = compile_steps(stage.gather(axes.degree("tensor")))
+        self._gather = compile_steps(stage.gather(mesh.degree("tensor")))
         self._graph = RankGraph()
 
     def build(self) -> tuple[Operator, ...]:
@@ -127,7 +117,7 @@ class _StageProgram:
         if not 0 <= source < n * self._plan.interleave:
             return
         tag = _BACKWARD if action.backward else _FORWARD
-        offset = self._axes.hop(self._stage.number, source % n)
+        offset = self._mesh.hop(self._stage.number, source % n)
         self._graph.receive(
             f"receive {'gradient' if action.backward else 'activation'} "
             f"{action.micro_batch}.{action.chunk}",
@@ -141,8 +131,8 @@ class _StageProgram:
         if not 0 <= target < n * self._plan.interleave:
             return
         tag = _BACKWARD if action.backward else _FORWARD
-        offset = self._axes.hop(self._stage.number, target % n)
-        parts = self._stage.shared_among(self._axes.degree("tensor"))
+        offset = self._mesh.hop(self._stage.number, target % n)
+        parts = self._stage.shared_among(self._mesh.degree("tensor"))
         self._graph.send(
             f"send {'gradient' if action.backward else 'activation'} "
             f"{action.micro_batch}.{action.chunk}",
@@ -165,7 +155,7 @@ class _StageProgram:
         if not self._stage.tied or here not in (0, n - 1):
             return
         n_bytes = self._stage.tied * self._plan.gradient_value
-        offset = self._axes.hop(here, n - 1 - here)
+        offset = self._mesh.hop(here, n - 1 - here)
         self._graph.send(
             "send embedding gradient", Send(n_bytes, offset, _EMBEDDING, stream="pipeline forward")
         )
@@ -179,7 +169,7 @@ class _StageProgram:
             yield from self._arrive(blocks, i, backward=False)
             yield from block.forward
             if self._keeps_away(Offload.ACTIVATIONS) and block.activations:
-                yield Move(block.activations, "stored", store=True)
+                yield AccessStep(block.activations, "stored", store=True)
 
     def _backward_steps(self, chunk: int, *, last: bool) -> Iterator[Step]:
         blocks = self._stage.chunks[chunk][::-1]
@@ -194,7 +184,7 @@ class _StageProgram:
         if last or every_time:
             yield from buckets.rest()
 
-    def _arrive(self, blocks: tuple[Block, ...], i: int, *, backward: bool) -> Iterator[Step]:
+    def _arrive(self, blocks: tuple[LayerBlock, ...], i: int, *, backward: bool) -> Iterator[Step]:
         """Wait for what a block needs from elsewhere; it came while the block before it ran."""
         if not (self._gathers or self._plan.offload):
             return
@@ -202,9 +192,9 @@ class _StageProgram:
             yield from self._fetch(blocks[0], 0, backward=backward)
         if i + 1 < len(blocks):
             yield from self._fetch(blocks[i + 1], i + 1, backward=backward)
-        yield Wait(f"block {i}")
+        yield WaitStep(f"block {i}")
 
-    def _fetch(self, block: Block, i: int, *, backward: bool) -> Iterator[Step]:
+    def _fetch(self, block: LayerBlock, i: int, *, backward: bool) -> Iterator[Step]:
         """Load a block's weights from remote memory, and gather what ZeRO-3 has divided; and, in
         the backward pass, load its activations."""
         ready = f"block {i}"
@@ -217,11 +207,11 @@ class _StageProgram:
             loaded = ""
             if self._keeps_away(Offload.WEIGHTS) and share:
                 loaded = f"{axis} {i}" if gathers else ready
-                yield Move(share, loaded)
+                yield AccessStep(share, loaded)
             if gathers and share:
-                yield Exchange(Kind.ALL_GATHER, share, axis, ready, loaded)
+                yield CollectiveStep(Kind.ALL_GATHER, share, axis, ready, loaded)
         if backward and self._keeps_away(Offload.ACTIVATIONS) and block.activations:
-            yield Move(block.activations, ready)
+            yield AccessStep(block.activations, ready)
 
     def _keeps_away(self, what: Offload) -> bool:
         return what in self._plan.offload
@@ -239,15 +229,15 @@ class _StageProgram:
         for parameters, axis, _ in self._shares(dense, experts):
             n_bytes = parameters * self._plan.gradient_value
             if self._plan.gradient_exchange is GradientExchange.PARAMETER_SERVER:
-                yield Exchange(Kind.ALL_TO_ALL, n_bytes, axis, label)
+                yield CollectiveStep(Kind.ALL_TO_ALL, n_bytes, axis, label)
             elif self._plan.zero:
-                yield Exchange(Kind.REDUCE_SCATTER, n_bytes, axis, label)
+                yield CollectiveStep(Kind.REDUCE_SCATTER, n_bytes, axis, label)
             else:
-                yield Exchange(Kind.ALL_REDUCE, n_bytes, axis, label)
+                yield CollectiveStep(Kind.ALL_REDUCE, n_bytes, axis, label)
 
     def _finish(self) -> Iterator[Step]:
         """The optimizer's step, and what must be gathered after it."""
-        yield Wait(_GRADIENTS)
+        yield WaitStep(_GRADIENTS)
         served = self._plan.gradient_exchange is GradientExchange.PARAMETER_SERVER
         cut = bool(self._plan.zero) or served
         dense, experts = self._stage.parameters, self._stage.expert_parameters
@@ -259,7 +249,7 @@ class _StageProgram:
         yield from self._update(own)
         if cut and self._plan.zero < 3:
             for parameters, axis, n in self._shares(dense, experts):
-                yield Exchange(Kind.ALL_GATHER, parameters * self._plan.value / n, axis)
+                yield CollectiveStep(Kind.ALL_GATHER, parameters * self._plan.value / n, axis)
 
     def _update(self, own: float) -> Iterator[Step]:
         """The optimizer's step; state that is kept in remote memory comes and goes in pieces, so
@@ -268,27 +258,27 @@ class _StageProgram:
             yield elementwise("optimizer", own * optimizer_bytes(self._plan))
             return
         piece = own / PIECES
-        yield Move(piece * state_bytes(self._plan), "piece 0")
+        yield AccessStep(piece * state_bytes(self._plan), "piece 0")
         for i in range(PIECES):
             if i + 1 < PIECES:
-                yield Move(piece * state_bytes(self._plan), f"piece {i + 1}")
-            yield Wait(f"piece {i}")
+                yield AccessStep(piece * state_bytes(self._plan), f"piece {i + 1}")
+            yield WaitStep(f"piece {i}")
             yield elementwise("optimizer", piece * optimizer_bytes(self._plan))
-            yield Move(piece * state_bytes(self._plan), "updated", store=True)
+            yield AccessStep(piece * state_bytes(self._plan), "updated", store=True)
         if self._keeps_away(Offload.WEIGHTS):
-            yield Move(own * self._plan.value, "updated", store=True)
-        yield Wait("updated")
+            yield AccessStep(own * self._plan.value, "updated", store=True)
+        yield WaitStep("updated")
 
 
 class _Buckets:
     """Gradients that wait until there are enough of them for a collective."""
 
-    def __init__(self, plan: Plan, program: _StageProgram) -> None:
+    def __init__(self, plan: ParallelPlan, program: _StageProgram) -> None:
         self._limit = plan.bucket / plan.gradient_value
         self._program = program
         self._dense = self._experts = 0.0
 
-    def add(self, block: Block) -> Iterator[Step]:
+    def add(self, block: LayerBlock) -> Iterator[Step]:
         self._dense += block.parameters
         self._experts += block.expert_parameters
         if self._dense + self._experts >= self._limit:
@@ -299,7 +289,7 @@ class _Buckets:
         self._dense = self._experts = 0.0
 
 
-def optimizer_bytes(plan: Plan) -> float:
+def optimizer_bytes(plan: ParallelPlan) -> float:
     """Memory traffic of an update, a parameter: its gradient read, the state read and written, and
     the weight written (and read, where it is its own master copy)."""
     weight = plan.value if plan.has_master_copy else 2 * plan.value

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from engine.errors import DimsweepError
+from engine.errors import DimsweepError, check_least
 from engine.units import PICOSECONDS
 from engine.workload.graph import CollectiveKind, Compute
 from engine.workload.layers import Communication, Layer, Pass
@@ -34,9 +34,7 @@ class TransformerSlice:
     clock: int = 1000
 
     def __post_init__(self) -> None:
-        for key in ("hidden", "layers", "batch", "sequence", "tensor", "bytes_per_value"):
-            if getattr(self, key) < 1:
-                raise DimsweepError(f"{getattr(self, key)}; it must be 1 or more", where=key)
+        check_least(self, 1, "hidden", "layers", "batch", "sequence", "tensor", "bytes_per_value")
         if self.hidden % self.tensor:
             raise DimsweepError(
                 f"a hidden size of {self.hidden} does not divide by tensor degree {self.tensor}",

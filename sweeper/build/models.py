@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 from engine import Cluster, DimsweepError, Workload, check_memory, suggestion, units
 from engine.model import ConvNet, Dlrm, Gnmt, Recompute, Transformer
 from engine.plan import (
-    Axes,
+    DeviceMesh,
     GradientExchange,
     Offload,
     Optimizer,
-    Plan,
+    ParallelPlan,
     Schedule,
     Serving,
     serving,
@@ -50,23 +50,23 @@ PRECISIONS = {
 def model_workload(workload: Config, cluster: Cluster) -> Workload:
     """The workload of ``workload.model`` under ``workload.parallel`` and ``workload.plan``."""
     with key("workload"):
-        axes = Axes.place(workload["parallel"], cluster.topology.sizes)
+        mesh = DeviceMesh.place(workload["parallel"], cluster.topology.sizes)
         with key("model"):
             model = build_model(workload["model"])
         with key("plan"):
-            plan = {**workload["plan"], "batch": _batch(workload["plan"], axes)}
+            plan = {**workload["plan"], "batch": _batch(workload["plan"], mesh)}
         if plan["task"] != "training":
             with key("plan"):
                 serve = _serving(plan)
-            return serving(model, serve, axes, workload["name"])
+            return serving(model, serve, mesh, workload["name"])
         with key("plan"):
             train = _training(plan)
-        train = _offloading(train, plan["offload"], model, axes, cluster)
-        need = training_footprint(model, train, axes)
+        train = _offloading(train, plan["offload"], model, mesh, cluster)
+        need = training_footprint(model, train, mesh)
     # Before its graph is built, which takes a thousand times as long.
     check_memory(need, cluster)
     with key("workload"):
-        return training(model, train, axes, workload["name"])
+        return training(model, train, mesh, workload["name"])
 
 
 def build_model(config: Config) -> Any:
@@ -113,7 +113,7 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _batch(plan: Config, axes: Axes) -> int:
+def _batch(plan: Config, mesh: DeviceMesh) -> int:
     batch, n = plan["batch"], plan["micro_batches"]
     if (batch is None) == (n is None):
         raise DimsweepError(
@@ -122,7 +122,7 @@ def _batch(plan: Config, axes: Axes) -> int:
             hint="set the other one to null",
         )
     if batch is None:
-        batch = n * plan["micro_batch"] * axes.degree("data") * axes.degree("expert")
+        batch = n * plan["micro_batch"] * mesh.degree("data") * mesh.degree("expert")
     return int(batch)
 
 
@@ -135,7 +135,9 @@ def precision_of(workload: Config) -> str:
     return str(workload["plan"]["precision"])
 
 
-def _offloading(plan: Plan, offload: Any, model: Any, axes: Axes, cluster: Cluster) -> Plan:
+def _offloading(
+    plan: ParallelPlan, offload: Any, model: Any, mesh: DeviceMesh, cluster: Cluster
+) -> ParallelPlan:
     """What is kept in remote memory: as told, or no more than makes the rest fit."""
     if offload != "auto":
         with key("plan"), key("offload"):
@@ -149,7 +151,7 @@ def _offloading(plan: Plan, offload: Any, model: Any, axes: Axes, cluster: Clust
         return plan
     for n in range(len(Offload) + 1):
         spilled = replace(plan, offload=frozenset(list(Offload)[:n]))
-        if training_footprint(model, spilled, axes).total <= capacity:
+        if training_footprint(model, spilled, mesh).total <= capacity:
             break
     return spilled
 
@@ -174,7 +176,7 @@ def _serving(plan: Config) -> Serving:
     )
 
 
-def _training(plan: Config) -> Plan:
+def _training(plan: Config) -> ParallelPlan:
     value, gradient = _precision(plan)
     if plan["gradients"] is not None:
         with key("gradients"):
@@ -191,7 +193,7 @@ def _training(plan: Config) -> Plan:
         exchange = choice(plan["gradient_exchange"], GradientExchange)
     with key("bucket"):
         bucket = units.parse(plan["bucket"], units.BYTES)
-    return Plan(
+    return ParallelPlan(
         batch=plan["batch"],
         micro_batch=plan["micro_batch"],
         schedule=schedule,

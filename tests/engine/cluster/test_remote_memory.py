@@ -27,7 +27,7 @@ from engine import (
 from engine.bound import LinearSpace, lower_bound
 from engine.formats.chakra import read_chakra_workload, write_chakra_workload
 from engine.model import Transformer
-from engine.plan import Axes, Offload, Plan, training, training_footprint
+from engine.plan import DeviceMesh, Offload, ParallelPlan, training, training_footprint
 from engine.workload import Footprint
 
 MODEL = Transformer(64, 4, 4, 32, vocabulary=128)
@@ -35,7 +35,7 @@ TOPOLOGY = Topology.build("Ring(4)", bandwidth=[1e10], latency=[1000])
 CLUSTER = Cluster(
     TOPOLOGY, Npu(1e12, 1e11), CollectiveModel(chunks=2), memory=RemoteMemory(1e9, latency=500)
 )
-AXES = Axes.place({"data": "rest"}, (4,))
+MESH = DeviceMesh.place({"data": "rest"}, (4,))
 
 
 def timed(*steps: tuple[str, Compute | Access | Collective, tuple[int, ...]]) -> Workload:
@@ -98,9 +98,9 @@ OFFLOADS = [
 @pytest.mark.parametrize("zero", [0, 3])
 @pytest.mark.parametrize("offload", OFFLOADS, ids=lambda o: "+".join(sorted(o)) or "nothing")
 def test_offloading_frees_memory_and_takes_time(zero: int, offload: frozenset[Offload]) -> None:
-    plan = Plan(batch=8, zero=zero)
-    here = training(MODEL, plan, AXES)
-    away = training(MODEL, dataclasses.replace(plan, offload=offload), AXES)
+    plan = ParallelPlan(batch=8, zero=zero)
+    here = training(MODEL, plan, MESH)
+    away = training(MODEL, dataclasses.replace(plan, offload=offload), MESH)
     assert here.footprint is not None
     assert away.footprint is not None
     if not offload:
@@ -115,8 +115,8 @@ def test_offloading_frees_memory_and_takes_time(zero: int, offload: frozenset[Of
 
 def test_every_byte_comes_as_often_as_it_is_needed() -> None:
     """Weights for each forward and backward pass, activations once each way, state once each."""
-    plan = Plan(batch=8, zero=3, offload=frozenset(Offload))
-    workload = training(MODEL, plan, AXES)
+    plan = ParallelPlan(batch=8, zero=3, offload=frozenset(Offload))
+    workload = training(MODEL, plan, MESH)
     loads = stores = 0.0
     for operator in workload.graphs[0]:
         if isinstance(operator.work, Access):
@@ -131,15 +131,15 @@ def test_every_byte_comes_as_often_as_it_is_needed() -> None:
     assert stores == pytest.approx(own * (12 + 2) + kept)
 
 
-def _activations(plan: Plan) -> float:
-    network = MODEL.network(AXES.shard(plan))
+def _activations(plan: ParallelPlan) -> float:
+    network = MODEL.for_rank(plan.shard(MESH))
     return sum(b.activations for b in (*network.front, *network.layers, *network.back))
 
 
 def test_folding_and_the_message_kernel_agree() -> None:
-    axes = Axes.place({"pipeline": 2, "data": "rest"}, (4,))
-    plan = Plan(batch=8, zero=3, offload=frozenset(Offload))
-    workload = training(MODEL, plan, axes)
+    mesh = DeviceMesh.place({"pipeline": 2, "data": "rest"}, (4,))
+    plan = ParallelPlan(batch=8, zero=3, offload=frozenset(Offload))
+    workload = training(MODEL, plan, mesh)
     folded = simulate(workload, CLUSTER)
     assert folded.time_ps == simulate(workload, CLUSTER, fold=False).time_ps
     by_message = simulate(workload, CLUSTER, fidelity="message")
@@ -153,23 +153,23 @@ def test_the_bound_knows_that_accesses_wait_for_one_another() -> None:
 
 
 def test_offloading_survives_a_trace(tmp_path: Path) -> None:
-    plan = Plan(batch=8, zero=3, offload=frozenset(Offload))
-    workload = training(MODEL, plan, AXES)
+    plan = ParallelPlan(batch=8, zero=3, offload=frozenset(Offload))
+    workload = training(MODEL, plan, MESH)
     groups = write_chakra_workload(workload, CLUSTER, tmp_path / "w")
     read = read_chakra_workload(tmp_path / "w", groups, (4,), "read")
     assert simulate(read, CLUSTER).time_ps == simulate(workload, CLUSTER).time_ps
 
 
 def test_remote_memory_can_be_too_small() -> None:
-    plan = Plan(batch=8, offload=frozenset(Offload))
-    workload = training(MODEL, plan, AXES)
+    plan = ParallelPlan(batch=8, offload=frozenset(Offload))
+    workload = training(MODEL, plan, MESH)
     small = dataclasses.replace(CLUSTER, memory=RemoteMemory(1e9, capacity=1e3))
     with pytest.raises(InfeasibleError, match="in remote memory, and has 1 kB of it"):
         lower(workload, small)
 
 
 def test_a_footprint_needs_no_graph() -> None:
-    plan = Plan(batch=8, zero=1)
-    found = training_footprint(MODEL, plan, AXES)
+    plan = ParallelPlan(batch=8, zero=1)
+    found = training_footprint(MODEL, plan, MESH)
     assert isinstance(found, Footprint)
-    assert found == training(MODEL, plan, AXES).footprint
+    assert found == training(MODEL, plan, MESH).footprint

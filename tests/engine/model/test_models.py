@@ -8,7 +8,8 @@ import pytest
 
 from engine import DimsweepError
 from engine.model import ConvNet, Dlrm, Gnmt, Transformer
-from engine.model.block import Block, Network, Recompute, Shard, flops_of
+from engine.model.rank import LayerBlock, RankModel, Recompute, Shard
+from engine.model.steps import flops_of
 from engine.workload.graph import Kernel
 
 GPT3 = Transformer(12288, 96, 96, 2048, vocabulary=51200)
@@ -39,7 +40,7 @@ MIXTRAL = dataclasses.replace(
 )
 
 
-def blocks(network: Network) -> tuple[Block, ...]:
+def blocks(network: RankModel) -> tuple[LayerBlock, ...]:
     return (*network.front, *network.layers, *network.back)
 
 
@@ -72,7 +73,7 @@ def test_parameters_are_those_published(model: Transformer | ConvNet, billions: 
     ("name", "multiply_adds"), [("resnet50", 4.09e9), ("resnet152", 11.5e9), ("vgg16", 15.5e9)]
 )
 def test_convolutions_cost_what_their_papers_say(name: str, multiply_adds: float) -> None:
-    network = ConvNet(name).network(Shard(batch=1))
+    network = ConvNet(name).for_rank(Shard(batch=1))
     assert sum(flops_of(b.forward) for b in blocks(network)) / 2 == pytest.approx(
         multiply_adds, rel=0.01
     )
@@ -83,7 +84,7 @@ def test_flops_are_those_of_megatrons_formula(model: Transformer) -> None:
     """Narayanan et al. (SC 2021), appendix: 24 B s l h^2 (1 + s/6h + V/16lh), forward alone."""
     h, layers, s, v = model.hidden, model.layers, model.sequence, model.vocabulary
     formula = 24 * s * layers * h**2 * (1 + s / (6 * h)) + 2 * s * h * v
-    network = model.network(Shard(batch=1))
+    network = model.for_rank(Shard(batch=1))
     assert sum(flops_of(b.forward) for b in blocks(network)) == pytest.approx(formula)
     assert sum(flops_of(b.backward) for b in blocks(network)) == pytest.approx(2 * formula)
 
@@ -104,7 +105,7 @@ def test_flops_are_those_of_megatrons_formula(model: Transformer) -> None:
 )
 def test_activations_are_those_of_table_2(shard: Shard, values: object) -> None:
     assert callable(values)
-    layer = GPT3.network(shard).layers[0]
+    layer = GPT3.for_rank(shard).layers[0]
     core = 5 * GPT3.heads * GPT3.sequence / GPT3.hidden
     per_token = values(shard.tensor, core)
     assert layer.activations == pytest.approx(per_token * GPT3.sequence * GPT3.hidden)
@@ -112,15 +113,15 @@ def test_activations_are_those_of_table_2(shard: Shard, values: object) -> None:
 
 @pytest.mark.parametrize("model", [GPT3, LLAMA70, MIXTRAL])
 def test_tensor_parallel_ranks_share_the_work(model: Transformer) -> None:
-    one = model.network(Shard(batch=2)).layers[0]
-    eight = model.network(Shard(batch=2, tensor=8, sequence_parallel=True)).layers[0]
+    one = model.for_rank(Shard(batch=2)).layers[0]
+    eight = model.for_rank(Shard(batch=2, tensor=8, sequence_parallel=True)).layers[0]
     for whole, part in ((one.forward, eight.forward), (one.backward, eight.backward)):
         assert 8 * flops_of(part) == pytest.approx(flops_of(whole))
 
 
 def test_the_backward_pass_costs_twice_the_forward_pass() -> None:
     for model in (GPT3, MIXTRAL, ConvNet("resnet50"), Gnmt(), DLRM):
-        for block in blocks(model.network(Shard(batch=4))):
+        for block in blocks(model.for_rank(Shard(batch=4))):
             products = [
                 sum(s.flops for s in steps if isinstance(s, Kernel) and s.matmul)
                 for steps in (block.forward, block.backward)
@@ -134,7 +135,7 @@ DLRM = Dlrm((512, 512, 256, 64), (512, 1024, 1024, 512, 1), 64, 1000, 64)
 
 
 def test_tables_are_divided_and_perceptrons_are_not() -> None:
-    whole, part = (DLRM.network(Shard(64, expert=n)).layers[0] for n in (1, 8))
+    whole, part = (DLRM.for_rank(Shard(64, expert=n)).layers[0] for n in (1, 8))
     assert part.expert_parameters * 8 == whole.expert_parameters == 64 * 1000 * 64
     assert part.parameters == whole.parameters
 
@@ -152,7 +153,7 @@ def test_tables_are_divided_and_perceptrons_are_not() -> None:
 )
 def test_a_degree_that_does_not_divide_is_named(model: object, shard: Shard, where: str) -> None:
     with pytest.raises(DimsweepError) as error:
-        model.network(shard)  # type: ignore[attr-defined]
+        model.for_rank(shard)  # type: ignore[attr-defined]
     assert error.value.where == where
 
 

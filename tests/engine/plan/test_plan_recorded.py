@@ -16,7 +16,7 @@ import pytest
 
 from engine import Collective, Compute, Workload
 from engine.model import Transformer
-from engine.plan import Axes, Plan, training
+from engine.plan import DeviceMesh, ParallelPlan, training
 from sweeper.verify.astra import Case
 from tests.support.golden import astra_cases
 
@@ -47,7 +47,7 @@ def workload_of(given: dict[str, int]) -> tuple[Workload, int]:
         bias=False,
         dropout=False,
     )
-    plan = Plan(
+    plan = ParallelPlan(
         batch=given["batch"],
         micro_batch=given["micro_batch"] // given["dp"],
         sequence_parallel=True,
@@ -57,7 +57,7 @@ def workload_of(given: dict[str, int]) -> tuple[Workload, int]:
     )
     axes = {"data": given["dp"], "tensor": given["tp"], "pipeline": given["pp"]}
     n_ranks = given["dp"] * given["tp"] * given["pp"]
-    return training(model, plan, Axes.place(axes, (n_ranks,))), n_micro
+    return training(model, plan, DeviceMesh.place(axes, (n_ranks,))), n_micro
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.folder.name)

@@ -28,7 +28,15 @@ from engine import (
     simulate,
 )
 from engine.model import Recompute, Transformer
-from engine.plan import Axes, GradientExchange, Plan, Schedule, Serving, serving, training
+from engine.plan import (
+    DeviceMesh,
+    GradientExchange,
+    ParallelPlan,
+    Schedule,
+    Serving,
+    serving,
+    training,
+)
 from engine.plan.schedule import Action, actions
 from engine.plan.training import optimizer_bytes
 
@@ -37,8 +45,8 @@ EXPERTS = Transformer(64, 8, 8, 32, vocabulary=128, experts=4, flash=True, dropo
 A100 = Npu(312e12, 2039e9)
 
 
-def axes(sizes: tuple[int, ...], **degrees: int | str) -> Axes:
-    return Axes.place({**degrees, "data": "rest"}, sizes)
+def mesh(sizes: tuple[int, ...], **degrees: int | str) -> DeviceMesh:
+    return DeviceMesh.place({**degrees, "data": "rest"}, sizes)
 
 
 def cluster(
@@ -112,13 +120,13 @@ def test_the_bubble_is_that_of_the_formula(schedule: Schedule, p: int, v: int, n
 
 
 def _compute_only(model: Transformer, p: int, v: int, n: int, schedule: Schedule) -> float:
-    plan = Plan(batch=n, schedule=schedule, interleave=v)
-    workload = training(model, plan, axes((p,), pipeline=p))
+    plan = ParallelPlan(batch=n, schedule=schedule, interleave=v)
+    workload = training(model, plan, mesh((p,), pipeline=p))
     return simulate(workload, cluster((p,), bandwidth=1e18, latency=0)).time
 
 
 def _optimizer(model: Transformer) -> float:
-    return model.parameters * optimizer_bytes(Plan(batch=1)) / 2039e9
+    return model.parameters * optimizer_bytes(ParallelPlan(batch=1)) / 2039e9
 
 
 # --- what is computed and sent ------------------------------------------------------------------
@@ -150,8 +158,8 @@ def test_zero_moves_what_its_paper_says(zero: int) -> None:
     """Psi parameters: reduce-scatter and all-gather move Psi each, and stage 3 one all-gather more
     (Rajbhandari et al., 2020, section 7), for every micro-batch from stage 2 and 3 on."""
     n_micro, n = 2, 4
-    plan = Plan(batch=n_micro * n, zero=zero, bucket=1e4)
-    moved = collective_bytes(training(SMALL, plan, axes((n,))), "replicas")
+    plan = ParallelPlan(batch=n_micro * n, zero=zero, bucket=1e4)
+    moved = collective_bytes(training(SMALL, plan, mesh((n,))), "replicas")
     psi = 2.0 * SMALL.parameters
     if zero == 0:
         assert moved == {CollectiveKind.ALL_REDUCE: pytest.approx(psi)}
@@ -165,7 +173,7 @@ def test_zero_moves_what_its_paper_says(zero: int) -> None:
 def test_buckets_do_not_change_what_is_summed_up() -> None:
     totals = set()
     for bucket in (1e3, 1e5, 1e9):
-        workload = training(SMALL, Plan(batch=4, bucket=bucket), axes((4,)))
+        workload = training(SMALL, ParallelPlan(batch=4, bucket=bucket), mesh((4,)))
         totals.add(round(collective_bytes(workload, "replicas")[CollectiveKind.ALL_REDUCE]))
     assert totals == {2 * SMALL.parameters}
 
@@ -173,7 +181,10 @@ def test_buckets_do_not_change_what_is_summed_up() -> None:
 def test_gradients_go_beside_the_backward_pass() -> None:
     slow = cluster((4,), bandwidth=1e8)
     times = [
-        simulate(training(SMALL, Plan(batch=4, bucket=1e5, overlap_gradients=o), axes((4,))), slow)
+        simulate(
+            training(SMALL, ParallelPlan(batch=4, bucket=1e5, overlap_gradients=o), mesh((4,))),
+            slow,
+        )
         for o in (True, False)
     ]
     assert times[0].time < times[1].time
@@ -181,20 +192,20 @@ def test_gradients_go_beside_the_backward_pass() -> None:
 
 
 def test_parameter_servers_push_and_pull() -> None:
-    plan = Plan(batch=4, gradient_exchange=GradientExchange.PARAMETER_SERVER)
-    moved = collective_bytes(training(SMALL, plan, axes((4,))), "replicas")
+    plan = ParallelPlan(batch=4, gradient_exchange=GradientExchange.PARAMETER_SERVER)
+    moved = collective_bytes(training(SMALL, plan, mesh((4,))), "replicas")
     assert moved[CollectiveKind.ALL_TO_ALL] == pytest.approx(2 * SMALL.parameters)
     assert moved[CollectiveKind.ALL_GATHER] == pytest.approx(2 * SMALL.parameters / 4)
 
 
 @pytest.mark.parametrize("recompute", Recompute)
 def test_recomputation_costs_flops_and_saves_memory(recompute: Recompute) -> None:
-    none = training(SMALL, Plan(batch=4), axes((4,)))
-    some = training(SMALL, Plan(batch=4, recompute=recompute), axes((4,)))
+    none = training(SMALL, ParallelPlan(batch=4), mesh((4,)))
+    some = training(SMALL, ParallelPlan(batch=4, recompute=recompute), mesh((4,)))
     assert none.footprint is not None
     assert some.footprint is not None
     layers = dataclasses.replace(SMALL, vocabulary=0)
-    forward = flops(training(layers, Plan(batch=4), axes((4,)))) / 3
+    forward = flops(training(layers, ParallelPlan(batch=4), mesh((4,)))) / 3
     core = 4.0 * SMALL.heads * SMALL.sequence**2 * SMALL.head * SMALL.layers
     again = {Recompute.NONE: 0.0, Recompute.SELECTIVE: core, Recompute.FULL: forward}[recompute]
     assert flops(some) - flops(none) == pytest.approx(again)
@@ -206,18 +217,18 @@ def test_recomputation_costs_flops_and_saves_memory(recompute: Recompute) -> Non
 def test_a_plan_divides_the_work_but_does_not_change_it(model: Transformer) -> None:
     """FLOPs of all ranks together, whatever the plan."""
     layers = dataclasses.replace(model, vocabulary=0)
-    plan = Plan(batch=8, sequence_parallel=True)  # else every rank runs the whole router
-    whole = flops(training(layers, plan, axes((1,))))
+    plan = ParallelPlan(batch=8, sequence_parallel=True)  # else every rank runs the whole router
+    whole = flops(training(layers, plan, mesh((1,))))
     for degrees in ({"tensor": 4}, {"pipeline": 4}, {"tensor": 2, "pipeline": 2}, {"context": 2}):
-        placed = axes((8,), **degrees)
+        placed = mesh((8,), **degrees)
         workload = training(layers, plan, placed)
         ranks = 8 // placed.degree("pipeline")
         assert flops(workload) * ranks == pytest.approx(whole), degrees
 
 
 def test_experts_are_reached_by_all_to_all_and_summed_among_their_own_replicas() -> None:
-    placed = axes((8,), expert=4)
-    workload = training(EXPERTS, Plan(batch=8), placed)
+    placed = mesh((8,), expert=4)
+    workload = training(EXPERTS, ParallelPlan(batch=8), placed)
     moved = collective_bytes(workload, "expert")
     tokens = EXPERTS.sequence * EXPERTS.top_k * EXPERTS.hidden * 2.0
     assert moved == {CollectiveKind.ALL_TO_ALL: pytest.approx(4 * tokens * EXPERTS.layers)}
@@ -227,8 +238,8 @@ def test_experts_are_reached_by_all_to_all_and_summed_among_their_own_replicas()
 
 
 def test_stages_send_each_micro_batch_forward_and_back() -> None:
-    plan = Plan(batch=8, interleave=2)
-    workload = training(dataclasses.replace(SMALL, tied=False), plan, axes((4,), pipeline=4))
+    plan = ParallelPlan(batch=8, interleave=2)
+    workload = training(dataclasses.replace(SMALL, tied=False), plan, mesh((4,), pipeline=4))
     sent = [
         Counter(o.work.stream for o in graph if isinstance(o.work, Send))
         for graph in workload.graphs
@@ -248,9 +259,9 @@ def test_tensor_parallel_ranks_share_a_message_between_stages(
     receivers gather the parts."""
     s, b, h, t, n = 2048, 1, 1024, 8, 2
     model = Transformer(h, 2, 8, s)
-    placed = axes((t, 2), tensor=t, pipeline=2)
+    placed = mesh((t, 2), tensor=t, pipeline=2)
     if task == "training":
-        plan = Plan(batch=n, micro_batch=b, sequence_parallel=sequence_parallel)
+        plan = ParallelPlan(batch=n, micro_batch=b, sequence_parallel=sequence_parallel)
         workload = training(model, plan, placed)
     else:
         serve = Serving(batch=n, micro_batch=b, sequence_parallel=sequence_parallel)
@@ -271,16 +282,16 @@ def test_tensor_parallel_ranks_share_a_message_between_stages(
 
 
 @st.composite
-def plans(draw: st.DrawFn) -> tuple[Transformer, Plan, Axes, tuple[int, ...]]:
+def plans(draw: st.DrawFn) -> tuple[Transformer, ParallelPlan, DeviceMesh, tuple[int, ...]]:
     sizes = draw(st.sampled_from([(8,), (4, 4), (2, 2, 4), (4, 2, 2)]))
     names = draw(st.permutations(["tensor", "pipeline"]))
     degrees = {name: draw(st.sampled_from([1, 2, 4])) for name in names}
     if math.prod(degrees.values()) > math.prod(sizes):
         degrees = dict.fromkeys(names, 2)
-    placed = axes(sizes, **degrees)
+    placed = mesh(sizes, **degrees)
     interleave = draw(st.sampled_from([1, 2])) if degrees["pipeline"] > 1 else 1
     n_micro = degrees["pipeline"] * draw(st.integers(1, 2))
-    plan = Plan(
+    plan = ParallelPlan(
         batch=n_micro * placed.degree("data"),
         schedule=draw(st.sampled_from(Schedule)),
         interleave=interleave,
@@ -295,7 +306,7 @@ def plans(draw: st.DrawFn) -> tuple[Transformer, Plan, Axes, tuple[int, ...]]:
 @settings(max_examples=25, deadline=None)
 @given(plans())
 def test_stages_fold_to_the_same_time(
-    drawn: tuple[Transformer, Plan, Axes, tuple[int, ...]],
+    drawn: tuple[Transformer, ParallelPlan, DeviceMesh, tuple[int, ...]],
 ) -> None:
     model, plan, placed, sizes = drawn
     workload = training(model, plan, placed)
@@ -308,8 +319,8 @@ def test_stages_fold_to_the_same_time(
 def test_a_stage_may_lie_across_dimensions() -> None:
     """Four stages, two in each of two dimensions: offsets carry from one to the other."""
     sizes = (2, 2, 2)
-    placed = axes(sizes, pipeline=[2, 2, 1])  # type: ignore[arg-type]
-    workload = training(SMALL, Plan(batch=8), placed)
+    placed = mesh(sizes, pipeline=[2, 2, 1])  # type: ignore[arg-type]
+    workload = training(SMALL, ParallelPlan(batch=8), placed)
     assert placed.hop(1, 2) == (-1, 1, 0)
     where = cluster(sizes)
     assert simulate(workload, where).time_ps == simulate(workload, where, fold=False).time_ps
@@ -317,8 +328,8 @@ def test_a_stage_may_lie_across_dimensions() -> None:
 
 def test_a_million_npus_are_as_many_classes_as_stages() -> None:
     sizes = (8, 8, 16384)
-    placed = axes(sizes, tensor=8, pipeline=8)
-    program = lower(training(SMALL, Plan(batch=2**20 // 64 * 8), placed), cluster(sizes))
+    placed = mesh(sizes, tensor=8, pipeline=8)
+    program = lower(training(SMALL, ParallelPlan(batch=2**20 // 64 * 8), placed), cluster(sizes))
     assert program.names.class_count == (2**17,) * 8
     assert program.names.class_first == tuple(range(0, 64, 8))
 
@@ -329,34 +340,34 @@ def test_a_million_npus_are_as_many_classes_as_stages() -> None:
 @pytest.mark.parametrize(
     ("plan", "degrees", "where"),
     [
-        (Plan(batch=7), {}, "plan.batch"),
-        (Plan(batch=8, micro_batch=3), {}, "plan.batch"),
-        (Plan(batch=16, interleave=3), {"pipeline": 2}, "plan.interleave"),
-        (Plan(batch=20, interleave=2), {"pipeline": 2}, "plan.interleave"),
-        (Plan(batch=8, interleave=2), {}, "plan.interleave"),
-        (Plan(batch=8), {"tensor": 16}, "parallel.tensor"),
+        (ParallelPlan(batch=7), {}, "plan.batch"),
+        (ParallelPlan(batch=8, micro_batch=3), {}, "plan.batch"),
+        (ParallelPlan(batch=16, interleave=3), {"pipeline": 2}, "plan.interleave"),
+        (ParallelPlan(batch=20, interleave=2), {"pipeline": 2}, "plan.interleave"),
+        (ParallelPlan(batch=8, interleave=2), {}, "plan.interleave"),
+        (ParallelPlan(batch=8), {"tensor": 16}, "parallel.tensor"),
     ],
 )
 def test_a_plan_that_does_not_divide_is_infeasible(
-    plan: Plan, degrees: dict[str, int], where: str
+    plan: ParallelPlan, degrees: dict[str, int], where: str
 ) -> None:
     with pytest.raises(InfeasibleError) as error:
-        training(SMALL, plan, axes((8,), **degrees))
+        training(SMALL, plan, mesh((8,), **degrees))
     assert error.value.where == where
 
 
 def test_unknown_axes_are_refused() -> None:
     with pytest.raises(DimsweepError, match="no axis of a plan"):
-        Axes.place({"model": 2, "data": "rest"}, (8,))
+        DeviceMesh.place({"model": 2, "data": "rest"}, (8,))
 
 
 def test_replicas_must_lie_side_by_side() -> None:
     with pytest.raises(DimsweepError, match="another axis lies between"):
-        axes((16,), expert=2, pipeline=2)
+        mesh((16,), expert=2, pipeline=2)
 
 
 def test_over_capacity_is_infeasible_with_the_numbers() -> None:
-    workload = training(SMALL, Plan(batch=8), axes((8,)))
+    workload = training(SMALL, ParallelPlan(batch=8), mesh((8,)))
     assert workload.footprint is not None
     need = workload.footprint.total
     lower(workload, cluster((8,), npu=dataclasses.replace(A100, memory=need)))
@@ -368,7 +379,7 @@ def test_over_capacity_is_infeasible_with_the_numbers() -> None:
 def test_zero_cuts_memory_as_its_paper_says(zero: int) -> None:
     """16 bytes a parameter, of which stage 1 cuts 12, stage 2 14, and stage 3 all (figure 1)."""
     n, psi = 8, SMALL.parameters
-    memory = training(SMALL, Plan(batch=n, zero=zero), axes((n,))).footprint
+    memory = training(SMALL, ParallelPlan(batch=n, zero=zero), mesh((n,))).footprint
     assert memory is not None
     state = memory.weights + memory.gradients + memory.optimizer
     cut = {0: 0, 1: 12, 2: 14, 3: 16}[zero]
@@ -380,9 +391,9 @@ def test_zero_cuts_memory_as_its_paper_says(zero: int) -> None:
 
 def test_a_prompt_costs_a_forward_pass_and_a_token_reads_all_weights() -> None:
     model = dataclasses.replace(SMALL, flash=True, dropout=False)
-    placed = axes((2,), tensor=2)
+    placed = mesh((2,), tensor=2)
     prompt = serving(model, Serving(batch=1), placed)
-    train = training(model, Plan(batch=1), placed)
+    train = training(model, ParallelPlan(batch=1), placed)
     assert flops(prompt) == pytest.approx(flops(train) / 3, rel=0.02)  # flash computes scores again
     token = serving(model, Serving(batch=1, decode=True), placed)
     assert flops(token) < flops(prompt) / 16
@@ -394,6 +405,6 @@ def test_a_prompt_costs_a_forward_pass_and_a_token_reads_all_weights() -> None:
 
 @pytest.mark.parametrize("decode", [False, True])
 def test_serving_in_stages_folds(decode: bool) -> None:
-    workload = serving(SMALL, Serving(batch=8, decode=decode), axes((2, 4), tensor=2, pipeline=4))
+    workload = serving(SMALL, Serving(batch=8, decode=decode), mesh((2, 4), tensor=2, pipeline=4))
     where = cluster((2, 4))
     assert simulate(workload, where).time_ps == simulate(workload, where, fold=False).time_ps

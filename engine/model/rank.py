@@ -1,14 +1,14 @@
-"""Blocks: what a layer of a model does on one rank for one micro-batch."""
+"""A model as one rank runs it: the rank's shard of the work, and blocks of steps."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
 
 from engine.errors import DimsweepError
-from engine.workload.graph import CollectiveKind, Kernel, MatMul
+from engine.model.steps import Step
 
 
 class Recompute(StrEnum):
@@ -20,40 +20,8 @@ class Recompute(StrEnum):
     FULL = "full"
 
 
-class Exchange(NamedTuple):
-    """A collective over a parallel axis; ``n_bytes`` as in a graph's ``Collective``.
-
-    One with a ``label`` runs beside what follows, until a :class:`Wait` for the label; one that
-    ``follows`` a label starts when that is done.
-    """
-
-    kind: CollectiveKind
-    n_bytes: float
-    axis: str
-    label: str = ""
-    follows: str = ""
-
-
-class Move(NamedTuple):
-    """A load from remote memory, or a ``store`` to it, beside what follows until it is waited
-    for."""
-
-    n_bytes: float
-    label: str
-    store: bool = False
-
-
-class Wait(NamedTuple):
-    """Go on when the exchange with this label is done."""
-
-    label: str
-
-
-Step = Kernel | Exchange | Move | Wait
-
-
 @dataclass(frozen=True)
-class Block:
+class LayerBlock:
     """A layer, or what stands before or after the layers, on one rank.
 
     ``forward`` and ``backward`` run one after another; ``again`` is what the backward pass computes
@@ -75,16 +43,16 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Network:
+class RankModel:
     """A model cut for one rank: blocks before the layers, the layers, and blocks after them.
 
     ``tied`` is the number of parameters that the first and the last stage both hold, and sum up;
     ``message_is_cut``: tensor-parallel ranks hold different parts of what a block hands on.
     """
 
-    front: tuple[Block, ...]
-    layers: tuple[Block, ...]
-    back: tuple[Block, ...]
+    front: tuple[LayerBlock, ...]
+    layers: tuple[LayerBlock, ...]
+    back: tuple[LayerBlock, ...]
     tied: float = 0.0
     message_is_cut: bool = False
 
@@ -114,6 +82,22 @@ class Shard:
     decode: bool = False
 
 
+class Model(ABC):
+    """What a parallel plan needs to know of a model."""
+
+    @abstractmethod
+    def for_rank(self, shard: Shard) -> RankModel:
+        """The model cut for one rank.
+
+        Raises :class:`DimsweepError` for a shard whose degrees do not divide the model.
+        """
+
+    @property
+    def parameters(self) -> int:
+        """All parameters of the model."""
+        return round(self.for_rank(Shard(batch=1)).parameters)
+
+
 def refuse(shard: Shard, model: str, axes: Sequence[str]) -> None:
     """Raise :class:`DimsweepError` if the shard is divided along one of ``axes``, which the model
     has not."""
@@ -124,29 +108,3 @@ def refuse(shard: Shard, model: str, axes: Sequence[str]) -> None:
                 where=f"parallel.{axis}",
                 hint="a degree of 1; data and pipeline are left",
             )
-
-
-def product(name: str, products: int, m: int, k: int, n: int, value: float) -> Kernel:
-    """A matrix product that reads both factors once and writes the result once."""
-    shape = MatMul(products, m, k, n)
-    return Kernel(name, shape.flops, value * products * (m * k + k * n + m * n), shape)
-
-
-def linear(name: str, m: int, k: int, n: int, value: float) -> tuple[Kernel, Kernel, Kernel]:
-    """A linear layer of ``m`` tokens from ``k`` to ``n`` features: its forward product, and those
-    of the gradients of its input and of its weights."""
-    return (
-        product(name, 1, m, k, n, value),
-        product(f"{name} input_grad", 1, m, n, k, value),
-        product(f"{name} weight_grad", 1, k, m, n, value),
-    )
-
-
-def elementwise(name: str, n_bytes: float) -> Kernel:
-    """A kernel that streams bytes; its arithmetic hides behind them."""
-    return Kernel(name, 0.0, n_bytes)
-
-
-def flops_of(steps: Iterable[Step]) -> float:
-    """FLOPs of matrix products and all else among ``steps``."""
-    return sum(step.flops for step in steps if isinstance(step, Kernel))

@@ -1,0 +1,85 @@
+"""Device meshes: the parallel axes of a plan, placed on the dimensions of a network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.errors import DimsweepError, InfeasibleError
+from engine.workload.graph import Group
+from engine.workload.placement import AXES, join, place
+
+REPLICAS = "replicas"  # the ranks that hold the same weights
+EXPERT_REPLICAS = "expert_replicas"  # the ranks that hold the same experts
+
+
+@dataclass(frozen=True)
+class DeviceMesh:
+    """The process groups of a plan on a network, and their degrees."""
+
+    groups: Mapping[str, Group]
+
+    @classmethod
+    def place(
+        cls, parallel: Mapping[str, int | str | Sequence[int]], sizes: Sequence[int]
+    ) -> DeviceMesh:
+        """Place the axes of ``parallel`` on a network of these sizes, the first one innermost (see
+        :func:`engine.workload.placement.place`); an axis that is not named has a degree of 1.
+
+        Raises :class:`DimsweepError` for an unknown axis, or when replicas do not lie side by side;
+        :class:`InfeasibleError` when the degrees do not fit.
+        """
+        try:
+            return cls._of(place(parallel, sizes, AXES))
+        except DimsweepError as error:
+            raise error.at("parallel") from None
+
+    @classmethod
+    def _of(cls, placed: Mapping[str, Group]) -> DeviceMesh:
+        groups = dict(placed)
+        for name, parts in (
+            (REPLICAS, ("context", "expert", "data")),
+            (EXPERT_REPLICAS, ("context", "data")),
+        ):
+            present = [placed[part] for part in parts if part in placed]
+            if present:
+                try:
+                    groups[name] = join(present)
+                except DimsweepError as error:
+                    raise DimsweepError(
+                        f"{', '.join(part for part in parts if part in placed)} share gradients, "
+                        f"but {error.what}",
+                        hint="name them one after another, such as "
+                        "{tensor: 8, pipeline: 8, context: 2, expert: 4, data: rest}",
+                    ) from None
+        return cls(groups)
+
+    def degree(self, axis: str) -> int:
+        return self.groups[axis].n_members if axis in self.groups else 1
+
+    def n_micro_batches(self, batch: int, micro_batch: int) -> int:
+        """Of each replica; context-parallel ranks share one batch."""
+        replicas = self.degree("data") * self.degree("expert")
+        if batch % (replicas * micro_batch):
+            raise InfeasibleError(
+                f"a batch of {batch} does not divide by {replicas} replicas and micro-batches of "
+                f"{micro_batch}",
+                where="plan.batch",
+            )
+        return batch // (replicas * micro_batch)
+
+    def hop(self, stage: int, target: int) -> tuple[int, ...]:
+        """Coordinates from a rank of one pipeline stage to its partner in another."""
+        pipeline = self.groups["pipeline"]
+        here, there = _digits(stage, pipeline.sizes), _digits(target, pipeline.sizes)
+        return tuple(
+            (b - a) * stride for a, b, stride in zip(here, there, pipeline.strides, strict=True)
+        )
+
+
+def _digits(place: int, sizes: tuple[int, ...]) -> list[int]:
+    digits = []
+    for size in sizes:
+        place, digit = divmod(place, size)
+        digits.append(digit)
+    return digits
