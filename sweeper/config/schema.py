@@ -49,7 +49,7 @@ class Plan:
 @dataclass
 class Model(Workload):
     """A model from its dimensions: ``family`` transformer, convnet, dlrm or gnmt, and that family's
-    keys (see engine.model.Transformer and so on); ``parallel`` has the axes tensor, context, expert,
+    keys (see engine.model); ``parallel`` has the axes tensor, context, expert,
     pipeline and data."""
 
     model: dict[str, Any] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class Layered(Workload):
 
 @dataclass
 class Transformer(Layered):
-    """Transformer blocks from their dimensions (see engine.TransformerSlice)."""
+    """Transformer blocks from their dimensions (see engine.workload.TransformerSlice)."""
 
     hidden: int = MISSING
     layers: int = MISSING
