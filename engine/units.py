@@ -123,26 +123,67 @@ def _parse_exactly(value: object, unit: Unit, zero: bool) -> Decimal:
     return number
 
 
+# The unit of each power of ten in which a quantity is written, the greatest first.
+_SCALES = {
+    TIME: {0: "s", -3: "ms", -6: "us", -9: "ns", -12: "ps"},
+    BYTES: {15: "PB", 12: "TB", 9: "GB", 6: "MB", 3: "kB", 0: "B"},
+    BANDWIDTH: {15: "PB/s", 12: "TB/s", 9: "GB/s", 6: "MB/s", 3: "kB/s", 0: "B/s"},
+    MONEY: {9: "B USD", 6: "M USD", 3: "k USD", 0: "USD"},
+}
+
+
+def format_quantity(value: float, unit: Unit, digits: int | None = None) -> str:
+    """``value``, in ``unit.base``, as people read it: ``722.412 ms``, ``34.51 M USD``.
+
+    The unit is the greatest that leaves at least 1 before the decimal point.  The number has
+    exactly ``digits`` significant digits, so that a column of a table is equally exact; without
+    ``digits`` it has up to six and no trailing zeros.  Zero has no sign, and NaN is a dash.
+    """
+    if math.isnan(value):
+        return "-"
+    if value == 0:
+        return f"0 {unit.base}"
+    rounded = float(f"{value:.{(digits or 6) - 1}e}")  # 999.9999 ms is 1 s
+    power, name = _scale(rounded, unit)
+    number = rounded / 10.0**power
+    return f"{f'{number:#.{digits}g}'.rstrip('.') if digits else f'{number:.6g}'} {name}"
+
+
+def scale(value: float, unit: Unit) -> tuple[float, str]:
+    """The unit in which ``value`` is written, and by what to multiply values in ``unit.base``."""
+    power, name = _scale(value, unit)
+    return 10.0**-power, name
+
+
+def _scale(value: float, unit: Unit) -> tuple[int, str]:
+    scales = _SCALES[unit]
+    if value == 0 or not math.isfinite(value):
+        return 0, scales[0]
+    exponent = int(f"{value:e}".split("e")[1])
+    power = next((power for power in scales if power <= exponent), min(scales))
+    return power, scales[power]
+
+
 def format_bandwidth(value: float) -> str:
     """A bandwidth in bytes per second as people read it, in decimal units."""
-    return _scaled(value, "B/s")
+    return format_quantity(value, BANDWIDTH)
 
 
 def format_bytes(value: float) -> str:
     """A size in bytes as people read it, in decimal units."""
-    return _scaled(value, "B")
+    return format_quantity(value, BYTES)
 
 
 def format_time(picoseconds: float) -> str:
     """A time in picoseconds as people read it."""
-    for scale, unit in ((10**12, "s"), (10**9, "ms"), (10**6, "us"), (10**3, "ns")):
-        if picoseconds >= scale:
-            return f"{picoseconds / scale:.6g} {unit}"
-    return f"{picoseconds:g} ps"
+    return format_quantity(picoseconds / PICOSECONDS, TIME)
 
 
-def _scaled(value: float, unit: str) -> str:
-    for scale, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= scale:
-            return f"{value / scale:.6g} {prefix}{unit}"
-    return f"{value:g} {unit}"
+def format_money(usd: float) -> str:
+    """An amount of money in USD as people read it."""
+    return format_quantity(usd, MONEY, 4)
+
+
+def format_performance_per_cost(value: float, digits: int = 4) -> str:
+    """Iterations per second per USD as people read them, per million USD."""
+    return "-" if math.isnan(value) else f"{value * 1e6:.{digits}g} it/s per M USD"

@@ -23,9 +23,13 @@ from engine.units import (
     Unit,
     format_bandwidth,
     format_bytes,
+    format_money,
+    format_performance_per_cost,
+    format_quantity,
     format_time,
     parse,
     parse_time,
+    scale,
 )
 
 DECIMAL = {"": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -228,4 +232,43 @@ def test_formats_for_people() -> None:
     assert format_bytes(12) == "12 B"
     assert format_time(722_411_781_000) == "722.412 ms"
     assert format_time(1_700_000) == "1.7 us"
-    assert format_time(0) == "0 ps"
+    assert format_time(0) == format_time(-0.0) == "0 s"
+    assert format_money(34_508_892) == "34.51 M USD"
+    assert format_money(12.5) == "12.50 USD"
+    assert format_performance_per_cost(6.9e-8) == "0.069 it/s per M USD"
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [
+        (0.7224118, 4, "722.4 ms"),
+        (0.1, 3, "100 ms"),
+        (80e-6, 4, "80.00 us"),
+        (1e-12, 4, "1.000 ps"),
+        (0.99999999, 4, "1.000 s"),  # not 1000. ms
+        (0.99999999, None, "1 s"),
+        (-0.005, None, "-5 ms"),
+        (3e-16, None, "0.0003 ps"),
+        (math.nan, 4, "-"),
+        (math.inf, None, "inf s"),
+    ],
+)
+def test_quantities_for_people(value: float, digits: int | None, text: str) -> None:
+    assert format_quantity(value, TIME, digits) == text
+
+
+@given(
+    st.floats(1e-30, 1e30) | st.floats(-1e30, -1e-30) | st.sampled_from([0.0, -0.0]),
+    st.sampled_from([TIME, BYTES, BANDWIDTH, MONEY]),
+    st.none() | st.integers(1, 8),
+)
+def test_a_formatted_quantity_is_the_quantity(
+    value: float, unit: Unit, digits: int | None
+) -> None:
+    number, name = format_quantity(value, unit, digits).split(" ", 1)
+    factor, same = scale(float(f"{value:.{(digits or 6) - 1}e}"), unit)
+    assert name == same
+    assert float(number) == pytest.approx(value * factor, rel=0.51 * 10.0 ** (1 - (digits or 6)))
+    assert number.startswith("-") == (value < 0)
+    if unit is TIME and 1e-12 <= abs(value) < 1:
+        assert 1 <= abs(float(number)) < 1000
