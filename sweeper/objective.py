@@ -21,7 +21,7 @@ class Objective:
 
     name: str
     column: str
-    show: Callable[[float], str]  # a value as text, with its unit
+    show: Callable[..., str]  # a value, and perhaps how many digits of it, with its unit
     maximised: bool = False
     needs_prices: bool = True
     has_slopes: bool = True
@@ -55,14 +55,19 @@ class Objective:
         return float(row[self.column])
 
 
-TIME = Objective(
-    "time",
-    "time_s",
-    lambda seconds: units.format_time(seconds * units.PICOSECONDS),
-    needs_prices=False,
+def _show_time(seconds: float, digits: int = 4) -> str:
+    return units.format_quantity(seconds, units.TIME, digits)
+
+
+def _show_cost(usd: float, digits: int = 4) -> str:
+    return units.format_quantity(usd, units.MONEY, digits)
+
+
+TIME = Objective("time", "time_s", _show_time, needs_prices=False)
+COST = Objective("cost", "cost_usd", _show_cost, has_slopes=False)
+PERF_PER_COST = Objective(
+    "perf_per_cost", "perf_per_cost", units.format_performance_per_cost, maximised=True
 )
-COST = Objective("cost", "cost_usd", "${:,.0f}".format, has_slopes=False)
-PERF_PER_COST = Objective("perf_per_cost", "perf_per_cost", "{:.4g} /s/$".format, maximised=True)
 OBJECTIVES = {objective.name: objective for objective in (TIME, COST, PERF_PER_COST)}
 
 

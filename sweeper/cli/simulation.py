@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -68,7 +67,7 @@ def _critical_path(result: Result, path: Path, per_bandwidth: np.ndarray) -> Tab
         cells.append(units.format_time(-per_bandwidth[0, d] * 1e9 * units.PICOSECONDS))
         if result.per_usd:
             saved = -result.per_usd[name] * 1e3 * units.PICOSECONDS
-            cells.append("-" if math.isnan(saved) else units.format_time(saved))
+            cells.append(units.format_time(saved))
         table.add_row(name, *cells)
     return table
 
@@ -131,8 +130,10 @@ def _summary(result: Result) -> Table:
         if memory.remote:
             table.add_row("  and remote memory", units.format_bytes(memory.remote), "")
     if result.cost is not None:
-        table.add_row("network cost", f"${result.cost:,.0f}", "")
-        table.add_row("performance per cost", f"{result.perf_per_cost:.4g}", "iterations/s/$")
+        table.add_row("network cost", units.format_money(result.cost), "")
+    if result.perf_per_cost is not None:
+        efficiency = units.format_performance_per_cost(result.perf_per_cost)
+        table.add_row("performance per cost", efficiency, "")
     return table
 
 

@@ -15,7 +15,7 @@ from sweeper.ledger.rows import COMPLETE
 from sweeper.report import words
 from sweeper.report.sheets import Sheet
 from sweeper.report.summary import CellSummary, Floats
-from sweeper.report.words import amount, gbps, percent, seconds, short_keys, usd
+from sweeper.report.words import gbps, percent, seconds, short_keys, usd
 from sweeper.study.portfolio import WORKLOAD, Together
 
 _PANELS = 4
@@ -146,7 +146,7 @@ def workloads(portfolio: PortfolioSummary) -> Sheet:
         values = [objective.loss(v) for v in (here[i], own)]
         share = percent(portfolio.together.weighing.share[i])
         loss = _loss(here[i] / own - 1)
-        texts.append((name, share, *(amount(objective, float(v)) for v in values), loss))
+        texts.append((name, share, *(objective.show(float(v)) for v in values), loss))
     split = " ".join(gbps(b) for b in _bandwidths(portfolio, portfolio.best))
     title = f"One split for all{_where(portfolio)}: {split} GB/s"
     return Sheet(title, ("workload", "weight", "here", "alone", "loss"), texts)

@@ -9,7 +9,6 @@ from itertools import combinations
 
 from sweeper.objective import COST, TIME, Objective
 from sweeper.report.summary import CellSummary, Recheck
-from sweeper.report.words import amount
 
 _TIE = 1e-9  # relative: what differs less is rounding
 _DIGITS = 6  # the best designs are often alike
@@ -64,10 +63,10 @@ class Comparison:
         return self.measure.of(recheck.messages) / by_phases if by_phases else math.nan
 
     def by_phases(self, recheck: Recheck) -> str:
-        return amount(self.measure, self.measure.of(recheck.phases), _DIGITS)
+        return self.measure.show(self.measure.of(recheck.phases), _DIGITS)
 
     def by_messages(self, recheck: Recheck) -> str:
-        return amount(self.measure, self.measure.of(recheck.messages), _DIGITS)
+        return self.measure.show(self.measure.of(recheck.messages), _DIGITS)
 
     def name(self, recheck: Recheck) -> str:
         """What to call a design inside a sentence."""

@@ -12,7 +12,6 @@ from sweeper.objective import PERF_PER_COST
 from sweeper.report.recheck import Comparison, agreement, pairs
 from sweeper.report.summary import CellSummary, Recheck, frequent_errors
 from sweeper.report.words import (
-    amount,
     fine_percent,
     gbps,
     million_usd,
@@ -57,7 +56,7 @@ def measures(summary: CellSummary) -> Sheet:
     if (gain := summary.gain(PERF_PER_COST)) is not None:
         rows.append(("  over equal", [ratio(gain), ""]))
     if summary.bound is not None and summary.gap is not None:
-        rows.append(("proven bound", [amount(summary.objective, summary.bound, 6), ""]))
+        rows.append(("proven bound", [summary.objective.show(summary.bound, 6), ""]))
         rows.append(("  gap to it", [fine_percent(summary.gap), ""]))
     rows += [(key, [str(row[key]) for row in shown]) for key in summary.parameters]
     columns = ("", "best", "equal")[: 1 + len(shown)]
@@ -218,7 +217,7 @@ def front(summary: CellSummary, rows: pd.DataFrame, title: str) -> Sheet:
     columns += ["gap in time\nto the bound"] * (gaps is not None)
     texts = [
         (
-            *(amount(o, o.of(row)) for o in summary.objectives),
+            *(o.show(o.of(row)) for o in summary.objectives),
             _split(summary, row),
             *(str(row[key]) for key in summary.parameters),
             *([] if gaps is None else [fine_percent(gaps[i])]),

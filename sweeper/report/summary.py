@@ -86,9 +86,9 @@ class CellSummary:
     @property
     def gap(self) -> float | None:
         """By what share the best trial could be better at most, if the bound could be reached."""
-        if self.bound is None:
-            return None
         best = self.objective.of(self.best)
+        if self.bound is None or not (math.isfinite(self.bound) and self.bound and best):
+            return None
         return (best / self.bound if self.objective.sign > 0 else self.bound / best) - 1
 
     @cached_property
@@ -103,13 +103,16 @@ class CellSummary:
         """(D,) what the next bandwidth in each dimension saves, in seconds per GB/s.
 
         Of a row, along its one critical path; without one at the optimum of the proven bound, where
-        dimensions that limit the time together are each worth something.  None if not known.
+        dimensions that limit the time together are each worth something.  None if not known; NaN
+        where the slope is no finite number.
         """
         slopes = self.cell.get("ms_per_GBps")
         if row is not None:
             slopes = [row.get(f"ms_per_GBps_{d}") for d in range(len(self.dims))]
-            slopes = None if any(pd.isna(slope) for slope in slopes) else slopes
-        return None if slopes is None else np.maximum(-np.array(slopes, dtype=float), 0.0) / 1e3
+        known = np.array(slopes if slopes is not None else [], dtype=float)
+        if not np.isfinite(known).any():
+            return None
+        return np.maximum(np.where(np.isfinite(known), -known, np.nan), 0.0) / 1e3
 
     @property
     def prices(self) -> Floats | None:

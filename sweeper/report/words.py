@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from engine import units
 from sweeper.objective import Objective
 from sweeper.report.summary import CellSummary, Floats
 
@@ -30,21 +31,13 @@ def idle(axis: str) -> str:
 
 
 def seconds(value: float, digits: int = 4) -> str:
-    """A time in seconds, as people read it."""
-    for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")):
-        if value >= scale:
-            return f"{value / scale:#.{digits}g} {unit}"
-    return "0 s"
+    """A time in seconds, as people read it; a dash for NaN."""
+    return units.format_quantity(value, units.TIME, digits)
 
 
 def usd(value: float) -> str:
     """An amount of money in USD, as people read it; a dash for NaN."""
-    if math.isnan(value):
-        return "-"
-    for scale, unit in ((1e9, " B"), (1e6, " M"), (1e3, " k")):
-        if value >= scale:
-            return f"{value / scale:#.4g}{unit} USD"
-    return f"{value:.4g} USD"
+    return units.format_money(value)
 
 
 def million_usd(value: float) -> str:
@@ -58,32 +51,31 @@ def per_million_usd(value: float, digits: int = 4) -> str:
 
 
 def gbps(value: float) -> str:
-    """A bandwidth in GB/s without its unit."""
-    return f"{value:,.1f}".removesuffix(".0") if value >= 10 else f"{value:.3g}"
+    """A bandwidth in GB/s without its unit; a dash for NaN."""
+    if math.isnan(value):
+        return "-"
+    return f"{value:,.1f}".removesuffix(".0") if 10 <= value < 1e15 else f"{value:.3g}"
 
 
 def percent(value: float) -> str:
-    """A share 0..1."""
-    return f"{value * 100:.0f}%" if value >= 0.0995 else f"{value * 100:.1f}%"
+    """A share 0..1; a dash for NaN."""
+    if math.isnan(value):
+        return "-"
+    return f"{value * 100:.0f}%" if 0.0995 <= value < 1e6 else f"{value * 100:.1f}%"
 
 
 def fine_percent(value: float) -> str:
-    """A share 0..1 that may be close to 0."""
+    """A share 0..1 that may be close to 0; a dash for NaN."""
+    if math.isnan(value):
+        return "-"
     return f"{value * 100:.2g}%" if value >= 5e-7 else "0%"
 
 
 def ratio(value: float | None) -> str:
     """How many times better; a dash for None."""
-    return "-" if value is None else f"{value:.2f}x"
-
-
-def amount(objective: Objective, value: float, digits: int = 4) -> str:
-    """A value of an objective with its unit."""
-    if objective.name == "time":
-        return seconds(value, digits)
-    if objective.name == "cost":
-        return usd(value)
-    return f"{per_million_usd(value, digits)} it/s per M USD"
+    if value is None or math.isnan(value):
+        return "-"
+    return f"{value:.2f}x" if value < 1e6 else f"{value:.3g}x"
 
 
 def axis(objective: Objective, typical: float) -> tuple[float, str]:
@@ -91,10 +83,8 @@ def axis(objective: Objective, typical: float) -> tuple[float, str]:
     if objective.name == "perf_per_cost":
         return 1e6, "iterations/s per million USD"
     name = "iteration time" if objective.name == "time" else "network cost"
-    text = amount(objective, typical)
-    factor = {"ms": 1e3, "us": 1e6, "ns": 1e9, "k": 1e-3, "M": 1e-6, "B": 1e-9}
-    unit = text.split(maxsplit=1)[1]
-    return factor.get(unit.split()[0], 1.0), f"{name} ({unit})"
+    factor, unit = units.scale(typical, units.TIME if objective.name == "time" else units.MONEY)
+    return factor, f"{name} ({unit})"
 
 
 def short_keys(keys: Sequence[str]) -> list[str]:
@@ -131,7 +121,7 @@ def comparison(summary: CellSummary) -> str:
     """How the best trial compares with the equal split."""
     gain = summary.gain(summary.objective)
     if gain is None:
-        value = amount(summary.objective, summary.objective.of(summary.best))
+        value = summary.objective.show(summary.objective.of(summary.best))
         return f"{best_name(summary)} found: {value}"
     if gain <= 1:
         return "nothing found beats the equal split"
@@ -145,7 +135,7 @@ def finding(summary: CellSummary) -> str:
     if summary.equal is None:
         return comparison(summary)
     rows = (summary.best, summary.equal)
-    values = [amount(summary.objective, summary.objective.of(row)) for row in rows]
+    values = [summary.objective.show(summary.objective.of(row)) for row in rows]
     return f"{comparison(summary)} ({' against '.join(dict.fromkeys(values))})"
 
 
@@ -159,7 +149,7 @@ def headline(summaries: Sequence[CellSummary]) -> str:
     gains = {label(s): gain for s in found if (gain := s.gain(objective)) is not None}
     if not gains:
         values = sorted(objective.of(s.best) for s in found)
-        low, high = (amount(objective, value) for value in (values[0], values[-1]))
+        low, high = (objective.show(value) for value in (values[0], values[-1]))
         return f"The {names} found in {len(found)} cells: {low} to {high}"
     most = max(gains, key=gains.__getitem__)
     if gains[most] < _NOTICEABLE:
@@ -192,7 +182,7 @@ def stopped_early(summaries: Sequence[CellSummary]) -> str:
 def trade_off(summary: CellSummary) -> str:
     """The Pareto front of two objectives, from one end to the other."""
     ends = [
-        " at ".join(amount(o, o.of(row)) for o in summary.objectives)
+        " at ".join(o.show(o.of(row)) for o in summary.objectives)
         for row in (summary.front.iloc[0], summary.front.iloc[-1])
     ]
     if len(summary.front) == 1:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from engine import units
 from sweeper.draw.canvas import BLUE, ORANGE, panels
 from sweeper.report.sheets import Sheet
 from sweeper.report.summary import CellSummary, Floats
@@ -29,7 +30,7 @@ def sheet_of(summary: CellSummary) -> list[Sheet]:
             found = None if saved is None else _per(summary, saved, unit)
             if found is not None:
                 columns.append(f"{where},\nnext {unit}")
-                values.append([_time(value) for value in found])
+                values.append([seconds(value) for value in found])
     rows = list(zip(summary.dims, *values, strict=True))
     return [Sheet("What the next bandwidth or money saves", tuple(columns), rows)]
 
@@ -43,7 +44,7 @@ def sheet_of_cells(summaries: Sequence[CellSummary]) -> list[Sheet]:
     unit = "GB/s" if any(s.prices is None for s in shown) else "k USD"
     keys = list(shown[0].cell["coordinates"])
     rows = [
-        (*(str(s.cell["coordinates"][key]) for key in keys), *map(_time, _at_optimum(s, unit)))
+        (*(str(s.cell["coordinates"][key]) for key in keys), *map(seconds, _at_optimum(s, unit)))
         for s in shown
     ]
     columns = (*short_keys(keys), *(name.replace(": ", ":\n") for name in shown[0].dims))
@@ -54,10 +55,8 @@ def picture(summaries: Sequence[CellSummary]) -> bytes:
     """A bar for each dimension: the time that the next money (or bandwidth) in it saves."""
     priced = all(s.prices is not None for s in summaries)
     unit = "k USD" if priced else "GB/s"
-    longest = max(_at_optimum(s, unit).max() for s in summaries)
-    factor, name = next(
-        (f, n) for f, n in ((1e3, "ms"), (1e6, "us"), (1e9, "ns")) if longest * f > 0.1
-    )
+    longest = max(float(np.nanmax(_at_optimum(s, unit))) for s in summaries)
+    factor, name = units.scale(longest, units.TIME)
 
     def draw(ax: Any, summary: CellSummary) -> None:
         places = np.arange(len(summary.dims))
@@ -66,8 +65,10 @@ def picture(summaries: Sequence[CellSummary]) -> bytes:
         if equal is not None and (found := _per(summary, equal, unit)) is not None:
             bars.append((found, ORANGE, "at the equal split, in this dimension alone", 0.2))
         for values, color, text, shift in bars:
-            drawn = ax.barh(places + shift, values * factor, 0.38, color=color, label=text)
-            ax.bar_label(drawn, [_time(v) for v in values], padding=4, fontsize=9)
+            drawn = ax.barh(
+                places + shift, np.nan_to_num(values) * factor, 0.38, color=color, label=text
+            )
+            ax.bar_label(drawn, [seconds(v) for v in values], padding=4, fontsize=9)
         ax.set_yticks(places, summary.dims)
         ax.invert_yaxis()
         ax.grid(visible=False, axis="y")
@@ -81,13 +82,13 @@ def picture(summaries: Sequence[CellSummary]) -> bytes:
 def claim(summary: CellSummary, unit: str) -> str:
     """Where the most is saved, in a sentence without a full stop."""
     saved = _at_optimum(summary, unit)
-    if not saved.any():
+    if not np.nan_to_num(saved).any():
         return f"the next {unit} saves nothing in any dimension"
-    most = int(saved.argmax())
+    most = int(np.nanargmax(saved))
     used = saved[saved > 0]
     if len(used) > 1 and used.min() > 0.99 * used.max():
-        return f"the next {unit} saves {_time(saved[most])} wherever it goes"
-    return f"the next {unit} saves most in {dim_name(summary, most)}: {_time(saved[most])}"
+        return f"the next {unit} saves {seconds(saved[most])} wherever it goes"
+    return f"the next {unit} saves most in {dim_name(summary, most)}: {seconds(saved[most])}"
 
 
 def _at_optimum(summary: CellSummary, unit: str) -> Floats:
@@ -103,9 +104,3 @@ def _per(summary: CellSummary, saved: Floats, unit: str) -> Floats | None:
     if unit == "GB/s":
         return saved
     return None if summary.prices is None else np.asarray(saved / summary.prices * _SPENT)
-
-
-def _time(value: float) -> str:
-    if 1e-12 <= value < 1e-9:
-        return f"{value * 1e12:.3g} ps"
-    return seconds(float(value))

@@ -68,8 +68,8 @@ def _spending(value: Any, prices: Prices | None) -> Spending:
         )
     if cost <= prices.fixed:
         raise DimsweepError(
-            f"{cost:,.0f} USD leave nothing for bandwidth: NPUs and other fixed parts cost "
-            f"{prices.fixed:,.0f} USD"
+            f"{units.format_money(cost)} leave nothing for bandwidth: NPUs and other fixed parts "
+            f"cost {units.format_money(prices.fixed)}"
         )
     return Spending(np.array(prices.per_bandwidth), cost - prices.fixed)
 
@@ -89,7 +89,8 @@ def _check_room(wide: list[float], total: float | None, spending: Spending | Non
         )
     if spending is not None and float(spending.prices @ wide) > spending.limit:
         raise DimsweepError(
-            f"its bandwidths cost {float(spending.prices @ wide):,.0f} USD, more than there is",
+            f"its bandwidths cost {units.format_money(float(spending.prices @ wide))}, more than "
+            "there is",
             hint="raise the cost, or lower the bisection",
         )
 

@@ -262,9 +262,7 @@ def test_quantities_for_people(value: float, digits: int | None, text: str) -> N
     st.sampled_from([TIME, BYTES, BANDWIDTH, MONEY]),
     st.none() | st.integers(1, 8),
 )
-def test_a_formatted_quantity_is_the_quantity(
-    value: float, unit: Unit, digits: int | None
-) -> None:
+def test_a_formatted_quantity_is_the_quantity(value: float, unit: Unit, digits: int | None) -> None:
     number, name = format_quantity(value, unit, digits).split(" ", 1)
     factor, same = scale(float(f"{value:.{(digits or 6) - 1}e}"), unit)
     assert name == same

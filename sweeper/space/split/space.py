@@ -25,11 +25,11 @@ from itertools import count
 
 import numpy as np
 
-from engine import DimsweepError
+from engine import DimsweepError, units
 from engine.bound import LinearSpace
 from sweeper.space.split.constraint import Constraint, compared, parse_constraint, said
 from sweeper.space.split.grid import EmptyError, Floats, IntegerGrid, Integers, Row, extent
-from sweeper.space.split.spending import Spending, usd
+from sweeper.space.split.spending import Spending
 
 
 class SplitSpace:
@@ -177,8 +177,8 @@ class SplitSpace:
         least = spending.least(self._grid.slack, spending.row(self._step), self._box[1])
         row = spending.prices / mean
         return [
-            (f"cost <= {usd(spending.limit)}", row, "<=", spending.limit / mean),
-            (f"cost >= {usd(least)}", row, ">=", least / mean),
+            (f"cost <= {units.format_money(spending.limit)}", row, "<=", spending.limit / mean),
+            (f"cost >= {units.format_money(least)}", row, ">=", least / mean),
         ]
 
     def check(self, bandwidth: Floats) -> None:
@@ -230,7 +230,7 @@ class SplitSpace:
             if self._spending is not None and self._is_empty([]):
                 raise DimsweepError(
                     f"no split on the grid of {said(self._step)} spends "
-                    f"{usd(self._spending.limit)} to within a step",
+                    f"{units.format_money(self._spending.limit)} to within a step",
                     where="cost",
                     hint="use a finer step, or wider minima and maxima",
                 ) from None

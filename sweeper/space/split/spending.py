@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from engine import DimsweepError
+from engine import DimsweepError, units
 from sweeper.space.split.constraint import said
 from sweeper.space.split.grid import Floats, Row
 
+usd = units.format_money
+
 _UNITS = 2**44  # of the limit, in which prices are rounded up
-
-
-def usd(amount: float) -> str:
-    return f"{amount:,.0f} USD"
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from engine import Program
+from engine import Program, units
 from engine.rules import (
     crosses_dimensions,
     is_measured,
@@ -83,5 +83,5 @@ def _silent(d: int, program: Program, *, searched: bool) -> str:
         return f"no byte crosses dimension {name}: its bandwidth is searched for nothing"
     if program.prices is None:
         return ""
-    usd = program.prices.per_bandwidth[d] * program.bandwidth[d]
-    return f"no byte crosses dimension {name}: its bandwidth costs {usd:,.0f} USD for nothing"
+    cost = units.format_money(program.prices.per_bandwidth[d] * program.bandwidth[d])
+    return f"no byte crosses dimension {name}: its bandwidth costs {cost} for nothing"

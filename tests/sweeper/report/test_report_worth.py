@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from engine.bound import Frontier
 from sweeper.draw import plots
@@ -85,3 +89,45 @@ def test_nothing_is_said_where_no_bound_is_known():
     summary = only(again(make_rows(search(5)), [1.0]))
     assert worth.sheet_of(summary) == []
     assert worth.sheet_of_cells([summary]) == []
+
+
+WORTHS = [1e-30, 1e-15, 1e-9, 1.0, 1e30, 0.0, -1e-12, math.nan, math.inf, -math.inf]
+
+
+@pytest.mark.parametrize("worth_ms", WORTHS)
+@pytest.mark.filterwarnings("error")
+def test_no_worth_ends_a_report(worth_ms, tmp_path):
+    """A Chakra trace's worth of about 1e-12 once did."""
+    columns = {f"ms_per_GBps_{d}": -worth_ms * d for d in range(4)}
+    rows = make_rows(search(5)).assign(**columns)
+    study = with_cells(make_study(rows), ms_per_GBps=[-worth_ms, -1e-9, 0.0, 0.0])
+    assert text_of(rows, study)
+    assert write_report(rows, study, tmp_path)
+
+
+MAGNITUDES = st.floats(-30, 30).map(lambda exponent: 10.0**exponent)
+ANY = MAGNITUDES | MAGNITUDES.map(lambda x: -x) | st.sampled_from([0.0, math.nan, math.inf])
+
+
+@settings(deadline=None, max_examples=60)
+@given(time=MAGNITUDES, cost=MAGNITUDES, other=ANY, worths=st.lists(ANY, min_size=4, max_size=4))
+def test_no_number_ends_the_tables(time, cost, other, worths):
+    rows = make_rows(search(5)).assign(**{f"ms_per_GBps_{d}": worths[d] for d in range(4)})
+    for column in ("exposed_s", "compute_s", "waiting_s", "exposed_0_s", "utilisation_1"):
+        rows[column] = other
+    rows["time_s"] *= time
+    rows["cost_usd"] *= cost
+    rows["perf_per_cost"] = 1 / (rows["time_s"] * rows["cost_usd"])
+    study = with_cells(make_study(rows), ms_per_GBps=worths, usd_per_GBps=PRICES, bound=other)
+    text = text_of(rows, study)
+    assert "nan" not in text
+    assert "-0 " not in text
+
+
+@pytest.mark.parametrize("factor", [1e-30, 1e-9, 1e9, 1e30])
+@pytest.mark.filterwarnings("error")
+def test_no_time_and_no_cost_ends_the_pictures(factor, tmp_path):
+    rows = make_rows(search(20))
+    for column in ("time_s", "cost_usd"):
+        rows[column] *= factor
+    assert write_report(rows, make_study(rows, objective=["time", "cost"]), tmp_path)
