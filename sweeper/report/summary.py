@@ -86,9 +86,9 @@ class CellSummary:
     @property
     def gap(self) -> float | None:
         """By what share the best trial could be better at most, if the bound could be reached."""
-        best = self.objective.of(self.best)
-        if self.bound is None or not (math.isfinite(self.bound) and self.bound and best):
+        if self.bound is None or not math.isfinite(self.bound) or self.bound == 0:
             return None
+        best = self.objective.of(self.best)
         return (best / self.bound if self.objective.sign > 0 else self.bound / best) - 1
 
     @cached_property
