@@ -6,7 +6,7 @@ from pathlib import Path
 
 from benchmarks.study import best_cpu_seconds
 from engine.replicas.astra_sim import AstraProgram, lower_astra
-from sweeper.verify.astra import Case, find_cases, read_case
+from sweeper.verify.astra_sim import Case, find_cases, read_case
 
 RECORDED = Path(__file__).resolve().parents[2] / "shared" / "golden" / "astra"
 CASES = (

@@ -4,6 +4,18 @@ import sweeper
 sweeper.load("results/libra_gpt3_4d").to_pandas()
 """
 
-from sweeper.ledger.ledger import load
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sweeper.ledger.ledger import load
 
 __all__ = ["load"]
+
+
+def __getattr__(name: str) -> Any:
+    """``load`` on first use: the command line need not wait for Arrow to show its help."""
+    if name == "load":
+        from sweeper.ledger.ledger import load
+
+        return load
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,113 +2,95 @@
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any
 
-from engine import DimsweepError
+import click
+
 from engine.formats.astra_sim import Options, read_inputs, read_workload
 from engine.replicas.astra_sim import Cycles, is_astra_compiled, simulate_astra
+from sweeper.cli.output import write_file
 
 _IGNORED = ("comm-scale", "compute-scale", "logging-configuration", "num-passes")
 _EMPTY = ("", "empty")  # what ASTRA-sim calls no file
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise DimsweepError(message, where="dimsweep astra", hint="dimsweep astra --help")
-
-
-def parser() -> argparse.ArgumentParser:
-    """ASTRA-sim's options, and ours."""
-    options = _Parser(
-        prog="dimsweep astra",
-        description="Run ASTRA-sim 2.0's input files unchanged, to the same cycles.",
-        allow_abbrev=False,
-    )
-    options.add_argument("--workload-configuration", metavar="PREFIX")
-    options.add_argument("--system-configuration", metavar="FILE")
-    options.add_argument("--network-configuration", metavar="FILE")
-    options.add_argument("--remote-memory-configuration", metavar="FILE", default="")
-    options.add_argument("--comm-group-configuration", metavar="FILE", default="")
-    options.add_argument("--num-queues-per-dim", type=int, default=1, metavar="N")
-    options.add_argument("--injection-scale", type=float, default=1.0, metavar="X")
-    options.add_argument("--rendezvous-protocol", default="false", metavar="true|false")
+def _ignored(command: Any) -> Any:
+    """Take ASTRA-sim's options that change nothing here."""
     for name in _IGNORED:
-        options.add_argument(f"--{name}", default=None, help=argparse.SUPPRESS)
-    options.add_argument("--congestion", choices=("unaware", "aware"), default="unaware")
-    options.add_argument(
-        "--fold", choices=("true", "false"), default="true", help="simulate alike ranks once"
-    )
-    options.add_argument("--json", metavar="FILE", help="also write the results for programs")
-    options.add_argument(
-        "--check",
-        nargs="+",
-        metavar="DIR",
-        help="simulate every recorded case below DIR and compare the cycles",
-    )
-    return options
+        command = click.option(f"--{name}", hidden=True, expose_value=False)(command)
+    return command
 
 
-def astra(words: Sequence[str]) -> int:
-    """Run the command; returns the exit code."""
-    given = parser().parse_args(list(words))
-    if given.fold == "true" and not is_astra_compiled():
-        print("compiling the kernel (once for an installation, ten seconds)", file=sys.stderr)
-    if given.check:
-        from sweeper.verify.astra import check
+@click.command("astra")
+@click.option("--workload-configuration", metavar="PREFIX", required=True, help="Chakra traces.")
+@click.option("--system-configuration", metavar="FILE", required=True, help="JSON.")
+@click.option("--network-configuration", metavar="FILE", required=True, help="YAML.")
+@click.option("--remote-memory-configuration", metavar="FILE", default="", help="JSON.")
+@click.option("--comm-group-configuration", metavar="FILE", default="", help="JSON.")
+@click.option(
+    "--num-queues-per-dim", type=click.IntRange(min=1), default=1, help="Queues a dimension."
+)
+@click.option(
+    "--injection-scale", type=click.FloatRange(min=0), default=1.0, help="Scales endpoint-delay."
+)
+@click.option("--rendezvous-protocol", type=bool, default=False, help="Sends wait for receives.")
+@click.option(
+    "--congestion",
+    type=click.Choice(["unaware", "aware"]),
+    default="unaware",
+    help="Which of ASTRA-sim's two analytical network models is used.",
+)
+@click.option("--fold", type=bool, default=True, help="Simulate alike ranks once.")
+@click.option("--json", "target", metavar="FILE", help="Write the results for programs, too.")
+@_ignored
+def command(
+    workload_configuration: str,
+    system_configuration: str,
+    network_configuration: str,
+    remote_memory_configuration: str,
+    comm_group_configuration: str,
+    num_queues_per_dim: int,
+    injection_scale: float,
+    rendezvous_protocol: bool,
+    congestion: str,
+    fold: bool,
+    target: str | None,
+) -> int:
+    """Run ASTRA-sim 2.0's input files to the same cycles.
 
-        return check([Path(folder) for folder in given.check], folded=given.fold == "true")
-    missing = [
-        name
-        for name in ("workload", "system", "network")
-        if getattr(given, f"{name}_configuration") is None
-    ]
-    if missing:
-        raise DimsweepError(
-            f"--{missing[0]}-configuration is missing",
-            where="dimsweep astra",
-            hint="dimsweep astra --help",
-        )
+    The options are ASTRA-sim's own, and so is what is printed of each rank.
+    `dimsweep verify astra_sim` compares recorded runs.
+
+    \b
+    Example:
+      dimsweep astra --workload-configuration=PREFIX --system-configuration=system.json \\
+          --network-configuration=network.yml
+    """
+    if fold and not is_astra_compiled():
+        click.echo("compiling the kernel (once for an installation, ten seconds)", err=True)
     started = time.monotonic()
     inputs = read_inputs(
-        Path(given.system_configuration),
-        Path(given.network_configuration),
-        _file(given.remote_memory_configuration),
-        _file(given.comm_group_configuration),
-        _options(given),
+        Path(system_configuration),
+        Path(network_configuration),
+        _file(remote_memory_configuration),
+        _file(comm_group_configuration),
+        Options(
+            queues_per_dim=num_queues_per_dim,
+            injection_scale=injection_scale,
+            rendezvous=rendezvous_protocol,
+            aware=congestion == "aware",
+        ),
     )
-    traces = read_workload(given.workload_configuration, inputs.network.n_npus)
+    traces = read_workload(workload_configuration, inputs.network.n_npus)
     read = time.monotonic()
-    result = simulate_astra(inputs, traces, folded=given.fold == "true")
+    result = simulate_astra(inputs, traces, folded=fold)
     _print(result, read - started, time.monotonic() - read)
-    if given.json:
-        _write(Path(given.json), result)
+    if target is not None:
+        write_file(target, "the results", json.dumps(_for_programs(result)).encode())
     return 0
-
-
-def _options(given: argparse.Namespace) -> Options:
-    if given.rendezvous_protocol not in ("true", "false"):
-        raise DimsweepError(
-            f"{given.rendezvous_protocol!r} is neither true nor false",
-            where="--rendezvous-protocol",
-        )
-    if given.num_queues_per_dim < 1:
-        raise DimsweepError(
-            f"{given.num_queues_per_dim} queues; it takes 1 or more", where="--num-queues-per-dim"
-        )
-    if not given.injection_scale >= 0:
-        raise DimsweepError(f"{given.injection_scale} is no scale", where="--injection-scale")
-    return Options(
-        queues_per_dim=given.num_queues_per_dim,
-        injection_scale=given.injection_scale,
-        rendezvous=given.rendezvous_protocol == "true",
-        aware=given.congestion == "aware",
-    )
 
 
 def _file(path: str) -> Path | None:
@@ -135,8 +117,8 @@ def _print(result: Cycles, reading: float, simulating: float) -> None:
     print("\n".join(lines))
 
 
-def _write(file: Path, result: Cycles) -> None:
-    content = {
+def _for_programs(result: Cycles) -> dict[str, Any]:
+    return {
         "cycles": result.cycles,
         "exposed": result.exposed,
         "gpu_time": result.gpu,
@@ -144,9 +126,3 @@ def _write(file: Path, result: Cycles) -> None:
         "ranks_simulated": result.n_kinds,
         "how": result.how,
     }
-    try:
-        file.write_text(json.dumps(content))
-    except OSError as error:
-        raise DimsweepError(
-            f"the results cannot be written: {error.strerror}", where=str(file)
-        ) from error

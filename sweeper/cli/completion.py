@@ -1,14 +1,8 @@
-"""Completion of commands and Hydra overrides in a shell."""
+"""dimsweep completion: a script with which a shell completes commands, options and overrides."""
 
 from __future__ import annotations
 
-from hydra.core.config_loader import ConfigLoader
-from hydra.core.global_hydra import GlobalHydra
-from hydra.core.object_type import ObjectType
-from hydra.plugins.completion_plugin import DefaultCompletionPlugin
-
-from engine import DimsweepError
-from sweeper.config.compose import ROOT, hydra
+import click
 
 _SCRIPTS = {
     "bash": """\
@@ -21,7 +15,7 @@ _dimsweep() {
         COMPREPLY=("${COMPREPLY[@]#"${word%=*}="}")
     fi
 }
-complete -o nospace -F _dimsweep dimsweep""",
+complete -o nospace -o default -F _dimsweep dimsweep""",
     "zsh": """\
 _dimsweep() { compadd -S '' -- ${(f)"$(dimsweep complete-words "$LBUFFER" 2>/dev/null)"} }
 compdef _dimsweep dimsweep""",
@@ -30,46 +24,17 @@ complete -c dimsweep -f -a '(dimsweep complete-words (commandline -cp) 2>/dev/nu
 }
 
 
-def script(shell: str) -> str:
-    """The completion script of a shell; bash: ``eval "$(dimsweep completion bash)"``."""
-    if shell not in _SCRIPTS:
-        raise DimsweepError(f"no completion for {shell!r}", hint=f"shells: {', '.join(_SCRIPTS)}")
-    return _SCRIPTS[shell]
+@click.command("completion")
+@click.argument("shell", type=click.Choice(list(_SCRIPTS)), default="bash")
+def command(shell: str) -> int:
+    """Print a completion script for your shell.
 
+    It completes commands, options, keys of the configuration, and the options of its groups.
 
-def complete(words: list[str], commands: list[str]) -> list[str]:
-    """What the last word of a command line (``dimsweep sweep study=``) may become."""
-    line = (words[0] if words else "").split(" ")[1:]
-    if len(line) <= 1:
-        return [f"{name} " for name in commands if name.startswith(line[0] if line else "")]
-    if line[0] not in ("simulate", "sweep", "report", "show"):
-        return []
-    with hydra():
-        plugin = _Plugin(_loader())
-        return [match for match in plugin.matches(" ".join(line[1:])) if "hydra" not in match]
-
-
-def group_options(groups: list[str]) -> dict[str, list[str]]:
-    """The options of config groups, of all of them if none is named."""
-    with hydra():
-        loader = _loader()
-        known = [g for g in loader.get_group_options("", ObjectType.GROUP) if g != "hydra"]
-        for group in groups:
-            if group not in known:
-                raise DimsweepError(f"no group {group!r}", hint=f"groups: {', '.join(known)}")
-        return {
-            group: [o for o in loader.get_group_options(group, ObjectType.CONFIG) if o != "none"]
-            for group in groups or known
-        }
-
-
-class _Plugin(DefaultCompletionPlugin):
-    def matches(self, line: str) -> list[str]:
-        found: list[str] = self._query(ROOT, line)
-        return found
-
-
-def _loader() -> ConfigLoader:
-    instance = GlobalHydra.instance().hydra
-    assert instance is not None
-    return instance.config_loader
+    \b
+    For this shell:   eval "$(dimsweep completion bash)"
+    For every shell:  add that line to ~/.bashrc (zsh: ~/.zshrc with `completion zsh`)
+    With fish:        dimsweep completion fish > ~/.config/fish/completions/dimsweep.fish
+    """
+    print(_SCRIPTS[shell])
+    return 0

@@ -17,7 +17,7 @@ import pytest
 from engine import Collective, Compute, Workload
 from engine.model import Transformer
 from engine.plan import DeviceMesh, ParallelPlan, training
-from sweeper.verify.astra import Case
+from sweeper.verify.astra_sim import Case
 from tests.support.golden import astra_cases
 
 CORE = ("scores", "softmax", "values")

@@ -12,9 +12,8 @@ from rich.console import Console
 from engine import DimsweepError, InfeasibleError, Result, run_one
 from sweeper import load
 from sweeper.build.program import build_program
-from sweeper.cli.study import sweep_study
+from sweeper.cli.sweep import sweep_study
 from sweeper.config.compose import compose, plain
-from sweeper.verify import verify
 from sweeper.verify.megatron import CASES, simulate_case
 
 CONF = Path(__file__).resolve().parents[3] / "conf" / "workload"
@@ -160,11 +159,6 @@ def test_batch_times_of_the_smallest_cluster_are_within_the_aim(recompute: str) 
     case = CASES[0]
     seconds, _, _ = simulate_case(case, recompute)
     assert seconds == pytest.approx(getattr(case, recompute), rel=0.10)
-
-
-def test_verify_asks_what() -> None:
-    with pytest.raises(DimsweepError, match="verify what"):
-        verify(["nothing"], Console())
 
 
 def test_plans_are_searched_and_what_cannot_be_costs_nothing(tmp_path: Path) -> None:

@@ -7,13 +7,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sweeper.cli.main import main
+from sweeper.cli.main import dimsweep, main
 
 SMALL = ["study=libra_gpt3_4d", "executor=inline", "budget.trials=12", "collective.chunks=4"]
 
@@ -26,10 +27,11 @@ def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def fails(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """Run a command that must fail; its message."""
+    """Run a command that must fail with one message; that message."""
     assert main(words) == 1
     captured = capsys.readouterr()
     assert captured.err.startswith("error: ")
+    assert captured.err.count("error: ") == 1
     assert "Traceback" not in captured.err
     return captured.err
 
@@ -42,6 +44,42 @@ def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     for word in ("simulate", "sweep", "report", "study=", "GiB/s"):
         assert word in text
+
+
+COMMANDS = [
+    *("simulate", "sweep", "report", "list", "show", "astra", "completion"),
+    *("verify", "verify megatron", "verify astra_sim"),
+    *("trace", "trace lint", "trace stats", "trace show", "trace write", "trace convert"),
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_of_its_own(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And it begins with the line that the list of commands shows."""
+    words = command.split()
+    assert main([*words, "--help"]) == 0
+    own = " ".join(capsys.readouterr().out.split())
+    assert own.startswith(f"Usage: dimsweep {command} ")
+    group: Any = dimsweep
+    for word in words[:-1]:
+        group = group.commands[word].load()
+    assert f" {group.commands[words[-1]].short_help} " in own
+
+
+def test_help_imports_neither_the_engine_nor_hydra() -> None:
+    """So that it is shown at once."""
+    code = (
+        "import sys; from sweeper.cli.main import main; main(['--help']);"
+        "sys.exit(bool({'engine', 'numpy', 'hydra', 'pyarrow', 'rich'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("dimsweep ")
 
 
 def test_simulate_accounts_for_the_time(capsys: pytest.CaptureFixture[str]) -> None:
@@ -154,7 +192,14 @@ printf '%s\\n' "${COMPREPLY[@]}"
 # --- what does not ------------------------------------------------------------------------------
 
 WRONG = [
-    (["simulat"], "unknown command"),
+    (["simulat"], "Did you mean 'simulate'?"),
+    (["conquer"], "No such command 'conquer'"),
+    (["--verbose"], "No such option '--verbose'"),
+    (["simulate", "--timeline=run.json"], "see: dimsweep simulate --help"),
+    (["simulate", "gpt3_175b"], "'gpt3_175b' sets no key; did you mean KEY=VALUE?"),
+    (["sweep", "libra_gpt3_4d"], "did you mean study=libra_gpt3_4d?"),
+    (["verify", "megatro"], "Did you mean 'megatron'?"),
+    (["verify", "astra_sim"], "Missing argument 'FOLDERS...'"),
     (["simulate", "topolgy.shape=Ring(4)"], "did you mean 'topology'"),
     (["simulate", "workload.hiden=3"], "did you mean 'hidden'"),
     (["simulate", "+workload.hiden=3"], "workload.hiden"),
@@ -213,8 +258,9 @@ WRONG = [
     ),
     (["sweep", *SMALL, "results=/proc/none"], "cannot be written"),
     (["report", "study=libra_gpt3_4d"], "no study here"),
-    (["completion", "csh"], "bash, zsh, fish"),
-    (["list", "colour"], "groups:"),
+    (["completion", "csh"], "'csh' is not one of 'bash', 'zsh', 'fish'"),
+    (["list", "colour"], "the groups are: "),
+    (["list", "studies"], "did you mean 'study'?"),
 ]
 
 

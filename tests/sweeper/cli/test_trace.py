@@ -129,7 +129,7 @@ def test_stats_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     written("workload=gpt3_libra", SMALL[1])
     assert main(["trace", "stats", "w"]) == 0
     text = capsys.readouterr().out
-    assert "16 traces, 1 kind of ranks" in text
+    assert "16 traces, 1 class of ranks" in text
     assert "all-reduce over dimensions 0" in text and "6,442,450,944 B" in text
 
 
@@ -189,7 +189,7 @@ def test_pytorch_traces_become_chakra(capsys: pytest.CaptureFixture[str]) -> Non
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["trace", "--help"]) == 0
     text = capsys.readouterr().out
-    assert all(f"dimsweep trace {name} " in text for name in ("lint", "stats", "show", "convert"))
+    assert all(f"\n  {name} " in text for name in ("lint", "stats", "show", "write", "convert"))
     assert main(["trace"]) == 2
 
 
@@ -203,19 +203,20 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         (["lint", "text.et"], "this is not a Chakra trace"),
         (["stats", "empty.et"], "the trace is empty"),
         (["stats", "cut.et"], "the file ends"),
-        (["show", "one.et"], "give --picture FILE"),
+        (["show", "one.et"], "Give --picture FILE"),
         (["show", "one.et", "--picture", "p.png", "--rank", "4"], "there is no rank 4"),
         (["show", "one.et", "--picture", "no/p.png"], "the picture cannot be written"),
         (["convert", "one.et", "one.et"], "it would overwrite"),
         (["convert", "one.et", "x.et", "--to", "json"], "needs a target that ends in .json"),
-        (["convert", "one.et", "x.et", "--to", "xml"], "invalid choice"),
+        (["convert", "one.et", "x.et", "--to", "xml"], "'xml' is not one of 'protobuf'"),
         (["convert", "one.et", "x.et", "--kineto", "one.et"], "no PyTorch execution trace"),
         (["convert", "one.et", "x.et", "topology=libra_3d"], "only layers"),
         (["convert", "none.txt", "w", *CLUSTER], "none.txt"),
         (["write", "no/w", *CLUSTER], "cannot write the trace"),
         (["write", "w", "workload=gpt3_libra"], "at most 16,384"),
-        (["bogus"], "unknown command 'bogus'"),
-        (["lint"], "required: source"),
+        (["bogus"], "No such command 'bogus'"),
+        (["lnt", "one.et"], "Did you mean 'lint'?"),
+        (["lint"], "Missing argument 'SOURCE'"),
     ],
 )
 def test_errors_name_the_mistake(

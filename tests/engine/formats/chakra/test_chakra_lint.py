@@ -263,12 +263,12 @@ def test_nodes_that_do_not_say_what_they_should(node: TraceNode, message: str) -
 def test_recorded_jobs_are_sound() -> None:
     """ASTRA-sim runs these; only its recorded deadlock has something wrong."""
     from engine.formats.chakra import read_groups
-    from sweeper.verify.astra import _unpacked
+    from sweeper.verify.astra_sim import unpacked
 
     section_d = [case for case in astra_cases("D") if "gpt_small" in case.folder.name]
     deadlock = astra_case("E/cg_order_mismatch_deadlock")
     for case in [*section_d, deadlock]:
-        with _unpacked(case) as folder:
+        with unpacked(case) as folder:
             prefix = folder / "w" if folder else case.folder / "workload/et"
             files = [Path(f"{prefix}.{rank}.et") for rank in range(case.result["npus"])]
             groups = case.folder / "comm_group.json"

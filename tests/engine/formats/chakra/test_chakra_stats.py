@@ -46,7 +46,7 @@ def test_levels_are_the_longest_ways() -> None:
 
 def test_recorded_totals_agree() -> None:
     """What another reader counted in the traces of rank 0 and of the last rank."""
-    from sweeper.verify.astra import _unpacked
+    from sweeper.verify.astra_sim import unpacked
 
     seen = set()
     for case in astra_cases("D"):
@@ -55,7 +55,7 @@ def test_recorded_totals_agree() -> None:
             continue
         seen.add(tar)
         last = case.result["npus"] - 1
-        with _unpacked(case) as folder:
+        with unpacked(case) as folder:
             traces = read_traces([folder / f"w.{rank}.et" for rank in (0, last)])
         groups = case.folder / "comm_group.json"
         ranks = read_groups(groups if groups.exists() else None, last + 1)

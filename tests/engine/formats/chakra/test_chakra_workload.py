@@ -134,12 +134,12 @@ def test_messages_go_to_offsets(tmp_path: Path) -> None:
 
 
 def test_a_recorded_job_runs_on_the_native_model() -> None:
-    from sweeper.verify.astra import _unpacked
+    from sweeper.verify.astra_sim import unpacked
 
     case = astra_case("D/gpt_small_8_tp4_dp2__R8_c4")
     topology = Topology.build("Ring(8)", bandwidth=[100e9], latency=[500_000])
     cluster = Cluster(topology, Npu(312e12, 2039e9), CollectiveModel(chunks=4))
-    with _unpacked(case) as folder:
+    with unpacked(case) as folder:
         groups = case.folder / "comm_group.json"
         workload = read_chakra_workload(folder / "w", groups, topology.sizes, "gpt")
         result = simulate(workload, cluster)

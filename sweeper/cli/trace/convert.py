@@ -1,4 +1,4 @@
-"""dimsweep trace write and convert: traces of workloads, and traces in other forms."""
+"""dimsweep trace convert: traces in another form, or from another tool's files."""
 
 from __future__ import annotations
 
@@ -6,52 +6,42 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import click
+
 from engine import DimsweepError
-from engine.formats.chakra import read_traces, write_chakra_workload, write_trace
+from engine.formats.chakra import read_traces, write_trace
 from engine.formats.pytorch import Converted, convert_traces, is_execution_trace
-from sweeper.cli.trace_files import Traces, find_traces
+from sweeper.cli.output import write_file
+from sweeper.cli.overrides import overrides
+from sweeper.cli.trace.files import Traces, find_traces, quoted, source
+from sweeper.cli.trace.write import write_workload
 
 _ENDINGS = {"protobuf": "et", "gzip": "et", "json": "json"}
 
 
-def write_workload(target: str, overrides: Sequence[str]) -> str:
-    """Write the traces of a configuration's workload; returns what was written."""
-    from sweeper.build.program import build_cluster, build_workload
-    from sweeper.config.compose import compose, plain
+@click.command("convert")
+@source
+@click.argument("target")
+@overrides
+@click.option("--to", type=click.Choice(list(_ENDINGS)), help="The form of the new traces.")
+@click.option("--kineto", metavar="PROFILE", help="PyTorch's profile of the same run.")
+def command(
+    source: str, target: str, overrides: Sequence[str], to: str | None, kineto: str | None
+) -> int:
+    """Write traces in another form, or from PyTorch or ASTRA-sim 1.0.
 
-    composed = compose(list(overrides))
-    config = plain(composed.config)
-    try:
-        cluster = build_cluster(config)
-        workload = build_workload(config, cluster)
-    except DimsweepError as error:
-        raise composed.blame(error) from error.__cause__
-    groups = write_chakra_workload(workload, cluster, Path(target))
-    if target.endswith(".et"):
-        return f"one trace for all {cluster.topology.n_npus:,} ranks: {target}"
-    beside = f", groups: {groups}" if groups else ""
-    return f"{cluster.topology.n_npus:,} traces: {target}.<rank>.et{beside}"
+    SOURCE is traces in any form, PyTorch's execution traces (with --kineto, their profiles), or
+    ASTRA-sim 1.0 text (a .txt file of layers; the overrides name the cluster that it runs on).
+    TARGET is a file if SOURCE is one, or else a prefix.
 
-
-def timeline(traces: Traces, file: str, overrides: Sequence[str]) -> int:
-    """Simulate traces on dimsweep's own model, and write when everything happens.
-
-    Returns the exit code.
+    \b
+    Examples:
+      dimsweep trace convert w j --to json
+      dimsweep trace convert et.json w.et --kineto profile.json
+      dimsweep trace convert layers.txt w topology=libra_3d
     """
-    from sweeper.cli.main import main
-
-    source = str(traces.files[0])
-    if not traces.alone:
-        source = source.removesuffix(".0.et")
-    words = ["workload=chakra", f"workload.traces={_quoted(source)}"]
-    if traces.groups is not None:
-        words.append(f"workload.groups={_quoted(str(traces.groups))}")
-    return main(["simulate", *words, f"timeline={_quoted(file)}", *overrides])
-
-
-def _quoted(text: str) -> str:
-    """As a value of an override, whatever is in it."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    print(convert(source, target, to, kineto, overrides))
+    return 0
 
 
 def convert(
@@ -59,11 +49,11 @@ def convert(
 ) -> str:
     """Write traces in another form; returns what was written."""
     if source.endswith(".txt"):
-        words = ["workload=astra1_text", f"workload.file={_quoted(source)}", *overrides]
-        return write_workload(target, words)
+        layers = ["workload=astra1_text", f"workload.file={quoted(source)}"]
+        return write_workload(target, [*layers, *overrides])
     if overrides:
-        what = f"{overrides[0]!r}: only layers (a .txt file) need a configuration"
-        raise DimsweepError(what, where="dimsweep trace convert")
+        what = "only layers (a .txt file) need a configuration; traces take no KEY=VALUE"
+        raise DimsweepError(what, where=overrides[0])
     traces = find_traces(source)
     files = _targets(traces, target, to)
     compress = to == "gzip" or target.endswith(".gz")
@@ -113,10 +103,5 @@ def _said(converted: Converted, kineto: str | None) -> str:
 def _write_groups(groups: dict[str, list[int]], target: str) -> str:
     if not groups:
         return ""
-    file = Path(f"{target.removesuffix('.et')}.groups.json")
-    try:
-        file.write_text(json.dumps(groups))
-    except OSError as error:
-        what = f"the groups cannot be written: {error.strerror}"
-        raise DimsweepError(what, where=str(file)) from error
-    return f"; groups: {file}"
+    file = f"{target.removesuffix('.et')}.groups.json"
+    return f"; groups: {write_file(file, 'the groups', json.dumps(groups).encode())}"

@@ -1,4 +1,4 @@
-"""dimsweep astra --check: recorded cases of ASTRA-sim, simulated again and compared."""
+"""Recorded runs of ASTRA-sim 2.0, simulated again and compared to the cycle."""
 
 from __future__ import annotations
 
@@ -12,10 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import click
+from rich.console import Console
+
 from engine import DimsweepError
 from engine.formats.astra_sim import Inputs, Options, read_inputs, read_ranks, read_workload
 from engine.formats.chakra import Node
 from engine.replicas.astra_sim import Cycles, simulate_astra
+from sweeper.terminal import waiting
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,7 @@ def read_case(case: Case) -> tuple[Inputs, list[Sequence[Node]]]:
         _options(case),
     )
     n = inputs.network.n_npus
-    with _unpacked(case) as traces:
+    with unpacked(case) as traces:
         if traces is not None:
             workload = read_workload(traces / "w", n)
         elif (case.folder / "workload.all_ranks.et").exists():
@@ -85,28 +89,41 @@ def read_case(case: Case) -> tuple[Inputs, list[Sequence[Node]]]:
     return inputs, workload
 
 
-def check(folders: Sequence[Path], *, folded: bool) -> int:
-    """Compare all cases and print what differs; returns the exit code."""
+@click.command("astra_sim")
+@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--fold", type=bool, default=True, help="Simulate alike ranks once (the default).")
+def command(folders: Sequence[Path], fold: bool) -> int:
+    """Compare recorded runs of ASTRA-sim 2.0, rank by rank, to the cycle.
+
+    A recorded run is a folder with a result.json, at or below one of FOLDERS. What differs is
+    printed; the exit code is 1 if anything does.
+
+    \b
+    Example:
+      dimsweep verify astra_sim tests/golden/astra
+    """
     agree: Counter[str] = Counter()
     compared: Counter[str] = Counter()
     compiled: Counter[str] = Counter()
     left_out: Counter[str] = Counter()
-    for case in find_cases(folders):
-        if reason := case.left_out:
-            left_out[reason] += 1
-            print(f"left out: {case.folder.name}: {reason}")
-            continue
-        compared[case.section] += 1
-        try:
-            ours = run_case(case, folded=folded)
-        except DimsweepError as error:
-            print(f"{case.section}/{case.folder.name}: {error}")
-            continue
-        faults = _faults(case, ours)
-        agree[case.section] += not faults
-        compiled[case.section] += ours.compiled
-        for fault in faults[:4]:
-            print(f"{case.section}/{case.folder.name}: {fault}")
+    cases = find_cases(folders)
+    with waiting(f"simulating {len(cases)} recorded runs", Console(stderr=True)):
+        for case in cases:
+            if reason := case.left_out:
+                left_out[reason] += 1
+                print(f"left out: {case.folder.name}: {reason}")
+                continue
+            compared[case.section] += 1
+            try:
+                ours = run_case(case, folded=fold)
+            except DimsweepError as error:
+                print(f"{case.section}/{case.folder.name}: {error}")
+                continue
+            faults = _faults(case, ours)
+            agree[case.section] += not faults
+            compiled[case.section] += ours.compiled
+            for fault in faults[:4]:
+                print(f"{case.section}/{case.folder.name}: {fault}")
     for section, n in sorted(compared.items()):
         print(
             f"section {section}: {agree[section]} of {n} cases agree, {compiled[section]} compiled"
@@ -150,7 +167,7 @@ def _if_there(file: Path) -> Path | None:
 
 
 @contextmanager
-def _unpacked(case: Case) -> Iterator[Path | None]:
+def unpacked(case: Case) -> Iterator[Path | None]:
     """The folder with the traces of a case that keeps them in a tar file."""
     named = case.result.get("workload_tar")
     if not named:

@@ -1,70 +1,80 @@
-"""Running and reporting a study from the command line."""
+"""dimsweep sweep: a study, run or continued."""
 
 from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
+import click
 from rich.console import Console
 
 from engine import is_compiled
+from sweeper.cli.overrides import overrides
 from sweeper.cli.progress import progress_bar
-from sweeper.cli.simulation import print_warnings
-from sweeper.config.compose import Composed
-from sweeper.ledger.ledger import Ledger, load
-from sweeper.ledger.record import read_study
+from sweeper.cli.report import report_study
+from sweeper.config.compose import Composed, compose
+from sweeper.ledger.ledger import Ledger
 from sweeper.run.driver import Progress, run_sweep
 from sweeper.run.executor import make_executor
 from sweeper.study.plan import StudyPlan, plan_study
+from sweeper.terminal import say, say_warnings
 
 INTERRUPTED = 130
+
+
+@click.command("sweep")
+@overrides
+def command(overrides: Sequence[str]) -> int:
+    """Run a study, or continue it.
+
+    A study is a file in studies/. Every result is written to results/NAME at once, so the command
+    may be stopped in any way: the same command continues, and nothing is simulated twice. At the
+    end the study is reported.
+
+    \b
+    Usual keys:
+      study=NAME             which study; `dimsweep list study` shows them; a path works, too
+      name=NAME              another name for the results, such as after a change of the study
+      budget.trials=N        how many trials the search may simulate
+      search=NAME            auto, descent, random, qmc, tpe, cmaes, gp or nsga2
+      executor=NAME          where trials run: local, inline (no Ray) or address (a Ray cluster)
+
+    \b
+    Examples:
+      dimsweep sweep study=libra_gpt3_4d
+      dimsweep sweep study=libra_gpt3_4d search=cmaes budget.trials=1000 name=my_cmaes
+      dimsweep sweep study=libra_gpt3_4d executor.actors=4
+    """
+    return sweep_study(compose(overrides), Console())
 
 
 def sweep_study(composed: Composed, console: Console) -> int:
     """Run (or resume) a study and report it; returns the exit code."""
     if not is_compiled():
-        console.print("compiling the simulation kernel (once for an installation, half a minute)")
+        say("compiling the simulation kernel (once for an installation, half a minute)", console)
     plan = plan_study(composed)
-    print_warnings(plan.study.warnings, console)
+    say_warnings(plan.study.warnings, console)
     with Ledger(plan.folder, plan.study, plan.schema) as ledger:
         before = len(ledger.values)
         if before:
-            console.print(
-                f"resuming: {plan.folder} has {before} trials", highlight=False, soft_wrap=True
-            )
+            say(f"resuming: {plan.folder} has {before} trials", console)
         started = time.monotonic()
         executor = make_executor(plan.config, [cell.cell for cell in plan.cells], plan.schema)
         try:
             with _terminable(), progress_bar(plan, console) as bar:
                 progress = run_sweep(plan, ledger, executor, bar.update)
         except KeyboardInterrupt:
-            console.print(
-                f"\nstopped: {len(ledger.values)} trials are safe in {plan.folder}; "
-                "the same command goes on",
-                highlight=False,
-                soft_wrap=True,
-            )
+            safe = f"\nstopped: {len(ledger.values)} trials are safe in {plan.folder}"
+            say(f"{safe}; the same command continues", console)
             return INTERRUPTED
         finally:
             executor.close()
     _tell(plan, progress, len(ledger.values) - before, time.monotonic() - started, console)
     report_study(plan.folder, console)
     return 0
-
-
-def report_study(folder: Path, console: Console) -> None:
-    """Print a study's table and write its pictures and page."""
-    from sweeper.report import print_report, write_report
-
-    study = read_study(folder).model_dump()
-    rows = load(folder).to_pandas()
-    print_report(rows, study, console)
-    for file in write_report(rows, study, folder / "report"):
-        console.print(f"wrote {file}", highlight=False, soft_wrap=True)
 
 
 def _tell(plan: StudyPlan, progress: Progress, new: int, seconds: float, console: Console) -> None:
@@ -77,7 +87,7 @@ def _tell(plan: StudyPlan, progress: Progress, new: int, seconds: float, console
         n = len(plan.cells) + len(pruned)
         text += f"; {len(pruned)} of {n} cells of the grid are infeasible, the first because of "
         text += pruned[0].error.splitlines()[0]
-    console.print(text, highlight=False, soft_wrap=True)
+    say(text, console)
 
 
 @contextmanager

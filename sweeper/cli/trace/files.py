@@ -7,11 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import click
+
 from engine import DimsweepError
 from engine.formats.chakra import read_groups
 
 _RANKED = re.compile(r"(?P<prefix>.+)\.(?P<rank>\d+)\.(?P<form>(?:et|json)(?:\.gz)?)")
 _ANY = 2**31  # ranks that a group may name; whether they have traces is for lint to say
+
+source = click.argument("source", type=click.Path())
+groups_option = click.option(
+    "--groups", type=click.Path(), metavar="FILE", help="The communicator groups of the ranks."
+)
 
 
 @dataclass(frozen=True)
@@ -83,6 +90,6 @@ def _groups(given: str | None, prefix: Path) -> Path | None:
     return beside if beside.is_file() else None
 
 
-def counted(n: int, thing: str) -> str:
-    """So many things, in words."""
-    return f"{n:,} {thing}{'' if n == 1 else 's'}"
+def quoted(text: str) -> str:
+    """As a value of an override, whatever is in it."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -1,0 +1,52 @@
+"""KEY=VALUE arguments: Hydra overrides of a command, and what a shell completes in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+from click.shell_completion import CompletionItem
+from hydra.core.config_loader import ConfigLoader
+from hydra.core.global_hydra import GlobalHydra
+from hydra.plugins.completion_plugin import DefaultCompletionPlugin
+
+from sweeper.config.compose import ROOT, hydra, study_names
+
+
+class Overrides(click.ParamType[str]):
+    """A Hydra override: ``KEY=VALUE``, ``+KEY=VALUE``, ``++KEY=VALUE`` or ``~KEY``."""
+
+    name = "override"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if "=" in value or value.startswith("~"):
+            return value
+        meant = f"study={value}" if value in study_names() else "KEY=VALUE"
+        raise click.UsageError(f"{value!r} sets no key; did you mean {meant}?", ctx)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Keys, and the options of config groups under the overrides that are typed already."""
+        typed = [word for word in ctx.params.get(str(param.name)) or () if " " not in word]
+        with config_loader() as loader:
+            found = _Completion(loader).matches(" ".join([*typed, incomplete]))
+        return [CompletionItem(match, goes_on=True) for match in found if "hydra" not in match]
+
+
+overrides = click.argument("overrides", nargs=-1, type=Overrides(), metavar="[KEY=VALUE]...")
+
+
+@contextmanager
+def config_loader() -> Iterator[ConfigLoader]:
+    """Hydra's loader of our configuration folders."""
+    with hydra():
+        instance = GlobalHydra.instance().hydra
+        assert instance is not None
+        yield instance.config_loader
+
+
+class _Completion(DefaultCompletionPlugin):
+    def matches(self, line: str) -> list[str]:
+        return list(self._query(ROOT, line))

@@ -1,0 +1,49 @@
+"""dimsweep report: a study's tables, pictures and page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from sweeper.cli.overrides import overrides
+from sweeper.config.compose import compose, plain
+from sweeper.ledger.ledger import load
+from sweeper.ledger.record import read_study
+from sweeper.report import print_report, write_report
+from sweeper.study.plan import study_name
+from sweeper.terminal import say
+
+
+@click.command("report")
+@overrides
+def command(overrides: Sequence[str]) -> int:
+    """Print a study's tables and write its pictures and page again.
+
+    The results are read from results/NAME; a study that still runs is reported as far as it is.
+
+    \b
+    Usual keys:
+      study=NAME             which study
+      name=NAME              the name of its results, if it was run with one
+      results=FOLDER         where results lie
+
+    \b
+    Examples:
+      dimsweep report study=libra_gpt3_4d
+      dimsweep report name=my_cmaes
+    """
+    composed = compose(overrides)
+    report_study(Path(plain(composed.config)["results"]) / study_name(composed), Console())
+    return 0
+
+
+def report_study(folder: Path, console: Console) -> None:
+    """Print a study's table and write its pictures and page."""
+    study = read_study(folder).model_dump()
+    rows = load(folder).to_pandas()
+    print_report(rows, study, console)
+    for file in write_report(rows, study, folder / "report"):
+        say(f"wrote {file}", console)

@@ -1,0 +1,26 @@
+"""dimsweep trace: Chakra execution traces, a file for each command."""
+
+from __future__ import annotations
+
+import click
+
+from sweeper.cli.lazy import Commands, Lazy
+
+
+@click.group("trace", cls=Commands)
+def command() -> None:
+    """Check, count, draw, simulate, write and convert Chakra traces.
+
+    SOURCE is a file, a folder, or the PREFIX of PREFIX.<rank>.et. Communicator groups are read from
+    PREFIX.groups.json beside the traces, or from --groups FILE.
+    """
+
+
+for _name, _what in {
+    "lint": "Find what is wrong in traces, and repair what can be repaired.",
+    "stats": "Count the nodes, the work and the bytes of each class of ranks.",
+    "show": "Draw the graph of a rank, or simulate the traces for a timeline.",
+    "write": "Write the workload of a configuration as traces.",
+    "convert": "Write traces in another form, or from PyTorch or ASTRA-sim 1.0.",
+}.items():
+    command.add_command(Lazy(_name, _what, "sweeper.cli.trace"))

@@ -1,0 +1,49 @@
+"""dimsweep trace write: the workload of a configuration, as traces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from engine import DimsweepError
+from engine.formats.chakra import write_chakra_workload
+from sweeper.build.program import build_cluster, build_workload
+from sweeper.cli.overrides import overrides
+from sweeper.config.compose import compose, plain
+
+
+@click.command("write")
+@click.argument("target")
+@overrides
+def command(target: str, overrides: Sequence[str]) -> int:
+    """Write the workload of a configuration as traces.
+
+    TARGET is a prefix, for a file TARGET.<rank>.et for each rank; or it ends in .et, for one file
+    of a workload whose ranks are all alike. A simulation of the traces takes as long as one of the
+    workload itself.
+
+    \b
+    Examples:
+      dimsweep trace write w workload=gpt3_libra topology=libra_3d
+      dimsweep trace write one.et workload=resnet50_libra
+    """
+    print(write_workload(target, overrides))
+    return 0
+
+
+def write_workload(target: str, overrides: Sequence[str]) -> str:
+    """Write the traces of a configuration's workload; returns what was written."""
+    composed = compose(overrides)
+    config = plain(composed.config)
+    try:
+        cluster = build_cluster(config)
+        workload = build_workload(config, cluster)
+    except DimsweepError as error:
+        raise composed.blame(error) from error.__cause__
+    groups = write_chakra_workload(workload, cluster, Path(target))
+    if target.endswith(".et"):
+        return f"one trace for all {cluster.topology.n_npus:,} ranks: {target}"
+    beside = f", groups: {groups}" if groups else ""
+    return f"{cluster.topology.n_npus:,} traces: {target}.<rank>.et{beside}"
