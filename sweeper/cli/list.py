@@ -9,9 +9,8 @@ from click.shell_completion import CompletionItem
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.object_type import ObjectType
 
-from engine import DimsweepError
+from engine import DimsweepError, suggestion
 from sweeper.cli.overrides import config_loader
-from sweeper.config.compose import suggestion
 
 
 class _Group(click.ParamType[str]):
@@ -24,8 +23,8 @@ class _Group(click.ParamType[str]):
             groups = _groups(loader)
         if value in groups:
             return value
-        hint = f"{suggestion(value, groups)}the groups are: {', '.join(groups)}"
-        raise DimsweepError(f"there is no configuration group {value!r}", hint=hint)
+        problem = f"there is no configuration group {value!r}"
+        raise DimsweepError(problem, hint=suggestion(value, groups))
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
