@@ -259,7 +259,7 @@ WRONG = [
     (["sweep", *SMALL, "results=/proc/none"], "cannot be written"),
     (["report", "study=libra_gpt3_4d"], "no study here"),
     (["completion", "csh"], "'csh' is not one of 'bash', 'zsh', 'fish'"),
-    (["list", "colour"], "the groups are: "),
+    (["list", "colour"], "known: collective, cost"),
     (["list", "studies"], "did you mean 'study'?"),
 ]
 
