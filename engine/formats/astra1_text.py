@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from engine.errors import DimsweepError
+from engine.formats.content import read_text
 from engine.workload.graph import CollectiveKind, Compute
 from engine.workload.layers import Communication, Layer, Pass
 
@@ -31,12 +32,11 @@ def read_layers(path: Path, groups: Mapping[str, str]) -> list[Layer]:
 
     Raises :class:`DimsweepError` naming file and line for anything malformed.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not text"
-        raise DimsweepError(f"cannot read the workload: {reason}", where=str(path)) from error
-    lines = [(n, line.split()) for n, line in enumerate(text.splitlines(), 1) if line.strip()]
+    lines = [
+        (n, line.split())
+        for n, line in enumerate(read_text(path, "workload").splitlines(), 1)
+        if line.strip()
+    ]
     if not lines:
         raise DimsweepError("the workload is empty", where=str(path))
     expected = None

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from engine.errors import DimsweepError
+from engine.formats.content import read_text
 
 
 class Fields:
@@ -70,9 +71,6 @@ def read_yaml(path: Path) -> Fields:
 
 def _fields(path: Path, parse: Callable[[str], object], form: str) -> Fields:
     try:
-        return Fields(path, parse(path.read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise DimsweepError(f"the file cannot be read: {reason}", where=str(path)) from error
+        return Fields(path, parse(read_text(path, "file")))
     except (ValueError, yaml.YAMLError) as error:
         raise DimsweepError(f"the file is not {form}: {error}", where=str(path)) from error

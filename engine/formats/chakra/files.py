@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -17,8 +16,8 @@ from engine.formats.chakra.encode import encode_metadata, encode_node
 from engine.formats.chakra.graph import check
 from engine.formats.chakra.place import Places
 from engine.formats.chakra.trace import Trace, TraceNode
+from engine.formats.content import read_bytes
 
-_GZIP = b"\x1f\x8b\x08"
 _HINT = (
     "a trace is a stream of length-delimited protobuf messages (Chakra's schema 0.0.4), "
     "or what chakra_jsonizer writes, in a file called .json"
@@ -87,7 +86,9 @@ def _checked(scanned: Scanned) -> Trace:
 
 
 def _scan(path: Path, decode: Callable[[bytes], TraceNode]) -> Scanned:
-    data = _content(path)
+    data = read_bytes(path, "trace")
+    if not data.strip():
+        raise DimsweepError("the trace is empty", where=str(path))
     form = _form(path)
     places = Places(path, form.UNIT)
     header: tuple[str, Attributes] | None = None
@@ -105,23 +106,6 @@ def _scan(path: Path, decode: Callable[[bytes], TraceNode]) -> Scanned:
         fault = places.name(error, len(nodes) + 1)
     version, (metadata, kinds) = header
     return Scanned(Trace(tuple(nodes), version, metadata, kinds), places, fault)
-
-
-def _content(path: Path) -> bytes:
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        what = f"cannot read the trace: {error.strerror}"
-        raise DimsweepError(what, where=str(path)) from error
-    if data.startswith(_GZIP):
-        try:
-            data = gzip.decompress(data)
-        except (EOFError, OSError, zlib.error) as error:
-            what = f"the compressed trace is damaged: {error}"
-            raise DimsweepError(what, where=str(path)) from error
-    if not data.strip():
-        raise DimsweepError("the trace is empty", where=str(path))
-    return data
 
 
 def _messages(trace: Trace, places: Places) -> Iterator[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from itertools import chain, repeat
 from typing import NamedTuple
 
@@ -52,18 +53,17 @@ def edges_of(nodes: Sequence[TraceNode], index: Mapping[int, int]) -> Edges:
     return Edges(offsets, np.fromiter(found, dtype=np.int64, count=int(offsets[-1])))
 
 
-def knots(edges: Edges) -> NDArray[np.int64] | None:
-    """Numbers, one a node, that are equal for nodes which wait for each other; none: no circles
-    but of one node each.  All targets exist."""
+def strong_components(edges: Edges) -> NDArray[np.int64] | None:
+    """Numbers, one a node, that are equal for the nodes of a strongly connected component, all of
+    which wait for each other; none if every component is one node.  All targets exist."""
     if (edges.targets <= edges.sources).all():
         return None  # each waits for earlier ones only
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 
-    n, targets = len(edges.offsets) - 1, edges.targets
-    graph = csr_array((np.ones(len(targets), dtype=np.int8), targets, edges.offsets), shape=(n, n))
-    _, knot = connected_components(graph, connection="strong")
-    return np.asarray(knot)
+    n, ones = len(edges.offsets) - 1, np.ones(len(edges.targets), dtype=np.int8)
+    graph = csr_array((ones, edges.targets, edges.offsets), shape=(n, n))
+    return np.asarray(connected_components(graph, connection="strong")[1])
 
 
 def _twins(nodes: Sequence[TraceNode], places: Places) -> DimsweepError:
@@ -87,23 +87,20 @@ def _dangling(nodes: Sequence[TraceNode], index: dict[int, int], places: Places)
 
 
 def _circle(edges: Edges) -> list[int]:
-    """Nodes that wait for each other, each for the next and the last for the first; or none."""
+    """Nodes of which each waits for the next, and the last for the first; or none."""
     sources, targets = edges.sources, edges.targets
-    knot = knots(edges)
-    inner = sources == targets if knot is None else knot[sources] == knot[targets]
-    # In a knot of several, each waits for another one of the knot: walk until one comes again.
-    following = dict(zip(sources[inner].tolist(), targets[inner].tolist(), strict=True))
-    if not following:
-        return []
-    walk: dict[int, None] = {}
-    node = next(iter(following))
-    while node not in walk:
-        walk[node] = None
-        node = following[node]
-    circle = list(walk)
-    circle = circle[circle.index(node) :]
-    first = circle.index(min(circle))
-    return circle[first:] + circle[:first]
+    component = strong_components(edges)
+    inner = sources == targets if component is None else component[sources] == component[targets]
+    waits: dict[int, list[int]] = {}
+    for source, target in zip(sources[inner].tolist(), targets[inner].tolist(), strict=True):
+        waits.setdefault(source, []).append(target)
+    try:
+        TopologicalSorter(waits).prepare()
+    except CycleError as error:
+        circle = error.args[1][:0:-1]  # where each waits for the one before, and the first is last
+        first = circle.index(min(circle))
+        return [*circle[first:], *circle[:first]]
+    return []
 
 
 def _waits_for_itself(circle: Sequence[TraceNode], number: int, places: Places) -> DimsweepError:

@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 from collections.abc import Sequence
+from graphlib import CycleError, TopologicalSorter
 
 from engine.formats.chakra.trace import TraceNode
 
 
 def issue_order(nodes: Sequence[TraceNode]) -> Sequence[int]:
-    """Places of the nodes: the lowest id of those that are ready first.
+    """The places of the nodes in ``nodes``: of those that are ready, the lowest id comes first.
 
-    What is in a circle, or behind one, comes last.
+    Nodes of a circle, and those that wait for one, come last.
     """
     ids = [node.id for node in nodes]
-    place = {node_id: i for i, node_id in enumerate(ids)}
     if all(max(n.data_dependencies + n.control_dependencies, default=-1) < n.id for n in nodes):
         return sorted(range(len(ids)), key=ids.__getitem__)
-    waits = [0] * len(nodes)
-    following: list[list[int]] = [[] for _ in nodes]
-    for i, node in enumerate(nodes):
-        for before in node.dependencies:
-            if before in place:
-                waits[i] += 1
-                following[place[before]].append(i)
-    ready = [(ids[i], i) for i, count in enumerate(waits) if not count]
-    heapq.heapify(ready)
+    place = {node_id: i for i, node_id in enumerate(ids)}
+    sorter = TopologicalSorter(
+        {i: [place[d] for d in node.dependencies if d in place] for i, node in enumerate(nodes)}
+    )
+    with contextlib.suppress(CycleError):  # what waits for no circle is ordered all the same
+        sorter.prepare()
     order: dict[int, None] = {}
-    while ready:
+    ready: list[tuple[int, int]] = []
+    while sorter.is_active():
+        for i in sorter.get_ready():
+            heapq.heappush(ready, (ids[i], i))
         _, i = heapq.heappop(ready)
         order[i] = None
-        for after in following[i]:
-            waits[after] -= 1
-            if not waits[after]:
-                heapq.heappush(ready, (ids[after], after))
+        sorter.done(i)
     return [*order, *(i for i in range(len(ids)) if i not in order)]

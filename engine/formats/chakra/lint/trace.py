@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from engine.formats.chakra.files import Scanned
-from engine.formats.chakra.graph import Edges, edges_of, knots
+from engine.formats.chakra.graph import Edges, edges_of, strong_components
 from engine.formats.chakra.trace import Trace, TraceNode
 
 _SHOWN = 6
@@ -117,15 +117,16 @@ def _impossible(scanned: Scanned, edges: Edges, *, broken_off: bool) -> Iterator
 
 
 def _circles(scanned: Scanned, edges: Edges) -> Iterator[Finding]:
+    """Strongly connected components of several nodes: each waits for all the others."""
     nodes, there = scanned.trace.nodes, edges.targets >= 0
     if not there.all():
         counts = np.bincount(edges.sources[there], minlength=len(nodes))
         edges = Edges(np.concatenate(([0], np.cumsum(counts))), edges.targets[there])
-    knot = knots(edges)
-    if knot is None:
+    component = strong_components(edges)
+    if component is None:
         return
-    size = np.bincount(knot)
-    order, end = np.argsort(knot, kind="stable"), np.cumsum(size)
+    size = np.bincount(component)
+    order, end = np.argsort(component, kind="stable"), np.cumsum(size)
     for number in np.flatnonzero(size > 1):
         members = order[end[number] - size[number] : end[number]]
         named = ", ".join(f"id {nodes[i].id} ({nodes[i].name!r})" for i in members[1:_SHOWN])
