@@ -261,7 +261,7 @@ def test_control_c_leaves_a_resumable_study(tmp_path: Path) -> None:
         finally:
             process.kill()  # or leaving would wait for it for ever
     assert process.returncode == 130
-    assert "the same command goes on" in output
+    assert "the same command continues" in output
     assert load(folder).num_rows >= 100
 
 
