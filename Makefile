@@ -41,7 +41,7 @@ bench: setup
 	@$(BIN)/python -m benchmarks
 
 docs: $(VENV)/.docs
-	@$(BIN)/python -m mkdocs build --strict --quiet && echo "the site is site/index.html"
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet && echo "the site is site/index.html"
 
 $(VENV)/.docs: $(VENV)/.ready
 	@echo "installing what builds the site (once)"
