@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.cluster.blocks import BLOCKS
+from engine.collective.algorithms import ALGORITHMS
 from sweeper.cli.main import main
 from tests.support.pages import Block, blocks_of
 
@@ -27,7 +28,7 @@ def name_of(page: Path) -> str:
 @pytest.fixture
 def registries() -> Iterator[None]:
     """What a page registers is forgotten after it."""
-    kept = [(registry, dict(registry)) for registry in (BLOCKS,)]
+    kept = [(registry, dict(registry)) for registry in (BLOCKS, ALGORITHMS)]
     yield
     for registry, entries in kept:
         registry.clear()
