@@ -99,6 +99,13 @@ def test_every_link_between_pages_leads_somewhere() -> None:
             assert (page.parent / target).exists(), f"{name_of(page)}: {target}"
 
 
+def test_every_file_that_a_page_names_exists() -> None:
+    rooms = "engine|sweeper|tests|conf|studies|benchmarks"
+    for page in PAGES:
+        for file in re.findall(rf"`((?:{rooms})/[\w./-]+)`", page.read_text()):
+            assert "NAME" in file or (ROOT / file).exists(), f"{name_of(page)}: {file}"
+
+
 def test_every_page_is_in_the_sites_navigation() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text()
     for page in PAGES[1:]:
