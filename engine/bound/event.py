@@ -5,12 +5,12 @@ each of which holds whatever the kernel's queues and orders decide:
 
 1. *Paths.*  An operator starts after all that it waits for, and a flow after all its members, so
    no run is shorter than any path.  A collective of C chunks lasts no less than one chunk's phases
-   one after another; and for any dimension, no less than its port serves all C chunks, plus the way
-   of a chunk to that port and back from it (see :mod:`engine.bound.work`; with Themis, whose ways
-   differ, without the way).
-2. *Loads.*  A server serves one chunk at a time and a unit runs one operator at a time.  So of any
+   one after another; and for any dimension, no less than its port takes to serve all C chunks, plus
+   the phases of a chunk before that port and after it (see :mod:`engine.bound.work`; without these
+   under Themis, whose chunks take different ways).
+2. *Loads.*  A port serves one chunk at a time and a stream runs one operator at a time.  So of any
    set of operators, the time from the first start to the last end is no less than the sum of what
-   they ask of one server, or than their durations on one unit.  The sets are those between two
+   they ask of one port, or than their durations on one stream.  The sets are those between two
    neighbouring *barriers* (operators that are before or after every other one): a load then stands
    for the stretch of the path between the two.  Before it comes the least way from the barrier to
    any of its operators, after it the least way on, both as at the greatest bandwidth of every
@@ -34,7 +34,7 @@ from engine.bound.work import work_of
 from engine.cluster.cost import Prices
 from engine.lower.program import Floats, Program
 
-_ROUNDING = 1e-12  # relative, of the floats in the kernel's prices and in the sums here
+_ROUNDING = 1e-12  # relative, of the floats in the kernel's phase times and in the sums here
 
 
 class EventBound:

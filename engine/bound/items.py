@@ -1,7 +1,7 @@
-"""The operators of a program as a graph of items to find longest paths in.
+"""The operators of a program as a graph of items, in which longest paths are found.
 
-An item is what starts once and ends once: a computation, a receive, or a flow, whose members start
-it when the last of them is ready and all end with it.
+An item starts once and ends once: it is a computation, a receive, or a flow.  A flow starts when
+the last of its members is ready, and ends for all of them at once.
 """
 
 from __future__ import annotations
@@ -54,9 +54,10 @@ class Items:
         return np.array(path, dtype=np.int32)
 
     def barriers(self) -> NDArray[np.bool_]:
-        """Items that are before or after every other one (N,).
+        """Whether each item has a path to, or from, every other item (N,).
 
-        After all before it in the order: no other of these is waited for by none of them.
+        Such an item comes after all that stand before it in the order: among these and itself it
+        is the only one that none of them waits for.  Backwards the same holds of what follows.
         """
         ahead = _lone_sinks(self.start, self.before)
         after, successors = _reversed(self.start, self.before)
@@ -87,7 +88,8 @@ def items_of(s: Structure) -> Items:
 
 
 def _by_first(first: Ints, second: Ints, n: int) -> tuple[Ints, Ints]:
-    """Edges by their first end: where each one's begin (n + 1,), and their second ends."""
+    """Edges sorted by their first end: where those of each item start (n + 1,), and their second
+    ends."""
     order = np.argsort(first, kind="stable")
     start = np.concatenate([[0], np.cumsum(np.bincount(first, minlength=n))])
     return start.astype(np.int32), second[order].astype(np.int32)
@@ -100,8 +102,11 @@ def _reversed(start: Ints, before: Ints) -> tuple[Ints, Ints]:
     return _by_first(n - 1 - before, n - 1 - after, n)
 
 
+# Compiled: for 1.6 million items graphlib takes 50 s, and this less than one.
 @compiled
 def _ordered(start: Ints, following: Ints, waits: NDArray[np.int64]) -> Ints:
+    """Items in an order in which each comes after all that it waits for, by Kahn's algorithm; what
+    waits in a circle is left out.  ``waits``: for how many items each one waits; it is used up."""
     order = np.empty(len(waits), dtype=np.int32)
     n = 0
     for i in range(len(waits)):
@@ -122,6 +127,7 @@ def _ordered(start: Ints, following: Ints, waits: NDArray[np.int64]) -> Ints:
 
 @compiled
 def _ends(start: Ints, before: Ints, duration: Floats) -> tuple[Floats, Ints]:
+    """When each item ends, and the item before it on the longest path to it, or -1."""
     end, best = np.zeros(len(duration)), np.full(len(duration), -1, dtype=np.int32)
     for i in range(len(duration)):
         for j in before[start[i] : start[i + 1]]:

@@ -1,4 +1,4 @@
-"""What servers and units have to do between two neighbouring barriers of a graph."""
+"""What ports and streams have to do between two neighbouring barriers of a graph."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Loads:
         head, tail = _ways(items, barrier, duration, self.stretch)
         jobs = np.flatnonzero((s.nodes["stream"] >= 0) & (self.stretch[items.of_node] >= 0))
         nodes, item = s.nodes[jobs], items.of_node[jobs]
-        self._units = _Units(nodes, item, self.stretch, items, head, tail, len(load))
+        self._streams = _Streams(nodes, item, self.stretch, items, head, tail, len(load))
         flows = nodes["flow"] >= 0
         self._ports = _port_loads(nodes[flows], item[flows], self.stretch, items, load, head, tail)
 
@@ -35,10 +35,10 @@ class Loads:
 
         ``forms`` (F, E + 1) holds each form's greatest piece at ``at`` (E + 1,) = (1/b, 1).
         """
-        stretch = np.concatenate([self._units.stretch, self._ports[0]])
-        loads = np.vstack([self._units.rows(forms), self._ports[1]])
+        stretch = np.concatenate([self._streams.stretch, self._ports[0]])
+        loads = np.vstack([self._streams.rows(forms), self._ports[1]])
         seconds = loads @ at
-        # A load that is longer by rounding alone is no news.
+        # A load that is longer only by rounding says nothing new.
         inner = self.stretch[path] >= 0
         least = np.bincount(self.stretch[path[inner]], duration[path[inner]], self._n)
         order = np.argsort(seconds, kind="stable")
@@ -49,8 +49,8 @@ class Loads:
         return found, loads[greatest[found]]
 
 
-class _Units:
-    """A unit runs one operator at a time: computations, and flows by their forms."""
+class _Streams:
+    """A stream runs one operator at a time: computations, and flows by their forms."""
 
     def __init__(
         self,

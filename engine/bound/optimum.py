@@ -2,7 +2,7 @@
 
 Models say what they are by their pieces, and are minimised by cutting planes (Kelley, 1960): the
 least sum of maxima of the pieces known so far is a bound; the model's own pieces at that place are
-added until they are no news.
+added until they add nothing new.
 """
 
 from __future__ import annotations

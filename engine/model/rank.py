@@ -46,8 +46,9 @@ class LayerBlock:
 class RankModel:
     """A model cut for one rank: blocks before the layers, the layers, and blocks after them.
 
-    ``tied`` is the number of parameters that the first and the last stage both hold, and sum up;
-    ``message_is_cut``: tensor-parallel ranks hold different parts of what a block hands on.
+    ``tied`` is the number of parameters that both the first and the last stage hold, and whose
+    gradients they sum up.  ``message_is_cut`` says whether tensor-parallel ranks hold different
+    parts of what a block hands to the next one.
     """
 
     front: tuple[LayerBlock, ...]
@@ -99,8 +100,8 @@ class Model(ABC):
 
 
 def refuse(shard: Shard, model: str, axes: Sequence[str]) -> None:
-    """Raise :class:`DimsweepError` if the shard is divided along one of ``axes``, which the model
-    has not."""
+    """Raise :class:`DimsweepError` if the shard is divided along one of ``axes``, along which the
+    model cannot be divided."""
     for axis in axes:
         if getattr(shard, axis) > 1:
             raise DimsweepError(

@@ -23,8 +23,8 @@ class CollectiveStep(NamedTuple):
 
 
 class AccessStep(NamedTuple):
-    """A load from remote memory, or a ``store`` to it, beside what follows until it is waited
-    for."""
+    """A load from remote memory, or a ``store`` to it; it runs beside what follows, until a
+    :class:`WaitStep` for its label."""
 
     n_bytes: float
     label: str
@@ -32,7 +32,7 @@ class AccessStep(NamedTuple):
 
 
 class WaitStep(NamedTuple):
-    """Wait for the steps with this label."""
+    """Go on when all steps with this label are done."""
 
     label: str
 

@@ -28,7 +28,8 @@ class GradientExchange(StrEnum):
 
 class Offload(StrEnum):
     """What is kept in remote memory and comes when it is needed (ZeRO-Infinity, Rajbhandari et al.,
-    SC 2021); in this order of what is moved least for the bytes that it frees."""
+    SC 2021).  The order is that of preference: first what causes the least traffic for the memory
+    that it frees."""
 
     OPTIMIZER = "optimizer"
     ACTIVATIONS = "activations"

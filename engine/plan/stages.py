@@ -14,8 +14,9 @@ from engine.workload.graph import CollectiveKind
 class Stage:
     """Stage ``number`` of ``n_stages``: its chunks of blocks.
 
-    ``message`` bytes pass from chunk to chunk; ``message_is_cut``: every tensor-parallel rank has
-    another part of them.  ``tied``: parameters shared with the stage at the other end.
+    ``message`` is the bytes that a rank hands from chunk to chunk; ``message_is_cut`` says whether
+    each tensor-parallel rank holds another part of the activation.  ``tied`` is the number of
+    parameters shared with the stage at the other end.
     """
 
     number: int

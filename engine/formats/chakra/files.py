@@ -25,7 +25,8 @@ _HINT = (
 
 
 class Scanned(NamedTuple):
-    """A trace as far as it could be read, nothing in it checked; and what ended it, if anything."""
+    """A trace as far as it could be read, unchecked; ``fault`` is what stopped the reading, if
+    anything did."""
 
     trace: Trace
     places: Places
@@ -43,14 +44,18 @@ def read_trace(path: Path | str) -> Trace:
 
 @no_collector()
 def read_traces(paths: Iterable[Path | str]) -> list[Trace]:
-    """The traces of several ranks: nodes they have in common are decoded, and kept, only once."""
+    """The traces of several ranks, in their order.
+
+    A node that several ranks have in common is decoded once, and they share the object.
+    Raises :class:`DimsweepError` as :func:`read_trace` does.
+    """
     decode = cache(Decoder().node)
     return [_checked(_scan(Path(path), decode)) for path in paths]
 
 
 @no_collector()
 def scan_traces(paths: Iterable[Path | str]) -> list[Scanned]:
-    """As :func:`read_traces`, but for whoever wants to know all that is wrong.
+    """The traces of several ranks with whatever is wrong in them, for a linter.
 
     Raises :class:`DimsweepError` for a file that cannot be read, or is no trace from the start.
     """
@@ -59,7 +64,11 @@ def scan_traces(paths: Iterable[Path | str]) -> list[Scanned]:
 
 
 def write_trace(path: Path | str, trace: Trace, *, compress: bool = False) -> None:
-    """Writes what :func:`read_trace` reads; as JSON if called ``.json`` or ``.json.gz``."""
+    """Write what :func:`read_trace` reads; as JSON if called ``.json`` or ``.json.gz``.
+
+    Raises :class:`DimsweepError` for a trace that :func:`read_trace` would refuse, for values that
+    the schema has no field for, and for a file that cannot be written.
+    """
     path = Path(path)
     places = Places(path)
     check(trace.nodes, places)

@@ -1,4 +1,4 @@
-"""Nodes wait for nodes that exist, and never for themselves."""
+"""The graph of a trace: every dependency exists, and no node waits for itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from engine.formats.chakra.trace import TraceNode
 
 
 def check(nodes: Sequence[TraceNode], places: Places) -> None:
-    """Refuses ids that are not unique, dependencies on nothing, circles, and no nodes at all."""
+    """Raise :class:`DimsweepError` for a trace without nodes, for an id that two nodes have, for a
+    dependency on a node that is not there, and for nodes that wait in a circle."""
     if not nodes:
         raise DimsweepError("the trace has no nodes", where=str(places.path))
     index = {node.id: i for i, node in enumerate(nodes)}
@@ -31,7 +32,7 @@ def check(nodes: Sequence[TraceNode], places: Places) -> None:
 
 
 class Edges(NamedTuple):
-    """What nodes wait for: node i for the nodes in ``targets[offsets[i] : offsets[i + 1]]``.
+    """What nodes wait for: node i waits for the nodes in ``targets[offsets[i] : offsets[i + 1]]``.
 
     Nodes are numbered by their places in the file; -1 is none.
     """
@@ -54,8 +55,8 @@ def edges_of(nodes: Sequence[TraceNode], index: Mapping[int, int]) -> Edges:
 
 
 def strong_components(edges: Edges) -> NDArray[np.int64] | None:
-    """Numbers, one a node, that are equal for the nodes of a strongly connected component, all of
-    which wait for each other; none if every component is one node.  All targets exist."""
+    """The number of each node's strongly connected component, shape (N,); None if every component
+    is a single node.  All targets must exist."""
     if (edges.targets <= edges.sources).all():
         return None  # each waits for earlier ones only
     from scipy.sparse import csr_array

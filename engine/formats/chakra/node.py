@@ -1,4 +1,4 @@
-"""A trace's nodes, as ASTRA-sim reads them."""
+"""A trace's nodes with the attributes that simulators read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ COMMUNICATION = (NodeType.COMM_SEND, NodeType.COMM_RECV, NodeType.COMM_COLL)
 
 
 class Node(NamedTuple):
-    """What of a trace's node decides a time."""
+    """What of a trace's node can change a simulated time; sizes in bytes, durations in ns."""
 
     id: int
     name: str
@@ -32,7 +32,7 @@ class Node(NamedTuple):
 
 
 def node_of(node: TraceNode) -> Node:
-    """Read the attributes that ASTRA-sim reads.
+    """The node with its attributes read as numbers; an attribute that is missing is 0.
 
     Raises :class:`DimsweepError` naming the node and the attribute that is no whole number.
     """

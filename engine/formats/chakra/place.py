@@ -10,9 +10,10 @@ from engine.errors import DimsweepError
 
 @dataclass
 class Places:
-    """A file, and the ``unit`` at which each message starts, the metadata and then the nodes.
+    """A file, and the byte or line (``unit``) at which each of its messages starts.
 
-    As far as that is known: a trace that is being written has not been anywhere yet.
+    The first message is the metadata, the others are the nodes.  ``starts`` is empty for a trace
+    that is being written.
     """
 
     path: Path

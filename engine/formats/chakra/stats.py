@@ -1,4 +1,4 @@
-"""What the traces of a job hold: nodes, work and bytes, once for all ranks that hold the same."""
+"""Statistics of a job's traces: nodes, work and bytes, once for all ranks with the same totals."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ def trace_stats(
 def _stats(trace: Trace, groups: Mapping[str, Sequence[int]], known: dict[int, Node]) -> TraceStats:
     count, n_bytes = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     micros = Counter[NodeType]()
-    flops = moved = sent = 0
+    flops = touched = sent = 0
     labels: dict[tuple[str, tuple[bool, ...]], str] = {}
     for raw in trace.nodes:
         micros[raw.type] += raw.duration_micros
         node = known.get(id(raw)) or known.setdefault(id(raw), node_of(raw))
         flops += node.ops
-        moved += node.tensor
+        touched += node.tensor
         if raw.type is NodeType.COMM_SEND:
             sent += node.size
         elif raw.type is NodeType.COMM_COLL:
@@ -87,7 +87,7 @@ def _stats(trace: Trace, groups: Mapping[str, Sequence[int]], known: dict[int, N
         dict(sorted(Counter(raw.type for raw in trace.nodes).items())),
         dict(sorted((type_, total) for type_, total in micros.items() if total)),
         flops,
-        moved,
+        touched,
         tuple(Communicated(*key, count[key], n_bytes[key]) for key in sorted(count)),
         sent,
         max(levels(trace.nodes)) + 1,
@@ -113,7 +113,10 @@ def _label(name: str, involved: Sequence[bool], groups: Mapping[str, Sequence[in
 
 
 def levels(nodes: Sequence[TraceNode]) -> list[int]:
-    """How many nodes at least come before each, one after the other.  The trace has no circles."""
+    """The length of the longest chain of dependencies that ends before each node, in nodes.
+
+    The trace must have no circles.
+    """
     place = {node.id: i for i, node in enumerate(nodes)}
     level = [0] * len(nodes)
     for i in issue_order(nodes):

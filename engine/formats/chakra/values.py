@@ -1,4 +1,4 @@
-"""Values of attributes: the schema has thirty fields for them, Python needs six types."""
+"""Which of the schema's thirty fields a Python value goes into."""
 
 from __future__ import annotations
 

@@ -77,7 +77,10 @@ def read_chakra_workload(
 
 
 def _files(prefix: Path, n: int) -> list[Path]:
-    """A file a rank, no more and no less: a part of a job would be another job."""
+    """One file for each rank.
+
+    Raises :class:`DimsweepError` if there are fewer or more files: part of a job is another job.
+    """
     files = [Path(f"{prefix}.{rank}.et") for rank in range(n)]
     if not files[0].exists():
         return files  # whoever reads it says so
@@ -103,7 +106,7 @@ def _check_sizes(file: Path, trace: Trace, sizes: Sequence[int]) -> None:
 
 
 def _names_ranks(node: TraceNode) -> bool:
-    """Whether a node has peers, or a group that lists its ranks: it is then each rank's own."""
+    """Whether a node names ranks (a peer, or a group's), so that it differs from rank to rank."""
     if node.type in (NodeType.COMM_SEND, NodeType.COMM_RECV):
         return True
     return node.attributes.get("pg_name", "") not in ("", "0")
@@ -241,7 +244,7 @@ class _Conversion:
         return tuple(place)
 
     def _find_sub_mesh(self, ranks: tuple[int, ...]) -> Group:
-        """The group as so many members a dimension, so far apart."""
+        """The group of these ranks as a number of members, and their distance, in each dimension."""
         places = {self._coordinates(rank) for rank in ranks}
         used = [sorted({place[d] for place in places}) for d in range(len(self._sizes))]
         strides = [b[1] - b[0] if len(b) > 1 else 1 for b in used]

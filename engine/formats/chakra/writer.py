@@ -91,7 +91,7 @@ def _write(path: Path, pieces: Iterator[bytes] | list[bytes]) -> None:
 
 
 class _Communicators:
-    """Numbers, from 1, for all groups of ranks that are no whole dimensions."""
+    """Numbers, from 1, for the groups that are not made of whole dimensions."""
 
     def __init__(self, sizes: tuple[int, ...]) -> None:
         self.ranks: dict[str, list[int]] = {}
@@ -124,7 +124,7 @@ class _Writer:
 
     @property
     def ranks_are_equal(self) -> bool:
-        """Whether one trace says it all."""
+        """Whether one trace is that of every rank."""
         fixed = all(isinstance(piece, bytes) for piece in self._pieces[self._graph_of[0]])
         return fixed and bool((self._graph_of == self._graph_of[0]).all())
 
@@ -243,7 +243,7 @@ class _Writer:
     def _receive(
         self, key: tuple[Offset, int], place: int, rank: int, source: int, name: str
     ) -> _Attributes:
-        """With the size of the message, which ASTRA-sim matches by as well."""
+        """A receive, with the size of the message: ASTRA-sim matches messages by size, too."""
         offset, tag = key
         back = tuple(-o % n for o, n in zip(offset, self._sizes, strict=True))
         sizes = self._sends[self._graph_of[source]].get((back, tag), [])

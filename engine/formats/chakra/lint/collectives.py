@@ -16,7 +16,7 @@ from engine.workload.graph import Group
 
 
 class _Meeting(NamedTuple):
-    """A collective that a rank takes part in."""
+    """A collective as one rank issues it."""
 
     collective: int
     size: int
@@ -46,14 +46,16 @@ class Collectives:
     ) -> None:
         self._groups, self._n, self._sizes, self._where = groups, n, sizes, where
         self._missing: set[str] = set()
-        # By the words for the ranks that take part.
+        # By the name of the set of ranks that take part.
         self._members: dict[str, Sequence[int]] = {"all ranks": range(n or 0)}
         self._meetings: dict[str, dict[int, list[_Meeting]]] = {}  # and by rank
-        self._order: dict[int, list[tuple[str, int]]] = {}  # by rank: which, the how-manieth
+        self._order: dict[
+            int, list[tuple[str, int]]
+        ] = {}  # by rank: the group, and the number of the collective in it
         self._first: dict[tuple[bool, ...], list[int]] = {}  # of every rank's sub-mesh
 
     def add(self, place: Place, node: Node) -> Fault | None:
-        """Note a collective, in the order of issue; or what is wrong with it."""
+        """Note a collective, in the order of issue; returns a fault if its group is wrong."""
         rank = place[0]
         if node.group not in ("", "0"):
             fault = self._membership(rank, node.group)
@@ -79,7 +81,7 @@ class Collectives:
         return None
 
     def _over(self, rank: int, node: Node) -> str | None:
-        """Words for the ranks that take part; nothing if those cannot be known."""
+        """The name of the set of ranks that take part; None if the set cannot be known."""
         if node.group in self._missing:
             return None
         if node.group not in ("", "0"):
@@ -91,7 +93,7 @@ class Collectives:
         return self._sub_mesh(rank, node.involved) if self._sizes else None
 
     def _sub_mesh(self, rank: int, involved: tuple[bool, ...]) -> str:
-        """Words for the rank's neighbours in some dimensions; notes who they are."""
+        """The name of the rank's neighbours in the ``involved`` dimensions; notes their ranks."""
         sizes = self._sizes or ()
         if involved not in self._first:
             wanted = [*involved, *[True] * len(sizes)]
@@ -106,7 +108,7 @@ class Collectives:
         return over
 
     def disagreements(self) -> Iterator[Finding]:
-        """Collectives of which members have another type, size or order, or none at all."""
+        """Collectives whose type, size or order differ between members, or that a member lacks."""
         n = self._n or 0
         for over, by_rank in self._meetings.items():
             members = sorted(self._members[over])
@@ -120,7 +122,7 @@ class Collectives:
             yield from self._disagree(over, there)
 
     def _disagree(self, over: str, by_rank: Mapping[int, Sequence[_Meeting]]) -> Iterator[Finding]:
-        """Every rank that does not do as most do, and where it first differs."""
+        """A finding for each rank that differs from the majority, at its first difference."""
         contents = {rank: tuple(m.content for m in meetings) for rank, meetings in by_rank.items()}
         usual, count = Counter(contents.values()).most_common(1)[0]
         model = next(rank for rank, content in contents.items() if content == usual)

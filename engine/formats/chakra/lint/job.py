@@ -1,4 +1,4 @@
-"""The traces of a job: each by itself, and what its ranks say of one another.
+"""Lints the traces of a job: each trace by itself, and all of them against one another.
 
 Ranks issue their nodes in ASTRA-sim's order, the lowest id of those that are ready first.
 """
@@ -31,7 +31,7 @@ _NEEDED = {
 def lint_job(
     scanned: Sequence[Scanned], groups: Mapping[str, Sequence[int]], *, alone: bool = False
 ) -> list[Finding]:
-    """All that is wrong with the traces of ranks 0, 1, ...
+    """Findings of all that is wrong with the traces of ranks 0, 1, ...
 
     ``groups`` are the ranks of each communicator group.  ``alone``: there is one trace, for one
     rank or for all, and no other to compare it with.
@@ -61,7 +61,7 @@ class _Job:
         return self._scanned[rank].places.of(i + 1, node.id, node.name)
 
     def add(self, rank: int) -> Iterator[Finding]:
-        """Note what a rank does; finds nodes that do not say what they should."""
+        """Note what a rank communicates; yields findings of nodes without the attributes they need."""
         nodes, read = self._scanned[rank].trace.nodes, self._read
         for i in issue_order(nodes):
             raw = nodes[i]
@@ -89,7 +89,7 @@ class _Job:
 
 
 def _read(raw: TraceNode) -> Node | Fault | None:
-    """A node that communicates, or what is wrong with any; nothing for others."""
+    """The node if it communicates, or a fault if its attributes are wrong; None for other nodes."""
     if raw.type < NodeType.COMP:
         return None
     try:

@@ -39,7 +39,7 @@ class Messages:
         self._receives: dict[tuple[int, int], list[_Message]] = {}
 
     def add(self, place: Place, node: Node) -> Fault | None:
-        """Note a send or a receive; or what is wrong with it."""
+        """Note a send or a receive; returns a fault if its peer is wrong."""
         rank, sends = place[0], node.type is NodeType.COMM_SEND
         peer = node.target if sends else node.source
         if peer >= self._n or peer == rank:
@@ -51,7 +51,8 @@ class Messages:
         return None
 
     def findings(self) -> Iterator[Finding]:
-        """Between each two ranks, by tag and size."""
+        """Messages that one rank sends and the other does not receive, or the reverse; messages match
+        by tag and size."""
         for ends in sorted({*self._sends, *self._receives}):
             sends, receives = self._sends.get(ends, []), self._receives.get(ends, [])
             if Counter(m.content for m in sends) != Counter(m.content for m in receives):
