@@ -244,7 +244,7 @@ class _Conversion:
         return tuple(place)
 
     def _find_sub_mesh(self, ranks: tuple[int, ...]) -> Group:
-        """The group of these ranks as a number of members, and their distance, in each dimension."""
+        """The group of these ranks: the number and the distance of members in each dimension."""
         places = {self._coordinates(rank) for rank in ranks}
         used = [sorted({place[d] for place in places}) for d in range(len(self._sizes))]
         strides = [b[1] - b[0] if len(b) > 1 else 1 for b in used]

@@ -61,7 +61,7 @@ class _Job:
         return self._scanned[rank].places.of(i + 1, node.id, node.name)
 
     def add(self, rank: int) -> Iterator[Finding]:
-        """Note what a rank communicates; yields findings of nodes without the attributes they need."""
+        """Note what a rank communicates; yields findings of nodes that lack attributes."""
         nodes, read = self._scanned[rank].trace.nodes, self._read
         for i in issue_order(nodes):
             raw = nodes[i]

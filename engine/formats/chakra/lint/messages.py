@@ -51,7 +51,7 @@ class Messages:
         return None
 
     def findings(self) -> Iterator[Finding]:
-        """Messages that one rank sends and the other does not receive, or the reverse; messages match
+        """Messages that one rank sends and the other does not receive, or the reverse: they match
         by tag and size."""
         for ends in sorted({*self._sends, *self._receives}):
             sends, receives = self._sends.get(ends, []), self._receives.get(ends, [])
