@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import click
-from omegaconf import OmegaConf
 
 from sweeper.cli.overrides import overrides
-from sweeper.config.compose import compose, plain
 
 
 @click.command("show")
@@ -24,5 +22,9 @@ def command(overrides: Sequence[str]) -> int:
       dimsweep show
       dimsweep show study=libra_gpt3_4d search=cmaes
     """
+    from omegaconf import OmegaConf
+
+    from sweeper.config.compose import compose, plain
+
     print(OmegaConf.to_yaml(OmegaConf.create(plain(compose(overrides).config))), end="")
     return 0
