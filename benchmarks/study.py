@@ -9,12 +9,12 @@ import numpy as np
 
 from engine import Program
 from sweeper.build.program import build_program
-from sweeper.config.compose import compose, plain
+from sweeper.config.compose import compose
 
 
 def main_program(*overrides: str) -> Program:
     """The program of studies/libra_gpt3_4d.yaml under further overrides."""
-    return build_program(plain(compose(["study=libra_gpt3_4d", *overrides]).config))
+    return build_program(compose(["study=libra_gpt3_4d", *overrides]).config)
 
 
 def random_splits(n: int, total: float = 500e9) -> np.ndarray:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
+from rich.console import Console
 
 from sweeper.cli.overrides import overrides
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from sweeper.config.compose import compose
+from sweeper.ledger.ledger import load
+from sweeper.ledger.record import read_study
+from sweeper.report import print_report, write_report
+from sweeper.study.plan import study_name
+from sweeper.terminal import say
 
 
 @click.command("report")
@@ -32,23 +35,13 @@ def command(overrides: Sequence[str]) -> int:
       dimsweep report study=libra_gpt3_4d
       dimsweep report name=my_cmaes
     """
-    from rich.console import Console
-
-    from sweeper.config.compose import compose, plain
-    from sweeper.study.plan import study_name
-
     composed = compose(overrides)
-    report_study(Path(plain(composed.config)["results"]) / study_name(composed), Console())
+    report_study(Path(composed.config.results) / study_name(composed), Console())
     return 0
 
 
 def report_study(folder: Path, console: Console) -> None:
     """Print a study's table and write its pictures and page."""
-    from sweeper.ledger.ledger import load
-    from sweeper.ledger.record import read_study
-    from sweeper.report import print_report, write_report
-    from sweeper.terminal import say
-
     study = read_study(folder).model_dump()
     rows = load(folder).to_pandas()
     print_report(rows, study, console)

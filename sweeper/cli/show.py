@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import click
+import yaml
 
 from sweeper.cli.overrides import overrides
+from sweeper.config.compose import compose
 
 
 @click.command("show")
@@ -22,9 +24,6 @@ def command(overrides: Sequence[str]) -> int:
       dimsweep show
       dimsweep show study=libra_gpt3_4d search=cmaes
     """
-    from omegaconf import OmegaConf
-
-    from sweeper.config.compose import compose, plain
-
-    print(OmegaConf.to_yaml(OmegaConf.create(plain(compose(overrides).config))), end="")
+    text = compose(overrides).config.text
+    print(yaml.safe_dump(text, sort_keys=False, allow_unicode=True), end="")
     return 0

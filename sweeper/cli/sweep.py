@@ -6,18 +6,21 @@ import signal
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+from rich.console import Console
 
+from engine import is_compiled
 from sweeper.cli.overrides import overrides
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from sweeper.config.compose import Composed
-    from sweeper.run.driver import Progress
-    from sweeper.study.plan import StudyPlan
+from sweeper.cli.progress import progress_bar
+from sweeper.cli.report import report_study
+from sweeper.config.compose import Composed, compose
+from sweeper.ledger.ledger import Ledger
+from sweeper.run.driver import Progress, run_sweep
+from sweeper.run.executor import make_executor
+from sweeper.study.plan import StudyPlan, plan_study
+from sweeper.terminal import say, say_warnings
 
 INTERRUPTED = 130
 
@@ -45,24 +48,11 @@ def command(overrides: Sequence[str]) -> int:
       dimsweep sweep study=libra_gpt3_4d search=cmaes budget.trials=1000 name=my_cmaes
       dimsweep sweep study=libra_gpt3_4d executor.actors=4
     """
-    from rich.console import Console
-
-    from sweeper.config.compose import compose
-
     return sweep_study(compose(overrides), Console())
 
 
 def sweep_study(composed: Composed, console: Console) -> int:
     """Run (or resume) a study and report it; returns the exit code."""
-    from engine import is_compiled
-    from sweeper.cli.progress import progress_bar
-    from sweeper.cli.report import report_study
-    from sweeper.ledger.ledger import Ledger
-    from sweeper.run.driver import run_sweep
-    from sweeper.run.executor import make_executor
-    from sweeper.study.plan import plan_study
-    from sweeper.terminal import say, say_warnings
-
     if not is_compiled():
         say("compiling the simulation kernel (once for an installation, half a minute)", console)
     plan = plan_study(composed)
@@ -82,13 +72,12 @@ def sweep_study(composed: Composed, console: Console) -> int:
             return INTERRUPTED
         finally:
             executor.close()
-    new, seconds = len(ledger.values) - before, time.monotonic() - started
-    say(_summary(plan, progress, new, seconds), console)
+    _tell(plan, progress, len(ledger.values) - before, time.monotonic() - started, console)
     report_study(plan.folder, console)
     return 0
 
 
-def _summary(plan: StudyPlan, progress: Progress, new: int, seconds: float) -> str:
+def _tell(plan: StudyPlan, progress: Progress, new: int, seconds: float, console: Console) -> None:
     text = f"{plan.study.name}: {new} trials simulated in {seconds:.1f} s"
     if progress.reused:
         text += f", {progress.reused} known already"
@@ -98,7 +87,7 @@ def _summary(plan: StudyPlan, progress: Progress, new: int, seconds: float) -> s
         n = len(plan.cells) + len(pruned)
         text += f"; {len(pruned)} of {n} cells of the grid are infeasible, the first because of "
         text += pruned[0].error.splitlines()[0]
-    return text
+    say(text, console)
 
 
 @contextmanager

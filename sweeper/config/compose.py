@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,54 +17,35 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.plugins import Plugins
 from hydra.errors import HydraException, OverrideParseException
 from hydra.plugins.search_path_plugin import SearchPathPlugin
-from omegaconf import DictConfig, ListConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from engine import DimsweepError, suggestion
+from engine import DimsweepError
 from sweeper.config import schema
+from sweeper.config.places import find_study, homes, study_names
+from sweeper.config.schema import Config
 
 ROOT = "dimsweep"
-_HERE = Path(__file__).resolve().parent.parent
 _registered: dict[str, tuple[Path, int]] = {}  # study -> its file and when that changed
 
 
-def homes(folder: str) -> list[Path]:
-    """Where ``folder`` (conf or studies) may lie: the current folder first, then the installation.
-
-    A wheel carries both inside the package; in a checkout they lie beside it.
-    """
-    installed = _HERE / folder if (_HERE / folder).is_dir() else _HERE.parent / folder
-    mine = Path.cwd() / folder
-    same = mine.resolve() == installed.resolve()
-    return [mine, installed] if mine.is_dir() and not same else [installed]
-
-
-def found(path: str) -> Path:
-    """A file (or the prefix of files) as a configuration names it: as given, or beside the
-    studies."""
-    for place in (Path(path), *(home / path for home in homes("studies"))):
-        if place.exists() or any(place.parent.glob(f"{place.name}.*")):
-            return place
-    return Path(path)
-
-
 @dataclass(frozen=True)
-class Composed:
-    """A resolved configuration, the overrides that made it, and where its parts came from."""
+class Origin:
+    """Where a configuration came from: overrides, and the options of the config groups."""
 
-    config: DictConfig
     overrides: tuple[str, ...]
     choices: dict[str, str]
 
     @property
     def study(self) -> str | None:
+        """The study's name, if there is a study."""
         study = self.choices.get("study", "none")
         return None if study == "none" else study
 
     @property
     def overridden(self) -> list[str]:
         """The keys of the overrides."""
-        return [override.lstrip("+~").split("=", 1)[0] for override in self.overrides]
+        return [_key(override) for override in self.overrides]
 
     def blame(self, error: DimsweepError) -> DimsweepError:
         """The same error, with the file that its key came from."""
@@ -75,7 +56,7 @@ class Composed:
         """The file (or the command line) that most likely set ``key``."""
         group = re.split(r"[.\[]", key, maxsplit=1)[0]
         for override in self.overrides:
-            name = override.lstrip("+~").split("=", 1)[0]
+            name = _key(override)
             if name == key or key.startswith(tuple(f"{name}{mark}" for mark in ".[ :")):
                 return f"the override {override!r}"
         study = self.study and find_study(self.study)
@@ -88,6 +69,13 @@ class Composed:
         return "the configuration"
 
 
+@dataclass(frozen=True)
+class Composed(Origin):
+    """A configuration, and where it came from."""
+
+    config: Config
+
+
 class _SearchPath(SearchPathPlugin):
     """Lets the user's own conf/ folder come before the installed one."""
 
@@ -96,46 +84,34 @@ class _SearchPath(SearchPathPlugin):
             search_path.prepend("dimsweep-user", f"file://{home}")
 
 
-def compose(overrides: Sequence[str]) -> Composed:
-    """The configuration under Hydra ``overrides`` such as ``study=x`` and ``topology.shape=...``.
+def compose(overrides: Sequence[str], values: Mapping[str, Any] | None = None) -> Composed:
+    """The configuration under Hydra ``overrides`` such as ``study=x`` and ``topology.shape=...``,
+    and then under ``values`` of dotted keys.
 
     Raises :class:`DimsweepError` naming the file and the key that are wrong.
     """
     with hydra(overrides):
         try:
-            config = hydra_compose(
+            composed = hydra_compose(
                 ROOT, overrides=[_for_hydra(o) for o in overrides], return_hydra_config=True
             )
-            choices = dict(config.hydra.runtime.choices)
-            plain = OmegaConf.masked_copy(config, [str(k) for k in config if k != "hydra"])
-            OmegaConf.resolve(plain)
+            origin = Origin(tuple(overrides), dict(composed.hydra.runtime.choices))
+            node = OmegaConf.masked_copy(composed, [str(k) for k in composed if k != "hydra"])
+            for key, value in (values or {}).items():
+                OmegaConf.update(node, key, value, merge=True, force_add=True)
+            plain = OmegaConf.to_container(node, resolve=True, throw_on_missing=True)
+        except MissingMandatoryValue as error:
+            missing = DimsweepError("this key needs a value", where=str(error.full_key))
+            raise origin.blame(missing) from error
         except (HydraException, OmegaConfBaseException) as error:
             raise _explain(error) from error
         except yaml.YAMLError as error:
             raise DimsweepError(f"a configuration file is not YAML: {error}") from error
-    composed = Composed(plain, tuple(overrides), choices)
-    _check_keys(composed, plain, "")
-    return composed
-
-
-def _check_keys(composed: Composed, node: Any, path: str) -> None:
-    """Refuse keys that no schema knows (Hydra's + adds them unseen) and values still missing."""
-    known = OmegaConf.get_type(node)
-    in_list = isinstance(node, ListConfig)
-    for key in range(len(node)) if in_list else node:
-        here = f"{path}[{key}]" if in_list else f"{path}.{key}".removeprefix(".")
-        if is_dataclass(known) and key not in (names := [f.name for f in fields(known)]):
-            raise composed.blame(
-                DimsweepError(
-                    "unknown key",
-                    where=here,
-                    hint=suggestion(str(key), names),
-                )
-            )
-        if OmegaConf.is_missing(node, key):
-            raise composed.blame(DimsweepError("this key needs a value", where=here))
-        if isinstance(node[key], (DictConfig, ListConfig)):
-            _check_keys(composed, node[key], here)
+    try:
+        config = Config.of(plain)
+    except DimsweepError as error:
+        raise origin.blame(error) from error.__cause__
+    return Composed(origin.overrides, origin.choices, config)
 
 
 @contextmanager
@@ -146,20 +122,6 @@ def hydra(overrides: Sequence[str] = ()) -> Iterator[None]:
     Plugins.instance().register(_SearchPath)
     with initialize_config_dir(str(homes("conf")[-1]), version_base="1.3"):
         yield
-
-
-def find_study(name: str) -> Path | None:
-    """The file of a study: a name in studies/, or the path of a file."""
-    for home in (*homes("studies"), Path()):
-        for file in (home / f"{name}.yaml", home / name):
-            if file.is_file() and file.suffix in (".yaml", ".yml"):
-                return file
-    return None
-
-
-def study_names() -> list[str]:
-    """Names of all studies in the current folder's studies/ and in the installed one."""
-    return sorted({file.stem for home in homes("studies") for file in home.glob("*.yaml")})
 
 
 def _register_studies(overrides: Sequence[str]) -> None:
@@ -184,20 +146,31 @@ def _register_studies(overrides: Sequence[str]) -> None:
         _registered[file.stem] = version
 
 
+def _key(override: str) -> str:
+    return override.lstrip("+~").split("=", 1)[0]
+
+
+def is_group(key: str) -> bool:
+    """Whether ``key`` is a config group, of which an override chooses an option."""
+    name = key.split("@")[0]
+    return "/" in name or name == "study" or any((h / name).is_dir() for h in homes("conf"))
+
+
 def _for_hydra(override: str) -> str:
     """An override as Hydra's grammar wants it.
 
     A study may be given as a path, but Hydra knows it by its name; and Hydra would take the
-    brackets in a shape such as Ring(4)_Switch(8) for a function call.
+    brackets in a shape such as Ring(4)_Switch(8) for a function call.  Whether a key exists is left
+    to the :class:`Config`, which knows more of its keys than Hydra does.
     """
-    key, _, value = override.partition("=")
+    key, equals, value = override.partition("=")
     if key == "study" and value.endswith((".yaml", ".yml")):
         return f"{key}={Path(value).stem}"
-    if re.match(r"workload\.(parallel|model)\.\w+$", key):
-        return f"++{override}"  # an axis or a field that the preset does not name
+    if not equals or key.startswith("~") or is_group(_key(override)):
+        return override
     if re.fullmatch(r"\w+\(\w*\)(_\w+\(\w*\))*", value):
-        return f"{key}='{value}'"
-    return override
+        value = f"'{value}'"
+    return f"++{_key(override)}={value}"
 
 
 def _explain(error: Exception) -> DimsweepError:
@@ -206,11 +179,6 @@ def _explain(error: Exception) -> DimsweepError:
     hint = ""
     if cause is not None and (detail := str(cause).splitlines()):
         text = f"{text.splitlines()[0].rstrip('.:')}: {detail[0]}"
-        match = re.search(r"Key '(\S+)' not in '(\w+)'", detail[0])
-        node = getattr(schema, match[2], None) if match else None
-        if match and is_dataclass(node):
-            names = [f.name for f in fields(node)]
-            hint = suggestion(match[1], names)
     lines = text.splitlines()
     if "Config search path:" in lines:
         lines = lines[: lines.index("Config search path:")]
@@ -223,10 +191,3 @@ def _explain(error: Exception) -> DimsweepError:
         what = what.split(" raised while composing config: ", 1)[1]
         where, what = where.removeprefix("In ").strip("'"), what.split(" full_key: ")[0]
     return DimsweepError(what, where=where, hint=hint)
-
-
-def plain(config: DictConfig) -> dict[str, Any]:
-    """The configuration as plain data: enums as their names."""
-    data = OmegaConf.to_container(config, resolve=True, enum_to_str=True)
-    assert isinstance(data, dict)
-    return {str(key): value for key, value in data.items()}

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine import Breakdown, units
+from sweeper.config.schema import Config
 from sweeper.space.space import Trial
 
 COMPLETE, FAILED = "complete", "failed"
@@ -28,7 +29,7 @@ class Cell:
     """One cell of a study's grid: its resolved configuration and its coordinates."""
 
     number: int
-    config: Mapping[str, Any]
+    config: Config
     coordinates: Mapping[str, str]
 
 
@@ -157,7 +158,7 @@ def labels(cell: Cell, trials: Sequence[Trial], keys: Sequence[str]) -> dict[str
         "cell": [cell.number] * len(trials),
         "trial": [trial.number for trial in trials],
         "origin": [trial.origin for trial in trials],
-        "fidelity": [cell.config["fidelity"]] * len(trials),
+        "fidelity": [str(cell.config.fidelity)] * len(trials),
     }
     for name, value in cell.coordinates.items():
         columns[name] = [value] * len(trials)

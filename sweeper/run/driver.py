@@ -151,7 +151,7 @@ class _Driver:
         With an ``origin`` they are not the cells' own trials, and come after these.  No more are
         asked for once it is ``settled``.
         """
-        size, asked = cells[0].cell.config["search"]["batch"], 0
+        size, asked = cells[0].config.search.batch, 0
         ahead: deque[tuple[list[Trial], list[_Batch]]] = deque()
         while ahead or (asked < budget and not settled()):
             while len(ahead) < sampler.prefetch and asked < budget and not settled():

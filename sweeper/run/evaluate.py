@@ -25,7 +25,7 @@ from engine import (
 from engine.kernels.message import run_messages
 from sweeper.build.program import build_program
 from sweeper.ledger.rows import FAILED, INFEASIBLE, Cell, complete_rows, failed_row, labels
-from sweeper.space.space import Trial, with_values
+from sweeper.space.space import Trial
 
 _PROGRAMS_KEPT = 64
 
@@ -84,7 +84,7 @@ class Evaluator:
                 yield parameters, indices
 
     def _fidelity(self, cell: int, parameters: str) -> str:
-        return str(json.loads(parameters).get("fidelity", self._cells[cell].config["fidelity"]))
+        return str(json.loads(parameters).get("fidelity", self._cells[cell].config.fidelity))
 
     def _simulate(
         self, cell: int, parameters: str, trials: list[Trial], named: dict[str, list[Any]]
@@ -122,8 +122,7 @@ class Evaluator:
         return [i], failed_row(self._schema, own, trials[i].bandwidth, text, state)
 
     def _lower(self, cell: int, parameters: str) -> Program:
-        config = self._cells[cell].config
-        return build_program(with_values(config, json.loads(parameters)))
+        return build_program(self._cells[cell].config.changed(json.loads(parameters)))
 
 
 def _bandwidths(program: Program, trials: list[Trial]) -> np.ndarray:

@@ -1,6 +1,15 @@
-"""Searches: who proposes the trials of a study."""
+"""Samplers: who proposes the trials of a study."""
 
-from sweeper.search.choose import LEARN_FROM_SLOPES, make_sampler, sampler_name
-from sweeper.search.sampler import Sampler, Slopes, Values
+from sweeper.search.choose import SAMPLERS, learns_from_slopes, make_sampler, sampler_name
+from sweeper.search.sampler import Sampler, Slopes, Task, Values
 
-__all__ = ["LEARN_FROM_SLOPES", "Sampler", "Slopes", "Values", "make_sampler", "sampler_name"]
+__all__ = [
+    "SAMPLERS",
+    "Sampler",
+    "Slopes",
+    "Task",
+    "Values",
+    "learns_from_slopes",
+    "make_sampler",
+    "sampler_name",
+]

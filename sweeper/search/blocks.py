@@ -7,38 +7,34 @@ a trial than simulating it.  They are the same distributions: uniform, and scram
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any
+from abc import abstractmethod
+from collections.abc import Sequence
 
 import numpy as np
 
 from engine import DimsweepError
-from sweeper.space.space import Floats, Space, Trial
+from sweeper.search.sampler import Task
+from sweeper.space.space import Floats, Trial
 
 
 class BlockSampler:
-    """Search by ``sampler: random`` or ``qmc``."""
+    """Draws coordinates of the unit cube, as many as are asked for at once."""
 
+    learns_from_slopes = False
     prefetch = 2
 
-    def __init__(self, config: Mapping[str, Any], space: Space, first: list[Trial]) -> None:
-        if config["options"]:
-            raise DimsweepError(f"{config['sampler']} takes no options", where="search.options")
-        self._space, self._first, self._asked = space, first, 0
-        self._sampler = config["sampler"]
-        if self._sampler == "random":
-            self._random = np.random.default_rng(config["seed"])
-        else:
-            from scipy.stats import qmc  # takes a second to import
-
-            self._sobol = qmc.Sobol(space.n_unit, scramble=True, rng=config["seed"])
+    def __init__(self, task: Task) -> None:
+        if task.search.options:
+            raise DimsweepError(f"{task.name} takes no options", where="search.options")
+        self._space, self._first, self._asked = task.space, task.first, 0
+        self._name = task.name
 
     def ask(self, n: int) -> list[Trial]:
         trials = self._first[self._asked : self._asked + n]
         n -= len(trials)
         self._asked += len(trials)
         if n:
-            trials += self._space.from_unit(self._draw(n), self._asked, self._sampler)
+            trials += self._space.from_unit(self._draw(n), self._asked, self._name)
             self._asked += n
         return trials
 
@@ -47,9 +43,32 @@ class BlockSampler:
     ) -> None:
         """Nothing to learn."""
 
+    @abstractmethod
     def _draw(self, n: int) -> Floats:
-        if self._sampler == "random":
-            return self._random.random((n, self._space.n_unit))
+        """(n, space.n_unit) coordinates in [0, 1]."""
+
+
+class RandomSampler(BlockSampler):
+    """Uniformly random trials."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        self._random = np.random.default_rng(task.search.seed)
+
+    def _draw(self, n: int) -> Floats:
+        return self._random.random((n, self._space.n_unit))
+
+
+class QmcSampler(BlockSampler):
+    """Trials of a scrambled Sobol sequence."""
+
+    def __init__(self, task: Task) -> None:
+        from scipy.stats import qmc  # takes a second to import
+
+        super().__init__(task)
+        self._sobol = qmc.Sobol(task.space.n_unit, scramble=True, rng=task.search.seed)
+
+    def _draw(self, n: int) -> Floats:
         with warnings.catch_warnings():
             # Sobol warns unless n is a power of two; a study's size is the user's choice.
             warnings.simplefilter("ignore", UserWarning)

@@ -1,89 +1,76 @@
-"""Which search a config asks for."""
+"""Which sampler a configuration asks for."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-from engine import DimsweepError, Fidelity, Prices
-from sweeper.objective import Objective, follows_slopes
-from sweeper.search.blocks import BlockSampler
+from engine import DimsweepError, Prices, suggestion
+from sweeper.config.schema import Config
+from sweeper.objective import follows_slopes
+from sweeper.search.blocks import QmcSampler, RandomSampler
 from sweeper.search.combined import CombinedSampler
 from sweeper.search.descent import DescentSampler
-from sweeper.search.optuna_sampler import OptunaSampler
-from sweeper.search.sampler import Sampler
+from sweeper.search.given import Given
+from sweeper.search.optuna_sampler import CmaEsSampler, GpSampler, Nsga2Sampler, TpeSampler
+from sweeper.search.sampler import Sampler, Task
 from sweeper.space.space import Space, Trial
 
-_COMBINED = "descent+tpe"  # what "auto" is where it can
-LEARN_FROM_SLOPES = ("descent", _COMBINED)  # samplers that are told them
+AUTO, GRID = "auto", "grid"
+# A new sampler is one file, and one line here: search.sampler -> its class.
+SAMPLERS: dict[str, type[Sampler]] = {
+    "random": RandomSampler,
+    "qmc": QmcSampler,
+    "tpe": TpeSampler,
+    "cmaes": CmaEsSampler,
+    "gp": GpSampler,
+    "nsga2": Nsga2Sampler,
+    "descent": DescentSampler,
+    "descent+tpe": CombinedSampler,
+    GRID: Given,
+}
 
 
-class _Given:
-    """No search: the one design of each cell of a grid, or of a space with one split."""
+def sampler_name(config: Config, space: Space) -> str:
+    """The sampler that a configuration asks for, "grid" where there is nothing to search.
 
-    prefetch = 1
-
-    def __init__(self, trials: list[Trial]) -> None:
-        self._trials = trials
-
-    def ask(self, n: int) -> list[Trial]:
-        trials, self._trials = self._trials[:n], self._trials[n:]
-        return trials
-
-    def tell(
-        self, trials: Sequence[Trial], values: Sequence[object], slopes: Sequence[object]
-    ) -> None:
-        """Nothing to learn."""
-
-
-def sampler_name(config: Mapping[str, Any], space: Space, objective: Sequence[Objective]) -> str:
-    """The sampler that a config asks for.  ``auto`` is the descent with TPE where splits have
-    slopes in the objective, and TPE alone elsewhere."""
-    sampler = str(config["search"]["sampler"])
-    if sampler != "auto":
-        return sampler
+    ``auto`` is the descent with TPE where splits have slopes in the objective, and TPE alone
+    elsewhere.
+    """
+    if space.n_unit == 0:
+        return GRID
+    if config.search.sampler != AUTO:
+        return config.search.sampler
     has_slopes = (
         space.split is not None
-        and follows_slopes(objective)
-        and config["fidelity"] == Fidelity.PHASE
+        and follows_slopes(config.objective)
+        and not config.by_message
         and "fidelity" not in space.parameters
     )
-    return _COMBINED if has_slopes else "tpe"
+    return "descent+tpe" if has_slopes else "tpe"
+
+
+def learns_from_slopes(name: str) -> bool:
+    """Whether the sampler of that name is told slopes."""
+    return SAMPLERS[name].learns_from_slopes
 
 
 def make_sampler(
-    config: Mapping[str, Any],
-    space: Space,
-    first: list[Trial],
-    objective: Sequence[Objective],
-    prices: Prices | None,
+    config: Config, space: Space, first: list[Trial], prices: Prices | None
 ) -> Sampler:
-    """The search that ``config["search"]`` describes; ``first`` are trials to propose first.
-
-    ``objective`` names what is searched for, and ``prices`` what the network costs.
-    """
-    search = config["search"]
-    if space.n_unit == 0:
-        if config["grid"] or space.split is not None:
-            return _Given(first)
+    """The sampler that ``config.search`` describes; ``first`` are trials to propose first, and
+    ``prices`` what the network costs."""
+    name = sampler_name(config, space)
+    if name == GRID and not config.grid and space.split is None:
         raise DimsweepError(
             "there is nothing to search",
             where="space",
             hint="give space.bandwidth a total, cost or max, space.parameters something, or a grid",
         )
-    if search["batch"] < 1:
-        raise DimsweepError(f"{search['batch']}; a batch has 1 trial or more", where="search.batch")
-    sampler = sampler_name(config, space, objective)
-    search = {**search, "sampler": sampler}
-    if sampler in ("random", "qmc"):
-        return BlockSampler(search, space, first)
-    if sampler == _COMBINED:
-        return CombinedSampler(search, space, first, objective, prices)
-    if sampler == "descent":
-        if config["fidelity"] != Fidelity.PHASE:
-            raise DimsweepError(
-                "the descent needs critical paths, which only fidelity=phase knows",
-                where="search.sampler",
-            )
-        return DescentSampler(search, space, first, objective, prices)
-    return OptunaSampler(search, space, first, objective)
+    if name not in SAMPLERS:
+        raise DimsweepError(
+            f"there is no sampler {name!r}",
+            where="search.sampler",
+            hint=suggestion(name, [AUTO, *SAMPLERS]),
+        )
+    task = Task(
+        name, config.search, space, config.objective, first, prices, by_message=config.by_message
+    )
+    return SAMPLERS[name](task)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
-from engine import Prices
-from sweeper.objective import Objective
 from sweeper.search.descent import DescentSampler
-from sweeper.search.optuna_sampler import OptunaSampler
-from sweeper.search.sampler import Slopes, Values
+from sweeper.search.optuna_sampler import TpeSampler
+from sweeper.search.sampler import Slopes, Task, Values
 from sweeper.space.space import Space, Trial
 
 _TRIES = 10  # to propose a design that was not asked for before
@@ -27,24 +24,19 @@ class CombinedSampler:
     tell.  The descent leaves the other keys as the best trial has them.
     """
 
+    learns_from_slopes = True
     prefetch = 1
 
-    def __init__(
-        self,
-        config: Mapping[str, Any],
-        space: Space,
-        first: list[Trial],
-        objective: Sequence[Objective],
-        prices: Prices | None,
-    ) -> None:
-        self._objective = objective[0]
-        self._sampler = OptunaSampler({**config, "sampler": "tpe"}, space, [], objective)
-        splits = Space(space.split, {})
+    def __init__(self, task: Task) -> None:
+        self._objective = task.objective[0]
+        self._sampler = TpeSampler(replace(task, name="tpe", first=[]))
+        plain = task.search.model_copy(update={"options": {}})
+        splits = Space(task.space.split, {})
         self._new_descent = partial(
-            DescentSampler, {**config, "options": {}}, splits, [], objective, prices
+            DescentSampler, replace(task, search=plain, space=splits, first=[])
         )
         self._descent = self._new_descent()
-        self._waiting, self._asked = list(first), 0
+        self._waiting, self._asked = list(task.first), 0
         self._told: list[tuple[Trial, Values, Slopes]] = []
         self._designs: set[str] = set()
         self._best: tuple[float, Trial] | None = None

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from engine import DimsweepError, Prices
-from sweeper.objective import Objective, follows_slopes
+from engine import DimsweepError
+from sweeper.objective import follows_slopes
 from sweeper.search.cuts import CutModel
-from sweeper.search.sampler import Slopes, Values
-from sweeper.space.space import Floats, Space, Trial
+from sweeper.search.sampler import Slopes, Task, Values
+from sweeper.space.space import Floats, Trial
 
 _WIDEST = 1.0  # trust region: factors of e up and down around the best split
 _NARROWEST = 0.02
@@ -26,18 +25,18 @@ class DescentSampler:
     narrowest it goes back to the widest.
     """
 
+    learns_from_slopes = True
     prefetch = 1
 
-    def __init__(
-        self,
-        config: Mapping[str, Any],
-        space: Space,
-        first: list[Trial],
-        objective: Sequence[Objective],
-        prices: Prices | None,
-    ) -> None:
-        if config["options"]:
+    def __init__(self, task: Task) -> None:
+        if task.search.options:
             raise DimsweepError("descent takes no options", where="search.options")
+        if task.by_message:
+            raise DimsweepError(
+                "the descent needs critical paths, which only fidelity=phase knows",
+                where="search.sampler",
+            )
+        space, objective = task.space, task.objective
         if space.split is None or space.parameters:
             raise DimsweepError(
                 "the descent searches bandwidth splits, and nothing else",
@@ -51,11 +50,10 @@ class DescentSampler:
                 where="search.sampler",
             )
         self._split = space.split
-        self._waiting = list(first)
-        self._objective = objective[0]
-        self._prices = prices if self._objective.needs_prices else None
+        self._waiting = list(task.first)
+        self._prices = task.prices if objective[0].needs_prices else None
         self._model = CutModel(space.split.linear(), self._prices)
-        self._random = np.random.default_rng(config["seed"])
+        self._random = np.random.default_rng(task.search.seed)
         self._known: set[tuple[float, ...]] = set()
         self._asked = 0
         self._best: tuple[float, Floats] | None = None

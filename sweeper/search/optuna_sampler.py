@@ -2,45 +2,42 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from engine import DimsweepError
-from sweeper.objective import Objective
-from sweeper.search.sampler import Values
-from sweeper.space.space import Choice, Parameter, Space, Trial
+from engine import DimsweepError, suggestion
+from sweeper.search.sampler import Task, Values
+from sweeper.space.space import Choice, Parameter, Trial
 
 
 class OptunaSampler:
-    """TPE, CMA-ES, GP and NSGA-II.
+    """A sampler of Optuna's, which ``kind`` names.
 
     Resuming needs no stored sampler state: the driver asks again from the start and tells the
     values that the ledger has, which leads the sampler to where it was.
     """
 
+    learns_from_slopes = False
     prefetch = 2
+    kind: ClassVar[str]
 
-    def __init__(
-        self,
-        config: Mapping[str, Any],
-        space: Space,
-        first: list[Trial],
-        objective: Sequence[Objective],
-    ) -> None:
+    def __init__(self, task: Task) -> None:
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         warnings.filterwarnings("ignore", module="optuna")  # experimental features, by the dozen
+        space, first = task.space, task.first
         self._space, self._first, self._asked = space, first, 0
-        self._origin = config["sampler"]
+        self._origin = task.name
         self._study = optuna.create_study(
-            sampler=_sampler(config, len(objective)),
-            directions=[each.direction for each in objective],
+            sampler=_made(getattr(optuna.samplers, self.kind), task),
+            directions=[objective.direction for objective in task.objective],
         )
         self._numbers: dict[int, int] = {}  # trial -> asked
         self._distributions = {f"split_{i}": _unit() for i in range(space.n_split)}
@@ -132,21 +129,51 @@ def _distribution(parameter: Parameter) -> Any:
     return FloatDistribution(parameter.low, parameter.high, parameter.log, step_or_none)
 
 
-def _sampler(config: Mapping[str, Any], n_objectives: int) -> Any:
-    from optuna import samplers
+def _made(kind: type[Any], task: Task) -> Any:
+    """Optuna's sampler with the study's seed and options."""
+    known = [name for name in inspect.signature(kind).parameters if name != "seed"]
+    for name in task.search.options:
+        if name not in known:
+            where = f"search.options.{name}"
+            hint = suggestion(name, known)
+            raise DimsweepError(f"{task.name} has no option {name!r}", where=where, hint=hint)
+    try:
+        return kind(seed=task.search.seed, **task.search.options)
+    except (TypeError, ValueError) as error:
+        raise DimsweepError(f"{task.name}: {error}", where="search.options") from error
 
-    name, options = config["sampler"], dict(config["options"])
-    kinds = {
-        "tpe": samplers.TPESampler,
-        "cmaes": samplers.CmaEsSampler,
-        "gp": samplers.GPSampler,
-        "nsga2": samplers.NSGAIISampler,
-    }
-    if name == "cmaes" and n_objectives > 1:
-        raise DimsweepError(
-            "CMA-ES searches for one objective", where="search.sampler", hint="tpe or nsga2"
-        )
-    if name == "gp":
+
+class TpeSampler(OptunaSampler):
+    """The tree-structured Parzen estimator (Bergstra et al., NeurIPS 2011)."""
+
+    kind = "TPESampler"
+
+
+class Nsga2Sampler(OptunaSampler):
+    """NSGA-II (Deb et al., IEEE TEVC 2002)."""
+
+    kind = "NSGAIISampler"
+
+
+class CmaEsSampler(OptunaSampler):
+    """CMA-ES (Hansen and Ostermeier, Evolutionary Computation 2001)."""
+
+    kind = "CmaEsSampler"
+
+    def __init__(self, task: Task) -> None:
+        if len(task.objective) > 1:
+            raise DimsweepError(
+                "CMA-ES searches for one objective", where="search.sampler", hint="tpe or nsga2"
+            )
+        super().__init__(task)
+
+
+class GpSampler(OptunaSampler):
+    """Bayesian optimisation with a Gaussian process."""
+
+    kind = "GPSampler"
+
+    def __init__(self, task: Task) -> None:
         try:
             import torch  # noqa: F401
         except ImportError:
@@ -155,7 +182,4 @@ def _sampler(config: Mapping[str, Any], n_objectives: int) -> Any:
                 where="search.sampler",
                 hint="pip install 'dimsweep[gp]'",
             ) from None
-    try:
-        return kinds[name](seed=config["seed"], **options)
-    except (TypeError, ValueError) as error:
-        raise DimsweepError(f"{name}: {error}", where="search.options") from error
+        super().__init__(task)

@@ -3,17 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
-from sweeper.space.space import Trial
+from engine import Prices
+from sweeper.config.study import Search
+from sweeper.objective import Objective
+from sweeper.space.space import Space, Trial
 
 # A trial's objective values in the study's order, or None if it failed.
 Values = Sequence[float] | None
 
-
 # What one more unit of bandwidth in each dimension adds to a trial's time, in seconds per byte/s;
 # None where that is not known.
 Slopes = Sequence[float] | None
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a sampler is made for.
+
+    ``first`` are trials to propose first, and ``prices`` what the network costs, where that is
+    known.  ``search`` has the seed, and the options of the sampler that is called ``name``.
+    """
+
+    name: str
+    search: Search
+    space: Space
+    objective: tuple[Objective, ...]
+    first: list[Trial] = field(default_factory=list)
+    prices: Prices | None = None
+    by_message: bool = False
 
 
 class Sampler(Protocol):
@@ -24,7 +44,11 @@ class Sampler(Protocol):
     seed and on nothing else.
     """
 
+    learns_from_slopes: bool
     prefetch: int
+
+    def __init__(self, task: Task) -> None:
+        """A sampler at its beginning; raises :class:`DimsweepError` for what it cannot search."""
 
     def ask(self, n: int) -> list[Trial]:
         """The next trials: up to ``n``, and at least one."""

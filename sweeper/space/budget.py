@@ -4,63 +4,51 @@ bandwidth, the cost, or the bisection bandwidth."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from engine import DimsweepError, Prices, Topology, units
 from engine.cluster import cuts
-from sweeper.config.parse import bandwidth, key, one_per_dim, optional
+from sweeper.config.part import key, per_dimension
+from sweeper.config.schema import Config
 from sweeper.space.split import Spending, SplitSpace
 
-_BUDGETS = ("total", "cost", "bisection", "max")
 
-
-def build_split(
-    config: Mapping[str, Any], topology: Topology, prices: Prices | None
-) -> SplitSpace | None:
+def build_split(config: Config, topology: Topology, prices: Prices | None) -> SplitSpace | None:
     """The splits that ``space.bandwidth`` describes, or ``None`` if it describes none.
 
     With a bisection every dimension's cut carries that much (see :func:`engine.cuts`); if nothing
     else limits the bandwidths they are the least that do, so that there is one split.  Raises
     :class:`DimsweepError` naming the key within ``space.bandwidth``.
     """
-    spec, n = config["space"]["bandwidth"], len(topology.dims)
-    if all(spec[name] is None for name in _BUDGETS):
+    split, n = config.space.bandwidth, len(topology.dims)
+    if not split.is_searched:
         return None
     _check_parameters(config)
-    with key("total"):
-        total = optional(spec["total"], units.BANDWIDTH)
-    with key("min"):
-        minimum = one_per_dim(spec["min"], n, bandwidth)
-    with key("max"):
-        maximum = [np.inf] * n if spec["max"] is None else one_per_dim(spec["max"], n, bandwidth)
-    with key("step"):
-        step = bandwidth(spec["step"])
+    minimum = list(per_dimension(split.min, n, "min"))
+    maximum = list(per_dimension(np.inf if split.max is None else split.max, n, "max"))
     with key("cost"):
-        spending = None if spec["cost"] is None else _spending(spec["cost"], prices)
-    if spec["bisection"] is not None:
+        spending = None if split.cost is None else _spending(split.cost, prices)
+    if split.bisection is not None:
         with key("bisection"):
-            wide = _wide_enough(spec["bisection"], topology, minimum, step)
-            _check_room(wide, total, spending)
+            wide = _wide_enough(split.bisection, topology, minimum, split.step)
+            _check_room(wide, split.total, spending)
         minimum = wide
-        if all(spec[name] is None for name in ("total", "cost", "max")):
+        if split.total is None and split.cost is None and split.max is None:
             maximum = wide
     return SplitSpace(
         n,
-        total=total,
+        total=split.total,
         minimum=minimum,
         maximum=maximum,
-        step=step,
-        constraints=spec["constraints"],
+        step=split.step,
+        constraints=list(split.constraints),
         spending=spending,
     )
 
 
-def _spending(value: Any, prices: Prices | None) -> Spending:
+def _spending(cost: float, prices: Prices | None) -> Spending:
     """What a cost leaves for bandwidth."""
-    cost = units.parse(value, units.MONEY)
     if prices is None:
         raise DimsweepError(
             "a cost needs prices, but some dimension's tier has none",
@@ -74,9 +62,11 @@ def _spending(value: Any, prices: Prices | None) -> Spending:
     return Spending(np.array(prices.per_bandwidth), cost - prices.fixed)
 
 
-def _wide_enough(value: Any, topology: Topology, minimum: list[float], step: float) -> list[float]:
+def _wide_enough(
+    bisection: float, topology: Topology, minimum: list[float], step: float
+) -> list[float]:
     """The least bandwidths on the grid, at least ``minimum``, that every cut needs."""
-    needed = units.parse(value, units.BANDWIDTH) / cuts(topology)
+    needed = bisection / cuts(topology)
     least = np.maximum(needed, minimum)
     return [math.ceil(round(b / step, 6)) * step for b in least.tolist()]
 
@@ -95,12 +85,15 @@ def _check_room(wide: list[float], total: float | None, spending: Spending | Non
         )
 
 
-def _check_parameters(config: Mapping[str, Any]) -> None:
+def _check_parameters(config: Config) -> None:
     """Prices and cuts are those of one topology and one price list, not of a searched one."""
-    spec = config["space"]["bandwidth"]
-    for name in ("cost", "bisection"):
-        for searched in config["space"]["parameters"]:
-            if spec[name] is not None and searched.split(".")[0] in ("topology", "cost"):
+    split = config.space.bandwidth
+    for name, given in (("cost", split.cost), ("bisection", split.bisection)):
+        for searched in config.space.parameters:
+            if given is not None and searched.split(".")[0] in (
+                "topology",
+                "cost",
+            ):
                 raise DimsweepError(
                     f"it would change with {searched}, which is searched as well",
                     where=name,

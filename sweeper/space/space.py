@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine import DimsweepError, Program
+from sweeper.config.part import key
+from sweeper.config.schema import Config
+from sweeper.config.study import Parameter as ParameterConfig
 from sweeper.space.budget import build_split
 from sweeper.space.split import SplitSpace
 
@@ -114,92 +116,46 @@ class Space:
         ]
         return self.trials(unit[:, : self.n_split], parameters, first, origin)
 
-    def defaults(self, config: Mapping[str, Any]) -> dict[str, Any]:
+    def defaults(self, config: Config) -> dict[str, Any]:
         """For each parameter the value that lies nearest to the config's own."""
-        return {key: p.nearest(lookup(config, key)) for key, p in self.parameters.items()}
+        return {key: p.nearest(config.value(key)) for key, p in self.parameters.items()}
 
 
-def build_space(config: Mapping[str, Any], program: Program) -> Space:
-    """The space of a composed config, whose program is ``program``; raises :class:`DimsweepError`
+def build_space(config: Config, program: Program) -> Space:
+    """The space of a configuration, whose program is ``program``; raises :class:`DimsweepError`
     naming the key."""
-    try:
+    with key("space.bandwidth"):
         split = build_split(config, program.cluster.topology, program.prices)
-    except DimsweepError as error:
-        raise error.at("space.bandwidth") from error.__cause__
     parameters = {}
-    for key, spec in config["space"]["parameters"].items():
-        lookup(config, key)
-        try:
-            parameters[key] = _parameter(spec)
-        except DimsweepError as error:
-            raise error.at(f"space.parameters.{key}") from None
+    for name, spec in config.space.parameters.items():
+        with key(f"space.parameters.{name}"):
+            config.value(name)
+            parameters[name] = _parameter(spec)
     return Space(split, parameters)
 
 
-def lookup(config: Mapping[str, Any], key: str) -> Any:
-    """The value at a dotted key; raises :class:`DimsweepError` if there is none."""
-    node: Any = config
-    for part in key.split("."):
-        try:
-            node = node[int(part)] if isinstance(node, list) else node[part]
-        except (KeyError, IndexError, ValueError, TypeError):
-            known = ", ".join(map(str, node)) if isinstance(node, Mapping) else "none"
-            raise DimsweepError(
-                f"the configuration has no key {part!r} there",
-                where=f"space.parameters.{key}",
-                hint=f"keys there: {known}",
-            ) from None
-    return node
-
-
-def with_values(config: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of the config with dotted keys set."""
-    result: dict[str, Any] = json.loads(json.dumps(config))
-    for key, value in values.items():
-        *path, last = key.split(".")
-        node: Any = lookup(result, ".".join(path)) if path else result
-        node[int(last) if isinstance(node, list) else last] = value
-    return result
-
-
-def _parameter(spec: Any) -> Parameter:
-    if not isinstance(spec, Mapping):
-        raise DimsweepError("give values, or low and high", hint="such as {values: [16, 64]}")
-    unknown = set(spec) - {"values", "low", "high", "step", "log"}
-    if unknown:
-        raise DimsweepError(
-            f"unknown key {sorted(unknown)[0]!r}", hint="known: values; low, high, step, log"
-        )
-    if "values" in spec:
-        if not isinstance(spec["values"], list) or not spec["values"]:
-            raise DimsweepError("values is a list with at least one entry", where="values")
-        return Choice(tuple(spec["values"]))
-    return _range(spec)
-
-
-def _range(spec: Mapping[str, Any]) -> Range:
+def _parameter(spec: ParameterConfig) -> Parameter:
+    """The values of a key: a choice, or a range of numbers with one unit."""
+    if spec.values is not None:
+        return Choice(spec.values)
     ends = {}
-    for key in ("low", "high"):
-        if key not in spec:
-            raise DimsweepError("a range needs low and high", where=key)
-        ends[key] = _number_and_unit(spec[key])
-        if ends[key][0] is None:
-            raise DimsweepError(f"{spec[key]!r} is no number", where=key)
+    for name, value in (("low", spec.low), ("high", spec.high)):
+        number, unit = _number_and_unit(value)
+        if number is None:
+            raise DimsweepError(f"{value!r} is no number", where=name)
+        ends[name] = number, unit
     (low, unit), (high, other) = ends["low"], ends["high"]
     if unit != other:
         raise DimsweepError(f"the units differ: {unit!r} and {other!r}", where="high")
-    assert low is not None
-    assert high is not None
-    step, step_unit = _number_and_unit(spec.get("step"))
-    log = bool(spec.get("log", False))
-    if low > high or (log and low <= 0):
+    if low > high or (spec.log and low <= 0):
         raise DimsweepError(
             f"from {low:g} to {high:g}", hint="low <= high, and more than 0 for log"
         )
-    if step is not None and (step <= 0 or step_unit != unit):
-        raise DimsweepError(f"{spec['step']!r} is no step", where="step")
-    integer = isinstance(spec["low"], int) and isinstance(spec["high"], int)
-    return Range(low, high, step, log, integer, unit)
+    step, step_unit = _number_and_unit(spec.step)
+    if spec.step is not None and (step is None or step <= 0 or step_unit != unit):
+        raise DimsweepError(f"{spec.step!r} is no step", where="step")
+    integer = isinstance(spec.low, int) and isinstance(spec.high, int)
+    return Range(low, high, step, spec.log, integer, unit)
 
 
 def _number_and_unit(value: Any) -> tuple[float | None, str]:

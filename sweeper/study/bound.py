@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from engine import DimsweepError, Program
 from engine.bound import Frontier, Optimum, frontier, lower_bound
-from sweeper.build.program import is_by_message
+from sweeper.config.schema import Config
 from sweeper.objective import COST, TIME, Objective
 from sweeper.space.space import Space
 
@@ -28,25 +27,25 @@ def least_bound(space: Space, program: Program, objective: Objective) -> Optimum
 
 
 def proven_bound(
-    config: Mapping[str, Any], space: Space, found: Optimum | None, objective: Objective
+    config: Config, space: Space, found: Optimum | None, objective: Objective
 ) -> float | None:
     """The bound as the objective's column counts, seconds or iterations/s per USD, if it is one.
 
     It is none where other keys are searched as well, each of which makes another program, and in a
     study by messages, since it is the phase kernel's.
     """
-    if found is None or found.bound <= 0 or space.parameters or is_by_message(config):
+    if found is None or found.bound <= 0 or space.parameters or config.by_message:
         return None
     return objective.loss(found.bound)
 
 
 def proven_front(
-    config: Mapping[str, Any], space: Space, program: Program, objective: Sequence[Objective]
+    config: Config, space: Space, program: Program, objective: Sequence[Objective]
 ) -> Frontier | None:
     """The least time for each cost, where a cell searches for both and its bound is one."""
     if set(objective) != {TIME, COST} or program.prices is None:
         return None
-    if space.split is None or space.parameters or is_by_message(config):
+    if space.split is None or space.parameters or config.by_message:
         return None
     try:
         return frontier(program, space.split.linear(), program.prices)

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from engine import DimsweepError, Prices
-from engine.bound import EventBound, Measure, Portfolio, Weighing, portfolio
-from sweeper.config.parse import choice, key
+from engine.bound import EventBound, Portfolio, Weighing, portfolio
+from sweeper.config.part import key
+from sweeper.config.schema import Config
 from sweeper.objective import Objective, follows_slopes
 from sweeper.search import Slopes, Values
 from sweeper.space.space import Space
@@ -18,25 +19,25 @@ from sweeper.space.space import Space
 WORKLOAD = "workload"  # the axis that a portfolio adds to its study's grid
 
 
-def grid_of(config: Mapping[str, Any]) -> dict[str, Any]:
+def grid_of(config: Config) -> dict[str, tuple[Any, ...]]:
     """The study's grid; a portfolio's workloads are its last, and so fastest, axis."""
-    workloads = config["portfolio"]["workloads"]
-    if workloads and WORKLOAD in config["grid"]:
+    workloads = tuple(config.portfolio.workloads)
+    if workloads and WORKLOAD in config.grid:
         raise DimsweepError(
             "the workloads are those of the portfolio",
             where=f"grid.{WORKLOAD}",
             hint="leave it out",
         )
-    return {**config["grid"], **({WORKLOAD: list(workloads)} if workloads else {})}
+    return {**config.grid, **({WORKLOAD: workloads} if workloads else {})}
 
 
-def weighing_of(config: Mapping[str, Any], objective: Sequence[Objective]) -> Weighing | None:
+def weighing_of(config: Config) -> Weighing | None:
     """How the workloads of the portfolio count, or ``None`` if the study has none.
 
     Raises :class:`DimsweepError` for what a portfolio cannot be.
     """
-    given = config["portfolio"]
-    if not given["workloads"]:
+    given, objective = config.portfolio, config.objective
+    if not given.workloads:
         return None
     if not follows_slopes(objective):
         raise DimsweepError(
@@ -44,16 +45,14 @@ def weighing_of(config: Mapping[str, Any], objective: Sequence[Objective]) -> We
             + ", ".join(each.name for each in objective),
             where="objective",
         )
-    if config["recheck"]["top"]:
+    if config.recheck.top:
         raise DimsweepError(
             "a portfolio's designs are not looked at again message by message",
             where="recheck.top",
             hint="a study of the one workload can be",
         )
     with key("portfolio"):
-        with key("measure"):
-            measure = choice(given["measure"], Measure)
-        return Weighing.build(list(given["workloads"].values()), measure, given["level"])
+        return Weighing.build(list(given.workloads.values()), given.measure, given.level)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,9 @@ from rich.console import Console
 from engine import Result, run_one
 from engine.workload import Footprint
 from sweeper.build.program import build_program
-from sweeper.config.compose import compose, plain
+from sweeper.config.compose import compose
+from sweeper.config.schema import Config
+from sweeper.config.workload.model import Model
 from sweeper.terminal import say, table, waiting
 
 _COLUMNS = ("model", "recompute", "published", "ours", "error", "state", "activations", "formula")
@@ -93,22 +95,22 @@ def command() -> int:
 def simulate_case(case: Case, recompute: str) -> tuple[float, Footprint, float]:
     """Seconds, memory of the fullest GPU, and the activations of the first stage's layers in the
     paper's formula."""
-    config = plain(compose(case.settings(recompute)).config)
+    config = compose(case.settings(recompute)).config
     program = build_program(config)
     memory = program.workload.footprint
     assert memory is not None
     return Result(run_one(program)).time, memory, _formula(config, recompute)
 
 
-def _formula(config: dict[str, object], recompute: str) -> float:
+def _formula(config: Config, recompute: str) -> float:
     """Table 2 and section 4.3 of the paper: bytes a layer, times the layers in flight, and the mask
     of the embedding's dropout for each micro-batch in flight."""
-    workload = config["workload"]
-    assert isinstance(workload, dict)
-    model, plan, parallel = workload["model"], workload["plan"], workload["parallel"]
-    tokens = model["sequence"] * plan["micro_batch"] * model["hidden"]
+    workload = config.workload
+    assert isinstance(workload, Model)
+    model, plan, parallel = workload.model, workload.plan, workload.parallel
+    tokens = model.sequence * plan.micro_batch * model.hidden
     each = 2 * tokens if recompute == "full" else 34 * tokens / parallel["tensor"]
-    stages, chunks = parallel["pipeline"], plan["interleave"]
+    stages, chunks = parallel["pipeline"], plan.interleave
     ahead = (stages - 1) / (stages * chunks) if chunks > 1 else 0.0
     cut = parallel["tensor"] if recompute == "selective" else 1
-    return float(each * model["layers"] * (1 + ahead) + tokens * stages / cut)
+    return float(each * model.layers * (1 + ahead) + tokens * stages / cut)

@@ -14,7 +14,7 @@ def run(plan: StudyPlan, executor: Executor | None = None) -> Progress:
     """Run a plan in this process, or on an executor of its cells."""
     with Ledger(plan.folder, plan.study, plan.schema) as ledger:
         executor = executor or make_executor(
-            {**plan.config, "executor": {"mode": "inline"}},
+            plan.config.changed({"executor.mode": "inline"}),
             [cell.cell for cell in plan.cells],
             plan.schema,
         )

@@ -11,7 +11,7 @@ from engine import DimsweepError
 from engine.formats.chakra import write_chakra_workload
 from sweeper.build.program import build_cluster, build_workload
 from sweeper.cli.overrides import overrides
-from sweeper.config.compose import compose, plain
+from sweeper.config.compose import compose
 
 
 @click.command("write")
@@ -36,7 +36,7 @@ def command(target: str, overrides: Sequence[str]) -> int:
 def write_workload(target: str, overrides: Sequence[str]) -> str:
     """Write the traces of a configuration's workload; returns what was written."""
     composed = compose(overrides)
-    config = plain(composed.config)
+    config = composed.config
     try:
         cluster = build_cluster(config)
         workload = build_workload(config, cluster)

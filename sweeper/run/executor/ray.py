@@ -16,6 +16,7 @@ import pyarrow as pa
 import engine
 import sweeper
 from engine import DimsweepError
+from sweeper.config.study import Executor as ExecutorConfig
 from sweeper.ledger.rows import Cell, failed_row, labels
 from sweeper.run.evaluate import Evaluator, Job, Outcome
 
@@ -57,20 +58,13 @@ class RayExecutor:
     trial that kills its worker twice, alone, becomes a failed row.
     """
 
-    def __init__(
-        self,
-        cells: Sequence[Cell],
-        schema: pa.Schema,
-        *,
-        actors: int | None,
-        address: str | None,
-        timeout: float,
-    ) -> None:
+    def __init__(self, config: ExecutorConfig, cells: Sequence[Cell], schema: pa.Schema) -> None:
         import ray
 
-        self._ray, self._timeout, self._schema = ray, timeout, schema
+        self._ray, self._timeout, self._schema = ray, float(config.timeout), schema
         self._cells = {cell.number: cell for cell in cells}
-        self.n_workers = _connect(ray, actors, address)
+        address = config.address if config.mode == "address" else None
+        self.n_workers = _connect(ray, config.actors, address)
         self._arguments = (ray.put(list(cells)), ray.put(schema))
         self._actor = ray.remote(num_cpus=1)(_Worker)
         self._workers: list[Any] = [self._start() for _ in range(self.n_workers)]

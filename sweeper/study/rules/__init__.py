@@ -5,11 +5,12 @@ A warning is one line of text.  It stops nothing; each says what to change.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable
 
 from engine import Program
+from sweeper.config.compose import Composed
 from sweeper.study.rules.knobs import idle_keys
+from sweeper.study.rules.prices import unpriced_tiers
 from sweeper.study.rules.provision import badly_provisioned, verdict
 from sweeper.study.rules.quantities import odd_quantities
 
@@ -17,14 +18,16 @@ __all__ = ["design_warnings", "once", "verdict"]
 
 
 def design_warnings(
-    config: Mapping[str, Any], program: Program, turned: Collection[str], *, searched: bool
+    composed: Composed, program: Program, turned: Collection[str], *, searched: bool
 ) -> list[str]:
-    """What the rules find in a composed config, whose program is ``program``.
+    """What the rules find in a composed configuration, whose program is ``program``.
 
     ``turned`` are the keys that the user varies or has set for this run; ``searched`` says that the
     bandwidths of the config are not those that will be simulated.
     """
-    found = odd_quantities(config, program, searched=searched)
+    config = composed.config
+    found = unpriced_tiers(composed, program)
+    found += odd_quantities(config, program, searched=searched)
     found += idle_keys(config, program, turned, searched=searched)
     return found if searched else found + badly_provisioned(program)
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Collection
 
 import numpy as np
 
-from engine import Program, units
+from engine import DimensionOrder, Program, QueueOrder, SubgroupBandwidth, units
 from engine.rules import (
     crosses_dimensions,
     is_measured,
@@ -16,15 +14,15 @@ from engine.rules import (
     queue_matters,
     silent_dimensions,
 )
-from sweeper.build.program import is_by_message
-from sweeper.config.schema import Network
+from sweeper.config.cluster import Network
+from sweeper.config.schema import Config
 
 _RATES = ("flops", "memory_bandwidth", "efficiency", "memory_efficiency", "matmul_efficiency")
 _NPU = {f"npu.{name}" for name in (*_RATES, "systolic", "launch", "measured")} | {"npu"}
 
 
 def idle_keys(
-    config: Mapping[str, Any], program: Program, turned: Collection[str], *, searched: bool
+    config: Config, program: Program, turned: Collection[str], *, searched: bool
 ) -> list[str]:
     """Keys without an effect on this program, and bandwidth in which nothing is sent."""
     found = _collective(config, program) + _latency(config, program)
@@ -34,21 +32,21 @@ def idle_keys(
             f"{key} has no effect: every computation has a measured duration"
             for key in sorted(_NPU & set(turned))
         ]
-    by_message = is_by_message(config) or config["recheck"]["top"]
-    if not by_message and "fidelity" not in (*config["grid"], *config["space"]["parameters"]):
+    by_message = config.by_message or config.recheck.top
+    if not by_message and "fidelity" not in (*config.grid, *config.space.parameters):
         found += [
             f"network.{key} has no effect: only fidelity=message simulates links"
-            for key, value in asdict(Network()).items()
-            if config["network"][key] != value
+            for key, value in Network()
+            if getattr(config.network, key) != value
         ]
     return [text for text in found if text]
 
 
-def _collective(config: Mapping[str, Any], program: Program) -> list[str]:
-    collective, found = config["collective"], []
+def _collective(config: Config, program: Program) -> list[str]:
+    collective, found = config.collective, []
     latency = program.latency.any() or program.structure.shape.endpoint_delay
     if not crosses_dimensions(program):
-        if collective["order"] == "themis":
+        if collective.order is DimensionOrder.THEMIS:
             found.append(
                 "collective.order=themis has no effect: no collective crosses two dimensions"
             )
@@ -57,18 +55,19 @@ def _collective(config: Mapping[str, Any], program: Program) -> list[str]:
                 "collective.chunks only adds latency: no collective crosses two dimensions, so "
                 "chunks have nothing to overlap with; collective.chunks_on_one_dimension=1"
             )
-    if collective["queue"] != "fifo" and not is_by_message(config) and not queue_matters(program):
+    is_fifo = collective.queue is QueueOrder.FIFO
+    if not is_fifo and not config.by_message and not queue_matters(program):
         found.append(
-            f"collective.queue={collective['queue']} makes no difference to fifo at the "
+            f"collective.queue={collective.queue} makes no difference to fifo at the "
             "configuration's own bandwidths"
         )
     return found
 
 
-def _latency(config: Mapping[str, Any], program: Program) -> list[str]:
+def _latency(config: Config, program: Program) -> list[str]:
     """Latencies of zero, unless that is the model that was asked for (profile=libra)."""
     zero = np.flatnonzero(program.latency == 0)
-    if not len(zero) or config["collective"]["subgroup_bandwidth"] == "full":
+    if not len(zero) or config.collective.subgroup_bandwidth is SubgroupBandwidth.FULL:
         return []
     if len(zero) == len(program.latency):
         return ["topology.latency is 0 in every dimension: small messages and chunks cost nothing"]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from engine import Program, units
+from sweeper.config.schema import Config
 
 _WIDEST, _NARROWEST = 10e12, 0.1e9  # bytes/s of an NPU in a dimension that some product has
 _LONGEST_HOP = 10**9  # ps
@@ -16,7 +17,7 @@ _DECIMAL = re.compile(r"[kMGTP][Bb]")
 _BITS = re.compile(r"\s*[\d.]+(\s*[kMGTP]i?|\s+)b\s*")
 
 
-def odd_quantities(config: Mapping[str, Any], program: Program, *, searched: bool) -> list[str]:
+def odd_quantities(config: Config, program: Program, *, searched: bool) -> list[str]:
     """Suspicions about the units of bandwidths, latencies and sizes; ``searched``: the topology's
     bandwidths are not used."""
     found = [] if searched else _bandwidths(config, program)
@@ -29,13 +30,13 @@ def odd_quantities(config: Mapping[str, Any], program: Program, *, searched: boo
             )
     found += [
         f"{key}: {value} is bits; bytes are written with a B"
-        for key, value in _texts(config["workload"], "workload")
+        for key, value in _texts(config.text["workload"], "workload")
         if _BITS.fullmatch(value)
     ]
     return found
 
 
-def _bandwidths(config: Mapping[str, Any], program: Program) -> list[str]:
+def _bandwidths(config: Config, program: Program) -> list[str]:
     found = []
     for d, value in enumerate(program.bandwidth.tolist()):
         what = f"topology.bandwidth: {units.format_bandwidth(value)} per NPU in dimension "
@@ -50,22 +51,22 @@ def _bandwidths(config: Mapping[str, Any], program: Program) -> list[str]:
     return found
 
 
-def _looks_like_bits(config: Mapping[str, Any], program: Program, d: int) -> bool:
+def _looks_like_bits(config: Config, program: Program, d: int) -> bool:
     """Whether a dimension that is reached through NICs has as many bytes as a NIC has bits."""
-    given, dim = config["topology"]["bandwidth"], program.cluster.topology.dims[d]
-    tier = config["cost"]["tiers"].get(dim.tier)
-    if not isinstance(given, list) or tier is None or tier["nic"] is None:
+    given, dim = config.topology.bandwidth, program.cluster.topology.dims[d]
+    tier = config.cost.tiers.get(dim.tier)
+    if not isinstance(given, tuple) or tier is None or tier.nic is None:
         return False
-    return "nic" in dim.block.parts and any(given[d] == f"{n} GB/s" for n in _PORTS)
+    return "nic" in dim.block.parts and any(given[d].text == f"{n} GB/s" for n in _PORTS)
 
 
-def _mixed(config: Mapping[str, Any], *, searched: bool) -> list[str]:
+def _mixed(config: Config, *, searched: bool) -> list[str]:
     """Bandwidths of one network written with 1000s and with 1024s."""
-    split = config["space"]["bandwidth"]
+    split = config.space.bandwidth
     given = ("total", "max", "known", "constraints") if searched else ()
-    places = {f"space.bandwidth.{key}": split[key] for key in given}
+    places: dict[str, Any] = {f"space.bandwidth.{key}": getattr(split, key) for key in given}
     if not searched:
-        places["topology.bandwidth"] = config["topology"]["bandwidth"]
+        places["topology.bandwidth"] = config.topology.bandwidth
     written = [text for place, value in places.items() for text in _texts(value, place)]
     binary = [text for text in written if _BINARY.search(text[1])]
     decimal = [text for text in written if _DECIMAL.search(text[1]) and text not in binary]
@@ -82,8 +83,8 @@ def _texts(node: Any, place: str) -> Iterator[tuple[str, str]]:
     if isinstance(node, Mapping):
         for key, value in node.items():
             yield from _texts(value, f"{place}.{key}")
-    elif isinstance(node, list):
+    elif isinstance(node, (list, tuple)):
         for i, value in enumerate(node):
             yield from _texts(value, f"{place}[{i}]")
-    elif isinstance(node, str):
-        yield place, node
+    elif isinstance(text := getattr(node, "text", node), str):
+        yield place, text

@@ -13,7 +13,7 @@ from engine import DimsweepError, InfeasibleError, Result, run_one
 from sweeper import load
 from sweeper.build.program import build_program
 from sweeper.cli.sweep import sweep_study
-from sweeper.config.compose import compose, plain
+from sweeper.config.compose import compose
 from sweeper.verify.megatron import CASES, simulate_case
 
 CONF = Path(__file__).resolve().parents[3] / "conf" / "workload"
@@ -22,7 +22,7 @@ SHAPES = {"megatron_530b": "Switch(8)_Switch(35)", "megatron_22b": "Switch(8)_Sw
 
 
 def program(*overrides: str) -> Any:
-    return build_program(plain(compose(list(overrides)).config))
+    return build_program(compose(list(overrides)).config)
 
 
 def test_there_are_presets() -> None:

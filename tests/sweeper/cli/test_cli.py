@@ -275,7 +275,8 @@ def test_errors_name_the_file(empty_folder: Path, capsys: pytest.CaptureFixture[
     study.write_text("topology: {bandwidth: 5}\n")
     assert str(study) in fails(capsys, "sweep", "study=mine")
     study.write_text("sapce: {}\n")
-    assert "study/mine: Key 'sapce'" in fails(capsys, "sweep", "study=mine")
+    told = fails(capsys, "sweep", "study=mine")
+    assert f"sapce (in {study}): unknown key" in told and "did you mean 'space'" in told
     study.write_text("a: [1\n")
     assert "mine.yaml" in fails(capsys, "sweep", "study=mine")
 

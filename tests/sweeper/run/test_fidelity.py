@@ -107,7 +107,7 @@ def test_looking_again_is_resumed_and_may_come_later(tiny) -> None:
 def test_actors_find_the_same(tiny) -> None:
     inline, actors = tiny("recheck.top=3", results="a"), tiny("recheck.top=3", results="b")
     run(inline)
-    config = {**actors.config, "executor": {**actors.config["executor"], "actors": 2}}
+    config = actors.config.changed({"executor.actors": 2})
     executor = make_executor(config, [cell.cell for cell in actors.cells], actors.schema)
     try:
         run(actors, executor)

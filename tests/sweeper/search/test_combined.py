@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sweeper import load
+from sweeper.config.study import Search
 from sweeper.objective import TIME
+from sweeper.search import Task
 from sweeper.search.combined import CombinedSampler
 from sweeper.space.space import Choice, Parameter, Range, Space, Trial
 from sweeper.space.split import SplitSpace
@@ -19,7 +21,7 @@ from sweeper.study.plan import StudyPlan
 from tests.support.studies import run
 
 Small = Callable[..., StudyPlan]
-CONFIG = {"seed": 0, "options": {}, "sampler": "auto"}
+SEARCH = Search(sampler="auto")
 NATIVE = ("profile=native", "collective.chunks=64")
 
 
@@ -37,7 +39,9 @@ def splits(*constraints: str) -> SplitSpace:
 def new_sampler(
     space: SplitSpace, parameters: dict[str, Parameter] | None = None, first: Sequence[Trial] = ()
 ) -> CombinedSampler:
-    return CombinedSampler(CONFIG, Space(space, parameters or {}), list(first), [TIME], None)
+    return CombinedSampler(
+        Task("descent+tpe", SEARCH, Space(space, parameters or {}), (TIME,), list(first))
+    )
 
 
 def time_and_slopes(trial: Trial, work: np.ndarray) -> tuple[float, list[float]]:

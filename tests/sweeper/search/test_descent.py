@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from engine import DimsweepError, Prices
 from sweeper import load
+from sweeper.config.study import Search
 from sweeper.objective import OBJECTIVES, TIME
+from sweeper.search import Task
 from sweeper.search.cuts import CutModel
 from sweeper.search.descent import DescentSampler
 from sweeper.space.space import Space
@@ -19,7 +21,7 @@ from sweeper.space.split import SplitSpace
 from sweeper.study.plan import StudyPlan
 from tests.support.studies import run
 
-CONFIG = {"seed": 0, "options": {}}
+SEARCH = Search(sampler="descent")
 PRICES = Prices((2e-7, 5e-7, 1e-6), fixed=1000.0)
 
 
@@ -102,7 +104,9 @@ def test_a_cut_above_a_time_that_was_seen_is_lowered() -> None:
 
 
 def descend(space: SplitSpace, land: Landscape, n: int, objective: str) -> list[float]:
-    sampler = DescentSampler(CONFIG, Space(space, {}), [], [OBJECTIVES[objective]], PRICES)
+    sampler = DescentSampler(
+        Task("descent", SEARCH, Space(space, {}), (OBJECTIVES[objective],), prices=PRICES)
+    )
     found = []
     for _ in range(n):
         (trial,) = sampler.ask(1)
@@ -148,7 +152,7 @@ def test_without_a_total_it_may_have_everything() -> None:
 
 def test_it_goes_on_when_trials_fail_and_when_none_is_left() -> None:
     space = splits("b0 == 150 GB/s", "b1 >= 148 GB/s")  # two splits
-    sampler = DescentSampler(CONFIG, Space(space, {}), [], [TIME], None)
+    sampler = DescentSampler(Task("descent", SEARCH, Space(space, {}), (TIME,)))
     for value, slope in ((None, None), (1.0, [0.0] * 3), (1.0, [0.0] * 3), (0.0, [0.0] * 3)):
         trials = sampler.ask(3)
         sampler.tell(trials, [None if value is None else [value]] * 3, [slope] * 3)

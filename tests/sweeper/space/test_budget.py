@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from engine import DimsweepError
 from engine.cluster import bisection
 from sweeper.build.program import build_cluster
-from sweeper.config.compose import compose, plain
+from sweeper.config.compose import compose
 from sweeper.ledger.ledger import load
 from sweeper.space.split import Spending, SplitSpace
 from sweeper.study.plan import StudyPlan
@@ -189,7 +189,7 @@ def test_equal_bisection_alone_is_one_design_a_network(small: Small):
     rows = load(plan.folder).to_pandas()
     assert len(rows) == 3
     for name, (_, row) in zip(("libra_3d", "libra_4d", "one_switch"), rows.iterrows(), strict=True):
-        topology = build_cluster(plain(compose([f"topology={name}"]).config)).topology
+        topology = build_cluster(compose([f"topology={name}"]).config).topology
         found = row.filter(regex="bandwidth_").dropna().to_numpy(float) * GB
         step = bisection(topology, found) - bisection(topology, found - 0.1 * GB)
         assert 100e12 <= bisection(topology, found) < 100e12 + step

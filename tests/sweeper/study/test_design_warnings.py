@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from sweeper.build.program import build_program
-from sweeper.config.compose import compose, homes, plain
+from sweeper.config.compose import compose
+from sweeper.config.places import homes
 from sweeper.ledger.ledger import load
 from sweeper.ledger.record import read_study
 from sweeper.report import write_report
@@ -22,9 +23,20 @@ Small = Callable[..., StudyPlan]
 
 def warnings(*overrides: str, searched: bool = False) -> list[str]:
     composed = compose(overrides)
-    config = plain(composed.config)
-    program = build_program(config)
-    return design_warnings(config, program, composed.overridden, searched=searched)
+    program = build_program(composed.config)
+    return design_warnings(composed, program, composed.overridden, searched=searched)
+
+
+def test_tiers_without_a_price_are_named_with_the_cost_file() -> None:
+    (told,) = no_provisioning("topology.tiers=[chiplet,InterNode,node,InterPod]")
+    assert "InterNode, InterPod without a price in cost=libra_4d" in told
+    assert no_provisioning("topology.tiers=[]") == [], "none are named, so none are meant"
+
+
+@pytest.mark.parametrize("cost", ["libra_3d", "libra_4d", "illustrative"])
+def test_every_cost_file_prices_the_preset_of_real_nodes(cost: str) -> None:
+    composed = compose(["topology=dgx_a100", "workload=gpt3_175b", f"cost={cost}"])
+    assert composed.config.cost.build(composed.config.topology.build()) is not None
 
 
 def no_provisioning(*overrides: str) -> list[str]:
@@ -114,10 +126,8 @@ def test_verdicts(provision: float, expected: str) -> None:
 
 @pytest.mark.parametrize("study", sorted(file.stem for file in homes("studies")[0].glob("*.yaml")))
 def test_committed_studies_have_no_warnings(study: str) -> None:
-    config = plain(compose([f"study={study}"]).config)
-    split = config["space"]["bandwidth"]
-    searched = any(split[key] for key in ("total", "cost", "bisection", "max"))
-    searched |= "space.bandwidth" in config["grid"]
+    config = compose([f"study={study}"]).config
+    searched = config.space.bandwidth.is_searched or "space.bandwidth" in config.grid
     assert warnings(f"study={study}", searched=searched) == []
 
 

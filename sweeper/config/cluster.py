@@ -1,0 +1,302 @@
+"""What is simulated on: network dimensions, NPU, memory, collectives, links, prices.
+
+Each part builds the engine's object of the same name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import engine
+from engine import DimensionOrder, DimsweepError, QueueOrder, SubgroupBandwidth, suggestion
+from engine.cluster import (
+    Dataflow,
+    EfficiencyCurve,
+    Switching,
+    SystolicArray,
+    network_prices,
+    parse_shape,
+)
+from engine.cluster import TierPrice as EngineTierPrice
+from engine.formats import read_measured
+from engine.formats.astra_sim import read_topology
+from engine.network import Auto, Clos, Dragonfly, Fabric, Mesh, Routing, read_network
+from sweeper.config.part import (
+    RATE,
+    Bandwidth,
+    Bandwidths,
+    Bytes,
+    BytesOrNone,
+    Frequency,
+    MoneyOrNone,
+    Operations,
+    Parsed,
+    Part,
+    PricePerBandwidth,
+    Quantity,
+    Time,
+    Times,
+    Whole,
+    default,
+    member,
+    mirror,
+    one_or_each,
+    per_dimension,
+    within,
+    written,
+)
+from sweeper.config.places import found
+
+
+class Topology(Part):
+    """``shape`` such as Ring(4)_Switch(8), innermost dimension first.  ``bandwidth`` (per NPU) and
+    ``latency`` (per hop) are one value for all dimensions or a list with one for each.  ``file``:
+    an ASTRA-sim network.yml that says all three instead."""
+
+    shape: str | None = None
+    bandwidth: Bandwidths | None = None
+    latency: Times | None = None
+    file: str | None = None
+    tiers: tuple[str, ...] = ()
+
+    def build(self) -> engine.Topology:
+        """Raises :class:`DimsweepError` naming the key within the topology."""
+        if self.file is not None:
+            return read_topology(found(self.file), list(self.tiers))
+        for name in ("shape", "bandwidth", "latency"):
+            if getattr(self, name) is None:
+                raise DimsweepError("this key needs a value", where=name)
+        assert self.shape is not None
+        assert self.bandwidth is not None
+        assert self.latency is not None
+        n = len(parse_shape(self.shape))
+        return engine.Topology.build(
+            self.shape,
+            bandwidth=list(per_dimension(self.bandwidth, n, "bandwidth")),
+            latency=list(per_dimension(self.latency, n, "latency")),
+            tiers=list(self.tiers),
+        )
+
+
+# Bytes of a weight or activation, and of a gradient where the plan does not say.
+PRECISIONS = {"fp32": (4.0, 4.0), "fp16": (2.0, 2.0), "bf16": (2.0, 2.0), "fp8": (1.0, 2.0)}
+
+
+def _peak(value: Any) -> Quantity | dict[str, Quantity]:
+    """One rate for all precisions, or one for each."""
+    if not isinstance(value, Mapping):
+        return RATE(value)
+    rates = {}
+    for precision, rate in value.items():
+        if precision not in PRECISIONS:
+            hint = suggestion(str(precision), PRECISIONS)
+            raise DimsweepError("unknown key", where=str(precision), hint=hint)
+        try:
+            rates[precision] = RATE(rate)
+        except DimsweepError as error:
+            raise error.at(precision) from error.__cause__
+    return rates
+
+
+_Array = mirror(SystolicArray, clock=Frequency, dataflow=Annotated[Dataflow, member(Dataflow)])
+
+
+def _systolic(value: Any) -> SystolicArray:
+    if isinstance(value, SystolicArray):
+        return value
+    return SystolicArray(**dict(_Array.of(value)))
+
+
+class Npu(Part):
+    """See engine.Npu.  ``flops`` is one rate, or one for each precision; ``matmul_efficiency`` has
+    pairs such as [10 GFLOP, 0.6]; ``systolic`` rows, columns, clock, dataflow and arrays (see
+    engine.SystolicArray); ``measured`` names a CSV file of kernel, duration."""
+
+    flops: Annotated[Quantity | dict[str, Quantity], Parsed(_peak)] | None = None
+    memory_bandwidth: Bandwidth | None = None
+    efficiency: float = 1.0
+    reduce_bandwidth: Bandwidth | None = None
+    memory_efficiency: float = 1.0
+    matmul_efficiency: tuple[tuple[Operations, float], ...] | None = None
+    systolic: Annotated[SystolicArray, Parsed(_systolic, lambda a: written(vars(a)))] | None = None
+    launch: Time = default("0 ns")
+    measured: str | None = None
+    memory: Bytes | None = None
+
+    def build(self, precision: str) -> engine.Npu:
+        """The NPU, computing in ``precision`` where its peak depends on it."""
+        flops = self.flops
+        if isinstance(flops, dict):
+            if precision not in flops:
+                known = ", ".join(flops) or "none"
+                raise DimsweepError(
+                    f"no rate for {precision}", where="flops", hint=f"there are: {known}"
+                )
+            flops = flops[precision]
+        curve, measured = self.matmul_efficiency, None
+        if self.measured is not None:
+            with within("measured"):
+                measured = read_measured(found(self.measured))
+        return engine.Npu(
+            flops=flops,
+            memory_bandwidth=self.memory_bandwidth,
+            efficiency=self.efficiency,
+            reduce_bandwidth=self.reduce_bandwidth,
+            memory_efficiency=self.memory_efficiency,
+            matmul_efficiency=EfficiencyCurve(curve) if curve else None,
+            systolic=self.systolic,
+            launch=self.launch,
+            measured=measured,
+            memory=self.memory,
+        )
+
+
+class Memory(Part):
+    """Remote memory of each NPU (see engine.RemoteMemory); none without a ``bandwidth``."""
+
+    bandwidth: Bandwidth | None = None
+    latency: Time = default("0 ns")
+    capacity: Bytes | None = None
+
+    def build(self) -> engine.RemoteMemory | None:
+        """The memory, if there is one."""
+        if self.bandwidth is None:
+            return None
+        return engine.RemoteMemory(self.bandwidth, self.latency, self.capacity)
+
+
+class Collective(Part):
+    """See engine.CollectiveModel.  ``algorithms``: a list with one for each dimension, or auto."""
+
+    chunks: Whole = 64
+    chunks_on_one_dimension: Whole | None = None
+    order: Annotated[DimensionOrder, member(DimensionOrder)] = default("baseline")
+    queue: Annotated[QueueOrder, member(QueueOrder)] = default("fifo")
+    subgroup_bandwidth: Annotated[SubgroupBandwidth, member(SubgroupBandwidth)] = default(
+        "physical"
+    )
+    endpoint_delay: Time = default("0 ns")
+    algorithms: Annotated[str | tuple[str, ...], Parsed(one_or_each(str))] = "auto"
+
+    def build(self, n_dims: int) -> engine.CollectiveModel:
+        """The model of collectives for ``n_dims`` dimensions."""
+        return engine.CollectiveModel(
+            self.chunks,
+            self.order,
+            self.queue,
+            self.subgroup_bandwidth,
+            self.endpoint_delay,
+            per_dimension(self.algorithms, n_dims, "algorithms"),
+            self.chunks_on_one_dimension,
+        )
+
+
+FABRICS: dict[str, type[Fabric]] = {
+    "auto": Auto,
+    "mesh": Mesh,
+    "clos": Clos,
+    "dragonfly": Dragonfly,
+}
+_FABRIC_PARTS = {kind: mirror(fabric) for kind, fabric in FABRICS.items()}
+
+
+def _fabric(value: Any) -> Fabric:
+    """A fabric from its kind, or from a mapping with the kind and its numbers."""
+    if isinstance(value, Fabric):
+        return value
+    given = dict(value) if isinstance(value, Mapping) else {"kind": value}
+    kind = given.pop("kind", None)
+    if kind not in FABRICS:
+        raise DimsweepError(
+            f"{kind!r} is no fabric",
+            hint=f"one of {', '.join(FABRICS)}, such as {{kind: clos, levels: 2, leaf: 8}}",
+        )
+    return FABRICS[kind](**dict(_FABRIC_PARTS[kind].of(given)))
+
+
+def _written_fabric(value: Fabric | tuple[Fabric, ...]) -> Any:
+    if isinstance(value, tuple):
+        return [_written_fabric(each) for each in value]
+    (kind,) = (kind for kind, fabric in FABRICS.items() if type(value) is fabric)
+    return {"kind": kind, **vars(value)} if vars(value) else kind
+
+
+def _routing(value: Any) -> Routing | None:
+    if value is None or value == "auto":
+        return None
+    try:
+        return Routing(value)
+    except ValueError:
+        known = ["auto", *Routing]
+        raise DimsweepError(
+            f"{value!r} is none of {', '.join(known)}", hint=suggestion(str(value), known)
+        ) from None
+
+
+class Network(Part):
+    """Links, switches and routes, for fidelity=message (see engine.NetworkModel).  ``fabric``: what
+    realises the dimensions, one value or a list: auto, mesh, {kind: clos, levels: 2, leaf: 8,
+    oversubscription: 2}, {kind: dragonfly, routers: 4, npus: 2}; ``file``: a graph instead,
+    node-link JSON or GraphML."""
+
+    fabric: Annotated[
+        Fabric | tuple[Fabric, ...], Parsed(one_or_each(_fabric), _written_fabric)
+    ] = default("auto")
+    file: str | None = None
+    routing: Annotated[Routing | None, Parsed(_routing, lambda found: str(found or "auto"))] = (
+        default("auto")
+    )
+    seed: Whole = 0
+    switching: Annotated[Switching, member(Switching)] = default("cut_through")
+    packet: BytesOrNone = default("0 B")
+    buffer: Bytes | None = None
+    window: Whole | None = None
+    max_messages: Whole = 10_000_000
+
+    def build(self, n_dims: int) -> engine.NetworkModel:
+        """The network model; reads ``file`` if it is given."""
+        fabrics: tuple[Fabric, ...] = per_dimension(self.fabric, n_dims, "fabric")
+        graph = None
+        if self.file is not None:
+            with within("file"):
+                graph = read_network(self.file)
+            if any(fabric != Auto() for fabric in fabrics):
+                raise DimsweepError(
+                    "give the fabrics of the dimensions or a file, not both", where="fabric"
+                )
+            fabrics = ()
+        return engine.NetworkModel(
+            fabrics=fabrics,
+            graph=graph,
+            routing=self.routing,
+            seed=self.seed,
+            switching=self.switching,
+            packet=self.packet,
+            buffer=self.buffer,
+            window=self.window,
+            max_messages=self.max_messages,
+        )
+
+
+class TierPrice(Part):
+    """Prices per bandwidth, such as "7.8 USD/(GB/s)"; ``port`` and ``block`` are USD at any
+    bandwidth, of each NPU in a dimension and of each ring, full mesh or switch in it."""
+
+    link: PricePerBandwidth | None = None
+    switch: PricePerBandwidth | None = None
+    nic: PricePerBandwidth | None = None
+    port: MoneyOrNone = default("0 USD")
+    block: MoneyOrNone = default("0 USD")
+
+
+class Cost(Part):
+    """Prices by tier, and of one NPU."""
+
+    tiers: dict[str, TierPrice] = default(dict)
+    npu: MoneyOrNone = default("0 USD")
+
+    def build(self, topology: engine.Topology) -> engine.Prices | None:
+        """What the network costs; ``None`` when a dimension's tier has no price."""
+        tiers = {name: EngineTierPrice(**dict(price)) for name, price in self.tiers.items()}
+        return network_prices(topology, tiers, self.npu)

@@ -1,0 +1,296 @@
+"""What the configuration is made of: typed, frozen parts, which refuse what they do not know.
+
+A part is a Pydantic model.  A value that is written as text (a quantity with its unit, a choice) is
+parsed when the part is made; it keeps its text, so a part can be written out as it was read.
+Every error is a :class:`DimsweepError` that names the key.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from enum import Enum
+from typing import Annotated, Any, Self, TypeVar, get_type_hints
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    Strict,
+    ValidationError,
+    create_model,
+    model_validator,
+)
+from pydantic_core import CoreSchema, core_schema
+
+from engine import DimsweepError, suggestion, units
+
+_T = TypeVar("_T")
+
+Whole = Annotated[int, Strict()]  # not true, not 1.0, not "1"
+Flag = Annotated[bool, Strict()]
+Number = Annotated[float, Strict()]
+
+
+class Quantity(float):
+    """A quantity in its base unit (bytes, bytes/s, Hz, USD ...), with the text that said it."""
+
+    def __new__(cls, value: float, text: str) -> Self:
+        made = super().__new__(cls, value)
+        made.text = text
+        return made
+
+    text: str
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return float(self), self.text
+
+
+class Duration(int):
+    """A time in whole picoseconds, with the text that said it."""
+
+    def __new__(cls, value: int, text: str) -> Self:
+        made = super().__new__(cls, value)
+        made.text = text
+        return made
+
+    text: str
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return int(self), self.text
+
+
+class Parsed:
+    """The type of a field whose value ``parse`` makes of what is written, and ``write`` writes.
+
+    ``parse`` raises :class:`DimsweepError`; it is not called for a value that was parsed before.
+    """
+
+    def __init__(
+        self, parse: Callable[[Any], Any], write: Callable[[Any], Any] | None = None
+    ) -> None:
+        self._parse, self._write = parse, write or written
+
+    def __get_pydantic_core_schema__(self, _: Any, __: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            self._validate,
+            serialization=core_schema.plain_serializer_function_ser_schema(self._write),
+        )
+
+    def _validate(self, value: Any) -> Any:
+        try:
+            return self._parse(value)
+        except DimsweepError as error:
+            raise ValueError(error) from error
+
+
+def written(value: Any) -> Any:
+    """A parsed value as plain data, the way it was written."""
+    if isinstance(value, (Quantity, Duration)):
+        return value.text
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    if isinstance(value, Enum):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {key: written(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [written(each) for each in value]
+    return value
+
+
+def quantity(unit: units.Unit, *, zero: bool = False) -> Callable[[Any], Quantity]:
+    """A parser of quantities in ``unit``; zero is refused unless ``zero`` allows it."""
+
+    def parse(value: Any) -> Quantity:
+        text = value.text if isinstance(value, Quantity) else value
+        return Quantity(units.parse(text, unit, zero=zero), text)
+
+    return parse
+
+
+def duration(value: Any) -> Duration:
+    """A time such as ``"1.7 us"``."""
+    text = value.text if isinstance(value, Duration) else value
+    return Duration(units.parse_time(text), text)
+
+
+def member(kind: type[_T]) -> Parsed:
+    """The type of a field that holds a member of an enumeration, by its name in text."""
+
+    def parse(value: Any) -> _T:
+        try:
+            return kind(value)  # type: ignore[call-arg]
+        except ValueError:
+            known = list(map(str, kind))  # type: ignore[call-overload]
+            raise DimsweepError(
+                f"{value!r} is none of {', '.join(known)}", hint=suggestion(str(value), known)
+            ) from None
+
+    return Parsed(parse)
+
+
+def one_or_each(parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A parser of one value for all dimensions, or of a list with one for each (a tuple)."""
+
+    def parse_all(value: Any) -> Any:
+        if not isinstance(value, (list, tuple)):
+            return parse(value)
+        parsed = []
+        for i, each in enumerate(value):
+            try:
+                parsed.append(parse(each))
+            except DimsweepError as error:
+                raise error.at(f"[{i}]") from error.__cause__
+        return tuple(parsed)
+
+    return parse_all
+
+
+def per_dimension(value: Any, n: int, where: str) -> tuple[Any, ...]:
+    """``value``, one or a tuple, as a tuple of ``n``; ``where`` is its key."""
+    if not isinstance(value, tuple):
+        return (value,) * n
+    if len(value) != n:
+        raise DimsweepError(f"{len(value)} values for {n} dimensions", where=where)
+    return value
+
+
+BANDWIDTH, BYTES, RATE = (
+    quantity(unit) for unit in (units.BANDWIDTH, units.BYTES, units.COMPUTE_RATE)
+)
+Bandwidth = Annotated[Quantity, Parsed(BANDWIDTH)]
+Bytes = Annotated[Quantity, Parsed(BYTES)]
+BytesOrNone = Annotated[Quantity, Parsed(quantity(units.BYTES, zero=True))]
+ComputeRate = Annotated[Quantity, Parsed(RATE)]
+Operations = Annotated[Quantity, Parsed(quantity(units.COMPUTE))]
+Frequency = Annotated[Quantity, Parsed(quantity(units.FREQUENCY))]
+Seconds = Annotated[Quantity, Parsed(quantity(units.TIME))]
+Money = Annotated[Quantity, Parsed(quantity(units.MONEY))]
+MoneyOrNone = Annotated[Quantity, Parsed(quantity(units.MONEY, zero=True))]
+PricePerBandwidth = Annotated[Quantity, Parsed(quantity(units.PRICE_PER_BANDWIDTH))]
+Time = Annotated[Duration, Parsed(duration)]
+Bandwidths = Annotated[Quantity | tuple[Quantity, ...], Parsed(one_or_each(BANDWIDTH))]
+Times = Annotated[Duration | tuple[Duration, ...], Parsed(one_or_each(duration))]
+
+
+class Part(BaseModel):
+    """A mapping of the configuration.  It is frozen, and its keys are all that there are."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown_keys(cls, value: Any) -> Any:
+        if isinstance(value, cls):
+            return value
+        known = list(cls.model_fields)
+        if not isinstance(value, Mapping):
+            raise ValueError(
+                DimsweepError(f"{value!r} is no mapping", hint=f"its keys: {', '.join(known)}")
+            )
+        for name in value:
+            if name not in known:
+                hint = suggestion(str(name), known)
+                raise ValueError(DimsweepError("unknown key", where=str(name), hint=hint))
+        return value
+
+    @classmethod
+    def of(cls, value: Any) -> Self:
+        """The part that plain data describes; raises :class:`DimsweepError` naming the key."""
+        try:
+            return cls.model_validate(value)
+        except ValidationError as error:
+            raise explained(error) from error
+
+    @classmethod
+    def defaults(cls) -> dict[str, Any]:
+        """The keys with their defaults as plain data; "???" where a value must be given."""
+        found: dict[str, Any] = {}
+        for name, field in cls.model_fields.items():
+            default = "???" if field.is_required() else field.get_default(call_default_factory=True)
+            found[name] = (
+                type(default).defaults() if isinstance(default, Part) else written(default)
+            )
+        return found
+
+    def plain(self) -> dict[str, Any]:
+        """Plain data that describes this part, as it was written."""
+        return self.model_dump(mode="json")
+
+
+def default(value: Any) -> Any:
+    """The default of a field: a value as it is written, or a type that is called without
+    arguments."""
+    return Field(default_factory=value) if isinstance(value, type) else Field(default=value)
+
+
+def mirror(cls: type, **types: Any) -> type[Part]:
+    """A part with the fields of the dataclass ``cls``; ``types`` replaces those of some fields."""
+    strict: dict[Any, Any] = {
+        int: Whole,
+        bool: Flag,
+        float: Number,
+        tuple[int, ...]: tuple[Whole, ...],
+    }
+    strict |= {int | None: Whole | None}
+    hints = get_type_hints(cls)
+    fields: dict[str, Any] = {}
+    for field in dataclasses.fields(cls):
+        kind = types.get(field.name, strict.get(hints[field.name], hints[field.name]))
+        fields[field.name] = (kind, ... if field.default is dataclasses.MISSING else field.default)
+    return create_model(cls.__name__, __base__=Part, **fields)
+
+
+_EXPECTED = {
+    "int_type": "whole number",
+    "int_from_float": "whole number",
+    "float_type": "number",
+    "bool_type": "truth value",
+    "string_type": "text",
+    "list_type": "list",
+    "tuple_type": "list",
+    "dict_type": "mapping",
+}
+
+
+def explained(error: ValidationError) -> DimsweepError:
+    """The first thing that is wrong, with its key."""
+    first = error.errors(include_url=False)[0]
+    place = ""
+    for step in first["loc"]:
+        place += f"[{step}]" if isinstance(step, int) else f".{step}"
+    place = place.removeprefix(".")
+    cause = first.get("ctx", {}).get("error")
+    if isinstance(cause, ValueError) and cause.args and isinstance(cause.args[0], DimsweepError):
+        found = cause.args[0]
+        return found.at(place) if place else found
+    if first["type"] == "missing":
+        return DimsweepError("this key needs a value", where=place)
+    if first["type"] in _EXPECTED:
+        return DimsweepError(f"{first['input']!r} is no {_EXPECTED[first['type']]}", where=place)
+    if first["type"] == "literal_error":
+        expected = first["ctx"]["expected"]
+        return DimsweepError(f"{first['input']!r} is none of {expected}", where=place)
+    return DimsweepError(f"{first['input']!r}: {first['msg']}", where=place)
+
+
+@contextmanager
+def key(name: str) -> Iterator[None]:
+    """Errors from within get ``name`` put in front of their place."""
+    try:
+        yield
+    except DimsweepError as error:
+        raise error.at(name) from error.__cause__
+
+
+@contextmanager
+def within(file_key: str) -> Iterator[None]:
+    """Errors from within have their place in the file that ``file_key`` names, not in a key."""
+    try:
+        yield
+    except DimsweepError as error:
+        where = f"{file_key}: {error.where}"
+        raise DimsweepError(error.what, where=where, hint=error.hint) from error.__cause__

@@ -1,0 +1,140 @@
+"""What a study searches, and how: the keys that no row of one trial depends on."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field, model_validator
+
+from engine import DimsweepError
+from engine.bound import Measure
+from sweeper.config.part import (
+    Bandwidth,
+    Bandwidths,
+    Flag,
+    Money,
+    Part,
+    Seconds,
+    Whole,
+    default,
+    member,
+)
+
+
+class Search(Part):
+    """``batch`` trials at most are asked for at a time, one batch ahead of the results (when they
+    are there, where slopes are learnt from), so that a study does not depend on how many actors run
+    it.  ``enqueue``: also try the equal split, the traffic-proportional one and the bound's,
+    first.  ``sampler`` is a name in :data:`sweeper.search.SAMPLERS`, which takes ``options``."""
+
+    sampler: str
+    seed: Whole = 0
+    batch: Annotated[Whole, Field(ge=1)] = 8
+    enqueue: Flag = True
+    options: dict[str, Any] = default(dict)
+
+
+class Split(Part):
+    """Bandwidths on a grid of ``step`` that sum to ``total``, or for which the network costs
+    ``cost`` (such as "20 MUSD", NPUs and fixed parts included), or that are free up to ``max``; not
+    searched at all unless one is given.  ``bisection``: what the machine's halves can send each
+    other at least, one way; alone, the least bandwidths that give it.  ``min`` and ``max`` are one
+    value or a list; ``constraints`` such as "b0 >= b1", "b2 + b3 == 200 GB/s"; ``known`` lists
+    splits to try first."""
+
+    total: Bandwidth | None = None
+    cost: Money | None = None
+    bisection: Bandwidth | None = None
+    min: Bandwidths = default("1 GB/s")
+    max: Bandwidths | None = None
+    step: Bandwidth = default("0.1 GB/s")
+    constraints: tuple[str, ...] = ()
+    known: tuple[Bandwidths, ...] = ()
+
+    @property
+    def is_searched(self) -> bool:
+        """Whether anything says which bandwidths there are."""
+        return any(each is not None for each in (self.total, self.cost, self.bisection, self.max))
+
+
+class Parameter(Part):
+    """The values that a key may take: a list of ``values``, or from ``low`` to ``high``."""
+
+    values: tuple[Any, ...] | None = None
+    low: Any = None
+    high: Any = None
+    step: Any = None
+    log: Flag = False
+
+    @model_validator(mode="after")
+    def _check(self) -> Parameter:
+        ranged = [name for name in ("low", "high", "step") if getattr(self, name) is not None]
+        if self.values is None:
+            for name in ("low", "high"):
+                if getattr(self, name) is None:
+                    raise ValueError(
+                        DimsweepError(
+                            "a range needs low and high",
+                            where=name,
+                            hint="or give values, such as {values: [16, 64]}",
+                        )
+                    )
+        elif not self.values:
+            raise ValueError(
+                DimsweepError("values is a list with at least one entry", where="values")
+            )
+        elif ranged or self.log:
+            where = ranged[0] if ranged else "log"
+            raise ValueError(DimsweepError("give values, or low and high, not both", where=where))
+        return self
+
+
+class Space(Part):
+    """What is searched: the split of the bandwidth, and any other keys, each with ``values`` or
+    with ``low`` and ``high`` (and ``step``, ``log``)."""
+
+    bandwidth: Split = default(Split)
+    parameters: dict[str, Parameter] = default(dict)
+
+
+class Budget(Part):
+    """Trials for each search, which stops earlier when its best trial is within ``gap`` of the
+    proven bound: 1e-4 is 0.01 %."""
+
+    trials: Whole = 300
+    gap: float | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Budget:
+        if self.trials < 1:
+            raise ValueError(DimsweepError("a search needs at least 1 trial", where="trials"))
+        if self.gap is not None and not self.gap >= 0:
+            hint = "a share of the bound, such as 1e-4"
+            raise ValueError(DimsweepError(f"{self.gap:g} is no gap", where="gap", hint=hint))
+        return self
+
+
+class Recheck(Part):
+    """How many of a search's best designs are simulated again, message by message."""
+
+    top: Annotated[Whole, Field(ge=0)] = 0
+
+
+class Portfolio(Part):
+    """One split for several workloads, options of the config group with a weight each: the study
+    searches each one's own optimum, and then the split that is best for all by ``measure``:
+    weighted_time, worst_regret, or cvar at ``level``."""
+
+    workloads: dict[str, float] = default(dict)
+    measure: Annotated[Measure, member(Measure)] = default("worst_regret")
+    level: float = 0.9
+
+
+class Executor(Part):
+    """Where trials are simulated: Ray actors on this machine (``local``) or on a running Ray
+    cluster (``address``), or in this process (``inline``).  ``timeout`` is for a batch."""
+
+    mode: str = "local"
+    actors: Whole | None = None
+    address: str | None = None
+    timeout: Seconds = default("600 s")

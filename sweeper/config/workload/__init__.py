@@ -1,0 +1,45 @@
+"""Kinds of workloads: a file each, and a line in :data:`KINDS`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from engine import DimsweepError, suggestion
+from sweeper.config.part import Parsed
+from sweeper.config.workload.astra1_text import Astra1Text
+from sweeper.config.workload.chakra import ChakraTraces
+from sweeper.config.workload.convnet import ConvNet
+from sweeper.config.workload.layers import Layers
+from sweeper.config.workload.model import Model
+from sweeper.config.workload.transformer import Transformer
+from sweeper.config.workload.workload import Workload
+
+__all__ = ["KINDS", "AnyWorkload", "Workload"]
+
+KINDS: dict[str, type[Workload]] = {
+    "model": Model,
+    "transformer": Transformer,
+    "convnet": ConvNet,
+    "layers": Layers,
+    "astra1_text": Astra1Text,
+    "chakra": ChakraTraces,
+}
+
+
+def _workload(value: Any) -> Workload:
+    if isinstance(value, Workload):
+        return value
+    kind = value.get("kind") if isinstance(value, Mapping) else None
+    if kind not in KINDS:
+        what = f"{kind!r} is no kind of workload" if kind else "a workload without a kind"
+        raise DimsweepError(
+            what,
+            where="kind",
+            hint="start its file with defaults: [kind/layers, _self_]; "
+            + suggestion(str(kind), KINDS),
+        )
+    return KINDS[kind].of(value)
+
+
+AnyWorkload = Annotated[Workload, Parsed(_workload)]

@@ -1,0 +1,37 @@
+"""An ASTRA-sim 1.0 workload file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+from engine import Group
+from engine.formats import read_astra1_layers
+from engine.workload import Layer
+from sweeper.config.part import Part, default
+from sweeper.config.workload.layered import Layered
+
+
+class PassGroups(Part):
+    """The axis that each pass of a layer communicates over."""
+
+    forward: str = "tensor"
+    input_grad: str = "tensor"
+    weight_grad: str = "data"
+
+
+class Astra1Text(Layered):
+    """An ASTRA-sim 1.0 workload file; ``groups``: the axis that each pass communicates over."""
+
+    FILES: ClassVar[tuple[str, ...]] = ("file",)
+
+    file: str
+    groups: PassGroups = default(PassGroups)
+
+    @property
+    def axes(self) -> list[str]:
+        return list(dict(self.groups).values())
+
+    def build_layers(self, groups: Mapping[str, Group]) -> list[Layer]:
+        return read_astra1_layers(Path(self.file), dict(self.groups))

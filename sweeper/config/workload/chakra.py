@@ -1,0 +1,29 @@
+"""Chakra execution traces."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import engine
+from engine import Cluster
+from engine.formats.chakra import read_chakra_workload
+from sweeper.config.part import within
+from sweeper.config.places import found
+from sweeper.config.workload.workload import Workload
+
+
+class ChakraTraces(Workload):
+    """Chakra execution traces: ``traces`` is PREFIX of PREFIX.<rank>.et, or one .et file for all
+    ranks; ``groups`` a file of communicator groups.  Both may lie beside the studies."""
+
+    FILES: ClassVar[tuple[str, ...]] = ("traces",)
+
+    traces: str
+    groups: str | None = None
+
+    def build(self, cluster: Cluster) -> engine.Workload:
+        groups = None if self.groups is None else found(self.groups)
+        with within("workload.traces"):
+            return read_chakra_workload(
+                found(self.traces), groups, cluster.topology.sizes, self.name
+            )

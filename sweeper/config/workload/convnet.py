@@ -1,0 +1,34 @@
+"""A convolutional network with measured durations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import engine.workload
+from engine import Group
+from engine.workload import Layer, data_parallel
+from sweeper.config.part import Part, Time, Whole
+from sweeper.config.workload.layered import Layered
+
+
+class Convolution(Part):
+    """Input and output channels, kernel width, measured durations."""
+
+    name: str
+    inputs: Whole
+    outputs: Whole
+    kernel: Whole = 1
+    forward: Time
+    input_grad: Time
+    weight_grad: Time
+
+
+class ConvNet(Layered):
+    """A convolutional network, data parallel."""
+
+    bytes_per_value: Whole = 2
+    layers: tuple[Convolution, ...] = ()
+
+    def build_layers(self, groups: Mapping[str, Group]) -> list[Layer]:
+        convolutions = [engine.workload.Convolution(**dict(layer)) for layer in self.layers]
+        return data_parallel(convolutions, self.bytes_per_value)

@@ -1,0 +1,195 @@
+"""Workloads of real models under parallel plans."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Annotated, Any, Literal
+
+import engine
+from engine import Cluster, DimsweepError, check_memory, suggestion
+from engine.model import ConvNet, Dlrm, Gnmt, Recompute, Transformer
+from engine.plan import (
+    DeviceMesh,
+    GradientExchange,
+    Offload,
+    Optimizer,
+    ParallelPlan,
+    Schedule,
+    Serving,
+    serving,
+    training,
+    training_footprint,
+)
+from sweeper.config.cluster import PRECISIONS
+from sweeper.config.part import (
+    Bytes,
+    Flag,
+    Parsed,
+    Part,
+    Whole,
+    default,
+    key,
+    member,
+    mirror,
+    written,
+)
+from sweeper.config.workload.workload import ModelParallel, Workload
+
+FAMILIES: dict[str, type[Any]] = {
+    "transformer": Transformer,
+    "convnet": ConvNet,
+    "dlrm": Dlrm,
+    "gnmt": Gnmt,
+}
+_PARTS = {name: mirror(family) for name, family in FAMILIES.items()}
+Precision = Literal["fp32", "fp16", "bf16", "fp8"]
+
+
+def _model(value: Any) -> Any:
+    """The model that a mapping describes: its family, and that family's fields."""
+    if type(value) in FAMILIES.values():
+        return value
+    if not isinstance(value, Mapping):
+        raise DimsweepError(f"{value!r} is no mapping", hint="such as {family: transformer, ...}")
+    given = dict(value)
+    family = given.pop("family", None)
+    if family not in FAMILIES:
+        raise DimsweepError(
+            f"{family!r} is no family of models",
+            where="family",
+            hint=suggestion(str(family), FAMILIES),
+        )
+    return FAMILIES[family](**dict(_PARTS[family].of(given)))
+
+
+def _written_model(model: Any) -> dict[str, Any]:
+    (family,) = (name for name, kind in FAMILIES.items() if type(model) is kind)
+    return {"family": family, **written(asdict(model))}
+
+
+def _offload(value: Any) -> Any:
+    """ "auto", or what is kept in remote memory."""
+    if value == "auto":
+        return value
+    if not isinstance(value, (list, tuple, frozenset)):
+        raise DimsweepError(
+            f"{value!r} is no list", hint=f"auto, or some of [{', '.join(Offload)}]"
+        )
+    for what in value:
+        if what not in list(Offload):
+            raise DimsweepError(
+                f"{what!r} is none of {', '.join(Offload)}", hint=suggestion(str(what), Offload)
+            )
+    return frozenset(map(Offload, value))
+
+
+class Plan(Part):
+    """How a model is trained or served (see engine.plan.ParallelPlan and Serving): ``batch``
+    sequences or samples in all, or ``micro_batches`` of each replica."""
+
+    task: Literal["training", "prefill", "decode"] = "training"
+    batch: Whole | None = None
+    micro_batches: Whole | None = None
+    micro_batch: Whole = 1
+    precision: Precision = "bf16"
+    gradients: Precision | None = None
+    schedule: Annotated[Schedule, member(Schedule)] = default("1f1b")
+    interleave: Whole = 1
+    sequence_parallel: Flag = False
+    recompute: Annotated[Recompute, member(Recompute)] = default("none")
+    zero: Whole = 0
+    optimizer: Annotated[Optimizer, member(Optimizer)] = default("adam")
+    gradient_exchange: Annotated[GradientExchange, member(GradientExchange)] = default("all_reduce")
+    overlap_gradients: Flag = True
+    bucket: Bytes = default("25 MB")
+    offload: Annotated[
+        Any, Parsed(_offload, lambda what: what if what == "auto" else sorted(map(str, what)))
+    ] = "auto"
+
+    def batch_on(self, mesh: DeviceMesh) -> int:
+        """The batch of all replicas."""
+        if (self.batch is None) == (self.micro_batches is None):
+            raise DimsweepError(
+                "give the batch of all replicas, or the micro-batches of each, not both",
+                where="batch",
+                hint="set the other one to null",
+            )
+        if self.batch is not None:
+            return self.batch
+        replicas = mesh.degree("data") * mesh.degree("expert")
+        return (self.micro_batches or 0) * self.micro_batch * replicas
+
+    def serving(self, mesh: DeviceMesh) -> Serving:
+        """The plan of an inference."""
+        return Serving(
+            batch=self.batch_on(mesh),
+            micro_batch=self.micro_batch,
+            decode=self.task == "decode",
+            sequence_parallel=self.sequence_parallel,
+            value=PRECISIONS[self.precision][0],
+        )
+
+    def training(self, mesh: DeviceMesh) -> ParallelPlan:
+        """The plan of a training iteration; nothing is offloaded yet."""
+        value, gradient = PRECISIONS[self.precision]
+        if self.gradients is not None:
+            gradient = PRECISIONS[self.gradients][0]
+        return ParallelPlan(
+            batch=self.batch_on(mesh),
+            micro_batch=self.micro_batch,
+            schedule=self.schedule,
+            interleave=self.interleave,
+            sequence_parallel=self.sequence_parallel,
+            recompute=self.recompute,
+            zero=self.zero,
+            optimizer=self.optimizer,
+            gradient_exchange=self.gradient_exchange,
+            overlap_gradients=self.overlap_gradients,
+            bucket=self.bucket,
+            value=value,
+            gradient_value=gradient,
+        )
+
+
+class Model(Workload):
+    """A model from its dimensions: ``family`` transformer, convnet, dlrm or gnmt, and that family's
+    keys (see engine.Transformer and so on); ``parallel`` has the axes tensor, context, expert,
+    pipeline and data."""
+
+    parallel: ModelParallel = default(dict)
+    model: Annotated[Any, Parsed(_model, _written_model)]
+    plan: Plan = default(Plan)
+
+    @property
+    def arithmetic(self) -> str:
+        return self.plan.precision
+
+    def build(self, cluster: Cluster) -> engine.Workload:
+        with key("workload"):
+            mesh = DeviceMesh.place(self.parallel, cluster.topology.sizes)
+            if self.plan.task != "training":
+                with key("plan"):
+                    serve = self.plan.serving(mesh)
+                return serving(self.model, serve, mesh, self.name)
+            with key("plan"):
+                plan = self.plan.training(mesh)
+            plan = self._offloading(plan, mesh, cluster)
+            need = training_footprint(self.model, plan, mesh)
+        # Before its graph is built, which takes a thousand times as long.
+        check_memory(need, cluster)
+        with key("workload"):
+            return training(self.model, plan, mesh, self.name)
+
+    def _offloading(self, plan: ParallelPlan, mesh: DeviceMesh, cluster: Cluster) -> ParallelPlan:
+        """What is kept in remote memory: as told, or no more than makes the rest fit."""
+        if self.plan.offload != "auto":
+            return replace(plan, offload=self.plan.offload)
+        capacity = cluster.npu.memory
+        if cluster.memory is None or capacity is None:
+            return plan
+        for n in range(len(Offload) + 1):
+            spilled = replace(plan, offload=frozenset(list(Offload)[:n]))
+            if training_footprint(self.model, spilled, mesh).total <= capacity:
+                break
+        return spilled

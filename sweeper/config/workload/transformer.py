@@ -1,0 +1,32 @@
+"""Transformer blocks from their dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from engine import Group
+from engine.workload import Layer, TransformerSlice
+from sweeper.config.part import ComputeRate, Whole
+from sweeper.config.workload.layered import Layered
+
+
+class Transformer(Layered):
+    """Transformer blocks from their dimensions (see engine.TransformerSlice)."""
+
+    hidden: Whole
+    layers: Whole
+    batch: Whole
+    sequence: Whole
+    bytes_per_value: Whole = 2
+    flops: ComputeRate
+
+    def build_layers(self, groups: Mapping[str, Group]) -> list[Layer]:
+        return TransformerSlice(
+            hidden=self.hidden,
+            layers=self.layers,
+            batch=self.batch,
+            sequence=self.sequence,
+            bytes_per_value=self.bytes_per_value,
+            tensor=groups["tensor"].n_members if "tensor" in groups else 1,
+            flops=self.flops,
+        ).build()

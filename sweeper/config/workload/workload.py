@@ -1,0 +1,56 @@
+"""What a workload is to the configuration, and how its kind is found."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Collection, Mapping
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BeforeValidator
+
+import engine
+from engine import Cluster, DimsweepError, suggestion
+from engine.workload import AXES
+from sweeper.config.part import Part, default
+
+
+def _degrees(parallel: Any, axes: Collection[str] = AXES) -> Any:
+    """``parallel`` if all its axes are known."""
+    if isinstance(parallel, Mapping):
+        for axis in parallel:
+            if axis not in axes:
+                hint = suggestion(str(axis), axes)
+                error = DimsweepError(f"{axis!r} is no axis of a plan", where=str(axis), hint=hint)
+                raise ValueError(error)
+    return parallel
+
+
+Parallel = dict[str, Any]
+ModelParallel = Annotated[Parallel, BeforeValidator(_degrees)]
+
+
+class Workload(Part):
+    """What runs.  ``parallel`` places named axes on the dimensions, the first one innermost: a
+    degree, "rest", or a size for each dimension.
+
+    A kind of workload is a subclass with its own keys, in a file of its own, and a line in
+    :data:`sweeper.config.workload.KINDS`.
+    """
+
+    FILES: ClassVar[tuple[str, ...]] = ()  # the keys that name files
+
+    kind: str
+    name: str
+    parallel: Parallel = default(dict)
+
+    @property
+    def arithmetic(self) -> str:
+        """The precision that the NPU computes in."""
+        return "bf16"
+
+    @abstractmethod
+    def build(self, cluster: Cluster) -> engine.Workload:
+        """The operator graphs and process groups on ``cluster``.
+
+        Raises :class:`DimsweepError` naming the key (``workload.parallel.tensor``).
+        """

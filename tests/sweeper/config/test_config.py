@@ -1,0 +1,148 @@
+"""The configuration: typed, frozen, and refused where it is wrong, with what would be right."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+import engine
+from engine import Cluster, DimsweepError
+from sweeper.build.program import build_program
+from sweeper.config.compose import compose
+from sweeper.config.schema import Config
+from sweeper.config.workload import KINDS, Workload
+from sweeper.study.plan import plan_study
+
+SMALL = ["study=libra_gpt3_4d", "collective.chunks=4", "budget.trials=2", "name=small"]
+
+UNKNOWN = [
+    ("workload.parallel.tensr=8", "workload.parallel.tensr", "tensor"),
+    ("workload.hiden=3", "workload.hiden", "hidden"),
+    ("topolgy.shape=Ring(4)", "topolgy", "topology"),
+    ("collective.chunk=4", "collective.chunk", "chunks"),
+    ("npu.flops={fp61: 1 TFLOP/s}", "npu.flops.fp61", "fp16"),
+    (
+        "npu.systolic={rows: 8, colums: 8, clock: 1 GHz}",
+        "npu.systolic.colums",
+        "columns",
+    ),
+    ("network.fabric={kind: clos, levels: 2, leef: 8}", "network.fabric.leef", "leaf"),
+    ("cost.tiers.pod.lnk=1 USD", "cost.tiers.pod.lnk", "link"),
+    ("space.bandwidth.totl=1 GB/s", "space.bandwidth.totl", "total"),
+    ("space.parameters={collective.chunks: {value: [1]}}", "collective.chunks.value", "values"),
+    ("search.optons={}", "search.optons", "options"),
+    ("executer.actors=2", "executer", "executor"),
+    ("budget.trial=3", "budget.trial", "trials"),
+]
+MODEL_UNKNOWN = [
+    ("workload.model.hiden=3", "workload.model.hiden", "hidden"),
+    ("workload.plan.micro_bath=1", "workload.plan.micro_bath", "micro_batch"),
+    ("workload.parallel.pipline=2", "workload.parallel.pipline", "pipeline"),
+    ("workload.model.family=transfomer", "workload.model.family", "transformer"),
+]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "where", "meant"),
+    [([override], where, meant) for override, where, meant in UNKNOWN]
+    + [(["workload=gpt3_175b", o], where, meant) for o, where, meant in MODEL_UNKNOWN],
+)
+def test_unknown_keys_are_refused_with_the_nearest(
+    overrides: list[str], where: str, meant: str
+) -> None:
+    with pytest.raises(DimsweepError) as refused:
+        build_program(compose(overrides).config)
+    assert refused.value.where.startswith(where) or f".{where}" in refused.value.where
+    assert f"did you mean {meant!r}?" in refused.value.hint
+
+
+def test_options_of_a_sampler_are_known() -> None:
+    overrides = [*SMALL, "search=tpe", "search.options={n_startup_trial: 3}"]
+    with pytest.raises(DimsweepError, match="did you mean 'n_startup_trials'"):
+        plan_study(compose(overrides))
+
+
+@pytest.mark.parametrize(
+    ("override", "where", "says"),
+    [
+        ("topology.bandwidth=100", "topology.bandwidth", "unit"),
+        ("topology.bandwidth=[1 GB/s,2,1 GB/s,1 GB/s]", "topology.bandwidth[1]", "unit"),
+        ("topology.latency=1 GB", "topology.latency", "GB"),
+        ("workload.hidden=1.5", "workload.hidden", "no whole number"),
+        ("workload.hidden=true", "workload.hidden", "no whole number"),
+        ("fold=1", "fold", "no truth value"),
+        ("collective.order=fastest", "collective.order", "none of baseline, themis"),
+        ("search.batch=0", "search.batch", "greater than or equal to 1"),
+        (
+            "space.parameters={collective.chunks: {low: 1}}",
+            "collective.chunks.high",
+            "low and high",
+        ),
+        ("space.parameters={collective.chunks: 4}", "collective.chunks", "no mapping"),
+        ("grid={collective.chunks: 4}", "grid.collective.chunks", "no list"),
+        ("topology.shape=null", "topology.shape", "needs a value"),
+    ],
+)
+def test_what_is_no_such_value_is_refused(override: str, where: str, says: str) -> None:
+    with pytest.raises(DimsweepError) as refused:
+        build_program(compose([override]).config)
+    assert where in refused.value.where
+    assert says in refused.value.what + refused.value.hint
+
+
+def test_quantities_are_numbers_that_keep_their_text() -> None:
+    config = compose(["topology.bandwidth=[0.3 TB/s,100 GiB/s,60 GB/s,20 GB/s]"]).config
+    assert config.topology.bandwidth == (3e11, 100 * 2**30, 6e10, 2e10)
+    assert config.text["topology"]["bandwidth"][1] == "100 GiB/s"
+    assert Config.of(config.text) == config
+    assert pickle.loads(pickle.dumps(config)).text == config.text
+
+
+def test_it_is_frozen_and_changed_as_a_whole() -> None:
+    config = compose([]).config
+    with pytest.raises(ValidationError, match="frozen"):
+        config.fold = False  # type: ignore[misc]
+    changed = config.changed({"collective.chunks": 16, "workload.parallel.tensor": 8})
+    assert changed.collective.chunks == 16 and config.collective.chunks == 64
+    assert changed.workload.parallel["tensor"] == 8
+    with pytest.raises(DimsweepError, match=r"collective\.chunks"):
+        config.changed({"collective.chunks": "many"})
+    with pytest.raises(DimsweepError, match=r"collectiv\.chunks"):
+        config.changed({"collectiv.chunks": 3})
+    with pytest.raises(DimsweepError, match="no axis"):
+        build_program(config.changed({"workload.parallel": {"tensr": 8, "data": "rest"}}))
+
+
+@pytest.mark.parametrize("workload", [r"back\slash", "it's", 'a "name"', "{x: [1]}", "a=b"])
+def test_a_grid_takes_any_text(workload: str, tmp_path: Any) -> None:
+    """Grid values are not written as overrides and parsed again."""
+    study = tmp_path / "mine.yaml"
+    text = workload.replace("'", "''")
+    study.write_text(
+        "defaults: [override /executor: inline, _self_]\n"
+        f"collective: {{chunks: 4}}\ngrid:\n  workload.name: [plain, '{text}']\n"
+    )
+    plan = plan_study(compose([f"study={study}"]))
+    assert [cell.config.workload.name for cell in plan.cells] == ["plain", workload]
+
+
+class Idle(Workload):
+    """A kind of workload from outside."""
+
+    seconds: float
+
+    def build(self, cluster: Cluster) -> engine.Workload:
+        raise DimsweepError(f"idle for {self.seconds} s", where="workload.seconds")
+
+
+def test_a_kind_of_workload_is_a_class_and_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(KINDS, "idle", Idle)
+    text = {**compose([]).config.text, "workload": {"kind": "idle", "name": "i", "seconds": 2.0}}
+    with pytest.raises(DimsweepError, match="idle for"):
+        build_program(Config.of(text))
+    text["workload"]["secnds"] = 1
+    with pytest.raises(DimsweepError, match="did you mean 'seconds'"):
+        Config.of(text)
