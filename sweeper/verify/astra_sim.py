@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import tarfile
 import tempfile
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from engine import DimsweepError
 from engine.formats.astra_sim import Inputs, Options, read_inputs, read_ranks, read_workload
 from engine.formats.chakra import Node
 from engine.replicas.astra_sim import Cycles, simulate_astra
-from sweeper.terminal import waiting
+from sweeper.terminal import plural, waiting
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,9 @@ def find_cases(folders: Sequence[Path]) -> list[Case]:
     files = sorted({file for folder in folders for file in folder.rglob("result.json")})
     if not files:
         raise DimsweepError(
-            "no recorded case here", where=str(folders[0]), hint="a case has a result.json"
+            "there is no recorded case here",
+            where=str(folders[0]),
+            hint="a recorded case is a folder with a result.json",
         )
     try:
         return [Case(file.parent, json.loads(file.read_text())) for file in files]
@@ -102,36 +103,36 @@ def command(folders: Sequence[Path], fold: bool) -> int:
     Example:
       dimsweep verify astra_sim tests/golden/astra
     """
-    agree: Counter[str] = Counter()
-    compared: Counter[str] = Counter()
-    compiled: Counter[str] = Counter()
-    left_out: Counter[str] = Counter()
-    cases = find_cases(folders)
-    with waiting(f"simulating {len(cases)} recorded runs", Console(stderr=True)):
-        for case in cases:
-            if reason := case.left_out:
-                left_out[reason] += 1
-                print(f"left out: {case.folder.name}: {reason}")
+    compared: dict[str, list[tuple[bool, bool]]] = {}  # by section: does it agree, is it compiled
+    left_out = 0
+    with waiting("simulating recorded runs", Console()):
+        for case in find_cases(folders):
+            name = f"{case.section}/{case.folder.name}"
+            if case.left_out:
+                left_out += 1
+                print(f"left out: {name}: {case.left_out}")
                 continue
-            compared[case.section] += 1
-            try:
-                ours = run_case(case, folded=fold)
-            except DimsweepError as error:
-                print(f"{case.section}/{case.folder.name}: {error}")
-                continue
-            faults = _faults(case, ours)
-            agree[case.section] += not faults
-            compiled[case.section] += ours.compiled
+            faults, compiled = _compare(case, fold)
+            compared.setdefault(case.section, []).append((not faults, compiled))
             for fault in faults[:4]:
-                print(f"{case.section}/{case.folder.name}: {fault}")
-    for section, n in sorted(compared.items()):
-        print(
-            f"section {section}: {agree[section]} of {n} cases agree, {compiled[section]} compiled"
-        )
-    for reason, n in left_out.items():
-        print(f"left out: {n} cases: {reason}")
-    print(f"{agree.total()} of {compared.total()} cases agree")
-    return 0 if agree.total() == compared.total() else 1
+                print(f"{name}: {fault}")
+    for section, runs in sorted(compared.items()):
+        agree, n_compiled = (sum(column) for column in zip(*runs, strict=True))
+        print(f"section {section}: {agree} of {len(runs)} cases agree, {n_compiled} compiled")
+    if left_out:
+        print(f"left out: {plural(left_out, 'case')} of which ASTRA-sim recorded no cycles")
+    agreements = [agrees for runs in compared.values() for agrees, _ in runs]
+    print(f"{sum(agreements)} of {len(agreements)} cases agree")
+    return 0 if all(agreements) else 1
+
+
+def _compare(case: Case, fold: bool) -> tuple[list[str], bool]:
+    """What differs from the recorded run, and whether ours was compiled."""
+    try:
+        ours = run_case(case, folded=fold)
+    except DimsweepError as error:
+        return [str(error)], False
+    return _faults(case, ours), ours.compiled
 
 
 def _faults(case: Case, ours: Cycles) -> list[str]:

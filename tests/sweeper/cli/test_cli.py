@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,26 +47,37 @@ def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
         assert word in text
 
 
-COMMANDS = [
-    *("simulate", "sweep", "report", "list", "show", "astra", "completion"),
-    *("verify", "verify megatron", "verify astra_sim"),
-    *("trace", "trace lint", "trace stats", "trace show", "trace write", "trace convert"),
-]
+def commands(group: Any, *before: str) -> Iterator[tuple[str, ...]]:
+    """Every command as its words, those within groups of commands as well."""
+    for name, command in group.commands.items():
+        if not command.hidden:
+            yield (*before, name)
+            loaded = command.load()
+            if hasattr(loaded, "commands"):
+                yield from commands(loaded, *before, name)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+COMMANDS = list(commands(dimsweep))
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_every_command_has_help_of_its_own(
-    command: str, capsys: pytest.CaptureFixture[str]
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """And it begins with the line that the list of commands shows."""
-    words = command.split()
+    """And it begins with the sentence that the list of commands shows."""
     assert main([*words, "--help"]) == 0
     own = " ".join(capsys.readouterr().out.split())
-    assert own.startswith(f"Usage: dimsweep {command} ")
+    assert own.startswith(f"Usage: dimsweep {' '.join(words)} ")
     group: Any = dimsweep
     for word in words[:-1]:
         group = group.commands[word].load()
     assert f" {group.commands[words[-1]].short_help} " in own
+
+
+def test_all_commands_are_there() -> None:
+    rooms = {"simulate", "sweep", "report", "list", "show", "verify", "astra", "trace"}
+    assert rooms | {"completion"} == {words[0] for words in COMMANDS}
+    assert ("verify", "megatron") in COMMANDS and ("trace", "lint") in COMMANDS
 
 
 def test_help_imports_neither_the_engine_nor_hydra() -> None:

@@ -1,0 +1,44 @@
+"""What every room prints in the same way."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from sweeper.terminal import plural, say, table, waiting
+
+
+def console(*, terminal: bool) -> Console:
+    return Console(file=io.StringIO(), force_terminal=terminal, width=60, color_system=None)
+
+
+def text(of: Console) -> str:
+    assert isinstance(of.file, io.StringIO)
+    return of.file.getvalue()
+
+
+def test_a_terminal_shows_that_work_runs_and_a_pipe_does_not() -> None:
+    for terminal in (True, False):
+        where = console(terminal=terminal)
+        with waiting("simulating [4] messages", where):
+            pass
+        assert ("simulating [4] messages" in text(where)) == terminal
+
+
+def test_lines_are_printed_as_they_are() -> None:
+    where = console(terminal=False)
+    say("[bold]b0[/bold] " + "long " * 30, where)
+    assert text(where) == "[bold]b0[/bold] " + "long " * 30 + "\n"
+
+
+def test_tables_keep_brackets_and_short_rows() -> None:
+    where = console(terminal=False)
+    where.print(table(("name", "number"), [("[red]a", "1"), ("b",)]))
+    lines = [line.split() for line in text(where).splitlines()]
+    assert lines == [["name", "number"], ["[red]a", "1"], ["b"]]
+
+
+def test_plurals() -> None:
+    assert [plural(n, "class") for n in (0, 1, 2)] == ["0 classes", "1 class", "2 classes"]
+    assert plural(1234, "trace") == "1,234 traces"
