@@ -134,7 +134,6 @@ def test_each_name_is_on_offer_once() -> None:
 CIRCLES = {
     frozenset({"engine/cluster", "engine/network"}),  # a cluster may name fabrics, or a graph
     frozenset({"sweeper/draw", "sweeper/report"}),  # pictures take the report's numbers
-    frozenset({"sweeper/run", "sweeper/run/executor"}),  # an executor calls what evaluates
 }
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from engine import Cluster, Program, Workload, lower
 from engine.kernels.message import by_rank
-from sweeper.config.part import key
+from sweeper.config.parts.part import key
 from sweeper.config.schema import Config
 
 

@@ -12,7 +12,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.plugins.completion_plugin import DefaultCompletionPlugin
 
 from sweeper.config.compose import ROOT, hydra
-from sweeper.config.places import study_names
+from sweeper.config.parts.places import study_names
 
 
 class Overrides(click.ParamType[str]):

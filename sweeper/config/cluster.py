@@ -22,7 +22,7 @@ from engine.cluster import TierPrice as EngineTierPrice
 from engine.formats import read_measured
 from engine.formats.astra_sim import read_topology
 from engine.network import Auto, Clos, Dragonfly, Fabric, Mesh, Routing, read_network
-from sweeper.config.part import (
+from sweeper.config.parts.part import (
     RATE,
     Bandwidth,
     Bandwidths,
@@ -46,7 +46,8 @@ from sweeper.config.part import (
     within,
     written,
 )
-from sweeper.config.places import found
+from sweeper.config.parts.places import found
+from sweeper.config.parts.precision import PRECISIONS
 
 
 class Topology(Part):
@@ -77,10 +78,6 @@ class Topology(Part):
             latency=list(per_dimension(self.latency, n, "latency")),
             tiers=list(self.tiers),
         )
-
-
-# Bytes of a weight or activation, and of a gradient where the plan does not say.
-PRECISIONS = {"fp32": (4.0, 4.0), "fp16": (2.0, 2.0), "bf16": (2.0, 2.0), "fp8": (1.0, 2.0)}
 
 
 def _peak(value: Any) -> Quantity | dict[str, Quantity]:

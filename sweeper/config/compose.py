@@ -22,7 +22,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from engine import DimsweepError
 from sweeper.config import schema
-from sweeper.config.places import find_study, homes, study_names
+from sweeper.config.parts.places import find_study, homes, study_names
 from sweeper.config.schema import Config
 
 ROOT = "dimsweep"

@@ -14,7 +14,7 @@ from hydra.core.config_store import ConfigStore
 
 from engine import DimsweepError, Fidelity
 from sweeper.config.cluster import Collective, Cost, Memory, Network, Npu, Topology
-from sweeper.config.part import Flag, Parsed, Part, default, key, member
+from sweeper.config.parts.part import Flag, Parsed, Part, default, key, member
 from sweeper.config.study import Budget, Executor, Portfolio, Recheck, Search, Space
 from sweeper.config.workload import KINDS, AnyWorkload
 from sweeper.objective import Objective, parse_objectives

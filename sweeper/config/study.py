@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from engine import DimsweepError
 from engine.bound import Measure
-from sweeper.config.part import (
+from sweeper.config.parts.part import (
     Bandwidth,
     Bandwidths,
     Flag,

@@ -12,8 +12,8 @@ import numpy as np
 from engine import DimsweepError, Fidelity
 from sweeper.ledger.ledger import Ledger
 from sweeper.ledger.rows import PORTFOLIO, RECHECK
-from sweeper.run.evaluate import Job
 from sweeper.run.executor import Executor
+from sweeper.run.executor.evaluate import Job
 from sweeper.search import Sampler, Values
 from sweeper.space.space import Trial
 from sweeper.study.cell import CellPlan

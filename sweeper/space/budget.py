@@ -9,7 +9,7 @@ import numpy as np
 
 from engine import DimsweepError, Prices, Topology, units
 from engine.cluster import cuts
-from sweeper.config.part import key, per_dimension
+from sweeper.config.parts.part import key, per_dimension
 from sweeper.config.schema import Config
 from sweeper.space.split import Spending, SplitSpace
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine import DimsweepError, Program
-from sweeper.config.part import key
+from sweeper.config.parts.part import key
 from sweeper.config.schema import Config
 from sweeper.config.study import Parameter as ParameterConfig
 from sweeper.space.budget import build_split

@@ -16,8 +16,8 @@ from engine.kernels.message import network_of
 from engine.rules import provisioning
 from sweeper.build.program import build_program
 from sweeper.config.compose import Composed
-from sweeper.config.part import key, per_dimension
-from sweeper.config.places import found
+from sweeper.config.parts.part import key, per_dimension
+from sweeper.config.parts.places import found
 from sweeper.config.schema import DETERMINES_RESULT, Config
 from sweeper.ledger.record import CellRecord
 from sweeper.ledger.rows import Cell

@@ -10,7 +10,7 @@ import numpy as np
 
 from engine import DimsweepError, Prices
 from engine.bound import EventBound, Portfolio, Weighing, portfolio
-from sweeper.config.part import key
+from sweeper.config.parts.part import key
 from sweeper.config.schema import Config
 from sweeper.objective import Objective, follows_slopes
 from sweeper.search import Slopes, Values

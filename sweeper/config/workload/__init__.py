@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from engine import DimsweepError, suggestion
-from sweeper.config.part import Parsed
+from sweeper.config.parts.part import Parsed
 from sweeper.config.workload.astra1_text import Astra1Text
 from sweeper.config.workload.chakra import ChakraTraces
 from sweeper.config.workload.convnet import ConvNet

@@ -9,7 +9,7 @@ from typing import ClassVar
 from engine import Group
 from engine.formats import read_astra1_layers
 from engine.workload import Layer
-from sweeper.config.part import Part, default
+from sweeper.config.parts.part import Part, default
 from sweeper.config.workload.layered import Layered
 
 

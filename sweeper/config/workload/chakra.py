@@ -7,8 +7,8 @@ from typing import ClassVar
 import engine
 from engine import Cluster
 from engine.formats.chakra import read_chakra_workload
-from sweeper.config.part import within
-from sweeper.config.places import found
+from sweeper.config.parts.part import within
+from sweeper.config.parts.places import found
 from sweeper.config.workload.workload import Workload
 
 

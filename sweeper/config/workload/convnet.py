@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import engine.workload
 from engine import Group
 from engine.workload import Layer, data_parallel
-from sweeper.config.part import Part, Time, Whole
+from sweeper.config.parts.part import Part, Time, Whole
 from sweeper.config.workload.layered import Layered
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import engine
 from engine import Cluster, DimsweepError, Group, place
 from engine.workload import AXES, Layer, TrainingLoop, training_iteration
-from sweeper.config.part import default, key, member
+from sweeper.config.parts.part import default, key, member
 from sweeper.config.workload.workload import Workload
 
 PASSES = ("forward", "input_grad", "weight_grad")

@@ -10,7 +10,7 @@ from pydantic import Field
 import engine.workload
 from engine import CollectiveKind, Compute, DimsweepError, Group
 from engine.workload import Communication
-from sweeper.config.part import (
+from sweeper.config.parts.part import (
     Bytes,
     BytesOrNone,
     Operations,

@@ -21,8 +21,7 @@ from engine.plan import (
     training,
     training_footprint,
 )
-from sweeper.config.cluster import PRECISIONS
-from sweeper.config.part import (
+from sweeper.config.parts.part import (
     Bytes,
     Flag,
     Parsed,
@@ -34,6 +33,7 @@ from sweeper.config.part import (
     mirror,
     written,
 )
+from sweeper.config.parts.precision import PRECISIONS
 from sweeper.config.workload.workload import ModelParallel, Workload
 
 FAMILIES: dict[str, type[Any]] = {

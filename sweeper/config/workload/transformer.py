@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from engine import Group
 from engine.workload import Layer, TransformerSlice
-from sweeper.config.part import ComputeRate, Whole
+from sweeper.config.parts.part import ComputeRate, Whole
 from sweeper.config.workload.layered import Layered
 
 

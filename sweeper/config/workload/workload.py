@@ -11,7 +11,7 @@ from pydantic import BeforeValidator
 import engine
 from engine import Cluster, DimsweepError, suggestion
 from engine.workload import AXES
-from sweeper.config.part import Part, default
+from sweeper.config.parts.part import Part, default
 
 
 def _degrees(parallel: Any, axes: Collection[str] = AXES) -> Any:

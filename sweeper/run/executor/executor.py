@@ -11,7 +11,7 @@ from engine import DimsweepError, suggestion
 from sweeper.config.schema import Config
 from sweeper.config.study import Executor as ExecutorConfig
 from sweeper.ledger.rows import Cell
-from sweeper.run.evaluate import Job, Outcome
+from sweeper.run.executor.evaluate import Job, Outcome
 from sweeper.run.executor.inline import InlineExecutor
 
 

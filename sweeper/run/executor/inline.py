@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from sweeper.config.study import Executor as ExecutorConfig
 from sweeper.ledger.rows import Cell
-from sweeper.run.evaluate import Evaluator, Job, Outcome
+from sweeper.run.executor.evaluate import Evaluator, Job, Outcome
 
 
 class InlineExecutor:

@@ -18,7 +18,7 @@ import sweeper
 from engine import DimsweepError
 from sweeper.config.study import Executor as ExecutorConfig
 from sweeper.ledger.rows import Cell, failed_row, labels
-from sweeper.run.evaluate import Evaluator, Job, Outcome
+from sweeper.run.executor.evaluate import Evaluator, Job, Outcome
 
 # A piece should last long enough to make a call's overhead (about a millisecond) vanish, and not so
 # long that the others wait at the end of a batch.

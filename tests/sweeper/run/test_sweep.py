@@ -15,7 +15,7 @@ import pytest
 
 from sweeper import load
 from sweeper.ledger.record import read_study
-from sweeper.run.evaluate import Job
+from sweeper.run.executor.evaluate import Job
 from sweeper.run.executor.inline import InlineExecutor
 from sweeper.space.space import Trial
 from sweeper.study.plan import StudyPlan
@@ -173,7 +173,7 @@ def test_an_internal_error_is_a_failed_row_too(
     def broken(*_: object) -> None:
         raise RuntimeError("boom")
 
-    monkeypatch.setattr("sweeper.run.evaluate.run_batch", broken)
+    monkeypatch.setattr("sweeper.run.executor.evaluate.run_batch", broken)
     plan = small("budget.trials=3")
     run(plan)
     assert load(plan.folder).to_pandas().error.str.contains("boom").all()

@@ -9,7 +9,7 @@ import pytest
 
 from sweeper.build.program import build_program
 from sweeper.config.compose import compose
-from sweeper.config.places import homes
+from sweeper.config.parts.places import homes
 from sweeper.ledger.ledger import load
 from sweeper.ledger.record import read_study
 from sweeper.report import write_report

@@ -1,0 +1,1 @@
+"""What configurations are made of, and where their files lie."""
