@@ -16,13 +16,13 @@ from engine import (
     place,
     run_one,
 )
-from engine.kernels.message import by_rank, run_messages
+from engine.kernels.message import lower_by_rank, run_messages
 
 
 def main() -> None:
     """Print the speed of one core on an all-reduce of 1 GiB in 16 chunks on a 4 x 4 x 4 torus."""
     program = torus_all_reduce()
-    ranks = by_rank(program)
+    ranks = lower_by_rank(program.workload, program.cluster)
     runs = []
     by_message = best_cpu_seconds(lambda: runs.append(run_messages(ranks)), repeats=5)
     by_phase = best_cpu_seconds(lambda: run_one(program))

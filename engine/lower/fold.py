@@ -15,13 +15,11 @@ from numpy.typing import NDArray
 
 from engine.lower.stages import (
     Folding,
-    Offset,
-    coordinates,
     fold_stages,
     graph_by_rank,
     keeps_stages,
-    ranks_at,
 )
+from engine.workload.coordinates import Offset, at_offset, group_members, modulo
 from engine.workload.graph import Collective, Group, Receive, Send, Workload
 
 
@@ -37,7 +35,7 @@ def fold_ranks(workload: Workload, sizes: tuple[int, ...], *, fold: bool = True)
         return fold_stages(stages, groups, offsets, sizes)
 
     graph = graph_by_rank(workload, sizes)
-    partners = [_group_members(group, sizes) for group in groups.values()]
+    partners = [group_members(group, sizes) for group in groups.values()]
     partners += [at_offset(offset, sizes)[:, None] for offset in offsets]
     colour = _refine(graph, partners) if fold else np.arange(n)
     _, first, count = np.unique(colour, return_index=True, return_counts=True)
@@ -58,31 +56,8 @@ def _used(workload: Workload, sizes: tuple[int, ...]) -> tuple[dict[str, Group],
             if isinstance(work, Collective):
                 groups[work.group] = workload.groups[work.group]
             elif isinstance(work, (Send, Receive)):
-                offsets[tuple(o % n for o, n in zip(work.offset, sizes, strict=True))] = None
+                offsets[modulo(work.offset, sizes)] = None
     return groups, list(offsets)
-
-
-def _group_members(group: Group, sizes: tuple[int, ...]) -> NDArray[np.int64]:
-    """Members of every rank's group, shape (N, P)."""
-    steps = coordinates(group.sizes) * np.asarray(group.strides)
-    return ranks_at(_corners(group, sizes)[:, None, :] + steps[None, :, :], sizes)
-
-
-def _corners(group: Group, sizes: tuple[int, ...]) -> NDArray[np.int64]:
-    """Coordinates, with the group's own digits taken out, of every rank; shape (N, D)."""
-    here = coordinates(sizes)
-    span = np.asarray(group.sizes) * np.asarray(group.strides)
-    return here - here % span + here % np.asarray(group.strides)
-
-
-def first_members(group: Group, sizes: tuple[int, ...]) -> NDArray[np.int64]:
-    """The lowest rank of every rank's group, shape (N,)."""
-    return ranks_at(_corners(group, sizes), sizes)
-
-
-def at_offset(offset: Offset, sizes: tuple[int, ...]) -> NDArray[np.int64]:
-    """The rank at ``offset`` from every rank, shape (N,)."""
-    return ranks_at((coordinates(sizes) + np.asarray(offset)) % np.asarray(sizes), sizes)
 
 
 def _refine(colour: NDArray[np.int64], partners: list[NDArray[np.int64]]) -> NDArray[np.int64]:

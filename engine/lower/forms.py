@@ -1,4 +1,4 @@
-"""Forms: the distinct communications of a workload, with a schedule for each dimension they use."""
+"""Forms: the distinct communications of a workload, with their phases in each dimension."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Hashable, Iterator
 from typing import Generic, NamedTuple, TypeVar
 
 from engine.cluster.cluster import Cluster
-from engine.collective.algorithms import AUTO, algorithm_for, all_to_all_of
+from engine.collective.algorithms import algorithm_for, algorithm_of_phase, chosen_algorithms
 from engine.collective.steps import PhaseSteps, Setting, Step
-from engine.errors import DimsweepError
 from engine.lower import program as p
 from engine.workload.graph import Collective, CollectiveKind, Group, Send
 
@@ -31,8 +30,16 @@ class Interned(Generic[_T]):
         return len(self._number)
 
 
+class TypedSteps(NamedTuple):
+    """The steps of a phase, and its kind: a CollectiveKind (ALL_REDUCE: a fused one), or
+    POINT_TO_POINT."""
+
+    kind: int
+    phase: PhaseSteps
+
+
 class Use(NamedTuple):
-    """A dimension that a form uses, with its schedules (see program.USE)."""
+    """A dimension that a form uses, with the steps of its phases (see program.USE)."""
 
     dim: int
     scatter: int
@@ -51,22 +58,14 @@ class Form(NamedTuple):
 
 
 class Forms:
-    """The forms and schedules of a workload on a cluster, each kept once."""
+    """The forms of a workload on a cluster, and the steps of their phases, each kept once."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.forms: Interned[Form] = Interned()
-        self.schedules: Interned[PhaseSteps] = Interned()
+        self.schedules: Interned[TypedSteps] = Interned()
         self._known: dict[tuple[Hashable, ...], int] = {}  # graphs repeat themselves
         self._dims, self._model = cluster.topology.dims, cluster.collectives
-        names = self._model.algorithms or (AUTO,) * len(self._dims)
-        if len(names) != len(self._dims):
-            raise DimsweepError(
-                f"{len(names)} algorithms for {len(self._dims)} dimensions",
-                where="collective.algorithms",
-            )
-        self._algorithms = [
-            algorithm_for(dim.block, name) for dim, name in zip(self._dims, names, strict=True)
-        ]
+        self._names = chosen_algorithms(cluster)
 
     def collective(self, work: Collective, group: Group) -> int:
         """The form of a collective over ``group``, chunk by chunk."""
@@ -94,23 +93,27 @@ class Forms:
                 policy = self._model.subgroup_bandwidth
                 share, hops = dim.block.way_under(policy, dim.size, offset)
                 crossing = PhaseSteps((Step(1, hops, 1.0),), share, 1.0, 1.0)
-                uses.append(Use(d, self.schedules(crossing)))
+                uses.append(Use(d, self.schedules(TypedSteps(p.POINT_TO_POINT, crossing))))
         return self.forms(Form(p.POINT_TO_POINT, work.n_bytes, 1, 0, tuple(uses)))
 
     def _use(self, kind: CollectiveKind, d: int, group: Group) -> Use:
-        dim, algorithm = self._dims[d], self._algorithms[d]
+        dim = self._dims[d]
         policy = self._model.subgroup_bandwidth
         setting = Setting(dim.block, dim.size, group.sizes[d], group.strides[d], policy)
 
         def of(kind: CollectiveKind) -> int:
-            return self.schedules(algorithm.steps(kind, setting))
+            algorithm = algorithm_of_phase(kind, dim.block, self._names[d])
+            return self.schedules(TypedSteps(kind, algorithm.steps(kind, setting)))
 
         if kind is CollectiveKind.ALL_TO_ALL:
-            return Use(d, self.schedules(all_to_all_of(dim.block).steps(kind, setting)))
-        fused = kind is CollectiveKind.ALL_REDUCE and algorithm.fuses
+            return Use(d, of(kind))
+        fused = kind is CollectiveKind.ALL_REDUCE and self._fuses(d)
         return Use(
             d,
             scatter=of(CollectiveKind.REDUCE_SCATTER),
             gather=of(CollectiveKind.ALL_GATHER),
             fused=of(kind) if fused else -1,
         )
+
+    def _fuses(self, d: int) -> bool:
+        return algorithm_for(self._dims[d].block, self._names[d]).fuses

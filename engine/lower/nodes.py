@@ -10,7 +10,8 @@ from engine.cluster.cluster import Cluster
 from engine.errors import DimsweepError
 from engine.lower import program as p
 from engine.lower.forms import Forms, Interned
-from engine.lower.stages import Folding, Offset
+from engine.lower.stages import Folding
+from engine.workload.coordinates import Offset, back, modulo
 from engine.workload.graph import Access, Collective, Compute, Operator, Receive, Send, Workload
 
 MEMORY = "memory"  # the stream of accesses to remote memory
@@ -170,17 +171,15 @@ class Nodes:
         return flow
 
     def _transfer(self, cls: int, work: Send | Receive) -> _Transfer:
-        sizes = self._cluster.topology.sizes
-        offset = tuple(o % n for o, n in zip(work.offset, sizes, strict=True))
-        return _Transfer(cls, offset, work.tag)
+        return _Transfer(cls, modulo(work.offset, self._cluster.topology.sizes), work.tag)
 
     def match_transfers(self) -> None:
         """Give every send its receive: the k-th with the same peer and tag, on both sides."""
         sizes = self._cluster.topology.sizes
         for key, sends in self._sends.items():
             peer = self._folding.peers[key.cls][key.offset]
-            back = tuple(-o % n for o, n in zip(key.offset, sizes, strict=True))
-            receives = self._receives.get(_Transfer(peer, back, key.tag), [])
+            there = _Transfer(peer, back(key.offset, sizes), key.tag)
+            receives = self._receives.get(there, [])
             if len(receives) != len(sends):
                 raise self._unmatched(key, peer, sends, receives)
             for send, receive in zip(sends, receives, strict=True):

@@ -102,6 +102,7 @@ SCHEDULE = np.dtype(
         ("share", "f8"),
         ("growth", "f8"),
         ("bytes_sent", "f8"),
+        ("kind", "i4"),  # a CollectiveKind (ALL_REDUCE: fused), or POINT_TO_POINT
         ("step_start", "i4"),  # in Structure.steps
         ("step_end", "i4"),
     ]

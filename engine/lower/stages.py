@@ -14,10 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.workload.coordinates import Offset, all_coordinates, place_in, ranks_at
 from engine.workload.graph import Group, Workload
-
-Offset = tuple[int, ...]
-Coordinates = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -36,27 +34,10 @@ class Folding:
     peers: list[dict[Offset, int]]
 
 
-def coordinates(sizes: tuple[int, ...]) -> Coordinates:
-    """Coordinates of every rank, shape (N, D); dimension 0 is the fastest."""
-    return np.stack(np.unravel_index(np.arange(math.prod(sizes)), sizes, order="F"), axis=1)
-
-
-def ranks_at(coordinates: Coordinates, sizes: tuple[int, ...]) -> NDArray[np.int64]:
-    """Ranks at coordinates of shape (..., D)."""
-    strides = np.concatenate(([1], np.cumprod(sizes)[:-1]))
-    return (coordinates * strides).sum(axis=-1)
-
-
-def place_in(group: Group, at: Coordinates) -> NDArray[np.int64]:
-    """Which member of its group the rank at each coordinate is, in the order of ranks."""
-    digits = at // np.asarray(group.strides) % np.asarray(group.sizes)
-    return ranks_at(digits, group.sizes)
-
-
 def graph_by_rank(workload: Workload, sizes: tuple[int, ...]) -> NDArray[np.int64]:
     """The number of the graph that each rank runs, shape (N,)."""
     if workload.stages is not None:
-        return place_in(workload.groups[workload.stages], coordinates(sizes))
+        return place_in(workload.groups[workload.stages], all_coordinates(sizes))
     if workload.graph_of_rank is not None:
         return workload.graph_of_rank.astype(np.int64)
     return np.zeros(math.prod(sizes), dtype=np.int64)
@@ -89,7 +70,7 @@ def fold_stages(
     sizes: tuple[int, ...],
 ) -> Folding:
     """One class a place, given that :func:`keeps_stages`."""
-    digits = coordinates(stages.sizes)
+    digits = all_coordinates(stages.sizes)
     first = digits * np.asarray(stages.strides)
     n_places = stages.n_members
     peers: list[dict[Offset, int]] = [{} for _ in range(n_places)]

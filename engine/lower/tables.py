@@ -33,9 +33,9 @@ def structure(cluster: Cluster, folding: Folding, nodes: Nodes, forms: Forms) ->
     form_list = list(forms.forms)
     uses = [use for form in form_list for use in form.uses]
     use_start = _starts(len(form.uses) for form in form_list)
-    schedules = list(forms.schedules)
-    steps = [step for s in schedules for step in s.steps]
-    step_start = _starts(len(s.steps) for s in schedules)
+    phases = list(forms.schedules)
+    steps = [step for _, phase in phases for step in phase.steps]
+    step_start = _starts(len(phase.steps) for _, phase in phases)
     return p.Structure(
         shape=shape,
         nodes=_table(
@@ -75,9 +75,10 @@ def structure(cluster: Cluster, folding: Folding, nodes: Nodes, forms: Forms) ->
         uses=np.array(uses, dtype=p.USE),
         schedules=_table(
             p.SCHEDULE,
-            (s.share for s in schedules),
-            (s.growth for s in schedules),
-            (s.bytes_sent for s in schedules),
+            (phase.share for _, phase in phases),
+            (phase.growth for _, phase in phases),
+            (phase.bytes_sent for _, phase in phases),
+            (kind for kind, _ in phases),
             step_start[:-1],
             step_start[1:],
         ),

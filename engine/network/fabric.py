@@ -16,6 +16,7 @@ from engine.cluster.topology import Dimension, Topology
 from engine.errors import DimsweepError
 from engine.network import wiring
 from engine.network.graph import Network
+from engine.workload.coordinates import lines
 
 MAX_LINKS = 2**20  # about a gigabyte of graph
 
@@ -179,18 +180,8 @@ def build_network(
     one coordinate only is joined by that dimension's fabric.  Raises :class:`DimsweepError` for a
     fabric that does not suit its dimension, and for a network of more than :data:`MAX_LINKS`.
     """
+    check_fabrics(topology, fabrics)
     fabrics = fabrics or [Auto()] * len(topology.dims)
-    if len(fabrics) != len(topology.dims):
-        raise DimsweepError(
-            f"{len(fabrics)} fabrics for the {len(topology.dims)} dimensions of {topology.name}",
-            where="network.fabric",
-            hint="one a dimension, or none",
-        )
-    for d, (dim, fabric) in enumerate(zip(topology.dims, fabrics, strict=True)):
-        try:
-            fabric.check(dim)
-        except DimsweepError as error:
-            raise error.at(f"network.fabric[{d}]") from None
     links = list(islice(_links(topology, fabrics, buffer), MAX_LINKS + 1))
     if len(links) > MAX_LINKS:
         raise DimsweepError(
@@ -204,6 +195,21 @@ def build_network(
     return Network(graph, topology.sizes)
 
 
+def check_fabrics(topology: Topology, fabrics: Sequence[Fabric]) -> None:
+    """Raise :class:`DimsweepError` unless there is no fabric, or one that suits each dimension."""
+    if fabrics and len(fabrics) != len(topology.dims):
+        raise DimsweepError(
+            f"{len(fabrics)} fabrics for the {len(topology.dims)} dimensions of {topology.name}",
+            where="network.fabric",
+            hint="one a dimension, or none",
+        )
+    for d, (dim, fabric) in enumerate(zip(topology.dims, fabrics, strict=False)):
+        try:
+            fabric.check(dim)
+        except DimsweepError as error:
+            raise error.at(f"network.fabric[{d}]") from None
+
+
 def _links(
     topology: Topology, fabrics: Sequence[Fabric], buffer: float | None
 ) -> Iterator[tuple[Any, Any, dict[str, Any]]]:
@@ -212,18 +218,9 @@ def _links(
             continue
         bandwidth = dim.bandwidth / fabric.links(dim)
         attributes = {"bandwidth": bandwidth, "latency": dim.latency, "buffer": buffer, "dim": d}
-        for number, npus in enumerate(_lines(topology.sizes, d)):
+        for number, npus in enumerate(lines(topology.sizes, d)):
             for source, target in fabric.wire(dim, npus, f"d{d} line {number}"):
                 yield source, target, attributes
-
-
-def _lines(sizes: tuple[int, ...], d: int) -> Iterator[range]:
-    """The NPUs that differ in coordinate ``d`` only, one range a line."""
-    stride = math.prod(sizes[:d])
-    reach = stride * sizes[d]
-    for first in range(0, math.prod(sizes), reach):
-        for start in range(first, first + stride):
-            yield range(start, start + reach, stride)
 
 
 def _check_block(fabric: Fabric, dim: Dimension, block: Block) -> None:

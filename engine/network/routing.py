@@ -9,6 +9,7 @@ from enum import StrEnum
 from engine.cluster.blocks.block import Node
 from engine.errors import DimsweepError
 from engine.network.graph import Network
+from engine.workload.coordinates import coordinates_of, line
 
 
 class Routing(StrEnum):
@@ -71,11 +72,11 @@ class Router:
             return
         # Dimensions joined as a Cartesian product: a shortest way between NPUs that differ in one
         # coordinate never leaves that dimension, since it would have to come back.
-        here, stride = source, 1
-        for size in self._network.sizes:
-            there = here + (target // stride % size - here // stride % size) * stride
+        here = source
+        for dim, coordinate in enumerate(coordinates_of(target, self._network.sizes)):
+            there = line(here, self._network.sizes, dim)[coordinate]
             yield from self._shortest(here, there, way)
-            here, stride = there, stride * size
+            here = there
 
     def _shortest(self, source: int, target: int, way: int) -> Iterator[int]:
         if target not in self._distances:

@@ -6,7 +6,7 @@ Errors name the key (``topology.bandwidth[1]``); :meth:`Origin.blame` adds the f
 from __future__ import annotations
 
 from engine import Cluster, Program, Workload, lower
-from engine.kernels.message import by_rank
+from engine.kernels.message import lower_by_rank
 from sweeper.config.parts.part import key
 from sweeper.config.schema import Config
 
@@ -15,8 +15,9 @@ def build_program(config: Config) -> Program:
     """The program of a whole configuration, rank by rank if every message is to be simulated."""
     cluster = build_cluster(config)
     workload = build_workload(config, cluster)
-    program = lower(workload, cluster, fold=config.fold or config.by_message)
-    return by_rank(program) if config.by_message else program
+    if config.by_message:
+        return lower_by_rank(workload, cluster)
+    return lower(workload, cluster, fold=config.fold)
 
 
 def build_cluster(config: Config) -> Cluster:

@@ -12,7 +12,7 @@ import networkx as nx
 from engine import Cluster, Topology, Workload
 from engine.cluster.network import NetworkModel
 from engine.kernels.message.clock import Clock
-from engine.kernels.message.kernel import MessageRun, run_messages
+from engine.kernels.message.kernel import MessageRun, lower_by_rank, run_messages
 from engine.kernels.message.transport import Message, Transport, Wire
 from engine.kernels.phase.batch import Measures, run_one
 from engine.lower.lower import lower
@@ -84,7 +84,7 @@ def line_of(links: Sequence[tuple[float, int]], name: str = "switch") -> Network
 
 def time_of(workload: Workload, cluster: Cluster) -> int:
     """How long the message kernel takes it to last (ps)."""
-    return int(run_messages(lower(workload, cluster)).measures.time[0])
+    return int(run_messages(lower_by_rank(workload, cluster)).measures.time[0])
 
 
 def both(workload: Workload, cluster: Cluster) -> tuple[Measures, MessageRun]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.cluster.blocks import Block
+from engine.cluster.cluster import Cluster
 from engine.collective.algorithms.algorithm import Algorithm, ScatterGather
 from engine.collective.algorithms.direct import Direct
 from engine.collective.algorithms.double_binary_tree import DoubleBinaryTree
@@ -12,6 +13,7 @@ from engine.collective.algorithms.rabenseifner import Rabenseifner
 from engine.collective.algorithms.relay import Relay
 from engine.collective.algorithms.ring import RingAlgorithm
 from engine.errors import DimsweepError
+from engine.workload.graph import CollectiveKind
 
 __all__ = [
     "ALGORITHMS",
@@ -27,8 +29,9 @@ __all__ = [
     "RingAlgorithm",
     "ScatterGather",
     "algorithm_for",
+    "algorithm_of_phase",
     "algorithms_of",
-    "all_to_all_of",
+    "chosen_algorithms",
     "register",
 ]
 
@@ -71,9 +74,29 @@ def algorithm_for(block: Block, name: str) -> Algorithm:
     return _registered(block, names[0] if name == AUTO else name)
 
 
-def all_to_all_of(block: Block) -> Algorithm:
-    """The algorithm of all-to-alls on ``block``."""
-    return _registered(block, block.all_to_all)
+def chosen_algorithms(cluster: Cluster) -> tuple[str, ...]:
+    """The name that the cluster's collective model chooses for each dimension.
+
+    Raises :class:`DimsweepError` for another number of names than of dimensions, and for an
+    algorithm that does not run on its dimension's block.
+    """
+    dims = cluster.topology.dims
+    names = cluster.collectives.algorithms or (AUTO,) * len(dims)
+    if len(names) != len(dims):
+        raise DimsweepError(
+            f"{len(names)} algorithms for {len(dims)} dimensions", where="collective.algorithms"
+        )
+    for dim, name in zip(dims, names, strict=True):
+        algorithm_for(dim.block, name)
+    return names
+
+
+def algorithm_of_phase(kind: CollectiveKind, block: Block, name: str) -> Algorithm:
+    """The algorithm of a phase of ``kind`` on ``block``, for which ``name`` was chosen; all-to-alls
+    have the block's own."""
+    if kind is CollectiveKind.ALL_TO_ALL:
+        return _registered(block, block.all_to_all)
+    return algorithm_for(block, name)
 
 
 def _registered(block: Block, name: str) -> Algorithm:

@@ -22,6 +22,7 @@ from engine.formats.chakra.files import read_traces
 from engine.formats.chakra.groups import read_groups
 from engine.formats.chakra.node import Node, node_of
 from engine.formats.chakra.trace import CollectiveType, NodeType, Trace, TraceNode, Value
+from engine.workload.coordinates import coordinates_of, offset_between
 from engine.workload.graph import (
     Access,
     Collective,
@@ -233,19 +234,11 @@ class _Conversion:
     def _offset(self, rank: int, peer: int) -> tuple[int, ...]:
         if not 0 <= peer < math.prod(self._sizes):
             raise DimsweepError(f"there is no rank {peer}")
-        here, there = self._coordinates(rank), self._coordinates(peer)
-        return tuple((b - a) % n for a, b, n in zip(here, there, self._sizes, strict=True))
-
-    def _coordinates(self, rank: int) -> tuple[int, ...]:
-        place = []
-        for n in self._sizes:
-            rank, digit = divmod(rank, n)
-            place.append(digit)
-        return tuple(place)
+        return offset_between(rank, peer, self._sizes)
 
     def _find_sub_mesh(self, ranks: tuple[int, ...]) -> Group:
         """The group of these ranks: the number and the distance of members in each dimension."""
-        places = {self._coordinates(rank) for rank in ranks}
+        places = {coordinates_of(rank, self._sizes) for rank in ranks}
         used = [sorted({place[d] for place in places}) for d in range(len(self._sizes))]
         strides = [b[1] - b[0] if len(b) > 1 else 1 for b in used]
         regular = all(

@@ -22,9 +22,9 @@ from engine.formats.chakra import own, stream
 from engine.formats.chakra.encode import encode_metadata, encode_node
 from engine.formats.chakra.trace import NodeType, Trace, TraceNode, Value
 from engine.formats.chakra.workload import KINDS
-from engine.lower.fold import at_offset, first_members
-from engine.lower.stages import Offset, graph_by_rank
+from engine.lower.stages import graph_by_rank
 from engine.units import PICOSECONDS
+from engine.workload.coordinates import Offset, at_offset, back, first_members, modulo
 from engine.workload.graph import (
     Access,
     Collective,
@@ -143,7 +143,7 @@ class _Writer:
         return sizes
 
     def _offset(self, work: Send | Receive) -> Offset:
-        return tuple(o % n for o, n in zip(work.offset, self._sizes, strict=True))
+        return modulo(work.offset, self._sizes)
 
     def _encode(self, number: int) -> Iterator[_Piece]:
         graph = self._workload.graphs[number]
@@ -245,8 +245,8 @@ class _Writer:
     ) -> _Attributes:
         """A receive, with the size of the message: ASTRA-sim matches messages by size, too."""
         offset, tag = key
-        back = tuple(-o % n for o, n in zip(offset, self._sizes, strict=True))
-        sizes = self._sends[self._graph_of[source]].get((back, tag), [])
+        way_back = back(offset, self._sizes)
+        sizes = self._sends[self._graph_of[source]].get((way_back, tag), [])
         if place >= len(sizes):
             raise DimsweepError(
                 f"rank {rank} waits in {name!r} (tag {tag}) for a message that rank {source} "

@@ -7,8 +7,8 @@ from functools import partial
 from typing import NamedTuple
 
 from engine.kernels.message.exchange import Line
-from engine.kernels.message.plans import Plans
-from engine.kernels.message.servers import Job
+from engine.kernels.message.phases import Phases
+from engine.kernels.message.ports import Job
 from engine.lower.program import POINT_TO_POINT, Program
 
 
@@ -34,7 +34,7 @@ class Flows:
         done: Callable[[int, int], None],
     ) -> None:
         self._program, self._submit, self._done = program, submit, done
-        self._plans = Plans(program)
+        self._phases = Phases(program)
         self._chunks_left: dict[tuple[int, int], int] = {}  # of a flow, on a rank
         self._gathering: dict[_Place, int] = {}  # members that have not come yet
 
@@ -48,7 +48,7 @@ class Flows:
             line = Line(tuple(ranks))
             done = partial(self._done, flow)
             order = (int(record["key"]), 0)
-            crossing = self._plans.crossing(flow)
+            crossing = self._phases.crossing(flow)
             self._submit(Job(crossing, line, self._name(flow), order, priority=0, done=done))
             return
         for rank in ranks:
@@ -60,14 +60,14 @@ class Flows:
     def _enter(self, flow: int, chunk: int, number: int, rank: int) -> None:
         """``rank`` is ready for the chunk's phase ``number``."""
         record = self._program.structure.flows[flow]
-        phases = self._plans.phases(int(record["form"]), chunk)
+        phases = self._phases.of_chunk(int(record["form"]), chunk)
         if number == len(phases):
             self._chunks_left[flow, rank] -= 1
             if not self._chunks_left[flow, rank]:
                 self._done(flow, rank)
             return
         phase = phases[number]
-        line = self._plans.line(self._program.names.flow_group[flow], phase.dim, rank)
+        line = self._phases.line(self._program.names.flow_group[flow], phase.dim, rank)
         place = _Place(flow, chunk, number, line.ranks[0])
         missing = self._gathering.pop(place, len(line.ranks)) - 1
         if missing:

@@ -12,15 +12,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from engine.cluster.cluster import Cluster
 from engine.collector import no_collector
 from engine.errors import DimsweepError
 from engine.kernels.message.clock import Clock
+from engine.kernels.message.count import count_messages
 from engine.kernels.message.exchange import World
 from engine.kernels.message.flows import Flows
 from engine.kernels.message.operators import Operators
-from engine.kernels.message.plans import Plans
+from engine.kernels.message.ports import PhaseSpan, Ports
 from engine.kernels.message.ranks import RankAccount
-from engine.kernels.message.servers import PhaseSpan, Servers
 from engine.kernels.message.transport import Span, Transport, Wire, check_number
 from engine.kernels.phase.batch import Measures, outcome_error
 from engine.kernels.phase.diagnosis import explain_stuck
@@ -28,8 +29,9 @@ from engine.kernels.phase.phase_time import LONGEST, PICOSECONDS
 from engine.kernels.phase.state import DONE, FINISHED, TOO_LONG
 from engine.lower.lower import lower
 from engine.lower.program import Program
-from engine.network.fabric import build_network
+from engine.network.fabric import build_network, check_fabrics
 from engine.network.graph import Link, Network
+from engine.workload.graph import Workload
 
 
 class LinkAccount(NamedTuple):
@@ -71,11 +73,15 @@ class MessageRun:
 def run_messages(program: Program, *, record: bool = False) -> MessageRun:
     """Simulate the program at its own point, message by message.
 
-    ``record`` keeps when each message held each link.  Raises :class:`DimsweepError` as
-    :func:`by_rank` and :func:`network_of` do, and for what cannot finish, naming who waits for
-    what.
+    Every rank must be a class of its own, as :func:`lower_by_rank` makes it.  ``record`` keeps when
+    each message held each link.  Raises :class:`DimsweepError` for a program of larger classes, as
+    :func:`network_of` does, and for what cannot finish, naming who waits for what.
     """
-    program = by_rank(program)
+    if program.names.class_first != tuple(range(program.n_npus)):
+        raise DimsweepError(
+            f"the program has {len(program.names.class_first)} classes of {program.n_npus} ranks",
+            hint="the message kernel runs what lower_by_rank, or lower(..., fold=False), returns",
+        )
     network = network_of(program)
     simulation = _Simulation(program, network, record=record)
     simulation.run()
@@ -88,25 +94,22 @@ def run_messages(program: Program, *, record: bool = False) -> MessageRun:
         measures=_measures(accounts, end, simulation.bytes_sent),
         links=tuple(_link_account(wire, end) for wire in simulation.transport.wires),
         operators=tuple(OperatorSpan(*span) for span in spans),
-        phases=tuple(simulation.servers.spans),
+        phases=tuple(simulation.ports.spans),
         n_messages=simulation.transport.n_messages,
         recorded=record,
     )
 
 
-def by_rank(program: Program) -> Program:
-    """The same program with every rank a class of its own, as the message kernel runs it.
+def lower_by_rank(workload: Workload, cluster: Cluster) -> Program:
+    """The program of ``workload`` with every rank a class of its own, as the message kernel needs.
 
-    Raises :class:`DimsweepError` when members would send one another more messages than
-    ``network.max_messages``.
+    Raises :class:`DimsweepError` as :func:`engine.lower` does, and, before anything is lowered,
+    when the ranks would send more messages than ``network.max_messages``.
     """
-    check_number(Plans(program).n_messages(), program.cluster.network)
-    if program.names.class_first == tuple(range(program.n_npus)):
-        return program
-    whole = lower(program.workload, program.cluster, fold=False)
-    return dataclasses.replace(
-        whole, bandwidth=program.bandwidth, latency=program.latency, prices=program.prices
-    )
+    workload.check(cluster.topology.sizes)
+    check_fabrics(cluster.topology, cluster.network.fabrics)
+    check_number(count_messages(workload, cluster), cluster.network)
+    return lower(workload, cluster, fold=False)
 
 
 def network_of(program: Program) -> Network:
@@ -142,8 +145,8 @@ class _Simulation:
         world = World(
             self.clock, self.transport, shape.endpoint_delay, shape.reduce_time, self.bytes_sent
         )
-        self.servers = Servers(world, self.accounts, shape.n_dims, shape.queue, self._touch)
-        self.flows = Flows(program, self.servers.submit, self._done)
+        self.ports = Ports(world, self.accounts, shape.n_dims, shape.queue, self._touch)
+        self.flows = Flows(program, self.ports.submit, self._done)
         self.operators = Operators(
             self.clock, program, self.accounts, self._touch, self.flows.start
         )
@@ -167,7 +170,7 @@ class _Simulation:
     def _settle(self) -> None:
         self._touched = False
         self.operators.settle()
-        self.servers.settle()
+        self.ports.settle()
 
     def _done(self, flow: int, rank: int) -> None:
         self.operators.end_part(flow, rank)

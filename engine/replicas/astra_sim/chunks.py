@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import prod
 from typing import Any, NamedTuple
 
 from engine.errors import DimsweepError
@@ -16,6 +15,7 @@ from engine.replicas.astra_sim.algorithms import (
     final_size,
 )
 from engine.replicas.astra_sim.greedy import GREEDY, Greedy
+from engine.workload.coordinates import line
 
 State = tuple[frozenset[tuple[tuple[int, str], int]], int]
 
@@ -149,10 +149,7 @@ class Planner:
         return max(1, chunk), size
 
     def _line(self, dim: int) -> Sequence[int]:
-        sizes = self._network.sizes
-        unit = prod(sizes[:dim])
-        base = self._rank - self._rank // unit % sizes[dim] * unit
-        return range(base, base + sizes[dim] * unit, unit)
+        return line(self._rank, self._network.sizes, dim)
 
     def _algorithms(self, kind: str) -> tuple[str, ...]:
         names = self._system.algorithms[kind]

@@ -17,6 +17,7 @@ from engine.formats.chakra.node import COMMUNICATION, Node
 from engine.formats.chakra.trace import NodeType
 from engine.replicas.astra_sim.delays import ways as ways_of
 from engine.replicas.astra_sim.greedy import GREEDY
+from engine.workload.coordinates import line
 
 _TREE = "doubleBinaryTree"
 _SHARED_MEMORY = ("PER_NODE_MEMORY_EXPANSION", "MEMORY_POOL")
@@ -205,13 +206,10 @@ def _lines(inputs: Inputs, rank: int) -> list[_See]:
     ways = ways_of(network)
     if any(name.startswith("one") for name in _algorithms(inputs)):
         return [_around(inputs, ways, range(network.n_npus), rank)]
-    sees, unit = [], 1
-    for size in network.sizes:
-        base = rank - rank // unit % size * unit
-        if size > 1:
-            sees.append(_around(inputs, ways, range(base, base + size * unit, unit), rank))
-        unit *= size
-    return sees
+    sizes = network.sizes
+    return [
+        _around(inputs, ways, line(rank, sizes, dim), rank) for dim, n in enumerate(sizes) if n > 1
+    ]
 
 
 def _around(

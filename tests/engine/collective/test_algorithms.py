@@ -22,7 +22,7 @@ from engine import (
 )
 from engine.cluster.blocks import BLOCKS
 from engine.collective.algorithms import ALGORITHMS as KNOWN
-from engine.collective.algorithms import algorithm_for, all_to_all_of
+from engine.collective.algorithms import algorithm_for, algorithm_of_phase
 from engine.collective.steps import PhaseSteps, Setting
 from tests.support.programs import ALGORITHMS
 
@@ -58,9 +58,7 @@ def alone(block: Block, p: int, n: int = 0, stride: int = 1) -> Setting:
 
 
 def steps_of(kind: CollectiveKind, algorithm: str, setting: Setting) -> PhaseSteps:
-    """One phase of ``kind``; all-to-alls are the block's own."""
-    chosen = all_to_all_of(setting.block) if kind is ALL_TO_ALL else KNOWN[algorithm]
-    return chosen.steps(kind, setting)
+    return algorithm_of_phase(kind, setting.block, algorithm).steps(kind, setting)
 
 
 def total_bytes(plan: PhaseSteps) -> float:

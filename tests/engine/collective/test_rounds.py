@@ -10,7 +10,7 @@ import pytest
 
 from engine import Block, CollectiveKind, DimsweepError, Ring, Switch
 from engine.collective.algorithms import ALGORITHMS as KNOWN
-from engine.collective.algorithms import Algorithm, AllReduceOnly, all_to_all_of
+from engine.collective.algorithms import Algorithm, AllReduceOnly, algorithm_of_phase
 from engine.collective.rounds import MemberRounds, RoundMessage, Strand, SwitchRounds
 from engine.collective.steps import Setting
 from tests.support.programs import ALGORITHMS
@@ -28,10 +28,7 @@ class Plan(NamedTuple):
 
     @property
     def chosen(self) -> Algorithm:
-        """All-to-alls are the block's own."""
-        if self.kind is CollectiveKind.ALL_TO_ALL:
-            return all_to_all_of(self.block)
-        return KNOWN[self.algorithm]
+        return algorithm_of_phase(self.kind, self.block, self.algorithm)
 
     def members(self, p: int) -> tuple[tuple[Strand, ...], ...]:
         rounds = self.chosen.rounds(self.kind, p, self.closed)

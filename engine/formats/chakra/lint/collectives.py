@@ -11,7 +11,7 @@ from engine.formats.chakra.lint.messages import Fault, Place
 from engine.formats.chakra.lint.trace import Finding
 from engine.formats.chakra.node import Node
 from engine.formats.chakra.stats import collective_name
-from engine.lower.fold import first_members
+from engine.workload.coordinates import first_members
 from engine.workload.graph import Group
 
 

@@ -19,6 +19,7 @@ from engine import (
     CollectiveModel,
     Compute,
     Dimension,
+    DimensionOrder,
     DimsweepError,
     FullyConnected,
     GraphBuilder,
@@ -34,14 +35,18 @@ from engine import (
     place,
 )
 from engine.cluster.network import NetworkModel, Switching
-from engine.kernels.message import run_messages
-from engine.network.fabric import Clos, Dragonfly, Mesh
+from engine.kernels.message import lower_by_rank, run_messages
+from engine.kernels.message.count import count_messages
+from engine.network.fabric import Auto, Clos, Dragonfly, Mesh
 from engine.network.graph import Network
 from engine.network.routing import Routing
 from tests.support.messages import time_of, times
 from tests.support.programs import (
+    collective_models,
     one_collective,
+    pipelines,
     topologies,
+    training,
 )
 
 STORING = NetworkModel(switching=Switching.STORE_AND_FORWARD)
@@ -169,7 +174,7 @@ def collectives(topology: Topology) -> st.SearchStrategy[Workload]:
 def test_no_link_carries_more_than_it_can(data: st.DataObject) -> None:
     topology, network = data.draw(networks())
     cluster = Cluster(topology, collectives=CollectiveModel(chunks=2), network=network)
-    run = run_messages(lower(data.draw(collectives(topology)), cluster), record=True)
+    run = run_messages(lower_by_rank(data.draw(collectives(topology)), cluster), record=True)
     end = int(run.measures.time[0])
     for account in run.links:
         for one, other in zip(account.spans, account.spans[1:], strict=False):
@@ -187,7 +192,7 @@ def test_what_is_sent_leaves_and_arrives(data: st.DataObject) -> None:
     topology, network = data.draw(networks())
     assume(network.graph is None)
     cluster = Cluster(topology, collectives=CollectiveModel(chunks=2), network=network)
-    run = run_messages(lower(data.draw(collectives(topology)), cluster))
+    run = run_messages(lower_by_rank(data.draw(collectives(topology)), cluster))
     balance: dict[object, float] = defaultdict(float)
     for account in run.links:
         balance[account.link.source] -= account.n_bytes
@@ -227,7 +232,7 @@ def test_the_same_again() -> None:
     topology = Topology.build("Ring(3)_Switch(4)", bandwidth=[3e9, 1e9], latency=[70, 900])
     model = NetworkModel(routing=Routing.ECMP, buffer=1e6, window=2)
     cluster = Cluster(topology, network=model)
-    program = lower(one_collective(CollectiveKind.ALL_REDUCE, 1e6, (3, 4)), cluster)
+    program = lower_by_rank(one_collective(CollectiveKind.ALL_REDUCE, 1e6, (3, 4)), cluster)
     assert run_messages(program, record=True).links == run_messages(program, record=True).links
 
 
@@ -235,8 +240,38 @@ def test_a_program_may_be_moved_to_another_point() -> None:
     workload = one_collective(CollectiveKind.ALL_REDUCE, 1e6, (4,))
     slow = Topology.build("Ring(4)", bandwidth=[1e9], latency=[70])
     fast = Topology.build("Ring(4)", bandwidth=[4e9], latency=[10])
-    moved = lower(workload, Cluster(slow)).rebind(bandwidth=[4e9], latency=[10])
+    moved = lower_by_rank(workload, Cluster(slow)).rebind(bandwidth=[4e9], latency=[10])
     assert run_messages(moved).measures.time[0] == time_of(workload, Cluster(fast))
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_messages_are_counted_before_anything_is_lowered(data: st.DataObject) -> None:
+    topology = data.draw(topologies(max_npus=16, max_dims=3))
+    model = data.draw(collective_models(topology, orders=(DimensionOrder.BASELINE,)))
+    fabrics = tuple(
+        data.draw(st.sampled_from([Auto(), Mesh()])) if dim.block == Ring() else Auto()
+        for dim in topology.dims
+    )
+    cluster = Cluster(topology, collectives=model, network=NetworkModel(fabrics=fabrics))
+    kinds = (collectives(topology), pipelines(topology.sizes), training(topology.sizes))
+    workload = data.draw(st.one_of(kinds))
+    n_messages = run_messages(lower_by_rank(workload, cluster)).n_messages
+    assert count_messages(workload, cluster) == n_messages
+    if n_messages > 1:
+        network = dataclasses.replace(cluster.network, max_messages=n_messages)
+        lower_by_rank(workload, dataclasses.replace(cluster, network=network))
+        network = dataclasses.replace(network, max_messages=n_messages - 1)
+        with pytest.raises(DimsweepError, match=f"{n_messages:,} messages"):
+            lower_by_rank(workload, dataclasses.replace(cluster, network=network))
+
+
+def test_classes_of_several_ranks_are_refused() -> None:
+    topology = Topology.build("Ring(4)", bandwidth=[1e9], latency=[0])
+    program = lower(one_collective(CollectiveKind.ALL_REDUCE, 1e6, (4,)), Cluster(topology))
+    with pytest.raises(DimsweepError, match="1 classes of 4 ranks") as error:
+        run_messages(program)
+    assert "lower_by_rank" in error.value.hint
 
 
 # --- options -------------------------------------------------------------------------------------
@@ -292,7 +327,7 @@ def test_ecmp_spreads_what_one_path_cannot_carry() -> None:
 def test_links_are_told_and_drawn_in_a_timeline() -> None:
     topology = Topology.build("Ring(4)", bandwidth=[1e9], latency=[100])
     cluster = Cluster(topology, collectives=CollectiveModel(chunks=1))
-    program = lower(one_collective(CollectiveKind.ALL_GATHER, 1e6, (4,)), cluster)
+    program = lower_by_rank(one_collective(CollectiveKind.ALL_GATHER, 1e6, (4,)), cluster)
     result = Result(run_messages(program, record=True))
     assert [(a.link.source, a.link.target) for a in result.links][:2] == [(0, 1), (0, 3)]
     for account in result.links:
@@ -315,7 +350,7 @@ def test_links_are_told_and_drawn_in_a_timeline() -> None:
 
 def refusal(workload: Workload, cluster: Cluster) -> str:
     with pytest.raises(DimsweepError) as caught:
-        run_messages(lower(workload, cluster))
+        run_messages(lower_by_rank(workload, cluster))
     return str(caught.value)
 
 

@@ -24,7 +24,7 @@ from engine import (
     run_one,
 )
 from engine.cluster.network import NetworkModel, Switching
-from engine.kernels.message import run_messages
+from engine.kernels.message import lower_by_rank, run_messages
 from engine.network.fabric import Auto, Clos, Dragonfly, Mesh, build_network
 from engine.network.graph import Network
 from engine.network.routing import Router, Routing
@@ -294,7 +294,7 @@ def test_a_circle_of_full_buffers_names_all_its_links(n: int) -> None:
     topology = Topology.build(f"Switch({n})", bandwidth=[1e12], latency=[0])
     with pytest.raises(DimsweepError) as caught:
         run_messages(
-            lower(
+            lower_by_rank(
                 Workload((builder.build(),), groups),
                 Cluster(topology, collectives=one_chunk, network=model),
             )

@@ -1,9 +1,9 @@
 """The ports of all ranks into all dimensions, and the queues of chunks before them.
 
-Each rank has one server for each dimension, which runs one phase at a time, as in
+Each rank has one port for each dimension, which runs one phase at a time, as in
 :mod:`engine.kernels.phase.kernel`.  A phase of a chunk is run by a *line*: the members of the group
 that differ in the phase's dimension only.  It is queued when all of them have finished the phase
-before, and starts when it heads all their queues and all their servers are free, so that members
+before, and starts when it heads all their queues and all their ports are free, so that members
 never wait for one another in a circle.
 """
 
@@ -32,7 +32,7 @@ class Job:
 
 
 @dataclass
-class _Server:
+class _Port:
     queue: list[Job] = field(default_factory=list)
     serving: Job | None = None
 
@@ -47,8 +47,8 @@ class PhaseSpan(NamedTuple):
     name: str
 
 
-class Servers:
-    """All ranks' servers.  ``touch`` asks for :meth:`settle` at the end of the instant."""
+class Ports:
+    """All ranks' ports.  ``touch`` asks for :meth:`settle` at the end of the instant."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Servers:
     ) -> None:
         self._world, self._accounts = world, accounts
         self._queue_order, self._touch = queue_order, touch
-        self._servers = [[_Server() for _ in range(n_dims)] for _ in accounts]
+        self._ports = [[_Port() for _ in range(n_dims)] for _ in accounts]
         self._moving: list[Job] = []
         self._touched: dict[tuple[int, int], None] = {}
         self.spans: list[PhaseSpan] = []
@@ -75,13 +75,13 @@ class Servers:
         moving, self._moving = self._moving, []
         for job in sorted(moving, key=lambda job: job.order):
             for rank in job.line.ranks:
-                self._enqueue(self._servers[rank][job.phase.dim].queue, job)
+                self._enqueue(self._ports[rank][job.phase.dim].queue, job)
                 self._touched[rank, job.phase.dim] = None
         touched, self._touched = self._touched, {}
         for rank, dim in touched:
-            server = self._servers[rank][dim]
-            if server.serving is None and server.queue and self._can_start(server.queue[0]):
-                self._start(server.queue[0])
+            port = self._ports[rank][dim]
+            if port.serving is None and port.queue and self._can_start(port.queue[0]):
+                self._start(port.queue[0])
 
     def _enqueue(self, queue: list[Job], job: Job) -> None:
         if self._queue_order == QueueOrder.FIFO:
@@ -97,14 +97,14 @@ class Servers:
         return -job.priority if self._queue_order == QueueOrder.PRIORITY else job.phase.n_bytes
 
     def _can_start(self, job: Job) -> bool:
-        servers = (self._servers[rank][job.phase.dim] for rank in job.line.ranks)
-        return all(server.serving is None and server.queue[0] is job for server in servers)
+        ports = (self._ports[rank][job.phase.dim] for rank in job.line.ranks)
+        return all(port.serving is None and port.queue[0] is job for port in ports)
 
     def _start(self, job: Job) -> None:
         now, dim = self._world.clock.ps, job.phase.dim
         for rank in job.line.ranks:
-            server = self._servers[rank][dim]
-            server.serving = server.queue.pop(0)
+            port = self._ports[rank][dim]
+            port.serving = port.queue.pop(0)
             self._accounts[rank].until(now)
             self._accounts[rank].serving[dim] = True
         job.phase.begin(self._world, job.line, job.name, partial(self._finish, job, now))
@@ -113,7 +113,7 @@ class Servers:
         now, dim = self._world.clock.ps, job.phase.dim
         self._accounts[rank].until(now)
         self._accounts[rank].serving[dim] = False
-        self._servers[rank][dim].serving = None
+        self._ports[rank][dim].serving = None
         self._touched[rank, dim] = None
         self.spans.append(PhaseSpan(rank, dim, started, now, job.name))
         self._touch()

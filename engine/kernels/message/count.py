@@ -1,0 +1,59 @@
+"""How many messages a workload sends, counted before anything is lowered."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from engine.cluster.cluster import Cluster
+from engine.collective.algorithms import algorithm_for, algorithm_of_phase, chosen_algorithms
+from engine.kernels.message.phases import circles
+from engine.lower.stages import graph_by_rank
+from engine.workload.graph import Collective, CollectiveKind, Group, Send, Workload
+
+
+def count_messages(workload: Workload, cluster: Cluster) -> int:
+    """The messages of all ranks together, before buffers cut any of them into parts.
+
+    Chunks are taken to visit the dimensions in the baseline order.  (Where Themis chooses another,
+    an algorithm may fuse reduce-scatter and all-gather in another dimension.)
+    """
+    of_graph = graph_by_rank(workload, cluster.topology.sizes)
+    ranks = np.bincount(of_graph, minlength=len(workload.graphs)).tolist()
+    total = 0
+    members: Counter[tuple[CollectiveKind, str]] = Counter()  # that take part in collectives
+    for graph, n in zip(workload.graphs, ranks, strict=True):
+        for operator in graph:
+            work = operator.work
+            if isinstance(work, Collective):
+                members[work.kind, work.group] += n
+            elif isinstance(work, Send):
+                total += n
+    for (kind, name), n in members.items():
+        group = workload.groups[name]
+        total += n // group.n_members * _of_collective(kind, group, cluster)
+    return total
+
+
+def _of_collective(kind: CollectiveKind, group: Group, cluster: Cluster) -> int:
+    """The messages of all members of one collective."""
+    used = [d for d, p in enumerate(group.sizes) if p > 1]
+    names, total = chosen_algorithms(cluster), 0
+    for d in used:
+        block, p = cluster.topology.dims[d].block, group.sizes[d]
+        fuses = d == used[-1] and algorithm_for(block, names[d]).fuses
+        for phase in _phases(kind, fuses=fuses):
+            algorithm = algorithm_of_phase(phase, block, names[d])
+            of_line = algorithm.n_messages(phase, p, circles(cluster, group, d))
+            total += group.n_members // p * of_line
+    model = cluster.collectives
+    chunks = model.chunks_on_one_dimension if len(used) == 1 else None
+    return total * (chunks or model.chunks)
+
+
+def _phases(kind: CollectiveKind, *, fuses: bool) -> tuple[CollectiveKind, ...]:
+    """The kinds of a chunk's phases in a dimension."""
+    if kind is CollectiveKind.ALL_REDUCE and not fuses:
+        return CollectiveKind.REDUCE_SCATTER, CollectiveKind.ALL_GATHER
+    return (kind,)

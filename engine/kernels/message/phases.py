@@ -1,0 +1,73 @@
+"""What a program's collectives do: the phases of their chunks, and the lines that run them."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from engine.cluster.cluster import Cluster
+from engine.collective.algorithms import algorithm_of_phase, chosen_algorithms
+from engine.kernels.message.exchange import Crossing, Line, Phase
+from engine.kernels.phase.phase_time import empty_phase_times, time_phases
+from engine.lower.program import Program
+from engine.network.fabric import Auto
+from engine.workload.coordinates import members_along
+from engine.workload.graph import CollectiveKind, Group
+
+
+class Phases:
+    """Phases and lines of a program at its point, worked out when first asked for.
+
+    The order in which a chunk visits the dimensions, and the kinds of its phases, are the phase
+    kernel's; durations are not taken from it.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._program, self._names = program, chosen_algorithms(program.cluster)
+        self._times = empty_phase_times(program.structure)
+        time_phases(program.structure, program.bandwidth, program.latency, self._times)
+        # A cache around the method itself would keep all programs for ever.
+        self.of_chunk = lru_cache(maxsize=None)(self._of_chunk)
+        self.line = lru_cache(maxsize=None)(self._line)
+
+    def crossing(self, flow: int) -> Crossing:
+        """A message from point to point, of a program in which every rank is a class."""
+        s = self._program.structure
+        record = s.flows[flow]
+        form, span = s.forms[record["form"]], self._times.spans[record["form"]]
+        return Crossing(
+            dim=int(self._times.phases[span["start"]]["dim"]),
+            target=int(s.nodes[record["receiver"]]["cls"]),
+            n_bytes=float(form["n_bytes"]),
+            crosses=tuple(s.uses[form["use_start"] : form["use_end"]]["dim"].tolist()),
+        )
+
+    def _of_chunk(self, form: int, chunk: int) -> tuple[Phase, ...]:
+        """The phases that a chunk of a collective's form goes through."""
+        s, span = self._program.structure, self._times.spans[form]
+        first = span["start"] + (chunk % span["variants"]) * span["length"]
+        entries = self._times.phases[first : first + span["length"]]
+        entries = entries[entries["dim"] >= 0]
+        kinds = s.schedules["kind"][entries["schedule"]].tolist()
+        places = entries[["dim", "n_bytes"]].tolist()
+        return tuple(
+            self._phase(dim, CollectiveKind(kind), n_bytes)
+            for (dim, n_bytes), kind in zip(places, kinds, strict=True)
+        )
+
+    def _phase(self, dim: int, kind: CollectiveKind, n_bytes: float) -> Phase:
+        block = self._program.cluster.topology.dims[dim].block
+        return Phase(dim, kind, algorithm_of_phase(kind, block, self._names[dim]), n_bytes)
+
+    def _line(self, group_name: str, dim: int, rank: int) -> Line:
+        """The members of the rank's group that differ from it in ``dim`` only."""
+        group = self._program.workload.groups[group_name]
+        cluster = self._program.cluster
+        ranks = members_along(group, rank, cluster.topology.sizes, dim)
+        return Line(tuple(ranks), circles(cluster, group, dim))
+
+
+def circles(cluster: Cluster, group: Group, dim: int) -> bool:
+    """Whether the members of a group that differ in ``dim`` only close a circle."""
+    fabrics, members = cluster.network.fabrics, (group.sizes[dim], group.strides[dim])
+    fabric = fabrics[dim] if fabrics else Auto()
+    return fabric.circles(cluster.topology.dims[dim], *members)

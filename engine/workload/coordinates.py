@@ -1,0 +1,111 @@
+"""Ranks and their coordinates in the network dimensions: mixed radix, dimension 0 the fastest.
+
+``sizes`` are the sizes of the D dimensions; N is their product.  A group has ``p`` members,
+``stride`` coordinates apart, in each dimension (see :class:`engine.workload.graph.Group`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.workload.graph import Group
+
+Ranks = NDArray[np.int64]
+Coordinates = NDArray[np.int64]
+Offset = tuple[int, ...]  # how much further on in each dimension, modulo its size
+
+
+def coordinates_of(rank: int, sizes: Sequence[int]) -> tuple[int, ...]:
+    """The coordinates of one rank."""
+    place = []
+    for n in sizes:
+        rank, digit = divmod(rank, n)
+        place.append(digit)
+    return tuple(place)
+
+
+def all_coordinates(sizes: Sequence[int]) -> Coordinates:
+    """The coordinates of every rank, shape (N, D)."""
+    ranks = np.arange(math.prod(sizes))
+    return np.stack(np.unravel_index(ranks, tuple(sizes), order="F"), axis=1)
+
+
+def ranks_at(coordinates: Coordinates, sizes: Sequence[int]) -> Ranks:
+    """The ranks at coordinates of shape (..., D)."""
+    steps = np.concatenate(([1], np.cumprod(sizes)[:-1]))
+    return (coordinates * steps).sum(axis=-1)
+
+
+def line(rank: int, sizes: Sequence[int], dim: int) -> range:
+    """The ranks that differ from ``rank`` in dimension ``dim`` only, and itself, in their order."""
+    step = math.prod(sizes[:dim])
+    first = rank - rank // step % sizes[dim] * step
+    return range(first, first + sizes[dim] * step, step)
+
+
+def lines(sizes: Sequence[int], dim: int) -> Iterator[range]:
+    """Every :func:`line` of a dimension, by its first rank."""
+    step = math.prod(sizes[:dim])
+    for start in range(0, math.prod(sizes), step * sizes[dim]):
+        for first in range(start, start + step):
+            yield line(first, sizes, dim)
+
+
+def offset_between(here: int, there: int, sizes: Sequence[int]) -> Offset:
+    """How much further on ``there`` is than ``here``."""
+    places = zip(coordinates_of(here, sizes), coordinates_of(there, sizes), sizes, strict=True)
+    return tuple((b - a) % n for a, b, n in places)
+
+
+def modulo(offset: Sequence[int], sizes: Sequence[int]) -> Offset:
+    """The same offset with every part in 0..n-1."""
+    return tuple(o % n for o, n in zip(offset, sizes, strict=True))
+
+
+def back(offset: Sequence[int], sizes: Sequence[int]) -> Offset:
+    """The offset that leads back."""
+    return tuple(-o % n for o, n in zip(offset, sizes, strict=True))
+
+
+def at_offset(offset: Sequence[int], sizes: Sequence[int]) -> Ranks:
+    """The rank at ``offset`` from every rank, shape (N,)."""
+    return ranks_at((all_coordinates(sizes) + np.asarray(offset)) % np.asarray(sizes), sizes)
+
+
+# --- groups -------------------------------------------------------------------------------------
+
+
+def members_along(group: Group, rank: int, sizes: Sequence[int], dim: int) -> range:
+    """The members of the rank's group that differ from it in dimension ``dim`` only, and itself."""
+    p, stride = group.sizes[dim], group.strides[dim]
+    whole = line(rank, sizes, dim)
+    place = whole.index(rank)
+    first = place - place // stride % p * stride
+    return whole[first : first + p * stride : stride]
+
+
+def place_in(group: Group, at: Coordinates) -> NDArray[np.int64]:
+    """Which member of its group the rank at each coordinate is, in the order of ranks."""
+    return ranks_at(at // np.asarray(group.strides) % np.asarray(group.sizes), group.sizes)
+
+
+def first_members(group: Group, sizes: Sequence[int]) -> Ranks:
+    """The lowest rank of every rank's group, shape (N,)."""
+    return ranks_at(_corners(group, sizes), sizes)
+
+
+def group_members(group: Group, sizes: Sequence[int]) -> Ranks:
+    """The members of every rank's group, shape (N, P)."""
+    steps = all_coordinates(group.sizes) * np.asarray(group.strides)
+    return ranks_at(_corners(group, sizes)[:, None, :] + steps[None, :, :], sizes)
+
+
+def _corners(group: Group, sizes: Sequence[int]) -> Coordinates:
+    """The coordinates of every rank, with the group's own digits taken out, shape (N, D)."""
+    here = all_coordinates(sizes)
+    span = np.asarray(group.sizes) * np.asarray(group.strides)
+    return here - here % span + here % np.asarray(group.strides)
