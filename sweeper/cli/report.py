@@ -10,9 +10,10 @@ from rich.console import Console
 
 from sweeper.cli.overrides import overrides
 from sweeper.config.compose import compose
+from sweeper.draw.page import write_report
 from sweeper.ledger.ledger import load
 from sweeper.ledger.record import read_study
-from sweeper.report import print_report, write_report
+from sweeper.report import print_report
 from sweeper.study.plan import study_name
 from sweeper.terminal import say
 
@@ -42,7 +43,7 @@ def command(overrides: Sequence[str]) -> int:
 
 def report_study(folder: Path, console: Console) -> None:
     """Print a study's table and write its pictures and page."""
-    study = read_study(folder).model_dump()
+    study = read_study(folder)
     rows = load(folder).to_pandas()
     print_report(rows, study, console)
     for file in write_report(rows, study, folder / "report"):

@@ -10,11 +10,13 @@ import io
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from sweeper.report.summary import CellSummary
+from sweeper.report.report import Report
+from sweeper.report.summary import Floats
 from sweeper.report.words import label
 
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#E69F00", "#009E73", "#8A8F98"
@@ -22,7 +24,20 @@ BLUE, ORANGE, GREEN, GREY = "#0072B2", "#E69F00", "#009E73", "#8A8F98"
 BEST = {"marker": "*", "s": 380, "facecolor": BLUE, "edgecolor": "white", "lw": 1.5, "zorder": 5}
 EQUAL = {"marker": "D", "s": 90, "facecolor": ORANGE, "edgecolor": "white", "lw": 1.5, "zorder": 4}
 
-Draw = Callable[[Any, CellSummary], None]
+_Shown = TypeVar("_Shown")  # what a panel shows: a cell, or a portfolio
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture of the report: its file name, its caption, and what draws it as a PNG.
+
+    The picture is None where it would show nothing.
+    """
+
+    file: str
+    caption: str
+    draw: Callable[[Report], bytes | None]
+
 
 _DPI = 150
 WIDTH = 9.0  # inches: text of 10 points is easy to read when shown 900 pixels wide
@@ -42,12 +57,12 @@ _STYLE = {
 
 
 def panels(
-    summaries: Sequence[CellSummary],
+    summaries: Sequence[_Shown],
     limit: int,
     overview: str,
-    claim: Callable[[CellSummary], str],
-    draw: Draw,
-    name: Callable[[CellSummary], str] = label,
+    claim: Callable[[_Shown], str],
+    draw: Callable[[Any, _Shown], None],
+    name: Callable[[_Shown], str] = label,  # type: ignore[assignment]
 ) -> bytes:
     """A PNG with a panel for each of the first ``limit`` cells, which all have complete points.
 
@@ -74,6 +89,27 @@ def panels(
             ax.set_axis_off()
         _shared_legend(figure, axes)
         return png(figure)
+
+
+class Bars(NamedTuple):
+    """Bars of one colour, one for each row of a panel, with a text at the end of each."""
+
+    values: Floats
+    texts: Sequence[str]
+    colour: str
+    label: str
+
+
+def draw_bars(ax: Any, rows: Sequence[str], groups: Sequence[Bars]) -> None:
+    """Horizontal bars in named ``rows``, those of the groups below one another in each."""
+    places = np.arange(len(rows))
+    for i, bars in enumerate(groups):
+        shift = 0.4 * (i - (len(groups) - 1) / 2)
+        drawn = ax.barh(places + shift, bars.values, 0.38, color=bars.colour, label=bars.label)
+        ax.bar_label(drawn, bars.texts, padding=4, fontsize=9)
+    ax.set_yticks(places, rows)
+    ax.invert_yaxis()
+    ax.grid(visible=False, axis="y")
 
 
 def label_cells(ax: Any, values: Any, texts: Sequence[Sequence[str]]) -> None:

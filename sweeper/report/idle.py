@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 
+from sweeper.ledger.record import StudyRecord
 from sweeper.ledger.rows import COMPLETE, RECHECK
 
 _RESULT = ["time_ps", "cost_usd"]
 
 
-def idle_axes(rows: pd.DataFrame, study: Mapping[str, Any]) -> list[str]:
+def idle_axes(rows: pd.DataFrame, study: StudyRecord) -> list[str]:
     """The axes of the grid and the searched keys whose values never changed a result.
 
     Rows are compared that differ in nothing but the axis; where no two such rows have different
     values of it, nothing is said.
     """
-    axes = [*study["grid"], *study["parameters"]]
+    axes = [*study.grid, *study.parameters]
     rows = rows[(rows["state"] == COMPLETE) & (rows["origin"] != RECHECK)]
     splits = [name for name in rows if name.startswith("bandwidth_")]
     return [axis for axis in axes if _is_idle(rows, axis, [*splits, *axes])]

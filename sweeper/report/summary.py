@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from engine import DimsweepError
-from engine.bound import Frontier
-from engine.rules import Pair
+from engine import DimsweepError, units
+from sweeper.ledger.record import CellRecord, StudyRecord
 from sweeper.ledger.rows import COMPLETE, FAILED, INFEASIBLE, PORTFOLIO, RECHECK
-from sweeper.objective import COST, OBJECTIVES, TIME, Objective
+from sweeper.objective import COST, TIME, Objective
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.intp]
@@ -38,12 +35,25 @@ class Recheck:
     def failed(self) -> bool:
         return bool(self.messages["state"] != COMPLETE)
 
+    def by_messages(self, digits: int = 4) -> str:
+        """The iteration time message by message."""
+        time = self.messages["time_s"]
+        return "failed" if self.failed else units.format_quantity(time, units.TIME, digits)
+
+    @property
+    def ratio(self) -> str:
+        """The iteration time by messages over that by phases."""
+        by_phases = self.phases["time_s"]
+        if self.failed or not by_phases:
+            return "-"
+        return f"{self.messages['time_s'] / by_phases:.3f}"
+
 
 @dataclass(frozen=True)
 class CellSummary:
     """One cell of a study: its trials and what stands out among them.
 
-    ``cell`` is the study's entry (coordinates, dims, workload, n_npus, sampler, bound).
+    ``cell`` is its entry in the study.
     ``complete`` and ``failed`` are its rows in the order of asking.  ``best`` is the row with the
     best first objective; among equals the one with the best second objective, then the earliest.
     ``front`` holds the rows that no other row beats in one objective without losing in the other,
@@ -53,7 +63,7 @@ class CellSummary:
     splits tried for a whole portfolio, complete or not; they count for none of these.
     """
 
-    cell: Mapping[str, Any]
+    cell: CellRecord
     objectives: tuple[Objective, ...]
     parameters: tuple[str, ...]
     complete: pd.DataFrame
@@ -81,7 +91,7 @@ class CellSummary:
     @property
     def bound(self) -> float | None:
         """What no split of the space can beat in the first objective, if that is known."""
-        return self.cell.get("bound")
+        return self.cell.bound
 
     @property
     def gap(self) -> float | None:
@@ -91,14 +101,6 @@ class CellSummary:
         best = self.objective.of(self.best)
         return (best / self.bound if self.objective.sign > 0 else self.bound / best) - 1
 
-    @cached_property
-    def proven(self) -> Frontier | None:
-        """The least time that is possible for each cost, if both are objectives and it is known."""
-        columns = self.cell.get("front")
-        if not columns:
-            return None
-        return Frontier(**{name: np.array(column) for name, column in columns.items()})
-
     def saved(self, row: pd.Series | None = None) -> Floats | None:
         """(D,) what the next bandwidth in each dimension saves, in seconds per GB/s.
 
@@ -106,42 +108,45 @@ class CellSummary:
         dimensions that limit the time together are each worth something.  None if not known; NaN
         where the slope is no finite number.
         """
-        slopes = self.cell.get("ms_per_GBps")
-        if row is not None:
-            slopes = [row.get(f"ms_per_GBps_{d}") for d in range(len(self.dims))]
-        known = np.array(slopes if slopes is not None else [], dtype=float)
-        if not np.isfinite(known).any():
+        at_row = [] if row is None else [row.get(f"ms_per_GBps_{d}") for d in range(len(self.dims))]
+        slopes = np.array(at_row or self.cell.ms_per_GBps or [], dtype=float)
+        if not np.isfinite(slopes).any():
             return None
-        return np.maximum(np.where(np.isfinite(known), -known, np.nan), 0.0) / 1e3
+        return np.maximum(np.where(np.isfinite(slopes), -slopes, np.nan), 0.0) / 1e3
 
     @property
     def prices(self) -> Floats | None:
         """(D,) USD per GB/s, if every dimension has one that is not zero."""
-        prices = self.cell.get("usd_per_GBps")
+        prices = self.cell.usd_per_GBps
         return np.array(prices) if prices and min(prices) > 0 else None
 
     def front_gaps(self, rows: pd.DataFrame) -> Floats | None:
         """By what share each row could be faster at most, on a network that costs no more."""
-        if self.proven is None:
+        if self.cell.front is None:
             return None
-        least = self.proven.least_time(rows[COST.column].to_numpy(float))
+        least = self.cell.front.least_time(rows[COST.column].to_numpy(float))
         return np.asarray(rows[TIME.column].to_numpy(float) / least - 1)
 
     @property
     def stopped(self) -> bool:
         """Whether the search had come near enough to the bound to stop."""
-        limit, gap = self.cell.get("stops_at_gap"), self.gap if self.found else None
+        limit, gap = self.cell.stops_at_gap, self.gap if self.found else None
         return limit is not None and gap is not None and gap <= limit
 
     @property
     def dims(self) -> list[str]:
         """The names of the cell's dimensions, innermost first."""
-        return list(self.cell["dims"])
+        return list(self.cell.dims)
 
     @property
-    def pairs(self) -> list[Pair]:
-        """The dimensions that each group's collectives cross one after another."""
-        return [Pair(**pair) for pair in self.cell.get("pairs", [])]
+    def best_and_equal(self) -> list[pd.Series]:
+        """The best row, and that of the equal split if there is one."""
+        return [self.best] if self.equal is None else [self.best, self.equal]
+
+    @property
+    def priced(self) -> bool:
+        """Whether it is known what the trials cost."""
+        return bool(self.complete[COST.column].notna().any())
 
     @property
     def speedup(self) -> float | None:
@@ -212,17 +217,15 @@ class CellSummary:
         return [f"bandwidth_{d}_GBps" for d in range(len(self.dims))]
 
 
-def summarise(rows: pd.DataFrame, study: Mapping[str, Any]) -> list[CellSummary]:
-    """A summary for each of ``study["cells"]`` from the ledger's ``rows``.
+def summarise(rows: pd.DataFrame, study: StudyRecord) -> list[CellSummary]:
+    """A summary for each cell of ``study`` from the ledger's ``rows``.
 
     Raises :class:`DimsweepError` when no trial of the study is complete.
     """
     searched = rows[~rows["origin"].isin([RECHECK, PORTFOLIO])]
     if not (searched["state"] == COMPLETE).any():
         raise _nothing_complete(searched, study)
-    return [
-        _summarise_cell(rows[rows["cell"] == cell["cell"]], cell, study) for cell in study["cells"]
-    ]
+    return [_summarise_cell(rows[rows["cell"] == cell.cell], cell, study) for cell in study.cells]
 
 
 def frequent_errors(failed: pd.DataFrame) -> list[tuple[str, int]]:
@@ -230,10 +233,8 @@ def frequent_errors(failed: pd.DataFrame) -> list[tuple[str, int]]:
     return Counter(failed["error"].fillna("(no error text)")).most_common()
 
 
-def _summarise_cell(
-    rows: pd.DataFrame, cell: Mapping[str, Any], study: Mapping[str, Any]
-) -> CellSummary:
-    objectives = tuple(OBJECTIVES[name] for name in study["objective"])
+def _summarise_cell(rows: pd.DataFrame, cell: CellRecord, study: StudyRecord) -> CellSummary:
+    objectives = study.objectives
     rows = rows.sort_values("trial")
     again, shared = rows["origin"] == RECHECK, rows["origin"] == PORTFOLIO
     searched = ~again & ~shared
@@ -241,15 +242,15 @@ def _summarise_cell(
     for objective in objectives:
         if complete[objective.column].isna().any():
             raise DimsweepError(
-                f"cell {cell['cell']} has trials without a value of the objective {objective.name}",
-                where=f"study {study['name']}",
+                f"cell {cell.cell} has trials without a value of the objective {objective.name}",
+                where=f"study {study.name}",
                 hint="a cost needs prices for all tiers of the topology",
             )
     equal = complete[complete["origin"] == "equal"]
     return CellSummary(
         cell=cell,
         objectives=objectives,
-        parameters=tuple(study["parameters"]),
+        parameters=study.parameters,
         complete=complete,
         failed=rows[searched & rows["state"].isin([FAILED, INFEASIBLE])],
         front=complete.iloc[_front(complete, objectives)],
@@ -277,8 +278,8 @@ def _front(rows: pd.DataFrame, objectives: tuple[Objective, ...]) -> Integers:
     return np.asarray(order[second < before])
 
 
-def _nothing_complete(rows: pd.DataFrame, study: Mapping[str, Any]) -> DimsweepError:
-    where = f"study {study['name']}"
+def _nothing_complete(rows: pd.DataFrame, study: StudyRecord) -> DimsweepError:
+    where = f"study {study.name}"
     if rows.empty:
         return DimsweepError("no trial has been run yet", where=where, hint="run the study first")
     text, times = frequent_errors(rows)[0]

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+
+import pandas as pd
 
 from engine import units
 from sweeper.objective import Objective
 from sweeper.report.summary import CellSummary, Floats
 
 _FASTER = {
-    "time": "{:.2f}x faster than",
-    "cost": "{:.2f}x cheaper than",
-    "perf_per_cost": "{:.2f}x as good per USD as",
+    "time": "{} faster than",
+    "cost": "{} cheaper than",
+    "perf_per_cost": "{} as good per USD as",
 }
 _MOST = {"time": "fastest", "cost": "cheapest", "perf_per_cost": "best-per-USD"}
 _NOTICEABLE = 1.005  # a smaller gain would print as 1.00x
-
-
-def remarks(study: Mapping[str, Any], axes: Sequence[str]) -> list[str]:
-    """What the design rules found before the study, and the axes that made no difference in it."""
-    told: list[str] = study.get("warnings", [])
-    return [*told, *map(idle, axes)]
 
 
 def idle(axis: str) -> str:
@@ -71,6 +66,11 @@ def fine_percent(value: float) -> str:
     return f"{value * 100:.2g}%" if value >= 5e-7 else "0%"
 
 
+def loss(share: float) -> str:
+    """A share 0.. by which something is worse; what is not worse loses nothing."""
+    return f"{100 * share:.0f}%" if share >= 0.0995 else f"{max(100 * share, 0.0):.2g}%"
+
+
 def ratio(value: float | None) -> str:
     """How many times better; a dash for None."""
     if value is None or math.isnan(value):
@@ -93,14 +93,24 @@ def short_keys(keys: Sequence[str]) -> list[str]:
     return [short if last.count(short) == 1 else key for short, key in zip(last, keys, strict=True)]
 
 
+def narrow(name: str) -> str:
+    """A name as the head of a narrow column."""
+    return name.replace("_", "\n")
+
+
+def short_split(summary: CellSummary, row: pd.Series) -> str:
+    """The split of ``row`` in GB/s, in few characters."""
+    return " ".join(f"{b:.0f}" if b >= 100 else f"{b:.3g}" for b in summary.split(row))
+
+
 def label(summary: CellSummary) -> str:
     """What tells a cell from the others of its study: its coordinates, or else its workload."""
-    coordinates = summary.cell["coordinates"]
+    coordinates = summary.cell.coordinates
     if not coordinates:
-        return str(summary.cell["workload"])
+        return summary.cell.workload
     names = short_keys(list(coordinates))
     return ", ".join(
-        str(value) if name == "workload" else f"{name} {value}"
+        value if name == "workload" else f"{name} {value}"
         for name, value in zip(names, coordinates.values(), strict=True)
     )
 
@@ -122,12 +132,13 @@ def comparison(summary: CellSummary) -> str:
     gain = summary.gain(summary.objective)
     if gain is None:
         value = summary.objective.show(summary.objective.of(summary.best))
-        return f"{best_name(summary)} found: {value}"
+        return f"the {best_name(summary)} found has {value}"
     if gain <= 1:
         return "nothing found beats the equal split"
     if gain < _NOTICEABLE:
-        return "equal split is within 0.5% of the best found"
-    return f"{best_name(summary)} is {_FASTER[summary.objective.name].format(gain)} equal"
+        return "the equal split is within 0.5% of the best found"
+    better = _FASTER[summary.objective.name].format(ratio(gain))
+    return f"the {best_name(summary)} is {better} the equal split"
 
 
 def finding(summary: CellSummary) -> str:
@@ -143,25 +154,25 @@ def headline(summaries: Sequence[CellSummary]) -> str:
     """What the study found, in a sentence without a full stop."""
     if len(summaries) == 1:
         cell = summaries[0].cell
-        return f"{cell['workload']} on {cell['n_npus']:,} NPUs: {finding(summaries[0])}"
+        return f"{cell.workload} on {cell.n_npus:,} NPUs: {finding(summaries[0])}"
     found = [s for s in summaries if s.found]
     names, objective = f"{best_name(found[0])}s", found[0].objective
     gains = {label(s): gain for s in found if (gain := s.gain(objective)) is not None}
     if not gains:
         values = sorted(objective.of(s.best) for s in found)
         low, high = (objective.show(value) for value in (values[0], values[-1]))
-        return f"The {names} found in {len(found)} cells: {low} to {high}"
+        return f"The {names} found in {len(found)} cells have {low} to {high}"
     most = max(gains, key=gains.__getitem__)
     if gains[most] < _NOTICEABLE:
         return f"In all {len(gains)} cells the equal split is within 0.5% of the best found"
-    better = _FASTER[objective.name].format(gains[most])
-    return f"The {names} of {len(gains)} cells are up to {better} equal, at {most}"
+    better = _FASTER[objective.name].format(ratio(gains[most]))
+    return f"The {names} of {len(gains)} cells are up to {better} the equal split, at {most}"
 
 
-def looked_at_again(summaries: Sequence[CellSummary]) -> str:
+def simulated_again(summaries: Sequence[CellSummary]) -> str:
     """How many designs were simulated again; nothing if none was."""
     again = sum(len(summary.again) for summary in summaries)
-    return f", and {again} looked at again message by message" if again else ""
+    return f", and {again} simulated again message by message" if again else ""
 
 
 def shared(summaries: Sequence[CellSummary]) -> str:
@@ -172,7 +183,7 @@ def shared(summaries: Sequence[CellSummary]) -> str:
 
 def stopped_early(summaries: Sequence[CellSummary]) -> str:
     """How many searches were near enough to their bound to stop; nothing if none was."""
-    stopped = [float(s.cell["stops_at_gap"]) for s in summaries if s.stopped]
+    stopped = [s.cell.stops_at_gap or 0.0 for s in summaries if s.stopped]
     if not stopped:
         return ""
     which = "and stopped" if len(summaries) == 1 else f"{len(stopped)} of {len(summaries)} stopped"
@@ -186,14 +197,15 @@ def trade_off(summary: CellSummary) -> str:
         for row in (summary.front.iloc[0], summary.front.iloc[-1])
     ]
     if len(summary.front) == 1:
-        return f"one trial is best in both: {ends[0]}"
+        return f"one trial is best in both objectives: {ends[0]}"
     return f"{len(summary.front)} trade-offs, from {ends[0]} to {ends[1]}"
 
 
 def convergence(summary: CellSummary) -> str:
     """The finding, and when the search was close to it."""
     first = summary.complete[summary.near_best()].iloc[0]["trial"] + 1
-    return comparison(summary) + (f"; within 1% of it after {first} trials" if first > 1 else "")
+    soon = f"; after {first} trials the search was within 1%" if first > 1 else ""
+    return comparison(summary) + soon
 
 
 def largest_share(summary: CellSummary) -> str:
@@ -202,14 +214,14 @@ def largest_share(summary: CellSummary) -> str:
         return "every trial has the same split"
     split = summary.split(summary.best)
     share, dim = percent(split.max() / split.sum()), dim_name(summary, int(split.argmax()))
-    return f"{best_name(summary)} gives {share} of the bandwidth to {dim}"
+    return f"the {best_name(summary)} gives {share} of the bandwidth to {dim}"
 
 
 def tolerance(summary: CellSummary) -> str:
     """How far the two most varied shares may stray from the best split."""
     near = summary.shares()[summary.near_best().to_numpy()]
     ranges = [f"{_span(near[:, d])} on {dim_name(summary, d)}" for d in summary.widest_dims()]
-    return f"trials within 1% of the best put {' and '.join(ranges)}"
+    return f"the trials within 1% of the best put {' and '.join(ranges)}"
 
 
 def _span(shares: Floats) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from rich.console import Console
 
+from sweeper.ledger.record import CellRecord, StudyRecord
 from sweeper.report import print_report, summarise
 
 DIMS = ["0: Ring(4)", "1: FullyConnected(8)", "2: Ring(4)", "3: Switch(32)"]
@@ -86,30 +87,36 @@ def make_study(rows, objective=("time",), grid=(), parameters=(), dims=None):
     for cell, part in rows.groupby("cell"):
         n_dims = int(part.filter(regex=r"^bandwidth_\d").notna().any().sum())
         cells.append(
-            {
-                "cell": cell,
-                "coordinates": {key: part[key].iloc[0] for key in grid},
-                "dims": (dims or DIMS)[:n_dims],
-                "workload": "GPT-3",
-                "n_npus": 4096,
-                "sampler": "tpe",
-                "trials": len(part),
-            }
+            CellRecord(
+                cell=cell,
+                coordinates={key: str(part[key].iloc[0]) for key in grid},
+                dims=(dims or DIMS)[:n_dims],
+                workload="GPT-3",
+                n_npus=4096,
+                sampler="tpe",
+                trials=len(part),
+            )
         )
     config = {"name": "demo", "topology": {"shape": "Ring(4)_FullyConnected(8)"}}
-    return {
-        "name": "demo",
-        "objective": list(objective),
-        "grid": list(grid),
-        "parameters": list(parameters),
-        "cells": cells,
-        "config": config,
-    }
+    return StudyRecord(
+        name="demo",
+        objective=objective,
+        grid=grid,
+        parameters=parameters,
+        cells=cells,
+        config=config,
+    )
+
+
+def with_cells(study, **entries):
+    """The same study, with the same ``entries`` in every cell's record."""
+    cells = [CellRecord(**{**dict(cell), **entries}) for cell in study.cells]
+    return study.model_copy(update={"cells": tuple(cells)})
 
 
 def bounded(study, bound):
     """The same study, with the same proven bound for every cell."""
-    return {**study, "cells": [{**cell, "bound": bound} for cell in study["cells"]]}
+    return with_cells(study, bound=bound)
 
 
 def fail(rows, bad, error):

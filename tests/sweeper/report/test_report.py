@@ -13,8 +13,10 @@ import pandas as pd
 import pytest
 
 from engine import DimsweepError
-from sweeper.report import sheets, summarise, words, write_report
-from sweeper.report.recheck import Comparison, agreement
+from sweeper.draw.page import write_report
+from sweeper.report import Report, summarise, words
+from sweeper.report.sections import best_of_cells, critical_path, messages
+from sweeper.report.sections.messages import Comparison, agreement
 from tests.support.reports import (
     again,
     bounded,
@@ -248,14 +250,14 @@ def test_where_cost_is_searched_times_are_compared():
         "message by message cost is the same, and in time design 2 is best (1.00000 s against"
         " 2.00000 s for design 3); the orders agree in 2 of 3 pairs (Kendall tau 0.33)"
     )
-    (sheet,) = sheets.rechecked(summary)
+    (sheet,) = messages.rechecked(summary)
     assert [row[0] for row in sheet.rows] == ["1", "2", "3"]  # the cheapest first
     assert [row[-1] for row in sheet.rows] == ["3", "1", "2"]
 
 
 def test_table_of_designs_looked_at_again():
     summary = ranked([1.0, 2, 3, 4], [1.5, None, 2.9, 2.9], parameters=["collective.chunks"])
-    best, failures = sheets.rechecked(summary)
+    best, failures = messages.rechecked(summary)
     assert best.title.startswith("Message by message no two of 3 designs change places; design 2")
     assert best.columns[2] == "chunks"
     assert best.rows == [
@@ -265,7 +267,7 @@ def test_table_of_designs_looked_at_again():
         ("4", "103 50 50 50", "64", "4.00000 s", "2.90000 s", "0.725", "2"),
     ]
     assert failures.rows == [("2", "deadlock <b>")]
-    assert sheets.rechecked(only(one_cell())) == []
+    assert messages.rechecked(only(one_cell())) == []
 
 
 def test_a_grid_has_a_row_for_each_cell_looked_at_again():
@@ -279,7 +281,8 @@ def test_a_grid_has_a_row_for_each_cell_looked_at_again():
     rows = again(rows, [1.2, 1.1], 0)
     rows = again(rows, [None, 3.0], 1)
     rows = again(rows, [None, None], 3)
-    cells, rechecked = sheets.overview(summarise(rows, make_study(rows, grid=["a.total"])))
+    report = Report.of(rows, make_study(rows, grid=["a.total"]))
+    (cells,), (rechecked,) = best_of_cells.table(report), messages.rechecked_cells(report)
     assert [row[0] for row in cells.rows] == ["few", "many", "none", "dead"]
     assert rechecked.rows == [
         ("few", "1.00000 s", "1.20000 s", "1.200", "rank 2", "0 of 1 pairs"),
@@ -294,7 +297,7 @@ def test_terminal_shows_both_times_of_the_best():
     assert re.search(
         r"iteration time +400.0 ms +800.0 ms\n  message by message +600.0 ms +850.0 ms\n", text
     )
-    effort = "4 of 4 trials complete, searched by tpe, and 3 looked at again message by message"
+    effort = "4 of 4 trials complete, searched by tpe, and 3 simulated again message by message"
     assert effort in " ".join(text.split())
     assert "failed" not in text
     assert max(map(len, text.splitlines())) <= 80
@@ -333,8 +336,11 @@ def test_short_keys_stay_distinct():
 @pytest.mark.parametrize(
     ("times", "expected"),
     [
-        ([0.8, 0.5, 0.4, 0.7], "best split is 2.00x faster than equal (400.0 ms against 800.0 ms)"),
-        ([0.8, 0.799, 0.9, 0.9], "equal split is within 0.5% of the best found"),
+        (
+            [0.8, 0.5, 0.4, 0.7],
+            "the best split is 2.00x faster than the equal split (400.0 ms against 800.0 ms)",
+        ),
+        ([0.8, 0.799, 0.9, 0.9], "the equal split is within 0.5% of the best found"),
         ([0.4, 0.5, 0.6, 0.7], "nothing found beats the equal split (400.0 ms)"),
     ],
 )
@@ -433,7 +439,7 @@ def test_what_the_next_bandwidth_is_worth():
     ends = {f"path_endpoint_{d}_s": 0.0 for d in range(4)}
     worth = {f"ms_per_GBps_{d}": -0.5 * d for d in range(4)}
     usd = {f"ms_per_usd_{d}": [-0.001, np.nan][d % 2] for d in range(4)}
-    (sheet,) = sheets.worth(
+    (sheet,) = critical_path.table(
         only(one_cell(path_compute_s=0.1, path_memory_s=0.0, **parts, **ends, **worth, **usd))
     )
     assert sheet.rows[0][:2] == ("compute", "100.0 ms")
@@ -442,8 +448,8 @@ def test_what_the_next_bandwidth_is_worth():
 
 
 def test_nothing_is_said_of_a_path_that_is_not_known():
-    assert sheets.worth(only(one_cell())) == []  # a ledger from before paths were kept
-    assert sheets.worth(only(one_cell(path_compute_s=None))) == []  # message by message
+    assert critical_path.table(only(one_cell())) == []  # a ledger from before paths were kept
+    assert critical_path.table(only(one_cell(path_compute_s=None))) == []  # message by message
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -452,12 +458,12 @@ def test_report_is_complete(name, tmp_path):
     make, options = STUDIES[name]
     rows = make()
     study = make_study(rows, **options)
-    study["config"]["note"] = "<b>bold</b>"
+    study.config["note"] = "<b>bold</b>"
     paths = write_report(rows, study, tmp_path)
     pictures = ["convergence.png", "best_split.png"]
     if name not in ("one dimension", "one trial", "same split"):
         pictures.append("split_map.png")
-    if len(study["objective"]) > 1:
+    if len(study.objective) > 1:
         pictures.append("pareto.png")
     if name == "looked at again":
         pictures.append("recheck.png")

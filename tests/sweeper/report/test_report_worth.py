@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.bound import Frontier
-from sweeper.draw import plots
-from sweeper.report import sheets, summarise, worth, write_report
-from tests.support.reports import again, make_rows, make_study, only, search, text_of
+from sweeper.draw.page import write_report
+from sweeper.draw.pictures import pareto
+from sweeper.report import Report, summarise
+from sweeper.report.sections import front, next_bandwidth
+from tests.support.reports import again, make_rows, make_study, only, search, text_of, with_cells
 
 # T = 0.5 + 1e6 / cost, known at three amounts.
 COSTS = np.array([5e6, 7e6, 20e6])
@@ -25,10 +28,6 @@ FRONT = {
 PRICES = [8e3, 16e3, 16e3, 235e3]
 
 
-def with_cells(study, **entries):
-    return {**study, "cells": [{**cell, **entries} for cell in study["cells"]]}
-
-
 def test_the_front_has_gaps_to_its_bound():
     rows = make_rows(search(40))
     study = with_cells(make_study(rows, objective=["time", "cost"]), front=FRONT)
@@ -39,7 +38,7 @@ def test_the_front_has_gaps_to_its_bound():
     )
     assert (least <= 0.5 + 1e6 / summary.front["cost_usd"] + 1e-12).all()
     assert gaps == pytest.approx(summary.front["time_s"] / least - 1)
-    assert sheets.front(summary, summary.front, "x").columns[-1].startswith("gap")
+    assert front.whole(summary)[0].columns[-1].startswith("gap")
     assert "gap in time" in text_of(rows, study)
     assert only(rows, objective=["time", "cost"]).front_gaps(rows) is None
 
@@ -57,9 +56,9 @@ def test_a_front_that_spans_much_is_drawn_on_logarithmic_scales(monkeypatch):
         seen[ax.get_ylabel().split(" (")[0]] = ax.get_yscale()
         return b""
 
-    monkeypatch.setattr(plots, "panels", catch)
+    monkeypatch.setattr(pareto, "panels", catch)
     rows.loc[len(rows) - 1, "time_s"] = 0.5 * rows["time_s"].min()  # the fastest is the dearest
-    plots._pareto([only(rows, objective=["time", "cost"])])
+    pareto.picture(Report.of(rows, make_study(rows, objective=["time", "cost"])))
     assert seen == {"network cost": "log"}
 
 
@@ -67,28 +66,31 @@ def test_where_the_next_dollar_should_go(tmp_path):
     rows = make_rows(search(20)).assign(**{f"ms_per_GBps_{d}": -0.8 * (d == 0) for d in range(4)})
     study = with_cells(make_study(rows), ms_per_GBps=[-0.08] * 4, usd_per_GBps=PRICES)
     (summary,) = summarise(rows, study)
-    (sheet,) = worth.sheet_of(summary)
+    (sheet,) = next_bandwidth.table(summary)
     assert [row[1] for row in sheet.rows] == ["80.00 us"] * 4
     assert [row[2] for row in sheet.rows] == ["10.00 us", "5.000 us", "5.000 us", "340.4 ns"]
     assert [row[3] for row in sheet.rows] == ["800.0 us", "0 s", "0 s", "0 s"]
-    assert worth.claim(summary, "GB/s") == "the next GB/s saves 80.00 us wherever it goes"
-    assert "saves most in dim\xa00\xa0Ring(4)" in worth.claim(summary, "k USD")
+    assert next_bandwidth.claim(summary, "GB/s") == "the next GB/s saves 80.00 us wherever it goes"
+    assert "saves most in dim\xa00\xa0Ring(4)" in next_bandwidth.claim(summary, "k USD")
     assert "worth.png" in [path.name for path in write_report(rows, study, tmp_path)]
 
 
 def test_without_prices_bandwidth_is_compared():
-    rows = make_rows(search(20), prices=None)
-    study = with_cells(make_study(rows), ms_per_GBps=[-0.08, -0.04, 0.0, 0.0], usd_per_GBps=None)
-    (sheet,) = worth.sheet_of(summarise(rows, study)[0])
+    parts = [make_rows(search(20), cell, None, **{"a.total": f"{cell}"}) for cell in range(2)]
+    rows = pd.concat(parts, ignore_index=True)
+    worth = {"ms_per_GBps": [-0.08, -0.04, 0.0, 0.0], "usd_per_GBps": None}
+    report = Report.of(rows, with_cells(make_study(rows, grid=["a.total"]), **worth))
+    (sheet,) = next_bandwidth.table(report.summaries[0])
     assert [len(row) for row in sheet.rows] == [2] * 4
-    (cells,) = worth.sheet_of_cells(summarise(rows, study))
-    assert cells.rows == [("80.00 us", "40.00 us", "0 s", "0 s")]
+    (cells,) = next_bandwidth.table_of_cells(report)
+    assert cells.rows == [(str(i), "80.00 us", "40.00 us", "0 s", "0 s") for i in range(2)]
 
 
 def test_nothing_is_said_where_no_bound_is_known():
-    summary = only(again(make_rows(search(5)), [1.0]))
-    assert worth.sheet_of(summary) == []
-    assert worth.sheet_of_cells([summary]) == []
+    rows = pd.concat([again(make_rows(search(5), cell), [1.0], cell) for cell in range(2)])
+    report = Report.of(rows, make_study(rows))
+    assert [next_bandwidth.table(summary) for summary in report.summaries] == [[], []]
+    assert next_bandwidth.table_of_cells(report) == []
 
 
 WORTHS = [1e-30, 1e-15, 1e-9, 1.0, 1e30, 0.0, -1e-12, math.nan, math.inf, -math.inf]

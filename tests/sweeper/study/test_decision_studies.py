@@ -42,7 +42,7 @@ def test_libra_s_tables(tmp_path: Path, dims: int, objective: str, golden: str) 
         for case in libra()["cases"]
         if case["dims"] == dims and case["objective"] == golden
     }
-    for summary in summarise(load(plan.folder).to_pandas(), read_study(plan.folder).model_dump()):
+    for summary in summarise(load(plan.folder).to_pandas(), read_study(plan.folder)):
         coordinates = summary.cell["coordinates"]
         total = float(coordinates["space.bandwidth.total"].split()[0])
         certified = cases[NAMES[coordinates["workload"]], total]
@@ -60,6 +60,6 @@ def test_libra_s_constraints(tmp_path: Path) -> None:
         compose(["study=libra_constraints", f"results={tmp_path}", "grid={workload: [gpt3_libra]}"])
     )
     run(plan)
-    (summary,) = summarise(load(plan.folder).to_pandas(), read_study(plan.folder).model_dump())
+    (summary,) = summarise(load(plan.folder).to_pandas(), read_study(plan.folder))
     assert case["time_ns"] <= summary.best["time_s"] * 1e9 <= 1.001 * case["time_ns"]
     assert summary.split(summary.best) == pytest.approx(case["bw"], rel=5e-3)

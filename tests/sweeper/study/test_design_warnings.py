@@ -10,9 +10,9 @@ import pytest
 from sweeper.build.program import build_program
 from sweeper.config.compose import compose
 from sweeper.config.parts.places import homes
+from sweeper.draw.page import write_report
 from sweeper.ledger.ledger import load
 from sweeper.ledger.record import read_study
-from sweeper.report import write_report
 from sweeper.report.idle import idle_axes
 from sweeper.study.plan import StudyPlan
 from sweeper.study.rules import design_warnings, once, verdict
@@ -139,9 +139,9 @@ def test_cells_share_their_warnings() -> None:
 def test_the_ledger_and_the_page_have_them(small: Small) -> None:
     plan = small("network.packet=4 KiB", "search=random")
     run(plan)
-    study, rows = read_study(plan.folder).model_dump(), load(plan.folder).to_pandas()
+    study, rows = read_study(plan.folder), load(plan.folder).to_pandas()
     assert (
-        list(study["warnings"])
+        list(study.warnings)
         == list(plan.study.warnings)
         == ["network.packet has no effect: only fidelity=message simulates links"]
     )

@@ -14,9 +14,10 @@ from rich.console import Console
 from engine import DimsweepError
 from engine.bound import Measure, Weighing
 from sweeper import load
-from sweeper.ledger.record import read_study
+from sweeper.draw.page import write_report
+from sweeper.ledger.record import StudyRecord, read_study
 from sweeper.objective import TIME
-from sweeper.report import print_report, summarise, write_report
+from sweeper.report import print_report, summarise
 from sweeper.report.portfolio import PortfolioSummary, summarise_portfolios
 from sweeper.study.plan import StudyPlan
 from sweeper.study.portfolio import Together
@@ -27,8 +28,8 @@ TWO = "+portfolio.workloads={gpt3_libra: 2, msft1t_libra: 1}"
 FAST = ("search=descent", "budget.trials=12")
 
 
-def searched(plan: StudyPlan) -> tuple[PortfolioSummary, dict[str, Any]]:
-    study, rows = read_study(plan.folder).model_dump(), load(plan.folder).to_pandas()
+def searched(plan: StudyPlan) -> tuple[PortfolioSummary, StudyRecord]:
+    study, rows = read_study(plan.folder), load(plan.folder).to_pandas()
     (found,) = summarise_portfolios(summarise(rows, study), study)
     return found, study
 
@@ -41,18 +42,18 @@ def test_its_measure_is_close_to_the_proven_bound(
     plan = small(TWO, *FAST, f"objective={objective}", f"portfolio.measure={measure}")
     run(plan)
     found, study = searched(plan)
-    (entry,) = study["portfolios"]
+    (entry,) = study.portfolios
     best = found.measured[found.best]
-    regrets = found.losses[found.best] / entry["own"] - 1
+    regrets = found.losses[found.best] / entry.own - 1
     share = np.array([2, 1]) / 3
     if measure is Measure.WEIGHTED_TIME:
         assert best == pytest.approx(share @ found.losses[found.best])
-        assert entry["bound"] <= best <= 1.03 * entry["bound"]
+        assert entry.bound <= best <= 1.03 * entry.bound
     else:
         # CVaR at 0.9 gives the worst workload, whose weight is more than a tenth, all there is.
         assert best == pytest.approx(regrets.max())
-        assert entry["bound"] <= best <= entry["bound"] + 0.03
-    assert (found.measured >= entry["bound"] - 1e-12).all()
+        assert entry.bound <= best <= entry.bound + 0.03
+    assert (found.measured >= entry.bound - 1e-12).all()
 
 
 def test_own_optima_come_first_and_every_split_is_simulated_for_all(small: Small) -> None:
@@ -107,8 +108,8 @@ def test_it_resumes_where_it_stopped(
 def test_a_grid_has_a_portfolio_for_each_of_its_cells(small: Small, tmp_path: Path) -> None:
     plan = small(TWO, *FAST, "+grid={profile: [libra, native]}")
     run(plan)
-    study, rows = read_study(plan.folder).model_dump(), load(plan.folder).to_pandas()
-    assert [entry["cells"] for entry in study["portfolios"]] == [[0, 1], [2, 3]]
+    study, rows = read_study(plan.folder), load(plan.folder).to_pandas()
+    assert [list(entry.cells) for entry in study.portfolios] == [[0, 1], [2, 3]]
     text = io.StringIO()
     print_report(rows, study, Console(file=text, width=100))
     assert "One split for all (profile native)" in text.getvalue()
@@ -133,7 +134,7 @@ def test_other_keys_are_searched_for_all_workloads(small: Small) -> None:
     )
     run(plan)
     found, study = searched(plan)
-    assert study["portfolios"][0]["bound"] is None
+    assert study.portfolios[0].bound is None
     assert len(found.designs) >= 8
 
 

@@ -1,4 +1,4 @@
-"""Does the ranking of the best designs hold when every message is simulated?"""
+"""Whether the ranking of the best designs holds when every message is simulated."""
 
 from __future__ import annotations
 
@@ -6,9 +6,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 from sweeper.objective import COST, TIME, Objective
+from sweeper.report.sheet import Section, Sheet
 from sweeper.report.summary import CellSummary, Recheck
+from sweeper.report.words import seconds, short_keys, short_split
+
+if TYPE_CHECKING:
+    from sweeper.report.report import Report
 
 _TIE = 1e-9  # relative: what differs less is rounding
 _DIGITS = 6  # the best designs are often alike
@@ -121,3 +127,52 @@ def _order(one: float, other: float) -> int:
     if abs(one - other) <= _TIE * max(abs(one), abs(other)):
         return 0
     return 1 if one > other else -1
+
+
+def rechecked(summary: CellSummary) -> list[Sheet]:
+    """The designs looked at again message by message, and those that failed; none if none was."""
+    if not summary.rechecked:
+        return []
+    comparison = Comparison.of(summary)
+    name = comparison.measure.name.replace("_", " ")
+    columns = ["rank", "split, GB/s", *short_keys(summary.parameters), f"{name},\nby phases"]
+    columns += ["by\nmessages", "ratio", "rank by\nmessages"]
+    texts = []
+    for recheck in summary.rechecked:
+        cells = [str(recheck.rank), short_split(summary, recheck.phases)]
+        cells += [str(recheck.phases[key]) for key in summary.parameters]
+        cells += [comparison.by_phases(recheck)]
+        if recheck.failed:
+            cells += ["failed", "-", "-"]
+        else:
+            ratio = f"{comparison.ratio(recheck):.3f}"
+            cells += [comparison.by_messages(recheck), ratio, str(comparison.rank(recheck))]
+        texts.append(tuple(cells))
+    finding = agreement(comparison)
+    title = finding[0].upper() + finding[1:]
+    sheets = [Sheet(title, tuple(columns), texts, n_names=2)]
+    if comparison.failed:
+        errors = [(str(r.rank), str(r.messages["error"])) for r in comparison.failed]
+        sheets.append(Sheet("Failed designs", ("rank", "error"), errors, n_names=2))
+    return sheets
+
+
+def rechecked_cells(report: Report) -> list[Sheet]:
+    """One row a cell: its best design by phases and by messages; none if none was rechecked."""
+    shown = [summary for summary in report.summaries if summary.rechecked]
+    if not shown or len(report.summaries) == 1:
+        return []
+    keys = list(shown[0].cell.coordinates)
+    columns = [*short_keys(keys), "time of the\nsearch's best", "by\nmessages", "ratio"]
+    columns += ["best by\nmessages", "orders agree"]
+    texts = []
+    for summary in shown:
+        comparison, best = Comparison.of(summary), summary.rechecked[0]
+        cells = [summary.cell.coordinates[key] for key in keys]
+        cells += [seconds(best.phases["time_s"], 6), best.by_messages(6), best.ratio]
+        cells += [f"rank {comparison.best.rank}" if comparison.complete else "-", pairs(comparison)]
+        texts.append(tuple(cells))
+    return [Sheet("The best, message by message", tuple(columns), texts, n_names=len(keys))]
+
+
+SECTION = Section(of_study=rechecked_cells, of_cell=rechecked)

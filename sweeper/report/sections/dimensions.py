@@ -1,0 +1,28 @@
+"""Each dimension's bandwidth, utilisation and exposed communication, best and equal."""
+
+from __future__ import annotations
+
+from sweeper.report.sheet import Section, Sheet
+from sweeper.report.summary import CellSummary
+from sweeper.report.words import gbps, percent, seconds
+
+
+def table(summary: CellSummary) -> list[Sheet]:
+    shown, split = summary.best_and_equal, summary.split(summary.best)
+    rows = []
+    for d, name in enumerate(summary.dims):
+        cells = [name, percent(split[d] / split.sum())]
+        for row in shown:
+            cells += [gbps(row[f"bandwidth_{d}_GBps"]), percent(row[f"utilisation_{d}"])]
+            cells += [seconds(row[f"exposed_{d}_s"])]
+        rows.append(tuple(cells))
+    if any(row["waiting_s"] > 0 for row in shown):
+        waits = [cell for row in shown for cell in ("", "", seconds(row["waiting_s"]))]
+        rows.append(("waiting", "", *waits))
+    columns = ["dimension", "share"]
+    for which in ("best", "equal")[: len(shown)]:
+        columns += [f"{which}\nGB/s", "util.", "exposed"]
+    return [Sheet("Dimensions", tuple(columns), rows)]
+
+
+SECTION = Section(of_cell=table)

@@ -1,0 +1,88 @@
+"""Where the next bandwidth, and the next dollar, should go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sweeper.report.sheet import Section, Sheet
+from sweeper.report.summary import CellSummary, Floats
+from sweeper.report.words import dim_name, seconds, short_keys
+
+if TYPE_CHECKING:
+    from sweeper.report.report import Report
+
+_SPENT = 1000.0  # USD
+_UNITS = ("GB/s", "k USD")
+
+
+def table(summary: CellSummary) -> list[Sheet]:
+    """What is saved in each dimension, at the optimum and at the equal split; none if not known."""
+    optimum = summary.saved()
+    if optimum is None:
+        return []
+    equal = None if summary.equal is None else summary.saved(summary.equal)
+    columns, values = ["dimension"], []
+    for where, saved in (("optimum", optimum), ("equal split", equal)):
+        for unit in _UNITS:
+            found = None if saved is None else per(summary, saved, unit)
+            if found is not None:
+                columns.append(f"{where},\nnext {unit}")
+                values.append([seconds(value) for value in found])
+    rows = list(zip(summary.dims, *values, strict=True))
+    title = "How much time more bandwidth, or more money for it, saves"
+    return [Sheet(title, tuple(columns), rows)]
+
+
+def table_of_cells(report: Report) -> list[Sheet]:
+    """A row for each cell: what the next money (or bandwidth) saves in each dimension, at the
+    optimum; none if that is not known of any, or they have different dimensions."""
+    shown = [s for s in report.found if s.saved() is not None]
+    if len(report.summaries) == 1 or not shown or any(s.dims != shown[0].dims for s in shown):
+        return []
+    unit = common_unit(shown)
+    keys = list(shown[0].cell.coordinates)
+    rows = [
+        (*(s.cell.coordinates[key] for key in keys), *map(seconds, at_optimum(s, unit)))
+        for s in shown
+    ]
+    columns = (*short_keys(keys), *(name.replace(": ", ":\n") for name in shown[0].dims))
+    title = f"How much time the next {unit} saves at the optimum"
+    return [Sheet(title, columns, rows, n_names=len(keys))]
+
+
+def common_unit(summaries: Sequence[CellSummary]) -> str:
+    """What is spent next: money, if all cells have prices, or else bandwidth."""
+    return "k USD" if all(s.prices is not None for s in summaries) else "GB/s"
+
+
+def claim(summary: CellSummary, unit: str) -> str:
+    """Where the most is saved, in a sentence without a full stop."""
+    saved = at_optimum(summary, unit)
+    if not np.nan_to_num(saved).any():
+        return f"the next {unit} saves nothing in any dimension"
+    most = int(np.nanargmax(saved))
+    used = saved[saved > 0]
+    if len(used) > 1 and used.min() > 0.99 * used.max():
+        return f"the next {unit} saves {seconds(saved[most])} wherever it goes"
+    return f"the next {unit} saves most in {dim_name(summary, most)}: {seconds(saved[most])}"
+
+
+def at_optimum(summary: CellSummary, unit: str) -> Floats:
+    saved = summary.saved()
+    assert saved is not None
+    found = per(summary, saved, unit)
+    assert found is not None
+    return found
+
+
+def per(summary: CellSummary, saved: Floats, unit: str) -> Floats | None:
+    """Seconds per GB/s as seconds per ``unit``."""
+    if unit == "GB/s":
+        return saved
+    return None if summary.prices is None else np.asarray(saved / summary.prices * _SPENT)
+
+
+SECTION = Section(of_study=table_of_cells, of_cell=table)

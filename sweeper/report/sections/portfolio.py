@@ -1,0 +1,46 @@
+"""For each portfolio what its workloads lose, and which other networks would do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sweeper.report.portfolio import PortfolioSummary
+from sweeper.report.sheet import Section, Sheet
+from sweeper.report.words import gbps, loss, narrow, percent
+
+if TYPE_CHECKING:
+    from sweeper.report.report import Report
+
+
+def tables(report: Report) -> list[Sheet]:
+    return [sheet for one in report.portfolios for sheet in (workloads(one), networks(one))]
+
+
+def workloads(portfolio: PortfolioSummary) -> Sheet:
+    """A row for each workload at the best split: what it has there, and what it would alone."""
+    here, texts = portfolio.losses[portfolio.best], []
+    for i, name in enumerate(portfolio.names):
+        own, objective = portfolio.together.own[i], portfolio.cells[i].objective
+        values = [objective.show(float(objective.loss(v))) for v in (here[i], own)]
+        share = percent(portfolio.together.weighing.share[i])
+        texts.append((name, share, *values, loss(here[i] / own - 1)))
+    split = portfolio.cells[0].split(portfolio.designs.iloc[portfolio.best])
+    title = f"One split for all{_where(portfolio)}: {' '.join(map(gbps, split))} GB/s"
+    return Sheet(title, ("workload", "weight", "here", "alone", "loss"), texts)
+
+
+def networks(portfolio: PortfolioSummary) -> Sheet:
+    """A row for each network, a column for each workload: how much it loses there."""
+    texts = []
+    for name, i in portfolio.made_for():
+        measured = portfolio.show(float(portfolio.measured[i]))
+        texts.append((name, *map(loss, portfolio.regrets[i]), measured))
+    columns = ("network made for", *map(narrow, portfolio.names), portfolio.measure)
+    return Sheet(f"What a workload loses on a network{_where(portfolio)}", columns, texts)
+
+
+def _where(portfolio: PortfolioSummary) -> str:
+    return f" ({portfolio.label})" if portfolio.label else ""
+
+
+SECTION = Section(of_study=tables)

@@ -1,0 +1,45 @@
+"""Where the time goes and what it costs: the best trial, and the equal split beside it."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from sweeper.objective import PERF_PER_COST
+from sweeper.report.sheet import Section, Sheet
+from sweeper.report.summary import CellSummary
+from sweeper.report.words import fine_percent, per_million_usd, ratio, seconds, usd
+
+
+def table(summary: CellSummary) -> list[Sheet]:
+    shown = summary.best_and_equal
+    again = {pair.phases["trial"]: pair.by_messages() for pair in summary.rechecked}
+    tallies = [_by_collective(row) for row in shown]
+    rows = [("iteration time", [seconds(row["time_s"]) for row in shown])]
+    if any(row["trial"] in again for row in shown):
+        rows.append(("  message by message", [again.get(row["trial"], "") for row in shown]))
+    rows.append(("  compute", [seconds(row["compute_s"]) for row in shown]))
+    rows.append(("  exposed communication", [seconds(row["exposed_s"]) for row in shown]))
+    for name in dict.fromkeys(name for tally in tallies for name in tally):
+        rows.append((f"    {name}", [seconds(tally.get(name, 0.0)) for tally in tallies]))
+    if summary.speedup is not None:
+        rows.append(("speed-up over equal", [ratio(summary.speedup), ""]))
+    if summary.priced:
+        rows.append(("network cost", [usd(row["cost_usd"]) for row in shown]))
+        efficiency = [per_million_usd(row["perf_per_cost"]) for row in shown]
+        rows.append(("iterations/s per M USD", efficiency))
+    if (gain := summary.gain(PERF_PER_COST)) is not None:
+        rows.append(("  over equal", [ratio(gain), ""]))
+    if summary.bound is not None and summary.gap is not None:
+        rows.append(("proven bound", [summary.objective.show(summary.bound, 6), ""]))
+        rows.append(("  gap to it", [fine_percent(summary.gap), ""]))
+    rows += [(key, [str(row[key]) for row in shown]) for key in summary.parameters]
+    columns = ("", "best", "equal")[: 1 + len(shown)]
+    return [Sheet("Time and cost", columns, [(name, *cells) for name, cells in rows])]
+
+
+def _by_collective(row: pd.Series) -> dict[str, float]:
+    """Exposed seconds by collective, without those that are always hidden."""
+    return {name: time for name, time in dict(row["exposed_by_collective_s"]).items() if time}
+
+
+SECTION = Section(of_cell=table)
