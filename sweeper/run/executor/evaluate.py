@@ -41,7 +41,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The rows of a job, in the order of its trials, and the seconds spent in the engine."""
+    """The rows of a job, in any order, and the seconds spent in the engine."""
 
     rows: pa.Table
     seconds: float
@@ -57,18 +57,15 @@ class Evaluator:
 
     def evaluate(self, job: Job) -> Outcome:
         """Simulate all trials of ``job``; those that share a program in one compiled call."""
-        batches: list[tuple[list[int], pa.RecordBatch]] = []
+        batches: list[pa.RecordBatch] = []
         seconds = 0.0
         for parameters, indices in self._calls(job):
             trials = [job.trials[i] for i in indices]
             named = labels(self._cells[job.cell], trials, [job.keys[i] for i in indices])
             done, spent = self._simulate(job.cell, parameters, trials, named)
             seconds += spent
-            batches += [([indices[i] for i in rows], batch) for rows, batch in done]
-        rows = pa.Table.from_batches([batch for _, batch in batches])
-        if len(batches) > 1:
-            rows = rows.take(np.argsort([i for numbers, _ in batches for i in numbers]))
-        return Outcome(rows, seconds)
+            batches += done
+        return Outcome(pa.Table.from_batches(batches), seconds)
 
     def _calls(self, job: Job) -> Iterator[tuple[str, list[int]]]:
         """Parameters (as JSON) and the trials that have them; the message kernel takes one trial
@@ -88,8 +85,7 @@ class Evaluator:
 
     def _simulate(
         self, cell: int, parameters: str, trials: list[Trial], named: dict[str, list[Any]]
-    ) -> tuple[list[tuple[list[int], pa.RecordBatch]], float]:
-        everything = list(range(len(trials)))
+    ) -> tuple[list[pa.RecordBatch], float]:
         try:
             program = self._program(cell, parameters)
             bandwidth = _bandwidths(program, trials)
@@ -102,24 +98,24 @@ class Evaluator:
             breakdown = account(program, bandwidth, measures)
             seconds = time.perf_counter() - start
         except Exception as error:  # whatever it is, the sweep must go on
-            return [self._failed(i, trials, named, error) for i in everything], 0.0
-        bad = np.flatnonzero(measures.outcome != FINISHED).tolist()
+            return [self._failed(i, trials, named, error) for i in range(len(trials))], 0.0
         rows = complete_rows(self._schema, named, bandwidth, breakdown, program.names.tally)
-        if not bad:
-            return [(everything, rows)], seconds
-        good = [i for i in everything if i not in set(bad)]
+        finished = measures.outcome == FINISHED
+        if finished.all():
+            return [rows], seconds
         failed = [
-            self._failed(i, trials, named, outcome_error(int(measures.outcome[i]))) for i in bad
+            self._failed(i, trials, named, outcome_error(int(measures.outcome[i])))
+            for i in np.flatnonzero(~finished).tolist()
         ]
-        return [(good, rows.take(pa.array(good, pa.int64()))), *failed], seconds
+        return [rows.filter(pa.array(finished)), *failed], seconds
 
     def _failed(
         self, i: int, trials: list[Trial], named: dict[str, list[Any]], error: Exception
-    ) -> tuple[list[int], pa.RecordBatch]:
+    ) -> pa.RecordBatch:
         text = str(error) if isinstance(error, DimsweepError) else f"internal error: {error!r}"
         own = {name: column[i] for name, column in named.items()}
         state = INFEASIBLE if isinstance(error, InfeasibleError) else FAILED
-        return [i], failed_row(self._schema, own, trials[i].bandwidth, text, state)
+        return failed_row(self._schema, own, trials[i].bandwidth, text, state)
 
     def _lower(self, cell: int, parameters: str) -> Program:
         return build_program(self._cells[cell].config.changed(json.loads(parameters)))
