@@ -135,18 +135,9 @@ class Npu(Part):
         if self.measured is not None:
             with within("measured"):
                 measured = read_measured(found(self.measured))
-        return engine.Npu(
-            flops=flops,
-            memory_bandwidth=self.memory_bandwidth,
-            efficiency=self.efficiency,
-            reduce_bandwidth=self.reduce_bandwidth,
-            memory_efficiency=self.memory_efficiency,
-            matmul_efficiency=EfficiencyCurve(curve) if curve else None,
-            systolic=self.systolic,
-            launch=self.launch,
-            measured=measured,
-            memory=self.memory,
-        )
+        own: dict[str, Any] = {"flops": flops, "measured": measured}
+        own["matmul_efficiency"] = EfficiencyCurve(curve) if curve else None
+        return engine.Npu(**{**dict(self), **own})
 
 
 class Memory(Part):
@@ -178,15 +169,8 @@ class Collective(Part):
 
     def build(self, n_dims: int) -> engine.CollectiveModel:
         """The model of collectives for ``n_dims`` dimensions."""
-        return engine.CollectiveModel(
-            self.chunks,
-            self.order,
-            self.queue,
-            self.subgroup_bandwidth,
-            self.endpoint_delay,
-            per_dimension(self.algorithms, n_dims, "algorithms"),
-            self.chunks_on_one_dimension,
-        )
+        algorithms = per_dimension(self.algorithms, n_dims, "algorithms")
+        return engine.CollectiveModel(**{**dict(self), "algorithms": algorithms})
 
 
 FABRICS: dict[str, type[Fabric]] = {
@@ -263,17 +247,8 @@ class Network(Part):
                     "give the fabrics of the dimensions or a file, not both", where="fabric"
                 )
             fabrics = ()
-        return engine.NetworkModel(
-            fabrics=fabrics,
-            graph=graph,
-            routing=self.routing,
-            seed=self.seed,
-            switching=self.switching,
-            packet=self.packet,
-            buffer=self.buffer,
-            window=self.window,
-            max_messages=self.max_messages,
-        )
+        plain = {name: value for name, value in self if name not in ("fabric", "file")}
+        return engine.NetworkModel(fabrics=fabrics, graph=graph, **plain)
 
 
 class TierPrice(Part):

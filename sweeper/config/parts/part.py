@@ -34,32 +34,27 @@ Flag = Annotated[bool, Strict()]
 Number = Annotated[float, Strict()]
 
 
-class Quantity(float):
-    """A quantity in its base unit (bytes, bytes/s, Hz, USD ...), with the text that said it."""
+class _Written:
+    """A number that keeps the text that said it."""
+
+    text: str
 
     def __new__(cls, value: float, text: str) -> Self:
-        made = super().__new__(cls, value)
+        made = super().__new__(cls, value)  # type: ignore[call-arg]
         made.text = text
         return made
 
-    text: str
-
     def __getnewargs__(self) -> tuple[Any, ...]:
-        return float(self), self.text
+        number: Any = int if isinstance(self, int) else float
+        return number(self), self.text
 
 
-class Duration(int):
-    """A time in whole picoseconds, with the text that said it."""
+class Quantity(_Written, float):
+    """A quantity in its base unit (bytes, bytes/s, Hz, USD ...)."""
 
-    def __new__(cls, value: int, text: str) -> Self:
-        made = super().__new__(cls, value)
-        made.text = text
-        return made
 
-    text: str
-
-    def __getnewargs__(self) -> tuple[Any, ...]:
-        return int(self), self.text
+class Duration(_Written, int):
+    """A time in whole picoseconds."""
 
 
 class Parsed:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from typing import Annotated, Any, Literal
 
 import engine
@@ -135,21 +135,9 @@ class Plan(Part):
         value, gradient = PRECISIONS[self.precision]
         if self.gradients is not None:
             gradient = PRECISIONS[self.gradients][0]
-        return ParallelPlan(
-            batch=self.batch_on(mesh),
-            micro_batch=self.micro_batch,
-            schedule=self.schedule,
-            interleave=self.interleave,
-            sequence_parallel=self.sequence_parallel,
-            recompute=self.recompute,
-            zero=self.zero,
-            optimizer=self.optimizer,
-            gradient_exchange=self.gradient_exchange,
-            overlap_gradients=self.overlap_gradients,
-            bucket=self.bucket,
-            value=value,
-            gradient_value=gradient,
-        )
+        names = [each.name for each in fields(ParallelPlan) if each.name in type(self).model_fields]
+        plain = {name: getattr(self, name) for name in names if name not in ("batch", "offload")}
+        return ParallelPlan(self.batch_on(mesh), value=value, gradient_value=gradient, **plain)
 
 
 class Model(Workload):

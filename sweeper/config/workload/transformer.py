@@ -21,12 +21,8 @@ class Transformer(Layered):
     flops: ComputeRate
 
     def build_layers(self, groups: Mapping[str, Group]) -> list[Layer]:
+        names = ("hidden", "layers", "batch", "sequence", "bytes_per_value", "flops")
+        tensor = groups["tensor"].n_members if "tensor" in groups else 1
         return TransformerSlice(
-            hidden=self.hidden,
-            layers=self.layers,
-            batch=self.batch,
-            sequence=self.sequence,
-            bytes_per_value=self.bytes_per_value,
-            tensor=groups["tensor"].n_members if "tensor" in groups else 1,
-            flops=self.flops,
+            tensor=tensor, **{name: getattr(self, name) for name in names}
         ).build()
