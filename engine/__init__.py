@@ -15,6 +15,7 @@ from engine import units
 from engine.account.breakdown import Breakdown, account
 from engine.account.result import Result
 from engine.cluster.blocks import Block, FullyConnected, Ring, SubgroupBandwidth, Switch
+from engine.cluster.blocks.topology import Dimension, Topology
 from engine.cluster.cluster import (
     Cluster,
     CollectiveModel,
@@ -25,9 +26,7 @@ from engine.cluster.cost import Prices
 from engine.cluster.memory import RemoteMemory
 from engine.cluster.network import NetworkModel
 from engine.cluster.npu import Npu
-from engine.cluster.topology import Dimension, Topology
 from engine.errors import DimsweepError, InfeasibleError, suggestion
-from engine.kernels.message.kernel import lower_by_rank, run_messages
 from engine.kernels.phase.batch import Measures, is_compiled, outcome_error, run_batch, run_one
 from engine.kernels.phase.path import Path
 from engine.kernels.phase.state import FINISHED
@@ -127,5 +126,7 @@ def simulate(
     if fidelity not in tuple(Fidelity):
         raise DimsweepError(f"{fidelity!r} is none of {', '.join(Fidelity)}", where="fidelity")
     if fidelity == Fidelity.MESSAGE:
+        from engine.kernels.message import lower_by_rank, run_messages  # SimPy, which few need
+
         return Result(run_messages(lower_by_rank(workload, cluster), record=record))
     return Result(run_one(lower(workload, cluster, fold=fold), record=record))

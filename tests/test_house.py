@@ -132,7 +132,6 @@ def test_each_name_is_on_offer_once() -> None:
 
 # Circles of folders that are still to be opened; nothing may be added.
 CIRCLES = {
-    frozenset({"engine/cluster", "engine/network"}),  # a cluster may name fabrics, or a graph
     frozenset({"sweeper/draw", "sweeper/report"}),  # pictures take the report's numbers
 }
 
@@ -200,7 +199,7 @@ def test_functions_fit_on_a_screen() -> None:
 
 
 # What only some need is imported by whoever needs it.  (Numba itself looks whether SciPy is there.)
-LATE = ["clarabel", "google.protobuf", "scipy.optimize", "scipy.sparse"]
+LATE = ["clarabel", "google.protobuf", "networkx", "scipy.optimize", "scipy.sparse", "simpy"]
 
 
 def test_the_engine_starts_without_what_few_need() -> None:

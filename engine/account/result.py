@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.account.breakdown import Breakdown, account
 from engine.account.timeline import trace_events
-from engine.kernels.message.kernel import LinkAccount, MessageRun
 from engine.kernels.phase.batch import Run
 from engine.lower.program import Floats, Longs, Program
 from engine.units import PICOSECONDS
+
+if TYPE_CHECKING:  # SimPy is imported by whoever simulates messages
+    from engine.kernels.message.kernel import LinkAccount, MessageRun
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ class Result:
     @property
     def links(self) -> tuple[LinkAccount, ...]:
         """What every link did, if the run was simulated message by message; else nothing."""
-        return self.run.links if isinstance(self.run, MessageRun) else ()
+        return () if isinstance(self.run, Run) else self.run.links
 
     def timeline(self) -> dict[str, Any]:
         """A Chrome trace (open it in Perfetto); the run must have been recorded."""

@@ -6,12 +6,14 @@ A run message by message has a process for each rank, and one more with a thread
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.errors import DimsweepError
-from engine.kernels.message.kernel import MessageRun
 from engine.kernels.phase.batch import Run
 from engine.lower.program import NodeKind, Program
+
+if TYPE_CHECKING:  # SimPy is imported by whoever simulates messages
+    from engine.kernels.message.kernel import MessageRun
 
 _PER_MICROSECOND = 1e6  # picoseconds; Chrome traces count microseconds
 
@@ -20,11 +22,11 @@ def trace_events(run: Run | MessageRun) -> list[dict[str, Any]]:
     """Events in the Trace Event Format.  Raises :class:`DimsweepError` if nothing was recorded."""
     if not run.recorded and len(run.program.structure.flows) > 0:
         raise DimsweepError("the run was not recorded", hint="simulate with record=True")
-    if isinstance(run, MessageRun):
-        operators, phases = _operators(run.program, run.operators), _rank_phases(run)
-        return [*_names(run.program), *operators, *phases, *_links(run)]
-    times = zip(run.state.nodes["start"], run.state.nodes["end"], strict=True)
-    return [*_names(run.program), *_operators(run.program, times), *_class_phases(run)]
+    if isinstance(run, Run):
+        times = zip(run.state.nodes["start"], run.state.nodes["end"], strict=True)
+        return [*_names(run.program), *_operators(run.program, times), *_class_phases(run)]
+    operators, phases = _operators(run.program, run.operators), _rank_phases(run)
+    return [*_names(run.program), *operators, *phases, *_links(run)]
 
 
 def _names(program: Program) -> Iterator[dict[str, Any]]:

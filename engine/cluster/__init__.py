@@ -4,10 +4,10 @@ The classes that every script needs are in :mod:`engine`; here is the rest.
 """
 
 from engine.cluster.bisection import bisection, cuts
+from engine.cluster.blocks.topology import parse_shape
 from engine.cluster.compute import Dataflow, EfficiencyCurve, SystolicArray
 from engine.cluster.cost import TierPrice, network_prices
 from engine.cluster.network import Switching
-from engine.cluster.topology import parse_shape
 
 __all__ = [
     "Dataflow",

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.cluster.topology import Topology
+from engine.cluster.blocks.topology import Topology
 
 
 def cuts(topology: Topology) -> NDArray[np.float64]:

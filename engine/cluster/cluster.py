@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from engine.cluster.blocks import SubgroupBandwidth
+from engine.cluster.blocks.topology import Topology
 from engine.cluster.cost import Prices
 from engine.cluster.memory import RemoteMemory
 from engine.cluster.network import NetworkModel
 from engine.cluster.npu import Npu
-from engine.cluster.topology import Topology
 from engine.errors import DimsweepError
 from engine.kinds import NamedInt
 from engine.units import MAX_PICOSECONDS

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.cluster.topology import Topology
+from engine.cluster.blocks.topology import Topology
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-import networkx as nx
-
 from engine.cluster.blocks import Block, Ring, Switch
 from engine.cluster.blocks.block import Pair
-from engine.cluster.topology import Dimension, Topology
+from engine.cluster.blocks.topology import Dimension, Topology
 from engine.errors import DimsweepError
 from engine.network import wiring
 from engine.network.graph import Network
@@ -180,6 +178,8 @@ def build_network(
     one coordinate only is joined by that dimension's fabric.  Raises :class:`DimsweepError` for a
     fabric that does not suit its dimension, and for a network of more than :data:`MAX_LINKS`.
     """
+    import networkx as nx  # here: few runs build a network
+
     check_fabrics(topology, fabrics)
     fabrics = fabrics or [Auto()] * len(topology.dims)
     links = list(islice(_links(topology, fabrics, buffer), MAX_LINKS + 1))

@@ -13,15 +13,16 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
-
-import networkx as nx
 
 from engine.cluster.blocks.block import Node
 from engine.errors import DimsweepError
 from engine.network.graph import Network, some
 from engine.units import BANDWIDTH, BYTES, parse, parse_time
+
+if TYPE_CHECKING:  # networkx is imported by the functions that need it: few runs do
+    import networkx as nx
 
 _EXAMPLE = (
     '{"directed": false, "nodes": [{"id": "a", "npu": 0}, {"id": "b", "npu": 1}], "edges": '
@@ -61,6 +62,8 @@ def read_network(path: str | Path) -> Network:
 
 
 def _read_json(content: bytes) -> nx.MultiDiGraph:
+    import networkx as nx
+
     try:
         data = json.loads(content)
         edges = "edges" if "edges" in data else "links"
@@ -83,6 +86,8 @@ def _hashable(name: Any) -> Any:
 
 
 def _read_graphml(content: bytes) -> nx.MultiDiGraph:
+    import networkx as nx
+
     try:
         root = ElementTree.fromstring(content)
         graphs = root.findall(".//{*}graph")
@@ -136,6 +141,8 @@ def _doubled(items: Iterable[Any]) -> list[Any]:
 
 
 def _network(read: nx.MultiDiGraph) -> Network:
+    import networkx as nx
+
     names = {node: _name(node, data) for node, data in read.nodes(data=True)}
     doubled = _doubled(names.values())
     if doubled:

@@ -6,12 +6,14 @@ import math
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-
-import networkx as nx
+from typing import TYPE_CHECKING
 
 from engine.cluster.blocks.block import Node
 from engine.errors import DimsweepError
 from engine.units import MAX_PICOSECONDS
+
+if TYPE_CHECKING:  # networkx is imported by the functions that need it: few runs do
+    import networkx as nx
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,8 @@ def _is_amount(value: object) -> bool:
 
 def _check_ways(graph: nx.DiGraph, n_npus: int) -> None:
     """All NPUs reach one another exactly when all reach NPU 0 and NPU 0 reaches all."""
+    import networkx as nx
+
     npus = set(range(1, n_npus))
     unreached = npus - nx.descendants(graph, 0)
     stranded = npus - nx.ancestors(graph, 0)

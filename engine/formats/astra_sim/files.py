@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from engine.cluster.topology import Topology
+from engine.cluster.blocks.topology import Topology
 from engine.errors import DimsweepError
 from engine.formats.astra_sim.inputs import (
     Inputs,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from engine.cluster.topology import Dimension, Topology
+from engine.cluster.blocks.topology import Dimension, Topology
 from engine.errors import DimsweepError
 from engine.formats.astra_sim.inputs import Network
 from engine.network.fabric import build_network
