@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
 
 from sweeper.cli.overrides import overrides
-from sweeper.config.compose import compose
-from sweeper.draw.page import write_report
-from sweeper.ledger.ledger import load
-from sweeper.ledger.record import read_study
-from sweeper.report import print_report
-from sweeper.study.plan import study_name
-from sweeper.terminal import say
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 @click.command("report")
@@ -36,6 +32,11 @@ def command(overrides: Sequence[str]) -> int:
       dimsweep report study=libra_gpt3_4d
       dimsweep report name=my_cmaes
     """
+    from rich.console import Console
+
+    from sweeper.config.compose import compose
+    from sweeper.study.plan import study_name
+
     composed = compose(overrides)
     report_study(Path(composed.config.results) / study_name(composed), Console())
     return 0
@@ -43,6 +44,12 @@ def command(overrides: Sequence[str]) -> int:
 
 def report_study(folder: Path, console: Console) -> None:
     """Print a study's table and write its pictures and page."""
+    from sweeper.draw.page import write_report
+    from sweeper.ledger.ledger import load
+    from sweeper.ledger.record import read_study
+    from sweeper.report import print_report
+    from sweeper.terminal import say
+
     study = read_study(folder)
     rows = load(folder).to_pandas()
     print_report(rows, study, console)

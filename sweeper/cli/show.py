@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import click
-import yaml
 
 from sweeper.cli.overrides import overrides
-from sweeper.config.compose import compose
 
 
 @click.command("show")
@@ -24,6 +22,10 @@ def command(overrides: Sequence[str]) -> int:
       dimsweep show
       dimsweep show study=libra_gpt3_4d search=cmaes
     """
+    import yaml
+
+    from sweeper.config.compose import compose
+
     text = compose(overrides).config.text
     print(yaml.safe_dump(text, sort_keys=False, allow_unicode=True), end="")
     return 0

@@ -6,21 +6,18 @@ import signal
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 
-from engine import is_compiled
 from sweeper.cli.overrides import overrides
-from sweeper.cli.progress import progress_bar
-from sweeper.cli.report import report_study
-from sweeper.config.compose import Composed, compose
-from sweeper.ledger.ledger import Ledger
-from sweeper.run.driver import Progress, run_sweep
-from sweeper.run.executor import make_executor
-from sweeper.study.plan import StudyPlan, plan_study
-from sweeper.terminal import say, say_warnings
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from sweeper.config.compose import Composed
+    from sweeper.run.driver import Progress
+    from sweeper.study.plan import StudyPlan
 
 INTERRUPTED = 130
 
@@ -48,11 +45,24 @@ def command(overrides: Sequence[str]) -> int:
       dimsweep sweep study=libra_gpt3_4d search=cmaes budget.trials=1000 name=my_cmaes
       dimsweep sweep study=libra_gpt3_4d executor.actors=4
     """
+    from rich.console import Console
+
+    from sweeper.config.compose import compose
+
     return sweep_study(compose(overrides), Console())
 
 
 def sweep_study(composed: Composed, console: Console) -> int:
     """Run (or resume) a study and report it; returns the exit code."""
+    from engine import is_compiled
+    from sweeper.cli.progress import progress_bar
+    from sweeper.cli.report import report_study
+    from sweeper.ledger.ledger import Ledger
+    from sweeper.run.driver import run_sweep
+    from sweeper.run.executor import make_executor
+    from sweeper.study.plan import plan_study
+    from sweeper.terminal import say, say_warnings
+
     if not is_compiled():
         say("compiling the simulation kernel (once for an installation, half a minute)", console)
     plan = plan_study(composed)
@@ -72,12 +82,13 @@ def sweep_study(composed: Composed, console: Console) -> int:
             return INTERRUPTED
         finally:
             executor.close()
-    _tell(plan, progress, len(ledger.values) - before, time.monotonic() - started, console)
+    new, seconds = len(ledger.values) - before, time.monotonic() - started
+    say(_summary(plan, progress, new, seconds), console)
     report_study(plan.folder, console)
     return 0
 
 
-def _tell(plan: StudyPlan, progress: Progress, new: int, seconds: float, console: Console) -> None:
+def _summary(plan: StudyPlan, progress: Progress, new: int, seconds: float) -> str:
     text = f"{plan.study.name}: {new} trials simulated in {seconds:.1f} s"
     if progress.reused:
         text += f", {progress.reused} known already"
@@ -87,7 +98,7 @@ def _tell(plan: StudyPlan, progress: Progress, new: int, seconds: float, console
         n = len(plan.cells) + len(pruned)
         text += f"; {len(pruned)} of {n} cells of the grid are infeasible, the first because of "
         text += pruned[0].error.splitlines()[0]
-    say(text, console)
+    return text
 
 
 @contextmanager

@@ -109,7 +109,10 @@ def study_name(composed: Composed) -> str:
     name = composed.config.name or composed.study
     if not name:
         raise DimsweepError(
-            "which study?", where="study", hint="study=NAME, or name=NAME for yours"
+            "no study is named",
+            where="study",
+            hint="give study=NAME (`dimsweep list study` shows them), or name=NAME for a sweep "
+            "without a study's file",
         )
     if not re.fullmatch(r"[\w][\w.+-]*", name):
         raise DimsweepError(f"{name!r} cannot name a folder", where="name")

@@ -13,7 +13,6 @@ from sweeper.cli.output import write_file
 from sweeper.cli.overrides import overrides
 from sweeper.cli.simulate import simulate
 from sweeper.cli.trace.files import Traces, find_traces, groups_option, quoted, source
-from sweeper.draw.trace import draw_trace
 from sweeper.terminal import say
 
 
@@ -45,6 +44,8 @@ def command(
     if picture is None and timeline is None:
         raise click.UsageError("Give --picture FILE, --timeline FILE or both.")
     if picture is not None:
+        from sweeper.draw.trace import draw_trace
+
         if not 0 <= rank < len(traces.files):
             ranks = f"the traces are of ranks 0 to {len(traces.files) - 1:,}"
             raise DimsweepError(f"there is no rank {rank}; {ranks}", where="--rank")
