@@ -10,8 +10,6 @@ from sweeper.ledger.record import StudyRecord
 from sweeper.report import words
 from sweeper.report.idle import idle_axes
 from sweeper.report.portfolio import PortfolioSummary, summarise_portfolios
-from sweeper.report.sections import SECTIONS
-from sweeper.report.sheet import Sheet
 from sweeper.report.summary import CellSummary, summarise
 
 
@@ -71,18 +69,3 @@ class Report:
     def remarks(self) -> list[str]:
         """What the design rules found before the study, and the axes that made no difference."""
         return [*self.study.warnings, *map(words.idle, self.idle)]
-
-    def sheets(self) -> list[Sheet]:
-        """The tables of the study, and those of its cell if it has only one."""
-        tables = [sheet for section in SECTIONS for sheet in section.of_study(self)]
-        return tables + (cell_sheets(self.summaries[0]) if len(self.summaries) == 1 else [])
-
-
-def cell_sheets(summary: CellSummary) -> list[Sheet]:
-    """The tables of one cell."""
-    return [sheet for section in SECTIONS for sheet in section.of_cell(summary)]
-
-
-def detail_sheets(summary: CellSummary) -> list[Sheet]:
-    """The tables of one cell that only the page has room for."""
-    return [sheet for section in SECTIONS for sheet in section.details(summary)]

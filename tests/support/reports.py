@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 from rich.console import Console
 
+from sweeper.draw.show.terminal import print_report
 from sweeper.ledger.record import CellRecord, StudyRecord
-from sweeper.report import print_report, summarise
+from sweeper.report import summarise
 
 DIMS = ["0: Ring(4)", "1: FullyConnected(8)", "2: Ring(4)", "3: Switch(32)"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sweeper.report.report import Report
 from sweeper.report.sections import (
     best_of_cells,
     critical_path,
@@ -14,7 +15,8 @@ from sweeper.report.sections import (
     provisioned,
     time_and_cost,
 )
-from sweeper.report.sheet import Section
+from sweeper.report.sheet import Section, Sheet
+from sweeper.report.summary import CellSummary
 
 SECTIONS: tuple[Section, ...] = (
     portfolio.SECTION,
@@ -28,3 +30,19 @@ SECTIONS: tuple[Section, ...] = (
     messages.SECTION,
     designs.SECTION,
 )
+
+
+def sheets(report: Report) -> list[Sheet]:
+    """The tables of the study, and those of its cell if it has only one."""
+    tables = [sheet for section in SECTIONS for sheet in section.of_study(report)]
+    return tables + (cell_sheets(report.summaries[0]) if len(report.summaries) == 1 else [])
+
+
+def cell_sheets(summary: CellSummary) -> list[Sheet]:
+    """The tables of one cell."""
+    return [sheet for section in SECTIONS for sheet in section.of_cell(summary)]
+
+
+def detail_sheets(summary: CellSummary) -> list[Sheet]:
+    """The tables of one cell that only the page has room for."""
+    return [sheet for section in SECTIONS for sheet in section.details(summary)]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from sweeper.objective import PERF_PER_COST
+from sweeper.report.report import Report
 from sweeper.report.sheet import Section, Sheet
 from sweeper.report.words import (
     fine_percent,
@@ -15,9 +14,6 @@ from sweeper.report.words import (
     short_keys,
     short_split,
 )
-
-if TYPE_CHECKING:
-    from sweeper.report.report import Report
 
 
 def table(report: Report) -> list[Sheet]:

@@ -6,15 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 from sweeper.objective import COST, TIME, Objective
+from sweeper.report.report import Report
 from sweeper.report.sheet import Section, Sheet
 from sweeper.report.summary import CellSummary, Recheck
 from sweeper.report.words import seconds, short_keys, short_split
-
-if TYPE_CHECKING:
-    from sweeper.report.report import Report
 
 _TIE = 1e-9  # relative: what differs less is rounding
 _DIGITS = 6  # the best designs are often alike

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sweeper.report.report import Report
 from sweeper.report.sheet import Section, Sheet
 from sweeper.report.summary import CellSummary, Floats
 from sweeper.report.words import dim_name, seconds, short_keys
-
-if TYPE_CHECKING:
-    from sweeper.report.report import Report
 
 _SPENT = 1000.0  # USD
 _UNITS = ("GB/s", "k USD")

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from sweeper.report.portfolio import PortfolioSummary
+from sweeper.report.report import Report
 from sweeper.report.sheet import Section, Sheet
 from sweeper.report.words import gbps, loss, narrow, percent
-
-if TYPE_CHECKING:
-    from sweeper.report.report import Report
 
 
 def tables(report: Report) -> list[Sheet]:

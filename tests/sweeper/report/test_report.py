@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from engine import DimsweepError
-from sweeper.draw.page import write_report
+from sweeper.draw.show.page import write_report
 from sweeper.report import Report, summarise, words
 from sweeper.report.sections import best_of_cells, critical_path, messages
 from sweeper.report.sections.messages import Comparison, agreement

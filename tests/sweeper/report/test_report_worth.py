@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.bound import Frontier
-from sweeper.draw.page import write_report
 from sweeper.draw.pictures import pareto
+from sweeper.draw.show.page import write_report
 from sweeper.report import Report, summarise
 from sweeper.report.sections import front, next_bandwidth
 from tests.support.reports import again, make_rows, make_study, only, search, text_of, with_cells

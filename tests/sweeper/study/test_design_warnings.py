@@ -10,7 +10,7 @@ import pytest
 from sweeper.build.program import build_program
 from sweeper.config.compose import compose
 from sweeper.config.parts.places import homes
-from sweeper.draw.page import write_report
+from sweeper.draw.show.page import write_report
 from sweeper.ledger.ledger import load
 from sweeper.ledger.record import read_study
 from sweeper.report.idle import idle_axes

@@ -14,10 +14,11 @@ from rich.console import Console
 from engine import DimsweepError
 from engine.bound import Measure, Weighing
 from sweeper import load
-from sweeper.draw.page import write_report
+from sweeper.draw.show.page import write_report
+from sweeper.draw.show.terminal import print_report
 from sweeper.ledger.record import StudyRecord, read_study
 from sweeper.objective import TIME
-from sweeper.report import print_report, summarise
+from sweeper.report import summarise
 from sweeper.report.portfolio import PortfolioSummary, summarise_portfolios
 from sweeper.study.plan import StudyPlan
 from sweeper.study.portfolio import Together

@@ -11,7 +11,8 @@ import pandas as pd
 from sweeper.draw.pictures import PICTURES
 from sweeper.ledger.record import StudyRecord
 from sweeper.report import words
-from sweeper.report.report import Report, cell_sheets, detail_sheets
+from sweeper.report.report import Report
+from sweeper.report.sections import cell_sheets, detail_sheets, sheets
 from sweeper.report.sheet import Sheet
 from sweeper.report.summary import frequent_errors
 
@@ -47,6 +48,7 @@ def render(report: Report, pictures: list[tuple[str, bytes]]) -> str:
     errors = [(text, str(times)) for text, times in frequent_errors(report.failed)]
     return environment.get_template("page.html.j2").render(
         report=report,
+        tables=sheets(report),
         pictures=[(caption, base64.b64encode(png).decode()) for caption, png in pictures],
         details=[
             (words.label(s), (cell_sheets(s) if several else []) + detail_sheets(s))

@@ -11,6 +11,7 @@ from rich.text import Text
 from sweeper.ledger.record import StudyRecord
 from sweeper.report import words
 from sweeper.report.report import Report
+from sweeper.report.sections import sheets
 from sweeper.report.sheet import Sheet
 from sweeper.report.summary import frequent_errors
 
@@ -23,7 +24,7 @@ def print_report(rows: pd.DataFrame, study: StudyRecord, console: Console) -> No
     report = Report.of(rows, study)
     console.print(Text(report.headline, style="bold"))
     console.print(Text(f"study {study.name}: {report.effort}", style="dim"))
-    for sheet in report.sheets():
+    for sheet in sheets(report):
         console.print()
         console.print(_dress(sheet))
     if errors := frequent_errors(report.failed):

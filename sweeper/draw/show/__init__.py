@@ -1,0 +1,1 @@
+"""How a report is shown: in the terminal, and as a page with pictures."""
