@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from engine.workload.graph import CollectiveKind, Kernel, MatMul
@@ -59,8 +58,3 @@ def linear(name: str, m: int, k: int, n: int, value: float) -> tuple[Kernel, Ker
 def elementwise(name: str, n_bytes: float) -> Kernel:
     """A kernel that streams bytes; its arithmetic hides behind them."""
     return Kernel(name, 0.0, n_bytes)
-
-
-def flops_of(steps: Iterable[Step]) -> float:
-    """FLOPs of matrix products and all else among ``steps``."""
-    return sum(step.flops for step in steps if isinstance(step, Kernel))

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.errors import DimsweepError, InfeasibleError
+from engine.workload.coordinates import coordinates_of
 from engine.workload.graph import Group
 from engine.workload.placement import AXES, join, place
 
@@ -71,15 +72,8 @@ class DeviceMesh:
     def hop(self, stage: int, target: int) -> tuple[int, ...]:
         """Coordinates from a rank of one pipeline stage to its partner in another."""
         pipeline = self.groups["pipeline"]
-        here, there = _digits(stage, pipeline.sizes), _digits(target, pipeline.sizes)
+        here = coordinates_of(stage, pipeline.sizes)
+        there = coordinates_of(target, pipeline.sizes)
         return tuple(
             (b - a) * stride for a, b, stride in zip(here, there, pipeline.strides, strict=True)
         )
-
-
-def _digits(place: int, sizes: tuple[int, ...]) -> list[int]:
-    digits = []
-    for size in sizes:
-        place, digit = divmod(place, size)
-        digits.append(digit)
-    return digits

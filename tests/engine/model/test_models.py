@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 
 import pytest
 
 from engine import DimsweepError
 from engine.model import ConvNet, Dlrm, Gnmt, Transformer
 from engine.model.rank import LayerBlock, RankModel, Recompute, Shard
-from engine.model.steps import flops_of
+from engine.model.steps import Step
 from engine.workload.graph import Kernel
 
 GPT3 = Transformer(12288, 96, 96, 2048, vocabulary=51200)
@@ -38,6 +39,10 @@ MIXTRAL = dataclasses.replace(
     vocabulary=32768,
     experts=8,
 )
+
+
+def flops_of(steps: Iterable[Step]) -> float:
+    return sum(step.flops for step in steps if isinstance(step, Kernel))
 
 
 def blocks(network: RankModel) -> tuple[LayerBlock, ...]:
