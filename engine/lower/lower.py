@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from graphlib import CycleError, TopologicalSorter
 
 from engine.cluster.cluster import Cluster
 from engine.collector import no_collector
@@ -59,20 +60,18 @@ def _lower(workload: Workload, cluster: Cluster, *, fold: bool) -> p.Program:
 
 def _check_acyclic(graphs: Sequence[Sequence[Operator]]) -> None:
     for number, graph in enumerate(graphs):
-        waits = [len(operator.after) for operator in graph]
-        ready = [i for i, count in enumerate(waits) if count == 0]
-        following: list[list[int]] = [[] for _ in graph]
-        for i, operator in enumerate(graph):
-            for before in operator.after:
-                following[before].append(i)
-        for i in ready:  # grows while it is walked
-            for after in following[i]:
-                waits[after] -= 1
-                if waits[after] == 0:
-                    ready.append(after)
-        if len(ready) < len(graph):
-            stuck = [graph[i].name for i, count in enumerate(waits) if count][:5]
+        # Whoever waits only for what stands before it in the list waits in no circle.
+        if all(before < i for i, operator in enumerate(graph) for before in operator.after):
+            continue
+        waits = {i: operator.after for i, operator in enumerate(graph) if operator.after}
+        try:
+            TopologicalSorter(waits).prepare()
+        except CycleError as error:
+            numbers = error.args[1][1:]  # each is waited for by the next, the last by the first
+            first = numbers.index(min(numbers))
+            circle = [graph[i].name for i in numbers[first:] + numbers[:first]]
+            more = f" and {len(circle) - 5} more" if len(circle) > 5 else ""
             raise DimsweepError(
-                f"operators wait for one another in a circle: {', '.join(stuck)}",
+                f"operators wait for one another in a circle: {', '.join(circle[:5])}{more}",
                 where=f"graph {number}",
-            )
+            ) from None
