@@ -6,17 +6,22 @@ import re
 import runpy
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from engine.cluster import MEMORIES
 from engine.cluster.blocks import BLOCKS
 from engine.collective.algorithms import ALGORITHMS
 from sweeper.cli.main import main
+from sweeper.config.workload.model import FAMILIES
+from sweeper.search.choose import SAMPLERS
 from tests.support.pages import Block, blocks_of
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TARGETS = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+REGISTRIES: list[dict[str, Any]] = [BLOCKS, ALGORITHMS, SAMPLERS, MEMORIES, FAMILIES]
 # What is the reader's shell's, and not dimsweep's.
 NOT_OURS = {"git", "cd", "eval", "python"}
 
@@ -28,7 +33,7 @@ def name_of(page: Path) -> str:
 @pytest.fixture
 def registries() -> Iterator[None]:
     """What a page registers is forgotten after it."""
-    kept = [(registry, dict(registry)) for registry in (BLOCKS, ALGORITHMS)]
+    kept = [(registry, dict(registry)) for registry in REGISTRIES]
     yield
     for registry, entries in kept:
         registry.clear()
@@ -95,7 +100,8 @@ def test_a_page_that_is_wrong_is_found(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_every_link_between_pages_leads_somewhere() -> None:
     for page in PAGES:
-        for target in re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", page.read_text()):
+        prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+        for target in re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", prose):
             assert (page.parent / target).exists(), f"{name_of(page)}: {target}"
 
 

@@ -7,9 +7,11 @@ from engine.cluster.bisection import bisection, cuts
 from engine.cluster.blocks.topology import parse_shape
 from engine.cluster.compute import Dataflow, EfficiencyCurve, SystolicArray
 from engine.cluster.cost import TierPrice, network_prices
+from engine.cluster.memory import MEMORIES
 from engine.cluster.network import Switching
 
 __all__ = [
+    "MEMORIES",
     "Dataflow",
     "EfficiencyCurve",
     "Switching",

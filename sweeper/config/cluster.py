@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import engine
 from engine import DimensionOrder, DimsweepError, QueueOrder, SubgroupBandwidth, suggestion
 from engine.cluster import (
+    MEMORIES,
     Dataflow,
     EfficiencyCurve,
     Switching,
@@ -141,8 +142,10 @@ class Npu(Part):
 
 
 class Memory(Part):
-    """Remote memory of each NPU (see engine.RemoteMemory); none without a ``bandwidth``."""
+    """Remote memory of each NPU (see engine.RemoteMemory); none without a ``bandwidth``.  ``kind``
+    is a name in :data:`engine.cluster.MEMORIES`."""
 
+    kind: str = "share"
     bandwidth: Bandwidth | None = None
     latency: Time = default("0 ns")
     capacity: Bytes | None = None
@@ -151,7 +154,13 @@ class Memory(Part):
         """The memory, if there is one."""
         if self.bandwidth is None:
             return None
-        return engine.RemoteMemory(self.bandwidth, self.latency, self.capacity)
+        if self.kind not in MEMORIES:
+            raise DimsweepError(
+                f"there is no memory {self.kind!r}",
+                where="memory.kind",
+                hint=suggestion(self.kind, MEMORIES),
+            )
+        return MEMORIES[self.kind](self.bandwidth, self.latency, self.capacity)
 
 
 class Collective(Part):
