@@ -170,6 +170,14 @@ def test_no_folders_import_each_other_in_a_circle(room: str) -> None:
     assert [sorted(circle) for circle in circles if len(circle) > 1] == []
 
 
+def test_formats_know_of_workloads_and_clusters_only() -> None:
+    """They are read by replicas and by the sweeper; no format needs a simulator."""
+    graph = folders("engine")
+    formats = {folder for folder in graph if folder.startswith("engine/formats")}
+    known = {"engine", "engine/workload", "engine/cluster", "engine/cluster/blocks"}
+    assert {there for here in formats for there in graph.successors(here)} <= formats | known
+
+
 def test_a_circle_of_folders_would_be_found() -> None:
     assert folders("engine").has_edge("engine/replicas/astra_sim", "engine/formats/chakra")
     assert folders("sweeper").has_edge("sweeper/run", "sweeper/search")

@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from engine.lower.stages import (
     Folding,
     fold_stages,
-    graph_by_rank,
     keeps_stages,
 )
-from engine.workload.coordinates import Offset, at_offset, group_members, modulo
+from engine.workload.coordinates import Offset, at_offset, graph_by_rank, group_members, modulo
 from engine.workload.graph import Collective, Group, Receive, Send, Workload
 
 

@@ -12,10 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from engine.workload.coordinates import Offset, all_coordinates, place_in, ranks_at
-from engine.workload.graph import Group, Workload
+from engine.workload.graph import Group
 
 
 @dataclass(frozen=True)
@@ -32,15 +31,6 @@ class Folding:
     first: list[int]
     members: list[dict[str, tuple[int, ...]]]
     peers: list[dict[Offset, int]]
-
-
-def graph_by_rank(workload: Workload, sizes: tuple[int, ...]) -> NDArray[np.int64]:
-    """The number of the graph that each rank runs, shape (N,)."""
-    if workload.stages is not None:
-        return place_in(workload.groups[workload.stages], all_coordinates(sizes))
-    if workload.graph_of_rank is not None:
-        return workload.graph_of_rank.astype(np.int64)
-    return np.zeros(math.prod(sizes), dtype=np.int64)
 
 
 def keeps_stages(stages: Group, groups: Iterable[Group], offsets: Iterable[Offset]) -> bool:

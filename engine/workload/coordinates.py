@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.workload.graph import Group
+from engine.workload.graph import Group, Workload
 
 Ranks = NDArray[np.int64]
 Coordinates = NDArray[np.int64]
@@ -109,3 +109,12 @@ def _corners(group: Group, sizes: Sequence[int]) -> Coordinates:
     here = all_coordinates(sizes)
     span = np.asarray(group.sizes) * np.asarray(group.strides)
     return here - here % span + here % np.asarray(group.strides)
+
+
+def graph_by_rank(workload: Workload, sizes: tuple[int, ...]) -> NDArray[np.int64]:
+    """The number of the graph that each rank runs, shape (N,)."""
+    if workload.stages is not None:
+        return place_in(workload.groups[workload.stages], all_coordinates(sizes))
+    if workload.graph_of_rank is not None:
+        return workload.graph_of_rank.astype(np.int64)
+    return np.zeros(math.prod(sizes), dtype=np.int64)

@@ -22,9 +22,15 @@ from engine.formats.chakra import own, stream
 from engine.formats.chakra.encode import encode_metadata, encode_node
 from engine.formats.chakra.trace import NodeType, Trace, TraceNode, Value
 from engine.formats.chakra.workload import KINDS
-from engine.lower.stages import graph_by_rank
 from engine.units import PICOSECONDS
-from engine.workload.coordinates import Offset, at_offset, back, first_members, modulo
+from engine.workload.coordinates import (
+    Offset,
+    at_offset,
+    back,
+    first_members,
+    graph_by_rank,
+    modulo,
+)
 from engine.workload.graph import (
     Access,
     Collective,

@@ -9,7 +9,7 @@ import numpy as np
 from engine.cluster.cluster import Cluster
 from engine.collective.algorithms import algorithm_for, algorithm_of_phase, chosen_algorithms
 from engine.kernels.message.phases import circles
-from engine.lower.stages import graph_by_rank
+from engine.workload.coordinates import graph_by_rank
 from engine.workload.graph import Collective, CollectiveKind, Group, Send, Workload
 
 
