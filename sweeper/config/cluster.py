@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 import engine
-from engine import DimensionOrder, DimsweepError, QueueOrder, SubgroupBandwidth, suggestion
+from engine import DimensionOrder, DimsweepError, QueueOrder, SubgroupBandwidth, suggestion, units
 from engine.cluster import (
     MEMORIES,
     Dataflow,
@@ -31,7 +31,6 @@ from sweeper.config.parts.part import (
     BytesOrNone,
     Frequency,
     MoneyOrNone,
-    Operations,
     Parsed,
     Part,
     PricePerBandwidth,
@@ -44,6 +43,7 @@ from sweeper.config.parts.part import (
     mirror,
     one_or_each,
     per_dimension,
+    quantity,
     within,
     written,
 )
@@ -106,6 +106,23 @@ def _systolic(value: Any) -> SystolicArray:
     return SystolicArray(**dict(_Array.of(value)))
 
 
+def _knot(value: Any) -> tuple[Quantity, float]:
+    """Operations of a matrix product, and the share of the peak that it reaches."""
+    if (
+        not isinstance(value, (list, tuple))
+        or len(value) != 2
+        or isinstance(value[1], bool)
+        or not isinstance(value[1], (int, float))
+    ):
+        raise DimsweepError(
+            f"{value!r} is no pair of operations and efficiency", hint="such as [10 GFLOP, 0.6]"
+        )
+    return quantity(units.COMPUTE)(value[0]), float(value[1])
+
+
+_Knot = Annotated[tuple[Quantity, float], Parsed(_knot)]
+
+
 class Npu(Part):
     """See engine.Npu.  ``flops`` is one rate, or one for each precision; ``matmul_efficiency`` has
     pairs such as [10 GFLOP, 0.6]; ``systolic`` rows, columns, clock, dataflow and arrays (see
@@ -116,7 +133,7 @@ class Npu(Part):
     efficiency: float = 1.0
     reduce_bandwidth: Bandwidth | None = None
     memory_efficiency: float = 1.0
-    matmul_efficiency: tuple[tuple[Operations, float], ...] | None = None
+    matmul_efficiency: tuple[_Knot, ...] | None = None
     systolic: Annotated[SystolicArray, Parsed(_systolic, lambda a: written(vars(a)))] | None = None
     launch: Time = default("0 ns")
     measured: str | None = None

@@ -55,10 +55,10 @@ class Origin:
     def source(self, key: str) -> str:
         """The file (or the command line) that most likely set ``key``."""
         group = re.split(r"[.\[]", key, maxsplit=1)[0]
-        for override in self.overrides:
-            name = _key(override)
-            if name == key or key.startswith(tuple(f"{name}{mark}" for mark in ".[ :")):
-                return f"the override {override!r}"
+        named = {_key(o): o for o in self.overrides if not is_group(_key(o))}
+        setting = [n for n in named if key == n or key.startswith(tuple(n + m for m in ".[ :"))]
+        if setting:
+            return f"the override {named[max(setting, key=len)]!r}"
         study = self.study and find_study(self.study)
         if study and group in (yaml.safe_load(study.read_text()) or {}):
             return str(study)

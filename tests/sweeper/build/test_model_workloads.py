@@ -75,7 +75,7 @@ GPT = (
         ("npu.matmul_efficiency=[[1 GFLOP]]", "npu.matmul_efficiency[0]", "no pair"),
         ("workload.plan.precision=fp8", "npu.flops", "no rate for fp8"),
         ("workload.model.hiden=3", "workload.model.hiden", "did you mean 'hidden'"),
-        ("npu.systolic={rows: 8, columns: 8}", "npu.systolic", "no array"),
+        ("npu.systolic={rows: 8, columns: 8}", "npu.systolic.clock", "needs a value"),
         ("npu.systolic={rows: 8, columns: a, clock: 1 GHz}", "npu.systolic.columns", "no whole"),
         ("npu.measured=none.csv", "npu.measured: none.csv", "cannot be read"),
     ],
@@ -83,7 +83,9 @@ GPT = (
 def test_wrong_keys_are_named(override: str, where: str, what: str) -> None:
     with pytest.raises(DimsweepError, match=what) as error:
         program(*GPT, override)
-    assert error.value.where == where
+    key, _, file = error.value.where.partition(" (in ")  # the file is known while composing
+    assert key == where
+    assert not file or override in file or "gpt3_13b.yaml" in file
 
 
 @pytest.mark.parametrize(
@@ -112,7 +114,7 @@ def test_an_axis_that_the_preset_does_not_name_can_be_set() -> None:
 def test_a_misspelt_axis_is_refused(workload: str) -> None:
     with pytest.raises(DimsweepError) as error:
         program(f"workload={workload}", "topology=dgx_a100", "workload.parallel.tensr=2")
-    assert error.value.where == "workload.parallel.tensr"
+    assert error.value.where.split(" ")[0] == "workload.parallel.tensr"
     assert "did you mean 'tensor'?" in error.value.hint
 
 
