@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from benchmarks.study import best_cpu_seconds
-from engine.replicas.astra_sim import AstraProgram, lower_astra
+from engine import Cluster, run_batch
+from engine.formats.astra_sim.files import topology_of
+from engine.replicas.astra_sim import AstraProgram, lower_astra, lower_astra_for_sweep
 from sweeper.verify.astra_sim import Case, find_cases, read_case
 
 RECORDED = Path(__file__).resolve().parents[2] / "shared" / "golden" / "astra"
+POINTS = 256
 CASES = (
     "B/Conv-3D_all_reduce_1GB_c16_baseline_LIFO",
     "B/Conv-3D_all_reduce_1GB_c64_roundRobin_LIFO",
@@ -27,7 +32,8 @@ CASES = (
 def main() -> None:
     """Print what each case takes, and how many times less that is than recorded.
 
-    ``run``: lowered before, as in a sweep.  ``elsewhere``: the same at another bandwidth.
+    ``a point of a sweep``: one of many in one compiled call.  ``run``: lowered before, with the
+    cycles of every rank.  ``elsewhere``: the same at another bandwidth.
     """
     if not RECORDED.is_dir():
         print(f"there is no {RECORDED}, which holds the recorded runs")
@@ -44,6 +50,10 @@ def _case(name: str) -> Case:
 
 def _report(case: Case) -> None:
     inputs, traces = read_case(case)
+    points = lower_astra_for_sweep(inputs, traces, Cluster(topology_of(inputs.network)))
+    shape = points.structure.shape
+    splits = points.bandwidth * np.random.default_rng(0).uniform(0.5, 2.0, (POINTS, shape.n_dims))
+    point = best_cpu_seconds(lambda: run_batch(points, splits), repeats=3) / POINTS
     program = lower_astra(inputs, traces)
     latency = inputs.network.latency
 
@@ -58,6 +68,7 @@ def _report(case: Case) -> None:
     lowering = best_cpu_seconds(lambda: lower_astra(inputs, traces), repeats=3)
     reading = best_cpu_seconds(lambda: read_case(case), repeats=2)
     figures = {
+        "a point of a sweep": point,
         "run": run,
         "elsewhere": best_cpu_seconds(elsewhere),
         "lower and run": lowering + run,

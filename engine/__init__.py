@@ -16,12 +16,7 @@ from engine.account.breakdown import Breakdown, account
 from engine.account.result import Result
 from engine.cluster.blocks import Block, FullyConnected, Ring, SubgroupBandwidth, Switch
 from engine.cluster.blocks.topology import Dimension, Topology
-from engine.cluster.cluster import (
-    Cluster,
-    CollectiveModel,
-    DimensionOrder,
-    QueueOrder,
-)
+from engine.cluster.cluster import Cluster, CollectiveModel
 from engine.cluster.cost import Prices
 from engine.cluster.memory import RemoteMemory
 from engine.cluster.network import NetworkModel
@@ -30,13 +25,13 @@ from engine.errors import DimsweepError, InfeasibleError, suggestion
 from engine.kernels.phase.batch import Measures, is_compiled, outcome_error, run_batch, run_one
 from engine.kernels.phase.path import Path
 from engine.kernels.phase.state import FINISHED
+from engine.kinds import CollectiveKind, DimensionOrder, QueueOrder
 from engine.lower.lower import lower
 from engine.lower.memory import check_memory
 from engine.lower.program import Program
 from engine.workload.graph import (
     Access,
     Collective,
-    CollectiveKind,
     Compute,
     GraphBuilder,
     Group,

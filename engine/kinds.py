@@ -21,3 +21,28 @@ class NamedInt(IntEnum):
 
     def __format__(self, spec: str) -> str:
         return format(str(self), spec)
+
+
+class CollectiveKind(NamedInt):
+    """A collective operation.  Its size is what a member holds when it enters (see Collective)."""
+
+    ALL_REDUCE = 0
+    REDUCE_SCATTER = 1
+    ALL_GATHER = 2
+    ALL_TO_ALL = 3
+
+
+class DimensionOrder(NamedInt):
+    """In which order a chunk visits the dimensions."""
+
+    BASELINE = 0
+    THEMIS = 1
+
+
+class QueueOrder(NamedInt):
+    """Which waiting chunk a port serves next."""
+
+    FIFO = 0
+    LIFO = 1
+    SMALLEST_FIRST = 2
+    PRIORITY = 3

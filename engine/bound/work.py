@@ -23,9 +23,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from engine.kinds import CollectiveKind
 from engine.lower.program import POINT_TO_POINT, Floats, Program
 from engine.units import PICOSECONDS
-from engine.workload.graph import CollectiveKind
 
 
 class Work(NamedTuple):
@@ -143,7 +143,7 @@ class _Forms:
         uses = self._s.uses[form["use_start"] : form["use_end"]]
         kind, chunks = form["kind"], int(form["chunks"])
         dims = [int(use["dim"]) for use in uses]
-        members = [1 / self._s.schedules[use["scatter"]]["growth"] for use in uses]
+        members = [1 / self._s.phase_steps[use["scatter"]]["growth"] for use in uses]
         whole = form["n_bytes"] * (np.prod(members) if kind == CollectiveKind.ALL_GATHER else 1.0)
         needs = [self._per_drop(use, p, kind) for use, p in zip(uses, members, strict=True)]
         load, one = [], []
@@ -185,7 +185,7 @@ class _Forms:
         return number, needs[0]
 
     def _part(self, d: int, number: int) -> _Part:
-        schedule, s = self._s.schedules[number], self._s
+        schedule, s = self._s.phase_steps[number], self._s
         steps = s.steps[schedule["step_start"] : schedule["step_end"]]
         fixed = sum(
             int(t["count"]) * (int(t["hops"]) * int(self._latency[d]) + s.shape.endpoint_delay)

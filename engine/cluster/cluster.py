@@ -11,24 +11,8 @@ from engine.cluster.memory import RemoteMemory
 from engine.cluster.network import NetworkModel
 from engine.cluster.npu import Npu
 from engine.errors import DimsweepError
-from engine.kinds import NamedInt
+from engine.kinds import DimensionOrder, QueueOrder
 from engine.units import MAX_PICOSECONDS
-
-
-class DimensionOrder(NamedInt):
-    """In which order a chunk visits the dimensions."""
-
-    BASELINE = 0
-    THEMIS = 1
-
-
-class QueueOrder(NamedInt):
-    """Which waiting chunk a dimension serves next."""
-
-    FIFO = 0
-    LIFO = 1
-    SMALLEST_FIRST = 2
-    PRIORITY = 3
 
 
 @dataclass(frozen=True)

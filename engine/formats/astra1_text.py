@@ -13,7 +13,8 @@ from pathlib import Path
 
 from engine.errors import DimsweepError
 from engine.formats.content import read_text
-from engine.workload.graph import CollectiveKind, Compute
+from engine.kinds import CollectiveKind
+from engine.workload.graph import Compute
 from engine.workload.layers import Communication, Layer, Pass
 
 _KINDS = {

@@ -70,7 +70,6 @@ def is_cached(function: Callable[..., Any]) -> bool:
 
 
 _here = Path(__file__).resolve().parent
-_phase = Compiler(
-    [*_here.glob("*.py"), *_here.glob("phase/*.py"), _here.parent / "lower" / "program.py"]
-)
+_tables = [_here.parent / "lower" / "program.py", _here.parent / "kinds.py"]
+_phase = Compiler([*_here.glob("*.py"), *_here.glob("phase/*.py"), *_tables])
 compiled, kernel, inlined = _phase.compiled, _phase.kernel, _phase.inlined

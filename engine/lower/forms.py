@@ -8,8 +8,9 @@ from typing import Generic, NamedTuple, TypeVar
 from engine.cluster.cluster import Cluster
 from engine.collective.algorithms import algorithm_for, algorithm_of_phase, chosen_algorithms
 from engine.collective.steps import PhaseSteps, Setting, Step
+from engine.kinds import CollectiveKind
 from engine.lower import program as p
-from engine.workload.graph import Collective, CollectiveKind, Group, Send
+from engine.workload.graph import Collective, Group, Send
 
 _T = TypeVar("_T", bound=Hashable)
 
@@ -62,7 +63,7 @@ class Forms:
 
     def __init__(self, cluster: Cluster) -> None:
         self.forms: Interned[Form] = Interned()
-        self.schedules: Interned[TypedSteps] = Interned()
+        self.phase_steps: Interned[TypedSteps] = Interned()
         self._known: dict[tuple[Hashable, ...], int] = {}  # graphs repeat themselves
         self._dims, self._model = cluster.topology.dims, cluster.collectives
         self._names = chosen_algorithms(cluster)
@@ -93,7 +94,7 @@ class Forms:
                 policy = self._model.subgroup_bandwidth
                 share, hops = dim.block.way_under(policy, dim.size, offset)
                 crossing = PhaseSteps((Step(1, hops, 1.0),), share, 1.0, 1.0)
-                uses.append(Use(d, self.schedules(TypedSteps(p.POINT_TO_POINT, crossing))))
+                uses.append(Use(d, self.phase_steps(TypedSteps(p.POINT_TO_POINT, crossing))))
         return self.forms(Form(p.POINT_TO_POINT, work.n_bytes, 1, 0, tuple(uses)))
 
     def _use(self, kind: CollectiveKind, d: int, group: Group) -> Use:
@@ -103,7 +104,7 @@ class Forms:
 
         def of(kind: CollectiveKind) -> int:
             algorithm = algorithm_of_phase(kind, dim.block, self._names[d])
-            return self.schedules(TypedSteps(kind, algorithm.steps(kind, setting)))
+            return self.phase_steps(TypedSteps(kind, algorithm.steps(kind, setting)))
 
         if kind is CollectiveKind.ALL_TO_ALL:
             return Use(d, of(kind))

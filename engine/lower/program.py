@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,10 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 from engine.cluster.cluster import Cluster
 from engine.cluster.cost import Prices
 from engine.errors import DimsweepError
-from engine.kinds import NamedInt
-from engine.workload.graph import CollectiveKind, Workload
+from engine.kinds import CollectiveKind, NamedInt
+from engine.workload.graph import Workload
 
 Ints = NDArray[np.int32]
+Indices = NDArray[np.uint32]  # unsigned, so that compiled code need not look for negative ones
 Longs = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Table = NDArray[np.void]  # records
@@ -46,6 +47,28 @@ class Lookahead(NamedInt):
     FULL = 0
     UNTIL_END = 1
     NONE = 2
+
+
+class StreamOrder(NamedInt):
+    """Which of its ready operators an idle stream starts."""
+
+    ARRIVAL = 0  # the one that became ready first
+    KEY = 1  # the one with the lowest key
+
+
+class Ends(NamedInt):
+    """What ends at the same instant in one class.
+
+    TOGETHER: all of it ends before anything starts.  ONE_BY_ONE: in the order of the last messages
+    or delays (see engine.kernels.phase.ties), and what an end lets start starts before the next.
+    """
+
+    TOGETHER = 0
+    ONE_BY_ONE = 1
+
+
+# Sentinels.
+NO_STREAM = NO_FLOW = NO_TALLY = NO_NODE = NO_STEPS = NO_PORT = NO_DIM = NOT_LISTED = -1
 
 
 NODE = np.dtype(
@@ -85,6 +108,9 @@ FORM = np.dtype(
         ("priority", "i4"),
         ("use_start", "i4"),  # its dimensions, in Structure.uses
         ("use_end", "i4"),
+        ("listed_start", "i4"),  # its phases in Structure.listed, or NOT_LISTED
+        ("listed_length", "i4"),  # phases of a variant; one variant, or one a chunk
+        ("listed_variants", "i4"),
         ("n_bytes", "f8"),  # a chunk's, on entry
     ],
     align=True,
@@ -92,16 +118,23 @@ FORM = np.dtype(
 USE = np.dtype(
     [
         ("dim", "i4"),
-        ("scatter", "i4"),  # schedule of the reduce-scatter, the all-to-all or the crossing
-        ("gather", "i4"),  # schedule of the all-gather
-        ("fused", "i4"),  # schedule of the fused all-reduce, -1 if there is none
+        ("scatter", "i4"),  # PHASE_STEPS of the reduce-scatter, the all-to-all or the crossing
+        ("gather", "i4"),  # PHASE_STEPS of the all-gather
+        ("fused", "i4"),  # PHASE_STEPS of the fused all-reduce, NO_STEPS if there is none
     ]
 )
-SCHEDULE = np.dtype(
+LISTED = np.dtype(
     [
-        ("share", "f8"),
-        ("growth", "f8"),
-        ("bytes_sent", "f8"),
+        ("dim", "i4"),  # NO_DIM after a variant's last phase
+        ("port", "i4"),  # of the class, or NO_PORT: the phase holds its operator's stream
+        ("steps", "i4"),  # its PHASE_STEPS
+    ]
+)
+PHASE_STEPS = np.dtype(
+    [
+        ("share", "f8"),  # of an NPU's bandwidth, that the steps use
+        ("growth", "f8"),  # bytes held after the phase, of those before
+        ("bytes_sent", "f8"),  # likewise
         ("kind", "i4"),  # a CollectiveKind (ALL_REDUCE: fused), or POINT_TO_POINT
         ("step_start", "i4"),  # in Structure.steps
         ("step_end", "i4"),
@@ -111,6 +144,7 @@ STEP = np.dtype(
     [
         ("count", "i8"),
         ("hops", "i8"),
+        ("fixed", "i8"),  # ps beside the endpoint delay
         ("n_bytes", "f8"),  # fractions of what is held on entry
         ("reduce", "f8"),
         ("messages", "i8"),  # that the bytes are sent in, one after another
@@ -123,34 +157,41 @@ class Shape(NamedTuple):
 
     n_classes: int
     n_dims: int
-    n_streams: int  # a class
+    n_streams: int  # of a class; the first one computes
     n_tallies: int
-    memory_stream: int  # that accesses remote memory, 0 if none does
-    queue: int
+    queue: int  # a QueueOrder: which waiting chunk a port serves next
     themis: bool
     endpoint_delay: int  # ps a step
     reduce_time: float  # ps a byte, 0 where reductions are hidden
+    n_ports: int  # of a class: as many into each dimension, dimension 0 first
+    places: int = 1  # chunks that a port serves at once
+    stream_order: int = StreamOrder.ARRIVAL
+    ends: int = Ends.TOGETHER
+    tick: int = 1  # ps; the time of a message is rounded down to a whole tick, unless that is 1
 
 
 class Structure(NamedTuple):
     """Everything about a run that does not depend on bandwidth, latency or prices.
 
     Words: a *class* is a set of alike ranks; a *stream* runs one operator of its class at a time
-    (stream 0 computes, the others are communication streams); a *port* is one class's port into
-    one dimension, ``class * n_dims + dim``; a *node* is an operator on a class; a *flow* is a
-    collective or point-to-point transfer, shared by the nodes of its member classes; flows of equal
-    work share a *form*, which is priced once; a *schedule* is a list of steps.  Tables are record
-    arrays: the compiled kernels take them by the table, not by the column.
+    (stream 0 computes, the others communicate or access memory); a *port* leads from a class into
+    a dimension: a queue, and places for the chunks that it serves; a *node* is an operator on a
+    class; a *flow* is a collective or point-to-point transfer, shared by the nodes of its member
+    classes; flows of equal work share a *form*, which is timed once; *phase steps* are what a phase
+    is made of.  The phases of a form follow from the dimensions that it uses and the order of
+    dimensions, or are listed one by one.  Tables are record arrays: the compiled kernels take them
+    by the table, not by the column.
     """
 
     shape: Shape
     nodes: Table  # NODE
-    following: Ints
+    following: Indices
     flows: Table  # FLOW
     members: Table  # MEMBER
     forms: Table  # FORM
     uses: Table  # USE
-    schedules: Table  # SCHEDULE
+    listed: Table  # LISTED
+    phase_steps: Table  # PHASE_STEPS
     steps: Table  # STEP
 
 
@@ -165,6 +206,14 @@ class Names:
     class_count: tuple[int, ...]  # ranks in each class
     class_first: tuple[int, ...]  # lowest rank of each class
     flow_group: tuple[str, ...]  # of each collective flow, "" for point to point
+
+
+class Witness(Protocol):
+    """Simulates what the phase kernel leaves open: a point whose outcome is TIED, or any point of a
+    program without nodes."""
+
+    def __call__(self, bandwidth: Floats, latency: Longs) -> tuple[Longs, Longs]:
+        """When each class ends, and how long it computes, in ps; shape (C,) each."""
 
 
 @dataclass(frozen=True)
@@ -182,6 +231,7 @@ class Program:
     prices: Prices | None
     workload: Workload
     cluster: Cluster
+    witness: Witness | None = None
 
     @property
     def n_npus(self) -> int:

@@ -7,110 +7,155 @@ from typing import Any
 
 import numpy as np
 
-from engine.cluster.cluster import Cluster, DimensionOrder
+from engine.cluster.cluster import Cluster
+from engine.collective.steps import Step
+from engine.kinds import DimensionOrder
 from engine.lower import program as p
-from engine.lower.forms import Form, Forms
-from engine.lower.nodes import MEMORY, Nodes
+from engine.lower.forms import Form, Forms, TypedSteps
+from engine.lower.nodes import Nodes
 from engine.lower.stages import Folding
 from engine.units import PICOSECONDS
 
 
-def _starts(lengths: Iterable[int]) -> list[int]:
+def starts(lengths: Iterable[int]) -> list[int]:
+    """Where each of several stretches of these lengths begins, and where the last one ends."""
     return np.cumsum([0, *lengths]).tolist()
 
 
-def _table(dtype: np.dtype[np.void], *columns: Iterable[Any]) -> p.Table:
-    return np.array(list(zip(*columns, strict=True)), dtype=dtype)
+def table(dtype: np.dtype[np.void], n: int, **columns: Iterable[Any]) -> p.Table:
+    """Records of ``dtype``, ``n`` of them, by column; every column must be given."""
+    assert dtype.names is not None and set(columns) == set(dtype.names), set(columns)
+    records = np.zeros(n, dtype=dtype)
+    for name, column in columns.items():
+        records[name] = column if isinstance(column, np.ndarray) else list(column)
+    return records
 
 
 def structure(cluster: Cluster, folding: Folding, nodes: Nodes, forms: Forms) -> p.Structure:
+    """The tables of a lowered workload."""
     shape = _shape(cluster, folding, nodes)
     following: list[list[int]] = [[] for _ in nodes.name]
     for node, after in enumerate(nodes.after):
         for before in after:
             following[before].append(node)
-    next_start = _starts(map(len, following))
     form_list = list(forms.forms)
-    uses = [use for form in form_list for use in form.uses]
-    use_start = _starts(len(form.uses) for form in form_list)
-    phases = list(forms.schedules)
-    steps = [step for _, phase in phases for step in phase.steps]
-    step_start = _starts(len(phase.steps) for _, phase in phases)
+    in_flows = [node for flow in nodes.members for node in flow]
     return p.Structure(
         shape=shape,
-        nodes=_table(
-            p.NODE,
-            nodes.kind,
-            nodes.cls,
-            (
-                c * shape.n_streams + stream if stream >= 0 else -1
-                for c, stream in zip(nodes.cls, nodes.stream, strict=True)
-            ),
-            nodes.key,
-            nodes.flow,
-            map(len, nodes.after),
-            next_start[:-1],
-            next_start[1:],
-            nodes.tally,
-            _lookahead(nodes, following, form_list),
-            nodes.duration,
-            nodes.memory,
-        ),
+        nodes=_nodes(shape, nodes, following, form_list),
         following=np.array([node for after in following for node in after], dtype=np.uint32),
         flows=_flows(nodes, form_list),
-        members=_table(
-            p.MEMBER,
-            (nodes.cls[node] for flow in nodes.members for node in flow),
-            (node for flow in nodes.members for node in flow),
+        members=table(
+            p.MEMBER, len(in_flows), cls=(nodes.cls[node] for node in in_flows), node=in_flows
         ),
-        forms=_table(
-            p.FORM,
-            (form.kind for form in form_list),
-            (form.chunks for form in form_list),
-            (form.priority for form in form_list),
-            use_start[:-1],
-            use_start[1:],
-            (form.n_bytes for form in form_list),
-        ),
-        uses=np.array(uses, dtype=p.USE),
-        schedules=_table(
-            p.SCHEDULE,
-            (phase.share for _, phase in phases),
-            (phase.growth for _, phase in phases),
-            (phase.bytes_sent for _, phase in phases),
-            (kind for kind, _ in phases),
-            step_start[:-1],
-            step_start[1:],
-        ),
-        steps=np.array(
-            [(s.count, s.hops, s.bytes_fraction, s.reduce_fraction, s.messages) for s in steps],
-            dtype=p.STEP,
-        ),
+        forms=_forms(form_list),
+        uses=np.array([use for form in form_list for use in form.uses], dtype=p.USE),
+        listed=np.zeros(0, dtype=p.LISTED),
+        phase_steps=_phase_steps(list(forms.phase_steps)),
+        steps=_steps([step for _, phase in forms.phase_steps for step in phase.steps]),
     )
 
 
-def _lookahead(nodes: Nodes, following: list[list[int]], forms: list[Form]) -> list[int]:
-    """How far each node is felt (see engine.kernels.phase.kernel).
+def _nodes(shape: p.Shape, nodes: Nodes, following: list[list[int]], forms: list[Form]) -> p.Table:
+    next_start = starts(map(len, following))
+    return table(
+        p.NODE,
+        len(nodes.name),
+        kind=nodes.kind,
+        cls=nodes.cls,
+        stream=(
+            p.NO_STREAM if stream == p.NO_STREAM else c * shape.n_streams + stream
+            for c, stream in zip(nodes.cls, nodes.stream, strict=True)
+        ),
+        key=nodes.key,
+        flow=nodes.flow,
+        waits=map(len, nodes.after),
+        next_start=next_start[:-1],
+        next_end=next_start[1:],
+        tally=nodes.tally,
+        lookahead=lookahead(_felt(nodes, forms), following),
+        duration=nodes.duration,
+        memory=nodes.memory,
+    )
+
+
+def _forms(forms: list[Form]) -> p.Table:
+    use_start = starts(len(form.uses) for form in forms)
+    n = len(forms)
+    return table(
+        p.FORM,
+        n,
+        kind=(form.kind for form in forms),
+        chunks=(form.chunks for form in forms),
+        priority=(form.priority for form in forms),
+        use_start=use_start[:-1],
+        use_end=use_start[1:],
+        listed_start=[p.NOT_LISTED] * n,
+        listed_length=[0] * n,
+        listed_variants=[0] * n,
+        n_bytes=(form.n_bytes for form in forms),
+    )
+
+
+def _phase_steps(phases: list[TypedSteps]) -> p.Table:
+    step_start = starts(len(phase.steps) for _, phase in phases)
+    return table(
+        p.PHASE_STEPS,
+        len(phases),
+        share=(phase.share for _, phase in phases),
+        growth=(phase.growth for _, phase in phases),
+        bytes_sent=(phase.bytes_sent for _, phase in phases),
+        kind=(kind for kind, _ in phases),
+        step_start=step_start[:-1],
+        step_end=step_start[1:],
+    )
+
+
+def _steps(steps: list[Step]) -> p.Table:
+    return table(
+        p.STEP,
+        len(steps),
+        count=(step.count for step in steps),
+        hops=(step.hops for step in steps),
+        fixed=[0] * len(steps),
+        n_bytes=(step.bytes_fraction for step in steps),
+        reduce=(step.reduce_fraction for step in steps),
+        messages=(step.messages for step in steps),
+    )
+
+
+def _felt(nodes: Nodes, forms: list[Form]) -> list[int]:
+    """How far other classes feel each node by itself.
 
     Receives and collectives of several classes wait for other classes.  A collective of one rank
-    ends at once, whatever follows.  The end of a send is felt by its receiver; that of a node is
-    by whatever it lets start, and that of a class's last node by the whole run.
+    ends at once, whatever follows.  The end of a send is felt by its receiver.
     """
-    lookahead: list[int] = [p.Lookahead.FULL] * len(nodes.name)
+    felt: list[int] = [p.Lookahead.FULL] * len(nodes.name)
     for node, (kind, flow) in enumerate(zip(nodes.kind, nodes.flow, strict=True)):
         if kind == p.NodeKind.SEND:
-            lookahead[node] = p.Lookahead.UNTIL_END
+            felt[node] = p.Lookahead.UNTIL_END
         elif kind not in (p.NodeKind.COMPUTE, p.NodeKind.ACCESS) and (
             kind == p.NodeKind.RECEIVE
             or len(nodes.members[flow]) > 1
             or not forms[nodes.flow_form[flow]].uses
         ):
-            lookahead[node] = p.Lookahead.NONE
-    outer = [r == p.Lookahead.NONE for r in lookahead]
-    for node, after in enumerate(following):
-        if lookahead[node] == p.Lookahead.FULL and (not after or any(outer[n] for n in after)):
-            lookahead[node] = p.Lookahead.UNTIL_END
-    return lookahead
+            felt[node] = p.Lookahead.NONE
+    return felt
+
+
+def lookahead(felt: list[int], following: list[list[int]]) -> list[int]:
+    """The lookahead of each node (see engine.kernels.phase.kernel), which is ``felt`` by itself.
+
+    The end of a node is also felt by whatever it lets start, and that of a class's last node by the
+    whole run.
+    """
+    bound = [each == p.Lookahead.NONE for each in felt]
+    return [
+        p.Lookahead.UNTIL_END
+        if each == p.Lookahead.FULL and (not after or any(bound[n] for n in after))
+        else each
+        for each, after in zip(felt, following, strict=True)
+    ]
 
 
 def _shape(cluster: Cluster, folding: Folding, nodes: Nodes) -> p.Shape:
@@ -120,7 +165,7 @@ def _shape(cluster: Cluster, folding: Folding, nodes: Nodes) -> p.Shape:
         n_dims=len(cluster.topology.dims),
         n_streams=1 + len(nodes.streams),
         n_tallies=len(nodes.tallies),
-        memory_stream=_memory_stream(nodes),
+        n_ports=len(cluster.topology.dims),
         queue=model.queue,
         themis=model.order is DimensionOrder.THEMIS,
         endpoint_delay=model.endpoint_delay,
@@ -131,21 +176,18 @@ def _shape(cluster: Cluster, folding: Folding, nodes: Nodes) -> p.Shape:
 def _flows(nodes: Nodes, forms: list[Form]) -> p.Table:
     members = [len(flow) for flow in nodes.members]
     chunks = [forms[form].chunks for form in nodes.flow_form]
-    member_start, chunk_start = _starts(members), _starts(chunks)
-    return _table(
+    member_start, chunk_start = starts(members), starts(chunks)
+    entries = starts(m * c for m, c in zip(members, chunks, strict=True))
+    return table(
         p.FLOW,
-        nodes.flow_form,
+        len(members),
+        form=nodes.flow_form,
         # A flow's place among simultaneous ones follows from the graphs, never from ranks.
-        (min(nodes.key[node] for node in flow) for flow in nodes.members),
-        nodes.receiver,
-        member_start[:-1],
-        member_start[1:],
-        chunk_start[:-1],
-        chunk_start[1:],
-        _starts(m * c for m, c in zip(members, chunks, strict=True))[:-1],
+        key=(min(nodes.key[node] for node in flow) for flow in nodes.members),
+        receiver=nodes.receiver,
+        member_start=member_start[:-1],
+        member_end=member_start[1:],
+        chunk_start=chunk_start[:-1],
+        chunk_end=chunk_start[1:],
+        entry_start=entries[:-1],
     )
-
-
-def _memory_stream(nodes: Nodes) -> int:
-    streams = list(nodes.streams)
-    return 1 + streams.index(MEMORY) if MEMORY in streams else 0

@@ -7,11 +7,11 @@ taken to be evenly loaded.
 
 from __future__ import annotations
 
+from engine.kinds import CollectiveKind as Kind
 from engine.model.parallel import Region
 from engine.model.rank import LayerBlock
 from engine.model.shape import TransformerShape
 from engine.model.steps import CollectiveStep, Step, elementwise, linear, product
-from engine.workload.graph import CollectiveKind as Kind
 from engine.workload.graph import Kernel
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.kinds import CollectiveKind as Kind
 from engine.model.rank import Shard
 from engine.model.steps import CollectiveStep, Step, WaitStep, elementwise, linear
-from engine.workload.graph import CollectiveKind as Kind
 from engine.workload.graph import Kernel
 
 AXIS = "tensor"

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.errors import DimsweepError, check_least
+from engine.kinds import CollectiveKind as Kind
 from engine.model.rank import LayerBlock, Model, RankModel, Shard, refuse
 from engine.model.steps import CollectiveStep, Step, WaitStep, elementwise, linear
-from engine.workload.graph import CollectiveKind as Kind
 
 
 @dataclass(frozen=True)

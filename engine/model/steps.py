@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from engine.workload.graph import CollectiveKind, Kernel, MatMul
+from engine.kinds import CollectiveKind
+from engine.workload.graph import Kernel, MatMul
 
 
 class CollectiveStep(NamedTuple):

@@ -4,12 +4,12 @@ expert-parallel."""
 from __future__ import annotations
 
 from engine.errors import InfeasibleError
+from engine.kinds import CollectiveKind as Kind
 from engine.model import attention, experts, mlp
 from engine.model.parallel import Region
 from engine.model.rank import LayerBlock, Model, RankModel, Recompute, Shard
 from engine.model.shape import TransformerShape
 from engine.model.steps import CollectiveStep, Step, elementwise, product
-from engine.workload.graph import CollectiveKind as Kind
 
 LAYER = "layer"  # the name of a block of attention and feed-forward network
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.errors import InfeasibleError
+from engine.kinds import CollectiveKind
 from engine.model.rank import LayerBlock, RankModel
 from engine.model.steps import CollectiveStep, Step
-from engine.workload.graph import CollectiveKind
 
 
 @dataclass(frozen=True)

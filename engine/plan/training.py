@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from engine.collector import no_collector
+from engine.kinds import CollectiveKind as Kind
 from engine.model.rank import LayerBlock, Model
 from engine.model.steps import AccessStep, CollectiveStep, Step, WaitStep, elementwise
 from engine.plan.memory import PIECES, footprint, state_bytes
@@ -14,7 +15,6 @@ from engine.plan.schedule import Action, actions
 from engine.plan.stages import Stage, cut
 from engine.plan.steps import RankGraph, compile_steps
 from engine.workload.footprint import Footprint
-from engine.workload.graph import CollectiveKind as Kind
 from engine.workload.graph import Operator, Receive, Send, Workload
 
 _GRADIENTS = "gradients"

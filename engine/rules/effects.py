@@ -7,10 +7,10 @@ import dataclasses
 import numpy as np
 
 from engine.bound.closed_form import demand_of
-from engine.cluster.cluster import QueueOrder
 from engine.kernels.phase.batch import run_batch
+from engine.kinds import CollectiveKind, QueueOrder
 from engine.lower.program import Program
-from engine.workload.graph import CollectiveKind, Compute
+from engine.workload.graph import Compute
 
 
 def silent_dimensions(program: Program) -> list[int]:

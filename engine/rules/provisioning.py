@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.kernels.phase.phase_time import empty_phase_times, time_phases
+from engine.kinds import CollectiveKind
 from engine.lower.program import Floats, Program
-from engine.workload.graph import CollectiveKind
 
 
 @dataclass(frozen=True)

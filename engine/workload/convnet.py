@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.errors import DimsweepError
-from engine.workload.graph import CollectiveKind, Compute
+from engine.kinds import CollectiveKind
+from engine.workload.graph import Compute
 from engine.workload.layers import Communication, Layer, Pass
 
 

@@ -11,18 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import DimsweepError
-from engine.kinds import NamedInt
+from engine.kinds import CollectiveKind
 from engine.units import MAX_PICOSECONDS
 from engine.workload.footprint import Footprint
-
-
-class CollectiveKind(NamedInt):
-    """A collective operation.  Its size is what a member holds when it enters (see Collective)."""
-
-    ALL_REDUCE = 0
-    REDUCE_SCATTER = 1
-    ALL_GATHER = 2
-    ALL_TO_ALL = 3
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from engine.workload.graph import Collective, CollectiveKind, Compute, GraphBuilder, Operator
+from engine.kinds import CollectiveKind
+from engine.workload.graph import Collective, Compute, GraphBuilder, Operator
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from engine.errors import DimsweepError, check_least
+from engine.kinds import CollectiveKind
 from engine.units import PICOSECONDS
-from engine.workload.graph import CollectiveKind, Compute
+from engine.workload.graph import Compute
 from engine.workload.layers import Communication, Layer, Pass
 
 

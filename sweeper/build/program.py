@@ -9,11 +9,14 @@ from engine import Cluster, Program, Workload, lower
 from engine.kernels.message import lower_by_rank
 from sweeper.config.parts.part import key
 from sweeper.config.schema import Config
+from sweeper.config.workload.astra_sim import AstraSim
 
 
 def build_program(config: Config) -> Program:
     """The program of a whole configuration, rank by rank if every message is to be simulated."""
     cluster = build_cluster(config)
+    if isinstance(config.workload, AstraSim):
+        return config.workload.program(config.topology.file, cluster)
     workload = build_workload(config, cluster)
     if config.by_message:
         return lower_by_rank(workload, cluster)

@@ -47,7 +47,7 @@ def _summary(result: Result) -> Iterator[tuple[str, str, str]]:
         if seconds:
             yield line(f"    {name}", seconds)
     if result.exposed_by_dim["waiting"]:
-        remote = result.program.structure.shape.memory_stream
+        remote = "memory" in result.program.names.stream
         what = "waiting for other ranks" if not remote else "with no dimension in use"
         yield line(f"  {what}", result.exposed_by_dim["waiting"])
     memory = result.program.workload.footprint

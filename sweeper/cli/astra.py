@@ -9,8 +9,9 @@ from typing import Any
 
 import click
 
+from engine import is_compiled
 from engine.formats.astra_sim import Options, read_inputs, read_workload
-from engine.replicas.astra_sim import Cycles, is_astra_compiled, simulate_astra
+from engine.replicas.astra_sim import Cycles, simulate_astra
 from sweeper.cli.output import write_file
 
 _IGNORED = ("comm-scale", "compute-scale", "logging-configuration", "num-passes")
@@ -69,7 +70,7 @@ def command(
       dimsweep astra --workload-configuration=PREFIX --system-configuration=system.json \\
           --network-configuration=network.yml
     """
-    if fold and not is_astra_compiled():
+    if fold and not is_compiled():
         click.echo("compiling the kernel (once for an installation, ten seconds)", err=True)
     started = time.monotonic()
     inputs = read_inputs(

@@ -13,7 +13,7 @@ from engine.collective.algorithms.rabenseifner import Rabenseifner
 from engine.collective.algorithms.relay import Relay
 from engine.collective.algorithms.ring import RingAlgorithm
 from engine.errors import DimsweepError
-from engine.workload.graph import CollectiveKind
+from engine.kinds import CollectiveKind
 
 __all__ = [
     "ALGORITHMS",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from engine.collective.rounds import MemberRounds, Shifts, SwitchRounds, all_back, in_step
 from engine.collective.steps import PhaseSteps, Setting, Step, backwards
 from engine.errors import DimsweepError
-from engine.workload.graph import CollectiveKind
+from engine.kinds import CollectiveKind
 
 
 @dataclass(frozen=True)

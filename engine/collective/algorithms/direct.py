@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.collective.algorithms.algorithm import ScatterGather
 from engine.collective.rounds import MemberRounds, Shift, Shifts, in_step
 from engine.collective.steps import PhaseSteps, Setting, Step
-from engine.workload.graph import CollectiveKind
+from engine.kinds import CollectiveKind
 
 
 class Direct(ScatterGather):

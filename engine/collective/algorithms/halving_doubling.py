@@ -11,7 +11,7 @@ from abc import abstractmethod
 from engine.collective.algorithms.algorithm import Algorithm, ScatterGather
 from engine.collective.rounds import MemberRounds, Shift, Shifts
 from engine.collective.steps import PhaseSteps, Setting, Step
-from engine.workload.graph import CollectiveKind
+from engine.kinds import CollectiveKind
 
 
 class HalvingDoubling(ScatterGather):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.collective.algorithms.algorithm import Algorithm
 from engine.collective.rounds import SwitchRound, SwitchRounds
 from engine.collective.steps import PhaseSteps, Setting, Step
-from engine.workload.graph import CollectiveKind
+from engine.kinds import CollectiveKind
 
 
 class InSwitch(Algorithm):

@@ -7,7 +7,7 @@ from engine.collective.algorithms.algorithm import Algorithm
 from engine.collective.algorithms.direct import Direct
 from engine.collective.rounds import MemberRounds, Shift, in_step
 from engine.collective.steps import PhaseSteps, Setting, Step
-from engine.workload.graph import CollectiveKind
+from engine.kinds import CollectiveKind
 
 
 class Relay(Algorithm):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from engine.collective.algorithms.algorithm import ScatterGather
 from engine.collective.rounds import Shift, Shifts
 from engine.collective.steps import Setting, Step
-from engine.workload.graph import CollectiveKind
+from engine.kinds import CollectiveKind
 
 
 class RingAlgorithm(ScatterGather):

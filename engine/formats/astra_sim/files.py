@@ -9,7 +9,9 @@ from pathlib import Path
 from engine.cluster.blocks.topology import Topology
 from engine.errors import DimsweepError
 from engine.formats.astra_sim.inputs import (
+    GIB,
     Inputs,
+    Network,
     Options,
     read_memory,
     read_network,
@@ -47,13 +49,14 @@ def read_inputs(
 def read_topology(network: Path, tiers: Sequence[str] = ()) -> Topology:
     """``network.yml`` as a topology of dimsweep's own model: its bandwidths are those of single
     links, ours of an NPU's links together."""
-    dims = read_network(network)
+    return topology_of(read_network(network), tiers)
+
+
+def topology_of(dims: Network, tiers: Sequence[str] = ()) -> Topology:
+    """See :func:`read_topology`."""
     return Topology.build(
         "_".join(f"{b.name}({n})" for b, n in zip(dims.blocks, dims.sizes, strict=True)),
-        bandwidth=[
-            (block.links(n) if n > 1 else 1) * per_ns * 1e9
-            for block, n, per_ns in zip(dims.blocks, dims.sizes, dims.bandwidth, strict=True)
-        ],
+        bandwidth=[links * g * GIB for links, g in zip(dims.links, dims.gigabytes, strict=True)],
         latency=[round(ns * 1000) for ns in dims.latency],
         tiers=tiers,
     )

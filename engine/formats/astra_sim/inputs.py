@@ -12,7 +12,7 @@ from engine.errors import DimsweepError
 from engine.formats.chakra.node import Node
 from engine.formats.fields import Fields, is_number, is_whole, read_json, read_yaml
 
-_GIB = 2**30  # what a network "GB/s" is here
+GIB = 2**30  # what a network "GB/s" is here
 _ALGORITHM = re.compile(
     r"ring|direct\d*|halvingDoubling|doubleBinaryTree|oneRing|oneDirect|oneHalvingDoubling"
 )
@@ -37,7 +37,13 @@ class Network:
     @property
     def bandwidth(self) -> tuple[float, ...]:
         """Bytes per ns."""
-        return tuple(g * _GIB / 1e9 for g in self.gigabytes)
+        return tuple(g * GIB / 1e9 for g in self.gigabytes)
+
+    @property
+    def links(self) -> tuple[int, ...]:
+        """How many links an NPU has in each dimension."""
+        pairs = zip(self.blocks, self.sizes, strict=True)
+        return tuple(block.links(n) if n > 1 else 1 for block, n in pairs)
 
     @property
     def n_npus(self) -> int:

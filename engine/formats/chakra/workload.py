@@ -22,11 +22,11 @@ from engine.formats.chakra.files import read_traces
 from engine.formats.chakra.groups import read_groups
 from engine.formats.chakra.node import Node, node_of
 from engine.formats.chakra.trace import CollectiveType, NodeType, Trace, TraceNode, Value
+from engine.kinds import CollectiveKind
 from engine.workload.coordinates import coordinates_of, offset_between
 from engine.workload.graph import (
     Access,
     Collective,
-    CollectiveKind,
     Compute,
     Group,
     Operator,

@@ -9,8 +9,9 @@ import numpy as np
 from engine.cluster.cluster import Cluster
 from engine.collective.algorithms import algorithm_for, algorithm_of_phase, chosen_algorithms
 from engine.kernels.message.phases import circles
+from engine.kinds import CollectiveKind
 from engine.workload.coordinates import graph_by_rank
-from engine.workload.graph import Collective, CollectiveKind, Group, Send, Workload
+from engine.workload.graph import Collective, Group, Send, Workload
 
 
 def count_messages(workload: Workload, cluster: Cluster) -> int:

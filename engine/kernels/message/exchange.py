@@ -18,7 +18,7 @@ from engine.collective.rounds import MemberRounds, Strand, SwitchRounds
 from engine.kernels.message.clock import Clock
 from engine.kernels.message.transport import Message, Transport
 from engine.kernels.phase.phase_time import whole
-from engine.workload.graph import CollectiveKind
+from engine.kinds import CollectiveKind
 
 Finish = Callable[[int], None]
 

@@ -8,10 +8,11 @@ from engine.cluster.cluster import Cluster
 from engine.collective.algorithms import algorithm_of_phase, chosen_algorithms
 from engine.kernels.message.exchange import Crossing, Line, Phase
 from engine.kernels.phase.phase_time import empty_phase_times, time_phases
+from engine.kinds import CollectiveKind
 from engine.lower.program import Program
 from engine.network.fabric import Auto
 from engine.workload.coordinates import members_along
-from engine.workload.graph import CollectiveKind, Group
+from engine.workload.graph import Group
 
 
 class Phases:
@@ -47,7 +48,7 @@ class Phases:
         first = span["start"] + (chunk % span["variants"]) * span["length"]
         entries = self._times.phases[first : first + span["length"]]
         entries = entries[entries["dim"] >= 0]
-        kinds = s.schedules["kind"][entries["schedule"]].tolist()
+        kinds = s.phase_steps["kind"][entries["steps"]].tolist()
         places = entries[["dim", "n_bytes"]].tolist()
         return tuple(
             self._phase(dim, CollectiveKind(kind), n_bytes)

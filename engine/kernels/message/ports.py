@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
-from engine.cluster.cluster import QueueOrder
 from engine.kernels.message.exchange import Crossing, Line, Phase, World
 from engine.kernels.message.ranks import RankAccount
+from engine.kinds import QueueOrder
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from engine.kernels.phase.diagnosis import explain_stuck
 from engine.kernels.phase.kernel import run
 from engine.kernels.phase.path import Path, empty_path, walk_back
 from engine.kernels.phase.phase_time import LONGEST, PhaseTimes, empty_phase_times, time_phases
-from engine.kernels.phase.state import FINISHED, STUCK, TOO_LONG, State, empty_state
+from engine.kernels.phase.state import FINISHED, STUCK, TIED, TOO_LONG, State, empty_state
 from engine.lower.program import (
     Floats,
     Ints,
@@ -75,6 +75,7 @@ def run_batch(program: Program, bandwidth: ArrayLike, latency: ArrayLike | None 
     path = empty_path(program.structure, len(points))
     measures = _empty_measures(program.structure, len(points), path)
     _run_points(program.structure, points, delays, times, state, measures, path)
+    _ask_witness(program, points, delays, measures)
     return measures
 
 
@@ -83,18 +84,46 @@ def run_one(program: Program, *, record: bool = False) -> Run:
 
     Raises :class:`DimsweepError` when it cannot finish, naming who waits for what.
     """
+    run = try_one(program, record=record)
+    outcome = int(run.measures.outcome[0])
+    if outcome == STUCK:
+        runs = dict(enumerate(run.state.streams["node"].tolist()))
+        raise explain_stuck(program, run.state.nodes["state"].tolist(), runs)
+    if outcome != FINISHED:
+        raise outcome_error(outcome)
+    return run
+
+
+def try_one(program: Program, *, record: bool = False) -> Run:
+    """Simulate the program at its own point, whatever the outcome."""
     times = empty_phase_times(program.structure)
     state = empty_state(program.structure, times, record=record)
     path = empty_path(program.structure, 1)
     measures = _empty_measures(program.structure, 1, path)
     point = program.bandwidth[None], program.latency[None]
     _run_points(program.structure, *point, times, state, measures, path)
-    if measures.outcome[0] == STUCK:
-        runs = dict(enumerate(state.streams["node"].tolist()))
-        raise explain_stuck(program, state.nodes["state"].tolist(), runs)
-    if measures.outcome[0] != FINISHED:
-        raise outcome_error(int(measures.outcome[0]))
-    return Run(program, measures, times, state, record)
+    asked = _ask_witness(program, *point, measures)
+    return Run(program, measures, times, state, record and not asked)
+
+
+def _ask_witness(program: Program, points: Floats, delays: Longs, out: Measures) -> bool:
+    """Fill in the points that the kernel left open; whether there were any.
+
+    Of these only times are known: bytes sent and what the critical path demands are NaN.
+    """
+    if program.witness is None:
+        return False
+    is_open = (out.outcome == TIED) | (len(program.structure.nodes) == 0)
+    for point in np.flatnonzero(is_open):
+        ends, compute = program.witness(points[point], delays[point])
+        out.outcome[point], out.time[point] = FINISHED, ends.max()
+        out.compute[point], out.exposed[point] = compute, ends - compute
+        out.exposed_by_dim[point, :, -1] = out.exposed_by_tally[point, :, 0] = ends - compute
+        out.bytes_sent[point] = np.nan
+        if out.path is not None:
+            out.path.compute[point] = compute[ends.argmax()]
+            out.path.demand[point] = np.nan
+    return bool(is_open.any())
 
 
 def is_compiled() -> bool:
@@ -160,8 +189,9 @@ def _measure(s: Structure, times: PhaseTimes, state: State, out: Measures, point
         out.compute[point, c] = cls["compute"]
         out.exposed[point, c] = cls["exposed"]
         out.exposed_by_dim[point, c] = state.dim_exposed[c]
-        for d in range(n_dims):
-            out.busy[point, c, d] = state.ports[c * n_dims + d]["busy"]
+        queues = s.shape.n_ports // n_dims
+        for port in range(s.shape.n_ports):
+            out.busy[point, c, port // queues] += state.ports[c * s.shape.n_ports + port]["busy"]
     for flow in s.flows:
         for member in s.members[flow["member_start"] : flow["member_end"]]:
             for d in range(n_dims):

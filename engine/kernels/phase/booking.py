@@ -12,7 +12,7 @@ def account(s: Structure, st: State, number: int, now: int) -> None:
     """Book the time since the class last changed: compute, or exposed communication.
 
     Communication is exposed while the class computes nothing; an instant of it is shared equally
-    among the operators in flight, and among the dimensions that serve the class.
+    among the operators in flight, and among the ports that serve the class.
     """
     cls = st.classes[number]
     span = now - cls["clock"]
@@ -24,9 +24,9 @@ def account(s: Structure, st: State, number: int, now: int) -> None:
     elif cls["busy"] >= 0:
         cls["exposed"] += span
         _share_among_nodes(st.nodes, cls["busy"], span)
-        first = number * s.shape.n_dims
-        ports = st.ports[first : first + s.shape.n_dims]
-        _share_among_dims(ports, st.dim_exposed[number], span)
+        first = number * s.shape.n_ports
+        ports = st.ports[first : first + s.shape.n_ports]
+        _share_among_dims(ports, s.shape.n_ports // s.shape.n_dims, st.dim_exposed[number], span)
 
 
 @inlined
@@ -45,15 +45,15 @@ def _share_among_nodes(nodes: Table, head: int, span: int) -> None:
 
 
 @inlined
-def _share_among_dims(ports: Table, exposed: Floats, span: int) -> None:
+def _share_among_dims(ports: Table, queues: int, exposed: Floats, span: int) -> None:
     serving = 0
-    for d in range(len(ports)):
-        serving += ports[d]["entry"] >= 0
+    for k in range(len(ports)):
+        serving += ports[k]["serving"] > 0
     share = float(span)
     if serving == 0:
-        exposed[len(ports)] += share
+        exposed[len(exposed) - 1] += share
     elif serving > 1:
         share /= serving
-    for d in range(len(ports)):
-        if ports[d]["entry"] >= 0:
-            exposed[d] += share
+    for k in range(len(ports)):
+        if ports[k]["serving"] > 0:
+            exposed[k // queues] += share

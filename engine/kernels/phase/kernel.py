@@ -16,11 +16,15 @@ start.  It then goes on by itself, ahead of the others, as in a conservative par
 (Chandy and Misra, 1979).  Each class still does the same things in the same order, so no result
 changes.
 
-Whatever starts, starts because something ended.  The kernel notes what: ``released[i]`` is the
-interval whose end let interval i start.  Intervals are the phases served, by their number among all
-chunks' phases, then the computations; -1 is the beginning.  Where several ended at that instant, it
-is the one that freed the stream or the port (of a chunk's ports the last member's), then the
-operator's last dependency or the chunk's own phase before.  engine.kernels.phase.path walks back.
+Whatever starts, starts because something ended.  The kernel notes what: the critical predecessor of
+an interval (a phase or a computation) is the one whose end let it start.  Where several ended at
+that instant, it is the one that freed the stream or the port (of a chunk's ports the last
+member's), then the operator's last dependency or the chunk's own phase before.
+engine.kernels.phase.path walks back.
+
+A program may ask for other rules (see Shape): several ports into a dimension and several places at
+a port; streams that start the operator with the lowest key; and ends that come one by one, where
+the outcome is TIED if their order cannot be told.
 """
 
 from __future__ import annotations
@@ -32,35 +36,50 @@ from engine.kernels.phase.booking import account
 from engine.kernels.phase.phase_time import PhaseTimes
 from engine.kernels.phase.ports import end_phase, finish_flow, move, queue_chunks, start_phases
 from engine.kernels.phase.state import (
+    BEGINNING,
     DONE,
     ENDING,
     FINISHED,
+    IN_TIE,
     LAST,
     MOVING,
     N_DONE,
     NEVER,
+    NOTHING,
     OPEN,
     QUEUED,
     READY,
     RUNNING,
+    STARTED,
     STARTING,
     STUCK,
+    TIED,
     TOUCHED,
     WAITING,
     State,
     append,
 )
-from engine.lower.program import Lookahead, NodeKind, Structure
+from engine.kernels.phase.ties import UNKNOWN, first_to_end
+from engine.lower.program import (
+    NO_FLOW,
+    NO_NODE,
+    NO_PORT,
+    Ends,
+    Lookahead,
+    NodeKind,
+    StreamOrder,
+    Structure,
+)
 
 
 @kernel
 def run(s: Structure, times: PhaseTimes, st: State) -> int:
-    """Simulate one priced program into ``st``; returns FINISHED or STUCK."""
+    """Simulate one timed program into ``st``; returns the outcome."""
     _reset(s, st)
     now, first, last = 0, 0, s.shape.n_classes  # the classes whose turn it is
     while True:
         if st.counts[READY] + st.counts[OPEN] > 0:
-            _start_operators(s, st, now)
+            _start_operators(s, times, st, now)
         if st.counts[MOVING] > 0:
             queue_chunks(s, times, st, now)
         if st.counts[TOUCHED] > 0:
@@ -69,47 +88,106 @@ def run(s: Structure, times: PhaseTimes, st: State) -> int:
             now, first, last = _next_turn(s, st, first, last)
             if now == NEVER:
                 break
-        for slot in range(first, last):
-            if st.due[slot] == now:
-                st.due[slot] = NEVER
-                append(st.ending, st.counts, ENDING, st.streams[slot * s.shape.n_streams]["node"])
-        for number in range(first * s.shape.n_dims, last * s.shape.n_dims):
-            slot = s.shape.n_classes + number
-            if st.due[slot] == now:
-                st.due[slot] = NEVER
-                end_phase(s, times, st, number, now)
-        if s.shape.memory_stream:
-            for cls in range(first, last):
-                slot = _memory_slot(s, st, cls)
-                if st.due[slot] == now:
-                    st.due[slot] = NEVER
-                    stream = cls * s.shape.n_streams + s.shape.memory_stream
-                    append(st.ending, st.counts, ENDING, st.streams[stream]["node"])
-        for i in range(st.counts[ENDING]):
-            _end_node(s, st, st.ending[i], now)
-        st.counts[ENDING] = 0
+        if s.shape.ends == Ends.TOGETHER:
+            _end_all(s, times, st, first, last, now)
+        elif not _end_one(s, times, st, first, now):
+            return TIED
+        _end_nodes(s, st, now)
+        if st.counts[IN_TIE]:
+            return TIED
     return FINISHED if st.counts[N_DONE] == len(s.nodes) else STUCK
+
+
+@inlined
+def _end_all(s: Structure, times: PhaseTimes, st: State, first: int, last: int, now: int) -> None:
+    """Everything in these classes that ends at this instant."""
+    for stream in range(first * s.shape.n_streams, last * s.shape.n_streams):
+        if st.stream_due[stream] == now:
+            _end_on_stream(s, st, stream, now)
+    per_class = s.shape.n_ports * s.shape.places
+    for place in range(first * per_class, last * per_class):
+        if st.place_due[place] == now:
+            end_phase(s, times, st, place, now)
+
+
+@kernel
+def _end_one(s: Structure, times: PhaseTimes, st: State, cls: int, now: int) -> bool:
+    """What ends first of all in the class that ends at this instant; False if that is not known.
+
+    A receive whose message has come already ends after all else; it is among ``ending``.
+    """
+    if st.counts[ENDING] > 0:
+        return _earliest(s, st, s.nodes[st.ending[0]]["cls"]) != now
+    what = first_to_end(s, times, st, cls, now)
+    if what == UNKNOWN:
+        return False
+    n_streams = len(st.streams)
+    st.classes[cls]["marked"] = now
+    if what < n_streams:
+        _end_on_stream(s, st, what, now)
+    else:
+        end_phase(s, times, st, what - n_streams, now)
+    return True
+
+
+@inlined
+def _end_nodes(s: Structure, st: State, now: int) -> None:
+    """The nodes that end at this instant do, or the first of them where ends come one by one."""
+    n = st.counts[ENDING]
+    if s.shape.ends == Ends.ONE_BY_ONE:
+        n = min(n, 1)
+    for i in range(n):
+        _end_node(s, st, st.ending[i], now)
+    for i in range(n, st.counts[ENDING]):
+        st.ending[i - n] = st.ending[i]
+    st.counts[ENDING] -= n
+
+
+@inlined
+def _end_on_stream(s: Structure, st: State, stream: int, now: int) -> None:
+    st.stream_due[stream] = NEVER
+    node = st.streams[stream]["node"]
+    if s.nodes[node]["flow"] == NO_FLOW:
+        append(st.ending, st.counts, ENDING, node)
+    else:
+        f = s.nodes[node]["flow"]
+        _check_receiver(s, st, f, now)
+        finish_flow(s, st, f, st.chunks[s.flows[f]["chunk_start"]]["record"])
+
+
+@inlined
+def _check_receiver(s: Structure, st: State, f: int, now: int) -> None:
+    """A message that comes to another class just when something else happens there is a tie."""
+    receiver = s.flows[f]["receiver"]
+    if receiver == NO_NODE or st.nodes[receiver]["state"] != RUNNING:
+        return
+    cls = s.nodes[receiver]["cls"]
+    if cls == s.nodes[s.members[s.flows[f]["member_start"]]["node"]]["cls"]:
+        return
+    busy = st.classes[cls]["marked"] == now or _earliest(s, st, cls) == now
+    st.counts[IN_TIE] |= busy or st.nodes[receiver]["start"] == now
+    st.classes[cls]["marked"] = now
 
 
 @inlined
 def _next_turn(s: Structure, st: State, first: int, last: int) -> tuple[int, int, int]:
     """When something ends next, and in which classes (from, to).
 
-    All classes take part in a turn, or one whose next ends nobody else can feel: it goes on by
+    All classes take part in a turn, or one whose next ends no other class can feel: it goes on by
     itself, ahead of the others.  What it does then it would also have done in its turn.
     """
     n = s.shape.n_classes
     if last - first < n:
         now = _earliest(s, st, first)
-        if _is_inner(s, st, first, now):
+        if _is_alone(s, st, first, now):
             return now, first, last
     now, next_class = NEVER, 0
     for cls in range(n):
-        # A scan beats a heap: there are few slots, and alike classes end together.
+        # A scan beats a heap: there are few places, and alike classes end together.
         due = _earliest(s, st, cls)
         if due < now:
             now, next_class = due, cls
-    if n > 1 and _is_inner(s, st, next_class, now):
+    if n > 1 and (s.shape.ends == Ends.ONE_BY_ONE or _is_alone(s, st, next_class, now)):
         return now, next_class, next_class + 1
     return now, 0, n
 
@@ -117,41 +195,31 @@ def _next_turn(s: Structure, st: State, first: int, last: int) -> tuple[int, int
 @inlined
 def _earliest(s: Structure, st: State, cls: int) -> int:
     """When something ends next in a class."""
-    now = st.due[cls]
-    slot = s.shape.n_classes + cls * s.shape.n_dims
-    for d in range(s.shape.n_dims):
-        now = min(now, st.due[slot + d])
-    if s.shape.memory_stream:
-        now = min(now, st.due[_memory_slot(s, st, cls)])
+    now = NEVER
+    for stream in range(cls * s.shape.n_streams, (cls + 1) * s.shape.n_streams):
+        now = min(now, st.stream_due[stream])
+    per_class = s.shape.n_ports * s.shape.places
+    for place in range(cls * per_class, (cls + 1) * per_class):
+        now = min(now, st.place_due[place])
     return now
 
 
-@inlined
-def _memory_slot(s: Structure, st: State, cls: int) -> int:
-    """Where a class's memory stream keeps its time."""
-    return s.shape.n_classes + len(st.ports) + cls
-
-
 @kernel
-def _is_inner(s: Structure, st: State, cls: int, now: int) -> bool:
+def _is_alone(s: Structure, st: State, cls: int, now: int) -> bool:
     """Whether all that ends in the class at ``now`` is felt in it alone, and nothing that starts
-    there is waiting for others."""
-    if now == NEVER or st.classes[cls]["outer"] > 0:
+    there waits for other classes."""
+    if now == NEVER or st.classes[cls]["bound"] > 0:
         return False
-    if st.due[cls] == now:
-        node = st.streams[cls * s.shape.n_streams]["node"]
-        if s.nodes[node]["lookahead"] != Lookahead.FULL:
-            return False
-    number = cls * s.shape.n_dims
-    for d in range(s.shape.n_dims):
-        if st.due[s.shape.n_classes + number + d] == now:
-            chunk = st.chunks[st.entries[st.ports[number + d]["entry"]]["chunk"]]
+    per_class = s.shape.n_ports * s.shape.places
+    for place in range(cls * per_class, (cls + 1) * per_class):
+        if st.place_due[place] == now:
+            chunk = st.chunks[st.places[place]["chunk"]]
             node = s.members[chunk["member_start"]]["node"]
             if s.nodes[node]["lookahead"] != Lookahead.FULL:
                 return False
-    if s.shape.memory_stream and st.due[_memory_slot(s, st, cls)] == now:
-        node = st.streams[cls * s.shape.n_streams + s.shape.memory_stream]["node"]
-        if s.nodes[node]["lookahead"] != Lookahead.FULL:
+    for stream in range(cls * s.shape.n_streams, (cls + 1) * s.shape.n_streams):
+        node = st.streams[stream]["node"]
+        if st.stream_due[stream] == now and s.nodes[node]["lookahead"] != Lookahead.FULL:
             return False
     return True
 
@@ -161,9 +229,11 @@ def _reset(s: Structure, st: State) -> None:
     for i in range(len(st.nodes)):
         node = st.nodes[i]
         node["state"], node["waits"] = WAITING, s.nodes[i]["waits"]
-        node["start"], node["end"], node["exposed"], node["cause"] = -1, -1, 0.0, -1
+        node["start"], node["end"], node["exposed"] = -1, -1, 0.0
+        node["critical"] = BEGINNING
     for i in range(len(st.streams)):
-        st.streams[i]["head"], st.streams[i]["node"], st.streams[i]["freed"] = -1, -1, -1
+        stream = st.streams[i]
+        stream["head"], stream["node"], stream["freed"] = NOTHING, NOTHING, -1
     for i in range(len(st.flows)):
         st.flows[i]["arrived"] = 0
         st.flows[i]["left"] = s.flows[i]["chunk_end"] - s.flows[i]["chunk_start"]
@@ -171,15 +241,16 @@ def _reset(s: Structure, st: State) -> None:
         st.chunks[i]["at"] = st.chunks[i]["first"]
     for i in range(len(st.ports)):
         port = st.ports[i]
-        port["head"], port["entry"], port["busy"], port["freed"] = -1, -1, 0, -1
+        port["head"], port["serving"], port["busy"], port["freed"] = NOTHING, 0, 0, -1
     for i in range(len(st.classes)):
         cls = st.classes[i]
-        cls["busy"], cls["clock"], cls["compute"], cls["exposed"], cls["end"] = -1, 0, 0, 0, 0
-        cls["outer"] = 0
+        cls["busy"], cls["bound"], cls["marked"] = NOTHING, 0, -1
+        cls["clock"], cls["compute"], cls["exposed"], cls["end"] = 0, 0, 0, 0
     st.dim_exposed[:] = 0.0
-    st.due[:] = NEVER
+    st.stream_due[:] = NEVER
+    st.place_due[:] = NEVER
     st.counts[:] = 0
-    st.counts[LAST] = -1
+    st.counts[LAST] = BEGINNING
     for node in range(len(s.nodes)):
         if s.nodes[node]["waits"] == 0:
             _make_ready(s, st, node)
@@ -189,7 +260,7 @@ def _reset(s: Structure, st: State) -> None:
 
 
 @inlined
-def _start_operators(s: Structure, st: State, now: int) -> None:
+def _start_operators(s: Structure, times: PhaseTimes, st: State, now: int) -> None:
     """Ready operators join their streams' queues in program order; idle streams start the first."""
     n_ready = st.counts[READY]
     st.counts[READY] = 0
@@ -213,12 +284,7 @@ def _start_operators(s: Structure, st: State, now: int) -> None:
             # Nothing is before it, and nobody else can tell in which order such nodes start.
             _take_stream(s, st, stream, node, now)
             continue
-        st.nodes[node]["state"], st.nodes[node]["next"] = QUEUED, -1
-        if stream["head"] < 0:
-            stream["head"] = node
-        else:
-            st.nodes[stream["tail"]]["next"] = node
-        stream["tail"] = node
+        _enqueue(s, st, stream, node)
         append(st.open_streams, st.counts, OPEN, s.nodes[node]["stream"])
     for i in range(st.counts[OPEN]):
         stream = st.streams[st.open_streams[i]]
@@ -228,8 +294,28 @@ def _start_operators(s: Structure, st: State, now: int) -> None:
             _take_stream(s, st, stream, node, now)
     st.counts[OPEN] = 0
     for i in range(st.counts[STARTING]):
-        _start_node(s, st, st.starting[i], now)
+        _start_node(s, times, st, st.starting[i], now)
     st.counts[STARTING] = 0
+
+
+@inlined
+def _enqueue(s: Structure, st: State, stream: np.void, node: int) -> None:
+    """The ready operator waits for its stream: last, or before those with a higher key."""
+    before, after = NOTHING, stream["head"]
+    if after >= 0 and (
+        s.shape.stream_order == StreamOrder.ARRIVAL
+        or s.nodes[stream["tail"]]["key"] < s.nodes[node]["key"]
+    ):
+        before, after = stream["tail"], NOTHING
+    while after >= 0 and s.nodes[after]["key"] < s.nodes[node]["key"]:
+        before, after = after, st.nodes[after]["next"]
+    st.nodes[node]["state"], st.nodes[node]["next"] = QUEUED, after
+    if before < 0:
+        stream["head"] = node
+    else:
+        st.nodes[before]["next"] = node
+    if after < 0:
+        stream["tail"] = node
 
 
 @inlined
@@ -237,48 +323,78 @@ def _take_stream(s: Structure, st: State, stream: np.void, node: int, now: int) 
     account(s, st, s.nodes[node]["cls"], now)
     stream["node"] = node
     if stream["freed"] == now:
-        st.nodes[node]["cause"] = stream["cause"]
+        st.nodes[node]["critical"] = stream["critical"]
     append(st.starting, st.counts, STARTING, node)
 
 
 @inlined
-def _start_node(s: Structure, st: State, node: int, now: int) -> None:
+def _start_node(s: Structure, times: PhaseTimes, st: State, node: int, now: int) -> None:
     static, dynamic = s.nodes[node], st.nodes[node]
-    cls = static["cls"]
     dynamic["state"], dynamic["start"] = RUNNING, now
     if static["kind"] == NodeKind.COMPUTE or static["kind"] == NodeKind.ACCESS:
-        memory = static["kind"] == NodeKind.ACCESS
-        slot = _memory_slot(s, st, cls) if memory else cls
-        st.due[slot] = now + static["duration"]
-        st.released[len(st.phase_of) + node] = dynamic["cause"]
-        dynamic["cause"] = len(st.phase_of) + node
-        if not memory:
-            return
+        _time_on_stream(st, static["stream"], now + static["duration"])
+        st.node_critical[node] = dynamic["critical"]
+        dynamic["critical"] = len(st.phase_of) + node
+    if static["kind"] != NodeKind.COMPUTE:
+        _add_to_busy(s, st, node, now)
+    if static["kind"] == NodeKind.RECEIVE:
+        _receive(s, st, node, now)
+    elif static["flow"] != NO_FLOW:
+        _join_flow(s, times, st, node, now)
+
+
+@inlined
+def _time_on_stream(st: State, stream: int, due: int) -> None:
+    st.stream_due[stream] = due
+    st.streams[stream]["serial"] = st.counts[STARTED]
+    st.counts[STARTED] += 1
+
+
+@inlined
+def _add_to_busy(s: Structure, st: State, node: int, now: int) -> None:
+    """The class has one more communication in flight."""
+    cls = s.nodes[node]["cls"]
     account(s, st, cls, now)
     head = st.classes[cls]["busy"]
-    dynamic["busy_next"], dynamic["busy_before"] = head, -1
+    st.nodes[node]["busy_next"], st.nodes[node]["busy_before"] = head, NOTHING
     if head >= 0:
         st.nodes[head]["busy_before"] = node
     st.classes[cls]["busy"] = node
-    if static["kind"] == NodeKind.ACCESS:
+
+
+@inlined
+def _receive(s: Structure, st: State, node: int, now: int) -> None:
+    """Expect a message; one that has come already ends the receive."""
+    send = s.members[s.flows[s.nodes[node]["flow"]]["member_start"]]["node"]
+    if st.nodes[send]["state"] != DONE:
         return
-    f = static["flow"]
+    append(st.ending, st.counts, ENDING, node)
+    if st.nodes[send]["end"] == now and s.nodes[send]["cls"] != s.nodes[node]["cls"]:
+        st.counts[IN_TIE] = s.shape.ends == Ends.ONE_BY_ONE
+
+
+@inlined
+def _join_flow(s: Structure, times: PhaseTimes, st: State, node: int, now: int) -> None:
+    """The last member to arrive sends the chunks off, or times the flow on its own stream."""
+    static, f = s.nodes[node], s.nodes[node]["flow"]
     flow = s.flows[f]
-    if static["kind"] == NodeKind.RECEIVE:
-        if st.nodes[s.members[flow["member_start"]]["node"]]["state"] == DONE:
-            append(st.ending, st.counts, ENDING, node)
-        return
     st.flows[f]["arrived"] += 1
-    if st.flows[f]["arrived"] == flow["member_end"] - flow["member_start"]:
-        st.flows[f]["cause"] = dynamic["cause"]
-        form = s.forms[flow["form"]]
-        if (
-            static["lookahead"] == Lookahead.NONE and form["use_start"] == form["use_end"]
-        ):  # a group of one
-            finish_flow(s, st, f, dynamic["cause"])
+    if st.flows[f]["arrived"] < flow["member_end"] - flow["member_start"]:
+        return
+    critical = st.nodes[node]["critical"]
+    st.flows[f]["critical"] = critical
+    first = st.chunks[flow["chunk_start"]]["first"]
+    if first == st.chunks[flow["chunk_start"]]["end"]:  # a group of one, or a message to oneself
+        if static["lookahead"] == Lookahead.NONE:
+            finish_flow(s, st, f, critical)
+    elif times.phases[first]["port"] == NO_PORT:
+        duration = times.phases[first]["duration"]
+        _time_on_stream(st, static["stream"], now + duration)
+        st.phase_critical[st.chunks[flow["chunk_start"]]["record"]] = critical
+        st.counts[IN_TIE] |= duration == 0
+    else:
         for chunk in range(flow["chunk_start"], flow["chunk_end"]):
-            if st.chunks[chunk]["first"] < st.chunks[chunk]["end"]:
-                move(st, chunk)
+            move(st, chunk)
 
 
 @inlined
@@ -289,7 +405,7 @@ def _end_node(s: Structure, st: State, node: int, now: int) -> None:
     dynamic["state"], dynamic["end"] = DONE, now
     cls["end"] = now
     st.counts[N_DONE] += 1
-    st.counts[LAST] = dynamic["cause"]
+    st.counts[LAST] = dynamic["critical"]
     if static["kind"] != NodeKind.COMPUTE:
         before, after = dynamic["busy_before"], dynamic["busy_next"]
         if before >= 0:
@@ -299,15 +415,15 @@ def _end_node(s: Structure, st: State, node: int, now: int) -> None:
         if after >= 0:
             st.nodes[after]["busy_before"] = before
     if static["lookahead"] == Lookahead.NONE:
-        cls["outer"] -= 1
+        cls["bound"] -= 1
     if static["stream"] >= 0:
         stream = st.streams[static["stream"]]
-        stream["node"], stream["cause"], stream["freed"] = -1, dynamic["cause"], now
+        stream["node"], stream["critical"], stream["freed"] = NOTHING, dynamic["critical"], now
         append(st.open_streams, st.counts, OPEN, static["stream"])
     for following in s.following[static["next_start"] : static["next_end"]]:
         st.nodes[following]["waits"] -= 1
         if st.nodes[following]["waits"] == 0:
-            st.nodes[following]["cause"] = dynamic["cause"]
+            st.nodes[following]["critical"] = dynamic["critical"]
             _make_ready(s, st, following)
 
 
@@ -315,4 +431,4 @@ def _end_node(s: Structure, st: State, node: int, now: int) -> None:
 def _make_ready(s: Structure, st: State, node: int) -> None:
     append(st.ready, st.counts, READY, node)
     if s.nodes[node]["lookahead"] == Lookahead.NONE:
-        st.classes[s.nodes[node]["cls"]]["outer"] += 1
+        st.classes[s.nodes[node]["cls"]]["bound"] += 1

@@ -70,15 +70,17 @@ def walk_back(
     while interval >= 0:
         if interval < len(st.phase_of):
             st.visits[st.phase_of[interval]] += 1
+            interval = st.phase_critical[interval]
         else:
-            node = s.nodes[interval - len(st.phase_of)]
+            number = interval - len(st.phase_of)
+            node = s.nodes[number]
             out.memory[point] += node["memory"]
             out.compute[point] += node["duration"] - node["memory"]
-        interval = st.released[interval]
+            interval = st.node_critical[number]
     for i in range(len(st.visits)):
         if st.visits[i] == 0:
             continue
-        if times.phases[i]["schedule"] >= 0:
+        if times.phases[i]["steps"] >= 0:
             _add_phase(s, bandwidth, latency, times, st, out, point, i)
         else:
             _add_transfer(s, latency, times, st, out, point, i)
@@ -96,14 +98,14 @@ def _add_phase(
     i: int,
 ) -> None:
     phase, n = times.phases[i], np.int64(st.visits[i])
-    d, schedule = phase["dim"], s.schedules[phase["schedule"]]
-    parts = parts_of(s, schedule, phase["n_bytes"], bandwidth[d], latency[d])
+    d, steps = phase["dim"], s.phase_steps[phase["steps"]]
+    parts = parts_of(s, steps, phase["n_bytes"], bandwidth[d], latency[d])
     hops, endpoint = np.int64(parts.hops), np.int64(parts.endpoint)
     out.hops[point, d] += n * hops
     out.latency[point, d] += n * hops * latency[d]
     out.endpoint[point, d] += n * endpoint
     out.transfer[point, d] += n * (phase["duration"] - hops * latency[d] - endpoint)
-    out.demand[point, d] += n * phase["n_bytes"] * parts.fraction / schedule["share"]
+    out.demand[point, d] += n * phase["n_bytes"] * parts.fraction / steps["share"]
 
 
 @kernel
@@ -111,15 +113,15 @@ def _add_transfer(
     s: Structure, latency: Longs, times: PhaseTimes, st: State, out: Path, point: int, i: int
 ) -> None:
     phase, n = times.phases[i], np.int64(st.visits[i])
-    form, narrowest = s.forms[~phase["schedule"]], phase["dim"]
+    form, narrowest = s.forms[~phase["steps"]], phase["dim"]
     left = phase["duration"] - s.shape.endpoint_delay
     for use in s.uses[form["use_start"] : form["use_end"]]:
-        d, schedule = use["dim"], s.schedules[use["scatter"]]
-        hops = s.steps[schedule["step_start"]]["hops"]
+        d, steps = use["dim"], s.phase_steps[use["scatter"]]
+        hops = s.steps[steps["step_start"]]["hops"]
         out.hops[point, d] += n * hops
         out.latency[point, d] += n * hops * latency[d]
         left -= hops * latency[d]
         if d == narrowest:
-            out.demand[point, d] += n * phase["n_bytes"] / schedule["share"]
+            out.demand[point, d] += n * phase["n_bytes"] / steps["share"]
     out.endpoint[point, narrowest] += n * s.shape.endpoint_delay
     out.transfer[point, narrowest] += n * left

@@ -1,4 +1,4 @@
-"""Pricing: what every phase of a program lasts at one point of bandwidth and latency."""
+"""How long every phase of a program lasts at one point of bandwidth and latency."""
 
 from __future__ import annotations
 
@@ -6,9 +6,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from engine.kernels.jit import compiled, inlined
-from engine.lower.program import POINT_TO_POINT, Floats, Ints, Longs, Structure, Table
-from engine.workload.graph import CollectiveKind
+from engine.kernels.jit import compiled, inlined, kernel
+from engine.kinds import CollectiveKind
+from engine.lower.program import (
+    NO_DIM,
+    NOT_LISTED,
+    POINT_TO_POINT,
+    Floats,
+    Ints,
+    Longs,
+    Structure,
+    Table,
+)
 
 # A run must end before the clock (int64 picoseconds) does; half of its range leaves room for sums.
 LONGEST = float(2**62)
@@ -16,8 +25,9 @@ PICOSECONDS = 1e12
 
 PHASE = np.dtype(
     [
-        ("dim", "i4"),  # -1 after a variant's last phase
-        ("schedule", "i4"),  # of its steps; ~form for a transfer from point to point
+        ("dim", "i4"),  # NO_DIM after a variant's last phase
+        ("port", "i4"),  # of each member class, or NO_PORT: it holds its operator's stream
+        ("steps", "i4"),  # its PHASE_STEPS; ~form for a transfer from point to point
         ("duration", "i8"),
         ("n_bytes", "f8"),  # held on entering the phase
     ],
@@ -48,6 +58,8 @@ class PhaseTimes(NamedTuple):
     spans: Table  # SPAN, one a form
     bytes_sent: Floats  # (forms, D): bytes an NPU sends
     demand: Floats  # (forms, D): bytes that the whole bandwidth would carry in the transfer time
+    bandwidth: Floats  # (D,) of the point, bytes/s
+    latency: Longs  # (D,) of the point, ps
 
 
 def empty_phase_times(s: Structure) -> PhaseTimes:
@@ -55,16 +67,25 @@ def empty_phase_times(s: Structure) -> PhaseTimes:
     spans = np.zeros(len(s.forms), dtype=SPAN)
     start = 0
     for span, form in zip(spans, s.forms, strict=True):
-        dims = int(form["use_end"] - form["use_start"])
-        own_order = s.shape.themis and form["kind"] <= CollectiveKind.ALL_GATHER
         span["start"] = start
-        span["length"] = {CollectiveKind.ALL_REDUCE: 2 * dims, POINT_TO_POINT: 1}.get(
-            int(form["kind"]), dims
-        )
-        span["variants"] = form["chunks"] if own_order else 1
+        if form["listed_start"] != NOT_LISTED:
+            span["length"], span["variants"] = form["listed_length"], form["listed_variants"]
+        else:
+            dims = int(form["use_end"] - form["use_start"])
+            lengths = {CollectiveKind.ALL_REDUCE: 2 * dims, POINT_TO_POINT: 1}
+            own_order = s.shape.themis and form["kind"] <= CollectiveKind.ALL_GATHER
+            span["length"] = lengths.get(int(form["kind"]), dims)
+            span["variants"] = form["chunks"] if own_order else 1
         start += int(span["length"] * span["variants"])
     by_dim = (len(s.forms), s.shape.n_dims)
-    return PhaseTimes(np.zeros(start, dtype=PHASE), spans, np.zeros(by_dim), np.zeros(by_dim))
+    return PhaseTimes(
+        phases=np.zeros(start, dtype=PHASE),
+        spans=spans,
+        bytes_sent=np.zeros(by_dim),
+        demand=np.zeros(by_dim),
+        bandwidth=np.zeros(s.shape.n_dims),
+        latency=np.zeros(s.shape.n_dims, dtype=np.int64),
+    )
 
 
 @inlined
@@ -74,24 +95,36 @@ def whole(picoseconds: float) -> float:
     return np.floor(picoseconds * (1.0 + 2.0**-50) + 0.5)
 
 
-@inlined
-def parts_of(
-    s: Structure, schedule: np.void, held: float, bandwidth: float, latency: float
-) -> Parts:
+@kernel
+def parts_of(s: Structure, steps: np.void, held: float, bandwidth: float, latency: float) -> Parts:
     """A phase in which members enter with ``held`` bytes, by the formula of
-    engine.collective.steps, every step in whole picoseconds."""
+    engine.collective.steps, every step in whole picoseconds (or ticks)."""
     duration, hops, endpoint, fraction = 0.0, 0.0, 0.0, 0.0
-    per_byte = PICOSECONDS / (bandwidth * schedule["share"])
-    for step in s.steps[schedule["step_start"] : schedule["step_end"]]:
-        # Hops and latency may overflow an integer; LONGEST then catches the float.
-        fixed = float(step["hops"]) * latency + s.shape.endpoint_delay
-        transfer = whole(step["n_bytes"] * held * per_byte / step["messages"])
+    for step in s.steps[steps["step_start"] : steps["step_end"]]:
+        message = message_time(s, steps, step, held, bandwidth, latency)
         reduction = whole(step["reduce"] * held * s.shape.reduce_time)
-        duration += step["count"] * (fixed + step["messages"] * transfer + reduction)
+        fixed = float(s.shape.endpoint_delay + step["fixed"]) + reduction
+        duration += step["count"] * (message + fixed)
         hops += float(step["count"] * step["hops"])
-        endpoint += step["count"] * (s.shape.endpoint_delay + reduction)
+        endpoint += step["count"] * fixed
         fraction += step["count"] * step["n_bytes"]
     return Parts(duration, hops, endpoint, fraction)
+
+
+@inlined
+def message_time(
+    s: Structure, steps: np.void, step: np.void, held: float, bandwidth: float, latency: float
+) -> float:
+    """The picoseconds of one step's messages, with their latency."""
+    # Hops and latency may overflow an integer; LONGEST then catches the float.
+    hops = float(step["hops"]) * latency
+    if s.shape.tick > 1:  # one rounding of it all, and the link's own bandwidth: to the same bit
+        ticks = PICOSECONDS / s.shape.tick
+        link = bandwidth / np.rint(1.0 / steps["share"])
+        n_bytes = step["n_bytes"] * held
+        return np.floor(hops / s.shape.tick + n_bytes / (link / ticks)) * s.shape.tick
+    per_byte = PICOSECONDS / (bandwidth * steps["share"])
+    return hops + step["messages"] * whole(step["n_bytes"] * held * per_byte / step["messages"])
 
 
 @compiled
@@ -99,11 +132,16 @@ def time_phases(s: Structure, bandwidth: Floats, latency: Longs, out: PhaseTimes
     """Fill ``out``; returns an upper bound on the run's picoseconds (everything one by one)."""
     out.bytes_sent[:] = 0.0
     out.demand[:] = 0.0
+    out.bandwidth[:] = bandwidth
+    out.latency[:] = latency
     form_total = np.zeros(len(s.forms))
     loads = np.zeros(s.shape.n_dims)
     order = np.zeros(s.shape.n_dims, dtype=np.int32)
     for f in range(len(s.forms)):
         form, span = s.forms[f], out.spans[f]
+        if form["listed_start"] != NOT_LISTED:
+            form_total[f] = _time_listed(s, f, out)
+            continue
         if form["kind"] == POINT_TO_POINT:
             form_total[f] = _time_transfer(s, f, bandwidth, latency, out)
             continue
@@ -112,13 +150,13 @@ def time_phases(s: Structure, bandwidth: Floats, latency: Longs, out: PhaseTimes
             continue
         for i in range(len(uses)):
             order[i] = i
-            loads[i] = _fixed_latency(s.schedules, s.steps, uses[i], latency)
+            loads[i] = _fixed_latency(s.phase_steps, s.steps, uses[i], latency)
         copies = form["chunks"] // span["variants"]
         for variant in range(span["variants"]):
             if span["variants"] > 1:
                 _themis_order(s, f, bandwidth, loads, order)
             at = span["start"] + variant * span["length"]
-            total = _time_chunk(s, f, order, at, copies, bandwidth, latency, out)
+            total = _time_chunk(s, f, order, at, copies, out)
             form_total[f] += copies * total
     total = 0.0
     for flow in s.flows:
@@ -135,8 +173,6 @@ def _time_chunk(
     order: Ints,
     at: int,
     copies: int,
-    bandwidth: Floats,
-    latency: Longs,
     out: PhaseTimes,
 ) -> float:
     """One chunk's phases, written from ``at``: up the dimensions in ``order``, then down."""
@@ -154,21 +190,56 @@ def _time_chunk(
         if kind == CollectiveKind.ALL_REDUCE and i == n and use["fused"] >= 0:
             chosen = use["fused"]  # in the place of this reduce-scatter and the next all-gather
             i += 1
-        d, schedule = use["dim"], s.schedules[chosen]
-        parts = parts_of(s, schedule, held, bandwidth[d], latency[d])
-        total += parts.duration
-        out.phases[at]["dim"] = d
-        out.phases[at]["schedule"] = chosen
-        out.phases[at]["duration"] = np.int64(min(parts.duration, LONGEST))
-        out.phases[at]["n_bytes"] = held
-        out.bytes_sent[f, d] += copies * held * schedule["bytes_sent"]
-        out.demand[f, d] += copies * held * parts.fraction / schedule["share"]
-        held *= schedule["growth"]
+        d, port = use["dim"], use["dim"] * (s.shape.n_ports // s.shape.n_dims)
+        total += _time_phase(s, f, at, d, port, chosen, held, copies, out)
+        held *= s.phase_steps[chosen]["growth"]
         at += 1
     while at < end:
         out.phases[at]["dim"] = -1
         at += 1
     return total
+
+
+@compiled
+def _time_listed(s: Structure, f: int, out: PhaseTimes) -> float:
+    """All variants of a form whose phases are listed."""
+    form, at, total = s.forms[f], out.spans[f]["start"], 0.0
+    copies = form["chunks"] // form["listed_variants"]
+    for variant in range(form["listed_variants"]):
+        held = form["n_bytes"]
+        for i in range(form["listed_length"]):
+            phase = s.listed[form["listed_start"] + variant * form["listed_length"] + i]
+            d, port, chosen = phase["dim"], phase["port"], phase["steps"]
+            out.phases[at]["dim"] = d
+            if d != NO_DIM:
+                part = _time_phase(s, f, at, d, port, chosen, held, copies, out)
+                total += copies * part
+                held *= s.phase_steps[chosen]["growth"]
+            at += 1
+    return total
+
+
+@kernel
+def _time_phase(
+    s: Structure,
+    f: int,
+    at: int,
+    d: int,
+    port: int,
+    chosen: int,
+    held: float,
+    copies: int,
+    out: PhaseTimes,
+) -> float:
+    """Write phase ``at``, which ``copies`` chunks of form ``f`` go through; its picoseconds."""
+    steps = s.phase_steps[chosen]
+    parts = parts_of(s, steps, held, out.bandwidth[d], out.latency[d])
+    phase = out.phases[at]
+    phase["dim"], phase["port"], phase["steps"] = d, port, chosen
+    phase["duration"], phase["n_bytes"] = np.int64(min(parts.duration, LONGEST)), held
+    out.bytes_sent[f, d] += copies * held * steps["bytes_sent"]
+    out.demand[f, d] += copies * held * parts.fraction / steps["share"]
+    return parts.duration
 
 
 @compiled
@@ -179,26 +250,24 @@ def _time_transfer(
     form = s.forms[f]
     fixed, narrowest, slowest = float(s.shape.endpoint_delay), 0, -1.0
     for use in s.uses[form["use_start"] : form["use_end"]]:
-        d, schedule = use["dim"], s.schedules[use["scatter"]]
-        fixed += float(s.steps[schedule["step_start"]]["hops"]) * latency[d]
+        d, steps = use["dim"], s.phase_steps[use["scatter"]]
+        fixed += float(s.steps[steps["step_start"]]["hops"]) * latency[d]
         out.bytes_sent[f, d] += form["n_bytes"]
-        out.demand[f, d] += form["n_bytes"] / schedule["share"]
-        per_byte = PICOSECONDS / (bandwidth[d] * schedule["share"])
+        out.demand[f, d] += form["n_bytes"] / steps["share"]
+        per_byte = PICOSECONDS / (bandwidth[d] * steps["share"])
         if per_byte > slowest:
             narrowest, slowest = d, per_byte
     duration = min(fixed + whole(form["n_bytes"] * slowest), LONGEST)
     phase = out.phases[out.spans[f]["start"]]
-    phase["dim"] = narrowest
-    phase["schedule"] = ~f
-    phase["duration"] = np.int64(duration)
-    phase["n_bytes"] = form["n_bytes"]
+    phase["dim"], phase["port"] = narrowest, narrowest * (s.shape.n_ports // s.shape.n_dims)
+    phase["steps"], phase["duration"], phase["n_bytes"] = ~f, np.int64(duration), form["n_bytes"]
     return duration
 
 
 @compiled
-def _fixed_latency(schedules: Table, steps: Table, use: np.void, latency: Longs) -> float:
-    schedule, total = schedules[use["scatter"]], 0.0
-    for step in steps[schedule["step_start"] : schedule["step_end"]]:
+def _fixed_latency(phase_steps: Table, steps: Table, use: np.void, latency: Longs) -> float:
+    chosen, total = phase_steps[use["scatter"]], 0.0
+    for step in steps[chosen["step_start"] : chosen["step_end"]]:
         total += float(step["count"] * step["hops"]) * latency[use["dim"]]
     return total
 
@@ -216,7 +285,7 @@ def _themis_order(s: Structure, f: int, bandwidth: Floats, loads: Floats, order:
     n, whole = len(uses), form["n_bytes"]
     if form["kind"] == CollectiveKind.ALL_GATHER:
         for use in uses:
-            whole *= s.schedules[use["gather"]]["growth"]
+            whole *= s.phase_steps[use["gather"]]["growth"]
     for i in range(n):  # insertion sort, stable
         j = i
         while j > 0 and loads[order[j - 1]] > loads[i]:
@@ -224,21 +293,21 @@ def _themis_order(s: Structure, f: int, bandwidth: Floats, loads: Floats, order:
             j -= 1
         order[j] = i
     least, most = order[0], order[n - 1]
-    threshold = _load(s.schedules, s.steps, uses[least], whole / 16, bandwidth)
+    threshold = _load(s.phase_steps, s.steps, uses[least], whole / 16, bandwidth)
     if loads[most] - loads[least] < threshold:
         for i in range(n):
             order[i] = i
     held = whole
     for i in range(n):
         use = uses[order[i]]
-        loads[order[i]] += _load(s.schedules, s.steps, use, held, bandwidth)
-        held *= s.schedules[use["scatter"]]["growth"]
+        loads[order[i]] += _load(s.phase_steps, s.steps, use, held, bandwidth)
+        held *= s.phase_steps[use["scatter"]]["growth"]
 
 
 @compiled
-def _load(schedules: Table, steps: Table, use: np.void, held: float, bandwidth: Floats) -> float:
+def _load(phase_steps: Table, steps: Table, use: np.void, held: float, bandwidth: Floats) -> float:
     """Picoseconds of transfer that a reduce-scatter of ``held`` bytes puts on a dimension."""
-    schedule, fraction = schedules[use["scatter"]], 0.0
-    for step in steps[schedule["step_start"] : schedule["step_end"]]:
+    chosen, fraction = phase_steps[use["scatter"]], 0.0
+    for step in steps[chosen["step_start"] : chosen["step_end"]]:
         fraction += step["count"] * step["n_bytes"]
-    return fraction * held * PICOSECONDS / (bandwidth[use["dim"]] * schedule["share"])
+    return fraction * held * PICOSECONDS / (bandwidth[use["dim"]] * chosen["share"])

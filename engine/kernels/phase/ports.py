@@ -1,20 +1,30 @@
-"""Chunks at the ports of a run: they queue for a dimension, hold it for a phase, and move on."""
+"""Chunks at the ports of a run: they queue for one, hold a place for a phase, and move on."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from engine.cluster.cluster import QueueOrder
 from engine.kernels.jit import inlined, kernel
 from engine.kernels.phase.booking import account
 from engine.kernels.phase.phase_time import PhaseTimes
-from engine.kernels.phase.state import ENDING, MOVING, RUNNING, TOUCHED, State, append
-from engine.lower.program import Structure
+from engine.kernels.phase.state import (
+    ENDING,
+    MOVING,
+    NEVER,
+    NOTHING,
+    RUNNING,
+    STARTED,
+    TOUCHED,
+    State,
+    append,
+)
+from engine.kinds import QueueOrder
+from engine.lower.program import NO_DIM, NO_NODE, Structure
 
 
 @inlined
 def queue_chunks(s: Structure, times: PhaseTimes, st: State, now: int) -> None:
-    """Chunks that bytes_sent on join the queues of their next dimension's ports."""
+    """Chunks that moved on join the queues of their next phase's ports."""
     n = st.counts[MOVING]
     st.counts[MOVING] = 0
     for i in range(1, n):  # nearly always sorted: a flow's chunks come in order
@@ -25,15 +35,15 @@ def queue_chunks(s: Structure, times: PhaseTimes, st: State, now: int) -> None:
         st.moving[j] = entry
     for i in range(n):
         chunk = st.chunks[st.moving[i] & 0xFFFFFFFF]
-        dim = times.phases[chunk["at"]]["dim"]
+        first = times.phases[chunk["at"]]["port"]
         if n == 1 and chunk["members"] == 1:
-            port = st.ports[chunk["cls"] * s.shape.n_dims + dim]
-            if port["entry"] < 0 and port["head"] < 0:  # no need to queue
-                st.entries[chunk["entry"]]["next"] = -1
+            port = st.ports[chunk["cls"] * s.shape.n_ports + first]
+            if port["serving"] < s.shape.places and port["head"] < 0:  # no need to queue
+                st.entries[chunk["entry"]]["next"] = NOTHING
                 _start_phase(s, times, st, chunk, now)
                 return
         for m in range(chunk["members"]):
-            number = _class(s, chunk, m) * s.shape.n_dims + dim
+            number = _class(s, chunk, m) * s.shape.n_ports + first
             _enqueue(s, times, st, number, chunk["entry"] + m)
             append(st.touched, st.counts, TOUCHED, number)
 
@@ -41,9 +51,9 @@ def queue_chunks(s: Structure, times: PhaseTimes, st: State, now: int) -> None:
 @inlined
 def _enqueue(s: Structure, times: PhaseTimes, st: State, number: int, entry: int) -> None:
     port = st.ports[number]
-    before, after = -1, port["head"]
+    before, after = NOTHING, port["head"]
     if after >= 0 and s.shape.queue == QueueOrder.FIFO:
-        before, after = port["tail"], -1
+        before, after = port["tail"], NOTHING
     elif after >= 0 and s.shape.queue != QueueOrder.LIFO:
         # Behind the last one that does not rank after it: equals keep their order of arrival.
         rank = _rank(s, times, st, entry)
@@ -68,13 +78,13 @@ def _rank(s: Structure, times: PhaseTimes, st: State, entry: int) -> float:
 
 @inlined
 def start_phases(s: Structure, times: PhaseTimes, st: State, now: int) -> None:
-    """Every touched port starts its first chunk if all ports that the chunk needs are free."""
+    """Every touched port starts its first chunks as far as all ports that these need are free."""
     for i in range(st.counts[TOUCHED]):
         port = st.ports[st.touched[i]]
-        if port["entry"] >= 0 or port["head"] < 0:
-            continue
-        chunk = st.chunks[st.entries[port["head"]]["chunk"]]
-        if chunk["members"] == 1 or _all_free(s, st, chunk, times.phases[chunk["at"]]["dim"]):
+        while port["serving"] < s.shape.places and port["head"] >= 0:
+            chunk = st.chunks[st.entries[port["head"]]["chunk"]]
+            if chunk["members"] > 1 and not _all_free(s, times, st, chunk):
+                break
             _start_phase(s, times, st, chunk, now)
     st.counts[TOUCHED] = 0
 
@@ -82,34 +92,40 @@ def start_phases(s: Structure, times: PhaseTimes, st: State, now: int) -> None:
 @inlined
 def _start_phase(s: Structure, times: PhaseTimes, st: State, chunk: np.void, now: int) -> None:
     """All ports that the chunk needs start it."""
-    n_dims = s.shape.n_dims
     phase, entry = times.phases[chunk["at"]], chunk["entry"]
     number = chunk["record"] + chunk["at"] - chunk["first"]
-    cause = number - 1
+    critical = number - 1
     if chunk["at"] == chunk["first"]:
-        cause = st.flows[chunk["flow"]]["cause"]
+        critical = st.flows[chunk["flow"]]["critical"]
     for m in range(chunk["members"]):
         cls = _class(s, chunk, m)
         account(s, st, cls, now)
-        port = st.ports[cls * n_dims + phase["dim"]]
-        port["head"], port["entry"] = st.entries[entry + m]["next"], entry + m
+        port = st.ports[cls * s.shape.n_ports + phase["port"]]
+        port["head"] = st.entries[entry + m]["next"]
+        port["serving"] += 1
         port["busy"] += phase["duration"]
         if port["freed"] == now:
-            cause = port["cause"]
-    st.released[number] = cause
+            critical = port["critical"]
+    st.phase_critical[number] = critical
     if len(st.phase_start) > 0:
         st.phase_start[number] = now
     # The first member's port keeps the time for all.
-    keeper = chunk["cls"] * n_dims + phase["dim"]
-    st.due[s.shape.n_classes + keeper] = now + phase["duration"]
+    place = (chunk["cls"] * s.shape.n_ports + phase["port"]) * s.shape.places
+    while st.place_due[place] != NEVER:
+        place += 1
+    st.places[place]["chunk"] = st.entries[entry]["chunk"]
+    st.places[place]["serial"] = st.counts[STARTED]
+    st.counts[STARTED] += 1
+    st.place_due[place] = now + phase["duration"]
 
 
 @kernel
-def _all_free(s: Structure, st: State, chunk: np.void, dim: int) -> bool:
-    """Whether every port that the chunk needs is idle and has it at its queue's head."""
+def _all_free(s: Structure, times: PhaseTimes, st: State, chunk: np.void) -> bool:
+    """Whether every port that the chunk needs has room and the chunk at its queue's head."""
     for m in range(chunk["members"]):
-        port = st.ports[_class(s, chunk, m) * s.shape.n_dims + dim]
-        if port["entry"] >= 0 or port["head"] != chunk["entry"] + m:
+        number = _class(s, chunk, m) * s.shape.n_ports + times.phases[chunk["at"]]["port"]
+        port = st.ports[number]
+        if port["serving"] == s.shape.places or port["head"] != chunk["entry"] + m:
             return False
     return True
 
@@ -123,27 +139,28 @@ def _class(s: Structure, chunk: np.void, member: int) -> int:
 
 
 @inlined
-def end_phase(s: Structure, times: PhaseTimes, st: State, number: int, now: int) -> None:
-    """Free the ports of the chunk that this one kept time for, and send the chunk on."""
-    c = st.entries[st.ports[number]["entry"]]["chunk"]
+def end_phase(s: Structure, times: PhaseTimes, st: State, place: int, now: int) -> None:
+    """The phase at a place ends: free its ports, and send the chunk on."""
+    st.place_due[place] = NEVER
+    c = st.places[place]["chunk"]
     chunk = st.chunks[c]
-    n_dims = s.shape.n_dims
-    dim = number - chunk["cls"] * n_dims
-    cause = chunk["record"] + chunk["at"] - chunk["first"]
+    phase = times.phases[chunk["at"]]
+    number = chunk["record"] + chunk["at"] - chunk["first"]
     for m in range(chunk["members"]):
         cls = _class(s, chunk, m)
         account(s, st, cls, now)
-        port = st.ports[cls * n_dims + dim]
-        port["entry"], port["cause"], port["freed"] = -1, cause, now
+        port = st.ports[cls * s.shape.n_ports + phase["port"]]
+        port["serving"] -= 1
+        port["critical"], port["freed"] = number, now
         if port["head"] >= 0:
-            append(st.touched, st.counts, TOUCHED, cls * n_dims + dim)
+            append(st.touched, st.counts, TOUCHED, cls * s.shape.n_ports + phase["port"])
     chunk["at"] += 1
-    if chunk["at"] < chunk["end"] and times.phases[chunk["at"]]["dim"] >= 0:
+    if chunk["at"] < chunk["end"] and times.phases[chunk["at"]]["dim"] != NO_DIM:
         move(st, c)
         return
     st.flows[chunk["flow"]]["left"] -= 1
     if st.flows[chunk["flow"]]["left"] == 0:
-        finish_flow(s, st, chunk["flow"], cause)
+        finish_flow(s, st, chunk["flow"], number)
 
 
 @inlined
@@ -154,13 +171,13 @@ def move(st: State, chunk: int) -> None:
 
 
 @kernel
-def finish_flow(s: Structure, st: State, f: int, cause: int) -> None:
-    """Its nodes end at this instant, with the interval ``cause``."""
+def finish_flow(s: Structure, st: State, f: int, critical: int) -> None:
+    """Its nodes end at this instant, as the interval ``critical`` does."""
     flow = s.flows[f]
     for member in s.members[flow["member_start"] : flow["member_end"]]:
         append(st.ending, st.counts, ENDING, member["node"])
-        st.nodes[member["node"]]["cause"] = cause
+        st.nodes[member["node"]]["critical"] = critical
     receiver = flow["receiver"]
-    if receiver >= 0 and st.nodes[receiver]["state"] == RUNNING:
-        st.nodes[receiver]["cause"] = cause
+    if receiver != NO_NODE and st.nodes[receiver]["state"] == RUNNING:
+        st.nodes[receiver]["critical"] = critical
         append(st.ending, st.counts, ENDING, receiver)

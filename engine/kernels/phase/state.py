@@ -8,35 +8,42 @@ import numpy as np
 
 from engine.kernels.jit import inlined
 from engine.kernels.phase.phase_time import PhaseTimes
-from engine.lower.program import Floats, Ints, Longs, Structure, Table
+from engine.lower.program import Floats, Indices, Ints, Longs, Structure, Table
 
 NEVER = int(np.iinfo(np.int64).max)
-# Outcomes of a run.
-FINISHED, STUCK, TOO_LONG = range(3)
+NOTHING = -1  # no node, no chunk, no entry, no class
+BEGINNING = -1  # the critical predecessor of what starts the run
+# Outcomes of a run.  TIED: the order of two events at one instant matters and is not known.
+FINISHED, STUCK, TOO_LONG, TIED = range(4)
 # States of a node.
 WAITING, QUEUED, RUNNING, DONE = range(4)
+
+# An *interval* is a phase that is served, by its number among all chunks' phases, or a computation
+# or access, by its node's number behind them (see State.n_phases).  A field ``critical`` names the
+# interval that ended last before something could happen.
 
 NODE_STATE = np.dtype(
     [
         ("state", "i4"),
         ("waits", "i4"),
-        ("next", "i4"),  # in its stream's queue
-        ("busy_next", "i4"),  # among the communication in flight on its class
+        ("next", "i4"),  # in its stream's queue; valid while QUEUED
+        ("busy_next", "i4"),  # communication in flight on its class; valid while RUNNING
         ("busy_before", "i4"),
-        ("start", "i8"),
-        ("end", "i8"),
-        ("cause", "i4"),  # the interval that made it ready; once it runs, start; then, end
+        ("start", "i8"),  # valid from RUNNING on
+        ("end", "i8"),  # valid when DONE
+        ("critical", "i4"),  # of its readiness; once it runs, of its start; then, of its end
         ("exposed", "f8"),  # ps of exposed communication
     ],
     align=True,
 )
 STREAM = np.dtype(
     [
-        ("head", "i4"),
-        ("tail", "i4"),
-        ("node", "i4"),  # what runs, or -1
-        ("cause", "i4"),  # the interval that freed it last
-        ("freed", "i8"),  # when
+        ("head", "i4"),  # of its queue
+        ("tail", "i4"),  # valid while there is a head
+        ("node", "i4"),  # what runs
+        ("critical", "i4"),  # what freed it last; valid from then on
+        ("freed", "i8"),  # when; -1 before
+        ("serial", "i8"),  # how many starts were before that of what runs
     ],
     align=True,
 )
@@ -44,7 +51,7 @@ FLOW_STATE = np.dtype(
     [
         ("arrived", "i4"),  # members
         ("left", "i4"),  # chunks
-        ("cause", "i4"),  # the interval that released the last member
+        ("critical", "i4"),  # of the last member's arrival; valid once all have arrived
     ]
 )
 CHUNK = np.dtype(
@@ -64,12 +71,20 @@ CHUNK = np.dtype(
 )
 PORT = np.dtype(
     [
-        ("head", "i4"),
-        ("tail", "i4"),
-        ("entry", "i4"),  # what it serves, or -1
-        ("cause", "i4"),  # the phase that freed it last
-        ("freed", "i8"),  # when
-        ("busy", "i8"),  # ps
+        ("head", "i4"),  # of its queue
+        ("tail", "i4"),  # valid while there is a head
+        ("serving", "i4"),  # chunks
+        ("critical", "i4"),  # the phase that left it last; valid from then on
+        ("freed", "i8"),  # when; -1 before
+        ("busy", "i8"),  # ps, of all its places together
+    ],
+    align=True,
+)
+# A place at a port.  A chunk with several members keeps the time at its first member's port.
+PLACE = np.dtype(
+    [
+        ("chunk", "i4"),  # valid while due
+        ("serial", "i8"),  # how many starts were before this one
     ],
     align=True,
 )
@@ -77,16 +92,18 @@ ENTRY = np.dtype([("next", "i4"), ("chunk", "i4")])
 CLASS = np.dtype(
     [
         ("busy", "i4"),  # first communication in flight
-        ("outer", "i4"),  # operators ready or begun whose lookahead is OUTER
+        ("bound", "i4"),  # operators ready or begun that have no lookahead
         ("clock", "i8"),  # accounted up to here
         ("compute", "i8"),
         ("exposed", "i8"),
         ("end", "i8"),
+        ("marked", "i8"),  # when something that had begun before ended last; ends ONE_BY_ONE
     ],
     align=True,
 )
-# Fill of the work lists of a round, the number of nodes done, and the interval that ended last.
-READY, OPEN, STARTING, ENDING, MOVING, TOUCHED, N_DONE, LAST = range(8)
+# Fill of the work lists of a round, the number of nodes done, the interval that ended last, how
+# many things have started, and whether ends have tied.
+READY, OPEN, STARTING, ENDING, MOVING, TOUCHED, N_DONE, LAST, STARTED, IN_TIE = range(10)
 
 
 class State(NamedTuple):
@@ -97,54 +114,59 @@ class State(NamedTuple):
     flows: Table  # FLOW_STATE
     chunks: Table  # CHUNK
     ports: Table  # PORT
+    places: Table  # PLACE
     entries: Table  # ENTRY
     classes: Table  # CLASS
     dim_exposed: Floats  # (C, D + 1) ps; the last for communication that no dimension serves
     phase_start: Longs  # when each phase of each chunk started; empty unless recorded
     phase_of: Ints  # each phase of each chunk in PhaseTimes.phases
-    released: Ints  # the interval that let each phase of each chunk, then each node, start
+    phase_critical: Ints  # what let each phase of each chunk start
+    node_critical: Ints  # what let each computation and access start
     visits: Ints  # how often each of PhaseTimes.phases is on the critical path
-    due: Longs  # when the compute stream of each class, each port, each class's memory stream ends
+    stream_due: Longs  # when what a stream times ends, or NEVER
+    place_due: Longs  # when the phase at a place ends, or NEVER
     # Work lists of a round.
-    ready: Ints
-    open_streams: Ints
-    starting: Ints
-    ending: Ints
+    ready: Indices
+    open_streams: Indices
+    starting: Indices
+    ending: Indices
     moving: Longs
-    touched: Ints
+    touched: Indices
     counts: Ints
 
 
 def empty_state(s: Structure, times: PhaseTimes, *, record: bool = False) -> State:
     """Room to run ``s``.  With ``record`` the start of every phase is kept (for a timeline)."""
-    n, ports = len(s.nodes), s.shape.n_classes * s.shape.n_dims
+    n, n_ports = len(s.nodes), s.shape.n_classes * s.shape.n_ports
+    n_streams, n_places = s.shape.n_classes * s.shape.n_streams, n_ports * s.shape.places
     chunks, entries = _chunks_and_entries(s, times)
     length = chunks["end"] - chunks["first"]
     n_phases = int(length.sum())
+    starts = np.repeat(chunks["first"] - chunks["record"], length)
     return State(
         nodes=np.zeros(n, dtype=NODE_STATE),
-        streams=np.zeros(s.shape.n_classes * s.shape.n_streams, dtype=STREAM),
+        streams=np.zeros(n_streams, dtype=STREAM),
         flows=np.zeros(len(s.flows), dtype=FLOW_STATE),
         chunks=chunks,
-        ports=np.zeros(ports, dtype=PORT),
+        ports=np.zeros(n_ports, dtype=PORT),
+        places=np.zeros(n_places, dtype=PLACE),
         entries=entries,
         classes=np.zeros(s.shape.n_classes, dtype=CLASS),
         dim_exposed=np.zeros((s.shape.n_classes, s.shape.n_dims + 1)),
         phase_start=np.zeros(n_phases if record else 0, dtype=np.int64),
-        phase_of=np.arange(n_phases, dtype=np.int32)
-        + np.repeat(chunks["first"] - chunks["record"], length),
-        released=np.zeros(n_phases + n, dtype=np.int32),
+        phase_of=np.arange(n_phases, dtype=np.int32) + starts.astype(np.int32),
+        phase_critical=np.zeros(n_phases, dtype=np.int32),
+        node_critical=np.zeros(n, dtype=np.int32),
         visits=np.zeros(len(times.phases), dtype=np.int32),
-        due=np.zeros(
-            s.shape.n_classes * (2 if s.shape.memory_stream else 1) + ports, dtype=np.int64
-        ),
+        stream_due=np.zeros(n_streams, dtype=np.int64),
+        place_due=np.zeros(n_places, dtype=np.int64),
         ready=np.zeros(n + 1, dtype=np.uint32),
         open_streams=np.zeros(2 * n + 1, dtype=np.uint32),
         starting=np.zeros(n + 1, dtype=np.uint32),
         ending=np.zeros(n + 1, dtype=np.uint32),
         moving=np.zeros(len(chunks) + 1, dtype=np.int64),
-        touched=np.zeros(2 * len(entries) + ports + 1, dtype=np.uint32),
-        counts=np.zeros(8, dtype=np.int32),
+        touched=np.zeros(2 * len(entries) + n_ports + 1, dtype=np.uint32),
+        counts=np.zeros(10, dtype=np.int32),
     )
 
 
@@ -172,6 +194,6 @@ def _chunks_and_entries(s: Structure, times: PhaseTimes) -> tuple[Table, Table]:
 
 
 @inlined
-def append(entries: Ints, counts: Ints, which: int, value: int) -> None:
+def append(entries: Indices, counts: Ints, which: int, value: int) -> None:
     entries[counts[which]] = value
     counts[which] += 1

@@ -2,14 +2,14 @@
 
 from engine.replicas.astra_sim.cycles import Cycles
 from engine.replicas.astra_sim.program import Program as AstraProgram
-from engine.replicas.astra_sim.program import is_compiled as is_astra_compiled
 from engine.replicas.astra_sim.program import lower as lower_astra
 from engine.replicas.astra_sim.simulate import simulate as simulate_astra
+from engine.replicas.astra_sim.sweep import lower_for_sweep as lower_astra_for_sweep
 
 __all__ = [
     "AstraProgram",
     "Cycles",
-    "is_astra_compiled",
     "lower_astra",
+    "lower_astra_for_sweep",
     "simulate_astra",
 ]

@@ -50,10 +50,6 @@ class Allocator:
     def state(self) -> frozenset[tuple[tuple[int, str], int]]:
         return frozenset(self._next.items())
 
-    @state.setter
-    def state(self, state: frozenset[tuple[tuple[int, str], int]]) -> None:
-        self._next = dict(state)
-
     def take(self, dim: int, use: str) -> tuple[int, bool]:
         """The next queue for ``use`` (any, first, last), and whether rings go clockwise in it."""
         q = self._per_dim
@@ -84,10 +80,6 @@ class Planner:
     def state(self) -> State:
         """What the next collective's chunks depend on, beside Themis' loads."""
         return self._queues.state, self._turn
-
-    @state.setter
-    def state(self, state: State) -> None:
-        self._queues.state, self._turn = state
 
     def chunks(self, kind: str, size: int, involved: Sequence[bool]) -> Iterator[Chunk]:
         """Cut and plan a collective of ``size`` bytes over the ``involved`` dimensions."""

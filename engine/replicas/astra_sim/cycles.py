@@ -8,11 +8,13 @@ from typing import NamedTuple
 
 
 class Times(NamedTuple):
-    """Of a rank, ns: when it finished, how long its GPU computed, and how long it communicated."""
+    """Of a rank, ns: when it finished, how long its GPU computed, how long it communicated, and
+    what ASTRA-sim does not call exposed."""
 
     finished: int
     gpu: int
     communication: int
+    hidden: int
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,9 @@ class Cycles:
 
     @cached_property
     def exposed(self) -> tuple[int, ...]:
-        """Of each rank: that minus what its GPU computed, which ASTRA-sim calls exposed."""
-        return tuple(self.of_kind[k].finished - self.of_kind[k].gpu for k in self.kind)
+        """Of each rank, what ASTRA-sim calls exposed: that minus what its GPU computed, or, where
+        nodes are only replayed, minus all that the CPU did not do."""
+        return tuple(self.of_kind[k].finished - self.of_kind[k].hidden for k in self.kind)
 
     @cached_property
     def gpu(self) -> tuple[int, ...]:
@@ -53,7 +56,5 @@ class Cycles:
     def how(self) -> str:
         """What was simulated."""
         ranks = "one rank of each kind" if self.n_kinds < len(self.kind) else "every rank"
-        if not self.compiled:
-            return f"{ranks}, {'phase by phase' if self.by_phase else 'message by message'}"
-        tied = "" if self.by_phase else " but for collectives whose phases tie"
-        return f"{ranks}, phase by phase{tied}, compiled"
+        unit = "phase by phase" if self.by_phase else "message by message"
+        return f"{ranks}, {unit}{', compiled' if self.compiled else ''}"

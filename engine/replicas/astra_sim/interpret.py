@@ -64,7 +64,10 @@ def _run(
         raise _deadlock(stuck, len(ranks))
     return Cycles(
         kind=folding.kind,
-        of_kind=tuple(Times(rank_.finished, rank_.compute, rank_.communication) for rank_ in ranks),
+        of_kind=tuple(
+            Times(rank_.finished, rank_.compute, rank_.communication, rank_.hidden)
+            for rank_ in ranks
+        ),
         by_phase=profiles is not None,
         compiled=False,
     )

@@ -1,35 +1,33 @@
-"""A lowered run: simulated again and again, and at other bandwidths."""
+"""A lowered run of ASTRA-sim's simulation: simulated again and again, and at other bandwidths."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from engine.cluster.cluster import Cluster
 from engine.errors import DimsweepError
+from engine.formats.astra_sim.files import topology_of
 from engine.formats.astra_sim.inputs import Inputs
-from engine.formats.chakra.node import Node
-from engine.kernels.jit import is_cached
-from engine.replicas.astra_sim.agenda import FINISHED
-from engine.replicas.astra_sim.alone import busy_ticks
+from engine.formats.chakra.node import COMMUNICATION, Node
+from engine.kernels.phase.batch import Run, try_one
+from engine.kernels.phase.state import FINISHED
+from engine.lower import program as p
 from engine.replicas.astra_sim.cycles import Cycles, Times
-from engine.replicas.astra_sim.delays import ways
 from engine.replicas.astra_sim.fold import Folding, fold, keeps_kinds
 from engine.replicas.astra_sim.greedy import GREEDY
 from engine.replicas.astra_sim.interpret import interpret
-from engine.replicas.astra_sim.lower import Lowered, lower_tables
-from engine.replicas.astra_sim.npu import costs_of
-from engine.replicas.astra_sim.plans import NotLoweredError
-from engine.replicas.astra_sim.profile import Profiles
-from engine.replicas.astra_sim.run_nodes import empty_state, run_nodes
-from engine.replicas.astra_sim.run_plans import empty_queues, price, run_plans
-from engine.replicas.astra_sim.tables import Floats, Longs
+from engine.replicas.astra_sim.lower import Row, lower_structure
+from engine.replicas.astra_sim.plans import PS, NotLoweredError
+from engine.replicas.astra_sim.workload import is_gpu, is_hidden, own_time
+from engine.workload.graph import Workload
 
 
 @dataclass(frozen=True)
 class Program:
-    """Inputs and traces, folded and, where the compiled kernel can run them, lowered.
+    """Inputs and traces, folded and, where the phase kernel can run them, lowered.
 
     ``interpreted`` says why it cannot, or nothing.  :meth:`run` always gives the same answer as
     the plain Python of :func:`interpret`, which it falls back to.
@@ -39,19 +37,19 @@ class Program:
     traces: Sequence[Sequence[Node]]
     folding: Folding
     folded: bool
-    lowered: Lowered | None
+    structure: p.Structure | None
+    rows: tuple[Row, ...]
     interpreted: str
-    _answers: Longs  # durations (ns) of the recipes that Profiles answer
-    _alone: dict[int, Longs | None] = field(default_factory=dict, compare=False)
 
     def run(self) -> Cycles:
         """Simulate.
 
         Raises :class:`DimsweepError` when ranks wait for one another for ever, naming them.
         """
-        result = None if self.lowered is None else self._run_compiled(self.lowered)
-        if result is not None:
-            return result
+        if self.structure is not None:
+            run = try_one(self._phases(self.structure))
+            if run.measures.outcome[0] == FINISHED:
+                return self._cycles(run)
         options, bus = self.inputs.options, self.inputs.system.bus
         by_phase = self.folded and not (options.aware or options.rendezvous or bus)
         return interpret(self.inputs, self.traces, self.folding, by_phase=by_phase)
@@ -78,53 +76,70 @@ class Program:
         )
         inputs = replace(self.inputs, network=network)
         themis = inputs.system.inter_dimension in GREEDY  # whose orders depend on bandwidths
-        if self.lowered is None or themis or not keeps_kinds(old, network):
+        whole = all(x * PS == round(x * PS) for x in network.latency)
+        if self.structure is None or themis or not whole or not keeps_kinds(old, network):
             return lower(inputs, self.traces, folded=self.folded)
-        answers = _answers(inputs, self.folding, self.lowered)
-        return replace(self, inputs=inputs, _answers=answers, _alone={})
+        return replace(self, inputs=inputs)
 
-    def _run_compiled(self, lowered: Lowered) -> Cycles | None:
-        """Nothing if it must be interpreted."""
-        tables, network = lowered.tables, self.inputs.network
-        durations = self._answers.copy()
-        latency, bandwidth = _array(network.latency), _array(network.bandwidth)
-        if price(tables, latency, bandwidth, durations) != FINISHED:
-            return None
-        ticks = np.empty(tables.n_ticks, np.int64)
-        tied = np.empty(len(tables.plans), np.int32)
-        start = tables.plans["tick_start"].astype(np.int32)
-        end = np.append(start[1:], np.int32(tables.n_ticks))
-        queues = empty_queues(tables)
-        by_phase = run_plans(tables, durations, queues, ticks, tied) == 0
-        for plan in np.flatnonzero(tied):
-            busy = self._busy_alone(lowered, int(plan))
-            if busy is None:
-                return None
-            start[plan], end[plan] = len(ticks), len(ticks) + len(busy)
-            ticks = np.concatenate([ticks, busy])
-        state = empty_state(tables)
-        if run_nodes(tables, durations, ticks, start, end, state) != FINISHED:
-            return None
-        ranks = state.ranks
-        times = zip(
-            ranks["finished"].tolist(), lowered.gpu, ranks["communication"].tolist(), strict=True
-        )
-        return Cycles(self.folding.kind, tuple(Times(*of) for of in times), by_phase, True)
+    def _phases(self, structure: p.Structure) -> p.Program:
+        names = names_of(self.inputs, self.folding, self.rows)
+        return program_of(structure, names, Cluster(topology_of(self.inputs.network)))
 
-    def _busy_alone(self, lowered: Lowered, plan: int) -> Longs | None:
-        """When anything happens in a plan whose phases tie, message by message."""
-        origin = lowered.origins[plan]
-        if origin.in_order:
-            return None
-        if plan not in self._alone:
-            self._alone[plan] = busy_ticks(self.inputs, self.folding, origin)
-        return self._alone[plan]
+    def _cycles(self, run: Run) -> Cycles:
+        nodes = run.state.nodes
+        spans: list[list[tuple[int, int]]] = [[] for _ in self.folding.first]
+        finished, gpu, hidden = ([0] * len(spans) for _ in range(3))
+        for number, row in enumerate(self.rows):
+            end = int(nodes[number]["end"]) // PS
+            finished[row.cls] = max(finished[row.cls], end)
+            if row.node.type in COMMUNICATION:
+                spans[row.cls].append((int(nodes[number]["start"]) // PS, end))
+            own = own_time(row.node, self.inputs.system) or 0
+            gpu[row.cls] += own * is_gpu(row.node)
+            hidden[row.cls] += own * is_hidden(row.node, self.inputs.system)
+        times = zip(finished, gpu, map(_covered, spans), hidden, strict=True)
+        return Cycles(self.folding.kind, tuple(Times(*of) for of in times), True, True)
 
 
-def is_compiled() -> bool:
-    """Whether the kernel's compiled code is likely to be on disk already; else the first run that
-    is compiled takes about ten seconds longer."""
-    return is_cached(run_nodes)
+def _covered(spans: list[tuple[int, int]]) -> int:
+    """How much of the time some of the spans cover."""
+    total, until = 0, 0
+    for start, end in sorted(spans):
+        total += max(0, end - max(start, until))
+        until = max(until, end)
+    return total
+
+
+def names_of(inputs: Inputs, folding: Folding, rows: Sequence[Row]) -> p.Names:
+    """What the numbers of a lowered run are called."""
+    pairs = zip(inputs.network.blocks, inputs.network.sizes, strict=True)
+    return p.Names(
+        node=tuple(row.node.name for row in rows),
+        stream=("communication", "cpu"),
+        dims=tuple(f"{d}: {block.name}({size})" for d, (block, size) in enumerate(pairs)),
+        tally=("communication",),
+        class_count=tuple(np.bincount(folding.kind).tolist()),
+        class_first=folding.first,
+        flow_group=tuple(
+            "" if row.kind is p.NodeKind.SEND else row.node.group or "all"
+            for row in rows
+            if row.kind in (p.NodeKind.COLLECTIVE, p.NodeKind.SEND)
+        ),
+    )
+
+
+def program_of(structure: p.Structure, names: p.Names, cluster: Cluster) -> p.Program:
+    """The program of the phase kernel, at the bandwidths of ``cluster``."""
+    dims = cluster.topology.dims
+    return p.Program(
+        structure=structure,
+        names=names,
+        bandwidth=p.check_bandwidth([dim.bandwidth for dim in dims], len(dims)),
+        latency=p.check_latency([dim.latency for dim in dims], len(dims)),
+        prices=cluster.prices,
+        workload=Workload(((),), name="traces"),
+        cluster=cluster,
+    )
 
 
 def lower(inputs: Inputs, traces: Sequence[Sequence[Node]], *, folded: bool = True) -> Program:
@@ -138,26 +153,10 @@ def lower(inputs: Inputs, traces: Sequence[Sequence[Node]], *, folded: bool = Tr
             f"{len(traces)} traces for {network.n_npus} NPUs", where="workload-configuration"
         )
     folding = fold(inputs, traces, enabled=folded)
-    nothing = np.zeros(0, np.int64)
     if not folded:
-        reason = "every message was asked for"
-        return Program(inputs, traces, folding, folded, None, reason, nothing)
+        return Program(inputs, traces, folding, folded, None, (), "every message was asked for")
     try:
-        lowered = lower_tables(inputs, traces, folding)
+        structure, rows = lower_structure(inputs, traces, folding)
     except NotLoweredError as error:
-        return Program(inputs, traces, folding, folded, None, str(error), nothing)
-    answers = _answers(inputs, folding, lowered)
-    return Program(inputs, traces, folding, folded, lowered, "", answers)
-
-
-def _answers(inputs: Inputs, folding: Folding, lowered: Lowered) -> Longs:
-    profiles = Profiles(ways(inputs.network), folding.kind)
-    durations = np.zeros(len(lowered.tables.recipes), np.int64)
-    for number, phase, ranks, rank, flat in lowered.questions:
-        costs = costs_of(inputs, flat=flat)
-        durations[number] = profiles.duration(phase, ranks, rank, costs)
-    return durations
-
-
-def _array(values: Sequence[float]) -> Floats:
-    return np.array(values, np.float64)
+        return Program(inputs, traces, folding, folded, None, (), str(error))
+    return Program(inputs, traces, folding, folded, structure, rows, "")

@@ -7,23 +7,31 @@ the sum of these, and which they are does not depend on how long a message takes
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from engine.replicas.astra_sim.algorithms import Costs, Exchange
 from engine.replicas.astra_sim.chunks import Phase
 
 Call = Callable[[], None]
-Message = tuple[int, int, int]  # dimension, hops, bytes
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """``fixed`` ns, and messages one after the other: how many of each."""
+class Message(NamedTuple):
+    """A message, or several side by side, to peers as far away."""
 
-    fixed: int
-    messages: tuple[tuple[Message, int], ...]
+    dim: int
+    hops: int
+    n_bytes: int
+    peers: int = 1
+
+
+class Round(NamedTuple):
+    """A message (None: none), then the endpoint delay and the reduction before the next one, ns."""
+
+    message: Message | None
+    delay: int
+    reduction: int
 
 
 def recipe(
@@ -32,14 +40,29 @@ def recipe(
     me: int,
     costs: Costs,
     route: Callable[[int, int], tuple[int, int]],
-) -> Recipe | None:
-    """Of ``phase`` among ``ranks``, as ``me`` sees it; nothing if some packets go ahead of others.
+) -> list[Round] | None:
+    """The rounds of ``phase`` among ``ranks``, as ``me`` sees it, one after another.
 
-    Raises :class:`DimsweepError` for an algorithm that so many ranks cannot run.
+    None if some packets go ahead of others.  Raises :class:`DimsweepError` for an algorithm that so
+    many ranks cannot run.
     """
     port = _Steps(me, route)
     Exchange(port, costs, phase, ranks, done=port.end).start()
-    return port.follow()
+    waits = port.follow()
+    if waits is None:
+        return None
+    rounds: list[Round] = []
+    for wait in waits:
+        if isinstance(wait, Message):
+            rounds.append(Round(wait, 0, 0))
+        elif not rounds or rounds[-1].delay:
+            if not rounds:
+                rounds.append(Round(None, wait, 0))
+            else:
+                rounds[-1] = rounds[-1]._replace(reduction=wait)
+        else:
+            rounds[-1] = rounds[-1]._replace(delay=wait)
+    return rounds
 
 
 @dataclass
@@ -58,19 +81,16 @@ class _Steps:
         self.under_way.append((delay, call))
 
     def exchange(self, target: int, source: int, n_bytes: int, received: Call) -> None:
-        self.under_way.append(((*self.route(self.rank, target), n_bytes), received))
+        self.under_way.append((Message(*self.route(self.rank, target), n_bytes), received))
 
-    def follow(self) -> Recipe | None:
-        fixed, messages = 0, Counter[Message]()
+    def follow(self) -> list[int | Message] | None:
+        waits: list[int | Message] = []
         while not self.ended:
             step, self.under_way = self.under_way, []
             if len({what for what, _ in step}) != 1:
                 return None
             what = step[0][0]
-            if isinstance(what, int):
-                fixed += what
-            else:
-                messages[what] += 1
+            waits.append(what._replace(peers=len(step)) if isinstance(what, Message) else what)
             for _, call in step:
                 call()
-        return Recipe(fixed, tuple(messages.items()))
+        return waits

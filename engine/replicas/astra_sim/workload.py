@@ -128,6 +128,7 @@ class Rank:
         self.left = len(self._nodes)
         self.finished = 0  # ns
         self.compute = 0  # ns of the GPU
+        self.hidden = 0  # ns that ASTRA-sim does not call exposed
         self.communication = 0  # ns in which a send, receive or collective was under way
         self._communicating, self._since = 0, 0
 
@@ -171,6 +172,8 @@ class Rank:
         elif duration is not None:
             if is_gpu(node):
                 self.compute += duration
+            if is_hidden(node, self._inputs.system):
+                self.hidden += duration
             self.npu.timers.register(duration, self._later(node))
         elif node.type in (NodeType.MEM_LOAD, NodeType.MEM_STORE):
             self._memory.access(self.npu, node.tensor, self._later(node))
@@ -234,6 +237,12 @@ class Rank:
 def is_gpu(node: Node) -> bool:
     """Whether the GPU computes."""
     return node.type is NodeType.COMP and not node.on_cpu
+
+
+def is_hidden(node: Node, system: System) -> bool:
+    """Whether ASTRA-sim counts the node's time as the GPU's: it does so for whatever it replays,
+    communication too, unless the CPU does it.  A broadcast is replayed, but not by that rule."""
+    return not node.on_cpu and (system.replay_only or node.type is NodeType.COMP)
 
 
 def slot_of(node: Node) -> str:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from engine import DimsweepError, suggestion
 from sweeper.config.parts.part import Parsed
 from sweeper.config.workload.astra1_text import Astra1Text
+from sweeper.config.workload.astra_sim import AstraSim
 from sweeper.config.workload.chakra import ChakraTraces
 from sweeper.config.workload.convnet import ConvNet
 from sweeper.config.workload.layers import Layers
@@ -24,6 +25,7 @@ KINDS: dict[str, type[Workload]] = {
     "layers": Layers,
     "astra1_text": Astra1Text,
     "chakra": ChakraTraces,
+    "astra_sim": AstraSim,
 }
 
 

@@ -79,7 +79,7 @@ def n_transfers(program: Program) -> int:
         for use in s.uses[form["use_start"] : form["use_end"]]:
             for number in (use["scatter"], use["gather"], use["fused"]):
                 if number >= 0:
-                    row = s.schedules[number]
+                    row = s.phase_steps[number]
                     steps = s.steps[row["step_start"] : row["step_end"]]
                     total += int(form["chunks"] * steps["count"].sum())
     return total

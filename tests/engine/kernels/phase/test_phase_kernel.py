@@ -351,7 +351,8 @@ def test_going_ahead_of_the_other_classes_changes_nothing(data: st.DataObject) -
     ahead, plain = run_one(program, record=True), run_one(in_step, record=True)
     for column in ("start", "end", "exposed"):
         assert ahead.state.nodes[column].tolist() == plain.state.nodes[column].tolist(), column
-    assert ahead.state.released.tolist() == plain.state.released.tolist()
+    assert ahead.state.phase_critical.tolist() == plain.state.phase_critical.tolist()
+    assert ahead.state.node_critical.tolist() == plain.state.node_critical.tolist()
     assert ahead.state.phase_start.tolist() == plain.state.phase_start.tolist()
     assert ahead.measures.path is not None and plain.measures.path is not None
     for mine, its in zip(

@@ -1,0 +1,159 @@
+"""Which of two things that end at the same instant in one class ends first.
+
+A program whose ends come ONE_BY_ONE stands for a simulation of single messages in which the events
+of an instant run in the order in which they were scheduled.  What a class waits for in a phase is a
+chain: an endpoint delay, then for each message the message itself, another endpoint delay, and
+perhaps a reduction.  So of two phases that end together the one comes first whose last wait began
+earlier; if both began together, the one whose wait before that began earlier, and so on; and if
+they were in step from the beginning, the one that started first.
+
+Two waits of different kinds that end together (a message that comes, a delay that is over) are
+handled by different queues of such a simulation; the order is then not known, nor is it where one
+of the two begins at the very instant of an event of the other.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from engine.kernels.jit import kernel
+from engine.kernels.phase.phase_time import PhaseTimes, message_time, whole
+from engine.kernels.phase.state import NOTHING, State
+from engine.lower.program import NodeKind, Structure
+
+UNKNOWN = -2
+# Parts of a step, in their order, and what a chain is at before its first.
+MESSAGE, DELAY, REDUCTION, NO_WAIT = range(4)
+
+
+class Chain(NamedTuple):
+    """Waits of one thing, backwards; the next one to look at is part ``part`` of step ``step``."""
+
+    phase: int  # in PhaseTimes.phases, or NOTHING for one wait of ``single`` ps
+    step: int
+    left: int  # repetitions of the step
+    part: int
+    single: int
+
+
+@kernel
+def first_to_end(s: Structure, times: PhaseTimes, st: State, cls: int, now: int) -> int:
+    """What ends first at ``now``: a stream's number, or a place's behind all streams of the run.
+
+    UNKNOWN where that cannot be told.
+    """
+    n_streams = s.shape.n_classes * s.shape.n_streams
+    best = NOTHING
+    for stream in range(cls * s.shape.n_streams, (cls + 1) * s.shape.n_streams):
+        if st.stream_due[stream] == now:
+            best = _first(s, times, st, best, stream)
+    per_class = s.shape.n_ports * s.shape.places
+    for place in range(cls * per_class, (cls + 1) * per_class):
+        if st.place_due[place] == now:
+            best = _first(s, times, st, best, n_streams + place)
+    return best
+
+
+@kernel
+def _first(
+    s: Structure,
+    times: PhaseTimes,
+    st: State,
+    one: int,
+    other: int,
+) -> int:
+    if one < 0:
+        return other if one == NOTHING else UNKNOWN
+    a, b = _chain(s, times, st, one), _chain(s, times, st, other)
+    in_order = _started_first(s, st, one, other)
+    while True:
+        if a.phase >= 0 and a == b:  # the same from here on: so both started together
+            return in_order
+        kind_a, wait_a, a = _last_wait(s, times, a)
+        kind_b, wait_b, b = _last_wait(s, times, b)
+        if kind_a == NO_WAIT and kind_b == NO_WAIT:
+            return in_order
+        if kind_a == NO_WAIT or kind_b == NO_WAIT or (kind_a == MESSAGE) != (kind_b == MESSAGE):
+            return UNKNOWN
+        if wait_a != wait_b:
+            return one if wait_a > wait_b else other
+
+
+@kernel
+def _started_first(s: Structure, st: State, one: int, other: int) -> int:
+    """Which of two phases started first; UNKNOWN for computations and messages, and where a
+    collective began as another one ended, which holds its last place until the next has begun."""
+    n_streams = s.shape.n_classes * s.shape.n_streams
+    if one < n_streams or other < n_streams:
+        return UNKNOWN
+    a, b = st.places[one - n_streams], st.places[other - n_streams]
+    chunk = st.chunks[a["chunk"]]
+    same_port = (one - n_streams) // s.shape.places == (other - n_streams) // s.shape.places
+    critical = st.flows[chunk["flow"]]["critical"]
+    if not same_port and chunk["at"] == chunk["first"] and 0 <= critical < len(st.phase_of):
+        return UNKNOWN
+    return one if a["serial"] < b["serial"] else other
+
+
+@kernel
+def _chain(s: Structure, times: PhaseTimes, st: State, what: int) -> Chain:
+    n_streams = s.shape.n_classes * s.shape.n_streams
+    if what >= n_streams:
+        at = st.chunks[st.places[what - n_streams]["chunk"]]["at"]
+        return _chain_of_phase(s, times, at)
+    node = st.streams[what]["node"]
+    if s.nodes[node]["kind"] == NodeKind.SEND:
+        return _chain_of_phase(
+            s, times, st.chunks[s.flows[s.nodes[node]["flow"]]["chunk_start"]]["first"]
+        )
+    return _chain_of_wait(1, s.nodes[node]["duration"])
+
+
+@kernel
+def _long(number: int) -> int:
+    """As 64 bits, so that Numba finds one type for all chains."""
+    return number + 0
+
+
+@kernel
+def _chain_of_wait(left: int, wait: int) -> Chain:
+    return Chain(NOTHING, 0, _long(left), 0, _long(wait))
+
+
+@kernel
+def _chain_of_phase(s: Structure, times: PhaseTimes, at: int) -> Chain:
+    step = s.phase_steps[times.phases[at]["steps"]]["step_end"] - 1
+    return Chain(_long(at), _long(step), _long(s.steps[step]["count"]), REDUCTION, 0)
+
+
+@kernel
+def _last_wait(s: Structure, times: PhaseTimes, chain: Chain) -> tuple[int, float, Chain]:
+    """The last wait of the chain: its kind and picoseconds, and the chain before it."""
+    if chain.phase < 0:
+        if chain.left == 0:
+            return NO_WAIT, 0.0, chain
+        return DELAY, float(chain.single), _chain_of_wait(0, chain.single)
+    phase = times.phases[chain.phase]
+    steps = s.phase_steps[phase["steps"]]
+    i, left, part = chain.step, chain.left, chain.part
+    while i >= steps["step_start"]:
+        step = s.steps[i]
+        kind, wait = part, 0.0
+        if part == REDUCTION:
+            wait = whole(step["reduce"] * phase["n_bytes"] * s.shape.reduce_time)
+        elif part == DELAY:
+            wait = float(s.shape.endpoint_delay + step["fixed"])
+        elif step["messages"] > 0:
+            d = phase["dim"]
+            wait = message_time(
+                s, steps, step, phase["n_bytes"], times.bandwidth[d], times.latency[d]
+            )
+        part -= 1
+        if part < MESSAGE:
+            part, left = REDUCTION, left - 1
+            if left == 0:
+                i -= 1
+                left = _long(s.steps[max(i, 0)]["count"])
+        if wait > 0 or (kind == MESSAGE and step["messages"] > 0):
+            return kind, wait, Chain(chain.phase, i, left, part, chain.single)
+    return NO_WAIT, 0.0, Chain(chain.phase, i, left, part, chain.single)

@@ -1,0 +1,63 @@
+"""ASTRA-sim's own inputs as a workload: a study of them sees ASTRA-sim's cycles at every trial."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+import engine
+from engine import Cluster, DimsweepError, Program
+from engine.formats.astra_sim import Options, read_inputs, read_ranks, read_workload
+from engine.replicas.astra_sim import lower_astra_for_sweep
+from sweeper.config.parts.part import Flag, Whole, within
+from sweeper.config.parts.places import found
+from sweeper.config.workload.workload import Workload
+
+
+class AstraSim(Workload):
+    """ASTRA-sim's own inputs, on the network.yml of ``topology.file``: ``traces`` is PREFIX of
+    PREFIX.<rank>.et, or one .et file for all ranks; ``system`` its system.json, ``memory`` its
+    memory.json, ``groups`` its comm_group.json.  The rest are options of its command line."""
+
+    FILES: ClassVar[tuple[str, ...]] = ("traces", "system", "memory", "groups")
+
+    traces: str
+    system: str
+    memory: str | None = None
+    groups: str | None = None
+    queues_per_dim: Whole = 1
+    injection_scale: float = 1.0
+    rendezvous: Flag = False
+    congestion_aware: Flag = False
+
+    def build(self, cluster: Cluster) -> engine.Workload:
+        raise DimsweepError(
+            "ASTRA-sim's inputs are no workload of dimsweep's own model",
+            where="workload",
+            hint="workload=chakra reads the same traces",
+        )
+
+    def program(self, network: str | None, cluster: Cluster) -> Program:
+        """The program of these inputs on ``network``, the name of a network.yml.
+
+        Bandwidths and latencies are the cluster's; nothing else of dimsweep's own model applies.
+        """
+        if network is None:
+            raise DimsweepError(
+                "ASTRA-sim's inputs run on ASTRA-sim's own network",
+                where="topology.file",
+                hint="topology=astra_sim topology.file=network.yml",
+            )
+        with within("workload"):
+            options = Options(
+                self.queues_per_dim, self.injection_scale, self.rendezvous, self.congestion_aware
+            )
+            files = found(self.system), found(network), _file(self.memory), _file(self.groups)
+            inputs = read_inputs(*files, options)
+            traces, n = found(self.traces), inputs.network.n_npus
+            nodes = read_ranks([traces] * n) if traces.is_file() else read_workload(traces, n)
+            return lower_astra_for_sweep(inputs, nodes, cluster)
+
+
+def _file(path: str | None) -> Path | None:
+    return None if path is None else found(path)
