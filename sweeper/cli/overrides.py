@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -12,6 +13,8 @@ from click.shell_completion import CompletionItem
 if TYPE_CHECKING:
     from hydra.core.config_loader import ConfigLoader
 
+_OVERRIDE = re.compile(r"~[^\s=]+|(~|\+\+?)?[^\s=]+=.*", re.DOTALL)
+
 
 class Overrides(click.ParamType[str]):
     """A Hydra override: ``KEY=VALUE``, ``+KEY=VALUE``, ``++KEY=VALUE`` or ``~KEY``."""
@@ -19,7 +22,7 @@ class Overrides(click.ParamType[str]):
     name = "override"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if "=" in value or value.startswith("~"):
+        if _OVERRIDE.fullmatch(value):
             return value
         from sweeper.config.parts.places import study_names
 

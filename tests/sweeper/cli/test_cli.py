@@ -209,6 +209,7 @@ WRONG = [
     (["conquer"], "No such command 'conquer'"),
     (["--verbose"], "No such option '--verbose'"),
     (["simulate", "--timeline=run.json"], "see: dimsweep simulate --help"),
+    (["simulate", "a b=3"], "'a b=3' sets no key; did you mean KEY=VALUE?"),
     (["simulate", "gpt3_175b"], "'gpt3_175b' sets no key; did you mean KEY=VALUE?"),
     (["sweep", "libra_gpt3_4d"], "did you mean study=libra_gpt3_4d?"),
     (["verify", "megatro"], "Did you mean 'megatron'?"),
