@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from engine.kernels.jit import compiled, inlined, kernel
+from engine.kernels.jit import compiled, inlined
 from engine.kinds import CollectiveKind
 from engine.lower.program import (
     NO_DIM,
@@ -95,7 +95,7 @@ def whole(picoseconds: float) -> float:
     return np.floor(picoseconds * (1.0 + 2.0**-50) + 0.5)
 
 
-@kernel
+@inlined
 def parts_of(s: Structure, steps: np.void, held: float, bandwidth: float, latency: float) -> Parts:
     """A phase in which members enter with ``held`` bytes, by the formula of
     engine.collective.steps, every step in whole picoseconds (or ticks)."""
@@ -219,7 +219,7 @@ def _time_listed(s: Structure, f: int, out: PhaseTimes) -> float:
     return total
 
 
-@kernel
+@inlined
 def _time_phase(
     s: Structure,
     f: int,
