@@ -38,4 +38,4 @@ def test_what_a_study_may_search_for() -> None:
 
 def test_values_are_shown_with_their_unit() -> None:
     shown = [TIME.show(0.7224), COST.show(2e7), PERF_PER_COST.show(1.5e-7)]
-    assert shown == ["722.4 ms", "$20,000,000", "1.5e-07 /s/$"]
+    assert shown == ["722.4 ms", "20.00 M USD", "0.15 it/s per M USD"]

@@ -118,7 +118,7 @@ def test_sampling_is_even_over_the_splits():
         ({"cost": "9 MUSD"}, "space.bandwidth.cost", "two budgets"),
         ({"total": None, "cost": "9 MUSD", "max": "2 GB/s"}, "space.bandwidth.max", "less than"),
         ({"total": None, "cost": "9 GB/s"}, "space.bandwidth.cost", "is not a price"),
-        ({"total": None, "cost": 9}, "space.bandwidth.cost", "is not a price"),
+        ({"total": None, "cost": 9}, "space.bandwidth.cost", "9 has no unit; this is a price"),
         ({"bisection": "900 TB/s"}, "space.bandwidth.bisection", "more than the total"),
         (
             {"total": None, "cost": "1 MUSD", "bisection": "50 TB/s"},

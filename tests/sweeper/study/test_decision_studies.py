@@ -43,7 +43,7 @@ def test_libra_s_tables(tmp_path: Path, dims: int, objective: str, golden: str) 
         if case["dims"] == dims and case["objective"] == golden
     }
     for summary in summarise(load(plan.folder).to_pandas(), read_study(plan.folder)):
-        coordinates = summary.cell["coordinates"]
+        coordinates = summary.cell.coordinates
         total = float(coordinates["space.bandwidth.total"].split()[0])
         certified = cases[NAMES[coordinates["workload"]], total]
         best = summary.objective.of(summary.best)
