@@ -71,7 +71,7 @@ def command(
           --network-configuration=network.yml
     """
     if fold and not is_compiled():
-        click.echo("compiling the kernel (once for an installation, ten seconds)", err=True)
+        click.echo("compiling the kernel (once for an installation, a minute or two)", err=True)
     started = time.monotonic()
     inputs = read_inputs(
         Path(system_configuration),

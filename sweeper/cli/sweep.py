@@ -64,7 +64,7 @@ def sweep_study(composed: Composed, console: Console) -> int:
     from sweeper.terminal import say, say_warnings
 
     if not is_compiled():
-        say("compiling the simulation kernel (once for an installation, half a minute)", console)
+        say("compiling the simulation kernel (once for an installation, a minute or two)", console)
     plan = plan_study(composed)
     say_warnings(plan.study.warnings, console)
     with Ledger(plan.folder, plan.study, plan.schema) as ledger:
