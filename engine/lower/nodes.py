@@ -26,7 +26,7 @@ class _Transfer(NamedTuple):
 
 
 class _Meeting(NamedTuple):
-    """What a collective is matched by: the how-manieth over this group of these classes."""
+    """What a collective is matched by: ``number`` counts those over this group of these classes."""
 
     group: str
     classes: tuple[int, ...]

@@ -23,7 +23,7 @@ def command(overrides: Sequence[str]) -> int:
 
     \b
     Usual keys:
-      study=NAME             which study
+      study=NAME             the study to report
       name=NAME              the name of its results, if it was run with one
       results=FOLDER         where results lie
 

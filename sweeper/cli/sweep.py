@@ -33,7 +33,7 @@ def command(overrides: Sequence[str]) -> int:
 
     \b
     Usual keys:
-      study=NAME             which study; `dimsweep list study` shows them; a path works, too
+      study=NAME             the study to run; `dimsweep list study` shows them; a path works, too
       name=NAME              another name for the results, such as after a change of the study
       budget.trials=N        how many trials the search may simulate
       search=NAME            auto, descent, random, qmc, tpe, cmaes, gp or nsga2

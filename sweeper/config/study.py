@@ -109,8 +109,9 @@ class Budget(Part):
         if self.trials < 1:
             raise ValueError(DimsweepError("a search needs at least 1 trial", where="trials"))
         if self.gap is not None and not self.gap >= 0:
+            what = f"{self.gap:g}; a gap is 0 or more"
             hint = "a share of the bound, such as 1e-4"
-            raise ValueError(DimsweepError(f"{self.gap:g} is no gap", where="gap", hint=hint))
+            raise ValueError(DimsweepError(what, where="gap", hint=hint))
         return self
 
 

@@ -46,7 +46,7 @@ class Carrier(Protocol):
 
 
 class Wires:
-    """Sends meet receives: by tag, source, target, size, and the how-manieth they are.
+    """Sends meet receives of the same tag, source, target and size, in the order of both.
 
     ``kind`` says which ranks are simulated by the same NPU: a message to one of them is theirs.
     """
