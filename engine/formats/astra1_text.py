@@ -3,7 +3,8 @@
     name  reserved  (ns  type  bytes) of forward, input-grad and weight-grad  update
 
 The file may start with ASTRA-sim's two header lines (parallelism, number of layers); LIBRA's files
-have none.  The update time is read and, as in LIBRA, not simulated.
+have none.  The first one must agree with the plan that the layers run under.  The update time is
+read and, as in LIBRA, not simulated.
 """
 
 from __future__ import annotations
@@ -28,10 +29,25 @@ _COLUMNS = 12
 _MAX_NANOSECONDS = 2**62 // 1000
 
 
-def read_layers(path: Path, groups: Mapping[str, str]) -> list[Layer]:
+# Parallelism of the first line, and whether its layers are divided among model-parallel NPUs.
+_DIVIDED = {
+    "DATA": False,
+    "MODEL": True,
+    "HYBRID_DATA_MODEL": True,
+    "HYBRID_MODEL_DATA": True,
+    "HYBRID_TRANSFORMER": True,
+}
+_GROUP = "model_parallel_npu_group:"  # precedes the number of model-parallel NPUs
+
+
+def read_layers(
+    path: Path, groups: Mapping[str, str], degrees: Mapping[str, int] | None = None
+) -> list[Layer]:
     """The layers in the file; ``groups`` names the process group of each of :data:`PASSES`.
 
-    Raises :class:`DimsweepError` naming file and line for anything malformed.
+    ``degrees`` are the members of each group, where they are known: the header must not say
+    otherwise.  Raises :class:`DimsweepError` naming file and line for anything malformed, for
+    another parallelism than that of ``degrees``, and for one that is not simulated.
     """
     lines = [
         (n, line.split())
@@ -43,6 +59,7 @@ def read_layers(path: Path, groups: Mapping[str, str]) -> list[Layer]:
     expected = None
     # Without a header the first line is a layer; twelve words tell.
     if len(lines[0][1]) != _COLUMNS and len(lines) > 1 and len(lines[1][1]) == 1:
+        _check_parallelism(lines[0][1], groups, degrees, f"{path}:{lines[0][0]}")
         expected = _count(lines[1][1][0], f"{path}:{lines[1][0]}")
         lines = lines[2:]
     if not lines:
@@ -53,6 +70,46 @@ def read_layers(path: Path, groups: Mapping[str, str]) -> list[Layer]:
             f"the header promises {expected} layers, the file has {len(layers)}", where=str(path)
         )
     return layers
+
+
+def _check_parallelism(
+    words: list[str], groups: Mapping[str, str], degrees: Mapping[str, int] | None, where: str
+) -> None:
+    """Refuse a header that would be simulated as something else than it says."""
+    kind = words[0].upper()
+    if kind not in _DIVIDED:
+        again = kind.endswith("_FWD_IN_BCKWD")
+        raise DimsweepError(
+            f"{words[0]} is not simulated"
+            + (": its backward pass computes layers again from checkpoints" if again else ""),
+            where=where,
+            hint=f"one of {', '.join(_DIVIDED)}; workload=transformer_1t and the other models know "
+            "recomputation (workload.plan.recompute)",
+        )
+    if degrees is None:
+        return
+    axis = groups["forward"]
+    ours, theirs = degrees.get(axis, 1), _model_parallel(words, where)
+    if not _DIVIDED[kind]:
+        theirs = 1
+    if (theirs is None and ours == 1) or (theirs is not None and ours != theirs):
+        said = "several" if theirs is None else theirs
+        raise DimsweepError(
+            f"{words[0]} has {said} model-parallel NPUs, but the plan's {axis!r} has {ours}",
+            where=where,
+            hint=f"workload.parallel={{{axis}: {theirs or 'N'}, data: rest}}",
+        )
+
+
+def _model_parallel(words: list[str], where: str) -> int | None:
+    """The number of model-parallel NPUs, if the header gives one."""
+    lower = [word.lower() for word in words]
+    if _GROUP not in lower:
+        return None
+    after = words[lower.index(_GROUP) + 1 :]
+    if not (after and after[0].isascii() and after[0].isdigit()):
+        raise DimsweepError("no number follows model_parallel_NPU_group:", where=where)
+    return int(after[0])
 
 
 def _count(word: str, where: str) -> int:

@@ -88,6 +88,7 @@ class _StageProgram:
             [compile_steps(self._backward_steps(c, last=last)) for c in chunks]
             for last in (False, True)
         ]
+        self._exchange = [compile_steps(self._exchange_steps(c)) for c in chunks]
         self._gather = compile_steps(stage.gather(mesh.degree("tensor")))
         self._graph = RankGraph()
 
@@ -102,6 +103,12 @@ class _StageProgram:
                 items = self._forward[action.chunk]
             self._graph.run(prefix, items)
             self._send(action)
+            if action.backward and self._plan.zero >= 2:
+                # Sent first: the stage before this one goes on beside the exchange.
+                self._graph.run(prefix, self._exchange[action.chunk])
+        if self._plan.zero < 2:
+            for chunk in range(self._plan.interleave):
+                self._graph.run("", self._exchange[chunk])
         self._tie()
         self._graph.run("", compile_steps(self._finish()))
         return self._graph.build()
@@ -174,15 +181,24 @@ class _StageProgram:
     def _backward_steps(self, chunk: int, *, last: bool) -> Iterator[Step]:
         blocks = self._stage.chunks[chunk][::-1]
         buckets = _Buckets(self._plan, self)
-        every_time = self._plan.zero >= 2
+        exchanges = self._plan.overlap_gradients and (last or self._plan.zero >= 2)
         for i, block in enumerate(blocks):
             yield from self._arrive(blocks, i, backward=True)
             yield from block.again
             yield from block.backward
-            if last or every_time:
+            if exchanges:
                 yield from buckets.add(block)
-        if last or every_time:
+        if exchanges:
             yield from buckets.rest()
+
+    def _exchange_steps(self, chunk: int) -> Iterator[Step]:
+        """The exchange of a chunk's gradients where it does not go beside the backward pass."""
+        if self._plan.overlap_gradients:
+            return
+        buckets = _Buckets(self._plan, self)
+        for block in self._stage.chunks[chunk][::-1]:
+            yield from buckets.add(block)
+        yield from buckets.rest()
 
     def _arrive(self, blocks: tuple[LayerBlock, ...], i: int, *, backward: bool) -> Iterator[Step]:
         """Wait for what a block needs from elsewhere; it came while the block before it ran."""
@@ -271,22 +287,30 @@ class _StageProgram:
 
 
 class _Buckets:
-    """Gradients that wait until there are enough of them for a collective."""
+    """Gradients that wait until there are enough of them for a collective, those of experts, which
+    other ranks share, apart from the others."""
 
     def __init__(self, plan: ParallelPlan, program: _StageProgram) -> None:
         self._limit = plan.bucket / plan.gradient_value
         self._program = program
-        self._dense = self._experts = 0.0
+        self._waiting = [0.0, 0.0]
 
     def add(self, block: LayerBlock) -> Iterator[Step]:
-        self._dense += block.parameters
-        self._experts += block.expert_parameters
-        if self._dense + self._experts >= self._limit:
-            yield from self.rest()
+        """Fill buckets with a block's gradients; what is larger than one fills several."""
+        for kind, parameters in enumerate((block.parameters, block.expert_parameters)):
+            self._waiting[kind] += parameters
+            n_full = int(self._waiting[kind] // self._limit)
+            self._waiting[kind] -= n_full * self._limit
+            for _ in range(n_full):
+                yield from self._reduce(kind, self._limit)
 
     def rest(self) -> Iterator[Step]:
-        yield from self._program.reduce(self._dense, self._experts)
-        self._dense = self._experts = 0.0
+        for kind, parameters in enumerate(self._waiting):
+            yield from self._reduce(kind, parameters)
+        self._waiting = [0.0, 0.0]
+
+    def _reduce(self, kind: int, parameters: float) -> Iterator[Step]:
+        return self._program.reduce(*((parameters, 0.0) if kind == 0 else (0.0, parameters)))
 
 
 def optimizer_bytes(plan: ParallelPlan) -> float:

@@ -22,7 +22,8 @@ class PassGroups(Part):
 
 
 class Astra1Text(Layered):
-    """An ASTRA-sim 1.0 workload file; ``groups``: the axis that each pass communicates over."""
+    """An ASTRA-sim 1.0 workload file; ``groups``: the axis that each pass communicates over.  The
+    parallel plan must be that of the file's header, if it has one."""
 
     FILES: ClassVar[tuple[str, ...]] = ("file",)
 
@@ -34,4 +35,5 @@ class Astra1Text(Layered):
         return list(dict(self.groups).values())
 
     def build_layers(self, groups: Mapping[str, Group]) -> list[Layer]:
-        return read_astra1_layers(Path(self.file), dict(self.groups))
+        degrees = {axis: group.n_members for axis, group in groups.items()}
+        return read_astra1_layers(Path(self.file), dict(self.groups), degrees)

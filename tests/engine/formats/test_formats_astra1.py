@@ -54,6 +54,43 @@ def test_a_header_may_have_more_words(read) -> None:
     assert read(f"HYBRID_TRANSFORMER model_parallel_NPU_group: 16\n1\n{FIRST}") == [CONV1]
 
 
+@pytest.mark.parametrize(
+    ("header", "tensor", "problem"),
+    [
+        ("DATA", 1, ""),
+        ("data", 1, ""),
+        ("DATA", 4, "DATA has 1 model-parallel NPUs, but the plan's 'tensor' has 4"),
+        ("HYBRID_DATA_MODEL", 4, ""),
+        ("HYBRID_DATA_MODEL", 1, "has several model-parallel NPUs, but the plan's 'tensor' has 1"),
+        ("MODEL", 1, "has several model-parallel NPUs"),
+        ("HYBRID_TRANSFORMER model_parallel_NPU_group: 16", 16, ""),
+        ("HYBRID_TRANSFORMER model_parallel_NPU_group: 16", 1, "has 16 model-parallel NPUs"),
+        ("HYBRID_TRANSFORMER model_parallel_NPU_group: two", 2, "no number follows"),
+        (
+            "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 16 checkpoints: 1 0 "
+            "checkpoint_initiates: 1 1",
+            16,
+            "HYBRID_TRANSFORMER_FWD_IN_BCKWD is not simulated: its backward pass computes layers",
+        ),
+        ("HYBRID_DLRM", 1, "HYBRID_DLRM is not simulated"),
+        ("MICRO", 1, "MICRO is not simulated"),
+    ],
+)
+def test_the_header_says_what_is_simulated_or_is_refused(
+    tmp_path: Path, header: str, tensor: int, problem: str
+) -> None:
+    file = tmp_path / "model.txt"
+    file.write_text(f"{header}\n1\n{FIRST}")
+    degrees = {"tensor": tensor, "expert": 1, "data": 8}
+    if not problem:
+        assert read_astra1_layers(file, GROUPS, degrees) == [CONV1]
+        return
+    with pytest.raises(DimsweepError) as error:
+        read_astra1_layers(file, GROUPS, degrees)
+    assert problem in error.value.what
+    assert error.value.where.endswith("model.txt:1")
+
+
 def test_blank_lines_and_spaces_do_not_matter(read) -> None:
     spaced = FIRST.replace(" ", "  \t")
     assert read(f"\n\nDATA\n\n2\n\n  {spaced}  \n\n{SECOND}\n\n\n") == [CONV1, FC]
