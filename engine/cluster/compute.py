@@ -57,9 +57,10 @@ class SystolicArray:
     """``arrays`` arrays of ``rows`` x ``columns`` multipliers at ``clock`` Hz.
 
     Samajdar et al., "A systematic methodology for characterizing scalability of DNN accelerators
-    using SCALE-Sim" (ISPASS 2020): a product is cut into folds that fill the array; a fold takes
-    2 R + C + T - 2 cycles to fill, compute and drain.  A product smaller than the array fills only
-    what it needs.
+    using SCALE-Sim" (ISPASS 2020): a product is cut into folds, and each of them occupies the whole
+    array, however much of it is idle.  With R rows, C columns and T steps in time a fold takes
+    2 R + C + T - 2 cycles where weights or inputs stay (R cycles load them); where outputs stay,
+    nothing is loaded and a fold takes R + C + T - 2.
     """
 
     rows: int
@@ -82,8 +83,9 @@ class SystolicArray:
             Dataflow.INPUT_STATIONARY: (k, m, n),
         }[self.dataflow]
         folds = products * -(-spatial_rows // self.rows) * -(-spatial_columns // self.columns)
-        filled = min(spatial_rows, self.rows), min(spatial_columns, self.columns)
-        return -(-folds // self.arrays) * (2 * filled[0] + filled[1] + temporal - 2)
+        loads = 1 if self.dataflow is Dataflow.OUTPUT_STATIONARY else 2
+        each = loads * self.rows + self.columns + temporal - 2
+        return -(-folds // self.arrays) * each - 1  # counted from cycle 0, as SCALE-Sim does
 
     def picoseconds(self, product: MatMul) -> float:
         return self.cycles(product) / self.clock * PICOSECONDS
