@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import astra, bound, kernel, message, models, scale, search, sweep
+from benchmarks import astra, bound, kernel, kernel_times, message, models, scale, search, sweep
 
 ALL = {
     "kernel": kernel.main,
@@ -16,8 +16,9 @@ ALL = {
     "astra": astra.main,
     "models": models.main,
     "bound": bound.main,
+    "kernel_times": kernel_times.main,
 }
-LONG = ("search-all",)
+LONG = ("search-all", "kernel_times")
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or [name for name in ALL if name not in LONG]:

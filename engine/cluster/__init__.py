@@ -7,6 +7,7 @@ from engine.cluster.bisection import bisection, cuts
 from engine.cluster.blocks.topology import parse_shape
 from engine.cluster.compute import Dataflow, EfficiencyCurve, SystolicArray
 from engine.cluster.cost import TierPrice, network_prices
+from engine.cluster.kernel_times import KernelTimes, kernel_times
 from engine.cluster.memory import MEMORIES
 from engine.cluster.network import Switching
 
@@ -14,11 +15,13 @@ __all__ = [
     "MEMORIES",
     "Dataflow",
     "EfficiencyCurve",
+    "KernelTimes",
     "Switching",
     "SystolicArray",
     "TierPrice",
     "bisection",
     "cuts",
+    "kernel_times",
     "network_prices",
     "parse_shape",
 ]

@@ -7,9 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.cluster.compute import EfficiencyCurve, SystolicArray
+from engine.cluster.kernel_times import KernelTimes
 from engine.errors import DimsweepError
 from engine.units import MAX_PICOSECONDS, PICOSECONDS
-from engine.workload.graph import Compute, Kernel
+from engine.workload.graph import Compute, Kernel, MatMul
+
+_FACTORS = ("attention_backward",)
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,11 @@ class Npu:
     product, or a ``systolic`` array in the place of the peak; ``launch`` (ps) before each kernel;
     ``measured`` durations (ps) by the kernel's name, in the place of all else.
 
+    With ``kernels`` products and fused attention take the times that were measured of a GPU;
+    ``efficiency`` is then the share of that speed which a GPU sustains when it is busy for hours,
+    and the gradients of attention take ``attention_backward`` times as long as attention itself.
+    Products in a ``precision`` that was not measured are computed at the peak.
+
     ``memory`` is its capacity in bytes.
     """
 
@@ -37,23 +45,30 @@ class Npu:
     systolic: SystolicArray | None = None
     launch: int = 0
     measured: Mapping[str, int] | None = None
+    kernels: KernelTimes | None = None
+    attention_backward: float = 2.5
+    precision: str = "bf16"
     memory: float | None = None
 
     def __post_init__(self) -> None:
         for key in ("efficiency", "memory_efficiency"):
             if not 0 < getattr(self, key) <= 1:
                 raise DimsweepError(f"{getattr(self, key)} is not in (0, 1]", where=key)
-        for key in ("flops", "memory_bandwidth", "reduce_bandwidth", "memory"):
+        for key in ("flops", "memory_bandwidth", "reduce_bandwidth", "memory", *_FACTORS):
             rate = getattr(self, key)
             if rate is not None and not 0 < rate < math.inf:
                 raise DimsweepError(f"{rate:g}; it must be more than zero", where=key)
         if not 0 <= self.launch <= MAX_PICOSECONDS:
             raise DimsweepError(f"{self.launch} ps is no duration", where="launch")
-        if self.systolic is not None and self.matmul_efficiency is not None:
+        known = {"a systolic array": self.systolic, "a measured GPU": self.kernels}
+        known = {what: model for what, model in known.items() if model is not None}
+        if known and self.matmul_efficiency is not None:
             raise DimsweepError(
-                "a systolic array says by itself how efficient a product is",
+                f"{next(iter(known))} says by itself how efficient a product is",
                 where="matmul_efficiency",
             )
+        if len(known) == 2:
+            raise DimsweepError("a systolic array is no measured GPU", where="kernels")
 
     def duration(self, work: Compute) -> int:
         """Picoseconds of an operator.
@@ -95,7 +110,20 @@ class Npu:
     def _arithmetic(self, kernel: Kernel) -> float:
         if self.systolic is not None and kernel.matmul is not None:
             return self.systolic.picoseconds(kernel.matmul)
+        if self.kernels is not None and kernel.matmul is not None:
+            time = self._of_table(self.kernels, kernel, kernel.matmul)
+            if time is not None:
+                return time / self.efficiency
         return _time(kernel.flops, self._peak(kernel), "flops")
+
+    def _of_table(self, table: KernelTimes, kernel: Kernel, product: MatMul) -> float | None:
+        """The measured time of a product or of attention, if there is one."""
+        if self.precision not in table.products:
+            return None
+        if kernel.attention is not None:
+            again = self.attention_backward if kernel.attention.backward else 1.0
+            return table.attend(kernel.attention) * again
+        return table.product(product, self.precision)
 
     def _memory(self, kernel: Kernel) -> float:
         rate = self.memory_bandwidth and self.memory_bandwidth * self.memory_efficiency

@@ -7,7 +7,7 @@ from engine.model.parallel import Region
 from engine.model.rank import LayerBlock, Recompute
 from engine.model.shape import TransformerShape
 from engine.model.steps import CollectiveStep, Step, elementwise, linear, product
-from engine.workload.graph import Kernel
+from engine.workload.graph import Attention, Kernel, MatMul
 
 
 def block(model: TransformerShape, r: Region) -> LayerBlock:
@@ -117,6 +117,10 @@ def _fused(
     shared = r.shard.batch * model.kv // r.shard.tensor
     n_bytes = value * size * (2 * heads * rows + 2 * shared * columns)
     kept = 4.0 * heads * rows  # a log-sum of each row
-    forward = product("attention", heads, rows, size, columns, value)
-    backward = forward._replace(name="attention input_grad", flops=2.5 * flops, n_bytes=2 * n_bytes)
-    return (forward._replace(flops=flops, n_bytes=n_bytes),), (backward,), kept
+    shape = Attention(heads, rows, columns, size, causal=masked < 1)
+    product_of = MatMul(heads, rows, size, columns)
+    forward = Kernel("attention", flops, n_bytes, product_of, shape)
+    backward = Kernel(
+        "attention input_grad", 2.5 * flops, 2 * n_bytes, product_of, shape._replace(backward=True)
+    )
+    return (forward,), (backward,), kept

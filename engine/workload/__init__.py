@@ -5,13 +5,14 @@ The classes that every script needs are in :mod:`engine`; here is the rest.
 
 from engine.workload.convnet import Convolution, data_parallel
 from engine.workload.footprint import Footprint
-from engine.workload.graph import Kernel, MatMul
+from engine.workload.graph import Attention, Kernel, MatMul
 from engine.workload.layers import Communication, Layer, Pass, TrainingLoop, training_iteration
 from engine.workload.placement import AXES
 from engine.workload.transformer import TransformerSlice
 
 __all__ = [
     "AXES",
+    "Attention",
     "Communication",
     "Convolution",
     "Footprint",

@@ -46,14 +46,28 @@ class MatMul(NamedTuple):
         return 2.0 * self.products * self.m * self.k * self.n
 
 
+class Attention(NamedTuple):
+    """Fused attention of ``heads`` heads (of all sequences together), each of ``size`` features,
+    from ``rows`` queries to ``columns`` keys; ``backward`` for its gradients."""
+
+    heads: int
+    rows: int
+    columns: int
+    size: int
+    causal: bool = True
+    backward: bool = False
+
+
 class Kernel(NamedTuple):
     """What an NPU launches at once: FLOPs, bytes to and from its memory, and their shape if it is
-    a matrix product.  Measured durations are looked up by ``name``."""
+    a matrix product (of which fused attention has several).  Measured durations are looked up by
+    ``name``."""
 
     name: str
     flops: float
     n_bytes: float
     matmul: MatMul | None = None
+    attention: Attention | None = None
 
 
 @dataclass(frozen=True)

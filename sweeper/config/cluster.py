@@ -16,6 +16,7 @@ from engine.cluster import (
     EfficiencyCurve,
     Switching,
     SystolicArray,
+    kernel_times,
     network_prices,
     parse_shape,
 )
@@ -126,7 +127,8 @@ _Knot = Annotated[tuple[Quantity, float], Parsed(_knot)]
 class Npu(Part):
     """See engine.Npu.  ``flops`` is one rate, or one for each precision; ``matmul_efficiency`` has
     pairs such as [10 GFLOP, 0.6]; ``systolic`` rows, columns, clock, dataflow and arrays (see
-    engine.SystolicArray); ``measured`` names a CSV file of kernel, duration."""
+    engine.SystolicArray); ``measured`` names a CSV file of kernel, duration; ``kernels`` a
+    GPU whose products and attention were measured: a100, h100, h200 or b200."""
 
     flops: Annotated[Quantity | dict[str, Quantity], Parsed(_peak)] | None = None
     memory_bandwidth: Bandwidth | None = None
@@ -137,6 +139,8 @@ class Npu(Part):
     systolic: Annotated[SystolicArray, Parsed(_systolic, lambda a: written(vars(a)))] | None = None
     launch: Time = default("0 ns")
     measured: str | None = None
+    kernels: str | None = None
+    attention_backward: float = 2.5
     memory: Bytes | None = None
 
     def build(self, precision: str) -> engine.Npu:
@@ -153,7 +157,8 @@ class Npu(Part):
         if self.measured is not None:
             with within("measured"):
                 measured = read_measured(found(self.measured))
-        own: dict[str, Any] = {"flops": flops, "measured": measured}
+        own: dict[str, Any] = {"flops": flops, "measured": measured, "precision": precision}
+        own["kernels"] = kernel_times(self.kernels) if self.kernels is not None else None
         own["matmul_efficiency"] = EfficiencyCurve(curve) if curve else None
         return engine.Npu(**{**dict(self), **own})
 

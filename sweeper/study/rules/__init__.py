@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable
 from engine import Program
 from sweeper.config.compose import Composed
 from sweeper.study.rules.knobs import idle_keys
+from sweeper.study.rules.peak import uncalibrated
 from sweeper.study.rules.prices import unpriced_tiers
 from sweeper.study.rules.provision import badly_provisioned, verdict
 from sweeper.study.rules.quantities import odd_quantities
@@ -28,6 +29,7 @@ def design_warnings(
     config = composed.config
     found = unpriced_tiers(composed, program)
     found += odd_quantities(config, program, searched=searched)
+    found += uncalibrated(config, program)
     found += idle_keys(config, program, turned, searched=searched)
     return found if searched else found + badly_provisioned(program)
 

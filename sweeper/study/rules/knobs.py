@@ -18,7 +18,8 @@ from sweeper.config.cluster import Network
 from sweeper.config.schema import Config
 
 _RATES = ("flops", "memory_bandwidth", "efficiency", "memory_efficiency", "matmul_efficiency")
-_NPU = {f"npu.{name}" for name in (*_RATES, "systolic", "launch", "measured")} | {"npu"}
+_KERNELS = ("systolic", "launch", "measured", "kernels", "attention_backward")
+_NPU = {f"npu.{name}" for name in (*_RATES, *_KERNELS)} | {"npu"}
 
 
 def idle_keys(

@@ -1,0 +1,148 @@
+"""How long single kernels last on a GPU, interpolated from published measurements.
+
+``kernel_times.npz`` beside this file holds, for each GPU and precision, the logarithm of the
+measured time of a matrix product on a grid of (m, n, k), and of causal attention on a grid of
+(sequences times heads, length of a sequence).  Between the points of a grid the logarithm of the
+time is linear in the logarithms of the coordinates; beyond the largest coordinate a kernel keeps
+the rate that it has there, and below the smallest one the time.
+
+The measurements are those that AIConfigurator collected (github.com/ai-dynamo/aiconfigurator,
+Apache-2.0, commit 095f58a: kernels of vLLM 0.14 and 0.19).  ``python -m benchmarks kernel_times``
+thins them, and prints how well the shapes that it leaves out are predicted.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import DimsweepError
+from engine.units import PICOSECONDS
+from engine.workload.graph import Attention, MatMul
+
+TABLE = Path(__file__).with_name("kernel_times.npz")
+SCALE = 1024  # the table has whole numbers: SCALE times the natural logarithm of nanoseconds
+_NANOSECONDS = 1e9
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Times on a regular grid: ``axes`` of rising coordinates, ``logarithms`` of ns there.
+
+    ``powers``: the work of a kernel grows with this power of each coordinate.
+    """
+
+    axes: tuple[tuple[float, ...], ...]
+    logarithms: NDArray[np.float64]
+    powers: tuple[int, ...]
+
+    @cached_property
+    def _logarithmic_axes(self) -> tuple[tuple[float, ...], ...]:
+        return tuple(tuple(map(math.log, axis)) for axis in self.axes)
+
+    def picoseconds(self, shape: Sequence[float]) -> float:
+        """The time at ``shape``, one coordinate an axis, each at least 1."""
+        beyond, corner = 1.0, self.logarithms
+        for axis, logarithms, power, wanted in zip(
+            self.axes, self._logarithmic_axes, self.powers, shape, strict=True
+        ):
+            x = min(max(wanted, axis[0]), axis[-1])
+            beyond *= max(wanted / axis[-1], 1.0) ** power
+            right = min(bisect_right(axis, x), len(axis) - 1)
+            low, high = logarithms[right - 1], logarithms[right]
+            share = (math.log(x) - low) / (high - low)
+            corner = corner[right - 1] * (1 - share) + corner[right] * share
+        return math.exp(float(corner)) * beyond * PICOSECONDS / _NANOSECONDS
+
+
+@dataclass(frozen=True, eq=False)
+class KernelTimes:
+    """Measured kernels of one GPU: ``products`` by precision, ``attention`` by head size.
+
+    ``ragged``: products whose number of rows no 4 divides, in the precisions that treat them
+    otherwise (the scales of fp8_block's rows are then not where the H100 can fetch them at once).
+    """
+
+    gpu: str
+    products: Mapping[str, Grid]
+    attention: Mapping[int, Grid]
+    ragged: Mapping[str, Grid]
+
+    def product(self, product: MatMul, precision: str) -> float:
+        """Picoseconds of a matrix product; several at once last as long as one with their rows.
+
+        Raises :class:`DimsweepError` for a precision that was not measured.
+        """
+        if precision not in self.products:
+            raise DimsweepError(
+                f"no product in {precision} was measured on the {self.gpu}",
+                where="kernels",
+                hint=f"there are: {', '.join(self.products)}",
+            )
+        count, m, k, n = product
+        rows, grid = count * m, self.products[precision]
+        if rows % 4:
+            grid = self.ragged.get(precision, grid)
+        return _at(grid, rows, n, k)
+
+    def attend(self, attention: Attention) -> float:
+        """Picoseconds of the forward pass of fused attention in bf16.
+
+        A head size between the measured ones takes the time of the nearest one, by its FLOPs; so
+        does a sequence of which other queries than keys are here.  A mask that is not causal
+        doubles the work.
+        """
+        nearest = min(self.attention, key=lambda size: (abs(size - attention.size), size))
+        rows, columns = attention.rows, attention.columns
+        time = _at(self.attention[nearest], attention.heads, columns)
+        whole = 1.0 if attention.causal else 2.0
+        return time * whole * (rows / columns) * (attention.size / nearest)
+
+
+@lru_cache(maxsize=2**16)
+def _at(grid: Grid, *shape: int) -> float:
+    """The time of a grid at ``shape``; a sweep asks for the same ones over and over."""
+    return grid.picoseconds(shape)
+
+
+@cache
+def kernel_times(gpu: str) -> KernelTimes:
+    """The measured kernels of ``gpu``, such as ``"h100"``.
+
+    Raises :class:`DimsweepError` for a GPU without measurements.
+    """
+    grids: dict[str, dict[str, Grid]] = {"product": {}, "ragged": {}, "attention": {}}
+    with np.load(TABLE) as table:
+        measured = sorted({name.split("/")[0] for name in table.files})
+        for name in table.files:
+            of_gpu, kind, which, part = name.split("/")
+            if of_gpu == gpu and part == "time":
+                grids[kind][which] = _grid(table, name.removesuffix("/time"))
+    if gpu not in measured:
+        raise DimsweepError(
+            f"no kernel was measured on {gpu!r}",
+            where="kernels",
+            hint=f"there are: {', '.join(measured)}; without kernels, npu.flops is the peak",
+        )
+    _name_alike(grids["product"])
+    attention = {int(size): grid for size, grid in grids["attention"].items()}
+    return KernelTimes(gpu, grids["product"], attention, grids["ragged"])
+
+
+def _name_alike(products: dict[str, Grid]) -> None:
+    """A tensor core multiplies fp16 as fast as bf16."""
+    products["fp16"] = products["bf16"]
+
+
+def _grid(table: Mapping[str, NDArray[np.int64]], name: str) -> Grid:
+    times = table[f"{name}/time"]
+    axes = tuple(tuple(map(float, table[f"{name}/axis{i}"])) for i in range(times.ndim))
+    powers = (1, 1, 1) if times.ndim == 3 else (1, 2)  # attention: quadratic in the sequence
+    return Grid(axes, times.astype(np.float64) / SCALE, powers)

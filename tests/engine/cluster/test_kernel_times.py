@@ -1,0 +1,121 @@
+"""Measured kernels: what lies between the points of the table, and beyond them."""
+
+from __future__ import annotations
+
+import csv
+from statistics import median
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine import Compute, DimsweepError, Npu
+from engine.cluster import EfficiencyCurve, SystolicArray, kernel_times
+from engine.cluster.kernel_times import TABLE, Grid
+from engine.workload import Attention, Kernel, MatMul
+from tests.support.golden import golden_file
+
+GPUS = ("a100", "h100", "h200", "b200")
+PLAIN = Grid(((1.0, 10.0), (1.0, 100.0)), np.log([[1e3, 1e3], [1e4, 1e5]]), (1, 2))
+
+with golden_file("kernels.csv").open(newline="") as _file:
+    LEFT_OUT = list(csv.DictReader(_file))
+
+
+def kernel(shape: MatMul, attention: Attention | None = None) -> Compute:
+    return Compute(kernels=(Kernel("product", shape.flops, 0.0, shape, attention),))
+
+
+def test_the_logarithm_is_linear_between_the_points() -> None:
+    assert PLAIN.picoseconds((1, 1)) == pytest.approx(1e6)
+    assert PLAIN.picoseconds((10**0.5, 1)) == pytest.approx(1e6 * 10**0.5)
+    assert PLAIN.picoseconds((10, 10)) == pytest.approx(1e7 * 10**0.5)
+
+
+def test_beyond_the_table_a_kernel_keeps_its_rate_and_below_it_its_time() -> None:
+    assert PLAIN.picoseconds((100, 1)) == pytest.approx(1e8)
+    assert PLAIN.picoseconds((10, 200)) == pytest.approx(4e8)
+    assert PLAIN.picoseconds((0.5, 1)) == pytest.approx(1e6)
+
+
+def left_out() -> dict[tuple[str, str], list[float]]:
+    """The error of each measured product that is not in the table, by GPU and precision."""
+    errors: dict[tuple[str, str], list[float]] = {}
+    for row in LEFT_OUT:
+        shape = MatMul(1, int(row["m"]), int(row["k"]), int(row["n"]))
+        ours = kernel_times(row["gpu"]).product(shape, row["precision"]) / 1e9
+        error = abs(ours / float(row["ms"]) - 1)
+        errors.setdefault((row["gpu"], row["precision"]), []).append(error)
+    return errors
+
+
+@pytest.mark.parametrize(("which", "errors"), left_out().items(), ids=str)
+def test_shapes_that_the_table_leaves_out(which: tuple[str, str], errors: list[float]) -> None:
+    assert len(errors) >= 50
+    assert median(errors) < 0.05
+    assert sum(errors) / len(errors) < 0.12
+
+
+def test_the_table_is_small() -> None:
+    assert TABLE.stat().st_size < 2**20
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+@given(
+    shape=st.tuples(*[st.integers(1, 100_000)] * 3),
+    precision=st.sampled_from(["bf16", "fp16"]),
+)
+def test_no_product_is_faster_than_the_chip(
+    gpu: str, shape: tuple[int, int, int], precision: str
+) -> None:
+    peak = {"a100": 312e12, "h100": 989e12, "h200": 989e12, "b200": 2250e12}[gpu]
+    product = MatMul(1, *shape)
+    assert kernel_times(gpu).product(product, precision) >= product.flops / peak * 1e12
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+def test_attention_scales_by_its_mask_its_queries_and_its_head(gpu: str) -> None:
+    times = kernel_times(gpu)
+    whole = Attention(heads=32, rows=4096, columns=4096, size=128)
+    time = times.attend(whole)
+    peak = {"a100": 312e12, "h100": 989e12, "h200": 989e12, "b200": 2250e12}[gpu]
+    assert time > 2 * 32 * 4096**2 * 128 / peak * 1e12
+    assert times.attend(whole._replace(causal=False)) == pytest.approx(2 * time)
+    assert times.attend(whole._replace(rows=1024)) == pytest.approx(time / 4)
+    assert times.attend(whole._replace(size=120)) == pytest.approx(time * 120 / 128)
+
+
+def test_an_npu_takes_the_measured_times() -> None:
+    times, shape = kernel_times("h100"), MatMul(1, 4096, 4096, 4096)
+    npu = Npu(989e12, 3.35e12, kernels=times, efficiency=0.8, launch=1000)
+    assert npu.duration(kernel(shape)) == round(1000 + times.product(shape, "bf16") / 0.8)
+    forward = Attention(8, 2048, 2048, 128)
+    core, back = (npu.duration(kernel(shape, forward._replace(backward=b))) for b in (False, True))
+    assert back - 1000 == pytest.approx(npu.attention_backward * (core - 1000), rel=1e-6)
+
+
+def test_a_precision_without_measurements_is_computed_at_the_peak() -> None:
+    shape = MatMul(1, 4096, 4096, 4096)
+    npu = Npu(67e12, 3.35e12, kernels=kernel_times("h100"), precision="fp32")
+    assert npu.duration(kernel(shape)) == round(shape.flops / 67)
+    with pytest.raises(DimsweepError, match="no product in fp8 was measured on the a100"):
+        kernel_times("a100").product(shape, "fp8")
+
+
+def test_an_unknown_gpu_is_told_which_there_are() -> None:
+    with pytest.raises(DimsweepError, match="'v100'") as error:
+        kernel_times("v100")
+    assert "a100, b200, h100, h200" in (error.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"systolic": SystolicArray(8, 8, 1e9)}, {"matmul_efficiency": EfficiencyCurve(((1.0, 0.5),))}],
+    ids=lambda other: next(iter(other)),
+)
+def test_measured_kernels_and_another_model_of_products_contradict(
+    other: dict[str, object],
+) -> None:
+    with pytest.raises(DimsweepError):
+        Npu(kernels=kernel_times("h100"), **other)  # type: ignore[arg-type]
