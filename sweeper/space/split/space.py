@@ -7,12 +7,8 @@ constraints.
 
 Everything is exact, because everything is a whole number of grid steps:
 
-* Equalities (the total is one) are solved over the integers: x = origin + basis y, with the basis
-  in echelon form, so that y is as a rule the first bandwidths themselves and the last ones follow.
-* Inequalities are projected onto y_0, then (y_0, y_1), ... by Fourier-Motzkin elimination.  Each
-  y_i then has an interval given the earlier ones.  Where both bounds have a coefficient above one
-  the projection is the "dark shadow" of the Omega test (Pugh, 1991): it leaves out the few points,
-  about a step from the boundary, whose interval might hold no integer.
+* Equalities (the total is one) determine some bandwidths, as a rule the last ones; the others are
+  free, and each has an interval given the earlier ones.
 * A sum of money is spent to less than a step of the cheapest dimension, which therefore comes last
   in the grid: what the others leave of the money says how much of it there is.
 """
@@ -28,7 +24,7 @@ import numpy as np
 from engine import DimsweepError, units
 from engine.bound import LinearSpace
 from sweeper.space.split.constraint import Constraint, compared, parse_constraint, said
-from sweeper.space.split.grid import EmptyError, Floats, IntegerGrid, Integers, Row, extent
+from sweeper.space.split.grid import EmptyError, Floats, IntegerGrid, Point, Row, extent
 from sweeper.space.split.spending import Spending
 
 
@@ -45,10 +41,7 @@ class SplitSpace:
     ``n_free`` is the number of unit coordinates: D, less one for each independent equality, stated
     or implied (a minimum that equals its maximum, minima that add up to the total, ...).
 
-    Every decoded point obeys every rule exactly.  Every feasible grid point can be reached under
-    minima, maxima, orderings, sums, equalities of any kind and one ratio bound.  Where several
-    rules with factors meet (``b0 <= 4*b1`` and ``b1 <= 3*b2``) points about a step from the
-    boundary may be left out, and a space no wider than that may be refused as empty.
+    Every decoded point obeys every rule exactly, and every feasible grid point can be reached.
 
     Raises :class:`DimsweepError` for rules that make no sense or leave no split.
     """
@@ -86,13 +79,12 @@ class SplitSpace:
             spending.check_minima(low)
             spending.check_maxima(high, step)
         self._grid = self._solve()
-        self._free = [i for i in range(self._grid.n_free) if i != self._grid.follower]
-        self.n_free = len(self._free)
+        self.n_free = len(self._grid.free)
 
     def decode(self, u: Floats) -> Floats:
         """The splits (P, D), in bytes/s, of unit points ``u`` (P, F) in [0, 1].
 
-        Coordinate i takes y_i = hi - (hi - lo) u_i^(1/k) of its interval [lo, hi], where k counts
+        Coordinate i takes x_i = hi - (hi - lo) u_i^(1/k) of its interval [lo, hi], where k counts
         the coordinates, from this one on, that draw on the same remainder.  With no maxima or
         constraints this is stick breaking with Beta(1, k) shares: uniform u give splits uniform on
         the simplex.  (Counting from ``hi`` rather than ``lo`` puts the crowded end at u = 0, where
@@ -105,31 +97,22 @@ class SplitSpace:
             raise ValueError(f"unit points of shape {u.shape}; expected (points, {self.n_free})")
         if not ((u >= 0) & (u <= 1)).all():
             raise ValueError("unit points outside [0, 1]")
-        y, column = np.empty((self._grid.n_free, len(u)), dtype=np.int64), iter(u.T)
-        for i, sharers in enumerate(self._grid.sharers):
-            low, high = self._grid.interval(i, y[:i])
-            if i == self._grid.follower:
-                y[i] = high
-                continue
-            below = np.floor((high - low + 1) * next(column) ** (1 / sharers)).astype(np.int64)
-            y[i] = high - np.minimum(below, high - low)
-        return self._in_bytes(y)
+        return np.array([self._decoded(row) for row in u.tolist()]).reshape(len(u), -1)
 
     def encode(self, bandwidth: Floats) -> Floats:
         """Unit coordinates (F,) that :meth:`decode` to ``nearest(bandwidth)``, (D,) in bytes/s."""
-        y = self._nearest(bandwidth)
-        u = np.empty(self.n_free)
-        for column, i in enumerate(self._free):
-            low, high = (int(bound[0]) for bound in self._grid.interval(i, y[:i, None]))
-            u[column] = ((high - y[i] + 0.5) / (high - low + 1)) ** self._grid.sharers[i]
-        return u
+        x, u, values = self._nearest(bandwidth), [], list[int]()
+        for d, sharers in zip(self._grid.free, self._grid.sharers, strict=True):
+            low, high = self._grid.values(values).ends()
+            u.append(((high - x[d] + 0.5) / (high - low + 1)) ** sharers)
+            values.append(x[d])
+        return np.array(u)
 
     def nearest(self, bandwidth: Floats) -> Floats:
         """The feasible grid split nearest (least squares) to ``bandwidth``, both (D,) in bytes/s.
 
-        Exact, unless more than a million grid points compete (a wish far outside a corner that
-        is not on the grid); then a close one.  Raises DimsweepError for another shape or values
-        that are not finite.
+        A ``bandwidth`` that breaks rules is first moved to the nearest one that breaks none.
+        Raises DimsweepError for another shape or values that are not finite.
         """
         return self._in_bytes(self._nearest(bandwidth))
 
@@ -216,12 +199,20 @@ class SplitSpace:
             )
         return b
 
-    def _nearest(self, bandwidth: Floats) -> Integers:
+    def _decoded(self, unit: Sequence[float]) -> Floats:
+        values: list[int] = []
+        for coordinate, sharers in zip(unit, self._grid.sharers, strict=True):
+            found = self._grid.values(values)
+            low, high = found.ends()
+            below = math.floor((high - low + 1) * coordinate ** (1 / sharers))
+            values.append(int(found.last(high - min(below, high - low))))
+        return self._in_bytes(self._grid.point(values))
+
+    def _nearest(self, bandwidth: Floats) -> Point:
         return self._grid.nearest(self._checked(bandwidth)[self._order] / self._step)
 
-    def _in_bytes(self, y: Integers) -> Floats:
-        steps = self._grid.points(y)[..., np.argsort(self._order)]
-        return steps.astype(np.float64) * self._step
+    def _in_bytes(self, steps: Point) -> Floats:
+        return np.array(steps, dtype=float)[np.argsort(self._order)] * self._step
 
     def _solve(self) -> IntegerGrid:
         try:
@@ -251,8 +242,7 @@ class SplitSpace:
         )
         spent = None if self._spending is None else self._spending.row(self._step)
         budget = None if spent is None else self._reordered(spent)
-        largest = max(self._box[1])
-        return IntegerGrid(len(self._minimum), equalities, rows, largest, budget)
+        return IntegerGrid(len(self._minimum), equalities, rows, budget)
 
     def _reordered(self, row: Row) -> Row:
         """A row on the dimensions in the order in which the grid has them."""
@@ -355,6 +345,12 @@ def _box_in_steps(
             where="total",
             hint=f"the nearest is {said(max(1, round(whole)) * step)}",
         )
+    if max(high) >= 2**53:
+        raise DimsweepError(
+            f"the maxima are more steps than a floating-point number can count, {max(high):.3g}",
+            where="step",
+            hint="use a coarser step",
+        )
     for i, (first, last) in enumerate(zip(low, high, strict=True)):
         if first > last:
             raise DimsweepError(
@@ -363,17 +359,12 @@ def _box_in_steps(
                 where="min",
             )
     if total is not None:
-        _check_reach(sum(low) * step, total, "min")
-        _check_reach(sum(high) * step, total, "max")
+        for name, steps, gap in (("min", low, sum(low) - whole), ("max", high, whole - sum(high))):
+            if gap > 0:
+                relation = "more" if name == "min" else "less"
+                raise DimsweepError(
+                    f"the {name}ima, on the grid, add up to {said(sum(steps) * step)}: "
+                    f"{said(gap * step)} {relation} than the total {said(total)}",
+                    where=name,
+                )
     return low, high
-
-
-def _check_reach(reach: float, total: float, name: str) -> None:
-    gap = reach - total if name == "min" else total - reach
-    if gap > 0:
-        relation = "more" if name == "min" else "less"
-        raise DimsweepError(
-            f"the {name}ima, on the grid, add up to {said(reach)}: {said(gap)} "
-            f"{relation} than the total {said(total)}",
-            where=name,
-        )

@@ -65,7 +65,7 @@ def test_every_split_that_spends_the_money_and_no_other(prices, limit, low, high
         assert not len(feasible) or error.where == "max", error
         return
     assert space.n_free == len(prices) - 1
-    u = np.random.default_rng(0).random((200, space.n_free))
+    u = np.random.default_rng(0).random((100, space.n_free))
     decoded = np.rint(space.decode(u) / STEP).astype(int)
     assert {*map(tuple, decoded.tolist())} <= {*map(tuple, feasible.tolist())}
     for point in feasible[:: 1 + len(feasible) // 20] * STEP:
@@ -106,7 +106,7 @@ def test_sampling_is_even_over_the_splits():
     """Uniform on the simplex of shares of the money: the mean share is one in three."""
     prices = np.array([1.0, 5.0, 25.0])
     space = splits(prices, 1e6, low=0)
-    bandwidth = space.decode(np.random.default_rng(0).random((4000, space.n_free)))
+    bandwidth = space.decode(np.random.default_rng(0).random((2000, space.n_free)))
     shares = bandwidth * prices / GB / 1e6
     assert shares.mean(axis=0) == pytest.approx([1 / 3] * 3, abs=0.02)
 

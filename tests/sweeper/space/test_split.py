@@ -100,7 +100,7 @@ def small_spaces(draw, factors=(1,)):
 
 
 @settings(deadline=None, max_examples=150)
-@given(small_spaces())
+@given(small_spaces(factors=(1, 2, 3, 4)))
 def test_small_spaces_are_covered_exactly(small):
     feasible = small.feasible()
     if len(feasible) == 0:
@@ -116,30 +116,20 @@ def test_small_spaces_are_covered_exactly(small):
 
 
 @settings(deadline=None, max_examples=100)
-@given(small_spaces(factors=(2, 3, 4)))
-def test_what_factors_leave_out_is_near_what_they_keep(small):
-    feasible = small.feasible()
-    try:
-        split = small.build()
-    except DimsweepError:
-        return  # empty, or too thin to promise a point
-    decoded = split.decode(cube(200, split.n_free)) / STEP
-    assert {tuple(p) for p in decoded} <= {tuple(p) for p in feasible.astype(float)}
-    for point in feasible:
-        assert np.abs(split.nearest(point * STEP) / STEP - point).max() <= 2
-
-
-@settings(deadline=None, max_examples=100)
 @given(small_spaces(), st.integers(0, 2**32 - 1))
 def test_nearest_beats_brute_force(small, seed):
+    """Exactly for a wish that obeys the rules but for the grid, as one between feasible splits
+    does; another is moved there first, which costs no more than rounding."""
     feasible = small.feasible()
     if len(feasible) == 0:
         return
-    rng = np.random.default_rng(seed)
-    wish = rng.uniform(-1, 2, small.n_dims) * small.total
-    found = small.build().nearest(wish * STEP) / STEP
-    best = ((feasible - wish) ** 2).sum(axis=1).min()
-    assert ((found - wish) ** 2).sum() <= best + 1e-9
+    rng, split = np.random.default_rng(seed), small.build()
+    inside = rng.dirichlet(np.ones(len(feasible))) @ feasible
+    outside = rng.uniform(-1, 2, small.n_dims) * small.total
+    for wish, rounding in ((inside, 1e-9), (outside, math.sqrt(small.n_dims))):
+        found = split.nearest(wish * STEP) / STEP
+        best = np.linalg.norm(feasible - wish, axis=1).min()
+        assert np.linalg.norm(found - wish) <= best + rounding
 
 
 @settings(deadline=None, max_examples=60)
@@ -167,18 +157,18 @@ def test_crowded_end_of_a_fine_grid_stays_invertible():
 
 
 def test_plain_simplex_is_uniform():
-    n_dims, n = 4, 100_000
+    n_dims, n = 4, 10_000
     points = space(n_dims).decode(np.random.default_rng(1).random((n, n_dims - 1)))
     shares = points / (1000 * GB)
     variance = (n_dims - 1) / n_dims**2 / (n_dims + 1)  # of a flat Dirichlet
     assert shares.mean(axis=0) == pytest.approx(1 / n_dims, abs=5 * math.sqrt(variance / n))
-    assert shares.var(axis=0) == pytest.approx(variance, rel=0.02)
+    assert shares.var(axis=0) == pytest.approx(variance, rel=0.06)
 
 
 def test_box_without_total_is_uniform():
     split = space(2, total=None, low=100 * GB, high=300 * GB)
     assert split.n_free == 2
-    points = split.decode(np.random.default_rng(1).random((20_000, 2)))
+    points = split.decode(np.random.default_rng(1).random((4000, 2)))
     assert points.mean(axis=0) == pytest.approx(200 * GB, rel=0.01)
     assert split.equal() == pytest.approx([200 * GB] * 2)
     assert points.min() >= 100 * GB and points.max() <= 300 * GB
@@ -186,7 +176,7 @@ def test_box_without_total_is_uniform():
 
 def test_separate_sums_do_not_share_a_remainder():
     split = space(constraints=["b0 + b1 == 800 GB/s"])
-    points = split.decode(np.random.default_rng(1).random((20_000, split.n_free)))
+    points = split.decode(np.random.default_rng(1).random((4000, split.n_free)))
     assert split.n_free == 2
     assert points.mean(axis=0) == pytest.approx(np.array([400, 400, 100, 100]) * GB, rel=0.02)
 
@@ -308,7 +298,7 @@ def test_constraints_that_can_be_read(text):
         ({"low": 300 * GB}, "min", "add up to 1.2 TB/s: 200 GB/s more than the total 1 TB/s"),
         ({"high": 200 * GB}, "max", "add up to 800 GB/s: 200 GB/s less than the total 1 TB/s"),
         ({"total": None}, "max", "finite maximum"),
-        ({"total": 1e25, "step": 1.0}, "constraints", "64 bits"),
+        ({"total": 1e25, "step": 1.0}, "step", "more steps than"),
     ],
 )
 def test_numbers_that_make_no_space(changes, where, says):
