@@ -1,76 +1,76 @@
-"""Small JSON and YAML files: keys are asked for by kind, errors name file and key."""
+"""Small JSON and YAML files, and what Pydantic finds wrong in one, told with file and key."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
+from pydantic import TypeAdapter, ValidationError
 
 from engine.errors import DimsweepError
 from engine.formats.content import read_text
 
-
-class Fields:
-    """The keys and values of one file; every method raises :class:`DimsweepError`."""
-
-    def __init__(self, path: Path, raw: object) -> None:
-        if not isinstance(raw, dict):
-            raise DimsweepError("the file holds no mapping of keys", where=str(path))
-        self.path = path
-        self.raw: dict[str, Any] = raw
-
-    def where(self, key: str) -> str:
-        return f"{self.path}: {key}"
-
-    def number(self, key: str, default: float) -> float:
-        value = self.raw.get(key, default)
-        if not is_number(value) or value < 0:
-            raise DimsweepError(f"{value!r} is no number", where=self.where(key))
-        return float(value)
-
-    def whole(self, key: str, default: int, *, least: int) -> int:
-        value = self.raw.get(key, default)
-        if not is_whole(value) or value < least:
-            raise DimsweepError(
-                f"{value!r}; a whole number, {least} or more", where=self.where(key)
-            )
-        return int(value)
-
-    def flag(self, key: str) -> bool:
-        return bool(self.whole(key, 0, least=0))
-
-    def choice(self, key: str, known: tuple[str, ...], default: str) -> str:
-        value = self.raw.get(key, default)
-        if value not in known:
-            raise DimsweepError(
-                f"{value!r} is not known", where=self.where(key), hint=", ".join(known)
-            )
-        return str(value)
+_T = TypeVar("_T")
+_EXPECTED = {
+    "int_type": "whole number",
+    "int_from_float": "whole number",
+    "float_type": "number",
+    "bool_type": "truth value",
+    "string_type": "text",
+    "list_type": "list",
+    "tuple_type": "list",
+    "dict_type": "mapping",
+}
 
 
-def is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value == value
-
-
-def is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def read_json(path: Path) -> Fields:
+def read_json(path: Path) -> dict[str, Any]:
     """Raises :class:`DimsweepError` for a file that cannot be read, or holds no JSON object."""
-    return _fields(path, json.loads, "JSON")
+    return _mapping(path, json.loads, "JSON")
 
 
-def read_yaml(path: Path) -> Fields:
+def read_yaml(path: Path) -> dict[str, Any]:
     """Raises :class:`DimsweepError` for a file that cannot be read, or holds no YAML mapping."""
-    return _fields(path, yaml.safe_load, "YAML")
+    return _mapping(path, yaml.safe_load, "YAML")
 
 
-def _fields(path: Path, parse: Callable[[str], object], form: str) -> Fields:
+def _mapping(path: Path, parse: Callable[[str], object], form: str) -> dict[str, Any]:
     try:
-        return Fields(path, parse(read_text(path, "file")))
+        content = parse(read_text(path, "file"))
     except (ValueError, yaml.YAMLError) as error:
         raise DimsweepError(f"the file is not {form}: {error}", where=str(path)) from error
+    if not isinstance(content, dict):
+        raise DimsweepError("the file holds no mapping of keys", where=str(path))
+    return content
+
+
+def validated(kind: type[_T], content: Any, path: Path) -> _T:
+    """``content`` of the file as a ``kind``.  Raises :class:`DimsweepError` naming file and key."""
+    try:
+        return TypeAdapter(kind).validate_python(content)
+    except ValidationError as error:
+        fault = explained(error)
+        raise DimsweepError(fault.what, where=f"{path}: {fault.where}", hint=fault.hint) from error
+
+
+def explained(error: ValidationError) -> DimsweepError:
+    """The first thing that is wrong, with its key."""
+    first = error.errors(include_url=False)[0]
+    place = ""
+    for step in first["loc"]:
+        place += f"[{step}]" if isinstance(step, int) else f".{step}"
+    place = place.removeprefix(".")
+    cause = first.get("ctx", {}).get("error")
+    if isinstance(cause, ValueError) and cause.args and isinstance(cause.args[0], DimsweepError):
+        found = cause.args[0]
+        return found.at(place) if place else found
+    if first["type"] == "missing":
+        return DimsweepError("this key needs a value", where=place)
+    if first["type"] in _EXPECTED:
+        return DimsweepError(f"{first['input']!r} is no {_EXPECTED[first['type']]}", where=place)
+    if first["type"] == "literal_error":
+        expected = first["ctx"]["expected"]
+        return DimsweepError(f"{first['input']!r} is none of {expected}", where=place)
+    return DimsweepError(f"{first['input']!r}: {first['msg']}", where=place)

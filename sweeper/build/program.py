@@ -5,22 +5,17 @@ Errors name the key (``topology.bandwidth[1]``); :meth:`Origin.blame` adds the f
 
 from __future__ import annotations
 
-from engine import Cluster, Program, Workload, lower
-from engine.kernels.message import lower_by_rank
+from engine import Cluster, Program, Workload
 from sweeper.config.parts.part import key
 from sweeper.config.schema import Config
-from sweeper.config.workload.astra_sim import AstraSim
 
 
 def build_program(config: Config) -> Program:
     """The program of a whole configuration, rank by rank if every message is to be simulated."""
     cluster = build_cluster(config)
-    if isinstance(config.workload, AstraSim):
-        return config.workload.program(config.topology.file, cluster)
-    workload = build_workload(config, cluster)
-    if config.by_message:
-        return lower_by_rank(workload, cluster)
-    return lower(workload, cluster, fold=config.fold)
+    return config.workload.program(
+        cluster, by_message=config.by_message, fold=config.fold, network=config.topology.file
+    )
 
 
 def build_cluster(config: Config) -> Cluster:

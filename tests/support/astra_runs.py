@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from engine import FullyConnected, Ring, Switch
+from engine import CollectiveKind, FullyConnected, Ring, Switch
 from engine.cluster.blocks import BLOCKS
 from engine.formats.astra_sim.inputs import Inputs, Network, Options, RemoteMemory, System
 from engine.formats.chakra import NodeType, TraceNode
@@ -15,13 +15,12 @@ ALGORITHMS = {
     FullyConnected(): ["direct", "direct2"],
     Switch(): ["halvingDoubling", "direct", "ring"],
 }
-KINDS_OF_COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
 KINDS = [0, 2, 7]  # all-reduce, all-gather, reduce-scatter
 
 
 def ring_of_four(*, replay_only: bool = False, **more: object) -> Inputs:
     """Four NPUs, one chunk."""
-    algorithms = dict.fromkeys(KINDS_OF_COLLECTIVES, ("ring",))
+    algorithms = dict.fromkeys(CollectiveKind, ("ring",))
     system = System(
         algorithms=algorithms,
         custom={},
@@ -32,8 +31,8 @@ def ring_of_four(*, replay_only: bool = False, **more: object) -> Inputs:
         optimization="localBWAware",
         inter_dimension="baseline",
         intra_dimension="FIFO",
-        local_memory_bandwidth=1.6e12,
-        peak=0.0,
+        local_memory_gigabytes=1600.0,
+        teraflops=0.0,
         roofline=False,
         replay_only=replay_only,
     )
@@ -60,10 +59,8 @@ def inputs(draw: st.DrawFn) -> Inputs:
         ),
         System(
             algorithms={
-                "all-reduce": names,
-                "all-gather": names,
-                "reduce-scatter": names,
-                "all-to-all": exchange,
+                **dict.fromkeys(CollectiveKind, names),
+                CollectiveKind.ALL_TO_ALL: exchange,
             },
             custom={},
             splits=draw(st.sampled_from([1, 3, 4])),
@@ -73,8 +70,8 @@ def inputs(draw: st.DrawFn) -> Inputs:
             optimization=draw(st.sampled_from(["localBWAware", "baseline"])),
             inter_dimension=draw(st.sampled_from(["baseline", "themis", "roundRobin"])),
             intra_dimension=draw(st.sampled_from(["FIFO", "SCF"])),
-            local_memory_bandwidth=1.6e12,
-            peak=9e14,
+            local_memory_gigabytes=1600.0,
+            teraflops=900.0,
             roofline=True,
             replay_only=False,
         ),

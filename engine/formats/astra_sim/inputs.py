@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.dataclasses import dataclass
 
 from engine.cluster.blocks import BLOCKS, Block
 from engine.errors import DimsweepError
 from engine.formats.chakra.node import Node
-from engine.formats.fields import Fields, is_number, is_whole, read_json, read_yaml
+from engine.formats.fields import read_json, read_yaml, validated
+from engine.kinds import CollectiveKind
 
 GIB = 2**30  # what a network "GB/s" is here
 _ALGORITHM = re.compile(
     r"ring|direct\d*|halvingDoubling|doubleBinaryTree|oneRing|oneDirect|oneHalvingDoubling"
 )
-_COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
-_MEMORY_TYPES = (
-    "NO_MEMORY_EXPANSION",
-    "PER_NPU_MEMORY_EXPANSION",
-    "PER_NODE_MEMORY_EXPANSION",
-    "MEMORY_POOL",
-)
+_BY_NAME = ConfigDict(populate_by_name=True)  # in Python; a file has the aliases
 
 
-@dataclass(frozen=True)
+def _key(name: str, default: Any, **rules: Any) -> Any:
+    """A field that is called ``name`` in the file; a number is no less than zero."""
+    if type(default) in (int, float):
+        rules = {"ge": 0, "strict": True, **rules}
+    return Field(default, validation_alias=name, **rules)
+
+
+@dataclasses.dataclass(frozen=True)
 class Network:
     """The dimensions: a link's ``gigabytes`` (of 2^30 bytes) a second, ``latency`` in ns a hop."""
 
@@ -47,54 +54,70 @@ class Network:
 
     @property
     def n_npus(self) -> int:
-        n = 1
-        for size in self.sizes:
-            n *= size
-        return n
+        return math.prod(self.sizes)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=_BY_NAME)
 class BusModel:
     """A shared memory bus: LogGP's parameters (ns), and ns for reducing a hundred bytes."""
 
-    latency: int
-    overhead: int
-    gap: int
-    per_byte: float
-    reduction: int
+    latency: int = _key("L", 0)
+    overhead: int = _key("o", 0)
+    gap: int = _key("g", 0)
+    per_byte: float = _key("G", 0.0)
+    reduction: int = _key("local-reduction-delay", 1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=_BY_NAME)
 class System:
-    """What of ``system.json`` decides a time.  Delays in ns, rates in bytes/s and FLOP/s."""
+    """What of ``system.json`` decides a time.  Delays in ns; without a ``bus`` between NPU and
+    memory the endpoint delay stands for it."""
 
-    algorithms: Mapping[str, tuple[str, ...]]
-    custom: Mapping[str, str]
-    splits: int
-    endpoint_delay: int
-    active_chunks: int
-    scheduling: str  # LIFO, FIFO, EXPLICIT
-    optimization: str  # baseline, localBWAware
-    inter_dimension: str  # baseline, themis, offlineGreedyFlex, roundRobin
-    intra_dimension: str  # FIFO, SCF
-    local_memory_bandwidth: float
-    peak: float
-    roofline: bool
-    replay_only: bool
-    bus: BusModel | None = None  # between NPU and memory; none: the endpoint delay stands for it
+    algorithms: Mapping[CollectiveKind, tuple[str, ...]]
+    custom: Mapping[CollectiveKind, str] = Field(default_factory=dict)
+    splits: int = _key("preferred-dataset-splits", 1, ge=1)
+    endpoint_delay: int = _key("endpoint-delay", 10)
+    active_chunks: int = _key("active-chunks-per-dimension", 1, ge=1)
+    scheduling: Literal["LIFO", "FIFO", "EXPLICIT"] = _key("scheduling-policy", "LIFO")
+    optimization: Literal["baseline", "localBWAware"] = _key("collective-optimization", "baseline")
+    inter_dimension: Literal[
+        "baseline", "themis", "offlineGreedy", "offlineGreedyFlex", "roundRobin"
+    ] = _key("inter-dimension-scheduling", "baseline")
+    intra_dimension: Literal["FIFO", "SCF", "LIFO"] = _key("intra-dimension-scheduling", "FIFO")
+    local_memory_gigabytes: float = _key("local-mem-bw", 0.0)
+    teraflops: float = _key("peak-perf", 0.0)
+    roofline: bool = _key("roofline-enabled", False)
+    replay_only: bool = _key("replay-only", False)
+    shared_bus: bool = _key("model-shared-bus", False)
+    bus: BusModel | None = None
+
+    @property
+    def local_memory_bandwidth(self) -> float:
+        """Bytes/s."""
+        return self.local_memory_gigabytes * 1e9
+
+    @property
+    def peak(self) -> float:
+        """FLOP/s."""
+        return self.teraflops * 1e12
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=_BY_NAME)
 class RemoteMemory:
     """``latency`` in ns, ``bandwidth`` in bytes/ns."""
 
-    kind: str
-    latency: float = 0.0
-    bandwidth: float = 1.0
-    npus_per_node: int = 1
+    kind: Literal[
+        "NO_MEMORY_EXPANSION",
+        "PER_NPU_MEMORY_EXPANSION",
+        "PER_NODE_MEMORY_EXPANSION",
+        "MEMORY_POOL",
+    ] = _key("memory-type", "NO_MEMORY_EXPANSION")
+    latency: float = _key("remote-mem-latency", 0.0)
+    bandwidth: float = _key("remote-mem-bw", 0.0)
+    npus_per_node: int = _key("num-npus-per-node", 1, ge=1)
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Options:
     """What the command line adds."""
 
@@ -104,119 +127,76 @@ class Options:
     aware: bool = False
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Inputs:
     """All files but the traces."""
 
     network: Network
     system: System
     memory: RemoteMemory
-    groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    groups: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
     options: Options = Options()
-    custom: Mapping[str, Sequence[Sequence[Node]]] = field(default_factory=dict)  # traces by rank
+    # The traces of custom collectives by rank.
+    custom: Mapping[CollectiveKind, Sequence[Sequence[Node]]] = dataclasses.field(
+        default_factory=dict
+    )
+
+
+class _NetworkFile(BaseModel):
+    """``network.yml``: lists with one entry a dimension."""
+
+    topology: list[str] = Field(min_length=1)
+    npus_count: list[Annotated[int, Field(strict=True, ge=1)]]
+    bandwidth: list[Annotated[float, Field(strict=True, gt=0)]]
+    latency: list[Annotated[float, Field(strict=True, ge=0)]]
 
 
 def read_network(path: Path) -> Network:
     """``network.yml``.  Raises :class:`DimsweepError` naming file and key."""
-    config = read_yaml(path)
-    lists = {}
-    for key in ("topology", "npus_count", "bandwidth", "latency"):
-        value = config.raw.get(key)
-        if not isinstance(value, list) or not value:
-            raise DimsweepError("a list with one entry a dimension", where=config.where(key))
-        lists[key] = value
-    n = len(lists["topology"])
-    for key, value in lists.items():
-        if len(value) != n:
-            raise DimsweepError(f"{len(value)} entries for {n} dimensions", where=config.where(key))
-    for name in lists["topology"]:
+    file = validated(_NetworkFile, read_yaml(path), path)
+    n = len(file.topology)
+    for key, values in file:
+        if len(values) != n:
+            raise DimsweepError(f"{len(values)} entries for {n} dimensions", where=f"{path}: {key}")
+    for name in file.topology:
         if name not in BLOCKS:
-            raise DimsweepError(
-                f"{name!r} is no topology", where=f"{path}: topology", hint=", ".join(BLOCKS)
-            )
-    for size in lists["npus_count"]:
-        if not is_whole(size) or size < 1:
-            raise DimsweepError(f"{size!r} is no number of NPUs", where=f"{path}: npus_count")
-    for key, least in (("bandwidth", "positive"), ("latency", "zero or more")):
-        for value in lists[key]:
-            if not is_number(value) or value < 0 or (least == "positive" and value == 0):
-                raise DimsweepError(f"{value!r}; it must be {least}", where=config.where(key))
-    return Network(
-        tuple(BLOCKS[name] for name in lists["topology"]),
-        tuple(lists["npus_count"]),
-        tuple(float(b) for b in lists["bandwidth"]),
-        tuple(float(x) for x in lists["latency"]),
-    )
+            hint = ", ".join(BLOCKS)
+            raise DimsweepError(f"{name!r} is no topology", where=f"{path}: topology", hint=hint)
+    blocks = tuple(BLOCKS[name] for name in file.topology)
+    return Network(blocks, tuple(file.npus_count), tuple(file.bandwidth), tuple(file.latency))
+
+
+def key_of(kind: CollectiveKind) -> str:
+    """The key of ``system.json`` that lists the algorithms for ``kind``."""
+    return f"{str(kind).replace('_', '-')}-implementation"
 
 
 def read_system(path: Path) -> System:
     """``system.json``.  Raises :class:`DimsweepError` naming file and key."""
-    config = read_json(path)
+    content = read_json(path)
     algorithms, custom = {}, {}
-    for name in _COLLECTIVES:
-        given = config.raw.get(f"{name}-implementation", [])
-        algorithms[name] = tuple(map(str, given if isinstance(given, list) else [given]))
-        for algorithm in algorithms[name]:
-            if not _ALGORITHM.fullmatch(algorithm):
+    for kind in CollectiveKind:
+        given = content.get(key_of(kind), [])
+        algorithms[kind] = tuple(map(str, given if isinstance(given, list) else [given]))
+        for name in algorithms[kind]:
+            if not _ALGORITHM.fullmatch(name):
                 raise DimsweepError(
-                    f"{algorithm!r} is no algorithm",
-                    where=f"{path}: {name}-implementation",
+                    f"{name!r} is no algorithm",
+                    where=f"{path}: {key_of(kind)}",
                     hint="ring, direct (or direct1, direct2, ...), halvingDoubling, "
                     "doubleBinaryTree, oneRing, oneDirect, oneHalvingDoubling",
                 )
-        if files := config.raw.get(f"{name}-implementation-custom"):
-            custom[name] = str(files[0] if isinstance(files, list) else files)
-    inter = config.choice(
-        "inter-dimension-scheduling",
-        ("baseline", "themis", "offlineGreedy", "offlineGreedyFlex", "roundRobin"),
-        "baseline",
-    )
-    return System(
-        algorithms=algorithms,
-        custom=custom,
-        splits=config.whole("preferred-dataset-splits", 1, least=1),
-        endpoint_delay=config.whole("endpoint-delay", 10, least=0),
-        active_chunks=config.whole("active-chunks-per-dimension", 1, least=1),
-        scheduling=config.choice("scheduling-policy", ("LIFO", "FIFO", "EXPLICIT"), "LIFO"),
-        optimization=config.choice(
-            "collective-optimization", ("baseline", "localBWAware"), "baseline"
-        ),
-        inter_dimension="themis" if inter == "offlineGreedy" else inter,
-        intra_dimension=config.choice(
-            "intra-dimension-scheduling", ("FIFO", "SCF", "LIFO"), "FIFO"
-        ),
-        local_memory_bandwidth=config.number("local-mem-bw", 0.0) * 1e9,
-        peak=config.number("peak-perf", 0.0) * 1e12,
-        roofline=config.flag("roofline-enabled"),
-        replay_only=config.flag("replay-only"),
-        bus=_bus(config) if config.flag("model-shared-bus") else None,
-    )
-
-
-def _bus(config: Fields) -> BusModel:
-    return BusModel(
-        latency=config.whole("L", 0, least=0),
-        overhead=config.whole("o", 0, least=0),
-        gap=config.whole("g", 0, least=0),
-        per_byte=config.number("G", 0.0),
-        reduction=config.whole("local-reduction-delay", 1, least=0),
-    )
+        if files := content.get(f"{key_of(kind)}-custom"):
+            custom[kind] = str(files[0] if isinstance(files, list) else files)
+    system = validated(System, {**content, "algorithms": algorithms, "custom": custom}, path)
+    if not system.shared_bus:
+        return system
+    return dataclasses.replace(system, bus=validated(BusModel, content, path))
 
 
 def read_memory(path: Path | None) -> RemoteMemory:
     """``memory.json``; no file is no memory expansion."""
-    if path is None:
-        return RemoteMemory(_MEMORY_TYPES[0])
-    config = read_json(path)
-    kind = config.choice("memory-type", _MEMORY_TYPES, _MEMORY_TYPES[0])
-    if kind == _MEMORY_TYPES[0]:
-        return RemoteMemory(kind)
-    bandwidth = config.number("remote-mem-bw", 0.0)
-    if bandwidth <= 0:
+    memory = RemoteMemory() if path is None else validated(RemoteMemory, read_json(path), path)
+    if memory.kind != "NO_MEMORY_EXPANSION" and not memory.bandwidth:
         raise DimsweepError("it must be more than zero", where=f"{path}: remote-mem-bw")
-    return RemoteMemory(
-        kind,
-        config.number("remote-mem-latency", 0.0),
-        bandwidth,
-        config.whole("num-npus-per-node", 1, least=1),
-    )
+    return memory

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pydantic import StrictInt
+
 from engine.errors import DimsweepError
-from engine.formats.fields import is_whole, read_json
+from engine.formats.fields import read_json, validated
 
 
 def read_groups(path: Path | None, n_npus: int) -> dict[str, tuple[int, ...]]:
@@ -15,14 +17,10 @@ def read_groups(path: Path | None, n_npus: int) -> dict[str, tuple[int, ...]]:
     """
     if path is None:
         return {}
-    fields, groups = read_json(path), {}
-    for name, ranks in fields.raw.items():
-        ok = isinstance(ranks, list) and all(
-            is_whole(rank) and 0 <= rank < n_npus for rank in ranks
-        )
-        if not ok or not ranks or len(set(ranks)) < len(ranks):
+    groups = validated(dict[str, tuple[StrictInt, ...]], read_json(path), path)
+    for name, ranks in groups.items():
+        if not ranks or len(set(ranks)) < len(ranks) or not set(ranks) <= set(range(n_npus)):
             raise DimsweepError(
-                f"{ranks!r} is no list of different ranks below {n_npus}", where=fields.where(name)
+                f"{ranks!r} is no list of different ranks below {n_npus}", where=f"{path}: {name}"
             )
-        groups[str(name)] = tuple(ranks)
     return groups

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from engine.errors import DimsweepError
-from engine.formats.chakra.trace import NodeType, TraceNode
+from engine.formats.chakra.trace import CollectiveType, NodeType, TraceNode
+from engine.kinds import CollectiveKind
 
+# The collectives that are simulated; they have the same names.
+KINDS: Mapping[int, CollectiveKind] = {CollectiveType[kind.name]: kind for kind in CollectiveKind}
 COMMUNICATION = (NodeType.COMM_SEND, NodeType.COMM_RECV, NodeType.COMM_COLL)
 
 

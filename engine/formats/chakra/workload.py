@@ -20,9 +20,8 @@ from engine.errors import DimsweepError
 from engine.formats.chakra import own
 from engine.formats.chakra.files import read_traces
 from engine.formats.chakra.groups import read_groups
-from engine.formats.chakra.node import Node, node_of
-from engine.formats.chakra.trace import CollectiveType, NodeType, Trace, TraceNode, Value
-from engine.kinds import CollectiveKind
+from engine.formats.chakra.node import KINDS, Node, node_of
+from engine.formats.chakra.trace import NodeType, Trace, TraceNode, Value
 from engine.workload.coordinates import coordinates_of, offset_between
 from engine.workload.graph import (
     Access,
@@ -35,13 +34,6 @@ from engine.workload.graph import (
     Work,
     Workload,
 )
-
-KINDS: dict[int, CollectiveKind] = {
-    CollectiveType.ALL_REDUCE: CollectiveKind.ALL_REDUCE,
-    CollectiveType.ALL_GATHER: CollectiveKind.ALL_GATHER,
-    CollectiveType.REDUCE_SCATTER: CollectiveKind.REDUCE_SCATTER,
-    CollectiveType.ALL_TO_ALL: CollectiveKind.ALL_TO_ALL,
-}
 
 
 def read_chakra_workload(

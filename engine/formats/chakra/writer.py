@@ -20,8 +20,8 @@ from engine.cluster.cluster import Cluster
 from engine.errors import DimsweepError
 from engine.formats.chakra import own, stream
 from engine.formats.chakra.encode import encode_metadata, encode_node
+from engine.formats.chakra.node import KINDS
 from engine.formats.chakra.trace import NodeType, Trace, TraceNode, Value
-from engine.formats.chakra.workload import KINDS
 from engine.units import PICOSECONDS
 from engine.workload.coordinates import (
     Offset,

@@ -12,17 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from engine.errors import DimsweepError
+from engine.formats.astra_sim.inputs import key_of
+from engine.kinds import CollectiveKind
 from engine.replicas.astra_sim.bus import Bus
 
 if TYPE_CHECKING:
     from engine.replicas.astra_sim.chunks import Phase
 
-ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL = (
-    "all-reduce",
-    "all-gather",
-    "reduce-scatter",
-    "all-to-all",
-)
+ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, ALL_TO_ALL = CollectiveKind
 
 
 class Port(Protocol):
@@ -74,7 +71,7 @@ def cross(port: Port, costs: Costs, n_bytes: int, call: Callable[[], None], trip
         costs.bus.receive(n_bytes, then, processed=trip.processed, back=trip.back)
 
 
-def final_size(kind: str, n_bytes: int, n: int) -> int:
+def final_size(kind: CollectiveKind, n_bytes: int, n: int) -> int:
     """What is left of ``n_bytes`` after a phase among ``n``."""
     if kind == REDUCE_SCATTER:
         return n_bytes // n
@@ -101,12 +98,11 @@ class Exchange:
         self._step = 1 if phase.clockwise else -1
         n = self._n
         self._parallel = 1
-        rounds = (n - 1) * (2 if kind == ALL_REDUCE else 1)
-        self._left = rounds
+        self._left = (n - 1) * (2 if kind == ALL_REDUCE else 1)
         self._message = n_bytes if kind == ALL_GATHER else n_bytes // n
         if algorithm == "ring" and kind == ALL_TO_ALL:
             self._left = n * (n - 1) // 2
-        self._slow = (n - 1) * self._parallel
+        self._slow = n - 1
         if algorithm.startswith("direct"):
             window = int(algorithm[6:] or n - 1)
             self._parallel = min(window, n - 1)
@@ -115,7 +111,7 @@ class Exchange:
             if n & (n - 1):
                 raise DimsweepError(
                     f"halvingDoubling among {n} NPUs, which is no power of two",
-                    where=f"system.json: {kind}-implementation",
+                    where=f"system.json: {key_of(kind)}",
                     hint="direct or ring; dimsweep's own halving_doubling takes any number",
                 )
             levels = n.bit_length() - 1

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from engine.errors import DimsweepError
-from engine.formats.astra_sim.inputs import Network, System
+from engine.formats.astra_sim.inputs import Network, System, key_of
+from engine.kinds import CollectiveKind
 from engine.replicas.astra_sim.algorithms import (
     ALL_GATHER,
     ALL_REDUCE,
@@ -25,7 +26,7 @@ class Phase(NamedTuple):
 
     dim: int
     queue: int
-    kind: str
+    kind: CollectiveKind
     algorithm: str
     n_bytes: int
     n: int
@@ -81,11 +82,14 @@ class Planner:
         """What the next collective's chunks depend on, beside Themis' loads."""
         return self._queues.state, self._turn
 
-    def chunks(self, kind: str, size: int, involved: Sequence[bool]) -> Iterator[Chunk]:
+    def chunks(self, kind: CollectiveKind, size: int, involved: Sequence[bool]) -> Iterator[Chunk]:
         """Cut and plan a collective of ``size`` bytes over the ``involved`` dimensions."""
         names = self._algorithms(kind)
         if len(names) == 1 and names[0].startswith("one"):
-            yield from self._flat_chunks(kind, size, names[0])
+            algorithm = names[0][3].lower() + names[0][4:]
+            for flat in self._flat(kind, algorithm, size, range(self._network.n_npus)):
+                self._n_streams += 1
+                yield flat
             return
         dims = [
             d
@@ -115,24 +119,21 @@ class Planner:
             self._n_streams += 1
             remaining = max(0, remaining - n_bytes)
 
-    def group_chunks(self, kind: str, size: int, ranks: Sequence[int]) -> Iterator[Chunk]:
+    def group_chunks(
+        self, kind: CollectiveKind, size: int, ranks: Sequence[int]
+    ) -> Iterator[Chunk]:
         """Cut and plan a collective of a communicator group: always one flat dimension."""
         names = self._system.algorithms[kind]
-        algorithm = names[0] if len(names) == 1 else "ring"
-        chunk, remaining = self._cut(kind, size)
-        while remaining > 0 and len(ranks) > 1:
-            queue, clockwise = self._queues.take(0, "any")
-            phase = Phase(-1, queue, kind, algorithm, chunk, len(ranks), clockwise)
-            yield Chunk((phase,), (ranks,))
-            remaining = max(0, remaining - chunk)
+        if len(ranks) > 1:
+            yield from self._flat(kind, names[0] if len(names) == 1 else "ring", size, ranks)
 
-    def custom_chunk(self, kind: str, trace: Sequence[Any]) -> Chunk:
+    def custom_chunk(self, kind: CollectiveKind, trace: Sequence[Any]) -> Chunk:
         """A custom collective's only chunk, whatever the size."""
         queue, clockwise = self._queues.take(0, "any")
         phase = Phase(-1, queue, kind, "custom", 0, self._network.n_npus, clockwise)
         return Chunk((phase,), (trace,))
 
-    def _cut(self, kind: str, size: int) -> tuple[int, int]:
+    def _cut(self, kind: CollectiveKind, size: int) -> tuple[int, int]:
         """Bytes of a chunk, and of all of them."""
         splits = self._system.splits
         chunk = size // splits
@@ -143,34 +144,35 @@ class Planner:
     def _line(self, dim: int) -> Sequence[int]:
         return line(self._rank, self._network.sizes, dim)
 
-    def _algorithms(self, kind: str) -> tuple[str, ...]:
+    def _algorithms(self, kind: CollectiveKind) -> tuple[str, ...]:
         names = self._system.algorithms[kind]
         if not names:
-            raise DimsweepError(
-                f"no algorithm for {kind}", where=f"system.json: {kind}-implementation"
-            )
+            raise DimsweepError(f"no algorithm for {kind}", where=f"system.json: {key_of(kind)}")
         if len(names) > len(self._network.sizes):
             raise DimsweepError(
                 f"{len(names)} algorithms for {len(self._network.sizes)} dimensions",
-                where=f"system.json: {kind}-implementation",
+                where=f"system.json: {key_of(kind)}",
             )
         return names
 
-    def _flat_chunks(self, kind: str, size: int, name: str) -> Iterator[Chunk]:
-        chunk, remaining = self._cut(kind, size)
-        algorithm = name[3].lower() + name[4:]
-        while remaining > 0:
+    def _flat(
+        self, kind: CollectiveKind, algorithm: str, size: int, ranks: Sequence[int]
+    ) -> Iterator[Chunk]:
+        chunk, total = self._cut(kind, size)
+        for _ in range(0, total, chunk):
             queue, clockwise = self._queues.take(0, "any")
-            n = self._network.n_npus
-            phase = Phase(-1, queue, kind, algorithm, chunk, n, clockwise)
-            yield Chunk((phase,), (range(n),))
-            self._n_streams += 1
-            remaining = max(0, remaining - chunk)
+            phase = Phase(-1, queue, kind, algorithm, chunk, len(ranks), clockwise)
+            yield Chunk((phase,), (ranks,))
 
     def _phases(
-        self, kind: str, n_bytes: int, order: list[int], names: Sequence[str], greedy: bool
+        self,
+        kind: CollectiveKind,
+        n_bytes: int,
+        order: list[int],
+        names: Sequence[str],
+        greedy: bool,
     ) -> tuple[Phase, ...]:
-        steps: list[tuple[int, str, str]]  # dimension, kind, use
+        steps: list[tuple[int, CollectiveKind, str]]  # dimension, kind, use
         if kind != ALL_REDUCE or self._system.optimization == "baseline":
             steps = [(d, kind, "any") for d in order]
         elif greedy:

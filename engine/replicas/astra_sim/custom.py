@@ -7,26 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from engine.errors import DimsweepError
 from engine.formats.chakra.node import Node
 from engine.formats.chakra.trace import NodeType
 
+if TYPE_CHECKING:
+    from engine.replicas.astra_sim.npu import Npu
+
 
 class Replay:
-    """One rank's part of a custom collective."""
+    """One rank's part of a custom collective; ``tag`` keeps its messages from those of others."""
 
     def __init__(
-        self,
-        nodes: Sequence[Node],
-        *,
-        send: Callable[[Node, Callable[[], None]], None],
-        receive: Callable[[Node, Callable[[], None]], None],
-        wait: Callable[[int, Callable[[], None]], None],
-        done: Callable[[], None],
+        self, npu: Npu, tag: object, nodes: Sequence[Node], *, done: Callable[[], None]
     ) -> None:
+        self._npu, self._tag, self._done = npu, tag, done
         self._nodes = {node.id: node for node in nodes}
-        self._send, self._receive, self._wait, self._done = send, receive, wait, done
         self._waits = {node.id: len(node.dependencies) for node in nodes}
         self._left = len(nodes)
 
@@ -36,13 +34,13 @@ class Replay:
                 self._issue(self._nodes[i])
 
     def _issue(self, node: Node) -> None:
-        ended = partial(self._end, node)
+        npu, tag, ended = self._npu, (self._tag, node.tag), partial(self._end, node)
         if node.type is NodeType.COMM_SEND:
-            self._send(node, ended)
+            npu.wires.send(npu, node.target, tag, node.size, ended)
         elif node.type is NodeType.COMM_RECV:
-            self._receive(node, ended)
+            npu.wires.receive(npu, node.source, tag, node.size, ended)
         elif node.type is NodeType.COMP:
-            self._wait(node.duration, ended)
+            npu.timers.register(node.duration, ended)
         else:
             raise DimsweepError(
                 f"a node of type {node.type.name} in a custom collective",

@@ -23,8 +23,7 @@ class Cycles:
 
     kind: tuple[int, ...]
     of_kind: tuple[Times, ...]
-    by_phase: bool  # phases of alike ranks as one event each, or every message of some
-    compiled: bool  # by the compiled kernel, or in plain Python
+    compiled: bool  # phase by phase in the compiled kernel, or message by message in Python
 
     @property
     def n_kinds(self) -> int:
@@ -56,5 +55,4 @@ class Cycles:
     def how(self) -> str:
         """What was simulated."""
         ranks = "one rank of each kind" if self.n_kinds < len(self.kind) else "every rank"
-        unit = "phase by phase" if self.by_phase else "message by message"
-        return f"{ranks}, {unit}{', compiled' if self.compiled else ''}"
+        return f"{ranks}, {'phase by phase, compiled' if self.compiled else 'message by message'}"

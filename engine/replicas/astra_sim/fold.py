@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.formats.astra_sim.inputs import Inputs, Network
+from engine.formats.astra_sim.inputs import Inputs
 from engine.formats.chakra.node import COMMUNICATION, Node
 from engine.formats.chakra.trace import NodeType
 from engine.replicas.astra_sim.delays import ways as ways_of
@@ -59,19 +59,6 @@ def fold(inputs: Inputs, traces: Sequence[Sequence[Node]], *, enabled: bool = Tr
         kind = _refine(inputs, uses)
     first = tuple(kind.index(k) for k in range(max(kind) + 1))
     return Folding(kind, first, _group_names(inputs, uses, kind, first))
-
-
-def keeps_kinds(old: Network, new: Network) -> bool:
-    """Whether ranks that were alike on the ``old`` network are so on the ``new`` one, which differs
-    in bandwidth and latency: distances that were equal must be so still."""
-    distances: dict[tuple[float, float], tuple[float, float]] = {}
-    for d, size in enumerate(old.sizes):
-        for hops in range(1, max(2, size // 2) + 1):
-            before = hops * old.latency[d], old.bandwidth[d]
-            after = hops * new.latency[d], new.bandwidth[d]
-            if distances.setdefault(before, after) != after:
-                return False
-    return True
 
 
 def _can_fold(inputs: Inputs, traces: Sequence[Sequence[Node]]) -> bool:

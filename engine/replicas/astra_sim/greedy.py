@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.formats.astra_sim.inputs import Network
+from engine.kinds import CollectiveKind
 from engine.replicas.astra_sim.algorithms import ALL_GATHER, ALL_TO_ALL
 from engine.replicas.astra_sim.clock import Clock
 
 FLEX = "offlineGreedyFlex"
-GREEDY = ("themis", FLEX)
+GREEDY = ("themis", "offlineGreedy", FLEX)
 
 
 class Greedy:
@@ -29,7 +30,7 @@ class Greedy:
             self._loads = [(0.0, d) for d in range(len(self._sizes))]
 
     def order(
-        self, number: int, kind: str, involved: Sequence[int], whole: int, remaining: int
+        self, number: int, kind: CollectiveKind, involved: Sequence[int], whole: int, remaining: int
     ) -> tuple[list[int], int]:
         """The dimensions in the order in which chunk ``number`` visits them, and its bytes."""
         if number not in self._known:
@@ -37,7 +38,7 @@ class Greedy:
         return self._known[number]
 
     def _schedule(
-        self, kind: str, involved: Sequence[int], whole: int, remaining: int
+        self, kind: CollectiveKind, involved: Sequence[int], whole: int, remaining: int
     ) -> tuple[list[int], int]:
         gathers = kind == ALL_GATHER
         loads = sorted(self._loads, key=lambda entry: entry[0])
@@ -81,7 +82,7 @@ class Greedy:
                 bytes_ //= self._sizes[d]
         return bytes_
 
-    def _added(self, kind: str, order: Sequence[int], size: int) -> list[float]:
+    def _added(self, kind: CollectiveKind, order: Sequence[int], size: int) -> list[float]:
         """The load that a chunk of ``size`` bytes puts on each dimension; an all-to-all none."""
         added = [0.0] * len(self._sizes)
         if kind == ALL_TO_ALL:

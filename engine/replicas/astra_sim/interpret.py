@@ -11,38 +11,19 @@ from engine.formats.chakra.node import Node
 from engine.replicas.astra_sim.chunks import Planner
 from engine.replicas.astra_sim.clock import Clock
 from engine.replicas.astra_sim.cycles import Cycles, Times
-from engine.replicas.astra_sim.delays import Aware, Unaware, ways
+from engine.replicas.astra_sim.delays import Aware, Unaware
 from engine.replicas.astra_sim.fold import Folding
 from engine.replicas.astra_sim.greedy import FLEX, Greedy
 from engine.replicas.astra_sim.memory import Memory
 from engine.replicas.astra_sim.npu import Npu, Wires
-from engine.replicas.astra_sim.profile import Profiles, TieError
 from engine.replicas.astra_sim.workload import Rank
 
 
-def interpret(
-    inputs: Inputs, traces: Sequence[Sequence[Node]], folding: Folding, *, by_phase: bool
-) -> Cycles:
-    """Simulate one rank of each kind, event by event; ``by_phase``: each phase whose members are
-    alike is one event, unless another thing ends at the same tick.
+def interpret(inputs: Inputs, traces: Sequence[Sequence[Node]], folding: Folding) -> Cycles:
+    """Simulate one rank of each kind, message by message.
 
     Raises :class:`DimsweepError` when ranks wait for one another for ever, naming them.
     """
-    if by_phase:
-        try:
-            profiles = Profiles(ways(inputs.network), folding.kind)
-            return _run(inputs, traces, folding, profiles)
-        except TieError:
-            pass  # the order of two events depends on their messages
-    return _run(inputs, traces, folding, None)
-
-
-def _run(
-    inputs: Inputs,
-    traces: Sequence[Sequence[Node]],
-    folding: Folding,
-    profiles: Profiles | None,
-) -> Cycles:
     clock = Clock()
     network, options = inputs.network, inputs.options
     carrier = Aware(clock, network) if options.aware else Unaware(clock, network)
@@ -52,8 +33,7 @@ def _run(
     ranks = []
     for rank in folding.first:
         planner = Planner(rank, inputs.system, network, options.queues_per_dim, greedy)
-        names = folding.group_names[rank]
-        npu = Npu(rank, clock, wires, inputs, planner, names, profiles)
+        npu = Npu(rank, clock, wires, inputs, planner, folding.group_names[rank])
         ranks.append(Rank(npu, traces[rank], inputs, memory))
     with no_collector():
         for rank_ in ranks:
@@ -68,7 +48,6 @@ def _run(
             Times(rank_.finished, rank_.compute, rank_.communication, rank_.hidden)
             for rank_ in ranks
         ),
-        by_phase=profiles is not None,
         compiled=False,
     )
 

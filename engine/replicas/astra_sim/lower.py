@@ -20,12 +20,10 @@ from engine.formats.chakra.node import Node
 from engine.kinds import QueueOrder
 from engine.lower import program as p
 from engine.lower.tables import lookahead, starts, table
-from engine.replicas.astra_sim.delays import ways
 from engine.replicas.astra_sim.fold import Folding
 from engine.replicas.astra_sim.greedy import GREEDY
 from engine.replicas.astra_sim.memory import PER_NPU, access_time
-from engine.replicas.astra_sim.plans import PS, Form, NotLoweredError, Plans, Wanted, flow_kind
-from engine.replicas.astra_sim.profile import Profiles
+from engine.replicas.astra_sim.plans import PS, Form, NotLoweredError, Plans, Wanted
 from engine.replicas.astra_sim.workload import (
     AT_ONCE,
     check_peer,
@@ -127,7 +125,7 @@ def _shape(inputs: Inputs, folding: Folding, most_chunks: int) -> p.Shape:
 class _Lowering:
     def __init__(self, inputs: Inputs, traces: Sequence[Sequence[Node]], folding: Folding) -> None:
         self._inputs, self._folding = inputs, folding
-        self._plans = Plans(inputs, Profiles(ways(inputs.network), folding.kind))
+        self._plans = Plans(inputs, folding.kind)
         self.rows: list[Row] = []
         self._flow_node: list[int] = []
         self._flow_form: list[int] = []
@@ -199,11 +197,7 @@ class _Lowering:
             form = forms[self._wanted(rank, node)]
             if form.chunks == 0:
                 return p.NodeKind.ACCESS, 0, p.NO_FLOW
-            return (
-                p.NodeKind.COLLECTIVE,
-                0,
-                self._new_flow(flow_kind(kind_of(node, rank)), form),
-            )
+            return p.NodeKind.COLLECTIVE, 0, self._new_flow(kind_of(node, rank), form)
         if node.type in (NodeType.MEM_LOAD, NodeType.MEM_STORE):
             if self._inputs.memory.kind != PER_NPU:
                 raise NotLoweredError("memory that ranks share")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from functools import partial
 
 from engine.formats.astra_sim.inputs import Inputs
-from engine.formats.chakra.node import Node
+from engine.kinds import CollectiveKind
 from engine.replicas.astra_sim.algorithms import (
     ALL_GATHER,
     REDUCE_SCATTER,
@@ -20,7 +20,7 @@ from engine.replicas.astra_sim.bus import Bus
 from engine.replicas.astra_sim.chunks import Chunk, Phase, Planner
 from engine.replicas.astra_sim.clock import Clock, Timers
 from engine.replicas.astra_sim.custom import Replay
-from engine.replicas.astra_sim.profile import Profiles, TieError
+from engine.replicas.astra_sim.delays import Aware, Unaware
 from engine.replicas.astra_sim.tree import DoubleBinaryTree
 
 _GROUP_DELAY = 10  # ns, whatever endpoint-delay says
@@ -40,48 +40,32 @@ def costs_of(inputs: Inputs, *, flat: bool) -> Costs:
     return Costs(_GROUP_DELAY if flat else endpoint, reduction, flat)
 
 
-class Carrier(Protocol):
-    def send(self, source: int, target: int, n_bytes: int, arrived: Call) -> None:
-        """Deliver ``n_bytes``."""
-
-
 class Wires:
     """Sends meet receives of the same tag, source, target and size, in the order of both.
 
     ``kind`` says which ranks are simulated by the same NPU: a message to one of them is theirs.
     """
 
-    def __init__(self, carrier: Carrier, kind: Sequence[int], *, rendezvous: bool) -> None:
+    def __init__(self, carrier: Aware | Unaware, kind: Sequence[int], *, rendezvous: bool) -> None:
         self._carrier, self._kind, self._rendezvous = carrier, kind, rendezvous
         self._waiting: dict[tuple[object, ...], deque[Call]] = defaultdict(deque)
         self._come: dict[tuple[object, ...], int] = defaultdict(int)
 
     def send(self, npu: Npu, target: int, tag: object, n_bytes: int, sent: Call) -> None:
         """``sent`` is called when the message has been delivered."""
+        inject = partial(self._inject, npu, target, tag, n_bytes, sent)
         if self._rendezvous:
-            control = ("control", tag)
-            self._expect(
-                npu,
-                target,
-                control,
-                _CONTROL_BYTES,
-                lambda: self._inject(npu, target, tag, n_bytes, sent),
-            )
+            self._expect(npu, target, ("control", tag), _CONTROL_BYTES, inject)
         else:
-            self._inject(npu, target, tag, n_bytes, sent)
+            inject()
 
     def receive(self, npu: Npu, source: int, tag: object, n_bytes: int, received: Call) -> None:
         """``received`` is called when a message of ``n_bytes`` with the tag is there."""
+        expect = partial(self._expect, npu, source, tag, n_bytes, received)
         if self._rendezvous:
-            self._inject(
-                npu,
-                source,
-                ("control", tag),
-                _CONTROL_BYTES,
-                lambda: self._expect(npu, source, tag, n_bytes, received),
-            )
+            self._inject(npu, source, ("control", tag), _CONTROL_BYTES, expect)
         else:
-            self._expect(npu, source, tag, n_bytes, received)
+            expect()
 
     def _inject(self, npu: Npu, target: int, tag: object, n_bytes: int, sent: Call) -> None:
         key = (tag, self._kind[npu.rank], self._kind[target], n_bytes)
@@ -144,61 +128,27 @@ class Npu:
         inputs: Inputs,
         planner: Planner,
         group_names: Mapping[str, Hashable],
-        profiles: Profiles | None,
     ) -> None:
-        self.rank = rank
-        self._profiles, self._marked = profiles, -1
-        self._group_names = group_names
+        self.rank, self.wires, self.planner = rank, wires, planner
         self.timers = Timers(clock)
-        self.wires = wires
-        self._inputs, self._planner = inputs, planner
-        options, system = inputs.options, inputs.system
-        self._limit = -(-system.active_chunks // options.queues_per_dim)
+        self._group_names = group_names
+        self._system = system = inputs.system
+        self._limit = -(-system.active_chunks // inputs.options.queues_per_dim)
         self._queues: dict[int, _Queue] = defaultdict(lambda: _Queue([]))
         self._costs = {flat: costs_of(inputs, flat=flat) for flat in (False, True)}
         if system.bus is not None:  # which groups do without
             self._costs[False] = replace(self._costs[False], bus=Bus(system.bus, self.timers))
         self._priority = 0
-        self._trees: dict[str, int] = defaultdict(int)
+        self._trees: dict[CollectiveKind, int] = defaultdict(int)
         self._group_streams: dict[Hashable, int] = defaultdict(int)
 
-    def mark(self) -> None:
-        """Something ends that was begun at an earlier tick.
-
-        Raises :class:`TieError` if that is so of something else at the same tick, and phases are
-        not simulated message by message: which of the two comes first is then not known.
-        """
-        if self._profiles is not None and self._marked == self.timers.now:
-            raise TieError
-        self._marked = self.timers.now
-
-    # --- collectives ----------------------------------------------------------------------------
-
-    def collective(
-        self, kind: str, size: int, involved: Sequence[bool], priority: int, done: Call
-    ) -> None:
-        """Run a collective over the involved dimensions of the whole cluster."""
-        chunks = list(self._planner.chunks(kind, size, involved))
-        self._start(chunks, priority, done, group="")
-
-    def custom_collective(self, kind: str, trace: Sequence[Node], done: Call) -> None:
-        """Replay a custom collective."""
-        self._start([self._planner.custom_chunk(kind, trace)], 0, done, group="")
-
-    def group_collective(
-        self, kind: str, size: int, name: str, ranks: Sequence[int], priority: int, done: Call
-    ) -> None:
-        """Run a collective over a communicator group."""
-        chunks = list(self._planner.group_chunks(kind, size, ranks))
-        self._start(chunks, priority, done, group=self._group_names[name])
-
-    def _start(
-        self, chunks: Sequence[Chunk], priority: int, done: Call, *, group: Hashable
-    ) -> None:
+    def run(self, chunks: Iterable[Chunk], priority: int, done: Call, *, group: str = "") -> None:
+        """Run the chunks of a collective, over a communicator group or over all ranks."""
+        chunks = list(chunks)
         if not chunks:
             self.timers.register(0, done)
             return
-        policy = self._inputs.system.scheduling
+        policy = self._system.scheduling
         if policy != "EXPLICIT":
             self._priority += 1 if policy == "LIFO" else -1
             priority = self._priority
@@ -210,19 +160,18 @@ class Npu:
             if not left:
                 done()
 
+        name = self._group_names[group] if group else ""
         for chunk in chunks:
-            self._group_streams[group] += 1
-            tag = (group, self._group_streams[group])
-            stream = Stream(tag, priority, chunk, bool(group), one_less)
+            self._group_streams[name] += 1
+            tag = (name, self._group_streams[name])
+            stream = Stream(tag, priority, chunk, bool(name), one_less)
             self._insert(stream)
             self._fill(stream.phase.queue)
-
-    # --- queues ---------------------------------------------------------------------------------
 
     def _insert(self, stream: Stream) -> None:
         streams = self._queues[stream.phase.queue].streams
         kind = stream.phase.kind
-        smallest_first = self._inputs.system.intra_dimension == "SCF"
+        smallest_first = self._system.intra_dimension == "SCF"
         if smallest_first and kind in (REDUCE_SCATTER, ALL_GATHER):
             place = len(streams)
             if stream.n_left != 2:  # the last but one goes to the end
@@ -252,46 +201,17 @@ class Npu:
     def _run(self, stream: Stream) -> None:
         stream.running = True
         phase, ranks = stream.phase, stream.chunk.ranks[stream.at]
-        port = _Port(self, (stream.tag, stream.at))
-        costs = self._costs[stream.flat]
-
-        def done() -> None:
-            self.mark()
-            self._end_phase(stream)
-
-        if self._profiles is not None and self._profiles.apply(phase, ranks):
-            self.timers.register(self._profiles.duration(phase, ranks, self.rank, costs), done)
-            return
-
+        port, costs = _Port(self, (stream.tag, stream.at)), self._costs[stream.flat]
+        done = partial(self._end_phase, stream)
         if phase.algorithm == "custom":
-            self._replay(stream, done)
-            return
-        if phase.algorithm == "doubleBinaryTree":
+            Replay(self, stream.tag, ranks, done=done).start()
+        elif phase.algorithm == "doubleBinaryTree":
             self._trees[phase.kind] += 1
-            DoubleBinaryTree(
-                port,
-                costs,
-                phase.n_bytes,
-                ranks,
-                root_is_last=self._trees[phase.kind] % 2 == 1,
-                done=done,
-            ).start()
-            return
-        Exchange(port, costs, phase, ranks, done=done).start()
-
-    def _replay(self, stream: Stream, done: Call) -> None:
-        def tag(node: Node) -> object:
-            return (stream.tag, node.tag)
-
-        Replay(
-            stream.chunk.ranks[0],
-            send=lambda node, end: self.wires.send(self, node.target, tag(node), node.size, end),
-            receive=lambda node, end: self.wires.receive(
-                self, node.source, tag(node), node.size, end
-            ),
-            wait=self.timers.register,
-            done=done,
-        ).start()
+            last = self._trees[phase.kind] % 2 == 1
+            tree = DoubleBinaryTree(port, costs, phase.n_bytes, ranks, root_is_last=last, done=done)
+            tree.start()
+        else:
+            Exchange(port, costs, phase, ranks, done=done).start()
 
     def _end_phase(self, stream: Stream) -> None:
         """In ASTRA-sim's order: finish the collective, leave the queue, join the next one, and only

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from itertools import groupby
 from typing import NamedTuple
 
@@ -14,7 +15,6 @@ from engine.replicas.astra_sim.clock import Clock
 from engine.replicas.astra_sim.delays import routes
 from engine.replicas.astra_sim.greedy import FLEX, Greedy
 from engine.replicas.astra_sim.npu import costs_of
-from engine.replicas.astra_sim.profile import Profiles
 from engine.replicas.astra_sim.recipe import Message, Round, recipe
 
 PS = 1000  # of a nanosecond, ASTRA-sim's cycle
@@ -27,7 +27,7 @@ class NotLoweredError(Exception):
 class Wanted(NamedTuple):
     """A collective: over ``ranks``, the group of that ``group`` name, or over all ranks."""
 
-    kind: str
+    kind: CollectiveKind
     n_bytes: int
     involved: tuple[bool, ...]
     group: str
@@ -43,16 +43,12 @@ class Form(NamedTuple):
     listed_variants: int
 
 
-def flow_kind(kind: str) -> CollectiveKind:
-    """ASTRA-sim's name of a collective in our encoding."""
-    return CollectiveKind[kind.replace("-", "_").upper()]
-
-
 class Plans:
-    """The rows of LISTED, PHASE_STEPS and STEP, which plans share."""
+    """The rows of LISTED, PHASE_STEPS and STEP, which plans share; ``kind``: of each rank."""
 
-    def __init__(self, inputs: Inputs, profiles: Profiles) -> None:
-        self._inputs, self._profiles = inputs, profiles
+    def __init__(self, inputs: Inputs, kind: Sequence[int]) -> None:
+        self._inputs = inputs
+        self._alike = cache(lambda ranks: len({kind[rank] for rank in ranks}) == 1)
         self._route = routes(inputs.network)
         self._costs = {flat: costs_of(inputs, flat=flat) for flat in (False, True)}
         self._known: dict[tuple[object, ...], tuple[int, int]] = {}
@@ -70,7 +66,10 @@ class Plans:
         for want in wanted:
             planner = _planner_of(self._inputs, rank)
             before = planner.state
-            chunks = _chunks_of(planner, want)
+            if want.ranks:
+                chunks = list(planner.group_chunks(want.kind, want.n_bytes, want.ranks))
+            else:
+                chunks = list(planner.chunks(want.kind, want.n_bytes, want.involved))
             if n > 1 and planner.state != before:
                 raise NotLoweredError("the queues of a collective depend on those before it")
             forms[want] = self._form(rank, chunks, flat=bool(want.ranks))
@@ -108,7 +107,7 @@ class Plans:
         self, rank: int, phase: Phase, ranks: Sequence[int], *, flat: bool
     ) -> tuple[int, int]:
         """Its dimension and PHASE_STEPS."""
-        if not self._profiles.apply(phase, ranks):
+        if phase.algorithm == "doubleBinaryTree" or not self._alike(ranks):
             raise NotLoweredError("members of a collective are not alike")
         # The dimension and the queue do not matter, the members do.
         key = (phase.kind, phase.algorithm, phase.n_bytes, phase.clockwise, flat, ranks, rank)
@@ -120,7 +119,7 @@ class Plans:
             if len(dims) > 1:
                 raise NotLoweredError("a phase crosses more than one dimension")
             dim = dims.pop() if dims else 0
-            self._known[key] = dim, self._add(rounds, dim, flow_kind(phase.kind))
+            self._known[key] = dim, self._add(rounds, dim, phase.kind)
         return self._known[key]
 
     def _add(self, rounds: Sequence[Round], dim: int, kind: int) -> int:
@@ -135,12 +134,6 @@ class Plans:
         share = 1 / network.links[dim]
         self.phase_steps.append((share, 1.0, float(sent), kind, start, len(self.steps)))
         return len(self.phase_steps) - 1
-
-
-def _chunks_of(planner: Planner, want: Wanted) -> list[Chunk]:
-    if want.ranks:
-        return list(planner.group_chunks(want.kind, want.n_bytes, want.ranks))
-    return list(planner.chunks(want.kind, want.n_bytes, want.involved))
 
 
 def _planner_of(inputs: Inputs, rank: int) -> Planner:

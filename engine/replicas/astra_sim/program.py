@@ -1,9 +1,9 @@
-"""A lowered run of ASTRA-sim's simulation: simulated again and again, and at other bandwidths."""
+"""A run of ASTRA-sim's simulation, lowered once."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,8 +16,7 @@ from engine.kernels.phase.batch import Run, try_one
 from engine.kernels.phase.state import FINISHED
 from engine.lower import program as p
 from engine.replicas.astra_sim.cycles import Cycles, Times
-from engine.replicas.astra_sim.fold import Folding, fold, keeps_kinds
-from engine.replicas.astra_sim.greedy import GREEDY
+from engine.replicas.astra_sim.fold import Folding, fold
 from engine.replicas.astra_sim.interpret import interpret
 from engine.replicas.astra_sim.lower import Row, lower_structure
 from engine.replicas.astra_sim.plans import PS, NotLoweredError
@@ -29,61 +28,26 @@ from engine.workload.graph import Workload
 class Program:
     """Inputs and traces, folded and, where the phase kernel can run them, lowered.
 
-    ``interpreted`` says why it cannot, or nothing.  :meth:`run` always gives the same answer as
-    the plain Python of :func:`interpret`, which it falls back to.
+    ``interpreted`` says why it cannot, or nothing.
     """
 
     inputs: Inputs
     traces: Sequence[Sequence[Node]]
     folding: Folding
-    folded: bool
-    structure: p.Structure | None
+    phases: p.Program | None
     rows: tuple[Row, ...]
     interpreted: str
 
     def run(self) -> Cycles:
-        """Simulate.
+        """Simulate, with the same answer as that of :func:`interpret`, which it falls back to.
 
         Raises :class:`DimsweepError` when ranks wait for one another for ever, naming them.
         """
-        if self.structure is not None:
-            run = try_one(self._phases(self.structure))
+        if self.phases is not None:
+            run = try_one(self.phases)
             if run.measures.outcome[0] == FINISHED:
                 return self._cycles(run)
-        options, bus = self.inputs.options, self.inputs.system.bus
-        by_phase = self.folded and not (options.aware or options.rendezvous or bus)
-        return interpret(self.inputs, self.traces, self.folding, by_phase=by_phase)
-
-    def rebind(self, gigabytes: Sequence[float], latency: Sequence[float]) -> Program:
-        """The same at other bandwidths, as in ``network.yml``: GB/s of 2^30 bytes of a link, and
-        ns of a hop, for each dimension.
-
-        Raises :class:`DimsweepError` for another number of them, or such as are not positive.
-        """
-        old = self.inputs.network
-        right = {
-            "bandwidth": len(gigabytes) == len(old.sizes) and all(b > 0 for b in gigabytes),
-            "latency": len(latency) == len(old.sizes) and all(x >= 0 for x in latency),
-        }
-        for name, ok in right.items():
-            if not ok:
-                raise DimsweepError(
-                    f"{len(old.sizes)} numbers are wanted, bandwidths above 0, latencies from 0",
-                    where=name,
-                )
-        network = replace(
-            old, gigabytes=tuple(map(float, gigabytes)), latency=tuple(map(float, latency))
-        )
-        inputs = replace(self.inputs, network=network)
-        themis = inputs.system.inter_dimension in GREEDY  # whose orders depend on bandwidths
-        whole = all(x * PS == round(x * PS) for x in network.latency)
-        if self.structure is None or themis or not whole or not keeps_kinds(old, network):
-            return lower(inputs, self.traces, folded=self.folded)
-        return replace(self, inputs=inputs)
-
-    def _phases(self, structure: p.Structure) -> p.Program:
-        names = names_of(self.inputs, self.folding, self.rows)
-        return program_of(structure, names, Cluster(topology_of(self.inputs.network)))
+        return interpret(self.inputs, self.traces, self.folding)
 
     def _cycles(self, run: Run) -> Cycles:
         nodes = run.state.nodes
@@ -98,7 +62,7 @@ class Program:
             gpu[row.cls] += own * is_gpu(row.node)
             hidden[row.cls] += own * is_hidden(row.node, self.inputs.system)
         times = zip(finished, gpu, map(_covered, spans), hidden, strict=True)
-        return Cycles(self.folding.kind, tuple(Times(*of) for of in times), True, True)
+        return Cycles(self.folding.kind, tuple(Times(*of) for of in times), compiled=True)
 
 
 def _covered(spans: list[tuple[int, int]]) -> int:
@@ -153,10 +117,20 @@ def lower(inputs: Inputs, traces: Sequence[Sequence[Node]], *, folded: bool = Tr
             f"{len(traces)} traces for {network.n_npus} NPUs", where="workload-configuration"
         )
     folding = fold(inputs, traces, enabled=folded)
-    if not folded:
-        return Program(inputs, traces, folding, folded, None, (), "every message was asked for")
     try:
+        if not folded:
+            raise NotLoweredError("every message was asked for")
         structure, rows = lower_structure(inputs, traces, folding)
     except NotLoweredError as error:
-        return Program(inputs, traces, folding, folded, None, (), str(error))
-    return Program(inputs, traces, folding, folded, structure, rows, "")
+        return Program(inputs, traces, folding, None, (), str(error))
+    names = names_of(inputs, folding, rows)
+    phases = program_of(structure, names, Cluster(topology_of(network)))
+    return Program(inputs, traces, folding, phases, rows, "")
+
+
+def simulate(inputs: Inputs, traces: Sequence[Sequence[Node]], *, folded: bool = True) -> Cycles:
+    """Simulate ``traces``, one a rank; when ``folded``, one rank of each kind.
+
+    Raises :class:`DimsweepError` when ranks wait for one another for ever, naming them.
+    """
+    return lower(inputs, traces, folded=folded).run()

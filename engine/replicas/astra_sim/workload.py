@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 
 from engine.errors import DimsweepError
 from engine.formats.astra_sim.inputs import Inputs, System
-from engine.formats.chakra.node import COMMUNICATION, Node
+from engine.formats.chakra.node import COMMUNICATION, KINDS, Node
 from engine.formats.chakra.trace import CollectiveType, NodeType
-from engine.replicas.astra_sim.algorithms import (
-    ALL_GATHER,
-    ALL_REDUCE,
-    ALL_TO_ALL,
-    REDUCE_SCATTER,
-)
+from engine.kinds import CollectiveKind
 from engine.replicas.astra_sim.memory import Memory
 from engine.replicas.astra_sim.npu import Npu
-
-_KINDS: dict[int, str] = {
-    CollectiveType.ALL_REDUCE: ALL_REDUCE,
-    CollectiveType.ALL_GATHER: ALL_GATHER,
-    CollectiveType.ALL_TO_ALL: ALL_TO_ALL,
-    CollectiveType.REDUCE_SCATTER: REDUCE_SCATTER,
-}
-
 
 AT_ONCE = -1
 
@@ -74,9 +62,9 @@ def check_peer(node: Node, rank: int, peer: int, n: int) -> None:
         )
 
 
-def kind_of(node: Node, rank: int) -> str:
+def kind_of(node: Node, rank: int) -> CollectiveKind:
     """The kind of a collective.  Raises :class:`DimsweepError` for one that is not simulated."""
-    kind = _KINDS.get(node.collective)
+    kind = KINDS.get(node.collective)
     if kind is None:
         raise DimsweepError(
             f"a collective of type {node.collective} is not simulated",
@@ -108,13 +96,7 @@ def members_of(node: Node, rank: int, inputs: Inputs) -> Sequence[int] | None:
 class Rank:
     """One rank's trace being worked off."""
 
-    def __init__(
-        self,
-        npu: Npu,
-        nodes: Sequence[Node],
-        inputs: Inputs,
-        memory: Memory,
-    ) -> None:
+    def __init__(self, npu: Npu, nodes: Sequence[Node], inputs: Inputs, memory: Memory) -> None:
         self.npu, self._inputs, self._memory = npu, inputs, memory
         self._nodes = {node.id: node for node in nodes}
         self._waits = {node.id: len(node.dependencies) for node in nodes}
@@ -174,9 +156,9 @@ class Rank:
                 self.compute += duration
             if is_hidden(node, self._inputs.system):
                 self.hidden += duration
-            self.npu.timers.register(duration, self._later(node))
+            self.npu.timers.register(duration, partial(self._complete, node))
         elif node.type in (NodeType.MEM_LOAD, NodeType.MEM_STORE):
-            self._memory.access(self.npu, node.tensor, self._later(node))
+            self._memory.access(self.npu, node.tensor, partial(self._complete, node))
         elif node.type is NodeType.COMM_COLL:
             self._collective(node)
         else:
@@ -185,34 +167,21 @@ class Rank:
             check_peer(node, self.npu.rank, peer, self._inputs.network.n_npus)
             wires = self.npu.wires
             move = wires.send if sends else wires.receive
-            move(self.npu, peer, ("p2p", node.tag), node.size, self._later(node))
+            done = partial(self._complete, node)
+            move(self.npu, peer, ("p2p", node.tag), node.size, done)
 
     def _collective(self, node: Node) -> None:
-        rank = self.npu.rank
-        kind = kind_of(node, rank)
-
-        def done() -> None:
-            self._complete(node)
-
+        npu, done = self.npu, partial(self._complete, node)
+        kind = kind_of(node, npu.rank)
         if kind in self._inputs.custom:
-            self.npu.custom_collective(kind, self._inputs.custom[kind][rank], done)
+            npu.run([npu.planner.custom_chunk(kind, self._inputs.custom[kind][npu.rank])], 0, done)
             return
-        ranks = members_of(node, rank, self._inputs)
+        ranks = members_of(node, npu.rank, self._inputs)
         if ranks is None:
-            self.npu.collective(kind, node.size, node.involved, node.priority, done)
+            npu.run(npu.planner.chunks(kind, node.size, node.involved), node.priority, done)
         else:
-            self.npu.group_collective(kind, node.size, node.group, ranks, node.priority, done)
-
-    def _later(self, node: Node) -> Callable[[], None]:
-        """Something that completes the node, and marks it unless that is at this very tick."""
-        issued = self.npu.timers.now
-
-        def complete() -> None:
-            if self.npu.timers.now != issued:
-                self.npu.mark()
-            self._complete(node)
-
-        return complete
+            chunks = npu.planner.group_chunks(kind, node.size, ranks)
+            npu.run(chunks, node.priority, done, group=node.group)
 
     def _complete(self, node: Node) -> None:
         self._release(node)

@@ -26,6 +26,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, core_schema
 
 from engine import DimsweepError, suggestion, units
+from engine.formats import explained
 
 _T = TypeVar("_T")
 
@@ -237,39 +238,6 @@ def mirror(cls: type, **types: Any) -> type[Part]:
         kind = types.get(field.name, strict.get(hints[field.name], hints[field.name]))
         fields[field.name] = (kind, ... if field.default is dataclasses.MISSING else field.default)
     return create_model(cls.__name__, __base__=Part, **fields)
-
-
-_EXPECTED = {
-    "int_type": "whole number",
-    "int_from_float": "whole number",
-    "float_type": "number",
-    "bool_type": "truth value",
-    "string_type": "text",
-    "list_type": "list",
-    "tuple_type": "list",
-    "dict_type": "mapping",
-}
-
-
-def explained(error: ValidationError) -> DimsweepError:
-    """The first thing that is wrong, with its key."""
-    first = error.errors(include_url=False)[0]
-    place = ""
-    for step in first["loc"]:
-        place += f"[{step}]" if isinstance(step, int) else f".{step}"
-    place = place.removeprefix(".")
-    cause = first.get("ctx", {}).get("error")
-    if isinstance(cause, ValueError) and cause.args and isinstance(cause.args[0], DimsweepError):
-        found = cause.args[0]
-        return found.at(place) if place else found
-    if first["type"] == "missing":
-        return DimsweepError("this key needs a value", where=place)
-    if first["type"] in _EXPECTED:
-        return DimsweepError(f"{first['input']!r} is no {_EXPECTED[first['type']]}", where=place)
-    if first["type"] == "literal_error":
-        expected = first["ctx"]["expected"]
-        return DimsweepError(f"{first['input']!r} is none of {expected}", where=place)
-    return DimsweepError(f"{first['input']!r}: {first['msg']}", where=place)
 
 
 @contextmanager

@@ -37,7 +37,9 @@ class AstraSim(Workload):
             hint="workload=chakra reads the same traces",
         )
 
-    def program(self, network: str | None, cluster: Cluster) -> Program:
+    def program(
+        self, cluster: Cluster, *, by_message: bool, fold: bool, network: str | None
+    ) -> Program:
         """The program of these inputs on ``network``, the name of a network.yml.
 
         Bandwidths and latencies are the cluster's; nothing else of dimsweep's own model applies.

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BeforeValidator
 
 import engine
-from engine import Cluster, DimsweepError, suggestion
+from engine import Cluster, DimsweepError, Program, lower, suggestion
 from engine.workload import AXES
 from sweeper.config.parts.part import Part, default
 
@@ -54,3 +54,16 @@ class Workload(Part):
 
         Raises :class:`DimsweepError` naming the key (``workload.parallel.tensor``).
         """
+
+    def program(
+        self, cluster: Cluster, *, by_message: bool, fold: bool, network: str | None
+    ) -> Program:
+        """What is simulated on ``cluster``, rank by rank if it is to be done ``by_message``.
+
+        ``network`` names the file of the topology, if there is one.
+        """
+        if by_message:
+            from engine.kernels.message import lower_by_rank  # SimPy, which few need
+
+            return lower_by_rank(self.build(cluster), cluster)
+        return lower(self.build(cluster), cluster, fold=fold)

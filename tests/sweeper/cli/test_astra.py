@@ -48,7 +48,7 @@ def test_every_recorded_case_to_the_cycle(section: str, capsys: pytest.CaptureFi
             wrong.append(case.folder.name)
         if ours.compiled:
             compiled += 1
-            in_python = interpret(program.inputs, program.traces, program.folding, by_phase=True)
+            in_python = interpret(program.inputs, program.traces, program.folding)
             assert ours.of_kind == in_python.of_kind, case.folder.name
     with capsys.disabled():
         agree = len(compared) - len(wrong)
@@ -168,7 +168,12 @@ def test_the_shared_options_of_the_binary_are_taken(files: Files) -> None:
         ("system", "system.json", "[]", "no mapping"),
         ("system", "system.json", '{"preferred-dataset-splits": 0}', "preferred-dataset-splits"),
         ("system", "system.json", '{"endpoint-delay": "x"}', "system.json: endpoint-delay"),
-        ("system", "system.json", '{"scheduling-policy": "RANDOM"}', "LIFO, FIFO, EXPLICIT"),
+        (
+            "system",
+            "system.json",
+            '{"scheduling-policy": "RANDOM"}',
+            "'LIFO', 'FIFO' or 'EXPLICIT'",
+        ),
         ("system", "system.json", '{"model-shared-bus": 1, "G": -1}', "system.json: G"),
         ("system", "system.json", "{}", "all-reduce-implementation"),
         ("remote-memory", "memory.json", '{"memory-type": "MEMORY_POOL"}', "remote-mem-bw"),

@@ -31,5 +31,5 @@ def test_every_trial_has_the_cycles_of_single_messages(tmp_path: Path) -> None:
         gigabytes = bandwidth / np.array(inputs.network.links) / 2.0**30
         network = replace(inputs.network, gigabytes=tuple(gigabytes.tolist()))
         there = replace(inputs, network=network)
-        cycles = interpret(there, traces, fold(there, traces), by_phase=True).cycles
+        cycles = interpret(there, traces, fold(there, traces)).cycles
         assert row["time_ps"] == max(cycles) * 1000

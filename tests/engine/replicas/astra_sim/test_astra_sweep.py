@@ -25,7 +25,7 @@ def cycles(
     """Of the last rank to finish, by single NPUs and messages: its end, and what its GPU did."""
     network = replace(given_inputs.network, gigabytes=tuple(gigabytes))
     there = replace(given_inputs, network=network)
-    found = interpret(there, given_traces, fold(there, given_traces), by_phase=False)
+    found = interpret(there, given_traces, fold(there, given_traces))
     return max(found.cycles), max(found.gpu)
 
 
