@@ -17,7 +17,6 @@ FORBIDDEN = {
     "sweeper",
     "hydra",
     "omegaconf",
-    "pydantic",
     "ray",
     "optuna",
     "pyarrow",
@@ -31,6 +30,7 @@ ALLOWED = {
     "engine",
     "google",
     "yaml",
+    "pydantic",
     "numpy",
     "numba",
     "pint",
@@ -200,7 +200,8 @@ def test_functions_fit_on_a_screen() -> None:
 
 
 # What only some need is imported by whoever needs it.  (Numba itself looks whether SciPy is there.)
-LATE = ["clarabel", "google.protobuf", "networkx", "scipy.optimize", "scipy.sparse", "simpy"]
+LATE = ["clarabel", "google.protobuf", "networkx", "pydantic"]
+LATE += ["scipy.optimize", "scipy.sparse", "simpy"]
 
 
 def test_the_engine_starts_without_what_few_need() -> None:
