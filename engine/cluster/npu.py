@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from engine.cluster.compute import EfficiencyCurve, SystolicArray
 from engine.cluster.kernel_times import KernelTimes
@@ -31,7 +31,9 @@ class Npu:
     With ``kernels`` products and fused attention take the times that were measured of a GPU;
     ``efficiency`` is then the share of that speed which a GPU sustains when it is busy for hours,
     and the gradients of attention take ``attention_backward`` times as long as attention itself.
-    Products in a ``precision`` that was not measured are computed at the peak.
+    Products in a ``precision`` that was not measured are computed at the peak.  Those of narrower
+    precision, which an operator names, take ``relative_time`` times as long as in ``precision``
+    where that is given, else what was measured, else what the peak in ``narrow`` makes of them.
 
     ``memory`` is its capacity in bytes.
     """
@@ -48,6 +50,8 @@ class Npu:
     kernels: KernelTimes | None = None
     attention_backward: float = 2.5
     precision: str = "bf16"
+    narrow: Mapping[str, float] = field(default_factory=dict)
+    relative_time: Mapping[str, float] = field(default_factory=dict)
     memory: float | None = None
 
     def __post_init__(self) -> None:
@@ -120,22 +124,26 @@ class Npu:
         """The measured time of a product or of attention, if there is one."""
         if self.precision not in table.products:
             return None
+        if kernel.precision in self.relative_time:
+            return table.product(product, self.precision) * self.relative_time[kernel.precision]
         if kernel.attention is not None:
             again = self.attention_backward if kernel.attention.backward else 1.0
             return table.attend(kernel.attention) * again
-        return table.product(product, self.precision)
+        precision = kernel.precision or self.precision
+        return table.product(product, precision) if precision in table.products else None
 
     def _memory(self, kernel: Kernel) -> float:
         rate = self.memory_bandwidth and self.memory_bandwidth * self.memory_efficiency
         return _time(kernel.n_bytes, rate, "memory_bandwidth")
 
     def _peak(self, kernel: Kernel) -> float | None:
-        if self.flops is None:
+        peak = self.narrow.get(kernel.precision, self.flops)
+        if peak is None:
             return None
         share = self.efficiency
         if self.matmul_efficiency is not None and kernel.matmul is not None:
             share *= self.matmul_efficiency.at(kernel.flops)
-        return self.flops * share
+        return peak * share
 
     def _measured(self, name: str) -> float:
         assert self.measured is not None

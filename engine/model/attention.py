@@ -6,7 +6,7 @@ from engine.kinds import CollectiveKind as Kind
 from engine.model.parallel import Region
 from engine.model.rank import LayerBlock, Recompute
 from engine.model.shape import TransformerShape
-from engine.model.steps import CollectiveStep, Step, elementwise, linear, product
+from engine.model.steps import CollectiveStep, Step, elementwise, product
 from engine.workload.graph import Attention, Kernel, MatMul
 
 
@@ -17,26 +17,26 @@ def block(model: TransformerShape, r: Region) -> LayerBlock:
     projected = (model.heads + 2 * model.kv) * model.head // t
     norm, norm_back = r.norm("attention norm")
     residual, residual_back = r.residual("attention", dropout=model.dropout)
-    into = linear("qkv", tokens, model.hidden, projected, value)[0]
-    out = linear("projection", tokens, queries, model.hidden, value)[0]
+    into = r.linear("qkv", tokens, model.hidden, projected)
+    out = r.linear("projection", tokens, queries, model.hidden)
     core, core_back, core_kept = _core(model, r)
     keys = _keys(model, r)
     forward: tuple[Step, ...] = (
         norm,
         *r.enter(),
-        into,
+        *into.forward,
         *_gather_keys(keys, r),
         *core,
-        out,
+        *out.forward,
         *r.leave(),
         residual,
     )
     backward: tuple[Step, ...] = (
         residual_back,
-        *r.row_backward("projection", tokens, queries, model.hidden),
+        *r.row_backward(out),
         *core_back,
         *_scatter_keys(keys, r),
-        *r.column_backward("qkv", tokens, model.hidden, projected),
+        *r.column_backward(into),
         norm_back,
     )
     biases = projected + model.hidden if model.bias else 0

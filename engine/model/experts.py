@@ -11,8 +11,7 @@ from engine.kinds import CollectiveKind as Kind
 from engine.model.parallel import Region
 from engine.model.rank import LayerBlock
 from engine.model.shape import TransformerShape
-from engine.model.steps import CollectiveStep, Step, elementwise, linear, product
-from engine.workload.graph import Kernel
+from engine.model.steps import CollectiveStep, Step, elementwise, linear
 
 
 def block(model: TransformerShape, r: Region) -> LayerBlock:
@@ -33,19 +32,20 @@ def block(model: TransformerShape, r: Region) -> LayerBlock:
         (CollectiveStep(Kind.ALL_TO_ALL, n_bytes, "expert"),) if n > 1 else ()
     )
     gather, scatter = _tensor(r, n_bytes, value * come * hidden)
-    one, one_back = _experts("expert 1", local, each, hidden, first, value)
-    two, two_back = _experts("expert 2", local, each, inner, hidden, value)
+    one = r.linear("expert 1", each, hidden, first, local)
+    two = r.linear("expert 2", each, inner, hidden, local)
     activated = elementwise("activation", value * come * (first + inner))
     activated_back = elementwise("activation input_grad", value * come * (2 * first + inner))
     there: tuple[Step, ...] = (permute, *exchange, *gather)
     back: tuple[Step, ...] = (*scatter, *exchange, permute)
-    forward: tuple[Step, ...] = (norm, route, *there, one, activated, two, *back, residual)
+    work: tuple[Step, ...] = (*one.forward, activated, *two.forward)
+    forward: tuple[Step, ...] = (norm, route, *there, *work, *back, residual)
     backward: tuple[Step, ...] = (
         residual_back,
         *there,
-        *two_back,
+        *two.backward,
         activated_back,
-        *one_back,
+        *one.backward,
         *back,
         *route_back,
         norm_back,
@@ -74,13 +74,3 @@ def _tensor(r: Region, part: float, whole: float) -> tuple[tuple[Step, ...], tup
         gather = CollectiveStep(Kind.ALL_GATHER, part, "tensor")
         return (gather,), (CollectiveStep(Kind.REDUCE_SCATTER, whole, "tensor"),)
     return (), (CollectiveStep(Kind.ALL_REDUCE, whole, "tensor"),)
-
-
-def _experts(
-    name: str, local: int, m: int, k: int, n: int, value: float
-) -> tuple[Kernel, tuple[Kernel, Kernel]]:
-    """One linear layer of all local experts: forward, and the two gradients."""
-    return product(name, local, m, k, n, value), (
-        product(f"{name} input_grad", local, m, n, k, value),
-        product(f"{name} weight_grad", local, k, m, n, value),
-    )

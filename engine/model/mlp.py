@@ -5,13 +5,15 @@ from __future__ import annotations
 from engine.model.parallel import Region
 from engine.model.rank import LayerBlock
 from engine.model.shape import TransformerShape
-from engine.model.steps import Step, elementwise, linear
+from engine.model.steps import Step, elementwise
 
 
 def block(model: TransformerShape, r: Region) -> LayerBlock:
     """The feed-forward half of a layer on one rank."""
     value, tokens, inner = r.value, r.tokens, model.inner // r.shard.tensor
     first = inner * (2 if model.gated else 1)
+    one = r.linear("mlp 1", tokens, model.hidden, first)
+    two = r.linear("mlp 2", tokens, inner, model.hidden)
     norm, norm_back = r.norm("mlp norm")
     residual, residual_back = r.residual("mlp", dropout=model.dropout)
     activated = elementwise("activation", value * tokens * (first + inner))
@@ -19,17 +21,17 @@ def block(model: TransformerShape, r: Region) -> LayerBlock:
     forward: tuple[Step, ...] = (
         norm,
         *r.enter(),
-        linear("mlp 1", tokens, model.hidden, first, value)[0],
+        *one.forward,
         activated,
-        linear("mlp 2", tokens, inner, model.hidden, value)[0],
+        *two.forward,
         *r.leave(),
         residual,
     )
     backward: tuple[Step, ...] = (
         residual_back,
-        *r.row_backward("mlp 2", tokens, inner, model.hidden),
+        *r.row_backward(two),
         activated_back,
-        *r.column_backward("mlp 1", tokens, model.hidden, first),
+        *r.column_backward(one),
         norm_back,
     )
     biases = first + model.hidden if model.bias else 0

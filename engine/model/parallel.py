@@ -12,7 +12,15 @@ from dataclasses import dataclass
 
 from engine.kinds import CollectiveKind as Kind
 from engine.model.rank import Shard
-from engine.model.steps import CollectiveStep, Step, WaitStep, elementwise, linear
+from engine.model.steps import (
+    CollectiveStep,
+    Linear,
+    Step,
+    WaitStep,
+    elementwise,
+    linear,
+    narrow_linear,
+)
 from engine.workload.graph import Kernel
 
 AXIS = "tensor"
@@ -70,25 +78,28 @@ class Region:
         """A normalisation and its backward pass."""
         return elementwise(name, 2 * self.part), elementwise(f"{name} input_grad", 3 * self.part)
 
-    def column_backward(self, name: str, m: int, k: int, n: int) -> tuple[Step, ...]:
+    def linear(self, name: str, m: int, k: int, n: int, count: int = 1) -> Linear:
+        """``count`` linear layers of ``m`` tokens each, in the precision of the layers."""
+        return narrow_linear(name, m, k, n, self.value, self.shard.narrow, count)
+
+    def column_backward(self, layer: Linear) -> tuple[Step, ...]:
         """The backward pass of the first matrix of a region.
 
         The input that the weights' gradient needs is gathered beside the input's gradient, and
         that is summed up beside the weights' gradient.
         """
-        _, input_grad, weight_grad = linear(name, m, k, n, self.value)
+        name, _, input_grad, weight_grad = layer
         gathered, summed = f"{name} input", f"{name} sum"
         if self.shard.tensor == 1:
-            return input_grad, weight_grad
+            return layer.backward
         before: tuple[Step, ...] = self.enter(gathered)
         between: tuple[Step, ...] = self.leave(summed)
         after: tuple[Step, ...] = (WaitStep(gathered),) if self.cut else ()
-        return (*before, input_grad, *after, *between, weight_grad, WaitStep(summed))
+        return (*before, *input_grad, *after, *between, *weight_grad, WaitStep(summed))
 
-    def row_backward(self, name: str, m: int, k: int, n: int) -> tuple[Step, ...]:
+    def row_backward(self, layer: Linear) -> tuple[Step, ...]:
         """The backward pass of the last matrix of a region."""
-        _, input_grad, weight_grad = linear(name, m, k, n, self.value)
-        return (*self.enter(), input_grad, weight_grad)
+        return (*self.enter(), *layer.backward)
 
     def whole_linear(
         self, name: str, k: int, n: int, m: int = 0

@@ -71,6 +71,7 @@ class Shard:
     ``batch`` sequences (or samples) a micro-batch; ``value`` bytes of a weight or activation.
     ``sequence_parallel``: what tensor parallelism leaves whole (norms, dropout, residuals) is cut
     along the sequence.  ``decode``: each sequence adds one token to those that it holds already.
+    ``narrow``: the precision of the factors of linear products, where it is narrower than that.
     """
 
     batch: int
@@ -81,6 +82,7 @@ class Shard:
     recompute: Recompute = Recompute.NONE
     value: float = 2.0
     decode: bool = False
+    narrow: str = ""
 
 
 class Model(ABC):

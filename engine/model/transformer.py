@@ -9,7 +9,7 @@ from engine.model import attention, experts, mlp
 from engine.model.parallel import Region
 from engine.model.rank import LayerBlock, Model, RankModel, Recompute, Shard
 from engine.model.shape import TransformerShape
-from engine.model.steps import CollectiveStep, Step, elementwise, product
+from engine.model.steps import CollectiveStep, Step, elementwise, narrow_linear
 
 LAYER = "layer"  # the name of a block of attention and feed-forward network
 
@@ -104,7 +104,7 @@ class Transformer(TransformerShape, Model):
             return LayerBlock("output")
         t, value, tokens = r.shard.tensor, r.value, r.tokens
         columns = -(-self.vocabulary // t)
-        logits = product("logits", 1, tokens, self.hidden, columns, value)
+        logits = narrow_linear("logits", tokens, self.hidden, columns, value, "")
         norm, norm_back = r.norm("final norm")
         # Each rank holds a part of the vocabulary: the maximum, the predicted logit, and the sum.
         agree = r.reduce(4.0 * tokens) * 3
@@ -112,7 +112,7 @@ class Transformer(TransformerShape, Model):
         loss_back = elementwise("loss input_grad", (4 + value) * tokens * columns)
         backward: tuple[Step, ...] = (
             loss_back,
-            *r.column_backward("logits", tokens, self.hidden, columns),
+            *r.column_backward(logits),
             norm_back,
         )
         if r.shard.decode:
@@ -121,7 +121,7 @@ class Transformer(TransformerShape, Model):
             scan = elementwise("sampling", value * tokens * self.vocabulary)
         return LayerBlock(
             "logits",
-            (norm, *r.enter(), logits, *agree, scan),
+            (norm, *r.enter(), *logits.forward, *agree, scan),
             backward,
             parameters=self.hidden * (2 if self.bias else 1)
             + (0 if self.tied else self.vocabulary * self.hidden / t),

@@ -21,7 +21,8 @@ class Serving:
     """``batch`` sequences in ``micro_batch`` es through the pipeline, once.
 
     With ``decode`` each of them holds the model's ``sequence`` tokens already, and gets one more;
-    else they are prompts of that length.  ``value``: bytes of a weight, activation or cached key.
+    else they are prompts of that length.  ``value``: bytes of a weight, activation or cached key;
+    ``narrow``: the precision of linear layers, where it is narrower than the rest's.
     """
 
     batch: int
@@ -29,6 +30,7 @@ class Serving:
     decode: bool = False
     sequence_parallel: bool = False
     value: float = 2.0
+    narrow: str = ""
 
     def __post_init__(self) -> None:
         check_least(self, 1, "batch", "micro_batch")
@@ -53,6 +55,7 @@ def serving(
         sequence_parallel=plan.sequence_parallel,
         value=plan.value,
         decode=plan.decode,
+        narrow=plan.narrow,
     )
     if plan.decode and shard.context > 1:
         raise InfeasibleError(

@@ -43,7 +43,8 @@ class ParallelPlan:
     ``zero`` 1 cuts the optimizer's state among the replicas, 2 the gradients too, 3 the weights too
     (Rajbhandari et al., SC 2020; stage 3 is what FSDP does).  ``bucket`` bytes of gradients are
     summed up at once, beside the rest of the backward pass if ``overlap_gradients``.
-    ``value`` and ``gradient_value``: bytes of a weight or activation, and of a gradient.
+    ``value`` and ``gradient_value``: bytes of a weight or activation, and of a gradient; ``narrow``
+    the precision that the layers' linear products cast their factors to, if they do.
     ``offload``: what lives in remote memory; a block's part of it is loaded while the block before
     it runs.
     """
@@ -61,6 +62,7 @@ class ParallelPlan:
     bucket: float = 25e6
     value: float = 2.0
     gradient_value: float = 2.0
+    narrow: str = ""
     offload: frozenset[Offload] = frozenset()
 
     @property
@@ -89,4 +91,5 @@ class ParallelPlan:
             sequence_parallel=self.sequence_parallel,
             recompute=self.recompute,
             value=self.value,
+            narrow=self.narrow,
         )

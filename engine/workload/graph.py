@@ -61,13 +61,14 @@ class Attention(NamedTuple):
 class Kernel(NamedTuple):
     """What an NPU launches at once: FLOPs, bytes to and from its memory, and their shape if it is
     a matrix product (of which fused attention has several).  Measured durations are looked up by
-    ``name``."""
+    ``name``; ``precision`` is that of the factors, where it is narrower than the rest's."""
 
     name: str
     flops: float
     n_bytes: float
     matmul: MatMul | None = None
     attention: Attention | None = None
+    precision: str = ""
 
 
 @dataclass(frozen=True)

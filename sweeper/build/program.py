@@ -24,7 +24,7 @@ def build_cluster(config: Config) -> Cluster:
         topology = config.topology.build()
     n_dims = len(topology.dims)
     with key("npu"):
-        npu = config.npu.build(config.workload.arithmetic)
+        npu = config.npu.build(config.workload.arithmetic, config.workload.narrow)
     with key("memory"):
         memory = config.memory.build()
     with key("collective"):

@@ -98,6 +98,19 @@ def _peak(value: Any) -> Quantity | dict[str, Quantity]:
     return rates
 
 
+def _relative_time(value: Any) -> dict[str, float]:
+    """A positive factor for each narrow precision."""
+    narrow = [name for name, precision in PRECISIONS.items() if precision.narrow]
+    if not isinstance(value, Mapping):
+        raise DimsweepError(f"{value!r} is no mapping", hint="such as {fp8: 0.5}")
+    for name, factor in value.items():
+        if name not in narrow:
+            raise DimsweepError("unknown key", where=str(name), hint=suggestion(str(name), narrow))
+        if isinstance(factor, bool) or not isinstance(factor, (int, float)) or not factor > 0:
+            raise DimsweepError(f"{factor!r} is no factor", where=str(name))
+    return {name: float(factor) for name, factor in value.items()}
+
+
 _Array = mirror(SystolicArray, clock=Frequency, dataflow=Annotated[Dataflow, member(Dataflow)])
 
 
@@ -128,7 +141,8 @@ class Npu(Part):
     """See engine.Npu.  ``flops`` is one rate, or one for each precision; ``matmul_efficiency`` has
     pairs such as [10 GFLOP, 0.6]; ``systolic`` rows, columns, clock, dataflow and arrays (see
     engine.SystolicArray); ``measured`` names a CSV file of kernel, duration; ``kernels`` a
-    GPU whose products and attention were measured: a100, h100, h200 or b200."""
+    GPU whose products and attention were measured: a100, h100, h200 or b200; ``relative_time`` how
+    long a product in a narrow precision takes, relative to one in bf16."""
 
     flops: Annotated[Quantity | dict[str, Quantity], Parsed(_peak)] | None = None
     memory_bandwidth: Bandwidth | None = None
@@ -141,26 +155,38 @@ class Npu(Part):
     measured: str | None = None
     kernels: str | None = None
     attention_backward: float = 2.5
+    relative_time: Annotated[dict[str, float], Parsed(_relative_time)] = default(dict)
     memory: Bytes | None = None
 
-    def build(self, precision: str) -> engine.Npu:
-        """The NPU, computing in ``precision`` where its peak depends on it."""
-        flops = self.flops
-        if isinstance(flops, dict):
-            if precision not in flops:
-                known = ", ".join(flops) or "none"
-                raise DimsweepError(
-                    f"no rate for {precision}", where="flops", hint=f"there are: {known}"
-                )
-            flops = flops[precision]
+    def build(self, precision: str, narrow: str = "") -> engine.Npu:
+        """The NPU, computing in ``precision``, and linear layers in a ``narrow`` one if it is
+        given."""
+        kernels = kernel_times(self.kernels) if self.kernels is not None else None
+        known = {*self.relative_time, *(kernels.products if kernels else ())}
+        peaks = {narrow: self.peak(narrow)} if narrow and narrow not in known else {}
         curve, measured = self.matmul_efficiency, None
         if self.measured is not None:
             with within("measured"):
                 measured = read_measured(found(self.measured))
-        own: dict[str, Any] = {"flops": flops, "measured": measured, "precision": precision}
-        own["kernels"] = kernel_times(self.kernels) if self.kernels is not None else None
+        own: dict[str, Any] = {
+            "flops": self.peak(precision),
+            "measured": measured,
+            "precision": precision,
+        }
+        own |= {"kernels": kernels, "narrow": peaks}
         own["matmul_efficiency"] = EfficiencyCurve(curve) if curve else None
         return engine.Npu(**{**dict(self), **own})
+
+    def peak(self, precision: str) -> float | None:
+        """FLOP/s in ``precision``, if a rate is given at all."""
+        if not isinstance(self.flops, dict):
+            return self.flops
+        if precision not in self.flops:
+            known = ", ".join(self.flops) or "none"
+            raise DimsweepError(
+                f"no rate for {precision}", where="flops", hint=f"there are: {known}"
+            )
+        return self.flops[precision]
 
 
 class Memory(Part):

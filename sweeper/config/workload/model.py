@@ -44,7 +44,7 @@ FAMILIES: dict[str, type[Any]] = {
     "dlrm": Dlrm,
     "gnmt": Gnmt,
 }
-Precision = Literal["fp32", "fp16", "bf16", "fp8"]
+Precision = Literal["fp32", "fp16", "bf16", "fp8", "fp8_block", "mxfp8", "nvfp4"]
 
 
 @cache
@@ -133,17 +133,20 @@ class Plan(Part):
             micro_batch=self.micro_batch,
             decode=self.task == "decode",
             sequence_parallel=self.sequence_parallel,
-            value=PRECISIONS[self.precision][0],
+            value=PRECISIONS[self.precision].stored,
+            narrow=PRECISIONS[self.precision].narrow,
         )
 
     def training(self, mesh: DeviceMesh) -> ParallelPlan:
         """The plan of a training iteration; nothing is offloaded yet."""
-        value, gradient = PRECISIONS[self.precision]
+        precision = PRECISIONS[self.precision]
+        value, gradient = precision.value, precision.gradient
         if self.gradients is not None:
-            gradient = PRECISIONS[self.gradients][0]
+            gradient = PRECISIONS[self.gradients].value
         names = [each.name for each in fields(ParallelPlan) if each.name in type(self).model_fields]
         plain = {name: getattr(self, name) for name in names if name not in ("batch", "offload")}
-        return ParallelPlan(self.batch_on(mesh), value=value, gradient_value=gradient, **plain)
+        plain |= {"value": value, "gradient_value": gradient, "narrow": precision.narrow}
+        return ParallelPlan(self.batch_on(mesh), **plain)
 
 
 class Model(Workload):
@@ -157,7 +160,11 @@ class Model(Workload):
 
     @property
     def arithmetic(self) -> str:
-        return self.plan.precision
+        return PRECISIONS[self.plan.precision].arithmetic
+
+    @property
+    def narrow(self) -> str:
+        return PRECISIONS[self.plan.precision].narrow
 
     def build(self, cluster: Cluster) -> engine.Workload:
         with key("workload"):

@@ -48,6 +48,11 @@ class Workload(Part):
         """The precision that the NPU computes in."""
         return "bf16"
 
+    @property
+    def narrow(self) -> str:
+        """The precision of linear layers, where it is narrower than that."""
+        return ""
+
     @abstractmethod
     def build(self, cluster: Cluster) -> engine.Workload:
         """The operator graphs and process groups on ``cluster``.

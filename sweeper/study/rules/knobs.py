@@ -18,7 +18,7 @@ from sweeper.config.cluster import Network
 from sweeper.config.schema import Config
 
 _RATES = ("flops", "memory_bandwidth", "efficiency", "memory_efficiency", "matmul_efficiency")
-_KERNELS = ("systolic", "launch", "measured", "kernels", "attention_backward")
+_KERNELS = ("systolic", "launch", "measured", "kernels", "attention_backward", "relative_time")
 _NPU = {f"npu.{name}" for name in (*_RATES, *_KERNELS)} | {"npu"}
 
 

@@ -119,3 +119,14 @@ def test_measured_kernels_and_another_model_of_products_contradict(
 ) -> None:
     with pytest.raises(DimsweepError):
         Npu(kernels=kernel_times("h100"), **other)  # type: ignore[arg-type]
+
+
+def test_a_narrow_product_takes_what_was_measured_or_what_is_told() -> None:
+    times, shape = kernel_times("h100"), MatMul(1, 4096, 4096, 4096)
+    narrow = Compute(kernels=(Kernel("product", shape.flops, 0.0, shape, precision="fp8"),))
+    measured = Npu(989e12, 3.35e12, kernels=times)
+    assert measured.duration(narrow) == round(times.product(shape, "fp8"))
+    told = Npu(989e12, 3.35e12, kernels=times, relative_time={"fp8": 0.6})
+    assert told.duration(narrow) == round(times.product(shape, "bf16") * 0.6)
+    at_peak = Npu(989e12, 3.35e12, narrow={"fp8": 1979e12})
+    assert at_peak.duration(narrow) == round(shape.flops / 1979)

@@ -181,3 +181,24 @@ def test_a_model_that_cannot_be_is_named(make: object, where: str) -> None:
     with pytest.raises(DimsweepError) as error:
         make()
     assert error.value.where == where
+
+
+@pytest.mark.parametrize("narrow", ["fp8", "fp8_block", "mxfp8", "nvfp4"])
+def test_narrow_precision_is_that_of_a_layers_linear_products_alone(narrow: str) -> None:
+    wide, slim = (GPT3.for_rank(Shard(batch=1, narrow=n)) for n in ("", narrow))
+    named = {"qkv", "projection", "mlp 1", "mlp 2"}
+    for block, plain in zip((*slim.layers, *slim.back), (*wide.layers, *wide.back), strict=True):
+        kernels = [k for k in (*block.forward, *block.backward) if isinstance(k, Kernel)]
+        products = {k for k in kernels if k.precision}
+        layer = block.name == "layer"
+        whole = {f"{name}{part}" for name in named for part in ("", " input_grad", " weight_grad")}
+        assert {k.name for k in products} == (whole if layer else set())
+        assert all(k.precision == narrow for k in products)
+        casts = [k for k in kernels if k.name.endswith(" cast")]
+        assert len(casts) == (8 if layer else 0), "of each input, and of each output's gradient"
+        same = [k for k in kernels if k not in products and k not in casts]
+        assert same == [
+            k
+            for k in (*plain.forward, *plain.backward)
+            if isinstance(k, Kernel) and (k.name not in whole or not layer)
+        ]

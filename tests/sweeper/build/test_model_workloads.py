@@ -205,3 +205,28 @@ def test_what_does_not_fit_goes_to_remote_memory() -> None:
     with pytest.raises(DimsweepError) as error:
         program(*GPT, "memory=host", "workload.plan.offload=[gradients]")
     assert error.value.where == "workload.plan.offload"
+
+
+def test_narrow_precision_speeds_up_linear_layers_and_no_message() -> None:
+    whole, narrow = (
+        Result(
+            run_one(program(*GPT, "npu=h100", f"workload.plan.precision={p}", "npu.memory=null"))
+        )
+        for p in ("bf16", "fp8")
+    )
+    assert 0.4 * whole.compute < narrow.compute < whole.compute
+    assert narrow.bytes_by_dim == whole.bytes_by_dim
+
+
+@pytest.mark.parametrize(
+    ("override", "where"),
+    [
+        ("npu.kernels=v100", "npu.kernels"),
+        ("npu.relative_time={fp9: 0.5}", "npu.relative_time.fp9"),
+        ("npu.relative_time={fp8: -1}", "npu.relative_time.fp8"),
+    ],
+)
+def test_calibrations_that_are_refused(override: str, where: str) -> None:
+    with pytest.raises(DimsweepError) as error:
+        program(*GPT, "npu=h100", override)
+    assert error.value.where.startswith(where)
