@@ -188,7 +188,8 @@ class _Forms:
         schedule, s = self._s.phase_steps[number], self._s
         steps = s.steps[schedule["step_start"] : schedule["step_end"]]
         fixed = sum(
-            int(t["count"]) * (int(t["hops"]) * int(self._latency[d]) + s.shape.endpoint_delay)
+            int(t["count"])
+            * (int(t["hops"]) * int(self._latency[d]) + s.shape.endpoint_delay + int(t["fixed"]))
             for t in steps
         )
         reduces = [int(t["count"]) for t in steps if t["reduce"] * s.shape.reduce_time > 0]

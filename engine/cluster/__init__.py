@@ -8,6 +8,7 @@ from engine.cluster.blocks.topology import parse_shape
 from engine.cluster.compute import Dataflow, EfficiencyCurve, SystolicArray
 from engine.cluster.cost import TierPrice, network_prices
 from engine.cluster.kernel_times import KernelTimes, kernel_times
+from engine.cluster.library import Nccl, Timing, Timings
 from engine.cluster.memory import MEMORIES
 from engine.cluster.network import Switching
 
@@ -16,9 +17,12 @@ __all__ = [
     "Dataflow",
     "EfficiencyCurve",
     "KernelTimes",
+    "Nccl",
     "Switching",
     "SystolicArray",
     "TierPrice",
+    "Timing",
+    "Timings",
     "bisection",
     "cuts",
     "kernel_times",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from engine.cluster.blocks import SubgroupBandwidth
 from engine.cluster.blocks.topology import Topology
 from engine.cluster.cost import Prices
+from engine.cluster.library import Nccl, Timings
 from engine.cluster.memory import RemoteMemory
 from engine.cluster.network import NetworkModel
 from engine.cluster.npu import Npu
@@ -23,6 +24,10 @@ class CollectiveModel:
     (an empty tuple means auto everywhere).  ``endpoint_delay`` is picoseconds per step.
     ``chunks_on_one_dimension``: of a collective that crosses only one, where chunks have nothing to
     overlap with and each of them pays the latency; as many as ``chunks`` unless given.
+
+    A ``library`` runs each collective over all its dimensions as it sees fit, and ``timings`` are
+    what collectives took on the cluster itself; either knows which ranks share a node: those that
+    the innermost ``node_dimensions`` join.  They leave no room for ``algorithms`` or Themis.
     """
 
     chunks: int = 64
@@ -32,6 +37,9 @@ class CollectiveModel:
     endpoint_delay: int = 0
     algorithms: tuple[str, ...] = ()
     chunks_on_one_dimension: int | None = None
+    library: Nccl | None = None
+    timings: Timings | None = None
+    node_dimensions: int = 1
 
     def __post_init__(self) -> None:
         for key in ("chunks", "chunks_on_one_dimension"):
@@ -40,6 +48,18 @@ class CollectiveModel:
                 raise DimsweepError(f"{number} is not in 1..65536", where=key)
         if not 0 <= self.endpoint_delay <= MAX_PICOSECONDS:
             raise DimsweepError(f"{self.endpoint_delay} ps is no delay", where="endpoint_delay")
+        if self.node_dimensions < 0:
+            raise DimsweepError(f"{self.node_dimensions} is less than 0", where="node_dimensions")
+        if self.library is not None or self.timings is not None:
+            self._check_library()
+
+    def _check_library(self) -> None:
+        """Whether nothing else is told to do what the library does."""
+        who = "NCCL" if self.library is not None else "what was measured"
+        if any(name != "auto" for name in self.algorithms):
+            raise DimsweepError(f"{who} says which algorithms run", where="algorithms")
+        if self.order is not DimensionOrder.BASELINE:
+            raise DimsweepError(f"{who} has no order of dimensions but its own", where="order")
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 A phase moves ``s`` bytes (what a member holds on entering it) among the ``p`` members of a group
 inside one dimension.  Its duration is
 
-    sum over steps of  count * (hops * latency + endpoint_delay
+    sum over steps of  count * (hops * latency + endpoint_delay + fixed
                                 + bytes_fraction * s / (share * b)
                                 + reduce_fraction * s / reduce_bandwidth)
 
@@ -21,13 +21,17 @@ from engine.cluster.blocks import Block, LinkUse, SubgroupBandwidth
 
 @dataclass(frozen=True)
 class Step:
-    """``count`` equal steps, of ``messages`` one after another; see the module's formula."""
+    """``count`` equal steps, of ``messages`` one after another; see the module's formula.
+
+    ``fixed`` is picoseconds of its own, such as what a library's protocol takes for a hop.
+    """
 
     count: int
     hops: int
     bytes_fraction: float
     reduce_fraction: float = 0.0
     messages: int = 1
+    fixed: int = 0
 
 
 @dataclass(frozen=True)

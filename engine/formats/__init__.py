@@ -3,9 +3,11 @@
 from engine.formats.astra1_text import read_layers as read_astra1_layers
 from engine.formats.fields import explained
 from engine.formats.measured import read_measured
+from engine.formats.nccl_tests import read_nccl_tests
 
 __all__ = [
     "explained",
     "read_astra1_layers",
     "read_measured",
+    "read_nccl_tests",
 ]

@@ -7,6 +7,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from engine.cluster.cluster import Cluster
 from engine.collective.algorithms import algorithm_for, algorithm_of_phase, chosen_algorithms
+from engine.collective.library import Library, Phases, library_of, request_for
 from engine.collective.steps import PhaseSteps, Setting, Step
 from engine.kinds import CollectiveKind
 from engine.lower import program as p
@@ -67,6 +68,7 @@ class Forms:
         self._known: dict[tuple[Hashable, ...], int] = {}  # graphs repeat themselves
         self._dims, self._model = cluster.topology.dims, cluster.collectives
         self._names = chosen_algorithms(cluster)
+        self._library, self._cluster = library_of(cluster.collectives), cluster
 
     def collective(self, work: Collective, group: Group) -> int:
         """The form of a collective over ``group``, chunk by chunk."""
@@ -76,6 +78,8 @@ class Forms:
         return self._known[key]
 
     def _collective(self, work: Collective, group: Group) -> int:
+        if self._library is not None and group.n_members > 1:
+            return self._by_library(self._library, work, group)
         uses = tuple(
             self._use(work.kind, d, group) for d, members in enumerate(group.sizes) if members > 1
         )
@@ -84,6 +88,30 @@ class Forms:
             chunks = self._model.chunks_on_one_dimension or chunks
         form = Form(work.kind, work.n_bytes / chunks, chunks, work.priority, uses)
         return self.forms(form)
+
+    def _by_library(self, library: Library, work: Collective, group: Group) -> int:
+        answer = library(request_for(work.kind, work.n_bytes, group, self._cluster))
+        used = [d for d, members in enumerate(group.sizes) if members > 1]
+        uses = tuple(
+            self._told(d, phases, work.kind) for d, phases in zip(used, answer.phases, strict=True)
+        )
+        chunks = answer.chunks
+        return self.forms(Form(work.kind, work.n_bytes / chunks, chunks, work.priority, uses))
+
+    def _told(self, d: int, phases: Phases, kind: CollectiveKind) -> Use:
+        """A dimension's use as the library tells it."""
+
+        def of(own: CollectiveKind, phase: PhaseSteps | None) -> int:
+            return -1 if phase is None else self.phase_steps(TypedSteps(own, phase))
+
+        if kind is CollectiveKind.ALL_TO_ALL:
+            return Use(d, of(kind, phases.scatter))
+        return Use(
+            d,
+            scatter=of(CollectiveKind.REDUCE_SCATTER, phases.scatter),
+            gather=of(CollectiveKind.ALL_GATHER, phases.gather),
+            fused=of(kind, phases.fused),
+        )
 
     def transfer(self, work: Send) -> int:
         """The form of a message: every dimension that it crosses, in one step of it all."""

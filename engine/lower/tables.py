@@ -117,7 +117,7 @@ def _steps(steps: list[Step]) -> p.Table:
         len(steps),
         count=(step.count for step in steps),
         hops=(step.hops for step in steps),
-        fixed=[0] * len(steps),
+        fixed=(step.fixed for step in steps),
         n_bytes=(step.bytes_fraction for step in steps),
         reduce=(step.reduce_fraction for step in steps),
         messages=(step.messages for step in steps),

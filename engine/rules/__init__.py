@@ -7,10 +7,12 @@ from engine.rules.effects import (
     queue_matters,
     silent_dimensions,
 )
+from engine.rules.measured import beyond_measurements
 from engine.rules.provisioning import Pair, provisioning
 
 __all__ = [
     "Pair",
+    "beyond_measurements",
     "crosses_dimensions",
     "is_measured",
     "lone_chunks",

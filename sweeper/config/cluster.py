@@ -14,6 +14,7 @@ from engine.cluster import (
     MEMORIES,
     Dataflow,
     EfficiencyCurve,
+    Nccl,
     Switching,
     SystolicArray,
     kernel_times,
@@ -21,7 +22,7 @@ from engine.cluster import (
     parse_shape,
 )
 from engine.cluster import TierPrice as EngineTierPrice
-from engine.formats import read_measured
+from engine.formats import read_measured, read_nccl_tests
 from engine.formats.astra_sim import read_topology
 from engine.network import Auto, Clos, Dragonfly, Fabric, Mesh, Routing, read_network
 from sweeper.config.parts.part import (
@@ -212,7 +213,9 @@ class Memory(Part):
 
 
 class Collective(Part):
-    """See engine.CollectiveModel.  ``algorithms``: a list with one for each dimension, or auto."""
+    """See engine.CollectiveModel.  ``algorithms``: a list with one for each dimension, or auto.
+    ``library``: nccl, which needs to know the kind of ``gpu``; ``measured``: a file of what
+    nccl-tests print, or a CSV file with the columns op, gpus, nodes, bytes, time_us."""
 
     chunks: Whole = 64
     chunks_on_one_dimension: Whole | None = None
@@ -223,11 +226,37 @@ class Collective(Part):
     )
     endpoint_delay: Time = default("0 ns")
     algorithms: Annotated[str | tuple[str, ...], Parsed(one_or_each(str))] = "auto"
+    library: str | None = None
+    gpu: str | None = None
+    measured: str | None = None
+    node_dimensions: Whole = 1
 
     def build(self, n_dims: int) -> engine.CollectiveModel:
-        """The model of collectives for ``n_dims`` dimensions."""
-        algorithms = per_dimension(self.algorithms, n_dims, "algorithms")
-        return engine.CollectiveModel(**{**dict(self), "algorithms": algorithms})
+        """The model of collectives for ``n_dims`` dimensions; reads ``measured`` if it is given."""
+        timings = None
+        if self.measured is not None:
+            with within("measured"):
+                timings = read_nccl_tests(found(self.measured))
+        told = {name: value for name, value in self if name not in ("gpu", "measured")}
+        told["algorithms"] = per_dimension(self.algorithms, n_dims, "algorithms")
+        return engine.CollectiveModel(**{**told, "library": self._library(), "timings": timings})
+
+    def _library(self) -> Nccl | None:
+        if self.library is None:
+            return None
+        if self.library != "nccl":
+            raise DimsweepError(
+                f"there is no collective library {self.library!r}",
+                where="library",
+                hint=suggestion(self.library, ["nccl"]),
+            )
+        if self.gpu is None:
+            raise DimsweepError(
+                "NCCL's times depend on the kind of GPU, which is not known",
+                where="gpu",
+                hint="such as collective.gpu=h100; npu.kernels says it, too",
+            )
+        return Nccl(self.gpu)
 
 
 FABRICS: dict[str, type[Fabric]] = {

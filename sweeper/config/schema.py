@@ -94,6 +94,7 @@ class Config(Part):
             "topology.file": self.topology.file,
             "network.file": self.network.file,
             "npu.measured": self.npu.measured,
+            "collective.measured": self.collective.measured,
         }
         return {name: str(file) for name, file in named.items() if file}
 

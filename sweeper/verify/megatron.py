@@ -42,7 +42,7 @@ class Case:
             "topology=dgx_a100",
             f"topology.shape=Switch(8)_Switch({self.nodes})",
             "npu=a100",
-            "collective=nccl",
+            "collective=streamed",
             f"workload.plan.recompute={recompute}",
             f"workload.plan.sequence_parallel={'true' if recompute == 'selective' else 'false'}",
             *self.overrides,

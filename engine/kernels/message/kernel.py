@@ -104,9 +104,16 @@ def lower_by_rank(workload: Workload, cluster: Cluster) -> Program:
     """The program of ``workload`` with every rank a class of its own, as the message kernel needs.
 
     Raises :class:`DimsweepError` as :func:`engine.lower` does, and, before anything is lowered,
-    when the ranks would send more messages than ``network.max_messages``.
+    when the ranks would send more messages than ``network.max_messages``, or a collective library
+    would send them.
     """
     workload.check(cluster.topology.sizes)
+    if cluster.collectives.library is not None or cluster.collectives.timings is not None:
+        raise DimsweepError(
+            "which messages a collective library sends is not known, only how long they take",
+            where="fidelity",
+            hint="fidelity=phase, or collective=default, whose algorithms send every message",
+        )
     check_fabrics(cluster.topology, cluster.network.fabrics)
     check_number(count_messages(workload, cluster), cluster.network)
     return lower(workload, cluster, fold=False)

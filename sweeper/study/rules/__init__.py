@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from engine import Program
+from engine.rules import beyond_measurements
 from sweeper.config.compose import Composed
 from sweeper.study.rules.knobs import idle_keys
 from sweeper.study.rules.peak import uncalibrated
@@ -30,6 +31,7 @@ def design_warnings(
     found = unpriced_tiers(composed, program)
     found += odd_quantities(config, program, searched=searched)
     found += uncalibrated(config, program)
+    found += beyond_measurements(program)
     found += idle_keys(config, program, turned, searched=searched)
     return found if searched else found + badly_provisioned(program)
 

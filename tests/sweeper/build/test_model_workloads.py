@@ -40,7 +40,7 @@ def test_every_preset_runs(name: str) -> None:
                 f"workload={name}",
                 "topology=dgx_a100",
                 f"topology.shape={shape}",
-                "collective=nccl",
+                "collective=streamed",
                 "npu.memory=null",
                 *small,
             )

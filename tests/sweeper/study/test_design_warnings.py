@@ -52,7 +52,7 @@ def no_provisioning(*overrides: str) -> list[str]:
             ["order=themis has no", "chunks only"],
         ),
         (["topology=one_switch", "topology.latency=0 ns"], ["latency is 0 in every"]),
-        (["topology=one_switch", "collective=nccl"], []),
+        (["topology=one_switch", "collective=streamed"], []),
         (["collective.queue=priority"], ["collective.queue=priority makes no difference"]),
         (["collective.queue=lifo"], []),
         (["npu=h100", "npu.flops=9 TFLOP/s"], ["npu has no effect", "npu.flops has no effect"]),
@@ -103,7 +103,7 @@ def test_no_bandwidths_are_judged_that_are_not_used() -> None:
 
 def test_bandwidth_without_traffic() -> None:
     words = ["topology.shape=Ring(16)_Switch(8)_Ring(1)", "topology.latency=1 us"]
-    words += ["collective=nccl"]
+    words += ["collective=streamed"]
     words += ["topology.tiers=[node,pod,node]", "topology.bandwidth=[160 GB/s,10 GB/s,5 GB/s]"]
     (paid,) = no_provisioning(*words)
     assert pytest.approx(2560, rel=1e-4) == 128 * 4.00003 * 5

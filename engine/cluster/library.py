@@ -1,0 +1,38 @@
+"""Which collective library moves the bytes, where that is known: its name and its measurements.
+
+What a library makes of a collective is worked out in :mod:`engine.collective.library`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from engine.kinds import CollectiveKind
+
+
+@dataclass(frozen=True)
+class Nccl:
+    """NCCL on GPUs of one kind: ``gpu`` is a name in
+    :data:`engine.collective.library.nccl.gpus.GPUS`."""
+
+    gpu: str
+
+
+class Timing(NamedTuple):
+    """A measured collective of ``n_bytes`` (the size that nccl-tests prints: the larger of what a
+    rank gives and gets) among ``ranks`` GPUs on ``nodes`` nodes; ``duration`` in picoseconds."""
+
+    kind: CollectiveKind
+    ranks: int
+    nodes: int
+    n_bytes: int
+    duration: int
+
+
+@dataclass(frozen=True)
+class Timings:
+    """What a cluster's own collectives took; ``source`` is where they were read."""
+
+    timings: tuple[Timing, ...]
+    source: str

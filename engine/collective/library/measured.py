@@ -1,0 +1,91 @@
+"""Collectives that take what a cluster's own measurements say."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from functools import lru_cache
+from math import log
+
+from engine.cluster.library import Timing, Timings
+from engine.collective.request import Answer, Phases, Request
+from engine.collective.steps import PhaseSteps, Step
+from engine.kinds import CollectiveKind
+from engine.units import PICOSECONDS
+
+
+def measured_answer(timings: Timings, request: Request) -> Answer | None:
+    """Phases that last as long as was measured, or None if these ranks on these nodes were not.
+
+    What would remain of the time at the highest measured rate is latency, paid once; the rest is
+    transfer, shared among the dimensions in proportion to what each would need at the topology's
+    bandwidth, so that a sweep from there scales it.
+    """
+    rows = rows_for(timings, request.kind, request.ranks, request.nodes)
+    if not rows:
+        return None
+    fastest = min(row.duration / row.n_bytes for row in rows)  # ps a byte
+    transfer = fastest * request.n_bytes
+    latency = max(0, round(interpolated(rows, request.n_bytes) - transfer))
+    scale = _least(request) / transfer if transfer else 1.0
+    n = len(request.settings)
+    phases = tuple(_dimension(request, i, scale, latency if i == n - 1 else 0) for i in range(n))
+    return Answer(1, phases)
+
+
+@lru_cache(maxsize=1024)
+def rows_for(timings: Timings, kind: CollectiveKind, ranks: int, nodes: int) -> tuple[Timing, ...]:
+    """The timings of a collective, by size."""
+    rows = [t for t in timings.timings if (t.kind, t.ranks, t.nodes) == (kind, ranks, nodes)]
+    return tuple(sorted(rows, key=lambda row: row.n_bytes))
+
+
+def interpolated(rows: tuple[Timing, ...], n_bytes: float) -> float:
+    """Picoseconds at a size: a straight line between neighbours in the logarithms of both; the
+    first time below all sizes, and the last rate above."""
+    first, last = rows[0], rows[-1]
+    if n_bytes <= first.n_bytes:
+        return float(first.duration)
+    if n_bytes >= last.n_bytes:
+        return last.duration * (n_bytes / last.n_bytes)
+    i = bisect_left([row.n_bytes for row in rows], n_bytes)
+    below, above = rows[i - 1], rows[i]
+    part = log(n_bytes / below.n_bytes) / log(above.n_bytes / below.n_bytes)
+    return float(below.duration * (above.duration / below.duration) ** part)
+
+
+def _dimension(request: Request, i: int, scale: float, latency: int) -> Phases:
+    if request.kind is CollectiveKind.ALL_TO_ALL:
+        return Phases(_phase(request, request.kind, i, scale, latency))
+    last = i == len(request.settings) - 1
+    fused = request.kind is CollectiveKind.ALL_REDUCE and last
+    return Phases(
+        _phase(request, CollectiveKind.REDUCE_SCATTER, i, scale, latency),
+        _phase(request, CollectiveKind.ALL_GATHER, i, scale, latency),
+        _phase(request, request.kind, i, scale, latency) if fused else None,
+    )
+
+
+def _phase(
+    request: Request, kind: CollectiveKind, i: int, scale: float, latency: int
+) -> PhaseSteps:
+    p = request.settings[i].p
+    n_bytes, growth = (p - 1) / p, 1.0
+    if kind is CollectiveKind.ALL_REDUCE:
+        n_bytes *= 2
+    elif kind is CollectiveKind.REDUCE_SCATTER:
+        growth = 1 / p
+    elif kind is CollectiveKind.ALL_GATHER:
+        n_bytes, growth = p - 1.0, float(p)
+    return PhaseSteps((Step(1, 0, n_bytes, fixed=latency),), scale, growth, n_bytes)
+
+
+def _least(request: Request) -> float:
+    """Picoseconds that the transfers would take at all of the topology's bandwidth."""
+    total = 0.0
+    for i, (setting, bandwidth) in enumerate(zip(request.settings, request.bandwidth, strict=True)):
+        held = request.n_bytes
+        if request.kind is not CollectiveKind.ALL_TO_ALL:
+            held /= request.ranks_before(i)
+        total += held * (setting.p - 1) / setting.p / bandwidth
+    passes = 2 if request.kind is CollectiveKind.ALL_REDUCE else 1
+    return passes * total * PICOSECONDS

@@ -1,0 +1,1 @@
+"""NCCL: which algorithm and protocol it chooses, and what that takes."""

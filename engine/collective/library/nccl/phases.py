@@ -1,0 +1,124 @@
+"""What NCCL's choice makes of a collective: phases of steps, a protocol's latency for each, and the
+share of the bandwidth that the protocol reaches.
+
+Inside a node the times are those of :class:`engine.collective.library.nccl.gpus.Cost`; between
+nodes a step takes what NCCL's tuning says, and the bandwidth is the NPU's own rail.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from engine.collective.library.nccl.choice import Algorithm, Choice, Protocol
+from engine.collective.library.nccl.gpus import LL, LL128, SIMPLE, Cost, Gpu
+from engine.collective.library.nccl.tuning import TREE, choose, network_hop, pat_overhead
+from engine.collective.request import Answer, Phases, Request
+from engine.collective.steps import PhaseSteps, Step
+from engine.kinds import CollectiveKind
+
+_MICROSECOND = 1_000_000  # ps
+_PIECE = 4 * 2**20  # bytes of a channel's buffer: less is not cut into chunks
+# Of a rail's bandwidth: what NCCL counts on, and what a protocol leaves of it.
+_NETWORK = {Protocol.LL: 0.46, Protocol.LL128: 0.8625, Protocol.SIMPLE: 0.92}
+_TREES = (Algorithm.TREE, Algorithm.NVLS)  # between nodes
+_RING = {Protocol.LL: LL, Protocol.LL128: LL128, Protocol.SIMPLE: SIMPLE}
+
+
+def answer(gpu: Gpu, request: Request, chunks: int) -> Answer:
+    """How NCCL runs the collective, in at most ``chunks`` chunks if it crosses dimensions."""
+    n_dims, choice = len(request.settings), choose(gpu, request)
+    pieces = min(chunks, math.ceil(request.n_bytes / _PIECE)) if n_dims > 1 else 1
+    run = _Run(gpu, request, choice, max(1, pieces))
+    return Answer(run.chunks, tuple(run.dimension(i) for i in range(n_dims)))
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A collective as NCCL runs it, in ``chunks``."""
+
+    gpu: Gpu
+    request: Request
+    choice: Choice
+    chunks: int
+
+    def dimension(self, i: int) -> Phases:
+        """The phases in the i-th of the group's dimensions; what is paid once a collective is paid
+        in the last."""
+        kind, last = self.request.kind, i == len(self.request.settings) - 1
+        if kind is CollectiveKind.ALL_TO_ALL:
+            return Phases(self._phase(kind, i, once=last))
+        reduces = kind is CollectiveKind.ALL_REDUCE
+        return Phases(
+            scatter=self._phase(CollectiveKind.REDUCE_SCATTER, i, once=last),
+            gather=self._phase(CollectiveKind.ALL_GATHER, i, once=last),
+            fused=self._phase(kind, i, once=True) if reduces and last else None,
+        )
+
+    def _phase(self, kind: CollectiveKind, i: int, *, once: bool) -> PhaseSteps:
+        setting, inside = self.request.settings[i], i < self.request.in_node
+        p = setting.p
+        step = self._in_node(kind, i) if inside else self._between_nodes(kind, i)
+        steps = (self._step(1, 0, 0.0, self._base), step) if once else (step,)
+        share = _NETWORK[self.choice.protocol]
+        if inside:
+            share = self._cost.bandwidth / self.gpu.link
+            share *= self.gpu.crowded(self.request.ranks_a_node)
+            if self.request.nodes > 1 and self.choice.algorithm in _TREES:
+                share *= TREE  # its links serve the way to the tree and back at once
+        growth, sent = 1.0, _passes(kind) * (p - 1) / p
+        if kind is CollectiveKind.REDUCE_SCATTER:
+            growth = 1 / p
+        elif kind is CollectiveKind.ALL_GATHER:
+            growth, sent = float(p), p - 1.0
+        return PhaseSteps(steps, setting.use.share * share, growth, sent)
+
+    def _in_node(self, kind: CollectiveKind, i: int) -> Step:
+        setting, hop = self.request.settings[i], self._cost.hop
+        p, hops = setting.p, setting.use.hops
+        held = p if kind is CollectiveKind.ALL_GATHER else 1
+        if self.choice.algorithm is Algorithm.NVLS:
+            # The switch pulls all of a member's bytes, and its shard of the result goes to all: a
+            # whole and a shard leave each member, half of that in each half of an all-reduce.
+            part = 1.0 if kind is CollectiveKind.ALL_REDUCE else 0.5
+            return self._step(1, hops, part * held * (1 + 1 / p), part * hop * p)
+        steps = _passes(kind) * (p - 1)
+        return self._step(steps, hops, held * (steps + self.gpu.own_copy) / p, hop)
+
+    def _between_nodes(self, kind: CollectiveKind, i: int) -> Step:
+        setting, hop = self.request.settings[i], network_hop(self.choice, self.request)
+        p, passes, inner = setting.p, _passes(kind), self.request.ranks_before(i)
+        held = p if kind is CollectiveKind.ALL_GATHER else 1
+        steps, n_bytes = passes * math.ceil(math.log2(p)), passes * (p - 1) / p
+        if self.choice.algorithm is Algorithm.RING:
+            # It goes through every rank, so a rail carries the shards of all the others.
+            steps, hop = passes * (p - 1), hop + (inner - 1) * self._cost.hop
+            n_bytes = passes * (inner * p - 1) / (inner * p)
+        elif self.choice.algorithm is Algorithm.DIRECT:
+            steps = 1
+        return self._step(steps, setting.use.hops, held * n_bytes, hop)
+
+    def _step(self, count: int, hops: int, n_bytes: float, each: float) -> Step:
+        """``count`` steps that send ``n_bytes``, of what is held, in all, and last ``each`` us.
+
+        A stream of chunks pays these once, not once a chunk: while a protocol waits for one piece
+        it has others under way.
+        """
+        fixed = round(each * _MICROSECOND / self.chunks)
+        return Step(count, hops, n_bytes / count, fixed=fixed)
+
+    @property
+    def _cost(self) -> Cost:
+        """Inside a node a tree is a chain, which is as fast as a ring; PAT's base is Simple's."""
+        own = self.gpu.costs.get(self.choice)
+        return own or self.gpu.costs[_RING[self.choice.protocol]]
+
+    @property
+    def _base(self) -> float:
+        overhead = pat_overhead(self.request.ranks) if self.choice.algorithm is Algorithm.PAT else 0
+        return self._cost.base + overhead
+
+
+def _passes(kind: CollectiveKind) -> int:
+    """How often all shards go round."""
+    return 2 if kind is CollectiveKind.ALL_REDUCE else 1

@@ -1,0 +1,150 @@
+"""NCCL's own prediction, by which it chooses: microseconds = latency + bytes / bandwidth.
+
+Latencies and limits are those of NCCL's tuning (NCCL 2.30, public source); the links are those of
+the topology as it is configured, for a study that splits bandwidth anew builds no other machine.
+What NCCL believes is not what it then takes, which is why a collective often lasts longer just
+beyond the size at which NCCL changes its choice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from engine.collective.library.nccl.choice import Algorithm, Choice, Protocol
+from engine.collective.library.nccl.gpus import (
+    DIRECT,
+    DIRECT_LL,
+    LL,
+    LL128,
+    NVLS,
+    SIMPLE,
+    Gpu,
+    Hardware,
+)
+from engine.collective.request import Request
+from engine.kinds import CollectiveKind
+
+# us; LL, LL128, Simple
+_PROTOCOLS = (Protocol.LL, Protocol.LL128, Protocol.SIMPLE)
+_BASE = {Algorithm.RING: (6.6, 14.0, 8.4), Algorithm.TREE: (6.8, 14.0, 8.4)}
+_HOP = {
+    (Hardware.NVLINK, Algorithm.RING): (0.6, 1.9, 3.4),
+    (Hardware.NVLINK, Algorithm.TREE): (0.6, 1.25, 4.0),
+    (Hardware.PCI, Algorithm.RING): (1.0, 2.5, 5.7),
+    (Hardware.PCI, Algorithm.TREE): (1.0, 1.9, 4.0),
+}
+_NETWORK_HOP = {Algorithm.RING: (2.7, 4.0, 14.0), Algorithm.TREE: (5.0, 8.5, 14.0)}
+_STEP_BETWEEN_NODES = (1.0, 1.0, 3.0)  # at least, of any step of a ring over several nodes
+_PLATEAU = 1.4  # latency of a Simple all-reduce on a ring of several nodes, times this
+_NVLS, _NVLS_TREE_HOP = 25.0, 20.9
+_PAT_BASE, _PAT_HOP, _PAT_RANK = 8.0, 4.0, 2.8
+_CHANNELS = 16
+TREE = 0.92  # of a ring's bandwidth
+_DIRECT_LL_BYTES = 16384  # to each peer
+
+# Trees reach this share of their bandwidth, by powers of two from 64 B; all of it beyond.
+_TREE_BY_SIZE = (
+    (1, 1, 1, 1, 0.9, 0.8, 0.7, 0.7, 0.7, 0.7, 0.6, 0.5, 0.4, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
+    (1, 1, 1, 1, 1, 0.9, 0.8, 0.8, 0.8, 0.7, 0.6, 0.6, 0.6, 0.5, 0.6, 0.6, 0.7, 0.7, 0.8, 0.9, 0.9),
+    (
+        *(0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.8, 0.7, 0.6, 0.6),
+        *(0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.6, 0.6, 0.7, 0.8, 0.9),
+    ),
+)
+
+
+def choose(gpu: Gpu, request: Request) -> Choice:
+    """What NCCL runs: sends and receives for an all-to-all, else what it predicts to be fastest."""
+    if request.kind is CollectiveKind.ALL_TO_ALL:
+        return DIRECT_LL if request.n_bytes / request.ranks <= _DIRECT_LL_BYTES else DIRECT
+    predicted = dict(_predicted(gpu, request))
+    return min(predicted, key=predicted.__getitem__)
+
+
+def network_hop(choice: Choice, request: Request) -> float:
+    """Microseconds of a step between nodes."""
+    if choice.algorithm is Algorithm.NVLS:
+        return _NVLS_TREE_HOP
+    if choice.algorithm is Algorithm.PAT:
+        return _PAT_HOP
+    alone = request.ranks_a_node == 1  # then its ring pays the hop of a tree
+    ring = choice.algorithm is Algorithm.RING and not alone
+    hops = _NETWORK_HOP[Algorithm.RING if ring else Algorithm.TREE]
+    return hops[_PROTOCOLS.index(choice.protocol)]
+
+
+def pat_overhead(ranks: int) -> float:
+    """Microseconds of a PAT collective that grow with its ranks."""
+    return _PAT_RANK * ranks
+
+
+def _predicted(gpu: Gpu, request: Request) -> Iterator[tuple[Choice, float]]:
+    """What NCCL thinks that each choice takes, in us."""
+    protocols = [LL, SIMPLE] if gpu.hardware is Hardware.PCI else [LL, LL128, SIMPLE]
+    for choice in protocols:
+        yield choice, _ring(gpu, request, choice)
+    several = request.nodes > 1
+    if request.kind is CollectiveKind.ALL_REDUCE:
+        if several:
+            for _, protocol in protocols:
+                yield Choice(Algorithm.TREE, protocol), _tree(gpu, request, protocol)
+        if gpu.nvls and request.ranks_a_node > (1 if several else 2):
+            yield NVLS, _nvls(gpu, request)
+    elif several and request.ranks_a_node == 1:
+        levels, n = math.log2(request.nodes), request.ranks
+        latency = _PAT_BASE + levels * _PAT_HOP + pat_overhead(n)
+        bandwidth = 0.75 * _bus(gpu, request) * n / (n - 1)
+        yield Choice(Algorithm.PAT, Protocol.SIMPLE), latency + request.n_bytes / 1e3 / bandwidth
+
+
+def _bus(gpu: Gpu, request: Request) -> float:
+    """GB/s of NCCL's rings: each rank has a rail of its own between nodes."""
+    inside, between = request.bandwidth[: request.in_node], request.bandwidth[request.in_node :]
+    found = [gpu.bus * bandwidth / 1e9 / gpu.link for bandwidth in inside]
+    found += [bandwidth / 1e9 * request.ranks_a_node for bandwidth in between]
+    return min(found)
+
+
+def _ll(gpu: Gpu, request: Request) -> float:
+    return gpu.ll[min(request.nodes, 3) - 1]
+
+
+def _ring(gpu: Gpu, request: Request, choice: Choice) -> float:
+    i, n, bus = _PROTOCOLS.index(choice.protocol), request.ranks, _bus(gpu, request)
+    passes = 2 if request.kind is CollectiveKind.ALL_REDUCE else 1
+    steps, between = passes * (n - 1), passes * (request.nodes - 1)
+    hop = _HOP[gpu.hardware, Algorithm.RING][i]
+    if between:
+        hop = max(hop, _STEP_BETWEEN_NODES[i])
+    latency = _BASE[Algorithm.RING][i] + (steps - between) * hop
+    latency += between * network_hop(choice, request)
+    if between and passes == 2 and choice == SIMPLE and request.n_bytes >= 64 * _CHANNELS * n:
+        latency *= _PLATEAU
+    bandwidth = (min(_ll(gpu, request), bus / 2), 0.92 * bus, bus)[i]
+    return latency + request.n_bytes / 1e3 / (bandwidth * n / steps)
+
+
+def _tree(gpu: Gpu, request: Request, protocol: Protocol) -> float:
+    i, bus = _PROTOCOLS.index(protocol), TREE * _bus(gpu, request)
+    hops = (request.ranks_a_node - 1) * _HOP[gpu.hardware, Algorithm.TREE][i]
+    hops += math.log2(request.nodes) * _NETWORK_HOP[Algorithm.TREE][i]
+    bandwidth = (min(bus / 3.8, _ll(gpu, request)), bus * 120 / 128, bus)[i]
+    size = max(0, int(math.log2(max(request.n_bytes, 64) / 64)))
+    if size < len(_TREE_BY_SIZE[i]):
+        bandwidth *= _TREE_BY_SIZE[i][size]
+    return _BASE[Algorithm.TREE][i] + 2 * hops + request.n_bytes / 1e3 / (bandwidth / 2)
+
+
+def _nvls(gpu: Gpu, request: Request) -> float:
+    link = min(request.bandwidth[: request.in_node]) / 1e9 / gpu.link
+    inside = 2 * gpu.bus * link * gpu.nvls * (_CHANNELS - 1) / _CHANNELS
+    if request.nodes == 1:
+        n = request.ranks
+        return _NVLS + request.n_bytes / 1e3 / (inside * n / (2 * (n - 1)))
+    two = request.nodes == 2
+    rails = min(request.bandwidth[request.in_node :]) / 1e9 * request.ranks_a_node
+    between = rails * (2 if two else 1)
+    bandwidth = min(inside, between, gpu.nvls_tree[0 if two else 1])
+    latency = _NVLS + 2 * math.log2(request.nodes) * _NVLS_TREE_HOP
+    return latency + request.n_bytes / 1e3 / (bandwidth / 2)

@@ -1,0 +1,82 @@
+"""What a collective library is asked for, and what it answers: the phases in each dimension."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from engine.cluster.cluster import Cluster
+from engine.collective.steps import PhaseSteps, Setting
+from engine.kinds import CollectiveKind
+from engine.workload.graph import Group
+
+
+class Request(NamedTuple):
+    """A collective over the dimensions in which its group has several members, innermost first.
+
+    ``held`` is the bytes that a member holds on entry.  The first ``in_node`` of ``settings`` lie
+    inside a node, the others between nodes.  ``bandwidth`` (bytes/s) is an NPU's in each of them.
+    """
+
+    kind: CollectiveKind
+    held: float
+    settings: tuple[Setting, ...]
+    in_node: int
+    bandwidth: tuple[float, ...]
+
+    @property
+    def ranks(self) -> int:
+        """Members of the group."""
+        return math.prod(setting.p for setting in self.settings)
+
+    @property
+    def ranks_a_node(self) -> int:
+        """Members that share a node."""
+        return self.ranks_before(self.in_node)
+
+    @property
+    def nodes(self) -> int:
+        """Nodes that the group uses."""
+        return self.ranks // self.ranks_a_node
+
+    @property
+    def n_bytes(self) -> float:
+        """The size as nccl-tests count it: the larger of what a member gives and gets."""
+        return self.held * (self.ranks if self.kind is CollectiveKind.ALL_GATHER else 1)
+
+    def ranks_before(self, i: int) -> int:
+        """Members inside the dimension of ``settings[i]``: those that the inner ones join."""
+        return math.prod(setting.p for setting in self.settings[:i])
+
+
+def request_for(kind: CollectiveKind, held: float, group: Group, cluster: Cluster) -> Request:
+    """What a collective over ``group`` asks of a library, ``held`` bytes a member."""
+    dims, model = cluster.topology.dims, cluster.collectives
+    used = [d for d, members in enumerate(group.sizes) if members > 1]
+    policy = model.subgroup_bandwidth
+    return Request(
+        kind,
+        held,
+        tuple(
+            Setting(dims[d].block, dims[d].size, group.sizes[d], group.strides[d], policy)
+            for d in used
+        ),
+        in_node=sum(d < model.node_dimensions for d in used),
+        bandwidth=tuple(dims[d].bandwidth for d in used),
+    )
+
+
+class Phases(NamedTuple):
+    """The phases of one dimension.  An all-to-all has ``scatter`` alone; ``fused`` is the
+    all-reduce of the last dimension."""
+
+    scatter: PhaseSteps
+    gather: PhaseSteps | None = None
+    fused: PhaseSteps | None = None
+
+
+class Answer(NamedTuple):
+    """How the library runs a collective: in ``chunks`` equal ones, and with which phases."""
+
+    chunks: int
+    phases: tuple[Phases, ...]

@@ -1,0 +1,196 @@
+"""NCCL's choice by size, and what it makes of a phase."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from engine import (
+    Cluster,
+    Collective,
+    CollectiveKind,
+    CollectiveModel,
+    DimensionOrder,
+    DimsweepError,
+    GraphBuilder,
+    Group,
+    Program,
+    Result,
+    Topology,
+    Workload,
+    lower,
+    run_one,
+    simulate,
+)
+from engine.bound import EventBound, LinearSpace, time_of
+from engine.cluster import Nccl
+from engine.cluster.blocks import Switch
+from engine.collective.library import Request
+from engine.collective.library.nccl.choice import Algorithm, Choice, Protocol
+from engine.collective.library.nccl.gpus import (
+    DIRECT,
+    DIRECT_LL,
+    LL,
+    LL128,
+    NVLS,
+    SIMPLE,
+    gpu_called,
+)
+from engine.collective.library.nccl.tuning import choose
+from engine.collective.steps import Setting
+
+ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, ALL_TO_ALL = CollectiveKind
+TREE = {protocol: Choice(Algorithm.TREE, protocol) for protocol in Protocol}
+KB, MB = 2**10, 2**20
+
+
+def asked(
+    kind: CollectiveKind, n_bytes: float, ranks: int, nodes: int, *bandwidth: float
+) -> Request:
+    """A collective of ``ranks`` GPUs a node, with GB/s of link and rail."""
+    sizes = [size for size in (ranks, nodes) if size > 1]
+    held = n_bytes / (ranks * nodes if kind is ALL_GATHER else 1)
+    settings = tuple(Setting(Switch(), size, size, 1) for size in sizes)
+    return Request(kind, held, settings, int(ranks > 1), tuple(b * 1e9 for b in bandwidth))
+
+
+def chosen(gpu: str, kind: CollectiveKind, n_bytes: float, ranks: int) -> Choice:
+    known = gpu_called(gpu)
+    return choose(known, asked(kind, n_bytes, ranks, 1, known.link))
+
+
+def test_protocols_follow_one_another_with_size() -> None:
+    sizes = [512, 2 * MB, 8 * MB, 64 * MB]
+    found = [chosen("a100", ALL_GATHER, size, 8) for size in sizes]
+    assert found == [LL, LL, LL128, SIMPLE]
+    assert [chosen("a100", ALL_GATHER, size, 2) for size in sizes] == [LL, SIMPLE, SIMPLE, SIMPLE]
+
+
+def test_ll128_needs_nvlink() -> None:
+    found = {chosen("l40s", ALL_REDUCE, 2.0**i, 8) for i in range(9, 30)}
+    assert found == {LL, SIMPLE}
+
+
+def test_the_switch_reduces_large_all_reduces_of_hopper_and_blackwell() -> None:
+    for gpu, expected in (("h100", NVLS), ("b200", NVLS), ("a100", SIMPLE)):
+        assert chosen(gpu, ALL_REDUCE, 256 * MB, 8) == expected
+        assert chosen(gpu, ALL_REDUCE, 64 * KB, 8) == LL
+    assert chosen("h100", ALL_REDUCE, 256 * MB, 2) == SIMPLE  # nobody to multicast to
+    assert chosen("h100", ALL_GATHER, 256 * MB, 8) == SIMPLE
+
+
+def test_sends_and_receives_change_over_at_16_kib_a_peer() -> None:
+    assert chosen("h100", ALL_TO_ALL, 8 * 16 * KB, 8) == DIRECT_LL
+    assert chosen("h100", ALL_TO_ALL, 8 * 16 * KB + 8, 8) == DIRECT
+
+
+def test_trees_between_nodes_while_latency_counts() -> None:
+    """Four nodes of eight GPUs: six hops of a tree, or six and fifty-six of a ring."""
+    gpu = gpu_called("a100")
+    sizes = [KB, MB, 32 * MB, 1024 * MB]
+    found = [choose(gpu, asked(ALL_REDUCE, n, 8, 4, 300, 12.5)) for n in sizes]
+    assert found == [TREE[Protocol.LL], TREE[Protocol.LL128], LL128, SIMPLE]
+
+
+def test_one_gpu_a_node_gathers_in_logarithmic_time() -> None:
+    gpu = gpu_called("h100")
+    many = choose(gpu, asked(ALL_GATHER, 64 * MB, 1, 64, 50))
+    assert many.algorithm is Algorithm.PAT
+    assert choose(gpu, asked(ALL_GATHER, 4096 * MB, 1, 4, 50)) == SIMPLE
+
+
+def on(gpu: str, ranks: int, nodes: int, rail: float = 50, **told: object) -> Cluster:
+    link = gpu_called(gpu).link
+    shape, bandwidth = f"Switch({ranks})_Switch({nodes})", [link * 1e9, rail * 1e9]
+    topology = Topology.build(shape, bandwidth=bandwidth, latency=[0, 0])
+    model = CollectiveModel(chunks=16, library=Nccl(gpu), **told)  # type: ignore[arg-type]
+    return Cluster(topology, collectives=model)
+
+
+def collective(kind: CollectiveKind, n_bytes: float, cluster: Cluster) -> Workload:
+    builder, sizes = GraphBuilder(), cluster.topology.sizes
+    held = n_bytes / (math.prod(sizes) if kind is ALL_GATHER else 1)
+    builder.add("c", Collective(kind, held, "all"))
+    return Workload((builder.build(),), {"all": Group(sizes, (1,) * len(sizes))})
+
+
+def program(kind: CollectiveKind, n_bytes: float, cluster: Cluster) -> Program:
+    return lower(collective(kind, n_bytes, cluster), cluster)
+
+
+def seconds(kind: CollectiveKind, n_bytes: float, cluster: Cluster) -> float:
+    return Result(run_one(program(kind, n_bytes, cluster))).time
+
+
+def test_a_ring_takes_its_base_its_hops_and_its_bytes() -> None:
+    gpu, n_bytes = gpu_called("a100"), 256 * MB
+    cost = gpu.costs[SIMPLE]
+    by_hand = cost.base + 14 * cost.hop + n_bytes * (14 + gpu.own_copy) / 8 / cost.bandwidth / 1e3
+    assert seconds(ALL_REDUCE, n_bytes, on("a100", 8, 1)) == pytest.approx(by_hand / 1e6, rel=1e-6)
+
+
+def test_two_nodes_of_a_kilobyte() -> None:
+    """A public log of nccl-tests on two DGX H100 nodes with two GPUs each: 17.51 us."""
+    ours = seconds(ALL_REDUCE, KB, on("h100", 2, 2))
+    assert ours == pytest.approx(17.51e-6, rel=0.25)
+
+
+def test_small_messages_cross_nodes_in_one_chunk_and_large_ones_in_sixteen() -> None:
+    cluster = on("h100", 8, 8)
+    chunks = [program(ALL_REDUCE, n, cluster).structure.forms["chunks"][0] for n in (KB, 1024 * MB)]
+    assert chunks == [1, 16]
+
+
+@pytest.mark.parametrize("kind", list(CollectiveKind))
+def test_folding_changes_nothing(kind: CollectiveKind) -> None:
+    cluster = on("h100", 4, 2)
+    workload = collective(kind, 64 * MB, cluster)
+    assert simulate(workload, cluster, fold=False).time == simulate(workload, cluster).time
+
+
+@pytest.mark.parametrize("kind", list(CollectiveKind))
+@pytest.mark.parametrize("n_bytes", [64 * KB, 8 * MB, 512 * MB])
+def test_slopes_and_the_bound_hold(kind: CollectiveKind, n_bytes: int) -> None:
+    here = program(kind, n_bytes, on("b200", 8, 4))
+    result = Result(run_one(here))
+    assert result.per_bandwidth is not None
+    for d, name in enumerate(here.names.dims):
+        times = []
+        for factor in (0.999, 1.001):
+            bandwidth = here.bandwidth.copy()
+            bandwidth[d] *= factor
+            times.append(Result(run_one(here.rebind(bandwidth=bandwidth))).time)
+        slope = (times[1] - times[0]) / (0.002 * here.bandwidth[d])
+        assert result.per_bandwidth[name] == pytest.approx(slope, rel=0.01)
+    space = LinearSpace.build(here.bandwidth / 2, here.bandwidth * 2)
+    assert 0 < time_of(EventBound(here, space), here.bandwidth) <= result.time
+
+
+def test_more_bandwidth_is_faster_and_half_of_it_slower() -> None:
+    here = program(ALL_REDUCE, 512 * MB, on("a100", 8, 4, 25))
+    times = [
+        Result(run_one(here.rebind(bandwidth=here.bandwidth * factor))).time
+        for factor in (0.5, 1, 2)
+    ]
+    assert times[0] > times[1] > times[2]
+    assert times[0] / times[1] == pytest.approx(2, rel=0.1)
+
+
+def test_a_gpu_of_which_nothing_is_known_is_refused() -> None:
+    with pytest.raises(DimsweepError, match="h10") as error:
+        gpu_called("h10")
+    assert "h100" in str(error.value)
+
+
+def test_nothing_else_is_told_to_do_what_nccl_does() -> None:
+    with pytest.raises(DimsweepError, match="order"):
+        CollectiveModel(library=Nccl("h100"), order=DimensionOrder.THEMIS)
+    with pytest.raises(DimsweepError, match="algorithms"):
+        CollectiveModel(library=Nccl("h100"), algorithms=("ring", "auto"))
+
+
+def test_single_messages_are_not_known() -> None:
+    cluster = on("h100", 4, 2)
+    with pytest.raises(DimsweepError, match="fidelity"):
+        simulate(collective(ALL_REDUCE, MB, cluster), cluster, fidelity="message")

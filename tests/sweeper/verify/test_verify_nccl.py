@@ -1,0 +1,67 @@
+"""Measured NCCL collectives beside ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+from click.testing import CliRunner
+
+from engine import DimsweepError
+from sweeper.verify.nccl import AIMS, command, read_rows, simulate_row
+from tests.support.golden import BESIDE, COMMITTED
+
+FILES = [COMMITTED / "nccl.csv", BESIDE / "clusters" / "nccl.csv"]
+HEADER = "source,gpu,gpus,nodes,op,bytes,time_us,note\n"
+
+
+@pytest.mark.parametrize("file", FILES, ids=["ours", "shared"])
+@pytest.mark.parametrize("gpu", ["a100", "h100", "b200", "l40s"])
+def test_measured_collectives_are_predicted(file: Path, gpu: str) -> None:
+    if not file.exists():
+        pytest.skip(f"{file} is not there")
+    rows = [row for row in read_rows(file) if row.gpu == gpu and not row.left_out]
+    for large, aim in AIMS.items():
+        part = [row for row in rows if row.is_large == large]
+        assert len(part) > 10
+        assert fmean(abs(simulate_row(row) / row.seconds - 1) for row in part) <= aim
+
+
+def test_machines_that_nothing_was_fitted_to() -> None:
+    rows = [row for row in read_rows(COMMITTED / "nccl.csv") if row.gpu == "h100" and row.nodes > 1]
+    rows = [row for row in rows if row.is_large and not row.left_out]
+    assert len(rows) == 10 and not any(row.of_fitted_machine for row in rows)
+    assert fmean(abs(simulate_row(row) / row.seconds - 1) for row in rows) <= 0.10
+
+
+def test_rows_that_are_left_out_say_why() -> None:
+    reasons = {row.left_out for row in read_rows(COMMITTED / "nccl.csv")} - {""}
+    assert len(reasons) == 3
+    assert any("misconfigured" in reason for reason in reasons)
+    assert any("nothing is known of NCCL on 'not stated" in reason for reason in reasons)
+
+
+def test_the_command_fails_beyond_its_aim(tmp_path: Path) -> None:
+    row = "us,NVIDIA A100,8,1,all_reduce,268435456,{},\n"
+    for time, code in ((2200, 0), (1100, 1)):
+        (tmp_path / "nccl_more.csv").write_text(HEADER + row.format(time))
+        result = CliRunner().invoke(command, ["--data", str(tmp_path)], standalone_mode=False)
+        assert result.return_value == code
+        assert "aim 10%, 1 row" in result.output
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("source,gpu\n", "no column gpus, nodes"),
+        (HEADER, "no measured collective"),
+        (HEADER + "us,A100,8,1,broadcast,512,6,\n", "line 2.*no collective 'broadcast'"),
+        (HEADER + "us,A100,9,2,all_reduce,512,6,\n", "line 2.*9 GPUs on 2 nodes"),
+        (HEADER + "us,A100,8,1,all_reduce,x,6,\n", "line 2.*cannot be read"),
+    ],
+)
+def test_tables_of_another_form_are_refused(tmp_path: Path, text: str, match: str) -> None:
+    (tmp_path / "nccl.csv").write_text(text)
+    with pytest.raises(DimsweepError, match=match):
+        read_rows(tmp_path / "nccl.csv")
