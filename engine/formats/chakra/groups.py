@@ -19,7 +19,8 @@ def read_groups(path: Path | None, n_npus: int) -> dict[str, tuple[int, ...]]:
         return {}
     groups = validated(dict[str, tuple[StrictInt, ...]], read_json(path), path)
     for name, ranks in groups.items():
-        if not ranks or len(set(ranks)) < len(ranks) or not set(ranks) <= set(range(n_npus)):
+        known = all(0 <= rank < n_npus for rank in ranks)
+        if not ranks or len(set(ranks)) < len(ranks) or not known:
             raise DimsweepError(
                 f"{ranks!r} is no list of different ranks below {n_npus}", where=f"{path}: {name}"
             )
