@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,8 @@ from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.config_store import ConfigStore
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
 from hydra.core.plugins import Plugins
 from hydra.errors import HydraException, OverrideParseException
 from hydra.plugins.search_path_plugin import SearchPathPlugin
@@ -90,28 +94,64 @@ def compose(overrides: Sequence[str], values: Mapping[str, Any] | None = None) -
 
     Raises :class:`DimsweepError` naming the file and the key that are wrong.
     """
-    with hydra(overrides):
-        try:
-            composed = hydra_compose(
-                ROOT, overrides=[_for_hydra(o) for o in overrides], return_hydra_config=True
-            )
-            origin = Origin(tuple(overrides), dict(composed.hydra.runtime.choices))
-            node = OmegaConf.masked_copy(composed, [str(k) for k in composed if k != "hydra"])
-            for key, value in (values or {}).items():
-                OmegaConf.update(node, key, value, merge=True, force_add=True)
-            plain = OmegaConf.to_container(node, resolve=True, throw_on_missing=True)
-        except MissingMandatoryValue as error:
-            missing = DimsweepError("this key needs a value", where=str(error.full_key))
-            raise origin.blame(missing) from error
-        except (HydraException, OmegaConfBaseException) as error:
-            raise _explain(error) from error
-        except yaml.YAMLError as error:
-            raise DimsweepError(f"a configuration file is not YAML: {error}") from error
+    settings = [o for o in overrides if _sets_a_key(o)]
+    chosen = tuple(o for o in overrides if o not in settings)
+    origin = Origin(tuple(overrides), {})
+    try:
+        choices, files = _compose_files(chosen, _state_of_files(chosen))
+        origin = Origin(tuple(overrides), choices)
+        node = copy.deepcopy(files)
+        for setting in OverridesParser.create().parse_overrides([_for_hydra(s) for s in settings]):
+            _set(node, setting)
+        for key, value in (values or {}).items():
+            OmegaConf.update(node, key, value, merge=True, force_add=True)
+        plain = OmegaConf.to_container(node, resolve=True, throw_on_missing=True)
+    except MissingMandatoryValue as error:
+        missing = DimsweepError("this key needs a value", where=str(error.full_key))
+        raise origin.blame(missing) from error
+    except (HydraException, OmegaConfBaseException) as error:
+        raise _explain(error) from error
+    except yaml.YAMLError as error:
+        raise DimsweepError(f"a configuration file is not YAML: {error}") from error
     try:
         config = Config.of(plain)
     except DimsweepError as error:
         raise origin.blame(error) from error.__cause__
     return Composed(origin.overrides, origin.choices, config)
+
+
+@lru_cache(maxsize=64)
+def _compose_files(chosen: tuple[str, ...], state: int) -> tuple[dict[str, str], DictConfig]:
+    """What the files say under the ``chosen`` options, and the option chosen for each group.
+
+    Hydra needs a quarter of a second for it, and the cells of a grid mostly choose the same files:
+    it is kept while the files stay in the same ``state``.
+    """
+    with hydra(chosen):
+        composed = hydra_compose(
+            ROOT, overrides=[_for_hydra(o) for o in chosen], return_hydra_config=True
+        )
+    choices = dict(composed.hydra.runtime.choices)
+    return choices, OmegaConf.masked_copy(composed, [str(k) for k in composed if k != "hydra"])
+
+
+def _state_of_files(chosen: tuple[str, ...]) -> int:
+    """Changes with every change of a file that may be composed."""
+    files = [
+        file for kind in ("conf", "studies") for h in homes(kind) for file in h.rglob("*.yaml")
+    ]
+    files += [file for name in _studies_in(chosen) if (file := find_study(name))]
+    return hash(tuple((file, file.stat().st_mtime_ns, file.stat().st_size) for file in files))
+
+
+def _set(node: DictConfig, setting: Override) -> None:
+    if setting.is_sweep_override():
+        raise DimsweepError(
+            "this key is given several values",
+            where=setting.key_or_group,
+            hint="a list is written in brackets; a study's grid simulates each of several values",
+        )
+    OmegaConf.update(node, setting.key_or_group, setting.value(), merge=True, force_add=True)
 
 
 @contextmanager
@@ -126,14 +166,14 @@ def hydra(overrides: Sequence[str] = ()) -> Iterator[None]:
 
 def _register_studies(overrides: Sequence[str]) -> None:
     """Offer every file in studies/ as Hydra's config group ``study``."""
-    wanted = {o.split("=", 1)[1] for o in overrides if o.startswith("study=")}
+    wanted = _studies_in(overrides)
     for name in {*study_names(), *wanted}:
         file = find_study(name)
         if file is None:
             continue  # Hydra lists the ones that there are
         version = (file, file.stat().st_mtime_ns)
         if _registered.get(file.stem) == version:
-            continue  # a grid composes a configuration for every cell
+            continue
         try:
             node = OmegaConf.load(file)
             if not isinstance(node, DictConfig):
@@ -146,8 +186,17 @@ def _register_studies(overrides: Sequence[str]) -> None:
         _registered[file.stem] = version
 
 
+def _studies_in(overrides: Sequence[str]) -> set[str]:
+    return {o.split("=", 1)[1] for o in overrides if o.startswith("study=")}
+
+
 def _key(override: str) -> str:
     return override.lstrip("+~").split("=", 1)[0]
+
+
+def _sets_a_key(override: str) -> bool:
+    """Whether an override gives a key its value, rather than choosing an option of a group."""
+    return "=" in override and not override.startswith("~") and not is_group(_key(override))
 
 
 def is_group(key: str) -> bool:
@@ -163,10 +212,10 @@ def _for_hydra(override: str) -> str:
     brackets in a shape such as Ring(4)_Switch(8) for a function call.  Whether a key exists is left
     to the :class:`Config`, which knows more of its keys than Hydra does.
     """
-    key, equals, value = override.partition("=")
+    key, _, value = override.partition("=")
     if key == "study" and value.endswith((".yaml", ".yml")):
         return f"{key}={Path(value).stem}"
-    if not equals or key.startswith("~") or is_group(_key(override)):
+    if not _sets_a_key(override):
         return override
     if re.fullmatch(r"\w+\(\w*\)(_\w+\(\w*\))*", value):
         value = f"'{value}'"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -146,3 +147,26 @@ def test_a_kind_of_workload_is_a_class_and_a_line(monkeypatch: pytest.MonkeyPatc
     text["workload"]["secnds"] = 1
     with pytest.raises(DimsweepError, match="did you mean 'seconds'"):
         Config.of(text)
+
+
+def test_a_key_takes_one_value() -> None:
+    with pytest.raises(DimsweepError, match="several values") as error:
+        compose(["collective.chunks=4,8"])
+    assert error.value.where == "collective.chunks"
+
+
+@pytest.mark.parametrize("study", ["mine", "studies/mine.yaml", "elsewhere.yaml"])
+def test_a_file_that_changes_is_read_again(
+    study: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / ("elsewhere.yaml" if study == "elsewhere.yaml" else "studies/mine.yaml")
+    file.parent.mkdir(exist_ok=True)
+    for chunks in (4, 16):
+        file.write_text(f"collective: {{chunks: {chunks}}}\n")
+        assert compose([f"study={study}"]).config.collective.chunks == chunks
+
+
+def test_what_one_configuration_changes_no_other_has() -> None:
+    assert compose([*SMALL, "collective.chunks=8"]).config.collective.chunks == 8
+    assert compose(SMALL).config.collective.chunks == 4

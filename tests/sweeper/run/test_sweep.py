@@ -208,8 +208,8 @@ def test_a_gap_that_is_not_reached_stops_nothing(small: Small) -> None:
 
 @pytest.mark.xdist_group("ray")  # one Ray at a time: two cores
 def test_actors_and_a_kill_change_nothing(tmp_path: Path, small: Small) -> None:
-    """One actor, two actors, and two actors killed in the middle and resumed: the same rows."""
-    options = ["search=random", "budget.trials=9000", "collective.chunks=64", "search.batch=512"]
+    """Two actors killed in the middle, and one that resumes: the rows of an undisturbed run."""
+    options = ["search=random", "budget.trials=6000", "collective.chunks=64", "search.batch=512"]
     inline = small(*options, "executor=inline", results="inline")
     run(inline)
     expected = load(inline.folder)
@@ -227,9 +227,8 @@ def test_actors_and_a_kill_change_nothing(tmp_path: Path, small: Small) -> None:
         assert process.returncode == (-9 if kill else 0), output
         return folder
 
-    assert load(sweep("two", 2)).equals(expected)
     killed = sweep("killed", 2, kill=True)
-    assert 0 < load(killed).num_rows < 9000
+    assert 0 < load(killed).num_rows < 6000
     assert load(sweep("killed", 1)).equals(expected)
 
 

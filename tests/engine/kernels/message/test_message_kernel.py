@@ -244,7 +244,7 @@ def test_a_program_may_be_moved_to_another_point() -> None:
     assert run_messages(moved).measures.time[0] == time_of(workload, Cluster(fast))
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.data())
 def test_messages_are_counted_before_anything_is_lowered(data: st.DataObject) -> None:
     topology = data.draw(topologies(max_npus=16, max_dims=3))
