@@ -1,0 +1,111 @@
+"""``dimsweep verify clusters``: training iterations that others measured, against our times.
+
+Each row of the tables becomes a configuration (:mod:`sweeper.verify.clusters.plans`), which is
+simulated like any other one; nothing is fitted here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from engine import DimsweepError, suggestion
+from sweeper.terminal import plural, say, waiting
+from sweeper.verify.clusters import picture as pictures
+from sweeper.verify.clusters.compared import Compared
+from sweeper.verify.clusters.measurements import LeftOut, Measurement, find_tables, read_table
+from sweeper.verify.clusters.models import family
+from sweeper.verify.clusters.predict import Prediction, predict
+from sweeper.verify.clusters.report import print_groups, print_rows, print_summary
+from sweeper.verify.clusters.split import is_fitted
+from sweeper.verify.clusters.systems import system_of
+
+_HERE = Path(__file__).resolve().parents[3] / "tests" / "golden" / "clusters"
+
+
+@click.command("clusters")
+@click.argument("tables", nargs=-1)
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    default=_HERE,
+    help="A folder of tables; those of tests/golden/clusters unless given.",
+)
+@click.option("--picture", type=click.Path(path_type=Path), help="Write this PNG, too.")
+def command(tables: Sequence[str], data: Path, picture: Path | None) -> int:
+    """Compare training iterations that others published with simulated ones.
+
+    TABLES are names of CSV files in the folder, such as megatron_bridge; all of them unless given.
+    Every row is printed with its error, rows that cannot be simulated with the reason.  The last
+    lines sum up the errors; the exit code is 1 if they are not within the aims.
+
+    \b
+    Example:
+      dimsweep verify clusters bigscience_a100 --picture accuracy.png
+    """
+    console = Console(soft_wrap=True)
+    files = _chosen(find_tables(data), tables)
+    with waiting("simulating measured iterations", console):
+        answers = compare(files)
+    for file in files:
+        compared = [row for row in answers[file] if isinstance(row, Compared)]
+        if compared:
+            print_rows(file.stem, compared, console)
+        reasons = Counter(why for why in answers[file] if isinstance(why, str))
+        for why, n in reasons.items():
+            say(f"left out: {plural(n, 'row')} of {file.stem}: {why}", console)
+    rows = [row for file in files for row in answers[file] if isinstance(row, Compared)]
+    times = [row for row in rows if row.is_time]
+    memory = [row for row in rows if not row.is_time]
+    if not rows:
+        raise DimsweepError("no row of these tables can be simulated", where=str(data))
+    if times:
+        print_groups(times, console)
+    if times and picture is not None:
+        picture.write_bytes(pictures.draw(times))
+        say(f"\n{picture} shows them", console)
+    return 0 if print_summary(times, memory, console) else 1
+
+
+def compare(files: Sequence[Path]) -> dict[Path, list[Compared | str]]:
+    """Every row of the tables with its prediction, or the reason why it is left out."""
+    work = [(file, line, row) for file in files for line, row in read_table(file)]
+    # Many rows were measured more than once.
+    distinct = {row.key: row for _, _, row in work if isinstance(row, Measurement)}
+    with ProcessPoolExecutor(os.cpu_count() or 1) as pool:
+        found = dict(zip(distinct, pool.map(_predict, distinct.values(), chunksize=4), strict=True))
+    answers: dict[Path, list[Compared | str]] = {file: [] for file in files}
+    for file, line, row in work:
+        ours = found[row.key] if isinstance(row, Measurement) else str(row)
+        if isinstance(ours, str) or isinstance(row, LeftOut):
+            answers[file].append(str(ours))
+            continue
+        gpu, kind = system_of(row).kind, family(row)
+        answers[file].append(Compared(line, row, ours, gpu, kind, is_fitted(row.origin)))
+    return answers
+
+
+def _predict(measured: Measurement) -> Prediction | str:
+    """The prediction, or why there is none."""
+    try:
+        return predict(measured)
+    except LeftOut as why:
+        return str(why)
+
+
+def _chosen(files: Sequence[Path], names: Sequence[str]) -> list[Path]:
+    known = {file.stem: file for file in files}
+    for name in names:
+        if name not in known:
+            raise DimsweepError(
+                f"there is no table {name!r}",
+                where=str(files[0].parent),
+                hint=suggestion(name, known),
+            )
+    return [known[name] for name in names] if names else list(files)

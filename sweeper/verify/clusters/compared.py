@@ -1,0 +1,119 @@
+"""Rows beside their predictions, and what their errors add up to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+
+from scipy.stats import spearmanr
+
+from sweeper.verify.clusters.measurements import Measurement
+from sweeper.verify.clusters.predict import Prediction
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A row, what we say of it, and what it belongs to."""
+
+    line: int
+    measured: Measurement
+    ours: Prediction
+    gpu: str
+    family: str
+    fitted: bool
+
+    @property
+    def is_time(self) -> bool:
+        """Whether the row has seconds; else it has bytes of memory."""
+        return self.measured.seconds is not None
+
+    @property
+    def values(self) -> tuple[float, float]:
+        """Theirs and ours, both in seconds or in bytes."""
+        if self.measured.seconds is not None:
+            return self.measured.seconds, self.ours.seconds
+        assert self.measured.memory is not None
+        return self.measured.memory, self.ours.memory
+
+    @property
+    def error(self) -> float:
+        """Ours over theirs, less 1."""
+        theirs, ours = self.values
+        return ours / theirs - 1
+
+    @property
+    def scale(self) -> str:
+        """How many GPUs, in words."""
+        for limit in (8, 64, 512):
+            if self.measured.gpus <= limit:
+                return f"up to {limit} GPUs"
+        return "more GPUs"
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Errors of some rows; ``rank`` is Spearman's coefficient of their values, NaN below 3 rows."""
+
+    rows: int
+    mean: float
+    median: float
+    worst: float
+    bias: float
+    rank: float
+
+    @classmethod
+    def of(cls, rows: Sequence[Compared]) -> Errors:
+        sizes = [abs(row.error) for row in rows]
+        return cls(
+            len(rows),
+            fmean(sizes),
+            median(sizes),
+            max(sizes),
+            math.exp(fmean(math.log1p(row.error) for row in rows)) - 1,
+            _rank(rows),
+        )
+
+
+def _rank(rows: Sequence[Compared]) -> float:
+    """Spearman's coefficient of measured and predicted; repeated rows would count twice."""
+    distinct = sorted({row.values for row in rows})
+    theirs, ours = [a for a, _ in distinct], [b for _, b in distinct]
+    if len(set(theirs)) < 3 or len(set(ours)) < 2:
+        return math.nan
+    return float(spearmanr(theirs, ours).statistic)
+
+
+def by(key: Callable[[Compared], str], rows: Iterable[Compared]) -> dict[str, list[Compared]]:
+    """The rows in groups, in the order of the keys."""
+    groups: dict[str, list[Compared]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return dict(sorted(groups.items()))
+
+
+def origin(row: Compared) -> str:
+    """The document that a row comes from."""
+    return row.measured.origin
+
+
+def left_out_errors(rows: Sequence[Compared]) -> dict[str, Errors]:
+    """Leave one source out: the errors of each source where a factor for its GPU, found on all
+    other sources of that GPU, corrects our times.
+
+    A model that were fitted to its sources would need such factors.  Sources that are alone with
+    their GPU keep our times.
+    """
+    found = {}
+    for name, own in by(origin, rows).items():
+        corrected = []
+        for row in own:
+            others = [o for o in rows if o.gpu == row.gpu and origin(o) != name]
+            factor = 1 / (1 + Errors.of(others).bias) if others else 1.0
+            ours = Prediction(row.ours.seconds * factor, row.ours.memory)
+            corrected.append(
+                Compared(row.line, row.measured, ours, row.gpu, row.family, row.fitted)
+            )
+        found[name] = Errors.of(corrected)
+    return found

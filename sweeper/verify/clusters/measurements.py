@@ -1,0 +1,186 @@
+"""Tables of measured training iterations: a row becomes a :class:`Measurement`, or says why not.
+
+The columns are those of tests/golden/clusters (its README): model, plan, GPU, and one measured
+value with its unit.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from engine import DimsweepError
+
+GIB = 2.0**30
+_COLUMNS = {"complete", "source", "model", "gpu", "gpus", "metric", "value", "unit"}
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+
+
+class LeftOut(Exception):  # noqa: N818  (it is the answer to a row, not a fault)
+    """Why a row cannot be compared."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One measured iteration: seconds, or bytes of the fullest GPU's memory (the other is None).
+
+    The numbers of the plan are those of the table; ``data`` counts all replicas of the dense
+    weights, those that hold different experts included.
+    """
+
+    table: str
+    source: str
+    model: str
+    shape: Mapping[str, int]
+    latent: bool  # multi-head latent attention, for which a table prints MLA in place of kv_heads
+    gpu: str
+    gpus: int
+    tensor: int
+    pipeline: int
+    data: int
+    context: int
+    expert: int
+    interleave: int
+    micro_batch: int
+    batch: int
+    precision: str
+    recompute: str
+    sharding: str
+    note: str
+    seconds: float | None = None
+    memory: float | None = None
+
+    @property
+    def origin(self) -> str:
+        """The document that published it, without its version."""
+        return self.source.split("@")[0].split(" (")[0]
+
+    @property
+    def key(self) -> str:
+        """The same for rows that are simulated alike."""
+        return repr(replace(self, table="", note="", seconds=None, memory=None))
+
+    @property
+    def plan(self) -> str:
+        """The plan in short, such as tp8 pp12 dp4 mb2."""
+        parts = {
+            "tp": self.tensor,
+            "pp": self.pipeline,
+            "cp": self.context,
+            "ep": self.expert,
+            "dp": self.data,
+            "vp": self.interleave,
+        }
+        short = " ".join(f"{name}{n}" for name, n in parts.items() if n > 1)
+        return f"{short} mb{self.micro_batch}".strip()
+
+
+def find_tables(folder: Path) -> list[Path]:
+    """The tables of training iterations in a folder: its CSV files with the columns of one."""
+    if not folder.is_dir():
+        raise DimsweepError(
+            "there is no such folder",
+            where=str(folder),
+            hint="--data DIR with tables like those of tests/golden/clusters",
+        )
+    found = [file for file in sorted(folder.glob("*.csv")) if set(_header(file)) >= _COLUMNS]
+    if not found:
+        raise DimsweepError(
+            "no table of training iterations is here",
+            where=str(folder),
+            hint=f"a CSV file with the columns {', '.join(sorted(_COLUMNS))} and those of a plan",
+        )
+    return found
+
+
+def read_table(file: Path) -> Iterator[tuple[int, Measurement | LeftOut]]:
+    """Line number and measurement, or why it is left out, of each row."""
+    with file.open(encoding="utf-8", newline="") as lines:
+        reader = csv.DictReader(lines)
+        for row in reader:
+            filled = {key: (value or "").strip() for key, value in row.items() if key}
+            try:
+                yield reader.line_num, _measurement(file.stem, filled)
+            except LeftOut as why:
+                yield reader.line_num, why
+
+
+def _header(file: Path) -> list[str]:
+    with file.open(encoding="utf-8", newline="") as lines:
+        return next(csv.reader(lines), [])
+
+
+def _measurement(table: str, row: Mapping[str, str]) -> Measurement:
+    if not row["complete"].startswith("yes"):
+        missing = row["complete"].removeprefix("no:").strip()
+        raise LeftOut(f"the source does not print {missing or 'the whole plan'}")
+    numbers = {
+        name: _whole(row, name)
+        for name in ("gpus", "tp", "pp", "dp", "micro_batch", "global_batch", "seq")
+    }
+    shape = {name: _whole(row, name) for name in ("layers", "hidden", "heads")}
+    shape |= {name: _whole(row, name, 0) for name in ("ffn", "kv_heads", "vocab")}
+    made = Measurement(
+        table=table,
+        source=row["source"],
+        model=row["model"],
+        shape=shape | {"sequence": numbers["seq"]},
+        latent=row["kv_heads"] == "MLA",
+        gpu=row["gpu"],
+        gpus=numbers["gpus"],
+        tensor=numbers["tp"],
+        pipeline=numbers["pp"],
+        data=numbers["dp"],
+        context=_whole(row, "cp", 1),
+        expert=_whole(row, "ep", 1),
+        interleave=_interleave(row),
+        micro_batch=numbers["micro_batch"],
+        batch=numbers["global_batch"],
+        precision=row["precision"],
+        recompute=row["recompute"],
+        sharding=row["zero_or_fsdp"],
+        note=row.get("note", ""),
+        **_value(row),
+    )
+    ranks = made.tensor * made.pipeline * made.data * made.context
+    if ranks != made.gpus:
+        raise LeftOut(f"its plan has {ranks} ranks, but {made.gpus} GPUs")
+    return made
+
+
+def _whole(row: Mapping[str, str], name: str, otherwise: int | None = None) -> int:
+    """The first whole number of a cell: tables write "51,200 or 50,304" or "8 (model-parallel)"."""
+    found = _NUMBER.search(row.get(name, "").replace(",", ""))
+    if found:
+        return int(float(found[0]))
+    if otherwise is None:
+        raise LeftOut(f"its {name} is {row.get(name) or 'not given'}")
+    return otherwise
+
+
+def _interleave(row: Mapping[str, str]) -> int:
+    words = row.get("vp", "")
+    if words.startswith(">") or "not stated" in words:
+        raise LeftOut("the number of its virtual stages is not stated")
+    return _whole(row, "vp", 1)
+
+
+def _value(row: Mapping[str, str]) -> dict[str, float]:
+    """Seconds of an iteration, or bytes."""
+    value, unit = _NUMBER.search(row["value"].replace(",", "")), row["unit"]
+    if value is None:
+        raise LeftOut(f"its value is {row['value']!r}")
+    number = float(value[0])
+    tokens = _whole(row, "global_batch") * _whole(row, "seq")
+    if unit == "GiB":
+        return {"memory": number * GIB}
+    if unit == "tokens/s":
+        return {"seconds": tokens / number}
+    if unit == "tokens/s/GPU":
+        return {"seconds": tokens / number / _whole(row, "gpus")}
+    if unit in ("s", "ms") and "iteration" in row["metric"]:
+        return {"seconds": number / (1000 if unit == "ms" else 1)}
+    raise LeftOut(f"{row['metric']} in {unit} is no time of an iteration")

@@ -1,0 +1,36 @@
+"""Predicted against measured seconds, both logarithmic, with the band of 10 %."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sweeper.draw.canvas import BLUE, GREEN, GREY, ORANGE, frame, png
+from sweeper.verify.clusters.compared import Compared, Errors, by
+
+_MARKS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
+_COLOURS = (BLUE, ORANGE, GREEN, "#CC79A7", "#D55E00", "#56B4E9", "#F0E442", GREY, "black")
+
+
+def draw(rows: Sequence[Compared]) -> bytes:
+    """A PNG of all rows that have times."""
+    errors = Errors.of(rows)
+    title = (
+        f"{errors.rows} training iterations that others measured: "
+        f"median error {errors.median:.1%}, mean {errors.mean:.1%}"
+    )
+    with frame(title, 7.5) as figure:
+        ax = figure.subplots()
+        values = [value for row in rows for value in row.values]
+        ends = np.array([min(values) / 1.5, max(values) * 1.5])
+        ax.fill_between(ends, 0.9 * ends, 1.1 * ends, color=GREY, alpha=0.3, lw=0, label="±10 %")
+        ax.plot(ends, ends, color=GREY, lw=1)
+        for i, (gpu, own) in enumerate(by(lambda row: row.gpu, rows).items()):
+            theirs, ours = zip(*(row.values for row in own), strict=True)
+            style = {"marker": _MARKS[i % 9], "color": _COLOURS[i % 9], "s": 28, "alpha": 0.8}
+            ax.scatter(theirs, ours, lw=0, label=f"{gpu} ({len(own)})", **style)
+        ax.set(xscale="log", yscale="log", xlim=ends, ylim=ends, aspect="equal")
+        ax.set(xlabel="measured seconds of an iteration", ylabel="simulated seconds")
+        ax.legend(loc="upper left")
+        return png(figure)

@@ -1,0 +1,115 @@
+"""A row's configuration: its machine, its model, and its plan as the stack that ran it would."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from sweeper.config.schema import Config
+from sweeper.verify.clusters.measurements import LeftOut, Measurement
+from sweeper.verify.clusters.models import model_keys
+from sweeper.verify.clusters.systems import system_of
+
+# What a table does not print of a stack: keys of workload.plan, by the document; the first counts.
+_MEGATRON = {"sequence_parallel": True, "gradients": "bf16"}
+_STACKS: tuple[tuple[str, dict[str, Any]], ...] = (
+    # Megatron-DeepSpeed: gradients are exchanged after the last backward pass.
+    ("bigscience", {"overlap_gradients": False, "gradients": "bf16"}),
+    ("images/scaling", {"overlap_gradients": False, "gradients": "bf16"}),
+    ("simumax", {"sequence_parallel": True, "overlap_gradients": False, "gradients": "fp32"}),
+    ("llm-foundry", {"gradients": "bf16"}),
+    ("torchtitan", {"sequence_parallel": True, "gradients": "fp32"}),
+    ("", _MEGATRON),
+)
+_ORDER = ("tensor", "expert", "context", "data", "pipeline")  # Megatron's, innermost first
+
+
+def n_micro_batches(measured: Measurement) -> int:
+    """Of each replica; raises :class:`LeftOut` where the batch does not divide."""
+    n, rest = divmod(measured.batch, measured.data * measured.micro_batch)
+    if rest or not n:
+        raise LeftOut(
+            f"a batch of {measured.batch} is no number of micro-batches of {measured.micro_batch} "
+            f"for {measured.data} replicas"
+        )
+    return n
+
+
+def configure(measured: Measurement, micro_batches: int) -> Config:
+    """The configuration that simulates a row with so many micro-batches of each replica.
+
+    Raises :class:`LeftOut` for what cannot be simulated.
+    """
+    system = system_of(measured)
+    shape = system.shape(measured.gpus)
+    network, n_dims = system.config.text["topology"], shape.count("(")
+    plan = {
+        "batch": None,
+        "micro_batches": micro_batches,
+        "micro_batch": measured.micro_batch,
+        "interleave": measured.interleave if measured.pipeline > 1 else 1,
+        "precision": _precision(measured),
+        "recompute": _recompute(measured),
+        **_sharding(measured),
+        **_stack(measured),
+    }
+    return system.config.changed(
+        {
+            "topology.shape": shape,
+            **{
+                f"topology.{name}": network[name][:n_dims]
+                for name in ("bandwidth", "latency", "tiers")
+            },
+            "workload.name": measured.model,
+            "workload.model": model_keys(measured),
+            "workload.parallel": _parallel(measured),
+            "workload.plan": {**system.config.text["workload"]["plan"], **plan},
+        }
+    )
+
+
+def _parallel(measured: Measurement) -> dict[str, int]:
+    if measured.data % measured.expert:
+        raise LeftOut(
+            f"its experts are spread over tensor-parallel ranks: {measured.expert} expert-parallel "
+            f"ranks, {measured.data} replicas"
+        )
+    degrees = {
+        "tensor": measured.tensor,
+        "expert": measured.expert,
+        "context": measured.context,
+        "data": measured.data // measured.expert,
+        "pipeline": measured.pipeline,
+    }
+    return {axis: degrees[axis] for axis in _ORDER}
+
+
+def _precision(measured: Measurement) -> str:
+    return "fp8" if re.search("fp8|float8|fp4", measured.precision.lower()) else "bf16"
+
+
+def _recompute(measured: Measurement) -> str:
+    text = measured.recompute.lower()
+    for word in ("full", "selective"):
+        if text.startswith(word):
+            return word
+    return "none"
+
+
+def _sharding(measured: Measurement) -> dict[str, Any]:
+    """What the replicas divide among themselves; FSDP exchanges a block at once."""
+    text = measured.sharding.lower()
+    stage = re.search(r"zero.(\d)|^(\d)", text)
+    if stage:
+        zero = int(stage[1] or stage[2])
+    elif re.search(r"fsdp2? ?([1-9]|on)", text):
+        zero = 3
+    else:
+        zero = 1 if re.search("distributed|zero-1|fsdp 0|fsdp /", text) else 0
+    return {"zero": zero} | ({"bucket": "1 TB"} if zero >= 2 else {})
+
+
+def _stack(measured: Measurement) -> dict[str, Any]:
+    source = measured.source.lower()
+    keys = next(keys for mark, keys in _STACKS if mark in source)
+    return keys | ({"sequence_parallel": False} if measured.tensor == 1 else {})

@@ -1,0 +1,124 @@
+"""What `dimsweep verify clusters` prints: rows, groups of rows, and the summary with the aims."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from rich.console import Console
+
+from sweeper.terminal import say, table
+from sweeper.verify.clusters.compared import Compared, Errors, by, left_out_errors, origin
+from sweeper.verify.clusters.measurements import GIB
+
+# The aims: of unfitted rows of these GPUs.
+AIMED = ("A100", "A100 40GB", "H100", "B200")
+MEDIAN_AIM, MEAN_AIM, SOURCE_AIM, RANK_AIM, MEMORY_AIM = 0.06, 0.10, 0.15, 0.9, 0.03
+_RANKED_ROWS = 8  # a source with fewer has no ranking worth the name
+_GROUPS: tuple[tuple[str, Callable[[Compared], str]], ...] = (
+    ("GPU", lambda row: row.gpu),
+    ("family", lambda row: row.family),
+    ("scale", lambda row: row.scale),
+    ("precision", lambda row: row.measured.precision),
+    ("source", origin),
+)
+
+
+def print_rows(name: str, rows: Sequence[Compared], console: Console) -> None:
+    """Every row of a table: theirs, ours, and the error."""
+    columns = ("line", "model", "GPU", "plan", "GPUs", "theirs", "ours", "error")
+    lines = []
+    for row in rows:
+        theirs, ours = (_value(value, row) for value in row.values)
+        model = f"{row.measured.model[:28]}{' (fitted)' if row.fitted else ''}"
+        plan = f"{row.measured.plan} {row.measured.precision}"
+        line = (str(row.line), model, row.gpu, plan, f"{row.measured.gpus:,}")
+        lines.append((*line, theirs, ours, f"{row.error:+.1%}"))
+    say(f"\n{name}", console, "bold")
+    console.print(table(columns, lines, left=4))
+
+
+def _value(value: float, row: Compared) -> str:
+    return f"{value:.4g} s" if row.is_time else f"{value / GIB:.2f} GiB"
+
+
+def print_groups(rows: Sequence[Compared], console: Console) -> None:
+    """Errors of the times by GPU, family, scale and source, fitted rows apart."""
+    for fitted in (True, False):
+        own = [row for row in rows if row.fitted is fitted]
+        if not own:
+            continue
+        for name, key in _GROUPS:
+            groups = {group: Errors.of(some) for group, some in by(key, own).items()}
+            kind = "fitted" if fitted else "unfitted"
+            _print_errors(f"\n{kind} rows by {name}", groups, console)
+    _print_errors(
+        "\nleave one source out: a factor for each GPU, from all other sources",
+        left_out_errors(rows),
+        console,
+    )
+
+
+def _print_errors(title: str, groups: Mapping[str, Errors], console: Console) -> None:
+    columns = (title.strip(), "rows", "mean", "median", "worst", "bias", "Spearman")
+    lines = [
+        (
+            name,
+            str(errors.rows),
+            *(f"{x:.1%}" for x in (errors.mean, errors.median, errors.worst)),
+            f"{errors.bias:+.1%}",
+            f"{errors.rank:.2f}",
+        )
+        for name, errors in groups.items()
+    ]
+    say("", console)
+    console.print(table(columns, lines))
+
+
+def print_summary(times: Sequence[Compared], memory: Sequence[Compared], console: Console) -> bool:
+    """The last lines: rows, errors, and ranking; returns whether all is within the aims."""
+    good = True
+    say("\nsummary", console, "bold")
+    for kind, fitted in (("fitted", True), ("unfitted", False)):
+        own = [row for row in times if row.fitted is fitted]
+        if own:
+            say(f"times, {kind}: {_words(Errors.of(own))}", console)
+    aimed = [row for row in times if row.gpu in AIMED and not row.fitted]
+    if aimed:
+        all_of_them, sources = Errors.of(aimed), by(origin, aimed)
+        worst, name = max((Errors.of(own).mean, name) for name, own in sources.items())
+        good &= all_of_them.median <= MEDIAN_AIM and all_of_them.mean <= MEAN_AIM
+        good &= worst <= SOURCE_AIM
+        say(
+            f"times, unfitted, {', '.join(AIMED)}: {_words(all_of_them)} "
+            f"(aims: median {MEDIAN_AIM:.0%}, mean {MEAN_AIM:.0%})",
+            console,
+        )
+        say(f"worst source: mean {worst:.1%} of {name} (aim {SOURCE_AIM:.0%})", console)
+        good &= _print_ranks(sources, console)
+    if memory:
+        errors = Errors.of(memory)
+        low = min(row.error for row in memory)
+        good &= errors.mean <= MEMORY_AIM and low >= 0
+        say(
+            f"memory: {_words(errors)} (aim: mean {MEMORY_AIM:.0%}); lowest {low:+.1%} "
+            "(aim: never less than measured)",
+            console,
+        )
+    return good
+
+
+def _print_ranks(sources: Mapping[str, Sequence[Compared]], console: Console) -> bool:
+    good = True
+    for name, own in sources.items():
+        if len(own) >= _RANKED_ROWS:
+            rank = Errors.of(own).rank
+            good &= not rank < RANK_AIM
+            say(f"Spearman {rank:.2f} of {len(own)} rows of {name} (aim {RANK_AIM})", console)
+    return good
+
+
+def _words(errors: Errors) -> str:
+    return (
+        f"{errors.rows} rows, mean error {errors.mean:.1%}, median {errors.median:.1%}, "
+        f"worst {errors.worst:.1%}"
+    )

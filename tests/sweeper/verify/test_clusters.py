@@ -1,0 +1,216 @@
+"""Measured training iterations: how a row is read, what it becomes, and what errors add up to."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine import DimsweepError
+from sweeper.cli.main import main
+from sweeper.verify.clusters.compared import Compared, Errors, left_out_errors
+from sweeper.verify.clusters.measurements import GIB, LeftOut, Measurement, find_tables, read_table
+from sweeper.verify.clusters.plans import configure, n_micro_batches
+from sweeper.verify.clusters.predict import Prediction, predict, simulated
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "clusters"
+COLUMNS = (
+    "complete,source,model,layers,hidden,ffn,heads,kv_heads,seq,vocab,gpu,gpus,tp,pp,dp,cp,ep,vp,"
+    "micro_batch,global_batch,precision,recompute,zero_or_fsdp,metric,value,unit,note"
+)
+VALUES = (
+    "yes,lab/stack:table.md@1 (x),Llama 1B,4,512,1024,8,4,256,1000,DGX-H100,8,2,2,2,1,1,1,1,16,"
+    "bf16,none,distributed optimizer,tokens/s/GPU,1000,tokens/s/GPU,"
+)
+NAMES, FIRST = COLUMNS.split(","), VALUES.split(",")
+ROW = dict(zip(NAMES, FIRST, strict=True))
+
+
+def write(folder: Path, *rows: dict[str, str]) -> Path:
+    file = folder / "small.csv"
+    lines = (",".join({**ROW, **row}.values()) for row in rows)
+    file.write_text("\n".join((COLUMNS, *lines)) + "\n")
+    return file
+
+
+def read(folder: Path, **changes: str) -> Measurement | LeftOut:
+    """The only row of a table."""
+    ((line, row),) = read_table(write(folder, changes))
+    assert line == 2
+    return row
+
+
+# --- rows ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "metric", "seconds"),
+    [
+        ("1000", "tokens/s/GPU", "tokens/s/GPU", 16 * 256 / 1000 / 8),
+        ("1000 (900)", "tokens/s/GPU", "tokens/s/GPU", 16 * 256 / 1000 / 8),
+        ("1000", "tokens/s", "tokens/s (all GPUs)", 16 * 256 / 1000),
+        ("1000", "ms", "iteration time", 1.0),
+        ("1.5", "s", "iteration time", 1.5),
+    ],
+)
+def test_every_unit_becomes_seconds(
+    tmp_path: Path, value: str, unit: str, metric: str, seconds: float
+) -> None:
+    row = read(tmp_path, value=value, unit=unit, metric=metric)
+    assert isinstance(row, Measurement)
+    assert row.seconds == pytest.approx(seconds)
+    assert row.memory is None
+    assert row.origin == "lab/stack:table.md"
+
+
+def test_memory_is_in_bytes(tmp_path: Path) -> None:
+    row = read(tmp_path, value="40.5", unit="GiB", metric="memory: max allocated")
+    assert isinstance(row, Measurement)
+    assert row.memory == 40.5 * GIB
+    assert row.seconds is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"complete": "no: micro_batch"}, "does not print micro_batch"),
+        ({"vp": ">1 (not stated)"}, "virtual stages"),
+        ({"gpus": "16"}, "8 ranks, but 16 GPUs"),
+        ({"heads": ""}, "its heads is not given"),
+        ({"unit": "TFLOP/s/GPU"}, "no time of an iteration"),
+    ],
+)
+def test_incomplete_rows_say_what_they_lack(
+    tmp_path: Path, changes: dict[str, str], why: str
+) -> None:
+    row = read(tmp_path, **changes)
+    assert isinstance(row, LeftOut)
+    assert why in str(row)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"model": "Mystery"}, "model 'Mystery' is not known"),
+        ({"gpu": "TPU v9"}, "GPU 'TPU v9' is not known"),
+        ({"global_batch": "15"}, "no number of micro-batches"),
+        ({"ep": "2"}, "no experts are known"),
+        ({"heads": "7", "hidden": "448"}, "kv_heads"),
+    ],
+)
+def test_what_cannot_be_simulated_says_why(
+    tmp_path: Path, changes: dict[str, str], why: str
+) -> None:
+    row = read(tmp_path, **changes)
+    assert isinstance(row, Measurement)
+    with pytest.raises(LeftOut, match=why):
+        predict(row)
+
+
+def test_a_row_becomes_a_configuration(tmp_path: Path) -> None:
+    row = read(tmp_path, recompute="full", precision="FP8", zero_or_fsdp="FSDP2 (ZeRO 3)")
+    assert isinstance(row, Measurement)
+    text = configure(row, n_micro_batches(row)).text
+    assert text["topology"]["shape"] == "Switch(8)"
+    assert text["workload"]["parallel"] == {
+        "tensor": 2, "expert": 1, "context": 1, "data": 2, "pipeline": 2,
+    }  # fmt: skip
+    plan = text["workload"]["plan"]
+    assert (plan["micro_batches"], plan["micro_batch"], plan["zero"]) == (8, 1, 3)
+    assert (plan["recompute"], plan["precision"]) == ("full", "fp8")
+    assert text["workload"]["model"]["gated"]
+    assert text["workload"]["model"]["kv_heads"] == 4
+
+
+def test_every_committed_row_is_read() -> None:
+    """A table may gain columns and rows, but none may be misread without a reason."""
+    rows = [row for file in find_tables(GOLDEN) for _, row in read_table(file)]
+    assert len(rows) == 530
+    complete = [row for row in rows if isinstance(row, Measurement)]
+    assert len(complete) > 380
+    assert all((row.seconds or row.memory or 0) > 0 for row in complete)
+
+
+# --- predictions --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("interleave", [1, 2])
+@pytest.mark.parametrize("stages", [1, 2])
+def test_many_micro_batches_follow_from_few(tmp_path: Path, stages: int, interleave: int) -> None:
+    """To the picosecond, what all of them take."""
+    row = read(tmp_path, pp=str(stages), vp=str(interleave), gpus=str(4 * stages))
+    assert isinstance(row, Measurement)
+    row = replace(row, batch=24)
+    whole = simulated(row, n_micro_batches(row))
+    assert predict(row).seconds == pytest.approx(whole.seconds, abs=2e-12)
+    assert predict(row).memory == whole.memory
+
+
+# --- errors -------------------------------------------------------------------------------------
+
+
+def compared(row: Measurement, theirs: float, ours: float, source: str = "a") -> Compared:
+    measured = replace(row, seconds=theirs, source=source)
+    return Compared(1, measured, Prediction(ours, 0.0), "H100", "Llama", False)
+
+
+def test_errors_are_relative_to_what_was_measured(tmp_path: Path) -> None:
+    row = read(tmp_path)
+    assert isinstance(row, Measurement)
+    errors = Errors.of([compared(row, 1.0, 1.1), compared(row, 2.0, 1.6), compared(row, 4.0, 4.0)])
+    assert errors.rows == 3
+    assert errors.mean == pytest.approx(0.1)
+    assert errors.median == pytest.approx(0.1)
+    assert errors.worst == pytest.approx(0.2)
+    assert errors.bias == pytest.approx((1.1 * 0.8) ** (1 / 3) - 1)
+    assert errors.rank == pytest.approx(1.0)
+    assert math.isnan(Errors.of([compared(row, 1.0, 1.1)]).rank)
+
+
+def test_a_source_is_corrected_by_the_others_only(tmp_path: Path) -> None:
+    """Source b is 10 % fast like a, and c is right: b is corrected by both of them."""
+    row = read(tmp_path)
+    assert isinstance(row, Measurement)
+    rows = [compared(row, 1.0, 0.9, s) for s in "ab"] + [compared(row, 1.0, 1.0, "c")]
+    found = left_out_errors(rows)
+    assert found["c"].bias == pytest.approx(1 / 0.9 - 1)
+    assert found["b"].bias == pytest.approx(0.9 / math.sqrt(0.9) - 1)
+
+
+# --- the command --------------------------------------------------------------------------------
+
+
+def test_tables_of_any_folder_are_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, {}, {"value": "10"}, {"complete": "no: layers"})
+    shown = tmp_path / "shown.png"
+    assert main(["verify", "clusters", "--data", str(tmp_path), "--picture", str(shown)]) == 1
+    said = capsys.readouterr().out
+    assert "left out: 1 row of small: the source does not print layers" in said
+    summary = said[said.index("summary") :]
+    assert "times, unfitted: 2 rows, mean error" in summary
+    assert shown.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["--data", "nowhere"], "no such folder"),
+        (["smal"], "did you mean 'small'"),
+    ],
+)
+def test_errors_say_what_there_is(
+    tmp_path: Path, words: list[str], what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, {})
+    assert main(["verify", "clusters", "--data", str(tmp_path), *words]) == 1
+    assert what in capsys.readouterr().err
+
+
+def test_a_folder_without_tables_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(DimsweepError, match="no table of training iterations"):
+        find_tables(tmp_path)
