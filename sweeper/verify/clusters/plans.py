@@ -85,7 +85,12 @@ def _parallel(measured: Measurement) -> dict[str, int]:
 
 
 def _precision(measured: Measurement) -> str:
-    return "fp8" if re.search("fp8|float8|fp4", measured.precision.lower()) else "bf16"
+    text = measured.precision.lower()
+    if "fp4" in text:
+        return "nvfp4"
+    if re.search("mxfp8|fp8-mx", text.split("(")[0]):
+        return "mxfp8"
+    return "fp8" if re.search("fp8|float8", text) else "bf16"
 
 
 def _recompute(measured: Measurement) -> str:
