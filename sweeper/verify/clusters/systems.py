@@ -39,24 +39,28 @@ def _composed(overrides: tuple[str, ...]) -> Config:
     return compose([*fixed, *overrides]).config
 
 
-def _network(nvlink: str, rail: str) -> tuple[str, ...]:
-    return ("topology=dgx_a100", f"topology.bandwidth=[{nvlink},{rail}]")
+def _hgx(gpu: str, *overrides: str) -> tuple[str, ...]:
+    return f"npu={gpu}", f"collective.gpu={gpu}", *overrides
 
 
-_A100_40 = ("npu=a100", "npu.memory_bandwidth=1555 GB/s")
+_A100 = _hgx("a100", "topology=hgx_a100")
+_H100 = _hgx("h100", "topology=hgx_h100")
+_B200 = _hgx("b200", "topology=hgx_b200")
+_FAST = "topology.bandwidth=[900 GB/s,100 GB/s]"  # an 800 Gb/s port a GPU
 # The first pattern that the name matches counts.
 SYSTEMS = (
-    System("A100 40GB", "a100.?40", 8, (*_A100_40, *_network("210 GB/s", "22.5 GB/s"))),
-    # Four 100 Gb/s Omni-Path ports a node; their own all-reduce log says 5.06 GB/s a GPU.
-    System("A100", "a100.*jean zay", 8, ("npu=a100", *_network("210 GB/s", "5.06 GB/s"))),
-    System("A100", "a100", 8, ("npu=a100", *_network("210 GB/s", "22.5 GB/s"))),
-    System("H200", "h200", 8, ("npu=h200", *_network("370 GB/s", "45 GB/s"))),
-    System("H100", "h100", 8, ("npu=h100", *_network("370 GB/s", "45 GB/s"))),
-    # The same chip as B200's, of which no kernels were measured; twice the network of it for *300.
-    System("GB300", "gb300", 64, ("npu=b200", *_network("700 GB/s", "90 GB/s"))),
-    System("GB200", "gb200", 64, ("npu=b200", *_network("700 GB/s", "45 GB/s"))),
-    System("B300", "b300", 8, ("npu=b200", *_network("700 GB/s", "90 GB/s"))),
-    System("B200", "b200", 8, ("npu=b200", *_network("700 GB/s", "45 GB/s"))),
+    System("A100 40GB", "a100.?40", 8, (*_A100, "npu.memory_bandwidth=1555 GB/s")),
+    # Four 100 Gb/s Omni-Path ports a node, 6.25 GB/s a GPU; their own all-reduce log says 5.06,
+    # and NCCL's protocols leave 0.92 of a port.
+    System("A100", "a100.*jean zay", 8, (*_A100, "topology.bandwidth=[300 GB/s,5.5 GB/s]")),
+    System("A100", "a100", 8, _A100),
+    System("H200", "h200", 8, _hgx("h200", "topology=hgx_h100")),
+    System("H100", "h100", 8, _H100),
+    # B200's chip; no kernels of the others were measured.
+    System("GB300", "gb300", 64, (*_B200, _FAST)),
+    System("GB200", "gb200", 64, _B200),
+    System("B300", "b300", 8, (*_B200, _FAST)),
+    System("B200", "b200", 8, _B200),
 )
 
 
