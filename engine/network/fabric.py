@@ -3,65 +3,88 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
-from typing import Any
+from itertools import islice, permutations, product
+from typing import Any, ClassVar
 
 from engine.cluster.blocks import Block, Ring, Switch
-from engine.cluster.blocks.block import Pair
+from engine.cluster.blocks.block import Node, Pair
 from engine.cluster.blocks.topology import Dimension, Topology
 from engine.errors import DimsweepError
-from engine.network import wiring
 from engine.network.graph import Network
 from engine.workload.coordinates import lines
 
 MAX_LINKS = 2**20  # about a gigabyte of graph
 
 
+class Fabric(ABC):
+    """How one dimension is built of links; most fabrics stand for a Switch, and have one link an
+    NPU and no circles.
+
+    Routing breaks ties by the order in which the links of a node come.
+    """
+
+    replaces: ClassVar[Block] = Switch()
+
+    def check(self, dim: Dimension) -> None:
+        """Raise :class:`DimsweepError` unless it suits the dimension."""
+        if dim.block != self.replaces:
+            raise DimsweepError(
+                f"a {type(self).__name__} cannot replace {dim.name}",
+                hint=f"it takes the place of a {self.replaces.name}",
+            )
+
+    def links(self, dim: Dimension) -> int:
+        """How many links an NPU's bandwidth is divided among."""
+        return 1
+
+    def circles(self, dim: Dimension, p: int, stride: int) -> bool:
+        """Whether a group of the dimension closes a circle (see :meth:`Block.circles`)."""
+        return False
+
+    @abstractmethod
+    def wire(self, dim: Dimension, npus: range, place: str) -> Iterator[Pair]:
+        """The links of one line of NPUs; ``place`` makes the names of its switches unique."""
+
+
 @dataclass(frozen=True)
-class Auto:
+class Auto(Fabric):
     """The dimension's own block."""
 
     def check(self, dim: Dimension) -> None:
         """Every dimension can be what it is."""
 
     def links(self, dim: Dimension) -> int:
-        """How many links an NPU's bandwidth is divided among."""
         return dim.block.links(dim.size)
 
     def circles(self, dim: Dimension, p: int, stride: int) -> bool:
-        """Whether a group of the dimension closes a circle (see :meth:`Block.circles`)."""
         return dim.block.circles(dim.size, p, stride)
 
     def wire(self, dim: Dimension, npus: range, place: str) -> Iterator[Pair]:
-        """The links of one line of NPUs."""
         return dim.block.wire(npus, place)
 
 
 @dataclass(frozen=True)
-class Mesh:
+class Mesh(Fabric):
     """A Ring without the link that closes it: links of half an NPU's bandwidth, one at the ends."""
 
-    def check(self, dim: Dimension) -> None:
-        """Raises :class:`DimsweepError` unless the dimension is a Ring."""
-        _check_block(self, dim, Ring())
+    replaces = Ring()
 
     def links(self, dim: Dimension) -> int:
-        """How many links an NPU's bandwidth is divided among."""
         return 2
 
-    def circles(self, dim: Dimension, p: int, stride: int) -> bool:
-        """No group closes a circle: a mesh has ends."""
-        return False
-
     def wire(self, dim: Dimension, npus: range, place: str) -> Iterator[Pair]:
-        """The links of one line of NPUs."""
-        return wiring.mesh(npus)
+        for i, npu in enumerate(npus):
+            if i + 1 < len(npus):
+                yield npu, npus[i + 1]
+            if i > 0:
+                yield npu, npus[i - 1]
 
 
 @dataclass(frozen=True)
-class Clos:
+class Clos(Fabric):
     """A folded Clos network (fat tree) in place of one switch, all its links alike.
 
     ``levels`` is 2 (leaves and spines) or 3 (leaves, aggregation switches, cores), ``leaf`` the
@@ -110,30 +133,33 @@ class Clos:
         return round(down / self.oversubscription)
 
     def check(self, dim: Dimension) -> None:
-        """Raises :class:`DimsweepError` unless the dimension is a Switch that divides evenly."""
-        _check_block(self, dim, Switch())
+        super().check(dim)
         _check_divides("leaf", self.leaf, "NPUs", dim.size)
         if self.pod is not None:
             _check_divides("pod", self.pod, "leaf switches", dim.size // self.leaf)
 
-    def links(self, dim: Dimension) -> int:
-        """How many links an NPU's bandwidth is divided among."""
-        return 1
-
-    def circles(self, dim: Dimension, p: int, stride: int) -> bool:
-        """No group closes a circle."""
-        return False
-
     def wire(self, dim: Dimension, npus: range, place: str) -> Iterator[Pair]:
-        """The links of one line of NPUs."""
-        up = self.up(self.leaf)
-        if self.pod is None:
-            return wiring.clos2(npus, place, self.leaf, up)
-        return wiring.clos3(npus, place, self.leaf, self.pod, up, self.up(self.pod))
+        """NPUs to their leaf, leaves to every spine (Clos, BSTJ 1953).  Of 3 levels: leaves to the
+        aggregation switches of their pod, of which number j leads to the cores of core group j
+        (Al-Fares et al., SIGCOMM 2008)."""
+        pod, up = self.pod, self.up(self.leaf)
+        for i in range(len(npus) // self.leaf):
+            name = f"leaf {place} no {i}"
+            for npu in npus[i * self.leaf : (i + 1) * self.leaf]:
+                yield from _both(npu, name)
+            above = f"spine {place}" if pod is None else f"aggregation {place} pod {i // pod}"
+            for j in range(up):
+                yield from _both(name, f"{above} no {j}")
+        if pod is None:
+            return
+        for i, j in product(range(len(npus) // (self.leaf * pod)), range(up)):
+            for k in range(self.up(pod)):
+                aggregation = f"aggregation {place} pod {i} no {j}"
+                yield from _both(aggregation, f"core {place} group {j} no {k}")
 
 
 @dataclass(frozen=True)
-class Dragonfly:
+class Dragonfly(Fabric):
     """A dragonfly in place of one switch, all its links alike (Kim et al., ISCA 2008).
 
     ``routers`` of a group are fully connected, ``npus`` hang on each router, and one link joins
@@ -148,25 +174,27 @@ class Dragonfly:
         _check_count("npus", self.npus)
 
     def check(self, dim: Dimension) -> None:
-        """Raises :class:`DimsweepError` unless the dimension is a Switch that divides evenly."""
-        _check_block(self, dim, Switch())
+        super().check(dim)
         _check_divides("npus", self.npus, "NPUs", dim.size)
         _check_divides("routers", self.routers, "routers in all", dim.size // self.npus)
 
-    def links(self, dim: Dimension) -> int:
-        """How many links an NPU's bandwidth is divided among."""
-        return 1
-
-    def circles(self, dim: Dimension, p: int, stride: int) -> bool:
-        """No group closes a circle."""
-        return False
-
     def wire(self, dim: Dimension, npus: range, place: str) -> Iterator[Pair]:
-        """The links of one line of NPUs."""
-        return wiring.dragonfly(npus, place, self.routers, self.npus)
+        """The link of group i to group i + o sits at router (o - 1) // h, where h is how many of
+        them a router has."""
+        routers, groups = self.routers, len(npus) // (self.routers * self.npus)
+        spread = -(-(groups - 1) // routers)
 
+        def name(group: int, router: int) -> str:
+            return f"router {place} group {group} no {router}"
 
-Fabric = Auto | Mesh | Clos | Dragonfly
+        for i, npu in enumerate(npus):
+            yield from _both(npu, name(*divmod(i // self.npus, routers)))
+        for group in range(groups):
+            for one, other in permutations(range(routers), 2):
+                yield name(group, one), name(group, other)
+            for o in range(1, groups):
+                far = name((group + o) % groups, (groups - o - 1) // spread)
+                yield name(group, (o - 1) // spread), far
 
 
 def build_network(
@@ -223,12 +251,9 @@ def _links(
                 yield source, target, attributes
 
 
-def _check_block(fabric: Fabric, dim: Dimension, block: Block) -> None:
-    if dim.block != block:
-        raise DimsweepError(
-            f"a {type(fabric).__name__} cannot replace {dim.name}",
-            hint=f"it takes the place of a {block.name}",
-        )
+def _both(one: Node, other: Node) -> Iterator[Pair]:
+    yield one, other
+    yield other, one
 
 
 def _check_count(name: str, value: int) -> None:
