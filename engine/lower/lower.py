@@ -38,24 +38,16 @@ def _lower(workload: Workload, cluster: Cluster, *, fold: bool) -> p.Program:
     forms = Forms(cluster)
     nodes = Nodes(workload, cluster, folding, forms)
     nodes.match_transfers()
-    dims = cluster.topology.dims
-    return p.Program(
-        structure=structure(cluster, folding, nodes, forms),
-        names=p.Names(
-            node=tuple(nodes.name),
-            stream=tuple(nodes.streams),
-            dims=tuple(f"{d}: {dim.name}" for d, dim in enumerate(dims)),
-            tally=tuple(nodes.tallies),
-            class_count=tuple(folding.count),
-            class_first=tuple(folding.first),
-            flow_group=tuple(nodes.flow_group),
-        ),
-        bandwidth=p.check_bandwidth([dim.bandwidth for dim in dims], len(dims)),
-        latency=p.check_latency([dim.latency for dim in dims], len(dims)),
-        prices=cluster.prices,
-        workload=workload,
-        cluster=cluster,
+    names = p.Names(
+        node=tuple(nodes.name),
+        stream=tuple(nodes.streams),
+        dims=tuple(f"{d}: {dim.name}" for d, dim in enumerate(cluster.topology.dims)),
+        tally=tuple(nodes.tallies),
+        class_count=tuple(folding.count),
+        class_first=tuple(folding.first),
+        flow_group=tuple(nodes.flow_group),
     )
+    return p.Program.on(cluster, structure(cluster, folding, nodes, forms), names, workload)
 
 
 def _check_acyclic(graphs: Sequence[Sequence[Operator]]) -> None:

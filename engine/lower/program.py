@@ -233,6 +233,16 @@ class Program:
     cluster: Cluster
     witness: Witness | None = None
 
+    @classmethod
+    def on(
+        cls, cluster: Cluster, structure: Structure, names: Names, workload: Workload
+    ) -> Program:
+        """The program at the bandwidths, latencies and prices of ``cluster``."""
+        dims = cluster.topology.dims
+        bandwidth = check_bandwidth([dim.bandwidth for dim in dims], len(dims))
+        latency = check_latency([dim.latency for dim in dims], len(dims))
+        return cls(structure, names, bandwidth, latency, cluster.prices, workload, cluster)
+
     @property
     def n_npus(self) -> int:
         return sum(self.names.class_count)

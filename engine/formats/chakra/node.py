@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import NamedTuple
 
 from engine.errors import DimsweepError
 from engine.formats.chakra.trace import CollectiveType, NodeType, TraceNode
 from engine.kinds import CollectiveKind
+from engine.workload.graph import Group
 
 # The collectives that are simulated; they have the same names.
 KINDS: Mapping[int, CollectiveKind] = {CollectiveType[kind.name]: kind for kind in CollectiveKind}
@@ -33,6 +35,12 @@ class Node(NamedTuple):
     tag: int
     group: str
     involved: tuple[bool, ...]
+
+
+def involved_group(involved: Sequence[bool], sizes: Sequence[int]) -> Group:
+    """The group of whole dimensions that ``involved_dim`` means; those it does not name count."""
+    used = zip_longest(involved[: len(sizes)], sizes, fillvalue=True)
+    return Group(tuple(n if use else 1 for use, n in used), (1,) * len(sizes))
 
 
 def node_of(node: TraceNode) -> Node:

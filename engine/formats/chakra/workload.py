@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from engine.errors import DimsweepError
 from engine.formats.chakra import own
 from engine.formats.chakra.files import read_traces
 from engine.formats.chakra.groups import read_groups
-from engine.formats.chakra.node import KINDS, Node, node_of
+from engine.formats.chakra.node import KINDS, Node, involved_group, node_of
 from engine.formats.chakra.trace import NodeType, Trace, TraceNode, Value
 from engine.workload.coordinates import coordinates_of, offset_between
 from engine.workload.graph import (
@@ -138,35 +138,30 @@ class _Conversion:
             self._shared[id(node)] = self._convert(rank, node)
         return self._shared[id(node)]
 
-    def _convert(self, rank: int, node: TraceNode) -> Work:
+    def _convert(self, rank: int, raw: TraceNode) -> Work:
         try:
-            return self._works[node.type](self, rank, node_of(node), node.attributes)
-        except KeyError:
-            fault = DimsweepError(
-                f"a {node.type.name} node is not simulated by dimsweep's own model",
-                hint="dimsweep astra runs the trace as ASTRA-sim does",
-            )
+            return self._work_of(rank, node_of(raw), raw.attributes)
         except DimsweepError as error:
-            fault = error
-        raise DimsweepError(
-            fault.what, where=f"rank {rank}, node {node.id} ({node.name!r})", hint=fault.hint
-        )
+            where = f"rank {rank}, node {raw.id} ({raw.name!r})"
+            raise DimsweepError(error.what, where=where, hint=error.hint) from None
 
-    def _compute(self, rank: int, node: Node, ours: Mapping[str, Value]) -> Work:
-        measured = ours.get(own.DURATION)
-        if isinstance(measured, int):
-            return Compute(duration=measured)
-        if node.ops:
-            flops = _exact(ours, own.FLOPS, node.ops)
-            return Compute(flops, _exact(ours, own.BYTES, node.tensor))
-        return Compute(duration=node.duration * 1000)
-
-    def _access(self, rank: int, node: Node, ours: Mapping[str, Value]) -> Work:
-        n_bytes = _exact(ours, own.BYTES, node.tensor)
-        return Access(n_bytes, store=node.type is NodeType.MEM_STORE)
-
-    def _nothing(self, rank: int, node: Node, ours: Mapping[str, Value]) -> Work:
-        return Compute(duration=0)
+    def _work_of(self, rank: int, node: Node, ours: Mapping[str, Value]) -> Work:
+        match node.type:
+            case NodeType.COMP:
+                return _compute(node, ours)
+            case NodeType.MEM_LOAD | NodeType.MEM_STORE:
+                store = node.type is NodeType.MEM_STORE
+                return Access(_exact(ours, own.BYTES, node.tensor), store=store)
+            case NodeType.METADATA | NodeType.INVALID:
+                return Compute(duration=0)
+            case NodeType.COMM_COLL:
+                return self._collective(rank, node, ours)
+            case NodeType.COMM_SEND:
+                size = _exact(ours, own.BYTES, node.size)
+                stream = str(ours.get(own.STREAM, Send.stream))
+                return Send(size, self._offset(rank, node.target), node.tag, stream)
+            case NodeType.COMM_RECV:
+                return Receive(self._offset(rank, node.source), node.tag)
 
     def _collective(self, rank: int, node: Node, ours: Mapping[str, Value]) -> Work:
         kind = KINDS.get(node.collective)
@@ -193,9 +188,7 @@ class _Conversion:
 
     def _group(self, rank: int, node: Node) -> Group:
         if node.group in ("", "0"):
-            wanted = [*node.involved, *[True] * len(self._sizes)]
-            sizes = tuple(n if use else 1 for n, use in zip(self._sizes, wanted, strict=False))
-            return Group(sizes, (1,) * len(sizes))
+            return involved_group(node.involved, self._sizes)
         if node.group not in self._ranks:
             raise DimsweepError(
                 f"there is no communicator group {node.group!r}",
@@ -204,24 +197,6 @@ class _Conversion:
         if rank not in self._ranks[node.group]:
             raise DimsweepError(f"the rank is no member of the group {node.group!r}")
         return self._sub_mesh(tuple(self._ranks[node.group]))
-
-    def _send(self, rank: int, node: Node, ours: Mapping[str, Value]) -> Work:
-        size, stream = _exact(ours, own.BYTES, node.size), str(ours.get(own.STREAM, Send.stream))
-        return Send(size, self._offset(rank, node.target), node.tag, stream)
-
-    def _receive(self, rank: int, node: Node, ours: Mapping[str, Value]) -> Work:
-        return Receive(self._offset(rank, node.source), node.tag)
-
-    _works: Mapping[NodeType, Callable[[_Conversion, int, Node, Mapping[str, Value]], Work]] = {
-        NodeType.COMP: _compute,
-        NodeType.MEM_LOAD: _access,
-        NodeType.MEM_STORE: _access,
-        NodeType.METADATA: _nothing,
-        NodeType.INVALID: _nothing,
-        NodeType.COMM_COLL: _collective,
-        NodeType.COMM_SEND: _send,
-        NodeType.COMM_RECV: _receive,
-    }
 
     def _offset(self, rank: int, peer: int) -> tuple[int, ...]:
         if not 0 <= peer < math.prod(self._sizes):
@@ -247,10 +222,18 @@ class _Conversion:
 
 
 def _name(group: Group) -> str:
-    name = "x".join(map(str, group.sizes))
-    return (
-        name if set(group.strides) == {1} else f"{name} stride {'x'.join(map(str, group.strides))}"
-    )
+    sizes, strides = ("x".join(map(str, numbers)) for numbers in (group.sizes, group.strides))
+    return sizes if set(group.strides) == {1} else f"{sizes} stride {strides}"
+
+
+def _compute(node: Node, ours: Mapping[str, Value]) -> Compute:
+    measured = ours.get(own.DURATION)
+    if isinstance(measured, int):
+        return Compute(duration=measured)
+    if node.ops:
+        flops = _exact(ours, own.FLOPS, node.ops)
+        return Compute(flops, _exact(ours, own.BYTES, node.tensor))
+    return Compute(duration=node.duration * 1000)
 
 
 def _exact(ours: Mapping[str, Value], name: str, whole: int) -> float:

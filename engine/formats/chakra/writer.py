@@ -198,7 +198,11 @@ class _Writer:
             raise DimsweepError(f"the tag is {work.tag}; those of a trace are 0 or more")
         peers = self._peers(key[0])
         if isinstance(work, Send):
-            return lambda rank: node(NodeType.COMM_SEND, _send(work, rank, int(peers[rank])))
+            n_bytes, tag = work.n_bytes, work.tag
+            stream: _Attributes = {own.STREAM: work.stream} if work.stream != Send.stream else {}
+            return lambda rank: node(
+                NodeType.COMM_SEND, _message(n_bytes, rank, int(peers[rank]), tag) | stream
+            )
         place = seen[key] = seen.get(key, -1) + 1
         return lambda rank: node(
             NodeType.COMM_RECV, self._receive(key, place, rank, int(peers[rank]), operator.name)
@@ -259,24 +263,11 @@ class _Writer:
                 "does not send",
                 where=self._workload.name,
             )
-        return {
-            **_size(sizes[place]),
-            "comm_src": source,
-            "comm_dst": rank,
-            "comm_tag": tag,
-        }
+        return _message(sizes[place], source, rank, tag)
 
 
-def _send(work: Send, rank: int, target: int) -> _Attributes:
-    attributes: _Attributes = {
-        **_size(work.n_bytes),
-        "comm_src": rank,
-        "comm_dst": target,
-        "comm_tag": work.tag,
-    }
-    if work.stream != Send.stream:
-        attributes[own.STREAM] = work.stream
-    return attributes
+def _message(n_bytes: float, source: int, target: int, tag: int) -> _Attributes:
+    return {**_size(n_bytes), "comm_src": source, "comm_dst": target, "comm_tag": tag}
 
 
 def _size(n_bytes: float, name: str = "comm_size") -> _Attributes:

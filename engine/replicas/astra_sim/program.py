@@ -74,13 +74,14 @@ def _covered(spans: list[tuple[int, int]]) -> int:
     return total
 
 
-def names_of(inputs: Inputs, folding: Folding, rows: Sequence[Row]) -> p.Names:
-    """What the numbers of a lowered run are called."""
-    pairs = zip(inputs.network.blocks, inputs.network.sizes, strict=True)
-    return p.Names(
+def program_on(
+    cluster: Cluster, structure: p.Structure, folding: Folding, rows: Sequence[Row]
+) -> p.Program:
+    """The program of the phase kernel."""
+    names = p.Names(
         node=tuple(row.node.name for row in rows),
         stream=("communication", "cpu"),
-        dims=tuple(f"{d}: {block.name}({size})" for d, (block, size) in enumerate(pairs)),
+        dims=tuple(f"{d}: {dim.name}" for d, dim in enumerate(cluster.topology.dims)),
         tally=("communication",),
         class_count=tuple(np.bincount(folding.kind).tolist()),
         class_first=folding.first,
@@ -90,20 +91,7 @@ def names_of(inputs: Inputs, folding: Folding, rows: Sequence[Row]) -> p.Names:
             if row.kind in (p.NodeKind.COLLECTIVE, p.NodeKind.SEND)
         ),
     )
-
-
-def program_of(structure: p.Structure, names: p.Names, cluster: Cluster) -> p.Program:
-    """The program of the phase kernel, at the bandwidths of ``cluster``."""
-    dims = cluster.topology.dims
-    return p.Program(
-        structure=structure,
-        names=names,
-        bandwidth=p.check_bandwidth([dim.bandwidth for dim in dims], len(dims)),
-        latency=p.check_latency([dim.latency for dim in dims], len(dims)),
-        prices=cluster.prices,
-        workload=Workload(((),), name="traces"),
-        cluster=cluster,
-    )
+    return p.Program.on(cluster, structure, names, Workload(((),), name="traces"))
 
 
 def lower(inputs: Inputs, traces: Sequence[Sequence[Node]], *, folded: bool = True) -> Program:
@@ -123,8 +111,7 @@ def lower(inputs: Inputs, traces: Sequence[Sequence[Node]], *, folded: bool = Tr
         structure, rows = lower_structure(inputs, traces, folding)
     except NotLoweredError as error:
         return Program(inputs, traces, folding, None, (), str(error))
-    names = names_of(inputs, folding, rows)
-    phases = program_of(structure, names, Cluster(topology_of(network)))
+    phases = program_on(Cluster(topology_of(network)), structure, folding, rows)
     return Program(inputs, traces, folding, phases, rows, "")
 
 

@@ -17,7 +17,7 @@ from engine.replicas.astra_sim.fold import fold
 from engine.replicas.astra_sim.greedy import GREEDY
 from engine.replicas.astra_sim.lower import Row, empty_structure, lower_structure
 from engine.replicas.astra_sim.plans import PS, NotLoweredError
-from engine.replicas.astra_sim.program import lower, names_of, program_of
+from engine.replicas.astra_sim.program import lower, program_on
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def lower_for_sweep(
     if inputs.system.inter_dimension not in GREEDY:  # whose orders depend on bandwidths
         with suppress(NotLoweredError):
             structure, rows = lower_structure(inputs, traces, folding)
-    program = program_of(structure, names_of(inputs, folding, rows), cluster)
+    program = program_on(cluster, structure, folding, rows)
     return replace(program, witness=_Interpreter(inputs, traces, folding.first))
 
 

@@ -9,10 +9,9 @@ from typing import NamedTuple
 
 from engine.formats.chakra.lint.messages import Fault, Place
 from engine.formats.chakra.lint.trace import Finding
-from engine.formats.chakra.node import Node
+from engine.formats.chakra.node import Node, involved_group
 from engine.formats.chakra.stats import collective_name
 from engine.workload.coordinates import first_members
-from engine.workload.graph import Group
 
 
 class _Meeting(NamedTuple):
@@ -49,9 +48,8 @@ class Collectives:
         # By the name of the set of ranks that take part.
         self._members: dict[str, Sequence[int]] = {"all ranks": range(n or 0)}
         self._meetings: dict[str, dict[int, list[_Meeting]]] = {}  # and by rank
-        self._order: dict[
-            int, list[tuple[str, int]]
-        ] = {}  # by rank: the group, and the number of the collective in it
+        # By rank: the group, and the number of the collective in it.
+        self._order: dict[int, list[tuple[str, int]]] = {}
         self._first: dict[tuple[bool, ...], list[int]] = {}  # of every rank's sub-mesh
 
     def add(self, place: Place, node: Node) -> Fault | None:
@@ -96,9 +94,7 @@ class Collectives:
         """The name of the rank's neighbours in the ``involved`` dimensions; notes their ranks."""
         sizes = self._sizes or ()
         if involved not in self._first:
-            wanted = [*involved, *[True] * len(sizes)]
-            used = tuple(p if use else 1 for p, use in zip(sizes, wanted, strict=False))
-            group = Group(used, (1,) * len(sizes))
+            group = involved_group(involved, sizes)
             self._first[involved] = first_members(group, sizes).tolist()
         firsts = self._first[involved]
         dims = " ".join(str(d) for d, use in enumerate(involved) if use)
