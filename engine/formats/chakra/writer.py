@@ -199,9 +199,9 @@ class _Writer:
         peers = self._peers(key[0])
         if isinstance(work, Send):
             n_bytes, tag = work.n_bytes, work.tag
-            stream: _Attributes = {own.STREAM: work.stream} if work.stream != Send.stream else {}
+            ours: _Attributes = {own.STREAM: work.stream} if work.stream != Send.stream else {}
             return lambda rank: node(
-                NodeType.COMM_SEND, _message(n_bytes, rank, int(peers[rank]), tag) | stream
+                NodeType.COMM_SEND, _message(n_bytes, rank, int(peers[rank]), tag) | ours
             )
         place = seen[key] = seen.get(key, -1) + 1
         return lambda rank: node(
