@@ -27,10 +27,11 @@ _HALF = 4  # columns of the times out of place, and of those in place
 
 def read_nccl_tests(file: Path) -> Timings:
     """The timings of a file: the text that nccl-tests print, or a CSV file with the columns op,
-    gpus, nodes, bytes, time_us.
+    gpus, nodes, bytes, time_us, and perhaps others.
 
     Raises :class:`DimsweepError` naming file and line for what is neither, for text that does not
-    say which collective ran among which ranks, and for a file without rows.
+    say which collective ran among which ranks, for rows of several kinds of GPU (a column gpu), and
+    for a file without rows.
     """
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
@@ -50,9 +51,16 @@ def read_nccl_tests(file: Path) -> Timings:
 
 
 def _table(lines: Iterable[str], file: Path) -> Iterator[Timing]:
-    rows = csv.DictReader(lines)
+    rows, gpu = csv.DictReader(lines), None
     for row in rows:
         where = f"{file}, line {rows.line_num}"
+        gpu = gpu or row.get("gpu")
+        if row.get("gpu") != gpu:
+            raise DimsweepError(
+                f"{row.get('gpu')!r} comes after {gpu!r}, and a cluster has one kind of GPU",
+                where=where,
+                hint="keep the rows of one cluster",
+            )
         kind = _KINDS.get(row["op"])
         if kind is None:
             raise DimsweepError(f"there is no collective {row['op']!r}", where=where)

@@ -90,7 +90,7 @@ class Forms:
         return self.forms(form)
 
     def _by_library(self, library: Library, work: Collective, group: Group) -> int:
-        answer = library(request_for(work.kind, work.n_bytes, group, self._cluster))
+        answer = library.answer(request_for(work.kind, work.n_bytes, group, self._cluster))
         used = [d for d, members in enumerate(group.sizes) if members > 1]
         uses = tuple(
             self._told(d, phases, work.kind) for d, phases in zip(used, answer.phases, strict=True)
@@ -121,9 +121,17 @@ class Forms:
             if offset:
                 policy = self._model.subgroup_bandwidth
                 share, hops = dim.block.way_under(policy, dim.size, offset)
+                share *= self._message_share(d)
                 crossing = PhaseSteps((Step(1, hops, 1.0),), share, 1.0, 1.0)
                 uses.append(Use(d, self.phase_steps(TypedSteps(p.POINT_TO_POINT, crossing))))
         return self.forms(Form(p.POINT_TO_POINT, work.n_bytes, 1, 0, tuple(uses)))
+
+    def _message_share(self, d: int) -> float:
+        """What a message gets of the bandwidth that its way has in a dimension."""
+        if self._library is None:
+            return 1.0
+        inside, between = self._library.shares
+        return inside if d < self._model.node_dimensions else between
 
     def _use(self, kind: CollectiveKind, d: int, group: Group) -> Use:
         dim = self._dims[d]

@@ -37,6 +37,8 @@ _OPS = {"alltoall": "all_to_all"}
 # A kind of GPU by what stands in its name, the longer name first; GB/s of its links to its node
 # and, unless a place has others, of its network adapter.
 _GPUS = {
+    "gb300": (900, 100),
+    "b300": (900, 100),
     "gb200": (900, 50),
     "b200": (900, 50),
     "h200": (450, 50),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from functools import lru_cache
 from math import log
+from statistics import fmean
 
 from engine.cluster.library import Timing, Timings
 from engine.collective.request import Answer, Phases, Request
@@ -34,9 +35,15 @@ def measured_answer(timings: Timings, request: Request) -> Answer | None:
 
 @lru_cache(maxsize=1024)
 def rows_for(timings: Timings, kind: CollectiveKind, ranks: int, nodes: int) -> tuple[Timing, ...]:
-    """The timings of a collective, by size."""
-    rows = [t for t in timings.timings if (t.kind, t.ranks, t.nodes) == (kind, ranks, nodes)]
-    return tuple(sorted(rows, key=lambda row: row.n_bytes))
+    """The timings of a collective, by size; of one measured several times the mean."""
+    durations: dict[int, list[int]] = {}
+    for row in timings.timings:
+        if (row.kind, row.ranks, row.nodes) == (kind, ranks, nodes):
+            durations.setdefault(row.n_bytes, []).append(row.duration)
+    return tuple(
+        Timing(kind, ranks, nodes, n_bytes, round(fmean(measured)))
+        for n_bytes, measured in sorted(durations.items())
+    )
 
 
 def interpolated(rows: tuple[Timing, ...], n_bytes: float) -> float:

@@ -80,6 +80,10 @@ def test_a_table(tmp_path: Path) -> None:
         (RANKS + ROWS.replace("17.51", "quick"), "line 13: a number cannot be read"),
         (RANKS + ROWS.replace("17.51", "0.00"), "line 13: 1024 bytes in 0.00 us is no timing"),
         ("op,gpus,nodes,bytes,time_us\nbroadcast,8,1,512,6\n", "line 2: there is no collective"),
+        (
+            "gpu,op,gpus,nodes,bytes,time_us\nA100,all_reduce,8,1,512,6\nB200,all_reduce,8,1,512,6\n",
+            "line 3: 'B200' comes after 'A100'",
+        ),
         ("op,gpus,nodes,bytes,time_us\nall_reduce,9,2,512,6\n", "no group of equal nodes"),
     ],
 )

@@ -136,13 +136,15 @@ _L40S = Gpu(
     },
 )
 
-# The H200 has the H100's links, the GB200 the B200's.
+# The H200 has the H100's links; the GB200, B300 and GB300 have the B200's.
 GPUS: dict[str, Gpu] = {
     "a100": _A100,
     "h100": _H100,
     "h200": _H100,
     "b200": _B200,
     "gb200": _B200,
+    "b300": _B200,
+    "gb300": _B200,
     "l40s": _L40S,
 }
 

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 
 from engine.collective.library.nccl.choice import Algorithm, Choice, Protocol
-from engine.collective.library.nccl.gpus import LL, LL128, SIMPLE, Cost, Gpu
+from engine.collective.library.nccl.gpus import DIRECT, LL, LL128, SIMPLE, Cost, Gpu
 from engine.collective.library.nccl.tuning import TREE, choose, network_hop, pat_overhead
 from engine.collective.request import Answer, Phases, Request
 from engine.collective.steps import PhaseSteps, Step
@@ -23,6 +23,11 @@ _PIECE = 4 * 2**20  # bytes of a channel's buffer: less is not cut into chunks
 _NETWORK = {Protocol.LL: 0.46, Protocol.LL128: 0.8625, Protocol.SIMPLE: 0.92}
 _TREES = (Algorithm.TREE, Algorithm.NVLS)  # between nodes
 _RING = {Protocol.LL: LL, Protocol.LL128: LL128, Protocol.SIMPLE: SIMPLE}
+
+
+def message_shares(gpu: Gpu) -> tuple[float, float]:
+    """What a message from point to point gets of the bandwidth inside a node and between nodes."""
+    return gpu.costs[DIRECT].bandwidth / gpu.link, _NETWORK[DIRECT.protocol]
 
 
 def answer(gpu: Gpu, request: Request, chunks: int) -> Answer:

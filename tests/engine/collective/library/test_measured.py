@@ -21,6 +21,7 @@ from engine import (
     run_one,
 )
 from engine.cluster import Nccl, Timing, Timings
+from engine.collective.library.measured import rows_for
 from engine.rules import beyond_measurements
 
 ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, ALL_TO_ALL = CollectiveKind
@@ -66,6 +67,11 @@ def test_times_in_between_below_and_above() -> None:
     assert microseconds(ALL_REDUCE, 2**22) == pytest.approx(math.sqrt(60 * 300), rel=1e-6)
     assert microseconds(ALL_REDUCE, 8) == pytest.approx(20, rel=1e-6)
     assert microseconds(ALL_REDUCE, 2**30) == pytest.approx(4 * 3000, rel=1e-6)
+
+
+def test_the_mean_of_what_was_measured_twice() -> None:
+    again = Timings((*TIMINGS.timings, Timing(ALL_REDUCE, 16, 2, 1024, 30 * MICROSECOND)), "x")
+    assert rows_for(again, ALL_REDUCE, 16, 2)[0].duration == 25 * MICROSECOND
 
 
 def test_every_port_is_busy_with_it_and_its_bandwidth_has_a_price() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -16,7 +17,9 @@ from engine import (
     GraphBuilder,
     Group,
     Program,
+    Receive,
     Result,
+    Send,
     Topology,
     Workload,
     lower,
@@ -140,6 +143,35 @@ def test_small_messages_cross_nodes_in_one_chunk_and_large_ones_in_sixteen() -> 
     cluster = on("h100", 8, 8)
     chunks = [program(ALL_REDUCE, n, cluster).structure.forms["chunks"][0] for n in (KB, 1024 * MB)]
     assert chunks == [1, 16]
+
+
+def test_chunks_pay_the_latencies_once() -> None:
+    """On links without end what is left of the time is NCCL's latency: in 16 chunks as in one, but
+    for what overlaps."""
+    left = []
+    for chunks in (1, 16):
+        cluster = on("h100", 8, 8)
+        model = replace(cluster.collectives, chunks=chunks)
+        here = program(ALL_REDUCE, 1024 * MB, replace(cluster, collectives=model))
+        left.append(Result(run_one(here.rebind(bandwidth=here.bandwidth * 1e9))).time)
+    assert 0.5 * left[0] < left[1] <= left[0]
+
+
+def test_messages_get_what_a_send_reaches() -> None:
+    def times(cluster: Cluster) -> list[float]:
+        found = []
+        for offset in ((1, 0), (0, 1)):
+            builder = GraphBuilder()
+            builder.add("send", Send(100 * MB, offset))
+            builder.add("receive", Receive(tuple(-each for each in offset)))
+            found.append(simulate(Workload((builder.build(),)), cluster).time)
+        return found
+
+    cluster = on("h100", 8, 8)
+    plain = replace(cluster, collectives=CollectiveModel())
+    inside, between = (a / b for a, b in zip(times(plain), times(cluster), strict=True))
+    assert inside == pytest.approx(gpu_called("h100").costs[DIRECT].bandwidth / 450, rel=1e-6)
+    assert between == pytest.approx(0.92, rel=1e-6)
 
 
 @pytest.mark.parametrize("kind", list(CollectiveKind))
