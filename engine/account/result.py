@@ -61,15 +61,11 @@ class Result:
 
     @property
     def bytes_by_dim(self) -> dict[str, float]:
-        return dict(
-            zip(self.program.names.dims, self.breakdown.bytes_sent[0].tolist(), strict=True)
-        )
+        return self._by_dim(self.breakdown.bytes_sent)
 
     @property
     def utilisation(self) -> dict[str, float]:
-        return dict(
-            zip(self.program.names.dims, self.breakdown.utilisation[0].tolist(), strict=True)
-        )
+        return self._by_dim(self.breakdown.utilisation)
 
     @property
     def critical_path(self) -> dict[str, float] | None:
@@ -88,22 +84,23 @@ class Result:
     @property
     def per_bandwidth(self) -> dict[str, float] | None:
         """The seconds that one more byte/s in a dimension would add: dT/db, at most 0."""
-        return self._by_dim(self.breakdown.per_bandwidth)
+        return self._by_dim_if_known(self.breakdown.per_bandwidth)
 
     @property
     def per_latency(self) -> dict[str, float] | None:
         """The seconds that one more second of latency a hop would add: dT/dalpha."""
-        return self._by_dim(self.breakdown.per_latency)
+        return self._by_dim_if_known(self.breakdown.per_latency)
 
     @property
     def per_usd(self) -> dict[str, float] | None:
         """The seconds that one more USD spent on a dimension's bandwidth would add."""
-        return self._by_dim(self.breakdown.per_usd)
+        return self._by_dim_if_known(self.breakdown.per_usd)
 
-    def _by_dim(self, prices: Floats | Longs | None) -> dict[str, float] | None:
-        if prices is None:
-            return None
-        return dict(zip(self.program.names.dims, prices[0].tolist(), strict=True))
+    def _by_dim(self, values: Floats | Longs) -> dict[str, float]:
+        return dict(zip(self.program.names.dims, values[0].tolist(), strict=True))
+
+    def _by_dim_if_known(self, values: Floats | Longs | None) -> dict[str, float] | None:
+        return None if values is None else self._by_dim(values)
 
     @property
     def cost(self) -> float | None:
