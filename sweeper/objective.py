@@ -1,7 +1,5 @@
 """Objectives: what a study searches for, and which of two values is the better one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """What every room prints in the same way: lines, tables, and a sign of life while work runs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 

@@ -3,8 +3,6 @@
 Errors name the key (``topology.bandwidth[1]``); :meth:`Origin.blame` adds the file.
 """
 
-from __future__ import annotations
-
 from engine import Cluster, Program, Workload
 from sweeper.config.parts.part import key
 from sweeper.config.schema import Config

@@ -1,7 +1,5 @@
 """The account of one simulated iteration, for the terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """dimsweep astra: ASTRA-sim's own command line, its files, and its cycles."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """dimsweep complete-words: what the scripts of ``dimsweep completion`` ask."""
 
-from __future__ import annotations
-
 import click
 from click.shell_completion import ShellComplete, split_arg_string
 

@@ -1,7 +1,5 @@
 """dimsweep completion: a script with which a shell completes commands, options and overrides."""
 
-from __future__ import annotations
-
 import click
 
 _SCRIPTS = {

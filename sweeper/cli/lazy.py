@@ -1,7 +1,5 @@
 """Commands whose modules are imported when they are called, so that help is shown at once."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 

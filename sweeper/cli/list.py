@@ -1,7 +1,5 @@
 """dimsweep list: the studies, and the options of the configuration groups."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import click

@@ -1,7 +1,5 @@
 """The command line: one line for each command, and how a user's errors are told."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Files that a command writes where the user says."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from engine import DimsweepError

@@ -1,7 +1,5 @@
 """dimsweep show: a whole configuration."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import click

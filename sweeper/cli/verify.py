@@ -1,7 +1,5 @@
 """dimsweep verify: the verifications of sweeper/verify, a command each."""
 
-from __future__ import annotations
-
 import click
 
 from sweeper.cli.lazy import Commands, Lazy

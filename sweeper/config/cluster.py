@@ -3,8 +3,6 @@
 Each part builds the engine's object of the same name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """Composing a configuration with Hydra: conf/, studies/, and overrides from the command line."""
 
-from __future__ import annotations
-
 import copy
 import re
 from collections.abc import Iterator, Mapping, Sequence

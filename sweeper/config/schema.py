@@ -4,11 +4,9 @@ Values live in conf/ and studies/.  Hydra composes them; what it composed become
 :class:`Config`, and stays one up to the report.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from hydra.core.config_store import ConfigStore
 
@@ -103,7 +101,7 @@ class Config(Part):
         none."""
         return _parent(self.text, f"{name}.")[0]
 
-    def changed(self, values: Mapping[str, Any]) -> Config:
+    def changed(self, values: Mapping[str, Any]) -> Self:
         """The configuration with the values of dotted keys replaced, checked as a whole."""
         if not values:
             return self
@@ -112,7 +110,7 @@ class Config(Part):
             with key(name):
                 node, last = _parent(text, name)
             node[last] = value
-        return Config.of(text)
+        return type(self).of(text)
 
 
 def _parent(node: Any, name: str) -> tuple[Any, Any]:

@@ -1,8 +1,6 @@
 """What a study searches, and how: the keys that no row of one trial depends on."""
 
-from __future__ import annotations
-
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
@@ -67,7 +65,7 @@ class Parameter(Part):
     log: Flag = False
 
     @model_validator(mode="after")
-    def _check(self) -> Parameter:
+    def _check(self) -> Self:
         ranged = [name for name in ("low", "high", "step") if getattr(self, name) is not None]
         if self.values is None:
             for name in ("low", "high"):
@@ -105,7 +103,7 @@ class Budget(Part):
     gap: float | None = None
 
     @model_validator(mode="after")
-    def _check(self) -> Budget:
+    def _check(self) -> Self:
         if self.trials < 1:
             raise ValueError(DimsweepError("a search needs at least 1 trial", where="trials"))
         if self.gap is not None and not self.gap >= 0:

@@ -4,8 +4,6 @@ Colours are Okabe and Ito's, told apart by colour-blind readers.  Matplotlib is 
 a picture is drawn, and without pyplot: no global figures, no display.
 """
 
-from __future__ import annotations
-
 import io
 import textwrap
 from collections.abc import Callable, Iterator, Sequence

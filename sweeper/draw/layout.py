@@ -5,8 +5,6 @@ Several are a grid: the first two across and up, the third aslant behind them, m
 A graph from a file, which has no dimensions, is laid out by networkx.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

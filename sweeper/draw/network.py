@@ -1,10 +1,8 @@
 """The picture of a network in use: every link, coloured by how much of what it could it carried."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -81,7 +79,7 @@ class _Sketch:
     points: float
 
     @classmethod
-    def of(cls, network: Network) -> _Sketch:
+    def of(cls, network: Network) -> Self:
         layout = lay_out(network)
         places = np.array(list(layout.places.values()))
         spacing = _spacing(places)

@@ -1,10 +1,8 @@
 """The axes of objectives: their units, and the range worth showing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -26,7 +24,7 @@ class Scale:
     label: str
 
     @classmethod
-    def of(cls, summaries: Sequence[CellSummary], objective: Objective) -> Scale:
+    def of(cls, summaries: Sequence[CellSummary], objective: Objective) -> Self:
         """One unit for all panels: that of the smallest best value."""
         smallest = min(objective.of(s.best) for s in summaries)
         return cls(objective, *words.axis(objective, smallest))

@@ -3,8 +3,6 @@
 Lines are dependencies, dotted ones for control only.  Long chains go on in the row below.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

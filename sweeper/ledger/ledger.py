@@ -10,13 +10,11 @@ a killed process loses the rows in flight and nothing else.  One process writes,
 to; many may read.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -61,7 +59,7 @@ class Ledger:
         self._settle(study)
         self._open_log()
 
-    def __enter__(self) -> Ledger:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,11 +1,9 @@
 """What a study is, as ``study.json`` keeps it: typed, frozen records."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, ValidationError
@@ -105,9 +103,7 @@ class StudyRecord(_Record):
         """The objectives, the one that ranks trials first."""
         return tuple(OBJECTIVES[name] for name in self.objective)
 
-    def with_portfolio(
-        self, number: int, own: tuple[float, ...], bound: float | None
-    ) -> StudyRecord:
+    def with_portfolio(self, number: int, own: tuple[float, ...], bound: float | None) -> Self:
         """The same study, with what has become known of its ``number``-th portfolio, from 0."""
         portfolios = list(self.portfolios)
         portfolios[number] = portfolios[number].model_copy(update={"own": own, "bound": bound})

@@ -1,7 +1,5 @@
 """The columns of a study's rows."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """What a study found: numbers, findings in words, and tables.  It is shown by sweeper.draw."""
 
-from __future__ import annotations
-
 from sweeper.report.report import Report
 from sweeper.report.summary import CellSummary, summarise
 

@@ -1,7 +1,5 @@
 """Axes of a study that made no difference, by its rows."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from sweeper.ledger.record import StudyRecord

@@ -1,7 +1,5 @@
 """One network for several workloads: what each of them loses against a network of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,8 +1,7 @@
 """All that a report tells of a study."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
+from typing import Self
 
 import pandas as pd
 
@@ -27,7 +26,7 @@ class Report:
     idle: list[str]
 
     @classmethod
-    def of(cls, rows: pd.DataFrame, study: StudyRecord) -> Report:
+    def of(cls, rows: pd.DataFrame, study: StudyRecord) -> Self:
         """The report of a study whose ledger has ``rows``.
 
         Raises :class:`DimsweepError` when no trial is complete.

@@ -1,7 +1,5 @@
 """What a study found, as data: each cell's best trial, equal split and Pareto front."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from dataclasses import dataclass

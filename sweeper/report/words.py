@@ -1,7 +1,5 @@
 """Numbers and findings in words, the same in the terminal, the pictures and the page."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -4,8 +4,6 @@ These two do not learn, so they need none of Optuna's bookkeeping of trials, whi
 a trial than simulating it.  They are the same distributions: uniform, and scrambled Sobol.
 """
 
-from __future__ import annotations
-
 import warnings
 from abc import abstractmethod
 from collections.abc import Sequence

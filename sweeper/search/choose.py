@@ -1,7 +1,5 @@
 """Which sampler a configuration asks for."""
 
-from __future__ import annotations
-
 from engine import DimsweepError, Prices, suggestion
 from sweeper.config.schema import Config
 from sweeper.objective import follows_slopes

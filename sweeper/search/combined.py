@@ -1,7 +1,5 @@
 """The default search: the descent and TPE in turns."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace

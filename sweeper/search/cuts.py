@@ -7,8 +7,6 @@ lowered onto it, as bundle methods do for functions that are not convex: there t
 another order.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine import Prices

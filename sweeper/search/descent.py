@@ -1,7 +1,5 @@
 """First-order search: each trial is where the critical paths of those before it promise most."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

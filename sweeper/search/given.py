@@ -1,7 +1,5 @@
 """No search: the one design of each cell of a grid, or of a space with one split."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from sweeper.search.sampler import Task

@@ -1,7 +1,5 @@
 """Searches by Optuna's samplers, on an in-memory study that the driver alone owns."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import warnings

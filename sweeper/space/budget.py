@@ -1,8 +1,6 @@
 """What all splits of a study have in common, so that different networks compare fairly: the total
 bandwidth, the cost, or the bisection bandwidth."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The search space of a study: the split of the bandwidth, and any other keys of the config."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

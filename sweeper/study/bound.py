@@ -1,7 +1,5 @@
 """What no split of a study's space can beat, and the split at which that bound is least."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from engine import DimsweepError, Program

@@ -1,7 +1,5 @@
 """What one cell of a study will do: its space, its bound, and the trials to try first."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import struct

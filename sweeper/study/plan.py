@@ -1,7 +1,5 @@
 """What a study will do: the cells of its grid, and the portfolios that they make up."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Mapping

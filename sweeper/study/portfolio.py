@@ -1,7 +1,5 @@
 """One split for several workloads: how a study names them, and what their runs are together."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Recorded runs of ASTRA-sim 2.0, simulated again and compared to the cycle."""
 
-from __future__ import annotations
-
 import json
 import tarfile
 import tempfile

@@ -4,8 +4,6 @@ Tables 3 and 5 of "Reducing activation recomputation in large transformer models
 2,048 tokens, a vocabulary of 51,200, tensor parallelism within each node of 8.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import click

@@ -1,7 +1,5 @@
 """dimsweep trace: Chakra execution traces, a file for each command."""
 
-from __future__ import annotations
-
 import click
 
 from sweeper.cli.lazy import Commands, Lazy

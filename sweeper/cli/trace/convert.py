@@ -1,7 +1,5 @@
 """dimsweep trace convert: traces in another form, or from another tool's files."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

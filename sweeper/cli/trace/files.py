@@ -1,7 +1,5 @@
 """Which files a user means by a trace: a file, a folder, or the PREFIX of PREFIX.<rank>.et."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """dimsweep trace lint: what is wrong in traces; and the same job with what can be repaired."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 from pathlib import Path

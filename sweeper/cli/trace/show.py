@@ -1,7 +1,5 @@
 """dimsweep trace show: how a trace looks, and when everything in it happens."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import click

@@ -1,7 +1,5 @@
 """dimsweep trace stats: the totals of traces."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import click

@@ -1,7 +1,5 @@
 """dimsweep trace write: the workload of a configuration, as traces."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

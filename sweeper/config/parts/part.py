@@ -5,8 +5,6 @@ parsed when the part is made; it keeps its text, so a part can be written out as
 Every error is a :class:`DimsweepError` that names the key.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Where configuration files, studies and what they name may lie."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 _HERE = Path(__file__).resolve().parents[2]

@@ -1,7 +1,5 @@
 """Kinds of workloads: a file each, and a line in :data:`KINDS`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any
 

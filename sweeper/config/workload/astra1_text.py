@@ -1,7 +1,5 @@
 """An ASTRA-sim 1.0 workload file."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """ASTRA-sim's own inputs as a workload: a study of them sees ASTRA-sim's cycles at every trial."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import ClassVar
 

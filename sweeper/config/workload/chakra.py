@@ -1,7 +1,5 @@
 """Chakra execution traces."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import engine

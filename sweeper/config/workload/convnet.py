@@ -1,7 +1,5 @@
 """A convolutional network with measured durations."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import engine.workload

@@ -1,7 +1,5 @@
 """Workloads of layers one after another."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Annotated

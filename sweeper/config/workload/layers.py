@@ -1,7 +1,5 @@
 """Layers written out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Workloads of real models under parallel plans."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 from functools import cache

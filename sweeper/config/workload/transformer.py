@@ -1,7 +1,5 @@
 """Transformer blocks from their dimensions."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from engine import Group

@@ -1,7 +1,5 @@
 """What a workload is to the configuration, and how its kind is found."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any, ClassVar

@@ -1,7 +1,5 @@
 """The pictures of a report, each in a file of its own and one line here, in reading order."""
 
-from __future__ import annotations
-
 from sweeper.draw.canvas import Picture
 from sweeper.draw.pictures import (
     best_split,

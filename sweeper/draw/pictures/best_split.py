@@ -1,7 +1,5 @@
 """How the best split divides the bandwidth, beside the equal split."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from sweeper.draw.canvas import BLUE, ORANGE, Bars, Picture, draw_bars, panels

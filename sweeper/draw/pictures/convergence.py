@@ -1,7 +1,5 @@
 """Whether the search converged: every trial, and the best so far."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

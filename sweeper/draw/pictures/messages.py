@@ -1,7 +1,5 @@
 """The best designs by phases and message by message."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from sweeper.draw.canvas import BLUE, GREY, Picture, panels

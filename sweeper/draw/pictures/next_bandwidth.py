@@ -1,7 +1,5 @@
 """Where the next dollar, or the next bandwidth, should go: the time that it saves."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

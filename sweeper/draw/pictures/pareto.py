@@ -1,7 +1,5 @@
 """The front of two objectives, and what is proven to be impossible."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What each workload loses on a network made for another: the darker, the more is lost."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """How far from the best split a design may stray."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

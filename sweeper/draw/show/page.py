@@ -1,7 +1,5 @@
 """The report as one self-contained HTML page, and its pictures as files beside it."""
 
-from __future__ import annotations
-
 import base64
 import os
 from pathlib import Path

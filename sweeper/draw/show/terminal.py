@@ -1,7 +1,5 @@
 """The report in the terminal."""
 
-from __future__ import annotations
-
 import pandas as pd
 from rich import box
 from rich.console import Console

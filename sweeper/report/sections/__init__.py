@@ -1,7 +1,5 @@
 """The sections of a report, each in a file of its own and one line here, in reading order."""
 
-from __future__ import annotations
-
 from sweeper.report.report import Report
 from sweeper.report.sections import (
     best_of_cells,

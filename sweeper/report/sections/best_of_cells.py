@@ -1,7 +1,5 @@
 """One row for each cell of a grid: its coordinates and its best trial."""
 
-from __future__ import annotations
-
 from sweeper.objective import PERF_PER_COST
 from sweeper.report.report import Report
 from sweeper.report.sheet import Section, Sheet

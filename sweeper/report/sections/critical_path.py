@@ -3,8 +3,6 @@
 There is none of a trial that was simulated message by message.
 """
 
-from __future__ import annotations
-
 import pandas as pd
 
 from sweeper.report.sheet import Section, Sheet

@@ -1,7 +1,5 @@
 """The best designs of a cell, a row each."""
 
-from __future__ import annotations
-
 from sweeper.report.sheet import Section, Sheet
 from sweeper.report.summary import CellSummary
 from sweeper.report.words import best_name, gbps, per_million_usd, seconds, short_keys, usd

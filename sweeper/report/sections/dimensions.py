@@ -1,7 +1,5 @@
 """Each dimension's bandwidth, utilisation and exposed communication, best and equal."""
 
-from __future__ import annotations
-
 from sweeper.report.sheet import Section, Sheet
 from sweeper.report.summary import CellSummary
 from sweeper.report.words import gbps, percent, seconds

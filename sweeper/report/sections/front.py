@@ -1,7 +1,5 @@
 """The Pareto front of two objectives: only what is traded for what."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from sweeper.report.sheet import Section, Sheet

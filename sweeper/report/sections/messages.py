@@ -1,11 +1,10 @@
 """Whether the ranking of the best designs holds when every message is simulated."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Self
 
 from sweeper.objective import COST, TIME, Objective
 from sweeper.report.report import Report
@@ -35,7 +34,7 @@ class Comparison:
     differ: int
 
     @classmethod
-    def of(cls, summary: CellSummary) -> Comparison:
+    def of(cls, summary: CellSummary) -> Self:
         """The comparison of the designs of a cell that were looked at again."""
         measure = TIME if summary.objective is COST else summary.objective
         complete = [recheck for recheck in summary.rechecked if not recheck.failed]

@@ -1,7 +1,5 @@
 """Where the next bandwidth, and the next dollar, should go."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

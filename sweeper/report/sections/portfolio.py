@@ -1,7 +1,5 @@
 """For each portfolio what its workloads lose, and which other networks would do."""
 
-from __future__ import annotations
-
 from sweeper.report.portfolio import PortfolioSummary
 from sweeper.report.report import Report
 from sweeper.report.sheet import Section, Sheet

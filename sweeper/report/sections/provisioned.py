@@ -3,8 +3,6 @@
 There is nothing to say where no collective crosses two dimensions.
 """
 
-from __future__ import annotations
-
 from sweeper.report.sheet import Section, Sheet
 from sweeper.report.summary import CellSummary
 from sweeper.study.rules import verdict

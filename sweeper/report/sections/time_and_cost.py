@@ -1,7 +1,5 @@
 """Where the time goes and what it costs: the best trial, and the equal split beside it."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from sweeper.objective import PERF_PER_COST

@@ -1,7 +1,5 @@
 """Evaluating trials: what a worker does.  Lowers a configuration once, then simulates batches."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator, Sequence

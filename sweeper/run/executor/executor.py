@@ -1,7 +1,5 @@
 """What an executor is, and which one a configuration asks for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Protocol
 

@@ -1,7 +1,5 @@
 """An executor in this process."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pyarrow as pa

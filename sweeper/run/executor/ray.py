@@ -1,7 +1,5 @@
 """An executor of Ray actors, each with a whole engine."""
 
-from __future__ import annotations
-
 import logging
 import os
 import socket

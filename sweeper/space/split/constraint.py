@@ -1,7 +1,5 @@
 """Linear constraints on a split, as the user writes them: ``b2 + b3 == 200 GB/s``."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Projections and bounds are isl's (Verdoolaege, ICMS 2010), which are exact for integer points.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction

@@ -13,8 +13,6 @@ Everything is exact, because everything is a whole number of grid steps:
   in the grid: what the others leave of the money says how much of it there is.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import count

@@ -1,7 +1,5 @@
 """A budget in money: what a split may cost, and that it is spent."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

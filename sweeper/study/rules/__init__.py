@@ -3,8 +3,6 @@
 A warning is one line of text.  It stops nothing; each says what to change.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 
 from engine import Program

@@ -1,7 +1,5 @@
 """Keys of the configuration that cannot make a difference."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 import numpy as np

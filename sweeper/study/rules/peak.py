@@ -1,7 +1,5 @@
 """A GPU of which nothing is known but its peak."""
 
-from __future__ import annotations
-
 from engine import Program
 from engine.rules import is_measured
 from sweeper.config.schema import Config

@@ -1,7 +1,5 @@
 """Tiers that nothing prices."""
 
-from __future__ import annotations
-
 from engine import Program
 from sweeper.config.compose import Composed
 

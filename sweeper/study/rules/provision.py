@@ -1,7 +1,5 @@
 """Dimensions that are not provisioned for one another (see engine.provisioning)."""
 
-from __future__ import annotations
-
 import math
 
 from engine import Program, units

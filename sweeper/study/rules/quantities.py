@@ -1,7 +1,5 @@
 """Quantities that were perhaps meant in another unit."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
