@@ -31,6 +31,7 @@ from sweeper.config.parts.part import (
     BytesOrNone,
     Frequency,
     MoneyOrNone,
+    OneOf,
     Parsed,
     Part,
     PricePerBandwidth,
@@ -263,28 +264,7 @@ FABRICS: dict[str, type[Fabric]] = {
     "clos": Clos,
     "dragonfly": Dragonfly,
 }
-_FABRIC_PARTS = {kind: mirror(fabric) for kind, fabric in FABRICS.items()}
-
-
-def _fabric(value: Any) -> Fabric:
-    """A fabric from its kind, or from a mapping with the kind and its numbers."""
-    if isinstance(value, Fabric):
-        return value
-    given = dict(value) if isinstance(value, Mapping) else {"kind": value}
-    kind = given.pop("kind", None)
-    if kind not in FABRICS:
-        raise DimsweepError(
-            f"{kind!r} is no fabric",
-            hint=f"one of {', '.join(FABRICS)}, such as {{kind: clos, levels: 2, leaf: 8}}",
-        )
-    return FABRICS[kind](**dict(_FABRIC_PARTS[kind].of(given)))
-
-
-def _written_fabric(value: Fabric | tuple[Fabric, ...]) -> Any:
-    if isinstance(value, tuple):
-        return [_written_fabric(each) for each in value]
-    (kind,) = (kind for kind, fabric in FABRICS.items() if type(value) is fabric)
-    return {"kind": kind, **vars(value)} if vars(value) else kind
+_FABRIC = OneOf(FABRICS, "kind", "fabric")
 
 
 def _routing(value: Any) -> Routing | None:
@@ -306,7 +286,7 @@ class Network(Part):
     node-link JSON or GraphML."""
 
     fabric: Annotated[
-        Fabric | tuple[Fabric, ...], Parsed(one_or_each(_fabric), _written_fabric)
+        Fabric | tuple[Fabric, ...], Parsed(one_or_each(_FABRIC.parse), _FABRIC.write)
     ] = default("auto")
     file: str | None = None
     routing: Annotated[Routing | None, Parsed(_routing, lambda found: str(found or "auto"))] = (

@@ -6,7 +6,7 @@ Values live in conf/ and studies/.  Hydra composes them; what it composed become
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from hydra.core.config_store import ConfigStore
 
@@ -48,6 +48,8 @@ def _axis(values: Any) -> tuple[Any, ...]:
 
 class Config(Part):
     """Everything that a run or a study is told."""
+
+    RENAMED: ClassVar = {"cluster": "executor"}
 
     workload: AnyWorkload
     topology: Topology = default(Topology)

@@ -1,6 +1,6 @@
 """What a study searches, and how: the keys that no row of one trial depends on."""
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
@@ -24,6 +24,8 @@ class Search(Part):
     are there, where slopes are learnt from), so that a study does not depend on how many actors run
     it.  ``enqueue``: also try the equal split, the traffic-proportional one and the bound's,
     first.  ``sampler`` is a name in :data:`sweeper.search.SAMPLERS`, which takes ``options``."""
+
+    RENAMED: ClassVar = {"wave": "batch"}
 
     sampler: str
     seed: Whole = 0
@@ -99,18 +101,10 @@ class Budget(Part):
     """Trials for each search, which stops earlier when its best trial is within ``gap`` of the
     proven bound: 1e-4 is 0.01 %."""
 
-    trials: Whole = 300
-    gap: float | None = None
+    RENAMED: ClassVar = {"points": "trials"}
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.trials < 1:
-            raise ValueError(DimsweepError("a search needs at least 1 trial", where="trials"))
-        if self.gap is not None and not self.gap >= 0:
-            what = f"{self.gap:g}; a gap is 0 or more"
-            hint = "a share of the bound, such as 1e-4"
-            raise ValueError(DimsweepError(what, where="gap", hint=hint))
-        return self
+    trials: Annotated[Whole, Field(ge=1)] = 300
+    gap: Annotated[float, Field(ge=0)] | None = None
 
 
 class Recheck(Part):

@@ -9,7 +9,8 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
-from typing import Annotated, Any, Self, TypeVar, get_type_hints
+from functools import cache
+from typing import Annotated, Any, ClassVar, Self, TypeVar, get_type_hints
 
 from pydantic import (
     BaseModel,
@@ -174,6 +175,7 @@ class Part(BaseModel):
     """A mapping of the configuration.  It is frozen, and its keys are all that there are."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+    RENAMED: ClassVar[Mapping[str, str]] = {}  # keys of earlier versions, and what they are now
 
     @model_validator(mode="before")
     @classmethod
@@ -187,7 +189,8 @@ class Part(BaseModel):
             )
         for name in value:
             if name not in known:
-                hint = suggestion(str(name), known)
+                now = cls.RENAMED.get(name)
+                hint = f"it is called {now!r} now" if now else suggestion(str(name), known)
                 raise ValueError(DimsweepError("unknown key", where=str(name), hint=hint))
         return value
 
@@ -236,6 +239,38 @@ def mirror(cls: type, **types: Any) -> type[Part]:
         kind = types.get(field.name, strict.get(hints[field.name], hints[field.name]))
         fields[field.name] = (kind, ... if field.default is dataclasses.MISSING else field.default)
     return create_model(cls.__name__, __base__=Part, **fields)
+
+
+class OneOf:
+    """The parser and the writer of objects of some dataclasses.
+
+    An object is a mapping of its fields and of ``key``, which holds its name in ``kinds``; or that
+    name alone.  ``what`` is what such an object is called in an error.
+    """
+
+    def __init__(self, kinds: Mapping[str, type[Any]], key: str, what: str) -> None:
+        self._kinds, self._key, self._what = kinds, key, what
+        self._part = cache(lambda kind: mirror(kinds[kind]))
+
+    def parse(self, value: Any) -> Any:
+        if type(value) in self._kinds.values():
+            return value
+        given = dict(value) if isinstance(value, Mapping) else {self._key: value}
+        kind = given.pop(self._key, None)
+        if kind not in self._kinds:
+            raise DimsweepError(
+                f"{kind!r} is no {self._what}",
+                where=self._key if isinstance(value, Mapping) else "",
+                hint=suggestion(str(kind), self._kinds),
+            )
+        return self._kinds[kind](**dict(self._part(kind).of(given)))
+
+    def write(self, found: Any) -> Any:
+        if isinstance(found, tuple):
+            return [self.write(each) for each in found]
+        (kind,) = (kind for kind, cls in self._kinds.items() if type(found) is cls)
+        fields = written(dataclasses.asdict(found))
+        return {self._key: kind, **fields} if fields else kind
 
 
 @contextmanager

@@ -1,8 +1,6 @@
 """Workloads of real models under parallel plans."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, fields, replace
-from functools import cache
+from dataclasses import fields, replace
 from typing import Annotated, Any, Literal
 
 import engine
@@ -23,14 +21,13 @@ from engine.plan import (
 from sweeper.config.parts.part import (
     Bytes,
     Flag,
+    OneOf,
     Parsed,
     Part,
     Whole,
     default,
     key,
     member,
-    mirror,
-    written,
 )
 from sweeper.config.parts.precision import PRECISIONS
 from sweeper.config.workload.workload import ModelParallel, Workload
@@ -42,34 +39,8 @@ FAMILIES: dict[str, type[Any]] = {
     "dlrm": Dlrm,
     "gnmt": Gnmt,
 }
+_MODEL = OneOf(FAMILIES, "family", "family of models")
 Precision = Literal["fp32", "fp16", "bf16", "fp8", "fp8_block", "mxfp8", "nvfp4"]
-
-
-@cache
-def _part(family: str) -> type[Part]:
-    return mirror(FAMILIES[family])
-
-
-def _model(value: Any) -> Any:
-    """The model that a mapping describes: its family, and that family's fields."""
-    if type(value) in FAMILIES.values():
-        return value
-    if not isinstance(value, Mapping):
-        raise DimsweepError(f"{value!r} is no mapping", hint="such as {family: transformer, ...}")
-    given = dict(value)
-    family = given.pop("family", None)
-    if family not in FAMILIES:
-        raise DimsweepError(
-            f"{family!r} is no family of models",
-            where="family",
-            hint=suggestion(str(family), FAMILIES),
-        )
-    return FAMILIES[family](**dict(_part(family).of(given)))
-
-
-def _written_model(model: Any) -> dict[str, Any]:
-    (family,) = (name for name, kind in FAMILIES.items() if type(model) is kind)
-    return {"family": family, **written(asdict(model))}
 
 
 def _offload(value: Any) -> Any:
@@ -153,7 +124,7 @@ class Model(Workload):
     pipeline and data."""
 
     parallel: ModelParallel = default(dict)
-    model: Annotated[Any, Parsed(_model, _written_model)]
+    model: Annotated[Any, Parsed(_MODEL.parse, _MODEL.write)]
     plan: Plan = default(Plan)
 
     @property

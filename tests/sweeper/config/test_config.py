@@ -170,3 +170,17 @@ def test_a_file_that_changes_is_read_again(
 def test_what_one_configuration_changes_no_other_has() -> None:
     assert compose([*SMALL, "collective.chunks=8"]).config.collective.chunks == 8
     assert compose(SMALL).config.collective.chunks == 4
+
+
+@pytest.mark.parametrize(
+    ("override", "now"),
+    [
+        ("budget.points=3", "'trials'"),
+        ("search.wave=3", "'batch'"),
+        ("cluster.actors=3", "'executor'"),
+    ],
+)
+def test_a_renamed_key_is_told_its_new_name(override: str, now: str) -> None:
+    with pytest.raises(DimsweepError, match="unknown key") as caught:
+        compose([override])
+    assert caught.value.hint == f"it is called {now} now"
