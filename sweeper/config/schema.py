@@ -124,8 +124,7 @@ def _parent(node: Any, name: str) -> tuple[Any, Any]:
         except (KeyError, IndexError, ValueError, TypeError):
             known = ", ".join(map(str, node)) if isinstance(node, Mapping) else "none"
             raise DimsweepError(
-                f"the configuration has no key {part!r} there",
-                hint=f"keys there: {known}",
+                f"the configuration has no key {part!r} there", hint=f"keys there: {known}"
             ) from None
     return node, int(last) if isinstance(node, list) and last else last
 

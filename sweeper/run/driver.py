@@ -92,10 +92,7 @@ def _run_portfolio(plan: PortfolioPlan, own: Sequence[_Best], driver: _Driver) -
         sampler.tell(trials, [value for value, _ in told], [slope for _, slope in told])
         for cell, results in zip(plan.cells, values, strict=True):
             driver.count(cell, results, searched=False)
-    return {
-        "own": tuple(together.own.tolist()),
-        "bound": None if proven is None else proven.bound,
-    }
+    return {"own": tuple(together.own.tolist()), "bound": None if proven is None else proven.bound}
 
 
 def _together(plan: PortfolioPlan, own: Sequence[_Best]) -> Together:

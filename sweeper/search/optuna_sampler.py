@@ -112,11 +112,7 @@ def _unit() -> Any:
 
 
 def _distribution(parameter: Parameter) -> Any:
-    from optuna.distributions import (
-        CategoricalDistribution,
-        FloatDistribution,
-        IntDistribution,
-    )
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
     if isinstance(parameter, Choice):
         return CategoricalDistribution([json.dumps(value) for value in parameter.values])

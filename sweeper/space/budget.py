@@ -88,10 +88,7 @@ def _check_parameters(config: Config) -> None:
     split = config.space.bandwidth
     for name, given in (("cost", split.cost), ("bisection", split.bisection)):
         for searched in config.space.parameters:
-            if given is not None and searched.split(".")[0] in (
-                "topology",
-                "cost",
-            ):
+            if given is not None and searched.split(".")[0] in ("topology", "cost"):
                 raise DimsweepError(
                     f"it would change with {searched}, which is searched as well",
                     where=name,

@@ -18,17 +18,7 @@ from engine.plan import (
     training,
     training_footprint,
 )
-from sweeper.config.parts.part import (
-    Bytes,
-    Flag,
-    OneOf,
-    Parsed,
-    Part,
-    Whole,
-    default,
-    key,
-    member,
-)
+from sweeper.config.parts.part import Bytes, Flag, OneOf, Parsed, Part, Whole, default, key, member
 from sweeper.config.parts.precision import PRECISIONS
 from sweeper.config.workload.workload import ModelParallel, Workload
 

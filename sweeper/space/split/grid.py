@@ -69,11 +69,7 @@ class IntegerGrid:
     """
 
     def __init__(
-        self,
-        n_dims: int,
-        equalities: Sequence[Row],
-        rows: Sequence[Row],
-        budget: Row | None = None,
+        self, n_dims: int, equalities: Sequence[Row], rows: Sequence[Row], budget: Row | None = None
     ) -> None:
         follower, self.slack = None, 0
         if budget is not None:
