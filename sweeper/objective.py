@@ -74,13 +74,10 @@ def parse_objectives(value: Any) -> tuple[Objective, ...]:
     names = value if isinstance(value, (list, tuple)) else [value]
     for name in names:
         if not isinstance(name, str) or name not in OBJECTIVES:
-            raise DimsweepError(
-                f"{name!r} is no objective",
-                where="objective",
-                hint=f"any of {', '.join(OBJECTIVES)}",
-            )
+            hint = f"any of {', '.join(OBJECTIVES)}"
+            raise DimsweepError(f"{name!r} is no objective", hint=hint)
     if not 1 <= len(names) <= 2 or len(set(names)) < len(names):
-        raise DimsweepError("one objective, or two different ones", where="objective")
+        raise DimsweepError("give one objective, or two different ones")
     return tuple(OBJECTIVES[name] for name in names)
 
 

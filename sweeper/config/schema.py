@@ -33,13 +33,6 @@ DETERMINES_RESULT = (
 RUNTIME_KEYS = {"executor", "results", "timeline", "picture", "budget", "recheck", "name"}
 
 
-def _objectives(value: Any) -> tuple[Objective, ...]:
-    try:
-        return parse_objectives(value)
-    except DimsweepError as error:  # its place is this field, which is named already
-        raise DimsweepError(error.what, hint=error.hint) from None
-
-
 def _axis(values: Any) -> tuple[Any, ...]:
     if not isinstance(values, (list, tuple)) or not values:
         raise DimsweepError(f"{values!r} is no list of values", hint="such as [16, 64]")
@@ -63,7 +56,7 @@ class Config(Part):
     # a study
     name: str | None = None
     objective: Annotated[
-        tuple[Objective, ...], Parsed(_objectives, lambda found: [each.name for each in found])
+        tuple[Objective, ...], Parsed(parse_objectives, lambda found: [each.name for each in found])
     ] = default("time")
     space: Space = default(Space)
     grid: dict[str, Annotated[tuple[Any, ...], Parsed(_axis)]] = default(dict)

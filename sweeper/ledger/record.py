@@ -1,7 +1,6 @@
 """What a study is, as ``study.json`` keeps it: typed, frozen records."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -25,11 +24,6 @@ _Frontier = Annotated[
     PlainValidator(_frontier),
     PlainSerializer(lambda front: {name: each.tolist() for name, each in vars(front).items()}),
 ]
-_Pair = Annotated[
-    Pair,
-    PlainValidator(lambda value: value if isinstance(value, Pair) else Pair(**value)),
-    PlainSerializer(asdict),
-]
 
 
 class _Record(BaseModel):
@@ -52,7 +46,7 @@ class CellRecord(_Record):
     sampler: str
     trials: int
     bound: float | None = None
-    pairs: tuple[_Pair, ...] = ()
+    pairs: tuple[Pair, ...] = ()
     ms_per_GBps: tuple[float, ...] | None = None  # noqa: N815
     usd_per_GBps: tuple[float, ...] | None = None  # noqa: N815
     front: _Frontier | None = None

@@ -1,7 +1,5 @@
 """Number formats that models are trained in."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

@@ -15,7 +15,6 @@ Everything is exact, because everything is a whole number of grid steps:
 
 import math
 from collections.abc import Sequence
-from itertools import count
 
 import numpy as np
 
@@ -213,26 +212,24 @@ class SplitSpace:
         return np.array(steps, dtype=float)[np.argsort(self._order)] * self._step
 
     def _solve(self) -> IntegerGrid:
-        try:
-            return self._grid_of(self._constraints)
-        except EmptyError:
-            if self._spending is not None and self._is_empty([]):
-                raise DimsweepError(
-                    f"no split on the grid of {said(self._step)} spends "
-                    f"{units.format_money(self._spending.limit)} to within a step",
-                    where="cost",
-                    hint="use a finer step, or wider minima and maxima",
-                ) from None
-            # The minima, maxima and total agree (see _box_in_steps), so a constraint is to blame.
-            n = next(n for n in count() if self._is_empty(self._constraints[: n + 1]))
-            raise self._conflict(n) from None
+        """The grid, one constraint after the other, so that the one that empties it is known."""
+        for n in range(len(self._constraints) + 1):
+            try:
+                grid = self._grid_of(self._constraints[:n])
+            except EmptyError:
+                raise self._conflict(n - 1) if n else self._unspent() from None
+        return grid
 
-    def _is_empty(self, constraints: Sequence[Constraint]) -> bool:
-        try:
-            self._grid_of(constraints)
-        except EmptyError:
-            return True
-        return False
+    def _unspent(self) -> DimsweepError:
+        """Why there is no split before any constraint: minima, maxima and a total agree (see
+        _box_in_steps), so the money is not spent."""
+        assert self._spending is not None
+        return DimsweepError(
+            f"no split on the grid of {said(self._step)} spends "
+            f"{units.format_money(self._spending.limit)} to within a step",
+            where="cost",
+            hint="use a finer step, or wider minima and maxima",
+        )
 
     def _grid_of(self, constraints: Sequence[Constraint]) -> IntegerGrid:
         equalities, rows = (

@@ -204,7 +204,7 @@ def test_what_does_not_fit_goes_to_remote_memory() -> None:
     assert told.weights < spilled.weights
     with pytest.raises(DimsweepError) as error:
         program(*GPT, "memory=host", "workload.plan.offload=[gradients]")
-    assert error.value.where == "workload.plan.offload"
+    assert error.value.where.startswith("workload.plan.offload")
 
 
 def test_narrow_precision_speeds_up_linear_layers_and_no_message() -> None:
