@@ -1,7 +1,5 @@
 """Collectives that others measured with nccl-tests, beside ours with ``collective=nccl``."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterable
 from dataclasses import dataclass

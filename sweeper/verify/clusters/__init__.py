@@ -4,8 +4,6 @@ Each row of the tables becomes a configuration (:mod:`sweeper.verify.clusters.pl
 simulated like any other one; nothing is fitted here.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Sequence

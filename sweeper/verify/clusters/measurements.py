@@ -4,8 +4,6 @@ The columns are those of tests/golden/clusters (its README): model, plan, GPU, a
 value with its unit.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """What a table does not print of a model: its family's habits, by the model's name."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

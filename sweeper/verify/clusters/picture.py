@@ -1,7 +1,5 @@
 """Predicted against measured seconds, both logarithmic, with the band of 10 %."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

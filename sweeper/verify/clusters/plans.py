@@ -1,7 +1,5 @@
 """A row's configuration: its machine, its model, and its plan as the stack that ran it would."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

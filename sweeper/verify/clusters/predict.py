@@ -1,7 +1,5 @@
 """What dimsweep says of a row: seconds of an iteration, and bytes of the fullest GPU."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from engine import DimsweepError, Result, run_one

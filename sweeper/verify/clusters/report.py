@@ -1,7 +1,5 @@
 """What `dimsweep verify clusters` prints: rows, groups of rows, and the summary with the aims."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 from rich.console import Console

@@ -1,7 +1,5 @@
 """The machines that were measured: GPU, and the network between GPUs, by the name in the table."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from functools import cache
