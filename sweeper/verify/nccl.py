@@ -1,6 +1,7 @@
 """Collectives that others measured with nccl-tests, beside ours with ``collective=nccl``."""
 
 import csv
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -31,6 +32,7 @@ _GOLDEN = Path("tests/golden/nccl.csv")
 _LARGE = 16 * 2**20  # bytes
 AIMS = {True: 0.10, False: 0.25}  # mean error from _LARGE up, and below
 _COLUMNS = ("source", "gpu", "gpus", "nodes", "op", "bytes", "time_us", "note")
+_KINDS = tuple(map(str, CollectiveKind))
 _OPS = {"alltoall": "all_to_all"}
 # A kind of GPU by what stands in its name, the longer name first; GB/s of its links to its node
 # and, unless a place has others, of its network adapter.
@@ -45,6 +47,8 @@ _GPUS = {
     "l40s": (32, 12.5),
 }
 _RAILS = {"jean zay": 6.25}  # 4 adapters of 100 Gb/s for 8 GPUs
+_ADAPTERS = re.compile(r"\b(\d+) ?x ?(\d+) ?Gb/s")  # of a node
+_A_NODE = 8  # GPUs that share them
 _FITTED = ("a100", "h100", "b200", "l40s")  # of the source below, on one node
 _SOURCE = "ai-dynamo/aiconfigurator"
 _OUTLIERS = ("outlier", "cold trial")  # what a note says of a row that is no target
@@ -69,7 +73,21 @@ class Row:
         """Why there is nothing to compare, or nothing."""
         if not self.gpu:
             return f"nothing is known of NCCL on {self.place!r}"
+        if self.kind not in _KINDS:
+            return f"{self.kind} is not simulated"
+        if self.ranks < 2 or self.ranks % self.nodes:
+            return f"{self.ranks} GPUs on {self.nodes} nodes are no equal nodes"
         return next((f"the source's note: {self.note}" for o in _OUTLIERS if o in self.note), "")
+
+    @property
+    def rail(self) -> float:
+        """GB/s of a GPU to the network: those of its place, or as they are told, or usual."""
+        place = f"{self.place} {self.note}"
+        told = _ADAPTERS.search(place)
+        if told:
+            return int(told[1]) * float(told[2]) / 8 / _A_NODE
+        known = [rail for name, rail in _RAILS.items() if name in place.lower()]
+        return known[0] if known else _GPUS[self.gpu][1]
 
     @property
     def of_fitted_machine(self) -> bool:
@@ -120,23 +138,18 @@ def _row(found: dict[str, str], where: str) -> Row:
         n_bytes, seconds = int(float(found["bytes"])), float(found["time_us"]) / 1e6
     except ValueError as error:
         raise DimsweepError(f"a number cannot be read: {error}", where=where) from error
-    if n_bytes < 1 or not seconds > 0 or nodes < 1 or ranks < 2 or ranks % nodes:
+    if n_bytes < 1 or not seconds > 0 or nodes < 1:
         raise DimsweepError(
-            f"{n_bytes} bytes in {seconds * 1e6:g} us among {ranks} GPUs on {nodes} nodes is no "
-            "measured collective",
+            f"{n_bytes} bytes in {seconds * 1e6:g} us on {nodes} nodes is no measured collective",
             where=where,
         )
-    kind = _OPS.get(found["op"], found["op"])
-    if kind not in [str(each) for each in CollectiveKind]:
-        raise DimsweepError(f"there is no collective {found['op']!r}", where=where)
-    note = found["note"] or ""
+    kind, note = _OPS.get(found["op"], found["op"]), found["note"] or ""
     return Row(found["source"], found["gpu"], gpu, ranks, nodes, kind, n_bytes, seconds, note)
 
 
 def simulate_row(row: Row) -> float:
     """Our seconds."""
-    rail = next((r for name, r in _RAILS.items() if name in row.place.lower()), None)
-    cluster = _cluster(row.gpu, row.ranks // row.nodes, row.nodes, rail or _GPUS[row.gpu][1])
+    cluster = _cluster(row.gpu, row.ranks // row.nodes, row.nodes, row.rail)
     kind = CollectiveKind(row.kind)  # type: ignore[arg-type]
     held = row.n_bytes / row.ranks if kind is CollectiveKind.ALL_GATHER else row.n_bytes
     builder, sizes = GraphBuilder(), cluster.topology.sizes

@@ -42,6 +42,27 @@ def test_rows_that_are_left_out_say_why() -> None:
     assert any("nothing is known of NCCL on 'not stated" in reason for reason in reasons)
 
 
+@pytest.mark.parametrize(
+    ("row", "match"),
+    [
+        ("us,A100,8,1,broadcast,512,6,\n", "broadcast is not simulated"),
+        ("us,A100,9,2,all_reduce,512,6,\n", "9 GPUs on 2 nodes"),
+        ("us,MI300X,8,1,all_reduce,512,6,\n", "nothing is known of NCCL on 'MI300X'"),
+    ],
+)
+def test_what_cannot_be_compared_is_left_out(tmp_path: Path, row: str, match: str) -> None:
+    (tmp_path / "nccl.csv").write_text(HEADER + row)
+    (found,) = read_rows(tmp_path)
+    assert match in found.left_out
+
+
+def test_the_rail_of_a_machine(tmp_path: Path) -> None:
+    machines = ("A100", "A100 Jean Zay", "H100 (Nebius, IB 8x400 Gb/s)", "A100, 4 x 200 Gb/s")
+    lines = [f'us,"{name}",16,2,all_reduce,512,6,\n' for name in machines]
+    (tmp_path / "nccl.csv").write_text(HEADER + "".join(lines))
+    assert [row.rail for row in read_rows(tmp_path)] == [25, 6.25, 50, 12.5]
+
+
 def test_the_command_fails_beyond_its_aim(tmp_path: Path) -> None:
     row = "us,NVIDIA A100,8,1,all_reduce,268435456,{},\n"
     for time, code in ((2200, 0), (1100, 1)):
@@ -56,8 +77,7 @@ def test_the_command_fails_beyond_its_aim(tmp_path: Path) -> None:
     [
         ("source,gpu\n", "no column gpus, nodes"),
         (HEADER, "no measured collective"),
-        (HEADER + "us,A100,8,1,broadcast,512,6,\n", "line 2.*no collective 'broadcast'"),
-        (HEADER + "us,A100,9,2,all_reduce,512,6,\n", "line 2.*9 GPUs on 2 nodes"),
+        (HEADER + "us,A100,8,1,all_reduce,512,0,\n", "line 2.*is no measured collective"),
         (HEADER + "us,A100,8,1,all_reduce,x,6,\n", "line 2.*cannot be read"),
     ],
 )

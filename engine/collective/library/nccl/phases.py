@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from engine.collective.library.nccl.choice import Algorithm, Choice, Protocol
 from engine.collective.library.nccl.gpus import DIRECT, LL, LL128, SIMPLE, Cost, Gpu
-from engine.collective.library.nccl.tuning import TREE, choose, network_hop, pat_overhead
+from engine.collective.library.nccl.tuning import PAT, TREE, choose, network_hop, pat_overhead
 from engine.collective.request import Answer, Phases, Request
 from engine.collective.steps import PhaseSteps, Step
 from engine.kinds import CollectiveKind
@@ -66,6 +66,8 @@ class _Run:
         step = self._in_node(kind, i) if inside else self._between_nodes(kind, i)
         steps = (self._step(1, 0, 0.0, self._base), step) if once else (step,)
         share = _NETWORK[self.choice.protocol]
+        if self.choice.algorithm is Algorithm.PAT:
+            share *= PAT
         if inside:
             share = self._cost.bandwidth / self.gpu.link
             share *= self.gpu.crowded(self.request.ranks_a_node)

@@ -40,7 +40,7 @@ _PLATEAU = 1.4  # latency of a Simple all-reduce on a ring of several nodes, tim
 _NVLS, _NVLS_TREE_HOP = 25.0, 20.9
 _PAT_BASE, _PAT_HOP, _PAT_RANK = 8.0, 4.0, 2.8
 _CHANNELS = 16
-TREE = 0.92  # of a ring's bandwidth
+TREE, PAT = 0.92, 0.75  # of a ring's bandwidth
 _DIRECT_LL_BYTES = 16384  # to each peer
 
 # Trees reach this share of their bandwidth, by powers of two from 64 B; all of it beyond.
@@ -94,7 +94,7 @@ def _predicted(gpu: Gpu, request: Request) -> Iterator[tuple[Choice, float]]:
     elif several and request.ranks_a_node == 1:
         levels, n = math.log2(request.nodes), request.ranks
         latency = _PAT_BASE + levels * _PAT_HOP + pat_overhead(n)
-        bandwidth = 0.75 * _bus(gpu, request) * n / (n - 1)
+        bandwidth = PAT * _bus(gpu, request) * n / (n - 1)
         yield Choice(Algorithm.PAT, Protocol.SIMPLE), latency + request.n_bytes / 1e3 / bandwidth
 
 
