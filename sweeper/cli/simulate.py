@@ -36,7 +36,7 @@ def command(overrides: Sequence[str]) -> int:
     Examples:
       dimsweep simulate workload=msft1t_libra topology=libra_3d cost=libra_3d
       dimsweep simulate 'topology.bandwidth=[300 GB/s,120 GB/s,60 GB/s,20 GB/s]'
-      dimsweep simulate workload=gpt3_175b topology=dgx_a100 collective=streamed npu=h100
+      dimsweep simulate workload=gpt3_175b topology=hgx_h100 collective=nccl npu=h100
     """
     from rich.console import Console
 
