@@ -103,6 +103,10 @@ class _Run:
             n_bytes = passes * (inner * p - 1) / (inner * p)
         elif self.choice.algorithm is Algorithm.DIRECT:
             steps = 1
+        elif kind is CollectiveKind.ALL_REDUCE:
+            # A member passes half of it up one tree and down to two children, where there are so
+            # many, and is a leaf of the other tree.
+            n_bytes = min(2.0, p / 2)
         return self._step(steps, setting.use.hops, held * n_bytes, hop)
 
     def _step(self, count: int, hops: int, n_bytes: float, each: float) -> Step:

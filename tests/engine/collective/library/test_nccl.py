@@ -40,8 +40,10 @@ from engine.collective.library.nccl.gpus import (
     SIMPLE,
     gpu_called,
 )
+from engine.collective.library.nccl.phases import answer
 from engine.collective.library.nccl.tuning import choose
 from engine.collective.steps import Setting
+from engine.kernels.message import lower_by_rank, run_messages
 
 ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, ALL_TO_ALL = CollectiveKind
 TREE = {protocol: Choice(Algorithm.TREE, protocol) for protocol in Protocol}
@@ -143,6 +145,22 @@ def test_small_messages_cross_nodes_in_one_chunk_and_large_ones_in_sixteen() -> 
     cluster = on("h100", 8, 8)
     chunks = [program(ALL_REDUCE, n, cluster).structure.forms["chunks"][0] for n in (KB, 1024 * MB)]
     assert chunks == [1, 16]
+
+
+@pytest.mark.parametrize("nodes", [2, 4, 8, 16])
+def test_a_rail_carries_what_the_double_binary_tree_sends_through_one_port(nodes: int) -> None:
+    """The message kernel's tree says it link by link: the fullest link of its switch."""
+    topology = Topology.build(f"Switch({nodes})", bandwidth=[50e9], latency=[0])
+    tree = CollectiveModel(chunks=1, algorithms=("double_binary_tree",))
+    cluster = Cluster(topology, collectives=tree)
+    run = run_messages(lower_by_rank(collective(ALL_REDUCE, 64 * MB, cluster), cluster))
+    fullest = max(link.n_bytes for link in run.links)
+    request = asked(ALL_REDUCE, 64 * MB, 8, nodes, 450, 50)
+    assert choose(gpu_called("h100"), request) == NVLS  # with trees between nodes
+    rail = answer(gpu_called("h100"), request, 1).phases[1].fused
+    assert rail is not None
+    sent = sum(step.count * step.bytes_fraction for step in rail.steps)
+    assert sent * 64 * MB == pytest.approx(fullest)
 
 
 def test_chunks_pay_the_latencies_once() -> None:
