@@ -1,7 +1,7 @@
 """Models as layers of kernels and collectives: transformers, convolutions, DLRM, GNMT."""
 
 from engine.model.convolution import ConvNet
-from engine.model.rank import Recompute
+from engine.model.rank import Module, Recompute
 from engine.model.recommendation import Dlrm
 from engine.model.recurrent import Gnmt
 from engine.model.transformer import Transformer
@@ -10,6 +10,7 @@ __all__ = [
     "ConvNet",
     "Dlrm",
     "Gnmt",
+    "Module",
     "Recompute",
     "Transformer",
 ]

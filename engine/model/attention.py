@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.kinds import CollectiveKind as Kind
 from engine.model.parallel import Region
-from engine.model.rank import LayerBlock, Recompute
+from engine.model.rank import LayerBlock, Module
 from engine.model.shape import TransformerShape
 from engine.model.steps import CollectiveStep, Step, elementwise, product
 from engine.workload.graph import Attention, Kernel, MatMul
@@ -19,7 +19,7 @@ def block(model: TransformerShape, r: Region) -> LayerBlock:
     residual, residual_back = r.residual("attention", dropout=model.dropout)
     into = r.linear("qkv", tokens, model.hidden, projected)
     out = r.linear("projection", tokens, queries, model.hidden)
-    core, core_back, core_kept = _core(model, r)
+    core, core_back, core_kept, core_gradients = _core(model, r)
     keys = _keys(model, r)
     forward: tuple[Step, ...] = (
         norm,
@@ -41,20 +41,21 @@ def block(model: TransformerShape, r: Region) -> LayerBlock:
     )
     biases = projected + model.hidden if model.bias else 0
     norms = model.hidden * (2 if model.bias else 1)
-    selective = r.shard.recompute is Recompute.SELECTIVE
+    selective, norm_again = r.shard.again(Module.CORE), r.shard.again(Module.NORM)
+    gradients = max(value * tokens * (projected + queries), core_gradients)
     return LayerBlock(
         "attention",
         forward,
         backward,
-        again=core if selective else (),
+        again=(norm,) * norm_again + core * selective,
         parameters=model.hidden * (projected + queries) + biases + norms,
         activations=(
-            2 * r.part
+            (2 - norm_again) * r.part
             + value * tokens * (projected + queries)
             + (r.rows * model.hidden if model.dropout else 0)
             + (0 if selective else core_kept)
         ),
-        transient=core_kept if selective else 0.0,
+        transient=r.passing + gradients + core_kept * selective + r.part * norm_again,
     )
 
 
@@ -75,8 +76,9 @@ def _scatter_keys(keys: float, r: Region) -> tuple[Step, ...]:
 
 def _core(
     model: TransformerShape, r: Region
-) -> tuple[tuple[Kernel, ...], tuple[Kernel, ...], float]:
-    """Scores, softmax and the weighted values: forward, backward, and bytes kept between."""
+) -> tuple[tuple[Kernel, ...], tuple[Kernel, ...], float, float]:
+    """Scores, softmax and the weighted values: forward, backward, bytes kept between, and bytes of
+    the largest gradients in the backward pass."""
     shard, value, size = r.shard, r.value, model.head
     heads = shard.batch * model.heads // shard.tensor
     rows = r.tokens // shard.batch  # of queries; all keys of the sequence
@@ -103,12 +105,13 @@ def _core(
         product("scores input_grad", heads, rows, columns, size, value),
         product("scores weight_grad", heads, columns, rows, size, value),
     )
-    return forward, backward, value * scores * (2 if model.dropout else 1) + mask
+    kept = value * scores * (2 if model.dropout else 1) + mask
+    return forward, backward, kept, 2 * value * scores
 
 
 def _fused(
     model: TransformerShape, r: Region, heads: int, rows: int
-) -> tuple[tuple[Kernel, ...], tuple[Kernel, ...], float]:
+) -> tuple[tuple[Kernel, ...], tuple[Kernel, ...], float, float]:
     """Scores that never leave the chip (Dao et al., FlashAttention, 2022): the backward pass
     computes them again, so it has five products to the forward pass's two."""
     value, columns, size = r.value, model.sequence, model.head
@@ -123,4 +126,4 @@ def _fused(
     backward = Kernel(
         "attention input_grad", 2.5 * flops, 2 * n_bytes, product_of, shape._replace(backward=True)
     )
-    return (forward,), (backward,), kept
+    return (forward,), (backward,), kept, 2 * n_bytes

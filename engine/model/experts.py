@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from engine.kinds import CollectiveKind as Kind
 from engine.model.parallel import Region
-from engine.model.rank import LayerBlock
+from engine.model.rank import LayerBlock, Module
 from engine.model.shape import TransformerShape
 from engine.model.steps import CollectiveStep, Step, elementwise, linear
+from engine.workload.graph import Kernel
 
 
 def block(model: TransformerShape, r: Region) -> LayerBlock:
@@ -22,7 +23,6 @@ def block(model: TransformerShape, r: Region) -> LayerBlock:
     sent = r.rows * model.top_k  # tokens that the rank's own tokens are copied to
     come = r.tokens * model.top_k  # tokens that its experts get, from all tensor-parallel ranks
     local = model.experts // n
-    each = max(1, come // local)
     norm, norm_back = r.norm("mlp norm")
     residual, residual_back = r.residual("mlp", dropout=model.dropout)
     route, *route_back = linear("router", r.rows, hidden, model.experts, value)
@@ -32,29 +32,26 @@ def block(model: TransformerShape, r: Region) -> LayerBlock:
         (CollectiveStep(Kind.ALL_TO_ALL, n_bytes, "expert"),) if n > 1 else ()
     )
     gather, scatter = _tensor(r, n_bytes, value * come * hidden)
-    one = r.linear("expert 1", each, hidden, first, local)
-    two = r.linear("expert 2", each, inner, hidden, local)
-    activated = elementwise("activation", value * come * (first + inner))
-    activated_back = elementwise("activation input_grad", value * come * (2 * first + inner))
+    work, work_back, activated = _work(model, r, come)
     there: tuple[Step, ...] = (permute, *exchange, *gather)
     back: tuple[Step, ...] = (*scatter, *exchange, permute)
-    work: tuple[Step, ...] = (*one.forward, activated, *two.forward)
     forward: tuple[Step, ...] = (norm, route, *there, *work, *back, residual)
     backward: tuple[Step, ...] = (
         residual_back,
         *there,
-        *two.backward,
-        activated_back,
-        *one.backward,
+        *work_back,
         *back,
         *route_back,
         norm_back,
     )
     norms = hidden * (2 if model.bias else 1)
+    norm_again, act_again = r.shard.again(Module.NORM), r.shard.again(Module.ACTIVATION)
+    made_again = r.part * norm_again + value * come * inner * act_again
     return LayerBlock(
         "experts",
         forward,
         backward,
+        again=(norm,) * norm_again + (activated,) * act_again,
         parameters=hidden * model.experts + norms,
         expert_parameters=local * hidden * (first + inner),
         activations=(
@@ -62,8 +59,25 @@ def block(model: TransformerShape, r: Region) -> LayerBlock:
             + n_bytes
             + value * come * (first + inner)
             + (r.rows * hidden if model.dropout else 0)
+            - made_again
         ),
+        transient=r.passing + value * come * (first + inner) + made_again,
     )
+
+
+def _work(
+    model: TransformerShape, r: Region, come: int
+) -> tuple[tuple[Step, ...], tuple[Step, ...], Kernel]:
+    """What the local experts do with the tokens that come: forward, backward, the activation."""
+    value, inner = r.value, model.inner // r.shard.tensor
+    first, local = inner * (2 if model.gated else 1), model.experts // r.shard.expert
+    each = max(1, come // local)
+    one = r.linear("expert 1", each, model.hidden, first, local)
+    two = r.linear("expert 2", each, inner, model.hidden, local)
+    activated = elementwise("activation", value * come * (first + inner))
+    activated_back = elementwise("activation input_grad", value * come * (2 * first + inner))
+    forward = (*one.forward, activated, *two.forward)
+    return forward, (*two.backward, activated_back, *one.backward), activated
 
 
 def _tensor(r: Region, part: float, whole: float) -> tuple[tuple[Step, ...], tuple[Step, ...]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.model.parallel import Region
-from engine.model.rank import LayerBlock
+from engine.model.rank import LayerBlock, Module
 from engine.model.shape import TransformerShape
 from engine.model.steps import Step, elementwise
 
@@ -36,14 +36,19 @@ def block(model: TransformerShape, r: Region) -> LayerBlock:
     )
     biases = first + model.hidden if model.bias else 0
     norms = model.hidden * (2 if model.bias else 1)
+    norm_again, act_again = r.shard.again(Module.NORM), r.shard.again(Module.ACTIVATION)
+    made_again = r.part * norm_again + value * tokens * inner * act_again
     return LayerBlock(
         "mlp",
         forward,
         backward,
+        again=(norm,) * norm_again + (activated,) * act_again,
         parameters=model.hidden * (first + inner) + biases + norms,
         activations=(
             2 * r.part
             + value * tokens * (first + inner)
             + (r.rows * model.hidden if model.dropout else 0)
+            - made_again
         ),
+        transient=r.passing + value * tokens * (first + inner) + made_again,
     )

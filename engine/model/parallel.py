@@ -58,6 +58,12 @@ class Region:
         """Bytes of the features of the rank's own tokens."""
         return self.value * self.rows * self.hidden
 
+    @property
+    def passing(self) -> float:
+        """Bytes of the buffers that a region's backward pass holds of all tokens' features: its
+        input, gathered; the input's gradient; and that gradient, summed up."""
+        return 3 * self.whole
+
     def reduce(self, n_bytes: float) -> tuple[Step, ...]:
         """An all-reduce over the tensor-parallel ranks, if there are others."""
         return (CollectiveStep(Kind.ALL_REDUCE, n_bytes, AXIS),) if self.shard.tensor > 1 else ()

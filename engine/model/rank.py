@@ -20,6 +20,15 @@ class Recompute(StrEnum):
     FULL = "full"
 
 
+class Module(StrEnum):
+    """What a layer's backward pass may compute again by itself, in the place of keeping its output:
+    the core of the attention, normalisations, activations (GeLU, SwiGLU)."""
+
+    CORE = "core"
+    NORM = "norm"
+    ACTIVATION = "activation"
+
+
 @dataclass(frozen=True)
 class LayerBlock:
     """A layer, or what stands before or after the layers, on one rank.
@@ -27,8 +36,10 @@ class LayerBlock:
     ``forward`` and ``backward`` run one after another; ``again`` is what the backward pass computes
     once more first.  ``parameters`` are the rank's values that all data-parallel ranks share,
     ``expert_parameters`` those of its experts; ``activations`` the bytes kept from a micro-batch's
-    forward pass to its backward pass, ``transient`` those that live only while the block runs;
-    ``output`` the bytes handed to the next block.
+    forward pass to its backward pass, ``transient`` those that live only while the backward pass of
+    the block runs, beside them; ``gradient_buffer`` those of its weights' gradients before they are
+    added to those of the batch, which other blocks use again (Transformer Engine's way to fuse
+    the sum into the product); ``output`` the bytes handed to the next block.
     """
 
     name: str
@@ -39,6 +50,7 @@ class LayerBlock:
     expert_parameters: float = 0.0
     activations: float = 0.0
     transient: float = 0.0
+    gradient_buffer: float = 0.0
     output: float = 0.0
 
 
@@ -80,9 +92,15 @@ class Shard:
     expert: int = 1
     sequence_parallel: bool = False
     recompute: Recompute = Recompute.NONE
+    recompute_modules: frozenset[Module] = frozenset()
     value: float = 2.0
     decode: bool = False
     narrow: str = ""
+
+    def again(self, module: Module) -> bool:
+        """Whether a layer's backward pass computes ``module`` again by itself."""
+        selective = module is Module.CORE and self.recompute is Recompute.SELECTIVE
+        return selective or module in self.recompute_modules
 
 
 class Model(ABC):

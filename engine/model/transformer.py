@@ -70,7 +70,8 @@ class Transformer(TransformerShape, Model):
             parameters=sum(part.parameters for part in parts),
             expert_parameters=sum(part.expert_parameters for part in parts),
             activations=output if full else kept,
-            transient=(kept if full else 0.0) + sum(part.transient for part in parts),
+            transient=(kept if full else 0.0) + max(part.transient for part in parts),
+            gradient_buffer=r.value * sum(part.parameters for part in parts),
             output=output,
         )
 
@@ -126,4 +127,8 @@ class Transformer(TransformerShape, Model):
             parameters=self.hidden * (2 if self.bias else 1)
             + (0 if self.tied else self.vocabulary * self.hidden / t),
             activations=2 * value * r.rows * self.hidden + 4 * tokens * columns,
+            # Gradients of the logits take the place of the logits, and the weights' gradient comes.
+            transient=r.passing
+            + 3 * r.part
+            + max(0.0, value * columns * self.hidden - (4 - value) * tokens * columns),
         )

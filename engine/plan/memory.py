@@ -1,6 +1,8 @@
 """What a rank must hold: weights, gradients, optimizer state, and activations at their peak.
 
-The account of Rajbhandari et al., "ZeRO" (SC 2020), and of Korthikanti et al. (MLSys 2023).
+The account of Rajbhandari et al., "ZeRO" (SC 2020), and of Korthikanti et al. (MLSys 2023), and
+what lives while a block's backward pass runs.  `dimsweep verify clusters simumax_b200` compares it
+with the measured memory of Megatron-LM.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from engine.plan.schedule import Action
 from engine.plan.stages import Stage
 from engine.workload.footprint import Footprint
 
+# What cuBLAS keeps for its products on Hopper and later (PyTorch's getChosenWorkspaceSize).
+WORKSPACE = 32 * 2.0**20
 PIECES = 32  # in which the optimizer's state comes and goes, where it is kept in remote memory
 
 
@@ -76,12 +80,13 @@ def _peak(
 ) -> tuple[float, float, str]:
     """Activations held, transient bytes, and when: walking the schedule."""
     kept = [sum(block.activations for block in chunk) for chunk in stage.chunks]
-    passing = [max(_transient(block, plan, mesh) for block in chunk) for chunk in stage.chunks]
+    passing = [_passing(chunk, plan, mesh) for chunk in stage.chunks]
+    buffer = max(block.gradient_buffer for chunk in stage.chunks for block in chunk)
     held, worst = 0.0, (0.0, 0.0, "nothing runs")
     for action in order:
         if not action.backward:
             held += kept[action.chunk]
-        transient = passing[action.chunk]
+        transient = passing[action.chunk] + buffer + WORKSPACE
         if held + transient > worst[0] + worst[1]:
             what = "backward" if action.backward else "forward"
             worst = (held, transient, f"{what} pass of micro-batch {action.micro_batch}")
@@ -89,6 +94,15 @@ def _peak(
                 worst = (*worst[:2], f"{worst[2]}, chunk {action.chunk}")
         if action.backward:
             held -= kept[action.chunk]
+    return worst
+
+
+def _passing(chunk: Sequence[LayerBlock], plan: ParallelPlan, mesh: DeviceMesh) -> float:
+    """The most that a block's backward pass adds; the blocks after it are freed by then."""
+    freed, worst = 0.0, 0.0
+    for block in reversed(chunk):
+        worst = max(worst, _transient(block, plan, mesh) - freed)
+        freed += block.activations
     return worst
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from engine.errors import DimsweepError, check_least
-from engine.model.rank import Recompute, Shard
+from engine.model.rank import Module, Recompute, Shard
 from engine.plan.mesh import DeviceMesh
 from engine.plan.schedule import Schedule
 
@@ -55,6 +55,7 @@ class ParallelPlan:
     interleave: int = 1
     sequence_parallel: bool = False
     recompute: Recompute = Recompute.NONE
+    recompute_modules: frozenset[Module] = frozenset()
     zero: int = 0
     optimizer: Optimizer = Optimizer.ADAM
     gradient_exchange: GradientExchange = GradientExchange.ALL_REDUCE
@@ -90,6 +91,7 @@ class ParallelPlan:
             expert=mesh.degree("expert"),
             sequence_parallel=self.sequence_parallel,
             recompute=self.recompute,
+            recompute_modules=self.recompute_modules,
             value=self.value,
             narrow=self.narrow,
         )

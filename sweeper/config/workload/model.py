@@ -1,11 +1,12 @@
 """Workloads of real models under parallel plans."""
 
 from dataclasses import fields, replace
+from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 import engine
 from engine import Cluster, DimsweepError, check_memory, suggestion
-from engine.model import ConvNet, Dlrm, Gnmt, Recompute, Transformer
+from engine.model import ConvNet, Dlrm, Gnmt, Module, Recompute, Transformer
 from engine.plan import (
     DeviceMesh,
     GradientExchange,
@@ -33,20 +34,26 @@ _MODEL = OneOf(FAMILIES, "family", "family of models")
 Precision = Literal["fp32", "fp16", "bf16", "fp8", "fp8_block", "mxfp8", "nvfp4"]
 
 
+def _some_of(kind: type[StrEnum], value: Any) -> frozenset[Any]:
+    """A list of members."""
+    if not isinstance(value, (list, tuple, frozenset)):
+        raise DimsweepError(f"{value!r} is no list", hint=f"some of [{', '.join(kind)}]")
+    for what in value:
+        if what not in list(kind):
+            raise DimsweepError(
+                f"{what!r} is none of {', '.join(kind)}", hint=suggestion(str(what), kind)
+            )
+    return frozenset(map(kind, value))
+
+
+def _modules(value: Any) -> frozenset[Module]:
+    """What is computed again by itself."""
+    return _some_of(Module, value)
+
+
 def _offload(value: Any) -> Any:
     """ "auto", or what is kept in remote memory."""
-    if value == "auto":
-        return value
-    if not isinstance(value, (list, tuple, frozenset)):
-        raise DimsweepError(
-            f"{value!r} is no list", hint=f"auto, or some of [{', '.join(Offload)}]"
-        )
-    for what in value:
-        if what not in list(Offload):
-            raise DimsweepError(
-                f"{what!r} is none of {', '.join(Offload)}", hint=suggestion(str(what), Offload)
-            )
-    return frozenset(map(Offload, value))
+    return value if value == "auto" else _some_of(Offload, value)
 
 
 class Plan(Part):
@@ -63,6 +70,7 @@ class Plan(Part):
     interleave: Whole = 1
     sequence_parallel: Flag = False
     recompute: Annotated[Recompute, member(Recompute)] = default("none")
+    recompute_modules: Annotated[frozenset[Module], Parsed(_modules, sorted)] = default(list)
     zero: Whole = 0
     optimizer: Annotated[Optimizer, member(Optimizer)] = default("adam")
     gradient_exchange: Annotated[GradientExchange, member(GradientExchange)] = default("all_reduce")

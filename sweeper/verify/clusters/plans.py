@@ -48,6 +48,7 @@ def configure(measured: Measurement, micro_batches: int) -> Config:
         "interleave": measured.interleave if measured.pipeline > 1 else 1,
         "precision": _precision(measured),
         "recompute": _recompute(measured),
+        "recompute_modules": _modules(measured),
         **_sharding(measured),
         **_stack(measured),
     }
@@ -97,6 +98,13 @@ def _recompute(measured: Measurement) -> str:
         if text.startswith(word):
             return word
     return "none"
+
+
+def _modules(measured: Measurement) -> list[str]:
+    """What Megatron computes again by itself, as tables write it: "norm, act"."""
+    words = re.split(r"[^a-z]+", measured.recompute.lower())
+    names = {"norm": "norm", "layernorm": "norm", "act": "activation"}
+    return sorted({names[word] for word in words if word in names})
 
 
 def _sharding(measured: Measurement) -> dict[str, Any]:

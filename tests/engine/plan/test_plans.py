@@ -27,7 +27,7 @@ from engine import (
     lower,
     simulate,
 )
-from engine.model import Recompute, Transformer
+from engine.model import Module, Recompute, Transformer
 from engine.plan import (
     DeviceMesh,
     GradientExchange,
@@ -36,6 +36,7 @@ from engine.plan import (
     Serving,
     serving,
     training,
+    training_footprint,
 )
 from engine.plan.schedule import Action, actions
 from engine.plan.training import optimizer_bytes
@@ -255,6 +256,39 @@ def test_recomputation_costs_flops_and_saves_memory(recompute: Recompute) -> Non
 
 
 @pytest.mark.parametrize("model", [SMALL, EXPERTS])
+@pytest.mark.parametrize("module", Module)
+def test_a_module_that_is_computed_again_is_not_kept(model: Transformer, module: Module) -> None:
+    placed = mesh((4,), tensor=2)
+    plan = ParallelPlan(batch=2, sequence_parallel=True)
+    less = dataclasses.replace(plan, recompute_modules=frozenset({module}))
+    kept, again = training(model, plan, placed), training(model, less, placed)
+    assert kept.footprint is not None
+    assert again.footprint is not None
+    tokens = 2.0 * model.sequence * model.layers / 2
+    copies = model.top_k if model.experts else 1
+    expected = {
+        Module.NORM: 2 * tokens * model.hidden,
+        Module.ACTIVATION: tokens * model.inner * copies,
+    }
+    difference = kept.footprint.activations - again.footprint.activations
+    assert difference > 0
+    if module in expected:
+        assert difference == pytest.approx(expected[module])
+    assert traffic(again) > traffic(kept)
+
+
+def traffic(workload: Workload) -> float:
+    """Bytes to and from memory of all kernels."""
+    return sum(
+        kernel.n_bytes
+        for graph in workload.graphs
+        for operator in graph
+        if isinstance(operator.work, Compute)
+        for kernel in operator.work.kernels
+    )
+
+
+@pytest.mark.parametrize("model", [SMALL, EXPERTS])
 def test_a_plan_divides_the_work_but_does_not_change_it(model: Transformer) -> None:
     """FLOPs of all ranks together, whatever the plan."""
     layers = dataclasses.replace(model, vocabulary=0)
@@ -425,6 +459,25 @@ def test_zero_cuts_memory_as_its_paper_says(zero: int) -> None:
     state = memory.weights + memory.gradients + memory.optimizer
     cut = {0: 0, 1: 12, 2: 14, 3: 16}[zero]
     assert state == pytest.approx(psi * (16 - cut + cut / n))
+
+
+@pytest.mark.parametrize("interleave", [1, 2, 8])
+def test_llama_3_trains_in_the_memory_that_it_trained_in(interleave: int) -> None:
+    """405B on 8,192 H100: tensor 8, pipeline 16, data 64, 32 sequences of 8,192 tokens a replica
+    (Grattafiori et al., 2024, table 4, at half its size)."""
+    model = Transformer(
+        16384, 126, 128, 8192, ffn=53248, kv_heads=8, vocabulary=128256, gated=True, bias=False,
+        dropout=False, tied=False, positions=False, flash=True,
+    )  # fmt: skip
+    plan = ParallelPlan(
+        batch=64 * 32,
+        interleave=interleave,
+        sequence_parallel=True,
+        zero=1,
+        recompute_modules=frozenset({Module.NORM, Module.ACTIVATION}),
+    )
+    placed = mesh((8, 1024), tensor=8, pipeline=16)
+    assert training_footprint(model, plan, placed).total < 80e9
 
 
 # --- serving ------------------------------------------------------------------------------------

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from engine import DimsweepError
+from engine.plan import DeviceMesh, training_footprint
 from sweeper.cli.main import main
+from sweeper.config.workload.model import Model
 from sweeper.verify.clusters.compared import Compared, Errors, left_out_errors
 from sweeper.verify.clusters.measurements import GIB, LeftOut, Measurement, find_tables, read_table
 from sweeper.verify.clusters.plans import configure, n_micro_batches
@@ -146,6 +148,27 @@ def test_many_micro_batches_follow_from_few(tmp_path: Path, stages: int, interle
     whole = simulated(row, n_micro_batches(row))
     assert predict(row).seconds == pytest.approx(whole.seconds, abs=2e-12)
     assert predict(row).memory == whole.memory
+
+
+def test_memory_is_never_less_than_measured_and_within_three_percent() -> None:
+    """Megatron-LM on B200; the footprint needs no simulation."""
+    rows = [row for _, row in read_table(GOLDEN / "simumax_b200.csv")]
+    memory = [row for row in rows if isinstance(row, Measurement) and row.memory and not row.latent]
+    compared = 0
+    for row in memory:
+        try:
+            config = configure(row, n_micro_batches(row))
+        except LeftOut:
+            continue
+        workload = config.workload
+        assert isinstance(workload, Model)
+        mesh = DeviceMesh.place(workload.parallel, (8,))
+        plan = workload.plan.training(mesh)
+        ours = training_footprint(workload.model, plan, mesh).total
+        assert row.memory is not None
+        assert 1.0 <= ours / row.memory <= 1.03, row.note
+        compared += 1
+    assert compared >= 15
 
 
 # --- errors -------------------------------------------------------------------------------------
