@@ -12,7 +12,7 @@ from engine.errors import DimsweepError
 from engine.units import MAX_PICOSECONDS, PICOSECONDS
 from engine.workload.graph import Compute, Kernel, MatMul
 
-_FACTORS = ("attention_backward",)
+_FACTORS = ("attention_time", "attention_backward")
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,8 @@ class Npu:
 
     With ``kernels`` products and fused attention take the times that were measured of a GPU;
     ``efficiency`` is then the share of that speed which a GPU sustains when it is busy for hours,
-    and the gradients of attention take ``attention_backward`` times as long as attention itself.
+    fused attention takes ``attention_time`` times as long as the measured kernels (others than
+    theirs are slower), and its gradients ``attention_backward`` times as long as itself.
     Products in a ``precision`` that was not measured are computed at the peak.  Those of narrower
     precision, which an operator names, take ``relative_time`` times as long as in ``precision``
     where that is given, else what was measured, else what the peak in ``narrow`` makes of them.
@@ -48,6 +49,7 @@ class Npu:
     launch: int = 0
     measured: Mapping[str, int] | None = None
     kernels: KernelTimes | None = None
+    attention_time: float = 1.0
     attention_backward: float = 2.5
     precision: str = "bf16"
     narrow: Mapping[str, float] = field(default_factory=dict)
@@ -128,7 +130,7 @@ class Npu:
             return table.product(product, self.precision) * self.relative_time[kernel.precision]
         if kernel.attention is not None:
             again = self.attention_backward if kernel.attention.backward else 1.0
-            return table.attend(kernel.attention) * again
+            return table.attend(kernel.attention) * self.attention_time * again
         precision = kernel.precision or self.precision
         return table.product(product, precision) if precision in table.products else None
 

@@ -23,12 +23,10 @@ def block(model: TransformerShape, r: Region) -> LayerBlock:
     keys = _keys(model, r)
     forward: tuple[Step, ...] = (
         norm,
-        *r.enter(),
-        *into.forward,
+        *r.column(into),
         *_gather_keys(keys, r),
         *core,
-        *out.forward,
-        *r.leave(),
+        *r.row(out),
         residual,
     )
     backward: tuple[Step, ...] = (

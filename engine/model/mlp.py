@@ -20,11 +20,9 @@ def block(model: TransformerShape, r: Region) -> LayerBlock:
     activated_back = elementwise("activation input_grad", value * tokens * (2 * first + inner))
     forward: tuple[Step, ...] = (
         norm,
-        *r.enter(),
-        *one.forward,
+        *r.column(one),
         activated,
-        *two.forward,
-        *r.leave(),
+        *r.row(two),
         residual,
     )
     backward: tuple[Step, ...] = (

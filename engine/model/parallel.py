@@ -88,6 +88,34 @@ class Region:
         """``count`` linear layers of ``m`` tokens each, in the precision of the layers."""
         return narrow_linear(name, m, k, n, self.value, self.shard.narrow, count)
 
+    @property
+    def _overlaps(self) -> bool:
+        return self.cut and self.shard.overlap_tensor
+
+    def column(self, layer: Linear) -> tuple[Step, ...]:
+        """The first matrix of a region."""
+        if not self._overlaps:
+            return (*self.enter(), *layer.forward)
+        return self._beside_arrival(layer.name, layer.forward)
+
+    def row(self, layer: Linear) -> tuple[Step, ...]:
+        """The last matrix of a region.
+
+        Where its result is summed up piece by piece, only the last of the ranks' pieces waits for
+        the product.
+        """
+        if not self._overlaps:
+            return (*layer.forward, *self.leave())
+        label, last = f"{layer.name} sum", self.whole / self.shard.tensor
+        before = CollectiveStep(Kind.REDUCE_SCATTER, self.whole - last, AXIS, label)
+        after = CollectiveStep(Kind.REDUCE_SCATTER, last, AXIS)
+        return (before, *layer.forward, WaitStep(label), after)
+
+    def _beside_arrival(self, name: str, kernels: tuple[Step, ...]) -> tuple[Step, ...]:
+        """Kernels that begin with the rank's own tokens while those of the others arrive."""
+        label = f"{name} arrival"
+        return (*self.enter(label), *kernels, WaitStep(label))
+
     def column_backward(self, layer: Linear) -> tuple[Step, ...]:
         """The backward pass of the first matrix of a region.
 
@@ -105,7 +133,10 @@ class Region:
 
     def row_backward(self, layer: Linear) -> tuple[Step, ...]:
         """The backward pass of the last matrix of a region."""
-        return (*self.enter(), *layer.backward)
+        if not self._overlaps:
+            return (*self.enter(), *layer.backward)
+        name = f"{layer.name} backward"
+        return (*self._beside_arrival(name, layer.input_grad), *layer.weight_grad)
 
     def whole_linear(
         self, name: str, k: int, n: int, m: int = 0

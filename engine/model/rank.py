@@ -83,7 +83,9 @@ class Shard:
     ``batch`` sequences (or samples) a micro-batch; ``value`` bytes of a weight or activation.
     ``sequence_parallel``: what tensor parallelism leaves whole (norms, dropout, residuals) is cut
     along the sequence.  ``decode``: each sequence adds one token to those that it holds already.
-    ``narrow``: the precision of the factors of linear products, where it is narrower than that.
+    ``overlap_tensor``: the collectives of sequence parallelism go beside the products that need or
+    make their data, piece by piece.  ``narrow``: the precision of the factors of linear products,
+    where it is narrower than that.
     """
 
     batch: int
@@ -96,6 +98,7 @@ class Shard:
     value: float = 2.0
     decode: bool = False
     narrow: str = ""
+    overlap_tensor: bool = False
 
     def again(self, module: Module) -> bool:
         """Whether a layer's backward pass computes ``module`` again by itself."""

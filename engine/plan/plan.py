@@ -45,6 +45,8 @@ class ParallelPlan:
     summed up at once, beside the rest of the backward pass if ``overlap_gradients``.
     ``value`` and ``gradient_value``: bytes of a weight or activation, and of a gradient; ``narrow``
     the precision that the layers' linear products cast their factors to, if they do.
+    ``overlap_tensor``: under sequence parallelism a product starts with the tokens that are here,
+    while the others arrive, and sends what is done while it goes on.
     ``offload``: what lives in remote memory; a block's part of it is loaded while the block before
     it runs.
     """
@@ -60,6 +62,7 @@ class ParallelPlan:
     optimizer: Optimizer = Optimizer.ADAM
     gradient_exchange: GradientExchange = GradientExchange.ALL_REDUCE
     overlap_gradients: bool = True
+    overlap_tensor: bool = False
     bucket: float = 25e6
     value: float = 2.0
     gradient_value: float = 2.0
@@ -94,4 +97,5 @@ class ParallelPlan:
             recompute_modules=self.recompute_modules,
             value=self.value,
             narrow=self.narrow,
+            overlap_tensor=self.overlap_tensor,
         )

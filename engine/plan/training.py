@@ -186,10 +186,19 @@ class _StageProgram:
             yield from self._arrive(blocks, i, backward=True)
             yield from block.again
             yield from block.backward
+            yield from self._sum_up(block)
             if exchanges:
                 yield from buckets.add(block)
         if exchanges:
             yield from buckets.rest()
+
+    def _sum_up(self, block: LayerBlock) -> Iterator[Step]:
+        """Add a micro-batch's gradients to those of the ones before it, which are all here unless
+        they are divided among the replicas."""
+        several = sum(action.backward for action in self._order) > self._plan.interleave
+        parameters = block.parameters + block.expert_parameters
+        if several and self._plan.zero < 2 and parameters:
+            yield elementwise("sum of gradients", parameters * sum_bytes(self._plan))
 
     def _exchange_steps(self, chunk: int) -> Iterator[Step]:
         """The exchange of a chunk's gradients where it does not go beside the backward pass."""
@@ -311,6 +320,17 @@ class _Buckets:
 
     def _reduce(self, kind: int, parameters: float) -> Iterator[Step]:
         return self._program.reduce(*((parameters, 0.0) if kind == 0 else (0.0, parameters)))
+
+
+def sum_bytes(plan: ParallelPlan) -> float:
+    """Memory traffic of adding a micro-batch's gradient to a sum, a parameter.
+
+    A sum in wider numbers is read and written by the product itself, in the place of its result
+    (Megatron-LM's fused accumulation); else the result is read, and the sum read and written.
+    """
+    if plan.gradient_value > plan.value:
+        return 2 * plan.gradient_value - plan.value
+    return plan.value + 2 * plan.gradient_value
 
 
 def optimizer_bytes(plan: ParallelPlan) -> float:

@@ -154,6 +154,7 @@ class Npu(Part):
     launch: Time = default("0 ns")
     measured: str | None = None
     kernels: str | None = None
+    attention_time: float = 1.0
     attention_backward: float = 2.5
     relative_time: Annotated[dict[str, float], Parsed(_relative_time)] = default(dict)
     memory: Bytes | None = None

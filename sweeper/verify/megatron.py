@@ -84,7 +84,7 @@ def command() -> int:
     mean, worst = sum(map(abs, errors)) / len(errors), max(map(abs, errors))
     say(
         f"mean error {mean:.2%} (aim {_MEAN_AIM:.0%}), worst {worst:.2%} (aim {_WORST_AIM:.0%}); "
-        "one set of efficiencies for all (conf/npu/a100.yaml), fitted to these eight",
+        "measured kernels, and one set of three constants for all (conf/npu/a100.yaml)",
         console,
     )
     return int(mean > _MEAN_AIM or worst > _WORST_AIM)

@@ -16,8 +16,8 @@ from sweeper.config.cluster import Network
 from sweeper.config.schema import Config
 
 _RATES = ("flops", "memory_bandwidth", "efficiency", "memory_efficiency", "matmul_efficiency")
-_KERNELS = ("systolic", "launch", "measured", "kernels", "attention_backward", "relative_time")
-_NPU = {f"npu.{name}" for name in (*_RATES, *_KERNELS)} | {"npu"}
+_TIMES = ("launch", "measured", "attention_time", "attention_backward", "relative_time")
+_NPU = {f"npu.{name}" for name in (*_RATES, *_TIMES, "systolic", "kernels")} | {"npu"}
 
 
 def idle_keys(

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 
 import pytest
 
-from engine import DimsweepError
+from engine import CollectiveKind, DimsweepError
 from engine.model import ConvNet, Dlrm, Gnmt, Transformer
 from engine.model.rank import LayerBlock, RankModel, Recompute, Shard
-from engine.model.steps import Step
+from engine.model.steps import CollectiveStep, Step
 from engine.workload.graph import Kernel
 
 GPT3 = Transformer(12288, 96, 96, 2048, vocabulary=51200)
@@ -202,3 +202,23 @@ def test_narrow_precision_is_that_of_a_layers_linear_products_alone(narrow: str)
             for k in (*plain.forward, *plain.backward)
             if isinstance(k, Kernel) and (k.name not in whole or not layer)
         ]
+
+
+def test_overlapped_tensor_parallelism_moves_the_same_bytes_beside_the_products() -> None:
+    shard = Shard(batch=1, tensor=8, sequence_parallel=True)
+    plain, beside = (
+        GPT3.for_rank(dataclasses.replace(shard, overlap_tensor=o)).layers[0] for o in (False, True)
+    )
+    for before, after in ((plain.forward, beside.forward), (plain.backward, beside.backward)):
+        sent = [
+            sum(s.n_bytes for s in steps if isinstance(s, CollectiveStep) and s.kind is kind)
+            for kind in (CollectiveKind.ALL_GATHER, CollectiveKind.REDUCE_SCATTER)
+            for steps in (before, after)
+        ]
+        assert sent[0] == sent[1] and sent[2] == pytest.approx(sent[3])
+        assert [s for s in before if isinstance(s, Kernel)] == [
+            s for s in after if isinstance(s, Kernel)
+        ]
+    blocking = [s for s in beside.forward if isinstance(s, CollectiveStep) and not s.label]
+    whole = 2048 * 12288 * 2
+    assert [s.n_bytes for s in blocking] == [whole / 8] * 2, "the last pieces of two results"

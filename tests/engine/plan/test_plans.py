@@ -110,10 +110,11 @@ def test_the_bubble_is_that_of_the_formula(schedule: Schedule, p: int, v: int, n
     f and b are a stage's whole passes (Narayanan et al., SC 2021)."""
     model = Transformer(64, 8, 8, 32)  # nothing before and after the layers
     time = _compute_only(model, p, v, n, schedule)
-    whole = _compute_only(model, 1, 1, 1, schedule) / p  # a stage's, both ways
     optimizer = _optimizer(model) / p
+    two = _compute_only(model, 1, 1, 2, schedule) / p  # of one there is no sum of gradients
+    whole = (two - optimizer) / 2  # a stage's, both ways
     chunks = 1 if schedule is Schedule.GPIPE and v > 1 else v
-    expected = (n + (p - 1) / chunks) * (whole - optimizer) + optimizer
+    expected = (n + (p - 1) / chunks) * whole + optimizer
     if schedule is Schedule.GPIPE and v > 1:
         assert time <= expected * 1.0001  # GPipe's chunks overlap as far as they can
     else:
@@ -502,3 +503,23 @@ def test_serving_in_stages_folds(decode: bool) -> None:
     workload = serving(SMALL, Serving(batch=8, decode=decode), mesh((2, 4), tensor=2, pipeline=4))
     where = cluster((2, 4))
     assert simulate(workload, where).time_ps == simulate(workload, where, fold=False).time_ps
+
+
+@pytest.mark.parametrize(("gradient_value", "each"), [(2.0, 6.0), (4.0, 6.0)])
+def test_gradients_of_several_micro_batches_are_added_up(
+    gradient_value: float, each: float
+) -> None:
+    def added(batch: int, zero: int) -> float:
+        plan = ParallelPlan(batch=batch, zero=zero, gradient_value=gradient_value)
+        (graph,) = training(SMALL, plan, mesh((4,))).graphs
+        return sum(
+            kernel.n_bytes
+            for operator in graph
+            if isinstance(operator.work, Compute)
+            for kernel in operator.work.kernels
+            if kernel.name == "sum of gradients"
+        )
+
+    assert added(4, 0) == 0, "one micro-batch has nothing to add to"
+    assert added(12, 0) == pytest.approx(3 * SMALL.parameters * each)
+    assert added(12, 3) == 0, "what is divided is exchanged at once"

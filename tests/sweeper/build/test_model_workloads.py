@@ -131,7 +131,7 @@ def test_layers_may_name_axes_of_their_own() -> None:
 
 def test_a_systolic_array_from_configuration() -> None:
     array = "npu.systolic={rows: 128, columns: 128, clock: 940 MHz, arrays: 2}"
-    program(*GPT, array, "npu.matmul_efficiency=null")
+    program(*GPT, array, "npu.kernels=null")
 
 
 def test_precision_sets_bytes_and_peak() -> None:
