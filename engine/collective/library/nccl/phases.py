@@ -12,7 +12,14 @@ from dataclasses import dataclass
 
 from engine.collective.library.nccl.choice import Algorithm, Choice, Protocol
 from engine.collective.library.nccl.gpus import DIRECT, LL, LL128, SIMPLE, Cost, Gpu
-from engine.collective.library.nccl.tuning import PAT, TREE, choose, network_hop, pat_overhead
+from engine.collective.library.nccl.tuning import (
+    PAT,
+    PEER,
+    TREE,
+    choose,
+    network_hop,
+    pat_overhead,
+)
 from engine.collective.request import Answer, Phases, Request
 from engine.collective.steps import PhaseSteps, Step
 from engine.kinds import CollectiveKind
@@ -102,7 +109,7 @@ class _Run:
             steps, hop = passes * (p - 1), hop + (inner - 1) * self._cost.hop
             n_bytes = passes * (inner * p - 1) / (inner * p)
         elif self.choice.algorithm is Algorithm.DIRECT:
-            steps = 1
+            steps, hop = (p - 1) * inner, PEER  # one for each peer there
         elif kind is CollectiveKind.ALL_REDUCE:
             # A member passes half of it up one tree and down to two children, where there are so
             # many, and is a leaf of the other tree.
@@ -126,8 +133,12 @@ class _Run:
 
     @property
     def _base(self) -> float:
-        overhead = pat_overhead(self.request.ranks) if self.choice.algorithm is Algorithm.PAT else 0
-        return self._cost.base + overhead
+        base = self._cost.base
+        if self.choice.algorithm is Algorithm.PAT:
+            base += pat_overhead(self.request.ranks)
+        if self.choice.algorithm is Algorithm.DIRECT and self.request.nodes > 1:
+            base += network_hop(self.choice, self.request)
+        return base
 
 
 def _passes(kind: CollectiveKind) -> int:

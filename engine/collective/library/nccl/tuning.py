@@ -36,6 +36,7 @@ _HOP = {
 }
 _NETWORK_HOP = {Algorithm.RING: (2.7, 4.0, 14.0), Algorithm.TREE: (5.0, 8.5, 14.0)}
 _STEP_BETWEEN_NODES = (1.0, 1.0, 3.0)  # at least, of any step of a ring over several nodes
+PEER = _STEP_BETWEEN_NODES[0]  # of an all-to-all: sends to other nodes do not wait for one another
 _PLATEAU = 1.4  # latency of a Simple all-reduce on a ring of several nodes, times this
 _NVLS, _NVLS_TREE_HOP = 25.0, 20.9
 _PAT_BASE, _PAT_HOP, _PAT_RANK = 8.0, 4.0, 2.8
@@ -69,7 +70,7 @@ def network_hop(choice: Choice, request: Request) -> float:
     if choice.algorithm is Algorithm.PAT:
         return _PAT_HOP
     alone = request.ranks_a_node == 1  # then its ring pays the hop of a tree
-    ring = choice.algorithm is Algorithm.RING and not alone
+    ring = choice.algorithm is not Algorithm.TREE and not alone
     hops = _NETWORK_HOP[Algorithm.RING if ring else Algorithm.TREE]
     return hops[_PROTOCOLS.index(choice.protocol)]
 

@@ -163,6 +163,12 @@ def test_a_rail_carries_what_the_double_binary_tree_sends_through_one_port(nodes
     assert sent * 64 * MB == pytest.approx(fullest)
 
 
+def test_an_all_to_all_pays_for_each_peer_on_another_node() -> None:
+    times = [seconds(ALL_TO_ALL, KB, on("h100", 8, nodes)) for nodes in (2, 4, 8)]
+    assert times[2] - times[1] == pytest.approx(32e-6, rel=0.01)  # a microsecond each
+    assert times[1] - times[0] == pytest.approx(16e-6, rel=0.01)
+
+
 def test_chunks_pay_the_latencies_once() -> None:
     """On links without end what is left of the time is NCCL's latency: in 16 chunks as in one, but
     for what overlaps."""
