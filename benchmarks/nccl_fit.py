@@ -6,8 +6,6 @@ For each kind of GPU it prints the constants, and the mean error of collectives 
 every second size fitted, the others judged, and the other way round.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from dataclasses import replace

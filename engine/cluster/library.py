@@ -3,8 +3,6 @@
 What a library makes of a collective is worked out in :mod:`engine.collective.library`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """What a collective library is asked for, and what it answers: the phases in each dimension."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

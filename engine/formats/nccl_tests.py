@@ -7,8 +7,6 @@ and bus bandwidth [GB/s], and errors.  The time out of place is taken.  Several 
 one another in a file.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Iterable, Iterator

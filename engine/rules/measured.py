@@ -1,7 +1,5 @@
 """Collectives that measurements of the cluster say nothing about."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from engine import units

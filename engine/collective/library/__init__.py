@@ -4,8 +4,6 @@ Where no library is named, each dimension has an algorithm of its own
 (:mod:`engine.collective.algorithms`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Collectives that take what a cluster's own measurements say."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from functools import lru_cache
 from math import log

@@ -1,7 +1,5 @@
 """Files of nccl-tests: their text, and tables of the same."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

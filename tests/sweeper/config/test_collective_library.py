@@ -1,7 +1,5 @@
 """The keys of a collective library and of measurements."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

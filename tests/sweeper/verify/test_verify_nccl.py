@@ -1,7 +1,5 @@
 """Measured NCCL collectives beside ours."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from statistics import fmean
 

@@ -1,7 +1,5 @@
 """NCCL's algorithms and protocols, and which of them NCCL believes to be the fastest."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import NamedTuple
 

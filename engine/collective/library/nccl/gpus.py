@@ -5,8 +5,6 @@ The constants of :class:`Cost`, ``own_copy`` and ``crowding`` are fitted to meas
 those of NCCL's own tuning (NCCL 2.30, public source).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum

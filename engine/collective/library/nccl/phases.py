@@ -5,8 +5,6 @@ Inside a node the times are those of :class:`engine.collective.library.nccl.gpus
 nodes a step takes what NCCL's tuning says, and the bandwidth is the NPU's own rail.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -6,8 +6,6 @@ What NCCL believes is not what it then takes, which is why a collective often la
 beyond the size at which NCCL changes its choice.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

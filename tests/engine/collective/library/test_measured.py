@@ -1,7 +1,5 @@
 """Collectives that take what was measured on the cluster."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

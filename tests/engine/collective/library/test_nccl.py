@@ -1,7 +1,5 @@
 """NCCL's choice by size, and what it makes of a phase."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
