@@ -46,7 +46,7 @@ class _Phase(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """Of a schedule, a held byte's: ``n_bytes`` over the share; and seconds, and roundings."""
+    """Of the steps of a phase, a held byte's: ``n_bytes`` over the share; and seconds, and roundings."""
 
     fixed: float
     n_bytes: float
@@ -185,8 +185,8 @@ class _Forms:
         return number, needs[0]
 
     def _part(self, d: int, number: int) -> _Part:
-        schedule, s = self._s.phase_steps[number], self._s
-        steps = s.steps[schedule["step_start"] : schedule["step_end"]]
+        phase_steps, s = self._s.phase_steps[number], self._s
+        steps = s.steps[phase_steps["step_start"] : phase_steps["step_end"]]
         fixed = sum(
             int(t["count"])
             * (int(t["hops"]) * int(self._latency[d]) + s.shape.endpoint_delay + int(t["fixed"]))
@@ -195,11 +195,11 @@ class _Forms:
         reduces = [int(t["count"]) for t in steps if t["reduce"] * s.shape.reduce_time > 0]
         return _Part(
             fixed / PICOSECONDS,
-            float((steps["count"] * steps["n_bytes"]).sum() / schedule["share"]),
+            float((steps["count"] * steps["n_bytes"]).sum() / phase_steps["share"]),
             float((steps["count"] * steps["reduce"]).sum()) * s.shape.reduce_time / PICOSECONDS,
             int((steps["count"] * steps["messages"]).sum()),
             sum(reduces),
-            float(schedule["growth"]),
+            float(phase_steps["growth"]),
         )
 
     def _phase(self, d: int, part: _Part, held: float) -> _Phase:

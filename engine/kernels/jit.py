@@ -18,14 +18,16 @@ from typing import Any, TypeVar
 from numba import config, njit
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+_INTERNAL = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 class Compiler:
     """Compiles the kernels of one room, which are made of ``sources``.
 
-    ``kernel`` is for what takes tables and allocates nothing: it does without Numba's reference
-    counting, which would cost more than the simulation.  ``inlined`` is a kernel that runs once an
-    event; ``compiled`` is for the rest.
+    ``compiled`` is for what Python calls.  ``kernel`` is for what only compiled code calls and what
+    allocates nothing: it does without a wrapper for Python, which takes as long to compile as the
+    function, and without Numba's reference counting, which would cost more than the simulation.
+    ``inlined`` is a kernel that runs once an event.
     """
 
     def __init__(self, sources: Iterable[Path]) -> None:
@@ -39,10 +41,10 @@ class Compiler:
             config.CACHE_DIR = before
 
     def kernel(self, function: _F) -> _F:
-        return self.compiled(function, _nrt=False)
+        return self.compiled(function, **_INTERNAL)
 
     def inlined(self, function: _F) -> _F:
-        return self.compiled(function, _nrt=False, forceinline=True)
+        return self.compiled(function, forceinline=True, **_INTERNAL)
 
     @cached_property
     def _folder(self) -> Path:
@@ -63,7 +65,9 @@ class Compiler:
 
 
 def is_cached(function: Callable[..., Any]) -> bool:
-    """Whether compiled code of ``function`` lies on disk."""
+    """Whether ``function`` needs no compiling: its code lies on disk, or Numba is switched off."""
+    if config.DISABLE_JIT:
+        return True
     dispatcher: Any = function
     name = f"{function.__module__.rsplit('.', 1)[-1]}.{function.__qualname__}"
     return any(Path(dispatcher.stats.cache_path).glob(f"{name}-*.nbi"))

@@ -50,6 +50,8 @@ class Nodes:
         self.after: list[tuple[int, ...]] = []
         self.tally: list[int] = []
         self.streams: Interned[str] = Interned()
+        if cluster.memory is not None:
+            self.streams(MEMORY)  # the first after the one that computes: both time what they run
         self.tallies: Interned[str] = Interned()
         self.flow_form: list[int] = []
         self.flow_group: list[str] = []  # "" for a message from point to point

@@ -158,6 +158,7 @@ class Shape(NamedTuple):
     n_classes: int
     n_dims: int
     n_streams: int  # of a class; the first one computes
+    n_timed: int  # the first of them, which time what they run; the others wait for their flows
     n_tallies: int
     queue: int  # a QueueOrder: which waiting chunk a port serves next
     themis: bool

@@ -164,6 +164,7 @@ def _shape(cluster: Cluster, folding: Folding, nodes: Nodes) -> p.Shape:
         n_classes=len(folding.graph),
         n_dims=len(cluster.topology.dims),
         n_streams=1 + len(nodes.streams),
+        n_timed=1 if cluster.memory is None else 2,
         n_tallies=len(nodes.tallies),
         n_ports=len(cluster.topology.dims),
         queue=model.queue,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from engine.errors import DimsweepError
-from engine.kernels.jit import compiled, is_cached
+from engine.kernels.jit import compiled, is_cached, kernel
 from engine.kernels.phase.diagnosis import explain_stuck
 from engine.kernels.phase.kernel import run
 from engine.kernels.phase.path import Path, empty_path, walk_back
@@ -180,7 +180,7 @@ def _run_points(
             out.time[point] = -1
 
 
-@compiled
+@kernel
 def _measure(s: Structure, times: PhaseTimes, state: State, out: Measures, point: int) -> None:
     n_dims = s.shape.n_dims
     for c in range(s.shape.n_classes):
@@ -188,15 +188,15 @@ def _measure(s: Structure, times: PhaseTimes, state: State, out: Measures, point
         out.time[point] = max(out.time[point], cls["end"])
         out.compute[point, c] = cls["compute"]
         out.exposed[point, c] = cls["exposed"]
-        out.exposed_by_dim[point, c] = state.dim_exposed[c]
         queues = s.shape.n_ports // n_dims
         for port in range(s.shape.n_ports):
-            out.busy[point, c, port // queues] += state.ports[c * s.shape.n_ports + port]["busy"]
+            d = port // queues
+            out.busy[point, c, d] += state.ports[c * s.shape.n_ports + port]["busy"]
+            out.exposed_by_dim[point, c, d] += state.ports[c * s.shape.n_ports + port]["exposed"]
+        out.exposed_by_dim[point, c, n_dims] = cls["unserved"]
+        for tally in range(s.shape.n_tallies):
+            out.exposed_by_tally[point, c, tally] = state.tally_exposed[c, tally]
     for flow in s.flows:
         for member in s.members[flow["member_start"] : flow["member_end"]]:
             for d in range(n_dims):
                 out.bytes_sent[point, member["cls"], d] += times.bytes_sent[flow["form"], d]
-    for n in range(len(s.nodes)):
-        node = s.nodes[n]
-        if node["tally"] >= 0:
-            out.exposed_by_tally[point, node["cls"], node["tally"]] += state.nodes[n]["exposed"]

@@ -1,19 +1,21 @@
-"""What a class does with its time: compute, or communication that no compute hides."""
+"""What a class does with its time: compute, or communication that no compute hides.
+
+Communication is exposed while the class computes nothing.  An instant of it is shared equally among
+the operators in flight, and among the ports that serve the class.  A class adds up one such share
+from the beginning; an operator's, or a port's, is what is added from when it begins to when it
+ends.
+"""
 
 from __future__ import annotations
 
 from engine.kernels.jit import inlined
 from engine.kernels.phase.state import State
-from engine.lower.program import Floats, Structure, Table
+from engine.lower.program import Structure
 
 
 @inlined
 def account(s: Structure, st: State, number: int, now: int) -> None:
-    """Book the time since the class last changed: compute, or exposed communication.
-
-    Communication is exposed while the class computes nothing; an instant of it is shared equally
-    among the operators in flight, and among the ports that serve the class.
-    """
+    """Book the time since the class last changed.  Call it before the class changes."""
     cls = st.classes[number]
     span = now - cls["clock"]
     if span == 0:
@@ -21,39 +23,55 @@ def account(s: Structure, st: State, number: int, now: int) -> None:
     cls["clock"] = now
     if st.streams[number * s.shape.n_streams]["node"] >= 0:
         cls["compute"] += span
-    elif cls["busy"] >= 0:
+    elif cls["in_flight"] > 0:
         cls["exposed"] += span
-        _share_among_nodes(st.nodes, cls["busy"], span)
-        first = number * s.shape.n_ports
-        ports = st.ports[first : first + s.shape.n_ports]
-        _share_among_dims(ports, s.shape.n_ports // s.shape.n_dims, st.dim_exposed[number], span)
+        cls["per_operator"] += _share(span, cls["in_flight"])
+        if cls["serving"] > 0:
+            cls["per_port"] += _share(span, cls["serving"])
+        else:
+            cls["unserved"] += span
 
 
 @inlined
-def _share_among_nodes(nodes: Table, head: int, span: int) -> None:
-    if nodes[head]["busy_next"] < 0:
-        nodes[head]["exposed"] += span
-        return
-    n, node = 0, head
-    while node >= 0:
-        n += 1
-        node = nodes[node]["busy_next"]
-    node = head
-    while node >= 0:
-        nodes[node]["exposed"] += span / n
-        node = nodes[node]["busy_next"]
+def _share(span: int, n: int) -> float:
+    return float(span) if n == 1 else span / n  # division is slow, and n is nearly always 1
 
 
 @inlined
-def _share_among_dims(ports: Table, queues: int, exposed: Floats, span: int) -> None:
-    serving = 0
-    for k in range(len(ports)):
-        serving += ports[k]["serving"] > 0
-    share = float(span)
-    if serving == 0:
-        exposed[len(exposed) - 1] += share
-    elif serving > 1:
-        share /= serving
-    for k in range(len(ports)):
-        if ports[k]["serving"] > 0:
-            exposed[k // queues] += share
+def begin_communication(s: Structure, st: State, node: int, now: int) -> None:
+    """One more operator of the node's class is in flight."""
+    cls, tally = s.nodes[node]["cls"], s.nodes[node]["tally"]
+    account(s, st, cls, now)
+    st.classes[cls]["in_flight"] += 1
+    st.tally_exposed[cls, tally] -= st.classes[cls]["per_operator"]
+
+
+@inlined
+def end_communication(s: Structure, st: State, node: int, now: int) -> None:
+    """The opposite of :func:`begin_communication`."""
+    cls, tally = s.nodes[node]["cls"], s.nodes[node]["tally"]
+    account(s, st, cls, now)
+    st.classes[cls]["in_flight"] -= 1
+    st.tally_exposed[cls, tally] += st.classes[cls]["per_operator"]
+
+
+@inlined
+def take_port(s: Structure, st: State, cls: int, number: int, now: int) -> None:
+    """A port of the class serves one more chunk."""
+    account(s, st, cls, now)
+    port = st.ports[number]
+    if port["serving"] == 0:
+        st.classes[cls]["serving"] += 1
+        port["exposed"] -= st.classes[cls]["per_port"]
+    port["serving"] += 1
+
+
+@inlined
+def leave_port(s: Structure, st: State, cls: int, number: int, now: int) -> None:
+    """The opposite of :func:`take_port`."""
+    account(s, st, cls, now)
+    port = st.ports[number]
+    port["serving"] -= 1
+    if port["serving"] == 0:
+        st.classes[cls]["serving"] -= 1
+        port["exposed"] += st.classes[cls]["per_port"]

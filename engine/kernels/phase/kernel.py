@@ -32,7 +32,15 @@ from __future__ import annotations
 import numpy as np
 
 from engine.kernels.jit import inlined, kernel
-from engine.kernels.phase.booking import account
+from engine.kernels.phase.agenda import (
+    class_due,
+    earliest,
+    next_on_streams,
+    note_start,
+    places_of,
+    set_class_due,
+)
+from engine.kernels.phase.booking import account, begin_communication, end_communication
 from engine.kernels.phase.phase_time import PhaseTimes
 from engine.kernels.phase.ports import end_phase, finish_flow, move, queue_chunks, start_phases
 from engine.kernels.phase.state import (
@@ -50,7 +58,6 @@ from engine.kernels.phase.state import (
     QUEUED,
     READY,
     RUNNING,
-    STARTED,
     STARTING,
     STUCK,
     TIED,
@@ -58,6 +65,7 @@ from engine.kernels.phase.state import (
     WAITING,
     State,
     append,
+    long,
 )
 from engine.kernels.phase.ties import UNKNOWN, first_to_end
 from engine.lower.program import (
@@ -76,7 +84,8 @@ from engine.lower.program import (
 def run(s: Structure, times: PhaseTimes, st: State) -> int:
     """Simulate one timed program into ``st``; returns the outcome."""
     _reset(s, st)
-    now, first, last = 0, 0, s.shape.n_classes  # the classes whose turn it is
+    now = long(0)
+    first, last = long(0), long(s.shape.n_classes)  # the classes whose turn it is
     while True:
         if st.counts[READY] + st.counts[OPEN] > 0:
             _start_operators(s, times, st, now)
@@ -101,13 +110,20 @@ def run(s: Structure, times: PhaseTimes, st: State) -> int:
 @inlined
 def _end_all(s: Structure, times: PhaseTimes, st: State, first: int, last: int, now: int) -> None:
     """Everything in these classes that ends at this instant."""
-    for stream in range(first * s.shape.n_streams, last * s.shape.n_streams):
-        if st.stream_due[stream] == now:
-            _end_on_stream(s, st, stream, now)
-    per_class = s.shape.n_ports * s.shape.places
-    for place in range(first * per_class, last * per_class):
-        if st.place_due[place] == now:
-            end_phase(s, times, st, place, now)
+    for cls in range(first, last):
+        if class_due(st, cls) == now:
+            for i in range(s.shape.n_timed):
+                if st.stream_due[cls * s.shape.n_timed + i] == now:
+                    _end_on_stream(s, st, cls, i, now)
+    for cls in range(first, last):
+        if class_due(st, cls) == now:
+            places, next_due = places_of(s, cls), next_on_streams(s, st, cls)
+            for place in range(places[0], places[1]):
+                if st.place_due[place] == now:
+                    end_phase(s, times, st, place, now)
+                else:
+                    next_due = min(next_due, st.place_due[place])
+            set_class_due(st, cls, next_due)
 
 
 @kernel
@@ -117,16 +133,20 @@ def _end_one(s: Structure, times: PhaseTimes, st: State, cls: int, now: int) -> 
     A receive whose message has come already ends after all else; it is among ``ending``.
     """
     if st.counts[ENDING] > 0:
-        return _earliest(s, st, s.nodes[st.ending[0]]["cls"]) != now
+        return class_due(st, s.nodes[st.ending[0]]["cls"]) != now
     what = first_to_end(s, times, st, cls, now)
     if what == UNKNOWN:
         return False
-    n_streams = len(st.streams)
     st.classes[cls]["marked"] = now
-    if what < n_streams:
-        _end_on_stream(s, st, what, now)
+    if what < len(st.stream_due):
+        _end_on_stream(s, st, cls, what - cls * s.shape.n_timed, now)
     else:
-        end_phase(s, times, st, what - n_streams, now)
+        end_phase(s, times, st, what - len(st.stream_due), now)
+    next_due = next_on_streams(s, st, cls)
+    places = places_of(s, cls)
+    for place in range(places[0], places[1]):
+        next_due = min(next_due, st.place_due[place])
+    set_class_due(st, cls, next_due)
     return True
 
 
@@ -144,9 +164,10 @@ def _end_nodes(s: Structure, st: State, now: int) -> None:
 
 
 @inlined
-def _end_on_stream(s: Structure, st: State, stream: int, now: int) -> None:
-    st.stream_due[stream] = NEVER
-    node = st.streams[stream]["node"]
+def _end_on_stream(s: Structure, st: State, cls: int, number: int, now: int) -> None:
+    """What the class's timed stream ``number`` runs ends."""
+    st.stream_due[cls * s.shape.n_timed + number] = NEVER
+    node = st.streams[cls * s.shape.n_streams + number]["node"]
     if s.nodes[node]["flow"] == NO_FLOW:
         append(st.ending, st.counts, ENDING, node)
     else:
@@ -164,7 +185,7 @@ def _check_receiver(s: Structure, st: State, f: int, now: int) -> None:
     cls = s.nodes[receiver]["cls"]
     if cls == s.nodes[s.members[s.flows[f]["member_start"]]["node"]]["cls"]:
         return
-    busy = st.classes[cls]["marked"] == now or _earliest(s, st, cls) == now
+    busy = st.classes[cls]["marked"] == now or class_due(st, cls) == now
     st.counts[IN_TIE] |= busy or st.nodes[receiver]["start"] == now
     st.classes[cls]["marked"] = now
 
@@ -178,59 +199,46 @@ def _next_turn(s: Structure, st: State, first: int, last: int) -> tuple[int, int
     """
     n = s.shape.n_classes
     if last - first < n:
-        now = _earliest(s, st, first)
+        now = class_due(st, first)
         if _is_alone(s, st, first, now):
             return now, first, last
-    now, next_class = NEVER, 0
-    for cls in range(n):
-        # A scan beats a heap: there are few places, and alike classes end together.
-        due = _earliest(s, st, cls)
-        if due < now:
-            now, next_class = due, cls
+    now, next_class = earliest(st)
     if n > 1 and (s.shape.ends == Ends.ONE_BY_ONE or _is_alone(s, st, next_class, now)):
         return now, next_class, next_class + 1
-    return now, 0, n
+    return now, long(0), n
 
 
 @inlined
-def _earliest(s: Structure, st: State, cls: int) -> int:
-    """When something ends next in a class."""
-    now = NEVER
-    for stream in range(cls * s.shape.n_streams, (cls + 1) * s.shape.n_streams):
-        now = min(now, st.stream_due[stream])
-    per_class = s.shape.n_ports * s.shape.places
-    for place in range(cls * per_class, (cls + 1) * per_class):
-        now = min(now, st.place_due[place])
-    return now
-
-
-@kernel
 def _is_alone(s: Structure, st: State, cls: int, now: int) -> bool:
     """Whether all that ends in the class at ``now`` is felt in it alone, and nothing that starts
     there waits for other classes."""
     if now == NEVER or st.classes[cls]["bound"] > 0:
         return False
-    per_class = s.shape.n_ports * s.shape.places
-    for place in range(cls * per_class, (cls + 1) * per_class):
+    return st.classes[cls]["felt"] == 0 or _is_felt_later(s, st, cls, now)
+
+
+@kernel
+def _is_felt_later(s: Structure, st: State, cls: int, now: int) -> bool:
+    """Whether nothing that other classes feel ends in the class at ``now``."""
+    places = places_of(s, cls)
+    for place in range(places[0], places[1]):
         if st.place_due[place] == now:
             chunk = st.chunks[st.places[place]["chunk"]]
             node = s.members[chunk["member_start"]]["node"]
             if s.nodes[node]["lookahead"] != Lookahead.FULL:
                 return False
-    for stream in range(cls * s.shape.n_streams, (cls + 1) * s.shape.n_streams):
-        node = st.streams[stream]["node"]
-        if st.stream_due[stream] == now and s.nodes[node]["lookahead"] != Lookahead.FULL:
-            return False
+    for i in range(s.shape.n_timed):
+        if st.stream_due[cls * s.shape.n_timed + i] == now:
+            node = st.streams[cls * s.shape.n_streams + i]["node"]
+            if s.nodes[node]["lookahead"] != Lookahead.FULL:
+                return False
     return True
 
 
 @inlined
 def _reset(s: Structure, st: State) -> None:
     for i in range(len(st.nodes)):
-        node = st.nodes[i]
-        node["state"], node["waits"] = WAITING, s.nodes[i]["waits"]
-        node["start"], node["end"], node["exposed"] = -1, -1, 0.0
-        node["critical"] = BEGINNING
+        st.nodes[i]["state"], st.nodes[i]["waits"] = WAITING, s.nodes[i]["waits"]
     for i in range(len(st.streams)):
         stream = st.streams[i]
         stream["head"], stream["node"], stream["freed"] = NOTHING, NOTHING, -1
@@ -241,19 +249,22 @@ def _reset(s: Structure, st: State) -> None:
         st.chunks[i]["at"] = st.chunks[i]["first"]
     for i in range(len(st.ports)):
         port = st.ports[i]
-        port["head"], port["serving"], port["busy"], port["freed"] = NOTHING, 0, 0, -1
+        port["head"], port["serving"], port["freed"] = NOTHING, 0, -1
+        port["busy"], port["exposed"] = 0, 0.0
     for i in range(len(st.classes)):
         cls = st.classes[i]
-        cls["busy"], cls["bound"], cls["marked"] = NOTHING, 0, -1
+        cls["in_flight"], cls["serving"], cls["bound"], cls["felt"] = 0, 0, 0, 0
+        cls["per_operator"], cls["per_port"], cls["unserved"], cls["marked"] = 0.0, 0.0, 0.0, -1
         cls["clock"], cls["compute"], cls["exposed"], cls["end"] = 0, 0, 0, 0
-    st.dim_exposed[:] = 0.0
-    st.stream_due[:] = NEVER
-    st.place_due[:] = NEVER
-    st.counts[:] = 0
+    st.tally_exposed.fill(0.0)
+    st.stream_due.fill(NEVER)
+    st.place_due.fill(NEVER)
+    st.tree.fill(NEVER)
+    st.counts.fill(0)
     st.counts[LAST] = BEGINNING
     for node in range(len(s.nodes)):
         if s.nodes[node]["waits"] == 0:
-            _make_ready(s, st, node)
+            _make_ready(s, st, node, BEGINNING)
 
 
 # --- operators ----------------------------------------------------------------------------------
@@ -332,11 +343,13 @@ def _start_node(s: Structure, times: PhaseTimes, st: State, node: int, now: int)
     static, dynamic = s.nodes[node], st.nodes[node]
     dynamic["state"], dynamic["start"] = RUNNING, now
     if static["kind"] == NodeKind.COMPUTE or static["kind"] == NodeKind.ACCESS:
-        _time_on_stream(st, static["stream"], now + static["duration"])
+        _time_on_stream(s, st, node, now + static["duration"])
         st.node_critical[node] = dynamic["critical"]
         dynamic["critical"] = len(st.phase_of) + node
+    if static["lookahead"] == Lookahead.UNTIL_END:
+        st.classes[static["cls"]]["felt"] += 1
     if static["kind"] != NodeKind.COMPUTE:
-        _add_to_busy(s, st, node, now)
+        begin_communication(s, st, node, now)
     if static["kind"] == NodeKind.RECEIVE:
         _receive(s, st, node, now)
     elif static["flow"] != NO_FLOW:
@@ -344,22 +357,10 @@ def _start_node(s: Structure, times: PhaseTimes, st: State, node: int, now: int)
 
 
 @inlined
-def _time_on_stream(st: State, stream: int, due: int) -> None:
-    st.stream_due[stream] = due
-    st.streams[stream]["serial"] = st.counts[STARTED]
-    st.counts[STARTED] += 1
-
-
-@inlined
-def _add_to_busy(s: Structure, st: State, node: int, now: int) -> None:
-    """The class has one more communication in flight."""
-    cls = s.nodes[node]["cls"]
-    account(s, st, cls, now)
-    head = st.classes[cls]["busy"]
-    st.nodes[node]["busy_next"], st.nodes[node]["busy_before"] = head, NOTHING
-    if head >= 0:
-        st.nodes[head]["busy_before"] = node
-    st.classes[cls]["busy"] = node
+def _time_on_stream(s: Structure, st: State, node: int, due: int) -> None:
+    cls, stream = s.nodes[node]["cls"], s.nodes[node]["stream"]
+    st.stream_due[stream - cls * (s.shape.n_streams - s.shape.n_timed)] = due
+    note_start(st, cls, due)
 
 
 @inlined
@@ -389,7 +390,7 @@ def _join_flow(s: Structure, times: PhaseTimes, st: State, node: int, now: int) 
             finish_flow(s, st, f, critical)
     elif times.phases[first]["port"] == NO_PORT:
         duration = times.phases[first]["duration"]
-        _time_on_stream(st, static["stream"], now + duration)
+        _time_on_stream(s, st, node, now + duration)
         st.phase_critical[st.chunks[flow["chunk_start"]]["record"]] = critical
         st.counts[IN_TIE] |= duration == 0
     else:
@@ -401,21 +402,18 @@ def _join_flow(s: Structure, times: PhaseTimes, st: State, node: int, now: int) 
 def _end_node(s: Structure, st: State, node: int, now: int) -> None:
     static, dynamic = s.nodes[node], st.nodes[node]
     cls = st.classes[static["cls"]]
-    account(s, st, static["cls"], now)
+    if static["kind"] == NodeKind.COMPUTE:
+        account(s, st, static["cls"], now)
+    else:
+        end_communication(s, st, node, now)
     dynamic["state"], dynamic["end"] = DONE, now
     cls["end"] = now
     st.counts[N_DONE] += 1
     st.counts[LAST] = dynamic["critical"]
-    if static["kind"] != NodeKind.COMPUTE:
-        before, after = dynamic["busy_before"], dynamic["busy_next"]
-        if before >= 0:
-            st.nodes[before]["busy_next"] = after
-        else:
-            cls["busy"] = after
-        if after >= 0:
-            st.nodes[after]["busy_before"] = before
     if static["lookahead"] == Lookahead.NONE:
         cls["bound"] -= 1
+    elif static["lookahead"] == Lookahead.UNTIL_END:
+        cls["felt"] -= 1
     if static["stream"] >= 0:
         stream = st.streams[static["stream"]]
         stream["node"], stream["critical"], stream["freed"] = NOTHING, dynamic["critical"], now
@@ -423,12 +421,12 @@ def _end_node(s: Structure, st: State, node: int, now: int) -> None:
     for following in s.following[static["next_start"] : static["next_end"]]:
         st.nodes[following]["waits"] -= 1
         if st.nodes[following]["waits"] == 0:
-            st.nodes[following]["critical"] = dynamic["critical"]
-            _make_ready(s, st, following)
+            _make_ready(s, st, following, dynamic["critical"])
 
 
 @inlined
-def _make_ready(s: Structure, st: State, node: int) -> None:
+def _make_ready(s: Structure, st: State, node: int, critical: int) -> None:
+    st.nodes[node]["critical"] = critical
     append(st.ready, st.counts, READY, node)
     if s.nodes[node]["lookahead"] == Lookahead.NONE:
         st.classes[s.nodes[node]["cls"]]["bound"] += 1

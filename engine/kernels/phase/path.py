@@ -65,7 +65,7 @@ def walk_back(
     point: int,
 ) -> None:
     """Write the critical path of the run in ``st`` into row ``point``, all zeros before."""
-    st.visits[:] = 0
+    st.visits.fill(0)
     interval = st.counts[LAST]
     while interval >= 0:
         if interval < len(st.phase_of):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from engine.kernels.jit import compiled, inlined
+from engine.kernels.jit import compiled, inlined, kernel
 from engine.kinds import CollectiveKind
 from engine.lower.program import (
     NO_DIM,
@@ -60,6 +60,10 @@ class PhaseTimes(NamedTuple):
     demand: Floats  # (forms, D): bytes that the whole bandwidth would carry in the transfer time
     bandwidth: Floats  # (D,) of the point, bytes/s
     latency: Longs  # (D,) of the point, ps
+    # Scratch of :func:`time_phases`.
+    form_total: Floats  # (forms,): ps of all chunks' phases
+    loads: Floats  # (D,): ps that Themis has put on each dimension
+    order: Ints  # (D,): in which a chunk visits a form's uses
 
 
 def empty_phase_times(s: Structure) -> PhaseTimes:
@@ -85,6 +89,9 @@ def empty_phase_times(s: Structure) -> PhaseTimes:
         demand=np.zeros(by_dim),
         bandwidth=np.zeros(s.shape.n_dims),
         latency=np.zeros(s.shape.n_dims, dtype=np.int64),
+        form_total=np.zeros(len(s.forms)),
+        loads=np.zeros(s.shape.n_dims),
+        order=np.zeros(s.shape.n_dims, dtype=np.int32),
     )
 
 
@@ -130,15 +137,14 @@ def message_time(
 @compiled
 def time_phases(s: Structure, bandwidth: Floats, latency: Longs, out: PhaseTimes) -> float:
     """Fill ``out``; returns an upper bound on the run's picoseconds (everything one by one)."""
-    out.bytes_sent[:] = 0.0
-    out.demand[:] = 0.0
-    out.bandwidth[:] = bandwidth
-    out.latency[:] = latency
-    form_total = np.zeros(len(s.forms))
-    loads = np.zeros(s.shape.n_dims)
-    order = np.zeros(s.shape.n_dims, dtype=np.int32)
+    out.bytes_sent.fill(0.0)
+    out.demand.fill(0.0)
+    for d in range(s.shape.n_dims):
+        out.bandwidth[d], out.latency[d] = bandwidth[d], latency[d]
+    form_total, loads, order = out.form_total, out.loads, out.order
     for f in range(len(s.forms)):
         form, span = s.forms[f], out.spans[f]
+        form_total[f] = 0.0
         if form["listed_start"] != NOT_LISTED:
             form_total[f] = _time_listed(s, f, out)
             continue
@@ -166,7 +172,7 @@ def time_phases(s: Structure, bandwidth: Floats, latency: Longs, out: PhaseTimes
     return total
 
 
-@compiled
+@kernel
 def _time_chunk(
     s: Structure,
     f: int,
@@ -200,7 +206,7 @@ def _time_chunk(
     return total
 
 
-@compiled
+@kernel
 def _time_listed(s: Structure, f: int, out: PhaseTimes) -> float:
     """All variants of a form whose phases are listed."""
     form, at, total = s.forms[f], out.spans[f]["start"], 0.0
@@ -242,7 +248,7 @@ def _time_phase(
     return parts.duration
 
 
-@compiled
+@kernel
 def _time_transfer(
     s: Structure, f: int, bandwidth: Floats, latency: Longs, out: PhaseTimes
 ) -> float:
@@ -264,7 +270,7 @@ def _time_transfer(
     return duration
 
 
-@compiled
+@kernel
 def _fixed_latency(phase_steps: Table, steps: Table, use: np.void, latency: Longs) -> float:
     chosen, total = phase_steps[use["scatter"]], 0.0
     for step in steps[chosen["step_start"] : chosen["step_end"]]:
@@ -272,7 +278,7 @@ def _fixed_latency(phase_steps: Table, steps: Table, use: np.void, latency: Long
     return total
 
 
-@compiled
+@kernel
 def _themis_order(s: Structure, f: int, bandwidth: Floats, loads: Floats, order: Ints) -> None:
     """Themis (Rashidi et al., ISCA 2022): the next chunk goes to the least loaded dimension first.
 
@@ -304,7 +310,7 @@ def _themis_order(s: Structure, f: int, bandwidth: Floats, loads: Floats, order:
         held *= s.phase_steps[use["scatter"]]["growth"]
 
 
-@compiled
+@kernel
 def _load(phase_steps: Table, steps: Table, use: np.void, held: float, bandwidth: Floats) -> float:
     """Picoseconds of transfer that a reduce-scatter of ``held`` bytes puts on a dimension."""
     chosen, fraction = phase_steps[use["scatter"]], 0.0

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from engine.kernels.jit import inlined, kernel
-from engine.kernels.phase.booking import account
+from engine.kernels.phase.agenda import note_start
+from engine.kernels.phase.booking import leave_port, take_port
 from engine.kernels.phase.phase_time import PhaseTimes
 from engine.kernels.phase.state import (
     ENDING,
@@ -99,10 +100,9 @@ def _start_phase(s: Structure, times: PhaseTimes, st: State, chunk: np.void, now
         critical = st.flows[chunk["flow"]]["critical"]
     for m in range(chunk["members"]):
         cls = _class(s, chunk, m)
-        account(s, st, cls, now)
+        take_port(s, st, cls, cls * s.shape.n_ports + phase["port"], now)
         port = st.ports[cls * s.shape.n_ports + phase["port"]]
         port["head"] = st.entries[entry + m]["next"]
-        port["serving"] += 1
         port["busy"] += phase["duration"]
         if port["freed"] == now:
             critical = port["critical"]
@@ -117,6 +117,7 @@ def _start_phase(s: Structure, times: PhaseTimes, st: State, chunk: np.void, now
     st.places[place]["serial"] = st.counts[STARTED]
     st.counts[STARTED] += 1
     st.place_due[place] = now + phase["duration"]
+    note_start(st, chunk["cls"], now + phase["duration"])
 
 
 @kernel
@@ -148,9 +149,8 @@ def end_phase(s: Structure, times: PhaseTimes, st: State, place: int, now: int) 
     number = chunk["record"] + chunk["at"] - chunk["first"]
     for m in range(chunk["members"]):
         cls = _class(s, chunk, m)
-        account(s, st, cls, now)
+        leave_port(s, st, cls, cls * s.shape.n_ports + phase["port"], now)
         port = st.ports[cls * s.shape.n_ports + phase["port"]]
-        port["serving"] -= 1
         port["critical"], port["freed"] = number, now
         if port["head"] >= 0:
             append(st.touched, st.counts, TOUCHED, cls * s.shape.n_ports + phase["port"])

@@ -27,12 +27,9 @@ NODE_STATE = np.dtype(
         ("state", "i4"),
         ("waits", "i4"),
         ("next", "i4"),  # in its stream's queue; valid while QUEUED
-        ("busy_next", "i4"),  # communication in flight on its class; valid while RUNNING
-        ("busy_before", "i4"),
+        ("critical", "i4"),  # of its readiness; once it runs, of its start; then, of its end
         ("start", "i8"),  # valid from RUNNING on
         ("end", "i8"),  # valid when DONE
-        ("critical", "i4"),  # of its readiness; once it runs, of its start; then, of its end
-        ("exposed", "f8"),  # ps of exposed communication
     ],
     align=True,
 )
@@ -43,7 +40,6 @@ STREAM = np.dtype(
         ("node", "i4"),  # what runs
         ("critical", "i4"),  # what freed it last; valid from then on
         ("freed", "i8"),  # when; -1 before
-        ("serial", "i8"),  # how many starts were before that of what runs
     ],
     align=True,
 )
@@ -77,6 +73,7 @@ PORT = np.dtype(
         ("critical", "i4"),  # the phase that left it last; valid from then on
         ("freed", "i8"),  # when; -1 before
         ("busy", "i8"),  # ps, of all its places together
+        ("exposed", "f8"),  # ps; valid while it serves nothing (see booking)
     ],
     align=True,
 )
@@ -91,11 +88,16 @@ PLACE = np.dtype(
 ENTRY = np.dtype([("next", "i4"), ("chunk", "i4")])
 CLASS = np.dtype(
     [
-        ("busy", "i4"),  # first communication in flight
+        ("in_flight", "i4"),  # communication and accesses
+        ("serving", "i4"),  # ports
         ("bound", "i4"),  # operators ready or begun that have no lookahead
+        ("felt", "i4"),  # operators begun whose lookahead ends with them
         ("clock", "i8"),  # accounted up to here
         ("compute", "i8"),
         ("exposed", "i8"),
+        ("per_operator", "f8"),  # ps of exposed communication: one operator's share so far
+        ("per_port", "f8"),  # likewise
+        ("unserved", "f8"),  # ps of it in which no port served
         ("end", "i8"),
         ("marked", "i8"),  # when something that had begun before ended last; ends ONE_BY_ONE
     ],
@@ -117,14 +119,16 @@ class State(NamedTuple):
     places: Table  # PLACE
     entries: Table  # ENTRY
     classes: Table  # CLASS
-    dim_exposed: Floats  # (C, D + 1) ps; the last for communication that no dimension serves
+    tally_exposed: Floats  # (C, L) ps; valid when nothing is in flight (see booking)
     phase_start: Longs  # when each phase of each chunk started; empty unless recorded
     phase_of: Ints  # each phase of each chunk in PhaseTimes.phases
     phase_critical: Ints  # what let each phase of each chunk start
     node_critical: Ints  # what let each computation and access start
     visits: Ints  # how often each of PhaseTimes.phases is on the critical path
-    stream_due: Longs  # when what a stream times ends, or NEVER
-    place_due: Longs  # when the phase at a place ends, or NEVER
+    # When something ends, or NEVER (see engine.kernels.phase.agenda).
+    stream_due: Longs  # what a timed stream runs
+    place_due: Longs  # the phase at a place
+    tree: Longs
     # Work lists of a round.
     ready: Indices
     open_streams: Indices
@@ -152,14 +156,15 @@ def empty_state(s: Structure, times: PhaseTimes, *, record: bool = False) -> Sta
         places=np.zeros(n_places, dtype=PLACE),
         entries=entries,
         classes=np.zeros(s.shape.n_classes, dtype=CLASS),
-        dim_exposed=np.zeros((s.shape.n_classes, s.shape.n_dims + 1)),
+        tally_exposed=np.zeros((s.shape.n_classes, s.shape.n_tallies)),
         phase_start=np.zeros(n_phases if record else 0, dtype=np.int64),
         phase_of=np.arange(n_phases, dtype=np.int32) + starts.astype(np.int32),
         phase_critical=np.zeros(n_phases, dtype=np.int32),
         node_critical=np.zeros(n, dtype=np.int32),
         visits=np.zeros(len(times.phases), dtype=np.int32),
-        stream_due=np.zeros(n_streams, dtype=np.int64),
+        stream_due=np.zeros(s.shape.n_classes * s.shape.n_timed, dtype=np.int64),
         place_due=np.zeros(n_places, dtype=np.int64),
+        tree=np.zeros(2 * 2 ** (s.shape.n_classes - 1).bit_length(), dtype=np.int64),
         ready=np.zeros(n + 1, dtype=np.uint32),
         open_streams=np.zeros(2 * n + 1, dtype=np.uint32),
         starting=np.zeros(n + 1, dtype=np.uint32),
@@ -197,3 +202,9 @@ def _chunks_and_entries(s: Structure, times: PhaseTimes) -> tuple[Table, Table]:
 def append(entries: Indices, counts: Ints, which: int, value: int) -> None:
     entries[counts[which]] = value
     counts[which] += 1
+
+
+@inlined
+def long(number: int) -> int:
+    """``number`` as 64 bits: Numba compiles once what is given one type only."""
+    return number + 0

@@ -17,8 +17,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from engine.kernels.jit import kernel
+from engine.kernels.phase.agenda import places_of
 from engine.kernels.phase.phase_time import PhaseTimes, message_time, whole
-from engine.kernels.phase.state import NOTHING, State
+from engine.kernels.phase.state import NOTHING, State, long
 from engine.lower.program import NodeKind, Structure
 
 UNKNOWN = -2
@@ -38,19 +39,18 @@ class Chain(NamedTuple):
 
 @kernel
 def first_to_end(s: Structure, times: PhaseTimes, st: State, cls: int, now: int) -> int:
-    """What ends first at ``now``: a stream's number, or a place's behind all streams of the run.
+    """What ends first at ``now``: a stream's slot, or a place behind all streams' slots.
 
     UNKNOWN where that cannot be told.
     """
-    n_streams = s.shape.n_classes * s.shape.n_streams
-    best = NOTHING
-    for stream in range(cls * s.shape.n_streams, (cls + 1) * s.shape.n_streams):
-        if st.stream_due[stream] == now:
-            best = _first(s, times, st, best, stream)
-    per_class = s.shape.n_ports * s.shape.places
-    for place in range(cls * per_class, (cls + 1) * per_class):
+    best = long(NOTHING)
+    for slot in range(cls * s.shape.n_timed, (cls + 1) * s.shape.n_timed):
+        if st.stream_due[slot] == now:
+            best = _first(s, times, st, best, slot)
+    places = places_of(s, cls)
+    for place in range(places[0], places[1]):
         if st.place_due[place] == now:
-            best = _first(s, times, st, best, n_streams + place)
+            best = _first(s, times, st, best, len(st.stream_due) + place)
     return best
 
 
@@ -83,12 +83,12 @@ def _first(
 def _started_first(s: Structure, st: State, one: int, other: int) -> int:
     """Which of two phases started first; UNKNOWN for computations and messages, and where a
     collective began as another one ended, which holds its last place until the next has begun."""
-    n_streams = s.shape.n_classes * s.shape.n_streams
-    if one < n_streams or other < n_streams:
+    n_slots = len(st.stream_due)
+    if one < n_slots or other < n_slots:
         return UNKNOWN
-    a, b = st.places[one - n_streams], st.places[other - n_streams]
+    a, b = st.places[one - n_slots], st.places[other - n_slots]
     chunk = st.chunks[a["chunk"]]
-    same_port = (one - n_streams) // s.shape.places == (other - n_streams) // s.shape.places
+    same_port = (one - n_slots) // s.shape.places == (other - n_slots) // s.shape.places
     critical = st.flows[chunk["flow"]]["critical"]
     if not same_port and chunk["at"] == chunk["first"] and 0 <= critical < len(st.phase_of):
         return UNKNOWN
@@ -97,11 +97,12 @@ def _started_first(s: Structure, st: State, one: int, other: int) -> int:
 
 @kernel
 def _chain(s: Structure, times: PhaseTimes, st: State, what: int) -> Chain:
-    n_streams = s.shape.n_classes * s.shape.n_streams
-    if what >= n_streams:
-        at = st.chunks[st.places[what - n_streams]["chunk"]]["at"]
+    n_slots = len(st.stream_due)
+    if what >= n_slots:
+        at = st.chunks[st.places[what - n_slots]["chunk"]]["at"]
         return _chain_of_phase(s, times, at)
-    node = st.streams[what]["node"]
+    cls = what // s.shape.n_timed
+    node = st.streams[what + cls * (s.shape.n_streams - s.shape.n_timed)]["node"]
     if s.nodes[node]["kind"] == NodeKind.SEND:
         return _chain_of_phase(
             s, times, st.chunks[s.flows[s.nodes[node]["flow"]]["chunk_start"]]["first"]
@@ -110,20 +111,14 @@ def _chain(s: Structure, times: PhaseTimes, st: State, what: int) -> Chain:
 
 
 @kernel
-def _long(number: int) -> int:
-    """As 64 bits, so that Numba finds one type for all chains."""
-    return number + 0
-
-
-@kernel
 def _chain_of_wait(left: int, wait: int) -> Chain:
-    return Chain(NOTHING, 0, _long(left), 0, _long(wait))
+    return Chain(NOTHING, 0, long(left), 0, long(wait))
 
 
 @kernel
 def _chain_of_phase(s: Structure, times: PhaseTimes, at: int) -> Chain:
     step = s.phase_steps[times.phases[at]["steps"]]["step_end"] - 1
-    return Chain(_long(at), _long(step), _long(s.steps[step]["count"]), REDUCTION, 0)
+    return Chain(long(at), long(step), long(s.steps[step]["count"]), REDUCTION, 0)
 
 
 @kernel
@@ -153,7 +148,7 @@ def _last_wait(s: Structure, times: PhaseTimes, chain: Chain) -> tuple[int, floa
             part, left = REDUCTION, left - 1
             if left == 0:
                 i -= 1
-                left = _long(s.steps[max(i, 0)]["count"])
+                left = long(s.steps[max(i, 0)]["count"])
         if wait > 0 or (kind == MESSAGE and step["messages"] > 0):
             return kind, wait, Chain(chain.phase, i, left, part, chain.single)
     return NO_WAIT, 0.0, Chain(chain.phase, i, left, part, chain.single)

@@ -109,6 +109,7 @@ def _shape(inputs: Inputs, folding: Folding, most_chunks: int) -> p.Shape:
         n_classes=len(folding.first),
         n_dims=n_dims,
         n_streams=len(_STREAMS),
+        n_timed=len(_STREAMS),
         n_tallies=1,
         queue=QueueOrder.FIFO,
         themis=False,

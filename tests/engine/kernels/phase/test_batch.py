@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -91,3 +95,12 @@ def test_a_point_that_takes_for_ever_spoils_only_itself() -> None:
     assert "longer than" in str(outcome_error(int(measures.outcome[1])))
     with pytest.raises(DimsweepError, match="longer than"):
         run_one(program.rebind(bandwidth=[1e-3]))
+
+
+def test_nothing_is_to_be_compiled_where_numba_is_switched_off() -> None:
+    command = "import engine; print(engine.is_compiled())"
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", command], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "True\n"
