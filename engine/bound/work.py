@@ -46,7 +46,7 @@ class _Phase(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """Of the steps of a phase, a held byte's: ``n_bytes`` over the share; and seconds, and roundings."""
+    """Of a phase's steps, a held byte's: ``n_bytes`` over the share; and seconds, and roundings."""
 
     fixed: float
     n_bytes: float

@@ -25,8 +25,9 @@ class Compiler:
     """Compiles the kernels of one room, which are made of ``sources``.
 
     ``compiled`` is for what Python calls.  ``kernel`` is for what only compiled code calls and what
-    allocates nothing: it does without a wrapper for Python, which takes as long to compile as the
-    function, and without Numba's reference counting, which would cost more than the simulation.
+    allocates nothing: it does without a wrapper for Python (which takes as long to compile as the
+    function; a call from Python crashes) and without Numba's reference counting, which would cost
+    more than the simulation.
     ``inlined`` is a kernel that runs once an event.
     """
 

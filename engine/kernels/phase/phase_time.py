@@ -95,7 +95,7 @@ def empty_phase_times(s: Structure) -> PhaseTimes:
     )
 
 
-@inlined
+@compiled
 def whole(picoseconds: float) -> float:
     """The nearest picosecond.  Halves go up, and so does what a few roundings left below a half:
     the same transfer, worked out in two ways, must not last a picosecond longer in one of them."""
