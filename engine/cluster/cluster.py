@@ -13,6 +13,7 @@ from engine.cluster.network import NetworkModel
 from engine.cluster.npu import Npu
 from engine.errors import DimsweepError
 from engine.kinds import DimensionOrder, QueueOrder
+from engine.network.fabric import Auto
 from engine.units import MAX_PICOSECONDS
 
 
@@ -72,3 +73,11 @@ class Cluster:
     network: NetworkModel = field(default_factory=NetworkModel)
     prices: Prices | None = None
     memory: RemoteMemory | None = None  # of each NPU, beyond its own
+
+    @property
+    def symmetric(self) -> tuple[bool, ...]:
+        """Of each dimension, whether NPUs may change places in it without any effect."""
+        free = self.network.graph is None and not any(
+            fabric != Auto() for fabric in self.network.fabrics
+        )
+        return tuple(free and dim.block.symmetric for dim in self.topology.dims)

@@ -22,16 +22,28 @@ class DeviceMesh:
 
     @classmethod
     def place(
-        cls, parallel: Mapping[str, int | str | Sequence[int]], sizes: Sequence[int]
+        cls,
+        parallel: Mapping[str, int | str | Sequence[int]],
+        sizes: Sequence[int],
+        symmetric: Sequence[bool] = (),
     ) -> DeviceMesh:
         """Place the axes of ``parallel`` on a network of these sizes, the first one innermost (see
         :func:`engine.workload.placement.place`); an axis that is not named has a degree of 1.
+
+        In dimensions that are ``symmetric`` the order of axes has no effect, so there the axes that
+        share gradients are moved side by side if they are not named so.
 
         Raises :class:`DimsweepError` for an unknown axis, or when replicas do not lie side by side;
         :class:`InfeasibleError` when the degrees do not fit.
         """
         try:
-            return cls._of(place(parallel, sizes, AXES))
+            placed = place(parallel, sizes, AXES)
+            try:
+                return cls._of(placed)
+            except DimsweepError:
+                if not any(symmetric):
+                    raise
+            return cls._of(_side_by_side(placed, symmetric))
         except DimsweepError as error:
             raise error.at("parallel") from None
 
@@ -77,3 +89,21 @@ class DeviceMesh:
         return tuple(
             (b - a) * stride for a, b, stride in zip(here, there, pipeline.strides, strict=True)
         )
+
+
+def _side_by_side(placed: Mapping[str, Group], symmetric: Sequence[bool]) -> dict[str, Group]:
+    """The same members in each dimension, but those that share gradients next to one another."""
+    shared = [axis for axis in ("expert", "context", "data") if axis in placed]
+    first = min(shared, key=list(placed).index)
+    order = [
+        axis
+        for name in placed
+        for axis in (shared if name == first else [] if name in shared else [name])
+    ]
+    strides = {name: list(group.strides) for name, group in placed.items()}
+    for d in (d for d, free in enumerate(symmetric) if free):
+        stride = 1
+        for name in order:
+            strides[name][d] = stride
+            stride *= placed[name].sizes[d]
+    return {name: Group(group.sizes, tuple(strides[name])) for name, group in placed.items()}

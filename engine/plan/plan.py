@@ -47,6 +47,8 @@ class ParallelPlan:
     the precision that the layers' linear products cast their factors to, if they do.
     ``overlap_tensor``: under sequence parallelism a product starts with the tokens that are here,
     while the others arrive, and sends what is done while it goes on.
+    ``stage_layers``: the layers of each chunk of each stage, in the order in which a micro-batch
+    passes them; as equal as can be unless given.
     ``offload``: what lives in remote memory; a block's part of it is loaded while the block before
     it runs.
     """
@@ -55,6 +57,7 @@ class ParallelPlan:
     micro_batch: int = 1
     schedule: Schedule = Schedule.ONE_F_ONE_B
     interleave: int = 1
+    stage_layers: tuple[int, ...] = ()
     sequence_parallel: bool = False
     recompute: Recompute = Recompute.NONE
     recompute_modules: frozenset[Module] = frozenset()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.errors import InfeasibleError
+from engine.errors import DimsweepError, InfeasibleError
 from engine.kinds import CollectiveKind
 from engine.model.rank import LayerBlock, RankModel
 from engine.model.steps import CollectiveStep, Step
@@ -52,24 +54,27 @@ class Stage:
         return sum(block.expert_parameters for chunk in self.chunks for block in chunk)
 
 
-def cut(model: RankModel, n_stages: int, n_chunks: int) -> list[Stage]:
-    """Stages with equal numbers of layers; chunk c of stage i holds the c * n_stages + i-th share.
+def cut(model: RankModel, n_stages: int, n_chunks: int, layers: Sequence[int] = ()) -> list[Stage]:
+    """Stages of layers; chunk c of stage i holds the c * n_stages + i-th share.
 
-    What stands before and after the layers is added to the first and the last share, or takes the
-    place of a layer there where that makes the shares equal (as in Llama 3 405B's 126 layers).
-    Raises :class:`InfeasibleError` when the layers do not divide.
+    ``layers`` are those of each share.  Unless they are given, shares are as equal as can be: what
+    stands before and after the layers is added to the first and the last share where the layers
+    divide evenly, and else takes the place of a layer there (as in Llama 3 405B's 126 layers, or
+    BLOOM's 70 on 12 stages).  Raises :class:`InfeasibleError` when there are more shares than
+    layers, and :class:`DimsweepError` for ``layers`` that do not add up.
     """
     if n_chunks > 1 and n_stages == 1:
         raise InfeasibleError(
             "one stage has nothing to interleave", where="plan.interleave", hint="interleave: 1"
         )
-    shares = _shares(model, n_stages * n_chunks)
-    if shares is None:
-        n, chunks = len(model.layers), f" in {n_chunks} chunks each" if n_chunks > 1 else ""
+    n = n_stages * n_chunks
+    shares = _given(model, n, layers) if layers else _shares(model, n)
+    if not all(shares):
+        chunks = f" in {n_chunks} chunks each" if n_chunks > 1 else ""
         raise InfeasibleError(
-            f"{n} layers do not divide by {n_stages} stages{chunks}",
+            f"{len(model.layers)} layers are too few for {n_stages} stages{chunks}",
             where="plan.interleave" if n_chunks > 1 else "parallel.pipeline",
-            hint=f"degrees that do: {', '.join(str(d) for d in _divisors(n))}",
+            hint="a share holds a layer at least",
         )
     message = max(block.output for block in model.layers)
     tied = model.tied if n_stages > 1 else 0.0
@@ -88,20 +93,35 @@ def cut(model: RankModel, n_stages: int, n_chunks: int) -> list[Stage]:
     ]
 
 
-def _shares(model: RankModel, n: int) -> list[tuple[LayerBlock, ...]] | None:
-    """The blocks in ``n`` shares, or nothing if that cannot be done evenly."""
+_Share = tuple[LayerBlock, ...]
+
+
+def _shares(model: RankModel, n: int) -> list[_Share]:
+    """The blocks in ``n`` shares; larger ones come late, where fewer micro-batches are in flight,
+    but not last, where the logits are."""
     if len(model.layers) % n == 0:
-        each = len(model.layers) // n
-        shares = [model.layers[i * each : (i + 1) * each] for i in range(n)]
-        shares[0] = (*model.front, *shares[0])
-        shares[-1] = (*shares[-1], *model.back)
-        return shares
+        return _given(model, n, [len(model.layers) // n] * n)
     blocks = (*model.front, *model.layers, *model.back)
-    if len(model.front) == len(model.back) == 1 and len(blocks) % n == 0:
-        each = len(blocks) // n
-        return [blocks[i * each : (i + 1) * each] for i in range(n)]
-    return None
+    each, more = divmod(len(blocks), n)
+    sizes = [each + (n - 1 - more <= i < n - 1) for i in range(n)]
+    return _divided(blocks, sizes)
 
 
-def _divisors(n: int) -> list[int]:
-    return [d for d in range(1, n + 1) if n % d == 0]
+def _given(model: RankModel, n: int, layers: Sequence[int]) -> list[_Share]:
+    """Shares of so many layers, with what stands before and after them."""
+    if len(layers) != n or sum(layers) != len(model.layers) or min(layers) < 0:
+        raise DimsweepError(
+            f"{len(layers)} shares of {sum(layers)} layers, but the model has {len(model.layers)} "
+            f"layers for {n} shares",
+            where="plan.stage_layers",
+            hint="a number for each chunk, in the order in which a micro-batch passes them",
+        )
+    shares = _divided(model.layers, layers)
+    shares[0] = (*model.front, *shares[0])
+    shares[-1] = (*shares[-1], *model.back)
+    return shares
+
+
+def _divided(blocks: _Share, sizes: Sequence[int]) -> list[_Share]:
+    ends = list(itertools.accumulate(sizes, initial=0))
+    return [blocks[a:b] for a, b in itertools.pairwise(ends)]

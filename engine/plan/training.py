@@ -51,7 +51,7 @@ _Ordered = tuple[Stage, list[Action]]
 def _stages(model: Model, plan: ParallelPlan, mesh: DeviceMesh) -> list[_Ordered]:
     network = model.for_rank(plan.shard(mesh))
     n_micro_batches = mesh.n_micro_batches(plan.batch, plan.micro_batch)
-    stages = cut(network, mesh.degree("pipeline"), plan.interleave)
+    stages = cut(network, mesh.degree("pipeline"), plan.interleave, plan.stage_layers)
     return [
         (
             stage,

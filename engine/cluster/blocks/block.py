@@ -87,6 +87,11 @@ class Block(ABC):
         message after another leaves through the same port."""
 
     @property
+    def symmetric(self) -> bool:
+        """Whether NPUs may change places: each is as far from all others."""
+        return False
+
+    @property
     @abstractmethod
     def parts(self) -> tuple[Part, ...]:
         """What an NPU pays for beside a link of its whole bandwidth."""

@@ -16,6 +16,7 @@ class FullyConnected(Block):
     all_to_all = "direct"
     hops = 1
     side_by_side = True
+    symmetric = True
     parts = ()
 
     def use(self, n: int, p: int, stride: int) -> LinkUse:

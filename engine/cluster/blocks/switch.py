@@ -22,6 +22,7 @@ class Switch(Block):
     all_to_all = "direct"
     hops = 2
     side_by_side = False
+    symmetric = True
     parts = ("switch", "nic")
 
     def use(self, n: int, p: int, stride: int) -> LinkUse:

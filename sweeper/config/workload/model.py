@@ -68,6 +68,7 @@ class Plan(Part):
     gradients: Precision | None = None
     schedule: Annotated[Schedule, member(Schedule)] = default("1f1b")
     interleave: Whole = 1
+    stage_layers: tuple[Whole, ...] = ()
     sequence_parallel: Flag = False
     recompute: Annotated[Recompute, member(Recompute)] = default("none")
     recompute_modules: Annotated[frozenset[Module], Parsed(_modules, sorted)] = default(list)
@@ -136,7 +137,7 @@ class Model(Workload):
 
     def build(self, cluster: Cluster) -> engine.Workload:
         with key("workload"):
-            mesh = DeviceMesh.place(self.parallel, cluster.topology.sizes)
+            mesh = DeviceMesh.place(self.parallel, cluster.topology.sizes, cluster.symmetric)
             if self.plan.task != "training":
                 with key("plan"):
                     serve = self.plan.serving(mesh)

@@ -19,6 +19,7 @@ from engine import (
     Compute,
     DimsweepError,
     InfeasibleError,
+    NetworkModel,
     Npu,
     Receive,
     Send,
@@ -28,6 +29,7 @@ from engine import (
     simulate,
 )
 from engine.model import Module, Recompute, Transformer
+from engine.network import Mesh
 from engine.plan import (
     DeviceMesh,
     GradientExchange,
@@ -418,7 +420,10 @@ def test_a_million_npus_are_as_many_classes_as_stages() -> None:
     [
         (ParallelPlan(batch=7), {}, "plan.batch"),
         (ParallelPlan(batch=8, micro_batch=3), {}, "plan.batch"),
-        (ParallelPlan(batch=16, interleave=3), {"pipeline": 2}, "plan.interleave"),
+        (ParallelPlan(batch=16, interleave=6), {"pipeline": 2}, "plan.interleave"),
+        (ParallelPlan(batch=16, stage_layers=(5, 4)), {"pipeline": 2}, "plan.stage_layers"),
+        (ParallelPlan(batch=16, stage_layers=(8,)), {"pipeline": 2}, "plan.stage_layers"),
+        (ParallelPlan(batch=16, stage_layers=(9, -1)), {"pipeline": 2}, "plan.stage_layers"),
         (ParallelPlan(batch=20, interleave=2), {"pipeline": 2}, "plan.interleave"),
         (ParallelPlan(batch=8, interleave=2), {}, "plan.interleave"),
         (ParallelPlan(batch=8), {"tensor": 16}, "parallel.tensor"),
@@ -427,8 +432,9 @@ def test_a_million_npus_are_as_many_classes_as_stages() -> None:
 def test_a_plan_that_does_not_divide_is_infeasible(
     plan: ParallelPlan, degrees: dict[str, int], where: str
 ) -> None:
-    with pytest.raises(InfeasibleError) as error:
+    with pytest.raises(DimsweepError) as error:
         training(SMALL, plan, mesh((8,), **degrees))
+    assert isinstance(error.value, InfeasibleError) or where == "plan.stage_layers"
     assert error.value.where == where
 
 
@@ -440,6 +446,80 @@ def test_unknown_axes_are_refused() -> None:
 def test_replicas_must_lie_side_by_side() -> None:
     with pytest.raises(DimsweepError, match="another axis lies between"):
         mesh((16,), expert=2, pipeline=2)
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(("context", "pipeline", "data"))))
+@pytest.mark.parametrize("sizes", [(2, 8), (16,), (4, 4)])
+def test_axes_come_in_any_order_where_it_has_no_effect(
+    order: tuple[str, ...], sizes: tuple[int, ...]
+) -> None:
+    """In a dimension where every NPU is as far from all others, ranks may change places."""
+    degrees = {"tensor": 2, **dict.fromkeys(order, 2)}
+    placed = DeviceMesh.place(degrees, sizes, cluster(sizes).symmetric)
+    assert all(placed.degree(axis) == 2 for axis in degrees)
+    assert placed.degree("replicas") == 4
+    workload = training(SMALL, ParallelPlan(batch=8), placed)
+    folded = simulate(workload, cluster(sizes))
+    assert folded.time_ps == simulate(workload, cluster(sizes), fold=False).time_ps
+    if sizes == (16,):
+        usual = {"tensor": 2, "context": 2, "data": 2, "pipeline": 2}
+        same = training(SMALL, ParallelPlan(batch=8), DeviceMesh.place(usual, sizes))
+        assert folded.time_ps == simulate(same, cluster(sizes)).time_ps
+
+
+def test_places_on_a_ring_and_on_wired_networks_have_an_effect() -> None:
+    ring = Cluster(Topology.build("Ring(4)_Switch(2)", bandwidth=[1e9] * 2, latency=[0] * 2))
+    assert ring.symmetric == (False, True)
+    wired = dataclasses.replace(ring, network=NetworkModel(fabrics=(Mesh(), Mesh())))
+    assert wired.symmetric == (False, False)
+
+
+# --- uneven stages ------------------------------------------------------------------------------
+
+
+def layers_of(workload: Workload) -> list[int]:
+    """Layers of each stage, by its forward passes of the attention."""
+    n_micro = workload_batch(workload)
+    return [
+        sum(
+            kernel.name == "scores" and operator.name.startswith("F")
+            for operator in graph
+            if isinstance(operator.work, Compute)
+            for kernel in operator.work.kernels
+        )
+        // n_micro
+        for graph in workload.graphs
+    ]
+
+
+def workload_batch(workload: Workload) -> int:
+    """Micro-batches of each stage."""
+    return len({o.name.split(".")[0] for o in workload.graphs[0] if o.name.startswith("F")})
+
+
+@pytest.mark.parametrize(
+    ("layers", "stages", "expected"),
+    [
+        (8, 4, [2, 2, 2, 2]),  # what stands before and after them comes beside
+        (6, 4, [1, 2, 2, 1]),  # takes the place of a layer
+        (8, 3, [2, 4, 2]),  # and so it does where nothing divides: 10 blocks as 3, 4 and 3
+        (9, 4, [2, 3, 3, 1]),
+    ],
+)
+def test_stages_are_as_even_as_can_be(layers: int, stages: int, expected: list[int]) -> None:
+    model = dataclasses.replace(SMALL, layers=layers)
+    workload = training(model, ParallelPlan(batch=6), mesh((stages,), pipeline=stages))
+    assert layers_of(workload) == expected
+    simulate(workload, cluster((stages,)))
+
+
+def test_stages_may_be_told_their_layers() -> None:
+    plan = ParallelPlan(batch=6, stage_layers=(1, 4, 3))
+    workload = training(SMALL, plan, mesh((3,), pipeline=3))
+    assert layers_of(workload) == [1, 4, 3]
+    slowest = simulate(workload, cluster((3,))).time
+    even = dataclasses.replace(plan, stage_layers=())
+    assert simulate(training(SMALL, even, mesh((3,), pipeline=3)), cluster((3,))).time <= slowest
 
 
 def test_over_capacity_is_infeasible_with_the_numbers() -> None:
