@@ -66,6 +66,7 @@ def small(preset: str) -> list[str]:
         return [] if "tensor: 1," in text else [SMALL[1]]
     overrides = [f"workload.parallel.{axis}=2" for axis in config["parallel"] if axis != "data"]
     overrides += ["workload.plan.batch=null", "workload.plan.micro_batches=2", "npu.memory=null"]
+    overrides.append("workload.plan.bucket=1 GB")  # few NPUs hold much of a model each
     if config["plan"].get("interleave", 1) > 1:
         overrides.append("workload.plan.interleave=2")
     if config["model"]["family"] == "transformer":
