@@ -100,17 +100,17 @@ class Row:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The rows of a CSV file, or of all files called nccl*.csv in a folder.
+    """The rows of a CSV file, or of all files called *nccl*.csv in a folder.
 
     Raises :class:`DimsweepError` for a file that is not of this form, naming it and the line.
     """
-    files = sorted(path.glob("nccl*.csv")) if path.is_dir() else [path]
+    files = sorted(path.glob("*nccl*.csv")) if path.is_dir() else [path]
     rows = [row for file in files for row in _read(file)]
     if not rows:
         raise DimsweepError(
             "there is no measured collective here",
             where=str(path),
-            hint="give a CSV file, or a folder with nccl*.csv, of the columns "
+            hint="give a CSV file, or a folder with *nccl*.csv, of the columns "
             + ", ".join(_COLUMNS),
         )
     return rows
@@ -176,7 +176,7 @@ def _cluster(gpu: str, ranks_a_node: int, nodes: int, rail: float) -> Cluster:
     type=click.Path(path_type=Path),
     default=_GOLDEN,
     show_default=True,
-    help="A CSV file, or a folder with nccl*.csv, of the same columns.",
+    help="A CSV file, or a folder with *nccl*.csv, of the same columns.",
 )
 @click.option("--rows", is_flag=True, help="Print every row.")
 def command(data: Path, rows: bool) -> int:
