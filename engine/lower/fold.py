@@ -49,13 +49,13 @@ def fold_ranks(workload: Workload, sizes: tuple[int, ...], *, fold: bool = True)
 def _used(workload: Workload, sizes: tuple[int, ...]) -> tuple[dict[str, Group], list[Offset]]:
     groups: dict[str, Group] = {}
     offsets: dict[Offset, None] = {}
-    for graph in workload.graphs:
-        for operator in graph:
-            work = operator.work
-            if isinstance(work, Collective):
-                groups[work.group] = workload.groups[work.group]
-            elif isinstance(work, (Send, Receive)):
-                offsets[modulo(work.offset, sizes)] = None
+    # Graphs share what they repeat.
+    works = {id(operator.work): operator.work for graph in workload.graphs for operator in graph}
+    for work in works.values():
+        if isinstance(work, Collective):
+            groups[work.group] = workload.groups[work.group]
+        elif isinstance(work, (Send, Receive)):
+            offsets[modulo(work.offset, sizes)] = None
     return groups, list(offsets)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.cluster.cluster import Cluster
 from engine.errors import DimsweepError
@@ -33,6 +34,20 @@ class _Meeting(NamedTuple):
     number: int
 
 
+class _Known(NamedTuple):
+    """What is the same wherever a class runs some work: the columns of its node, and the form and
+    the classes of its collective."""
+
+    cls: int
+    kind: int
+    stream: int
+    tally: int
+    duration: int
+    memory: int
+    form: int
+    classes: tuple[int, ...]
+
+
 class Nodes:
     """The operators of every class, and the flows that join them."""
 
@@ -40,15 +55,10 @@ class Nodes:
         self, workload: Workload, cluster: Cluster, folding: Folding, forms: Forms
     ) -> None:
         self.name: list[str] = []
-        self.kind: list[int] = []
         self.cls: list[int] = []
-        self.stream: list[int] = []  # 0 computes
         self.key: list[int] = []
         self.flow: list[int] = []
-        self.memory: list[int] = []
-        self.duration: list[int] = []
         self.after: list[tuple[int, ...]] = []
-        self.tally: list[int] = []
         self.streams: Interned[str] = Interned()
         if cluster.memory is not None:
             self.streams(MEMORY)  # the first after the one that computes: both time what they run
@@ -60,7 +70,11 @@ class Nodes:
         self._sends: dict[_Transfer, list[int]] = {}
         self._receives: dict[_Transfer, list[int]] = {}
         self._collectives: dict[_Meeting, int] = {}
-        self._durations: dict[int, tuple[int, int]] = {}
+        # What is known of each node, by number; a class finds it by the work's identity, since
+        # graphs share what they repeat.
+        self._what: list[int] = []
+        self._entries: list[_Known] = []
+        self._known: dict[int, int] = {}
         self._folding, self._forms, self._workload, self._cluster = (
             folding,
             forms,
@@ -70,8 +84,12 @@ class Nodes:
         graph_key = np.cumsum([0, *(len(graph) for graph in workload.graphs)])
         for cls, graph in enumerate(folding.graph):
             base, seen = len(self.name), dict[str, int]()
-            for index, operator in enumerate(workload.graphs[graph]):
-                self._add(cls, operator, int(graph_key[graph]) + index, base, seen)
+            self._known.clear()
+            operators, first = workload.graphs[graph], int(graph_key[graph])
+            self.cls += [cls] * len(operators)
+            self.key += range(first, first + len(operators))
+            for operator in operators:
+                self._add(cls, operator, base, seen)
         self._check_complete()
 
     def _check_complete(self) -> None:
@@ -88,52 +106,62 @@ class Nodes:
                     where="workload",
                 )
 
-    def _add(self, cls: int, operator: Operator, key: int, base: int, seen: dict[str, int]) -> None:
-        node, work = len(self.name), operator.work
+    def _add(self, cls: int, operator: Operator, base: int, seen: dict[str, int]) -> None:
+        node, work, flow = len(self.name), operator.work, -1
+        number = self._known.get(id(work))
+        if number is None:
+            number = self._known[id(work)] = len(self._entries)
+            self._entries.append(self._know(cls, operator))
+        known = self._entries[number]
+        self._what.append(number)
         self.name.append(operator.name)
-        self.cls.append(cls)
-        self.key.append(key)
-        self.after.append(tuple(base + i for i in operator.after))
-        stream, tally, flow, duration, memory = 0, -1, -1, 0, 0
-        if isinstance(work, Compute):
-            kind = p.NodeKind.COMPUTE
-            duration, memory = self._compute(operator.name, work)
-        elif isinstance(work, Access):
-            kind, stream = p.NodeKind.ACCESS, 1 + self.streams(MEMORY)
-            tally = self.tallies("memory")
-            duration = memory = self._access(operator.name, work)
-        elif isinstance(work, Collective):
-            kind, stream = p.NodeKind.COLLECTIVE, 1 + self.streams(work.stream or work.group)
-            tally = self.tallies(f"{work.kind} {work.group}")
-            flow = self._join(cls, node, operator, work, seen)
-        elif isinstance(work, Send):
-            kind, stream = p.NodeKind.SEND, 1 + self.streams(work.stream)
-            tally = self.tallies("send")
-            flow = self._new_flow(self._forms.transfer(work), "", node)
+        self.after.append(tuple([base + i for i in operator.after]))
+        if known.kind == p.NodeKind.COLLECTIVE:
+            assert isinstance(work, Collective)
+            flow = self._join(cls, node, work, known, seen)
+        elif known.kind == p.NodeKind.SEND:
+            flow = self._new_flow(known.form, "", node)
+            assert isinstance(work, Send)
             self._sends.setdefault(self._transfer(cls, work), []).append(node)
-        else:
-            kind, stream, tally = p.NodeKind.RECEIVE, -1, self.tallies("receive")
+        elif known.kind == p.NodeKind.RECEIVE:
+            assert isinstance(work, Receive)
             self._receives.setdefault(self._transfer(cls, work), []).append(node)
-        self.kind.append(kind)
-        self.stream.append(stream)
-        self.tally.append(tally)
         self.flow.append(flow)
-        self.memory.append(memory)
-        self.duration.append(duration)
+
+    def column(self, name: str) -> NDArray[np.int64]:
+        """A field of what is known of each node: cls, kind, stream, tally, duration or memory."""
+        values = np.array([getattr(known, name) for known in self._entries], dtype=np.int64)
+        return values[self._what]
+
+    def _know(self, cls: int, operator: Operator) -> _Known:
+        work = operator.work
+        if isinstance(work, Compute):
+            duration, memory = self._compute(operator.name, work)
+            return _Known(cls, p.NodeKind.COMPUTE, 0, -1, duration, memory, -1, ())
+        if isinstance(work, Access):
+            stream, tally = 1 + self.streams(MEMORY), self.tallies("memory")
+            duration = self._access(operator.name, work)
+            return _Known(cls, p.NodeKind.ACCESS, stream, tally, duration, duration, -1, ())
+        if isinstance(work, Collective):
+            stream = 1 + self.streams(work.stream or work.group)
+            tally = self.tallies(f"{work.kind} {work.group}")
+            form = self._forms.collective(work, self._workload.groups[work.group])
+            classes = self._folding.members[cls][work.group]
+            return _Known(cls, p.NodeKind.COLLECTIVE, stream, tally, 0, 0, form, classes)
+        if isinstance(work, Send):
+            stream, tally = 1 + self.streams(work.stream), self.tallies("send")
+            return _Known(cls, p.NodeKind.SEND, stream, tally, 0, 0, self._forms.transfer(work), ())
+        return _Known(cls, p.NodeKind.RECEIVE, p.NO_STREAM, self.tallies("receive"), 0, 0, -1, ())
 
     def _compute(self, name: str, work: Compute) -> tuple[int, int]:
         """Picoseconds, and those of them that memory bandwidth sets."""
-        known = self._durations.get(id(work))  # graphs share what they repeat
-        if known is not None:
-            return known
         npu = self._cluster.npu
         try:
-            durations = self._durations[id(work)] = npu.duration(work), npu.memory_bound(work)
+            return npu.duration(work), npu.memory_bound(work)
         except DimsweepError as error:
             raise DimsweepError(
                 f"operator {name!r}: {error.what}", where=error.where, hint=error.hint
             ) from None
-        return durations
 
     def _access(self, name: str, work: Access) -> int:
         if self._cluster.memory is None:
@@ -150,22 +178,23 @@ class Nodes:
         return len(self.flow_form) - 1
 
     def _join(
-        self, cls: int, node: int, operator: Operator, work: Collective, seen: dict[str, int]
+        self, cls: int, node: int, work: Collective, known: _Known, seen: dict[str, int]
     ) -> int:
         """The flow of the class's next collective over this group; members must agree on it."""
         number = seen[work.group] = seen.get(work.group, -1) + 1
-        form = self._forms.collective(work, self._workload.groups[work.group])
-        key = _Meeting(work.group, self._folding.members[cls][work.group], number)
+        if len(known.classes) == 1:  # none but this class takes part
+            return self._new_flow(known.form, work.group, node)
+        key = _Meeting(work.group, known.classes, number)
         flow = self._collectives.get(key)
         if flow is None:
-            self._collectives[key] = flow = self._new_flow(form, work.group, node)
+            self._collectives[key] = flow = self._new_flow(known.form, work.group, node)
             return flow
-        if self.flow_form[flow] != form:
+        if self.flow_form[flow] != known.form:
             first = self.members[flow][0]
             raise DimsweepError(
                 f"members of group {work.group!r} disagree on its collective number {number}: rank "
                 f"{self._folding.first[self.cls[first]]} runs {self.name[first]!r}, rank "
-                f"{self._folding.first[cls]} runs {operator.name!r}",
+                f"{self._folding.first[cls]} runs {self.name[node]!r}",
                 where="workload",
                 hint="kind, size and priority must be the same on all members",
             )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.cluster.cluster import Cluster
 from engine.collective.steps import Step
@@ -34,19 +36,19 @@ def table(dtype: np.dtype[np.void], n: int, **columns: Iterable[Any]) -> p.Table
 def structure(cluster: Cluster, folding: Folding, nodes: Nodes, forms: Forms) -> p.Structure:
     """The tables of a lowered workload."""
     shape = _shape(cluster, folding, nodes)
-    following: list[list[int]] = [[] for _ in nodes.name]
-    for node, after in enumerate(nodes.after):
-        for before in after:
-            following[before].append(node)
+    following = Following.of(nodes.after)
     form_list = list(forms.forms)
-    in_flows = [node for flow in nodes.members for node in flow]
+    in_flows = np.array([node for flow in nodes.members for node in flow], dtype=np.int64)
     return p.Structure(
         shape=shape,
         nodes=_nodes(shape, nodes, following, form_list),
-        following=np.array([node for after in following for node in after], dtype=np.uint32),
+        following=following.nodes.astype(np.uint32),
         flows=_flows(nodes, form_list),
         members=table(
-            p.MEMBER, len(in_flows), cls=(nodes.cls[node] for node in in_flows), node=in_flows
+            p.MEMBER,
+            len(in_flows),
+            cls=np.array(nodes.cls, dtype=np.int64)[in_flows],
+            node=in_flows,
         ),
         forms=_forms(form_list),
         uses=np.array([use for form in form_list for use in form.uses], dtype=p.USE),
@@ -56,26 +58,41 @@ def structure(cluster: Cluster, folding: Folding, nodes: Nodes, forms: Forms) ->
     )
 
 
-def _nodes(shape: p.Shape, nodes: Nodes, following: list[list[int]], forms: list[Form]) -> p.Table:
-    next_start = starts(map(len, following))
+class Following(NamedTuple):
+    """Which nodes wait for each node: ``nodes[start[i]:start[i + 1]]`` for node i."""
+
+    nodes: NDArray[np.int64]
+    start: NDArray[np.int64]
+    waits: NDArray[np.int64]  # how many nodes each one waits for
+
+    @classmethod
+    def of(cls, after: Sequence[Sequence[int]]) -> Self:
+        """Given the nodes that each one waits for."""
+        n = len(after)
+        waits = np.fromiter(map(len, after), dtype=np.int64, count=n)
+        before = np.fromiter(itertools.chain.from_iterable(after), dtype=np.int64)
+        order = np.argsort(before, kind="stable")
+        start = np.concatenate(([0], np.cumsum(np.bincount(before, minlength=n))))
+        return cls(np.repeat(np.arange(n), waits)[order], start, waits)
+
+
+def _nodes(shape: p.Shape, nodes: Nodes, following: Following, forms: list[Form]) -> p.Table:
+    stream, classes = nodes.column("stream"), nodes.column("cls")
     return table(
         p.NODE,
         len(nodes.name),
-        kind=nodes.kind,
-        cls=nodes.cls,
-        stream=(
-            p.NO_STREAM if stream == p.NO_STREAM else c * shape.n_streams + stream
-            for c, stream in zip(nodes.cls, nodes.stream, strict=True)
-        ),
+        kind=nodes.column("kind"),
+        cls=classes,
+        stream=np.where(stream == p.NO_STREAM, p.NO_STREAM, classes * shape.n_streams + stream),
         key=nodes.key,
         flow=nodes.flow,
-        waits=map(len, nodes.after),
-        next_start=next_start[:-1],
-        next_end=next_start[1:],
-        tally=nodes.tally,
+        waits=following.waits,
+        next_start=following.start[:-1],
+        next_end=following.start[1:],
+        tally=nodes.column("tally"),
         lookahead=lookahead(_felt(nodes, forms), following),
-        duration=nodes.duration,
-        memory=nodes.memory,
+        duration=nodes.column("duration"),
+        memory=nodes.column("memory"),
     )
 
 
@@ -124,38 +141,34 @@ def _steps(steps: list[Step]) -> p.Table:
     )
 
 
-def _felt(nodes: Nodes, forms: list[Form]) -> list[int]:
+def _felt(nodes: Nodes, forms: list[Form]) -> NDArray[np.int64]:
     """How far other classes feel each node by itself.
 
     Receives and collectives of several classes wait for other classes.  A collective of one rank
     ends at once, whatever follows.  The end of a send is felt by its receiver.
     """
-    felt: list[int] = [p.Lookahead.FULL] * len(nodes.name)
-    for node, (kind, flow) in enumerate(zip(nodes.kind, nodes.flow, strict=True)):
-        if kind == p.NodeKind.SEND:
-            felt[node] = p.Lookahead.UNTIL_END
-        elif kind not in (p.NodeKind.COMPUTE, p.NodeKind.ACCESS) and (
-            kind == p.NodeKind.RECEIVE
-            or len(nodes.members[flow]) > 1
-            or not forms[nodes.flow_form[flow]].uses
-        ):
-            felt[node] = p.Lookahead.NONE
+    kind, flow = nodes.column("kind"), np.array(nodes.flow, dtype=np.int64)
+    felt = np.full(len(kind), int(p.Lookahead.FULL))
+    felt[kind == p.NodeKind.SEND] = p.Lookahead.UNTIL_END
+    felt[kind == p.NodeKind.RECEIVE] = p.Lookahead.NONE
+    met = np.flatnonzero(kind == p.NodeKind.COLLECTIVE)
+    if len(met):
+        several = np.fromiter((len(members) > 1 for members in nodes.members), dtype=bool)
+        empty = np.array([not form.uses for form in forms], dtype=bool)[nodes.flow_form]
+        felt[met[(several | empty)[flow[met]]]] = p.Lookahead.NONE
     return felt
 
 
-def lookahead(felt: list[int], following: list[list[int]]) -> list[int]:
+def lookahead(felt: NDArray[np.int64], following: Following) -> NDArray[np.int64]:
     """The lookahead of each node (see engine.kernels.phase.kernel), which is ``felt`` by itself.
 
     The end of a node is also felt by whatever it lets start, and that of a class's last node by the
     whole run.
     """
-    bound = [each == p.Lookahead.NONE for each in felt]
-    return [
-        p.Lookahead.UNTIL_END
-        if each == p.Lookahead.FULL and (not after or any(bound[n] for n in after))
-        else each
-        for each, after in zip(felt, following, strict=True)
-    ]
+    bound = np.concatenate(([0], np.cumsum((felt == p.Lookahead.NONE)[following.nodes])))
+    start, end = following.start[:-1], following.start[1:]
+    soon = (start == end) | (bound[end] > bound[start])
+    return np.where((felt == p.Lookahead.FULL) & soon, int(p.Lookahead.UNTIL_END), felt)
 
 
 def _shape(cluster: Cluster, folding: Folding, nodes: Nodes) -> p.Shape:

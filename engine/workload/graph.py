@@ -145,7 +145,10 @@ class GraphBuilder:
         self.operators: list[Operator] = []
 
     def add(self, name: str, work: Work, after: Iterable[int] = ()) -> int:
-        self.operators.append(Operator(name, work, tuple(sorted(set(after)))))
+        before = tuple(after)
+        if len(before) > 1:
+            before = tuple(sorted(set(before)))
+        self.operators.append(Operator(name, work, before))
         return len(self.operators) - 1
 
     def build(self) -> tuple[Operator, ...]:
@@ -176,9 +179,16 @@ class Workload:
             raise DimsweepError("a workload needs an operator graph", where="graphs")
         for name, group in self.groups.items():
             _check_group(name, group, sizes)
+        checked: set[int] = set()  # graphs share what they repeat
         for graph in self.graphs:
             for operator in graph:
-                _check_operator(operator, len(graph), self.groups, sizes)
+                for index in operator.after:
+                    if not 0 <= index < len(graph):
+                        what = "it waits for an operator that does not exist"
+                        raise DimsweepError(what, where=f"operator {operator.name!r}")
+                if id(operator.work) not in checked:
+                    _check_work(operator, self.groups, sizes)
+                    checked.add(id(operator.work))
         if self.stages is not None:
             self._check_stages()
         if self.graph_of_rank is None:
@@ -228,12 +238,8 @@ def _check_group(name: str, group: Group, sizes: tuple[int, ...]) -> None:
             )
 
 
-def _check_operator(
-    operator: Operator, n_operators: int, groups: dict[str, Group], sizes: tuple[int, ...]
-) -> None:
+def _check_work(operator: Operator, groups: dict[str, Group], sizes: tuple[int, ...]) -> None:
     work, where = operator.work, f"operator {operator.name!r}"
-    if any(not 0 <= index < n_operators for index in operator.after):
-        raise DimsweepError("it waits for an operator that does not exist", where=where)
     if isinstance(work, Collective) and work.group not in groups:
         known = ", ".join(sorted(groups)) or "none"
         raise DimsweepError(f"unknown group {work.group!r}", where=where, hint=f"groups: {known}")

@@ -19,7 +19,7 @@ from engine.formats.chakra import NodeType
 from engine.formats.chakra.node import Node
 from engine.kinds import QueueOrder
 from engine.lower import program as p
-from engine.lower.tables import lookahead, starts, table
+from engine.lower.tables import Following, lookahead, starts, table
 from engine.replicas.astra_sim.fold import Folding
 from engine.replicas.astra_sim.greedy import GREEDY
 from engine.replicas.astra_sim.memory import PER_NPU, access_time
@@ -263,16 +263,13 @@ class _Lowering:
 
     def structure(self) -> p.Structure:
         rows, plans = self.rows, self._plans
-        following: list[list[int]] = [[] for _ in rows]
-        for number, row in enumerate(rows):
-            for before in row.after:
-                following[before].append(number)
+        following = Following.of([row.after for row in rows])
         return p.Structure(
             shape=_shape(
                 self._inputs, self._folding, max((f.chunks for _, f in self._forms), default=1)
             ),
             nodes=self._nodes(following),
-            following=np.array([n for after in following for n in after], dtype=np.uint32),
+            following=following.nodes.astype(np.uint32),
             flows=self._flows(),
             members=table(
                 p.MEMBER,
@@ -287,17 +284,19 @@ class _Lowering:
             steps=np.array(plans.steps, dtype=p.STEP),
         )
 
-    def _nodes(self, following: list[list[int]]) -> p.Table:
+    def _nodes(self, following: Following) -> p.Table:
         rows = self.rows
-        next_start = starts(map(len, following))
-        felt: list[int] = [
-            p.Lookahead.NONE
-            if row.kind is p.NodeKind.RECEIVE
-            else p.Lookahead.UNTIL_END
-            if row.kind is p.NodeKind.SEND
-            else p.Lookahead.FULL
-            for row in rows
-        ]
+        felt = np.array(
+            [
+                p.Lookahead.NONE
+                if row.kind is p.NodeKind.RECEIVE
+                else p.Lookahead.UNTIL_END
+                if row.kind is p.NodeKind.SEND
+                else p.Lookahead.FULL
+                for row in rows
+            ],
+            dtype=np.int64,
+        )
         return table(
             p.NODE,
             len(rows),
@@ -309,9 +308,9 @@ class _Lowering:
             ),
             key=range(len(rows)),
             flow=(row.flow for row in rows),
-            waits=(len(row.after) for row in rows),
-            next_start=next_start[:-1],
-            next_end=next_start[1:],
+            waits=following.waits,
+            next_start=following.start[:-1],
+            next_end=following.start[1:],
             tally=(p.NO_TALLY if row.kind is p.NodeKind.COMPUTE else 0 for row in rows),
             lookahead=lookahead(felt, following),
             duration=(row.duration * PS for row in rows),
