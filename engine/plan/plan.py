@@ -46,7 +46,9 @@ class ParallelPlan:
     ``value`` and ``gradient_value``: bytes of a weight or activation, and of a gradient; ``narrow``
     the precision that the layers' linear products cast their factors to, if they do.
     ``overlap_tensor``: under sequence parallelism a product starts with the tokens that are here,
-    while the others arrive, and sends what is done while it goes on.
+    while the others arrive, and sends what is done while it goes on.  ``whole_messages``: every
+    tensor-parallel rank sends a whole activation to the next stage, and waits until it is sent, as
+    DeepSpeed's pipelines do; else each sends a part (see ``Stage``), beside what follows.
     ``stage_layers``: the layers of each chunk of each stage, in the order in which a micro-batch
     passes them; as equal as can be unless given.
     ``offload``: what lives in remote memory; a block's part of it is loaded while the block before
@@ -66,6 +68,7 @@ class ParallelPlan:
     gradient_exchange: GradientExchange = GradientExchange.ALL_REDUCE
     overlap_gradients: bool = True
     overlap_tensor: bool = False
+    whole_messages: bool = False
     bucket: float = 25e6
     value: float = 2.0
     gradient_value: float = 2.0

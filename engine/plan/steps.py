@@ -79,9 +79,11 @@ class RankGraph:
             else:
                 self._last = (node,)
 
-    def send(self, name: str, message: Send) -> None:
-        """Send beside what follows."""
-        self._builder.add(name, message, self._last)
+    def send(self, name: str, message: Send, *, wait: bool = False) -> None:
+        """Send beside what follows, or ``wait`` until the message has been sent."""
+        node = self._builder.add(name, message, self._last)
+        if wait:
+            self._last = (node,)
 
     def receive(self, name: str, message: Receive) -> None:
         """Wait for a message; it may be under way already."""

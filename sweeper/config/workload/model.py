@@ -77,6 +77,7 @@ class Plan(Part):
     gradient_exchange: Annotated[GradientExchange, member(GradientExchange)] = default("all_reduce")
     overlap_gradients: Flag = True
     overlap_tensor: Flag = False
+    whole_messages: Flag = False
     bucket: Bytes = default("25 MB")
     offload: Annotated[
         Any, Parsed(_offload, lambda what: what if what == "auto" else sorted(map(str, what)))

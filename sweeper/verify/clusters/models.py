@@ -28,7 +28,7 @@ _MODELS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     (r"\d+b", "GPT", _GPT),
 )
 # Before 2023 scores were computed and stored.
-_STORED_SCORES = ("bigscience", "2020", "2021", "2022")
+_STORED_SCORES = ("bigscience", "images/scaling", "2020", "2021", "2022")
 
 
 def family(measured: Measurement) -> str:

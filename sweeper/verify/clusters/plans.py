@@ -8,23 +8,49 @@ from sweeper.verify.clusters.measurements import LeftOut, Measurement
 from sweeper.verify.clusters.models import model_keys
 from sweeper.verify.clusters.systems import system_of
 
-# What a table does not print of a stack: keys of workload.plan, by the document; the first counts.
-_MEGATRON = {"sequence_parallel": True, "gradients": "bf16"}
-_STACKS: tuple[tuple[str, dict[str, Any]], ...] = (
-    # Megatron-DeepSpeed: gradients are exchanged after the last backward pass.
-    ("bigscience", {"overlap_gradients": False, "gradients": "bf16"}),
-    ("images/scaling", {"overlap_gradients": False, "gradients": "bf16"}),
-    ("simumax", {"sequence_parallel": True, "overlap_gradients": False, "gradients": "fp32"}),
-    ("llm-foundry", {"gradients": "bf16"}),
-    ("torchtitan", {"sequence_parallel": True, "gradients": "fp32"}),
-    ("", _MEGATRON),
+# PyTorch without fused kernels: norms, activations and losses make more passes over memory, and the
+# host issues five to ten kernels for one of ours (docs/accuracy.md).
+_EAGER = {"npu.memory_efficiency": 0.5, "npu.launch": "110 us"}
+# What a table does not print of a stack: keys of workload.plan, and others, by the document; the
+# first one counts.
+_MEGATRON = {"sequence_parallel": True, "overlap_tensor": True, "gradients": "fp32"}
+_STACKS: tuple[tuple[str, dict[str, Any], dict[str, Any]], ...] = (
+    # Megatron-DeepSpeed: gradients are exchanged after the last backward pass, messages block.
+    (
+        "bigscience",
+        {
+            "sequence_parallel": False,
+            "overlap_gradients": False,
+            "whole_messages": True,
+            "gradients": "bf16",
+        },
+        _EAGER,
+    ),
+    (
+        "images/scaling",
+        {"sequence_parallel": False, "overlap_gradients": False, "gradients": "bf16"},
+        {},
+    ),
+    ("launcher", {"sequence_parallel": True, "gradients": "fp32"}, _EAGER),
+    ("simumax", {"sequence_parallel": True, "overlap_gradients": False, "gradients": "fp32"}, {}),
+    ("llm-foundry", {"gradients": "bf16"}, _EAGER),
+    ("torchtitan.* eager", {"sequence_parallel": True, "gradients": "fp32"}, _EAGER),
+    ("torchtitan", {"sequence_parallel": True, "gradients": "fp32"}, {}),
+    ("", _MEGATRON, {}),
+)
+# Attention kernels, relative to those that were measured: FlashAttention 2 on the A100, 3 on the
+# H100.  FlashAttention 1 takes 1.6 times as long as 2, which takes 1.8 to 2.2 times as long as 3.
+_ATTENTION: tuple[tuple[str, str, float], ...] = (
+    ("llm-foundry", "a100", 1.6),
+    ("llm-foundry", "h100", 3.8),
+    ("torchtitan", "h100|h200", 1.8),
 )
 _ORDER = ("tensor", "expert", "context", "data", "pipeline")  # Megatron's, innermost first
 
 
 def n_micro_batches(measured: Measurement) -> int:
     """Of each replica; raises :class:`LeftOut` where the batch does not divide."""
-    n, rest = divmod(measured.batch, measured.data * measured.micro_batch)
+    n, rest = divmod(measured.batch, measured.data * _micro_batch(measured))
     if rest or not n:
         raise LeftOut(
             f"a batch of {measured.batch} is no number of micro-batches of {measured.micro_batch} "
@@ -44,7 +70,7 @@ def configure(measured: Measurement, micro_batches: int) -> Config:
     plan = {
         "batch": None,
         "micro_batches": micro_batches,
-        "micro_batch": measured.micro_batch,
+        "micro_batch": _micro_batch(measured),
         "interleave": measured.interleave if measured.pipeline > 1 else 1,
         "precision": _precision(measured),
         "recompute": _recompute(measured),
@@ -63,8 +89,15 @@ def configure(measured: Measurement, micro_batches: int) -> Config:
             "workload.model": model_keys(measured),
             "workload.parallel": _parallel(measured),
             "workload.plan": {**system.config.text["workload"]["plan"], **plan},
+            **_software(measured),
         }
     )
+
+
+def _micro_batch(measured: Measurement) -> int:
+    """torchtitan prints the batch of a replica, which a pipeline runs one sequence at a time."""
+    runs_singly = "torchtitan" in measured.source and measured.pipeline > 1
+    return 1 if runs_singly else measured.micro_batch
 
 
 def _parallel(measured: Measurement) -> dict[str, int]:
@@ -121,6 +154,19 @@ def _sharding(measured: Measurement) -> dict[str, Any]:
 
 
 def _stack(measured: Measurement) -> dict[str, Any]:
-    source = measured.source.lower()
-    keys = next(keys for mark, keys in _STACKS if mark in source)
+    keys = _entry(measured)[1]
     return keys | ({"sequence_parallel": False} if measured.tensor == 1 else {})
+
+
+def _software(measured: Measurement) -> dict[str, Any]:
+    """What the stack makes of the GPU: its kernels, and how it launches them."""
+    keys = dict(_entry(measured)[2])
+    for stack, gpu, factor in _ATTENTION:
+        if stack in measured.source.lower() and re.search(gpu, measured.gpu.lower()):
+            keys["npu.attention_time"] = factor
+    return keys
+
+
+def _entry(measured: Measurement) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    text = f"{measured.source} {measured.note}".lower()
+    return next(entry for entry in _STACKS if re.search(entry[0], text))

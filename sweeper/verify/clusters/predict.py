@@ -26,7 +26,8 @@ def predict(measured: Measurement) -> Prediction:
     """
     n, stages = n_micro_batches(measured), measured.pipeline
     chunks = measured.interleave if stages > 1 else 1
-    few, more = stages, stages + (stages if chunks > 1 else 1)
+    few = max(stages, 2)  # one micro-batch has no gradients to add up
+    more = few + (stages if chunks > 1 else 1)
     try:
         if n <= more:
             return simulated(measured, n)
