@@ -36,9 +36,11 @@ def message_shares(gpu: Gpu) -> tuple[float, float]:
 
 
 def answer(gpu: Gpu, request: Request, chunks: int) -> Answer:
-    """How NCCL runs the collective, in at most ``chunks`` chunks if it crosses dimensions."""
+    """How NCCL runs the collective: in at most ``chunks`` chunks if it crosses dimensions
+    or nodes, so that a message need not wait for all of it."""
     n_dims, choice = len(request.settings), choose(gpu, request)
-    pieces = min(chunks, math.ceil(request.n_bytes / _PIECE)) if n_dims > 1 else 1
+    is_cut = n_dims > 1 or request.nodes > 1
+    pieces = min(chunks, math.ceil(request.n_bytes / _PIECE)) if is_cut else 1
     run = _Run(gpu, request, choice, max(1, pieces))
     return Answer(run.chunks, tuple(run.dimension(i) for i in range(n_dims)))
 

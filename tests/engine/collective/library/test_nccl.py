@@ -143,6 +143,8 @@ def test_small_messages_cross_nodes_in_one_chunk_and_large_ones_in_sixteen() -> 
     cluster = on("h100", 8, 8)
     chunks = [program(ALL_REDUCE, n, cluster).structure.forms["chunks"][0] for n in (KB, 1024 * MB)]
     assert chunks == [1, 16]
+    alone = program(ALL_REDUCE, 1024 * MB, on("h100", 8, 1)).structure
+    assert alone.forms["chunks"].tolist() == [1]
 
 
 @pytest.mark.parametrize("nodes", [2, 4, 8, 16])
@@ -177,6 +179,14 @@ def test_chunks_pay_the_latencies_once() -> None:
         here = program(ALL_REDUCE, 1024 * MB, replace(cluster, collectives=model))
         left.append(Result(run_one(here.rebind(bandwidth=here.bandwidth * 1e9))).time)
     assert 0.5 * left[0] < left[1] <= left[0]
+
+
+def test_chunks_of_one_gpu_a_node_take_no_longer() -> None:
+    cluster = replace(on("h100", 1, 8), collectives=CollectiveModel(library=Nccl("h100"), chunks=1))
+    cut = replace(cluster, collectives=replace(cluster.collectives, chunks=16))
+    one, many = (program(ALL_REDUCE, 1024 * MB, each) for each in (cluster, cut))
+    assert many.structure.forms["chunks"][0] == 16
+    assert Result(run_one(many)).time == pytest.approx(Result(run_one(one)).time, rel=1e-6)
 
 
 def test_messages_get_what_a_send_reaches() -> None:
