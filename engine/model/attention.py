@@ -45,7 +45,7 @@ def block(model: TransformerShape, r: Region) -> LayerBlock:
         "attention",
         forward,
         backward,
-        again=(norm,) * norm_again + core * selective,
+        again=(norm,) * norm_again + core * selective + out.forward * r.shard.again(Module.LINEAR),
         parameters=model.hidden * (projected + queries) + biases + norms,
         activations=(
             (2 - norm_again) * r.part

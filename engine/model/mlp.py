@@ -35,12 +35,14 @@ def block(model: TransformerShape, r: Region) -> LayerBlock:
     biases = first + model.hidden if model.bias else 0
     norms = model.hidden * (2 if model.bias else 1)
     norm_again, act_again = r.shard.again(Module.NORM), r.shard.again(Module.ACTIVATION)
-    made_again = r.part * norm_again + value * tokens * inner * act_again
+    half_again = model.gated and r.shard.again(Module.LINEAR)
+    half = r.linear("mlp 1 half", tokens, model.hidden, inner).forward * half_again
+    made_again = r.part * norm_again + value * tokens * inner * (act_again + half_again)
     return LayerBlock(
         "mlp",
         forward,
         backward,
-        again=(norm,) * norm_again + (activated,) * act_again,
+        again=(norm,) * norm_again + half + (activated,) * act_again,
         parameters=model.hidden * (first + inner) + biases + norms,
         activations=(
             2 * r.part

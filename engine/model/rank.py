@@ -22,11 +22,14 @@ class Recompute(StrEnum):
 
 class Module(StrEnum):
     """What a layer's backward pass may compute again by itself, in the place of keeping its output:
-    the core of the attention, normalisations, activations (GeLU, SwiGLU)."""
+    the core of the attention, normalisations, activations (GeLU, SwiGLU), or every second linear
+    layer, which is the attention's projection and the half of a gated network's first one
+    (torchtitan's choice operator by operator)."""
 
     CORE = "core"
     NORM = "norm"
     ACTIVATION = "activation"
+    LINEAR = "linear"
 
 
 @dataclass(frozen=True)

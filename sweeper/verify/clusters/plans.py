@@ -127,6 +127,8 @@ def _precision(measured: Measurement) -> str:
 
 def _recompute(measured: Measurement) -> str:
     text = measured.recompute.lower()
+    if "torchtitan" in measured.source and "full" not in text:
+        return "none"  # its selection is one of modules
     for word in ("full", "selective"):
         if text.startswith(word):
             return word
@@ -136,6 +138,8 @@ def _recompute(measured: Measurement) -> str:
 def _modules(measured: Measurement) -> list[str]:
     """What Megatron computes again by itself, as tables write it: "norm, act"."""
     words = re.split(r"[^a-z]+", measured.recompute.lower())
+    if "torchtitan" in measured.source and "selective" in words:
+        return ["activation", "linear", "norm"]
     names = {"norm": "norm", "layernorm": "norm", "act": "activation"}
     return sorted({names[word] for word in words if word in names})
 
@@ -155,6 +159,8 @@ def _sharding(measured: Measurement) -> dict[str, Any]:
 
 def _stack(measured: Measurement) -> dict[str, Any]:
     keys = _entry(measured)[1]
+    if re.search("async ?tp", measured.note.lower()):
+        keys = keys | {"overlap_tensor": True}
     return keys | ({"sequence_parallel": False} if measured.tensor == 1 else {})
 
 
