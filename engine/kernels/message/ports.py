@@ -84,14 +84,18 @@ class Ports:
                 self._start(port.queue[0])
 
     def _enqueue(self, queue: list[Job], job: Job) -> None:
-        if self._queue_order == QueueOrder.FIFO:
+        """Messages from point to point go before chunks, each among their own."""
+        messages = sum(isinstance(other.phase, Crossing) for other in queue)
+        if isinstance(job.phase, Crossing):
+            queue.insert(messages, job)
+        elif self._queue_order == QueueOrder.FIFO:
             queue.append(job)
         elif self._queue_order == QueueOrder.LIFO:
-            queue.insert(0, job)
+            queue.insert(messages, job)
         else:  # behind the last one that does not rank after it
-            rank = self._rank(job)
-            after = (i for i, other in enumerate(queue) if self._rank(other) > rank)
-            queue.insert(next(after, len(queue)), job)
+            rank, chunks = self._rank(job), queue[messages:]
+            after = (i for i, other in enumerate(chunks) if self._rank(other) > rank)
+            queue.insert(messages + next(after, len(chunks)), job)
 
     def _rank(self, job: Job) -> float:
         return -job.priority if self._queue_order == QueueOrder.PRIORITY else job.phase.n_bytes

@@ -53,9 +53,12 @@ def queue_chunks(s: Structure, times: PhaseTimes, st: State, now: int) -> None:
 def _enqueue(s: Structure, times: PhaseTimes, st: State, number: int, entry: int) -> None:
     port = st.ports[number]
     before, after = NOTHING, port["head"]
-    if after >= 0 and s.shape.queue == QueueOrder.FIFO:
+    if after >= 0 and (_is_message(times, st, entry) or s.shape.queue == QueueOrder.LIFO):
+        while after >= 0 and _is_message(times, st, after):
+            before, after = after, st.entries[after]["next"]
+    elif after >= 0 and s.shape.queue == QueueOrder.FIFO:
         before, after = port["tail"], NOTHING
-    elif after >= 0 and s.shape.queue != QueueOrder.LIFO:
+    elif after >= 0:
         # Behind the last one that does not rank after it: equals keep their order of arrival.
         rank = _rank(s, times, st, entry)
         while after >= 0 and _rank(s, times, st, after) <= rank:
@@ -69,9 +72,17 @@ def _enqueue(s: Structure, times: PhaseTimes, st: State, number: int, entry: int
         port["tail"] = entry
 
 
+@inlined
+def _is_message(times: PhaseTimes, st: State, entry: int) -> bool:
+    """Whether it is a message from point to point, which goes before collectives' chunks."""
+    return bool(times.phases[st.chunks[st.entries[entry]["chunk"]]["at"]]["steps"] < 0)
+
+
 @kernel
 def _rank(s: Structure, times: PhaseTimes, st: State, entry: int) -> float:
     chunk = st.chunks[st.entries[entry]["chunk"]]
+    if _is_message(times, st, entry):
+        return -np.inf
     if s.shape.queue == QueueOrder.PRIORITY:
         return -float(s.forms[s.flows[chunk["flow"]]["form"]]["priority"])
     return float(times.phases[chunk["at"]]["n_bytes"])

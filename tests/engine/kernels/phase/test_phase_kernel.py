@@ -15,6 +15,7 @@ from engine import (
     CollectiveKind,
     CollectiveModel,
     Compute,
+    Fidelity,
     GraphBuilder,
     Group,
     Npu,
@@ -222,6 +223,31 @@ def test_priority_goes_first() -> None:
         )
     )
     assert run.state.nodes["end"].tolist() == [2000, 3000, 1000]
+
+
+@pytest.mark.parametrize("queue", list(QueueOrder))
+@pytest.mark.parametrize("fidelity", [Fidelity.PHASE, Fidelity.MESSAGE])
+def test_a_message_waits_for_one_chunk_only(queue: QueueOrder, fidelity: Fidelity) -> None:
+    # Each of eight chunks takes its port for 500 ps.  The messages come at 100 ps, when the first
+    # chunk has begun; they go one after another at 500 ps, before the other seven chunks.
+    builder = GraphBuilder()
+    builder.add("gradients", Collective(CollectiveKind.ALL_GATHER, 4000, "g", priority=9))
+    compute = builder.add("compute", Compute(duration=100))
+    for tag in (0, 1):
+        builder.add(f"send {tag}", Send(300, (1,), tag, stream=f"p2p {tag}"), [compute])
+        builder.add(f"receive {tag}", Receive((1,), tag))
+    topology = Topology.build("Switch(2)", bandwidth=[1e12], latency=[0])
+    cluster = Cluster(topology, collectives=CollectiveModel(chunks=8, queue=queue))
+    workload = Workload((builder.build(),), {"g": Group((2,), (1,))})
+    run = simulate(workload, cluster, fidelity=fidelity, record=True)
+    ends: dict[str, int] = {}
+    for event in run.timeline()["traceEvents"]:
+        if event["ph"] == "X":
+            end = round((event["ts"] + event["dur"]) * US)
+            ends[event["name"]] = max(end, ends.get(event["name"], 0))
+    assert ends["send 0"] == ends["receive 0"] == 800
+    assert ends["send 1"] == ends["receive 1"] == 1100
+    assert ends["gradients"] == 8 * 500 + 2 * 300
 
 
 def test_operators_ready_at_once_start_in_program_order() -> None:
