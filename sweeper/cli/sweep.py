@@ -68,6 +68,7 @@ def sweep_study(composed: Composed, console: Console) -> int:
     plan = plan_study(composed)
     say_warnings(plan.study.warnings, console)
     with Ledger(plan.folder, plan.study, plan.schema) as ledger:
+        say_warnings(ledger.notes, console)
         before = len(ledger.values)
         if before:
             say(f"resuming: {plan.folder} has {before} trials", console)

@@ -1,29 +1,33 @@
 """The ledger: a folder that is the only truth about a study.
 
-    study.json           what the study is: name, objective, cells, resolved configuration
-    log-00002.arrows     rows as they arrive: an Arrow stream, handed to the system batch by batch
-    part-00000.parquet   immutable rows; part n was log n
+    study.json                    what the study is: name, objective, cells, resolved configuration
+    log-00002-1f3a9c5e.arrows     rows as they arrive, handed to the system batch by batch
+    part-00000-8d2b70c4.parquet   immutable rows
 
 Rows go to the log; a full log becomes the part of its number, written under another name and then
-renamed, and the next log begins.  So at any moment every row is in exactly one readable place:
-a killed process loses the rows in flight and nothing else.  One process writes, which a lock sees
-to; many may read.
+renamed, and the next log begins.  So at any moment every row is in at least one readable place: a
+killed process loses the rows in flight and nothing else.  Reading counts a row once, by its key.
+One process writes, which a lock sees to.  Should the lock fail, no harm is done: a writer changes
+no file but its own.
 """
 
-import fcntl
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
 import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow.compute as pc
 
 from engine import DimsweepError
-from sweeper.ledger.record import StudyRecord, read_study
+from sweeper.ledger import files
+from sweeper.ledger.files import DamagedError, Log
+from sweeper.ledger.lock import hold, says_of
+from sweeper.ledger.record import DamagedStudyError, StudyRecord, read_study
 from sweeper.ledger.rows import COMPLETE, slope_columns, slopes
 
 ROWS_PER_PART = 10_000
+SET_ASIDE = "damaged"  # the folder for files that are not what a sweep wrote
 _SORT = [("cell", "ascending"), ("trial", "ascending")]
 
 
@@ -32,6 +36,7 @@ class Ledger:
 
     ``values`` maps the key of every row to its objective values, or ``None`` for a failed trial;
     ``slopes``, if a search learns from them, to dT/db in seconds per byte/s, where it is known.
+    ``notes`` say what a user should know of the folder: what was damaged, and is evaluated again.
     """
 
     def __init__(self, folder: Path, study: StudyRecord, schema: pa.Schema) -> None:
@@ -47,17 +52,20 @@ class Ledger:
         self._slopes = slope_columns(schema) if study.learns_from_slopes else []
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._lock = (folder / "lock").open("w")
+            self._lock = hold(folder)
         except OSError as error:
             raise DimsweepError(
                 f"the results folder cannot be written: {error.strerror}", where=str(folder)
             ) from error
+        self.notes = says_of(self._lock)
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise DimsweepError("another sweep is writing this study", where=str(folder)) from None
-        self._settle(study)
-        self._open_log()
+            self._config = self._settle(study)
+            self._study = study.model_copy(update={"config": self._config}).identity
+            self._recover()
+            self._log = self._next_log()
+        except BaseException:
+            self._lock.release()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -67,56 +75,86 @@ class Ledger:
 
     def append(self, batch: pa.RecordBatch) -> None:
         """Add rows; they are safe from this process's death when this returns."""
-        self._write(batch)
+        try:
+            self._log.append(batch)
+        except OSError as error:
+            raise DimsweepError(
+                f"a row could not be written: {error.strerror or error}", where=str(self.folder)
+            ) from error
         self._remember(batch)
-        if self._n_logged >= ROWS_PER_PART:
-            self._seal()
-            self._open_log()
+        if not self._log.is_mine():
+            self._give_way()
+        if self._log.n_rows >= ROWS_PER_PART:
+            self._seal_log()
+            self._log = self._next_log()
 
     def describe(self, study: StudyRecord) -> None:
         """Keep what has become known of the study since it was opened."""
-        _write_atomically(self.folder / "study.json", study.to_json())
+        same = study.model_copy(update={"config": self._config})
+        _write_atomically(self.folder / "study.json", same.to_json())
 
     def close(self) -> None:
         """Seal what the log holds."""
-        self._seal()
-        self._lock.close()
+        try:
+            self._seal_log()
+        finally:
+            self._lock.release()
 
-    def _settle(self, study: StudyRecord) -> None:
-        """Write what the study is, or check that it is the one that the folder holds."""
-        if (self.folder / "study.json").exists():
-            _check_same(read_study(self.folder), study, self.folder)
-        elif any(self.folder.glob("part-*")) or any(self.folder.glob("log-*")):
-            raise DimsweepError("rows without a study.json", where=str(self.folder))
+    def _settle(self, study: StudyRecord) -> Mapping[str, Any]:
+        """Write what the study is, or check that it is the one that the folder holds; the
+        configuration as it was written first."""
+        file = self.folder / "study.json"
+        self._config = study.config
+        try:
+            old = read_study(self.folder) if file.exists() else None
+        except DamagedStudyError as error:
+            self._set_aside(file, error.what)
+        else:
+            if old is not None:
+                _check_same(old, study, self.folder)
+                self._config = old.config
+            elif files.parts(self.folder) or files.logs(self.folder):
+                raise DimsweepError("rows without a study.json", where=str(self.folder))
         self.describe(study)
+        return self._config
 
-    def _open_log(self) -> None:
-        """Start the next log with what a dead writer's log still holds."""
-        for part in sorted(self.folder.glob("part-*.parquet")):
-            _log_of(part).unlink(missing_ok=True)  # died between the rename and this
-        number = 1 + max((_number(p) for p in self.folder.glob("part-*.parquet")), default=-1)
-        self._log = self.folder / f"log-{number:05d}.arrows"
-        left = list(_read_log(self._log))
-        new = self._log.with_suffix(".new")
-        self._file = new.open("wb", buffering=0)
-        self._stream = pa.ipc.new_stream(self._file, self.schema)
-        self._n_logged = 0
-        for batch in left:
-            self._write(batch.select(self.schema.names))
-        os.replace(new, self._log)
-        if not self.values:
-            table = _read(self.folder, ["key", "state", *self._objective, *self._slopes])
-            for batch in table.to_batches():
+    def _recover(self) -> None:
+        """Seal what dead writers' logs hold, set aside what is damaged, and remember the rest."""
+        for log in files.logs(self.folder):
+            content = files.read_log(log, self._study)
+            self._seal(files.number(log), content.batches)
+            if content.damage:
+                self._set_aside(log, content.damage)
+                continue
+            if content.torn:
+                self.notes.append(f"{log} ends within a row; its trial is evaluated again")
+            log.unlink()
+        columns, tables = ["key", "state", *self._objective, *self._slopes], []
+        for part in files.parts(self.folder):
+            try:
+                tables.append(files.read_part(part, self._study, columns))
+            except DamagedError as error:
+                self._set_aside(part, str(error))
+        if tables:
+            for batch in _each_once(pa.concat_tables(tables)).to_batches():
                 self._remember(batch)
 
-    def _write(self, batch: pa.RecordBatch) -> None:
-        try:
-            self._stream.write_batch(batch)
-        except OSError as error:
-            raise DimsweepError(
-                f"a row could not be written: {error.strerror or error}", where=str(self._log)
-            ) from error
-        self._n_logged += len(batch)
+    def _set_aside(self, file: Path, why: str) -> None:
+        aside = self.folder / SET_ASIDE
+        aside.mkdir(exist_ok=True)
+        n, target = 1, aside / file.name
+        while target.exists():
+            n, target = n + 1, aside / f"{file.name}.{n}"
+        os.replace(file, target)
+        self.notes.append(
+            f"{file} is damaged ({why}); it is now {target}, and rows that were lost with it are "
+            "evaluated again"
+        )
+
+    def _next_log(self) -> Log:
+        taken = [*files.parts(self.folder), *files.logs(self.folder)]
+        number = 1 + max(map(files.number, taken), default=-1)
+        return Log(self.folder, number, self.schema, self._study)
 
     def _remember(self, batch: pa.RecordBatch) -> None:
         columns = [batch.column(name).to_pylist() for name in self._objective]
@@ -131,59 +169,91 @@ class Ledger:
             found = zip(batch.column("key").to_pylist(), slopes(batch), strict=True)
             self.slopes.update((key, slope) for key, slope in found if slope)
 
-    def _seal(self) -> None:
+    def _give_way(self) -> None:
+        """Stop, since another sweep took this one for dead; what is known is kept for it."""
+        rows = f"the {len(self.values)} rows known to it are safe"
+        if not self.folder.exists():
+            raise DimsweepError(
+                "the results folder was deleted while the sweep was running, and its rows with it",
+                where=str(self.folder),
+            )
+        raise DimsweepError(
+            "this sweep's log was taken away: the lock was removed while it was running, and "
+            f"another sweep has taken the study over; {rows}",
+            where=str(self.folder),
+            hint="let the other sweep go on, or stop it and run the same command again",
+        )
+
+    def _seal_log(self) -> None:
         """Turn the log into an immutable part."""
-        self._stream.close()
-        self._file.close()
-        if self._n_logged:
-            rows = pa.Table.from_batches(list(_read_log(self._log)), self.schema).sort_by(_SORT)
-            part = self._log.with_name(f"part-{_number(self._log):05d}.parquet")
-            new = part.with_suffix(".new")
-            pq.write_table(rows, new)
-            _sync(new)
-            os.replace(new, part)
-        self._log.unlink()
+        self._log.close()
+        self._seal(self._log.number, self._log.rows)
+        self._log.path.unlink(missing_ok=True)
+
+    def _seal(self, number: int, batches: list[pa.RecordBatch]) -> None:
+        """Write the part of ``batches``, and see that it is what was written."""
+        if not batches:
+            return
+        rows = pa.Table.from_batches(batches).select(self.schema.names).sort_by(_SORT)
+        name, data = files.encode_part(rows, number, self._study)
+        part = self.folder / name
+        _write_atomically(part, data)
+        try:
+            whole = files.read_part(part, self._study).equals(rows)
+        except DamagedError:
+            whole = False
+        if not whole:
+            raise DimsweepError(
+                "a part of the ledger is not what was written; its rows are still in their log",
+                where=str(part),
+                hint="check the disk; the same command continues",
+            )
 
 
 def load(folder: str | Path) -> pa.Table:
-    """All rows of the study in ``folder``, ordered by cell and trial.
+    """All rows of the study in ``folder``, ordered by cell and trial, each once.
 
-    Safe while a sweep is writing.  Raises :class:`DimsweepError` if there is no study.
+    Safe while a sweep is writing: no load returns fewer rows than an earlier one.  Raises
+    :class:`DimsweepError` if there is no study, or if files of it are damaged; it names them.
     """
-    read_study(Path(folder))
-    return _read(Path(folder), None).sort_by(_SORT)
-
-
-def _read(folder: Path, columns: list[str] | None) -> pa.Table:
-    parts = sorted(folder.glob("part-*.parquet"))
-    tables = []
-    for part in parts:
+    folder = Path(folder)
+    study = read_study(folder)
+    tables, damaged = [], []
+    # Logs first: the rows of one that is sealed meanwhile are in a part when the parts are listed.
+    for log in files.logs(folder):
         try:
-            tables.append(pq.read_table(part, columns=columns))
-        except (OSError, pa.ArrowInvalid) as error:
-            raise DimsweepError(
-                f"a part of the ledger is damaged: {error}", where=str(part)
-            ) from None
-    for log in sorted(folder.glob("log-*.arrows")):
-        if _part_of(log) not in parts:
-            batches = list(_read_log(log))
-            if batches:
-                table = pa.Table.from_batches(batches)
-                tables.append(table.select(columns) if columns else table)
+            content = files.read_log(log, study.identity)
+        except FileNotFoundError:
+            continue
+        if content.batches:
+            tables.append(pa.Table.from_batches(content.batches))
+        if content.damage:
+            damaged.append(f"{log}: {content.damage}")
+    for part in files.parts(folder):
+        try:
+            tables.append(files.read_part(part, study.identity))
+        except DamagedError as error:
+            damaged.append(f"{part}: {error}")
+    if damaged:
+        raise DimsweepError(
+            "files of the ledger are not what a sweep wrote:"
+            + "".join(f"\n  {d}" for d in damaged),
+            where=str(folder),
+            hint="sweep the study again: it sets them aside and evaluates their trials again",
+        )
     if not tables:
-        return pa.table({name: [] for name in columns or ["cell", "trial"]})
-    return pa.concat_tables(tables)
+        return pa.table({name: [] for name in ("cell", "trial")})
+    return _each_once(pa.concat_tables(tables)).sort_by(_SORT)
 
 
-def _read_log(log: Path) -> Iterator[pa.RecordBatch]:
-    """The whole batches of a log; a writer that died may have left half a batch at its end."""
-    if not log.exists():
-        return
-    with log.open("rb") as file:
-        try:
-            yield from pa.ipc.open_stream(file)
-        except (pa.ArrowInvalid, OSError, EOFError):
-            return
+def _each_once(table: pa.Table) -> pa.Table:
+    """The rows, each key once: a log may have become a part, and a lost lock may have let two
+    sweeps evaluate the same trial."""
+    if pc.count_distinct(table["key"]).as_py() == len(table):
+        return table
+    numbered = table.append_column("row", pa.array(range(len(table))))
+    first = numbered.group_by("key").aggregate([("row", "min")])["row_min"]
+    return table.take(first.sort())
 
 
 def _check_same(old: StudyRecord, new: StudyRecord, folder: Path) -> None:
@@ -207,25 +277,10 @@ def _flat(node: Any, path: str = "") -> dict[str, Any]:
     return {path.removeprefix("."): node}
 
 
-def _number(path: Path) -> int:
-    return int(path.stem.split("-")[1])
-
-
-def _log_of(part: Path) -> Path:
-    return part.with_name(f"log-{_number(part):05d}.arrows")
-
-
-def _part_of(log: Path) -> Path:
-    return log.with_name(f"part-{_number(log):05d}.parquet")
-
-
-def _write_atomically(file: Path, data: bytes) -> None:
-    new = file.with_suffix(".new")
-    new.write_bytes(data)
-    _sync(new)
-    os.replace(new, file)
-
-
-def _sync(file: Path) -> None:
-    with file.open("rb") as handle:
+def _write_atomically(file: Path, data: bytes | pa.Buffer) -> None:
+    new = file.with_name(f"new-{file.name}")
+    with new.open("wb") as handle:
+        handle.write(data)
+        handle.flush()
         os.fsync(handle.fileno())
+    os.replace(new, file)

@@ -1,5 +1,8 @@
 """What a study is, as ``study.json`` keeps it: typed, frozen records."""
 
+import hashlib
+import json
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -103,16 +106,31 @@ class StudyRecord(_Record):
         portfolios[number] = portfolios[number].model_copy(update={"own": own, "bound": bound})
         return self.model_copy(update={"portfolios": tuple(portfolios)})
 
+    @property
+    def identity(self) -> str:
+        """What a study's files are marked with: a hash of all that its rows depend on."""
+        own = self.model_dump_json(include={"config", "model", "rows"})
+        return hashlib.blake2b(_canonical(json.loads(own)), digest_size=16).hexdigest()
+
     def to_json(self) -> bytes:
-        """The text of ``study.json``."""
-        return self.model_dump_json(indent=1).encode()
+        """The text of ``study.json``, with a checksum of everything else in it."""
+        node = json.loads(self.model_dump_json())
+        return json.dumps(node | {"checksum": _checksum(node)}, indent=1).encode()
+
+
+class DamagedStudyError(DimsweepError):
+    """A ``study.json`` that is not what a sweep wrote."""
 
 
 def read_study(folder: Path) -> StudyRecord:
     """The study in ``folder``; raises :class:`DimsweepError` if there is none."""
     file = folder / "study.json"
     try:
-        return StudyRecord.model_validate_json(file.read_bytes())
+        node = json.loads(file.read_bytes())
+        written = node.pop("checksum", None)
+        if written not in (None, _checksum(node)):
+            raise ValueError("its checksum is wrong")
+        return StudyRecord.model_validate(node)
     except FileNotFoundError:
         raise DimsweepError(
             "there is no study here", where=str(folder), hint="dimsweep sweep study=... makes one"
@@ -127,3 +145,17 @@ def read_study(folder: Path) -> StudyRecord:
             where=str(file),
             hint="another version of dimsweep may have written it; remove the folder to start anew",
         ) from error
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise DamagedStudyError(
+            f"the study cannot be read: {error}",
+            where=str(file),
+            hint="sweep the study again: it sets the file aside and keeps all rows",
+        ) from error
+
+
+def _canonical(node: Any) -> bytes:
+    return json.dumps(node, sort_keys=True).encode()
+
+
+def _checksum(node: Any) -> str:
+    return f"{zlib.crc32(_canonical(node)):08x}"

@@ -15,8 +15,8 @@ COMPLETE, FAILED = "complete", "failed"
 INFEASIBLE = "infeasible"  # a design that cannot be, which was not simulated
 RECHECK = "recheck"  # the origin of a design that is looked at again, message by message
 PORTFOLIO = "portfolio"  # the origin of a split that is tried for all workloads of a portfolio
-# Raise it when the columns change: rows of different columns do not mix in a ledger.
-ROWS_VERSION = 3
+# Raise it when the columns or the files change: rows of different columns do not mix in a ledger.
+ROWS_VERSION = 4
 _PARTS = ("transfer", "latency", "endpoint")  # of the path, in a dimension
 _SLOPE = "ms_per_GBps"
 _SHADOW_PRICES = (_SLOPE, "ms_per_usd")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow as pa
 
 from sweeper import load
+from sweeper.ledger.ledger import Ledger
 from sweeper.ledger.record import StudyRecord
 
 SCHEMA = pa.schema(
@@ -36,3 +38,13 @@ def batch(first: int, n: int, state: str = "complete") -> pa.RecordBatch:
 
 def trials(folder: Path) -> list[int]:
     return load(folder).column("trial").to_pylist()
+
+
+def dead_writer(folder: Path, batches: Iterable[tuple[int, int]], study: StudyRecord) -> Path:
+    """The folder of a ledger whose writer died with ``batches`` in its log."""
+    ledger = Ledger(folder, study, SCHEMA)
+    for first, n in batches:
+        ledger.append(batch(first, n))
+    ledger._log.close()
+    ledger._lock.release()
+    return folder

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import sweeper.ledger.ledger
 from engine import DimsweepError
 from sweeper import load
+from sweeper.ledger import files
 from sweeper.ledger.ledger import Ledger
-from tests.support.ledgers import SCHEMA, STUDY, batch, changed, trials
+from tests.support.ledgers import SCHEMA, STUDY, batch, changed, dead_writer, trials
 
 
 def test_rows_are_read_back_in_order(tmp_path: Path) -> None:
@@ -22,7 +25,8 @@ def test_rows_are_read_back_in_order(tmp_path: Path) -> None:
         ledger.append(batch(0, 5))
         assert trials(tmp_path / "s") == list(range(8)), "readable while it is being written"
     assert trials(tmp_path / "s") == list(range(8))
-    assert [p.name for p in (tmp_path / "s").glob("part-*")] == ["part-00000.parquet"]
+    (part,) = (tmp_path / "s").glob("part-*")
+    assert part.name.startswith("part-00000-")
     assert not list((tmp_path / "s").glob("log-*"))
 
 
@@ -43,10 +47,19 @@ def test_values_are_remembered_on_resume(tmp_path: Path) -> None:
         assert ledger.values == {"k0": (0.0,), "k1": (1 / 7,), "k2": None}
 
 
+@pytest.fixture
+def dead(tmp_path: Path) -> Path:
+    """The folder of a ledger whose writer died with seven rows in its log."""
+    return dead_writer(tmp_path / "s", [(0, 4), (4, 3)], STUDY)
+
+
 KILLED = """
 import os, sys, signal
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 sys.path.insert(0, {root!r})
+from sweeper.ledger import files
 from sweeper.ledger.ledger import Ledger
 from tests.support.ledgers import SCHEMA, STUDY, batch
 ledger = Ledger(Path({folder!r}), STUDY, SCHEMA)
@@ -56,16 +69,10 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-@pytest.fixture
-def killed(tmp_path: Path) -> Path:
-    """The folder of a ledger whose writer was killed with seven rows in its log."""
-    folder = tmp_path / "s"
-    script = KILLED.format(root=str(Path(__file__).resolve().parents[3]), folder=str(folder))
+def test_a_killed_writer_loses_nothing_appended(tmp_path: Path) -> None:
+    killed = tmp_path / "s"
+    script = KILLED.format(root=str(Path(__file__).resolve().parents[3]), folder=str(killed))
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == -9
-    return folder
-
-
-def test_a_killed_writer_loses_nothing_appended(killed: Path) -> None:
     assert trials(killed) == list(range(7))
     with Ledger(killed, STUDY, SCHEMA) as ledger:
         assert len(ledger.values) == 7
@@ -74,19 +81,19 @@ def test_a_killed_writer_loses_nothing_appended(killed: Path) -> None:
 
 
 @pytest.mark.parametrize("lost", [1, 9, 60, 200])
-def test_a_truncated_log_loses_only_its_tail(killed: Path, lost: int) -> None:
-    (log,) = killed.glob("log-*")
+def test_a_truncated_log_loses_only_its_tail(dead: Path, lost: int) -> None:
+    (log,) = dead.glob("log-*")
     log.write_bytes(log.read_bytes()[:-lost])
-    assert trials(killed) == list(range(4)), "the second batch is cut, the first is whole"
-    with Ledger(killed, STUDY, SCHEMA) as ledger:
+    assert trials(dead) == list(range(4)), "the second batch is cut, the first is whole"
+    with Ledger(dead, STUDY, SCHEMA) as ledger:
         ledger.append(batch(4, 3))
-    assert trials(killed) == list(range(7))
+    assert trials(dead) == list(range(7))
 
 
-def test_an_empty_log_is_no_rows(killed: Path) -> None:
-    (log,) = killed.glob("log-*")
+def test_an_empty_log_is_no_rows(dead: Path) -> None:
+    (log,) = dead.glob("log-*")
     log.write_bytes(b"")
-    with Ledger(killed, STUDY, SCHEMA) as ledger:
+    with Ledger(dead, STUDY, SCHEMA) as ledger:
         assert ledger.values == {}
 
 
@@ -94,9 +101,9 @@ def test_a_log_that_became_a_part_is_not_counted_twice(tmp_path: Path) -> None:
     folder = tmp_path / "s"
     with Ledger(folder, STUDY, SCHEMA) as ledger:
         ledger.append(batch(0, 4))
-        log = ledger._log.read_bytes()
+        log = ledger._log.path.read_bytes()
     # As if the writer had died after renaming the part and before removing the log.
-    (folder / "log-00000.arrows").write_bytes(log)
+    ledger._log.path.write_bytes(log)
     assert trials(folder) == list(range(4))
     with Ledger(folder, STUDY, SCHEMA) as ledger:
         ledger.append(batch(4, 1))
@@ -115,13 +122,12 @@ def test_another_study_is_refused_with_the_difference(tmp_path: Path) -> None:
     assert trials(tmp_path / "s") == [0]
 
 
-def test_a_ledger_from_before_rows_had_versions_is_read_and_not_mixed(tmp_path: Path) -> None:
+def test_a_ledger_from_before_rows_had_versions_is_not_mixed(tmp_path: Path) -> None:
     with Ledger(tmp_path / "s", STUDY, SCHEMA) as ledger:
         ledger.append(batch(0, 1))
     (tmp_path / "s" / "study.json").write_bytes(changed(rows=None).to_json())
     with pytest.raises(DimsweepError, match="rows: None -> 1"):
         Ledger(tmp_path / "s", STUDY, SCHEMA)
-    assert trials(tmp_path / "s") == [0]
 
 
 def test_one_writer_at_a_time(tmp_path: Path) -> None:
@@ -150,3 +156,33 @@ def test_study_json_is_plain(tmp_path: Path) -> None:
     with Ledger(tmp_path / "s", STUDY, SCHEMA):
         pass
     assert json.loads((tmp_path / "s" / "study.json").read_text()) == json.loads(STUDY.to_json())
+
+
+@pytest.mark.parametrize("moment", range(4))
+def test_no_load_misses_rows_while_a_sweep_writes(
+    moment: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log is sealed, and the next one begun, between any two steps of a load."""
+    folder = tmp_path / "s"
+    with Ledger(folder, STUDY, SCHEMA) as ledger:
+        ledger.append(batch(0, 1))
+        monkeypatch.setattr(sweeper.ledger.ledger, "ROWS_PER_PART", 2)
+        ledger.append(batch(1, 1))
+        ledger.append(batch(2, 1))
+        steps = iter(range(100))
+
+        def after(step: Callable[..., Any]) -> Callable[..., Any]:
+            def stepped(*arguments: Any) -> Any:
+                result = step(*arguments)
+                if next(steps) == moment:
+                    ledger.append(batch(3, 1))  # seals the log
+                return result
+
+            return stepped
+
+        for name in ("logs", "parts", "read_log", "read_part"):
+            monkeypatch.setattr(files, name, after(getattr(files, name)))
+        rows = load(folder).column("trial").to_pylist()
+        monkeypatch.undo()
+    assert rows[:3] == [0, 1, 2]
+    assert trials(folder) == [0, 1, 2, 3]

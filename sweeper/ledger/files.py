@@ -1,0 +1,173 @@
+"""A ledger's files, which say themselves whose they are and whether they are whole.
+
+    log-00002-1f3a9c5e.arrows     an Arrow stream; the name ends in a random number of its writer,
+                                  and each batch carries a CRC-32 of its rows and of all before it
+    part-00001-8d2b70c4.parquet   immutable rows; the name ends in the CRC-32 of the file
+
+The schema of either has the identity of its study in its metadata.  No two writers ever write the
+same file, and sealing the same rows twice makes the same part.
+"""
+
+import io
+import os
+import re
+import secrets
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+_STUDY, _CHECK = b"dimsweep.study", b"dimsweep.crc32"
+_LOG = re.compile(r"log-(\d{5,})-[0-9a-f]{8}\.arrows")
+_PART = re.compile(r"part-(\d{5,})-([0-9a-f]{8})\.parquet")
+_LARGEST_WRITE = 1 << 26  # bytes; a batch reaches the system in one piece
+
+
+class DamagedError(Exception):
+    """A file that is not what its writer wrote; the message says why."""
+
+
+@dataclass(frozen=True)
+class LogContent:
+    """What a log holds.  ``damage`` says what is wrong with the rest, if something is; a writer
+    that dies may also leave half a batch at the end, of ``torn`` bytes, which is no damage."""
+
+    batches: list[pa.RecordBatch]
+    damage: str | None = None
+    torn: int = 0
+
+
+class Log:
+    """The log of one writer, who alone knows its name.  It keeps its rows in memory, too."""
+
+    def __init__(self, folder: Path, number: int, schema: pa.Schema, study: str) -> None:
+        """Raises :class:`OSError` if it cannot be created."""
+        self.number = number
+        self.path = folder / f"log-{number:05d}-{secrets.token_hex(4)}.arrows"
+        self.rows: list[pa.RecordBatch] = []
+        self._schema = schema.with_metadata({_STUDY: study})
+        self._check = zlib.crc32(self._schema.serialize())
+        self._file = io.BufferedWriter(io.FileIO(self.path, "x"), _LARGEST_WRITE)
+        self._stream = pa.ipc.new_stream(self._file, self._schema)
+        self._file.flush()
+
+    @property
+    def n_rows(self) -> int:
+        """The rows in it."""
+        return sum(len(batch) for batch in self.rows)
+
+    def append(self, batch: pa.RecordBatch) -> None:
+        """Add rows; when this returns they are with the operating system.
+
+        Raises :class:`OSError` if they cannot be written; what was written before is safe.
+        """
+        own = batch.replace_schema_metadata(self._schema.metadata)
+        check = zlib.crc32(own.serialize(), self._check)
+        self._stream.write_batch(own, custom_metadata={_CHECK: f"{check:08x}"})
+        self._file.flush()
+        self._check = check
+        self.rows.append(batch)
+
+    def is_mine(self) -> bool:
+        """Whether the file is still there, and still the one that this writer made."""
+        try:
+            return os.path.samestat(self.path.stat(), os.fstat(self._file.fileno()))
+        except FileNotFoundError:
+            return False
+
+    def close(self) -> None:
+        """Let go of the file, which stays as it is.  What was not written is dropped."""
+        self._file.raw.close()
+
+
+def logs(folder: Path) -> list[Path]:
+    """The files of ``folder`` that look like logs, in order."""
+    return sorted(folder.glob("log-*"))
+
+
+def parts(folder: Path) -> list[Path]:
+    """The files of ``folder`` that look like parts, in order."""
+    return sorted(folder.glob("part-*"))
+
+
+def number(file: Path) -> int:
+    """The number of a log or part; -1 if it is neither."""
+    match = _LOG.fullmatch(file.name) or _PART.fullmatch(file.name)
+    return int(match[1]) if match else -1
+
+
+def read_log(file: Path, study: str) -> LogContent:
+    """What the log of the ``study`` holds; raises :class:`FileNotFoundError` if there is none."""
+    data = _bytes(file)
+    if not _LOG.fullmatch(file.name):
+        return LogContent([], "no sweep gives a log this name")
+    source, batches, whole = pa.BufferReader(data), [], 0
+    try:
+        reader = pa.ipc.open_stream(source)
+        if (reader.schema.metadata or {}).get(_STUDY, b"").decode(errors="replace") != study:
+            return LogContent([], "it is of another study")
+        check, whole = zlib.crc32(reader.schema.serialize()), source.tell()
+        while True:
+            batch, metadata = reader.read_next_batch_with_custom_metadata()
+            check = _checked(batch, metadata, check)
+            batches.append(batch.replace_schema_metadata(None))
+            whole = source.tell()
+    except DamagedError as error:
+        return LogContent(batches, str(error))
+    except (pa.ArrowException, OSError, EOFError, StopIteration, ValueError):
+        rest = data.slice(whole).to_pybytes()
+    # A batch begins with its checksum, and the first one follows a schema that is whole.
+    if rest.count(_CHECK) > (1 if whole else 0):
+        return LogContent(batches, f"its last {len(rest)} bytes cannot be read")
+    return LogContent(batches, torn=len(rest))
+
+
+def _checked(batch: pa.RecordBatch, metadata: pa.KeyValueMetadata | None, before: int) -> int:
+    """The checksum of a batch; raises :class:`DamagedError` if another was written."""
+    try:
+        batch.validate(full=True)  # offsets that point nowhere must not be followed
+        check = zlib.crc32(batch.serialize(), before)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise DamagedError(f"a batch is invalid: {error}") from error
+    if (metadata or {}).get(_CHECK, b"") != f"{check:08x}".encode():
+        raise DamagedError("a checksum is wrong")
+    return check
+
+
+def encode_part(rows: pa.Table, number: int, study: str) -> tuple[str, pa.Buffer]:
+    """The name and the bytes of the part that holds ``rows``."""
+    sink = pa.BufferOutputStream()
+    rows = rows.replace_schema_metadata({_STUDY: study})
+    pq.write_table(rows, sink, write_page_checksum=True)
+    data = sink.getvalue()
+    return f"part-{number:05d}-{zlib.crc32(data):08x}.parquet", data
+
+
+def read_part(file: Path, study: str, columns: list[str] | None = None) -> pa.Table:
+    """The rows of a part, or some columns of them.
+
+    Raises :class:`DamagedError` if it is not as it was written, or of another study than ``study``.
+    """
+    match = _PART.fullmatch(file.name)
+    if not match:
+        raise DamagedError("no sweep gives a part this name")
+    data = _bytes(file)
+    if f"{zlib.crc32(data):08x}" != match[2]:
+        raise DamagedError("its checksum is not the one in its name")
+    try:
+        part = pq.ParquetFile(pa.BufferReader(data))
+        metadata = part.schema_arrow.metadata or {}
+        if metadata.get(_STUDY, b"").decode() != study:
+            raise DamagedError("it is of another study")
+        return part.read(columns).replace_schema_metadata(None)
+    except (OSError, pa.ArrowException) as error:
+        raise DamagedError(str(error)) from error
+
+
+def _bytes(file: Path) -> pa.Buffer:
+    """A file's bytes, in memory of Arrow's: its threads may let go of them after Python has ended,
+    which must not run Python code any more."""
+    with pa.OSFile(str(file)) as source:
+        return source.read_buffer()
