@@ -26,6 +26,8 @@ from sweeper.verify.clusters.systems import system_of
 
 _HERE = Path(__file__).resolve().parents[3] / "tests" / "golden" / "clusters"
 
+_WIDE = 200
+
 
 @click.command("clusters")
 @click.argument("tables", nargs=-1)
@@ -48,6 +50,8 @@ def command(tables: Sequence[str], data: Path, picture: Path | None) -> int:
       dimsweep verify clusters bigscience_a100 --picture accuracy.png
     """
     console = Console(soft_wrap=True)
+    if not console.is_terminal:  # a file or a pipe is as wide as the tables
+        console = Console(width=_WIDE, soft_wrap=True)
     files = _chosen(find_tables(data), tables)
     with waiting("simulating measured iterations", console):
         answers = compare(files)

@@ -12,6 +12,9 @@ from scipy.stats import spearmanr
 from sweeper.verify.clusters.measurements import Measurement
 from sweeper.verify.clusters.predict import Prediction
 
+# Families with experts.
+EXPERTS = ("Qwen3 MoE", "GPT-OSS", "Mixtral", "DeepSeek", "Kimi")
+
 
 @dataclass(frozen=True)
 class Compared:
@@ -42,6 +45,11 @@ class Compared:
         """Ours over theirs, less 1."""
         theirs, ours = self.values
         return ours / theirs - 1
+
+    @property
+    def kind(self) -> str:
+        """Dense, or with experts: what `npu.error` distinguishes."""
+        return "experts" if self.family in EXPERTS else "dense"
 
     @property
     def scale(self) -> str:

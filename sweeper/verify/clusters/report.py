@@ -16,6 +16,7 @@ _GROUPS: tuple[tuple[str, Callable[[Compared], str]], ...] = (
     ("GPU", lambda row: row.gpu),
     ("family", lambda row: row.family),
     ("scale", lambda row: row.scale),
+    ("kind", lambda row: f"{row.gpu}, {row.kind}, {row.scale}"),
     ("precision", lambda row: row.measured.precision),
     ("source", origin),
 )
