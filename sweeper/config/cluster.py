@@ -242,6 +242,7 @@ class Collective(Part):
 
     chunks: Whole = 64
     chunks_on_one_dimension: Whole | None = None
+    streams: Whole = 1
     order: Annotated[DimensionOrder, member(DimensionOrder)] = default("baseline")
     queue: Annotated[QueueOrder, member(QueueOrder)] = default("fifo")
     subgroup_bandwidth: Annotated[SubgroupBandwidth, member(SubgroupBandwidth)] = default(
