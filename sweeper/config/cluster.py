@@ -173,6 +173,7 @@ class Npu(Part):
     matmul_efficiency: tuple[_Knot, ...] | None = None
     systolic: Annotated[SystolicArray, Parsed(_systolic, lambda a: written(vars(a)))] | None = None
     launch: Time = default("0 ns")
+    host: Time = default("0 ns")
     measured: str | None = None
     kernels: str | None = None
     attention_time: float = 1.0

@@ -39,6 +39,10 @@ _STACKS: tuple[tuple[str, dict[str, Any], dict[str, Any]], ...] = (
     ("torchtitan", {"sequence_parallel": True, "gradients": "fp32"}, {}),
     ("", _MEGATRON, {}),
 )
+# Until CUDA graphs hold whole layers with experts, the host waits for the number of tokens of each
+# expert, and then issues a layer's kernels one by one.
+_HOST = "200 us"
+_WITHOUT_GRAPHS = re.compile(r"\[25\.|\[26\.02")
 # Attention kernels, relative to those that were measured: FlashAttention 2 on the A100, 3 on the
 # H100.  FlashAttention 1 takes 1.5 times as long as 2, which takes 1.8 times as long as 3; the
 # H100's rows with ALiBi say 3.4 for both.
@@ -169,6 +173,11 @@ def _stack(measured: Measurement) -> dict[str, Any]:
 def _software(measured: Measurement) -> dict[str, Any]:
     """What the stack makes of the GPU: its kernels, and how it launches them."""
     keys = dict(_entry(measured)[2])
+    if "experts" in model_keys(measured) and _WITHOUT_GRAPHS.search(measured.source):
+        keys["npu.host"] = _HOST
+    if re.search("gpt.?oss", measured.model.lower()):
+        # No fused kernel adds its experts' biases and clamps their activations.
+        keys["npu.memory_efficiency"] = _EAGER["npu.memory_efficiency"]
     for stack, gpu, factor in _ATTENTION:
         if stack in measured.source.lower() and re.search(gpu, measured.gpu.lower()):
             keys["npu.attention_time"] = factor
