@@ -10,6 +10,14 @@ _LLAMA = {"bias": False, "tied": False, "positions": False, "dropout": False, "g
 _PLAIN = {**_LLAMA, "gated": False}  # squared ReLU, two matrices
 _HEADS_OF_128 = {"head_size": 128}
 
+_LATENT = {"head_size": 128, "query_rank": 1536, "kv_rank": 512, "rope": 64}
+_DEEPSEEK_2 = _LLAMA | _LATENT | {
+    "experts": 160, "top_k": 6, "expert_ffn": 1536, "shared_experts": 2, "dense_layers": 1,
+}  # fmt: skip
+_DEEPSEEK_3 = _LLAMA | _LATENT | {
+    "experts": 256, "top_k": 8, "expert_ffn": 2048, "shared_experts": 1, "dense_layers": 3,
+}  # fmt: skip
+
 # By name: the family, for reports, and keys of engine.model.Transformer; the first match counts.
 _MODELS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     # MosaicML's: ALiBi, no biases, one matrix for embedding and logits.
@@ -21,6 +29,12 @@ _MODELS: tuple[tuple[str, str, dict[str, Any]], ...] = (
         _LLAMA | _HEADS_OF_128 | {"experts": 128, "top_k": 8, "ffn": 1536},
     ),
     ("gpt.?oss.*120b", "GPT-OSS", _LLAMA | {"head_size": 64, "experts": 128, "top_k": 4}),
+    ("deepseek.?v2.*cut", "DeepSeek", _DEEPSEEK_2 | {"dense_layers": 1}),
+    ("deepseek.?v2", "DeepSeek", _DEEPSEEK_2),
+    # A model cut to four layers keeps one dense layer of its three.
+    ("deepseek.?v3.*cut", "DeepSeek", _DEEPSEEK_3 | {"dense_layers": 1}),
+    ("deepseek.?v3", "DeepSeek", _DEEPSEEK_3),
+    ("kimi.?k2", "Kimi", _DEEPSEEK_3 | {"experts": 384, "dense_layers": 1}),
     ("mixtral", "Mixtral", _LLAMA | {"experts": 8, "top_k": 2}),
     ("llama", "Llama", _LLAMA),
     ("nemotron.(8|15|22|340)b", "Nemotron", {**_PLAIN, "vocabulary": 256000}),
@@ -39,8 +53,8 @@ def family(measured: Measurement) -> str:
 def model_keys(measured: Measurement) -> dict[str, Any]:
     """The keys of ``workload.model``; raises :class:`LeftOut` for a model that is not known."""
     keys, shape = _entry(measured)[2], measured.shape
-    if measured.latent:
-        raise LeftOut("its attention is latent (MLA), which is not modelled")
+    if measured.latent and "kv_rank" not in keys:
+        raise LeftOut("the ranks of its latent attention (MLA) are not known")
     if measured.expert > 1 and "experts" not in keys:
         raise LeftOut(f"it has {measured.expert} expert-parallel ranks, but no experts are known")
     own = {name: shape[name] for name in ("hidden", "layers", "heads", "kv_heads", "ffn")}

@@ -45,6 +45,10 @@ from engine.plan.training import optimizer_bytes
 
 SMALL = Transformer(64, 8, 8, 32, vocabulary=128)
 EXPERTS = Transformer(64, 8, 8, 32, vocabulary=128, experts=4, flash=True, dropout=False)
+LATENT = dataclasses.replace(
+    EXPERTS, gated=True, kv_rank=16, query_rank=24, rope=4, shared_experts=1, expert_ffn=32,
+    dense_layers=2,
+)  # fmt: skip
 A100 = Npu(312e12, 2039e9)
 
 
@@ -304,7 +308,7 @@ def traffic(workload: Workload) -> float:
     )
 
 
-@pytest.mark.parametrize("model", [SMALL, EXPERTS])
+@pytest.mark.parametrize("model", [SMALL, EXPERTS, LATENT])
 def test_a_plan_divides_the_work_but_does_not_change_it(model: Transformer) -> None:
     """FLOPs of all ranks together, whatever the plan."""
     layers = dataclasses.replace(model, vocabulary=0)
@@ -391,7 +395,7 @@ def plans(draw: st.DrawFn) -> tuple[Transformer, ParallelPlan, DeviceMesh, tuple
         zero=draw(st.integers(0, 3)),
         bucket=draw(st.sampled_from([1e4, 1e9])),
     )
-    return draw(st.sampled_from([SMALL, EXPERTS])), plan, placed, sizes
+    return draw(st.sampled_from([SMALL, EXPERTS, LATENT])), plan, placed, sizes
 
 
 @settings(max_examples=25, deadline=None)
