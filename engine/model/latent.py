@@ -8,6 +8,7 @@ down, and the latent vectors are gathered.
 """
 
 from engine.kinds import CollectiveKind as Kind
+from engine.model.context import exchanged, heads_and_rows
 from engine.model.parallel import AXIS, Region
 from engine.model.rank import LayerBlock, Module
 from engine.model.shape import TransformerShape
@@ -28,14 +29,16 @@ def block(model: TransformerShape, r: Region) -> LayerBlock:
     key = r.linear("key value up", tokens, model.kv_rank, heads * 2 * model.head)
     out = r.linear("projection", tokens, heads * model.head, model.hidden)
     core, core_back = _core(model, r)
+    queries = value * tokens * heads * (model.head + model.rope)
+    around, around_back = exchanged((core,), (core_back,), r, _keys(model, r), queries)
     latents = value * r.rows * latent  # bytes of the rank's own tokens
     projected = heads * (2 * (model.head + model.rope) + model.head)  # queries, keys and values
     forward: tuple[Step, ...] = (
         norm, *down.forward, small, *_gather(r, latents), *query.forward, *key.forward,
-        *_gather_keys(model, r), core, *r.row(out), residual,
+        *around, *r.row(out), residual,
     )  # fmt: skip
     backward: tuple[Step, ...] = (
-        residual_back, *r.row_backward(out), core_back, *_scatter_keys(model, r), *key.backward,
+        residual_back, *r.row_backward(out), *around_back, *key.backward,
         *query.backward, *_scatter(r, latents), small_back, *down.backward, norm_back,
     )  # fmt: skip
     selective, norm_again = r.shard.again(Module.CORE), r.shard.again(Module.NORM)
@@ -67,7 +70,8 @@ def _core(model: TransformerShape, r: Region) -> tuple[Kernel, Kernel]:
     """Scores that never leave the chip, as in :mod:`engine.model.attention`; queries and keys have
     more features than values, and a kernel of their mean has as many operations."""
     heads = r.shard.batch * model.heads // r.shard.tensor
-    rows, columns = r.tokens // r.shard.batch, model.sequence
+    heads, rows = heads_and_rows(r, heads, r.tokens // r.shard.batch)
+    columns = model.sequence
     size = model.head + model.rope // 2
     flops = 4.0 * heads * rows * columns * size * (0.5 if model.causal else 1.0)
     n_bytes = r.value * heads * 2 * size * (rows + columns)
@@ -92,13 +96,3 @@ def _scatter(r: Region, n_bytes: float) -> tuple[Step, ...]:
 
 def _keys(model: TransformerShape, r: Region) -> float:
     return r.value * r.tokens * model.heads / r.shard.tensor * (2 * model.head + model.rope)
-
-
-def _gather_keys(model: TransformerShape, r: Region) -> tuple[Step, ...]:
-    n = r.shard.context
-    return (CollectiveStep(Kind.ALL_GATHER, _keys(model, r), "context"),) if n > 1 else ()
-
-
-def _scatter_keys(model: TransformerShape, r: Region) -> tuple[Step, ...]:
-    n = r.shard.context
-    return (CollectiveStep(Kind.REDUCE_SCATTER, _keys(model, r) * n, "context"),) if n > 1 else ()

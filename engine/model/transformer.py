@@ -7,7 +7,7 @@ from engine.errors import InfeasibleError
 from engine.kinds import CollectiveKind as Kind
 from engine.model import attention, experts, latent, mlp
 from engine.model.parallel import Region
-from engine.model.rank import LayerBlock, Model, RankModel, Recompute, Shard
+from engine.model.rank import ContextExchange, LayerBlock, Model, RankModel, Recompute, Shard
 from engine.model.shape import TransformerShape
 from engine.model.steps import CollectiveStep, Step, elementwise, narrow_linear
 
@@ -25,6 +25,11 @@ class Transformer(TransformerShape, Model):
             ("tensor", shard.tensor, "features of the feed-forward network", self.inner),
             ("context", shard.context, "tokens of a sequence", self.sequence),
             ("expert", shard.expert, "experts", self.experts or 1),
+            *(
+                ("context", shard.context, f"{what} of a rank", whole // shard.tensor)
+                for what, whole in (("heads", self.heads), ("key-value heads", self.kv))
+                if shard.context_exchange is ContextExchange.ALL_TO_ALL
+            ),
         ):
             if whole % degree:
                 raise InfeasibleError(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from engine.errors import DimsweepError, check_least
-from engine.model.rank import Module, Recompute, Shard
+from engine.model.rank import ContextExchange, Module, Recompute, Shard
 from engine.plan.mesh import DeviceMesh
 from engine.plan.schedule import Schedule
 
@@ -68,6 +68,7 @@ class ParallelPlan:
     gradient_exchange: GradientExchange = GradientExchange.ALL_REDUCE
     overlap_gradients: bool = True
     overlap_tensor: bool = False
+    context_exchange: ContextExchange = ContextExchange.GATHER
     whole_messages: bool = False
     bucket: float = 25e6
     value: float = 2.0
@@ -104,4 +105,5 @@ class ParallelPlan:
             value=self.value,
             narrow=self.narrow,
             overlap_tensor=self.overlap_tensor,
+            context_exchange=self.context_exchange,
         )

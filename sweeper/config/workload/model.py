@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import engine
 from engine import Cluster, DimsweepError, check_memory, suggestion
-from engine.model import ConvNet, Dlrm, Gnmt, Module, Recompute, Transformer
+from engine.model import ContextExchange, ConvNet, Dlrm, Gnmt, Module, Recompute, Transformer
 from engine.plan import (
     DeviceMesh,
     GradientExchange,
@@ -77,6 +77,7 @@ class Plan(Part):
     gradient_exchange: Annotated[GradientExchange, member(GradientExchange)] = default("all_reduce")
     overlap_gradients: Flag = True
     overlap_tensor: Flag = False
+    context_exchange: Annotated[ContextExchange, member(ContextExchange)] = default("gather")
     whole_messages: Flag = False
     bucket: Bytes = default("25 MB")
     offload: Annotated[

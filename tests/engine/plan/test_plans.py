@@ -28,7 +28,7 @@ from engine import (
     lower,
     simulate,
 )
-from engine.model import Module, Recompute, Transformer
+from engine.model import ContextExchange, Module, Recompute, Transformer
 from engine.network import Mesh
 from engine.plan import (
     DeviceMesh,
@@ -319,6 +319,27 @@ def test_a_plan_divides_the_work_but_does_not_change_it(model: Transformer) -> N
         workload = training(layers, plan, placed)
         ranks = 8 // placed.degree("pipeline")
         assert flops(workload) * ranks == pytest.approx(whole), degrees
+
+
+@pytest.mark.parametrize("model", [SMALL, LATENT])
+def test_context_parallel_ranks_share_keys_in_three_ways(model: Transformer) -> None:
+    """A ring passes keys once more, in the backward pass, and hides them behind the scores."""
+    model, n = dataclasses.replace(model, sequence=256, vocabulary=0), 4
+    placed, where = mesh((n,), context=n), cluster((n,), bandwidth=1e12, latency=0)
+    plan = ParallelPlan(batch=1)
+    runs, sent = {}, {}
+    for way in ContextExchange:
+        workload = training(model, dataclasses.replace(plan, context_exchange=way), placed)
+        runs[way], sent[way] = simulate(workload, where), collective_bytes(workload, "context")
+        assert flops(workload) == pytest.approx(flops(training(model, plan, placed)))
+    gather, scatter = CollectiveKind.ALL_GATHER, CollectiveKind.REDUCE_SCATTER
+    assert sent[ContextExchange.RING][scatter] == sent[ContextExchange.GATHER][scatter]
+    assert sent[ContextExchange.RING][gather] == 2 * sent[ContextExchange.GATHER][gather]
+    assert set(sent[ContextExchange.ALL_TO_ALL]) == {CollectiveKind.ALL_TO_ALL}
+    assert runs[ContextExchange.RING].time < runs[ContextExchange.GATHER].time
+    whole = ParallelPlan(batch=1, context_exchange=ContextExchange.ALL_TO_ALL)
+    with pytest.raises(InfeasibleError, match="of a rank do not divide"):
+        training(model, whole, mesh((16,), context=16))
 
 
 def test_experts_are_reached_by_all_to_all_and_summed_among_their_own_replicas() -> None:
