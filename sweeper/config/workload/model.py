@@ -73,6 +73,7 @@ class Plan(Part):
     recompute: Annotated[Recompute, member(Recompute)] = default("none")
     recompute_modules: Annotated[frozenset[Module], Parsed(_modules, sorted)] = default(list)
     zero: Whole = 0
+    shard_ranks: Whole = 0
     optimizer: Annotated[Optimizer, member(Optimizer)] = default("adam")
     gradient_exchange: Annotated[GradientExchange, member(GradientExchange)] = default("all_reduce")
     overlap_gradients: Flag = True

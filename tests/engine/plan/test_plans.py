@@ -178,6 +178,35 @@ def test_zero_moves_what_its_paper_says(zero: int) -> None:
     assert moved[CollectiveKind.ALL_GATHER] == pytest.approx(psi / n * gathers)
 
 
+@pytest.mark.parametrize("overlap_gradients", [True, False])
+@pytest.mark.parametrize("zero", [1, 3])
+def test_groups_of_neighbours_divide_and_sum_up_with_their_copies(
+    zero: int, overlap_gradients: bool
+) -> None:
+    """Two nodes of four: each node divides the weights, and gathers them without the network."""
+    sizes, psi = (4, 2), 2.0 * SMALL.parameters
+    plan = ParallelPlan(batch=8, zero=zero, shard_ranks=4, overlap_gradients=overlap_gradients)
+    workload = training(SMALL, plan, mesh(sizes))
+    assert workload.groups["shards"].sizes == (4, 1)
+    assert workload.groups["copies"].sizes == (1, 2)
+    moved = {group: collective_bytes(workload, group) for group in ("shards", "copies", "replicas")}
+    gathers = 2 if zero == 3 else 1
+    assert moved["shards"] == {
+        CollectiveKind.REDUCE_SCATTER: pytest.approx(psi),
+        CollectiveKind.ALL_GATHER: pytest.approx(psi / 4 * gathers),
+    }
+    assert moved["copies"] == {CollectiveKind.ALL_REDUCE: pytest.approx(psi / 4)}
+    assert not moved["replicas"]
+    whole = training(SMALL, dataclasses.replace(plan, shard_ranks=0), mesh(sizes))
+    assert workload.footprint is not None
+    assert whole.footprint is not None
+    assert workload.footprint.optimizer == pytest.approx(2 * whole.footprint.optimizer)
+    where = cluster(sizes)
+    assert simulate(workload, where).time_ps == simulate(workload, where, fold=False).time_ps
+    with pytest.raises(InfeasibleError, match="groups of 3 neighbours"):
+        training(SMALL, dataclasses.replace(plan, shard_ranks=3), mesh(sizes))
+
+
 def test_buckets_do_not_change_what_is_summed_up() -> None:
     totals = set()
     for bucket in (1e3, 1e5, 1e9):
