@@ -12,7 +12,7 @@ from engine import DimsweepError
 from engine.plan import DeviceMesh, training_footprint
 from sweeper.cli.main import main
 from sweeper.config.workload.model import Model
-from sweeper.verify.clusters.compared import Compared, Errors, left_out_errors
+from sweeper.verify.clusters.compared import Compared, Errors, without_own_source
 from sweeper.verify.clusters.measurements import GIB, LeftOut, Measurement, find_tables, read_table
 from sweeper.verify.clusters.plans import configure, n_micro_batches
 from sweeper.verify.clusters.predict import Prediction, predict, simulated
@@ -192,14 +192,18 @@ def test_errors_are_relative_to_what_was_measured(tmp_path: Path) -> None:
     assert math.isnan(Errors.of([compared(row, 1.0, 1.1)]).rank)
 
 
-def test_a_source_is_corrected_by_the_others_only(tmp_path: Path) -> None:
-    """Source b is 10 % fast like a, and c is right: b is corrected by both of them."""
+def test_a_fitted_source_does_not_count_in_its_own_times(tmp_path: Path) -> None:
+    """Fitted a is right and b 10 % fast: without a, a would be 11 % slow; c was never fitted."""
     row = read(tmp_path)
     assert isinstance(row, Measurement)
-    rows = [compared(row, 1.0, 0.9, s) for s in "ab"] + [compared(row, 1.0, 1.0, "c")]
-    found = left_out_errors(rows)
-    assert found["c"].bias == pytest.approx(1 / 0.9 - 1)
-    assert found["b"].bias == pytest.approx(0.9 / math.sqrt(0.9) - 1)
+    rows = [
+        replace(compared(row, 1.0, ours, source), fitted=source != "c")
+        for source, ours in (("a", 1.0), ("b", 0.9), ("c", 0.8))
+    ]
+    found = [row.error for row in without_own_source(rows)]
+    assert found == pytest.approx([1 / 0.9 - 1, -0.1, -0.2])
+    alone = without_own_source(rows[1:2])
+    assert alone == rows[1:2]
 
 
 # --- the command --------------------------------------------------------------------------------
@@ -215,6 +219,7 @@ def test_tables_of_any_folder_are_compared(
     assert "left out: 1 row of small: the source does not print layers" in said
     summary = said[said.index("summary") :]
     assert "times, unfitted: 2 rows, mean error" in summary
+    assert "times, one source left out" in summary
     assert shown.read_bytes().startswith(b"\x89PNG")
 
 
