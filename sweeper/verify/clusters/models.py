@@ -1,6 +1,7 @@
 """What a table does not print of a model: its family's habits, by the model's name."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from sweeper.verify.clusters.measurements import LeftOut, Measurement
@@ -37,7 +38,9 @@ _MODELS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("kimi.?k2", "Kimi", _DEEPSEEK_3 | {"experts": 384, "dense_layers": 1}),
     ("mixtral", "Mixtral", _LLAMA | {"experts": 8, "top_k": 2}),
     ("llama", "Llama", _LLAMA),
-    ("nemotron.(8|15|22|340)b", "Nemotron", {**_PLAIN, "vocabulary": 256000}),
+    ("qwen|mistral|deepseek|olmo|yi-|granite|phi|internlm|baichuan", "Llama", _LLAMA),
+    ("gemma", "Llama", _LLAMA | {"tied": True}),
+    ("nemotron.?(4.)?(8|15|22|340)b", "Nemotron", {**_PLAIN, "vocabulary": 256000}),
     ("gpt", "GPT", _GPT),
     (r"\d+b", "GPT", _GPT),
 )
@@ -61,6 +64,28 @@ def model_keys(measured: Measurement) -> dict[str, Any]:
     own |= {"sequence": shape["sequence"], "vocabulary": shape["vocab"] or 51200}
     flash = not any(mark in measured.source for mark in _STORED_SCORES)
     return {"family": "transformer", "flash": flash, **own, **keys}
+
+
+def with_seconds(measured: Measurement) -> Measurement:
+    """The row with the seconds that its FLOP/s stand for.
+
+    Megatron-LM's count: a multiply-add is two, the backward pass twice the forward pass, all scores
+    of the attention, and the logits (Narayanan et al., SC 2021, for the rate with recomputation:
+    one forward pass more, of the layers only).
+    """
+    if measured.rate is None:
+        return measured
+    keys = model_keys(measured)
+    hidden, layers, tokens = keys["hidden"], keys["layers"], measured.batch * keys["sequence"]
+    size = keys.get("head_size") or hidden // keys["heads"]
+    queries, groups = size * keys["heads"], keys["kv_heads"] or keys["heads"]
+    attention = 2 * queries * (1 + groups / keys["heads"]) * hidden + 2 * keys["sequence"] * queries
+    inner = keys["ffn"] or 4 * hidden
+    feed = inner * hidden * (3 if keys["gated"] else 2) * keys.get("top_k", 1)
+    logits = hidden * keys["vocabulary"]
+    passes = 4 if measured.counts_recomputation else 3
+    flops = 2.0 * tokens * (passes * layers * (attention + feed) + 3 * logits)
+    return replace(measured, seconds=flops / measured.rate / measured.gpus)
 
 
 def _entry(measured: Measurement) -> tuple[str, str, dict[str, Any]]:

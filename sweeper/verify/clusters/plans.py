@@ -138,7 +138,7 @@ def _recompute(measured: Measurement) -> str:
     for word in ("full", "selective"):
         if text.startswith(word):
             return word
-    return "none"
+    return "full" if re.match("yes|true|all|activation checkpointing", text) else "none"
 
 
 def _modules(measured: Measurement) -> list[str]:

@@ -14,6 +14,7 @@ from sweeper.cli.main import main
 from sweeper.config.workload.model import Model
 from sweeper.verify.clusters.compared import Compared, Errors, without_own_source
 from sweeper.verify.clusters.measurements import GIB, LeftOut, Measurement, find_tables, read_table
+from sweeper.verify.clusters.models import with_seconds
 from sweeper.verify.clusters.plans import configure, n_micro_batches
 from sweeper.verify.clusters.predict import Prediction, predict, simulated
 
@@ -67,6 +68,22 @@ def test_every_unit_becomes_seconds(
     assert row.origin == "lab/stack:table.md"
 
 
+@pytest.mark.parametrize(
+    ("metric", "factor", "logits"),
+    [("model TFLOP/s/GPU", 72, 12), ("TFLOP/s/GPU (hardware FLOPs incl. recompute)", 96, 16)],
+)
+def test_rates_become_seconds_by_megatrons_formula(
+    tmp_path: Path, metric: str, factor: int, logits: int
+) -> None:
+    """Narayanan et al., SC 2021: 96 B s l h^2 (1 + s/6h + V/16lh) with recomputation."""
+    given = {"model": "GPT-3", "ffn": "2048", "kv_heads": "", "unit": "TFLOP/s/GPU"}
+    row = read(tmp_path, metric=metric, value="100", **given)
+    assert isinstance(row, Measurement)
+    tokens, layers, h, s, v = 16 * 256, 4, 512, 256, 1000
+    flops = factor * tokens * layers * h**2 * (1 + s / (6 * h) + v / (logits * layers * h))
+    assert with_seconds(row).seconds == pytest.approx(flops / 100e12 / 8)
+
+
 def test_memory_is_in_bytes(tmp_path: Path) -> None:
     row = read(tmp_path, value="40.5", unit="GiB", metric="memory: max allocated")
     assert isinstance(row, Measurement)
@@ -81,7 +98,7 @@ def test_memory_is_in_bytes(tmp_path: Path) -> None:
         ({"vp": ">1 (not stated)"}, "virtual stages"),
         ({"gpus": "16"}, "8 ranks, but 16 GPUs"),
         ({"heads": ""}, "its heads is not given"),
-        ({"unit": "TFLOP/s/GPU"}, "no time of an iteration"),
+        ({"unit": "USD"}, "no time of an iteration"),
     ],
 )
 def test_incomplete_rows_say_what_they_lack(
@@ -132,7 +149,7 @@ def test_every_committed_row_is_read() -> None:
     assert len(rows) == 530
     complete = [row for row in rows if isinstance(row, Measurement)]
     assert len(complete) > 380
-    assert all((row.seconds or row.memory or 0) > 0 for row in complete)
+    assert all((row.seconds or row.memory or row.rate or 0) > 0 for row in complete)
 
 
 # --- predictions --------------------------------------------------------------------------------
