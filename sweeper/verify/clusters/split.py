@@ -10,8 +10,9 @@ FITTED: tuple[str, ...] = (
     "mosaicml/llm-foundry",
     # The B200's efficiency in bf16.
     "MooreThreads/SimuMax",
-    # The B200's products in fp8, mxfp8 and nvfp4, relative to bf16; the H100's launches.
+    # The B200's products in fp8, mxfp8 and nvfp4, relative to bf16; both: the H100's launches.
     "NVIDIA-NeMo/Megatron-Bridge",
+    "NVIDIA/NeMo:docs",
     # What 500 W last for.
     "pytorch/torchtitan",
 )
