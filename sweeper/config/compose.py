@@ -19,7 +19,7 @@ from hydra.core.override_parser.types import Override
 from hydra.core.plugins import Plugins
 from hydra.errors import HydraException, OverrideParseException
 from hydra.plugins.search_path_plugin import SearchPathPlugin
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from engine import DimsweepError
@@ -109,8 +109,10 @@ def compose(overrides: Sequence[str], values: Mapping[str, Any] | None = None) -
         raise origin.blame(missing) from error
     except (HydraException, OmegaConfBaseException) as error:
         raise _explain(error) from error
-    except yaml.YAMLError as error:
-        raise DimsweepError(f"a configuration file is not YAML: {error}") from error
+    except DimsweepError:
+        raise
+    except Exception as error:
+        raise _foreign(error, origin) from error
     try:
         config = Config.of(plain)
     except DimsweepError as error:
@@ -173,15 +175,32 @@ def _register_studies(overrides: Sequence[str]) -> None:
         if _registered.get(file.stem) == version:
             continue
         try:
-            node = OmegaConf.load(file)
-            if not isinstance(node, DictConfig):
-                raise DimsweepError("a study is a mapping of keys", where=str(file))
-        except (yaml.YAMLError, OmegaConfBaseException, OSError, UnicodeDecodeError) as error:
+            node = _load_study(file)
+        except DimsweepError:
             if name in wanted:
-                raise DimsweepError(f"it is not YAML: {error}", where=str(file)) from error
+                raise
             continue
         ConfigStore.instance().store(file.stem, node, group="study", package="_global_")
         _registered[file.stem] = version
+
+
+def _load_study(file: Path) -> DictConfig:
+    try:
+        node = OmegaConf.load(file)
+    except RecursionError as error:
+        raise DimsweepError("it is nested too deeply", where=str(file)) from error
+    except Exception as error:  # PyYAML and OmegaConf raise many kinds over a user's file
+        raise DimsweepError(f"it is not YAML: {error}", where=str(file)) from error
+    if not isinstance(node, DictConfig):
+        raise DimsweepError("a study is a mapping of keys", where=str(file))
+    defaults = node.get("defaults")
+    if defaults is not None and not isinstance(defaults, ListConfig):
+        raise DimsweepError(
+            "defaults is a list of options",
+            where=f"{file}: defaults",
+            hint="such as [/workload: gpt3_libra, /search: tpe, _self_]",
+        )
+    return node
 
 
 def _studies_in(overrides: Sequence[str]) -> set[str]:
@@ -218,6 +237,22 @@ def _for_hydra(override: str) -> str:
     if re.fullmatch(r"\w+\(\w*\)(_\w+\(\w*\))*", value):
         value = f"'{value}'"
     return f"++{_key(override)}={value}"
+
+
+def _foreign(error: Exception, origin: Origin) -> DimsweepError:
+    """What the libraries that read a user's files let through: they raise many kinds of errors."""
+    names = sorted(_studies_in(origin.overrides))
+    where = ", ".join(str(find_study(name) or name) for name in names)
+    if isinstance(error, RecursionError):
+        hint = "a study, or a file that it names, includes itself or is nested too deeply"
+        return DimsweepError("its defaults have no end", where=where, hint=hint)
+    if isinstance(error, UnicodeDecodeError):
+        what = f"a configuration file is not UTF-8: {error}"
+    elif isinstance(error, yaml.YAMLError):
+        what = f"a configuration file is not YAML: {error}"
+    else:
+        what = f"the configuration cannot be composed: {error or type(error).__name__}"
+    return DimsweepError(what, where=where, hint="check defaults, which has one option to an entry")
 
 
 def _explain(error: Exception) -> DimsweepError:

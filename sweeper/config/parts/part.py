@@ -257,7 +257,7 @@ class OneOf:
             return value
         given = dict(value) if isinstance(value, Mapping) else {self._key: value}
         kind = given.pop(self._key, None)
-        if kind not in self._kinds:
+        if not isinstance(kind, str) or kind not in self._kinds:
             raise DimsweepError(
                 f"{kind!r} is no {self._what}",
                 where=self._key if isinstance(value, Mapping) else "",

@@ -31,7 +31,7 @@ def _workload(value: Any) -> Workload:
     if isinstance(value, Workload):
         return value
     kind = value.get("kind") if isinstance(value, Mapping) else None
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         what = f"{kind!r} is no kind of workload" if kind else "a workload without a kind"
         raise DimsweepError(
             what,

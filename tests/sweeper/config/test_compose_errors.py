@@ -1,0 +1,149 @@
+"""Whatever a study's file says, composing it ends in a configuration or in one sentence."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import DimsweepError
+from sweeper.build.program import build_cluster
+from sweeper.config.compose import compose
+from sweeper.config.schema import Config
+
+GOOD = """\
+defaults:
+  - override /workload: gpt3_libra
+  - override /topology: libra_4d
+  - override /cost: libra_4d
+  - _self_
+objective: time
+space:
+  bandwidth: {total: 500 GB/s, min: 1 GB/s}
+grid: {collective.chunks: [2, 4]}
+budget: {trials: 5}
+"""
+JUNK = (
+    *("[", "{", ":", "- ", "\n", "null", "1e999", "-1", "[[1]]", "{a: [b]}", "é", "\x1b[31m"),
+    *("[bold]", "${a}", "'", "&a", "*a", "!!x", "0 GB/s", "1e-20 GB/s", "nan", "\t"),
+)
+KEYS = (
+    *("workload", "topology", "topology.tiers", "npu.matmul_efficiency", "grid", "space"),
+    *("search.options", "workload.kind", "budget.trials", "objective", "cost.tiers"),
+)
+VALUES: tuple[Any, ...] = (
+    *(None, True, -1, 0, 5, 10**30, 1e-300, float("inf"), float("nan"), "", "x", "5", "0 GB/s"),
+    *("1e-20 GB/s", "1e400 s", "[bold]x", "\x1b[31m", [], [[1]], [[[1], 2], "a"], {}, {"a": [1]}),
+    *(
+        [None],
+        {"kind": "x"},
+        {"kind": []},
+        {5: 1},
+        [{"a": 1}, {"b": [2]}],
+        ["1 GB/s"] * 9,
+        "ü" * 99,
+    ),
+)
+FUZZED = 25  # a composition takes tenths of a second
+SETTINGS = GOOD[GOOD.index("objective") :]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "studies").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "studies"
+
+
+@pytest.mark.parametrize(
+    ("defaults", "says"),
+    [
+        ("defaults: gpt3_libra", "defaults is a list of options"),
+        ("defaults: {workload: gpt3_libra}", "defaults is a list of options"),
+        ("defaults: [{override /workload: a, override /topology: b}]", "Too many keys"),
+        ("defaults: [null]", "Unsupported type in defaults"),
+        ("defaults: [[a]]", "Unsupported type in defaults"),
+        ("defaults: [{override /workload: {a: b}}]", "Unsupported item value"),
+        ("defaults: [/study: broken, _self_]", "have no end"),
+        ("x: &a [*a]", "nested too deeply"),
+        ("x: " + "[" * 600 + "]" * 600, "nested too deeply"),
+        ("x: !!python/object:os.system {}", "not YAML"),
+        ("? {a: 1}\n: 2", "not YAML"),
+    ],
+)
+def test_a_broken_study_is_told_with_its_file(defaults: str, says: str, here: Path) -> None:
+    (here / "broken.yaml").write_text(f"{defaults}\n{SETTINGS}")
+    with pytest.raises(DimsweepError, match=says) as told:
+        compose(["study=broken"])
+    assert "broken" in str(told.value)
+
+
+def test_a_byte_that_is_not_utf_8_is_told_with_its_file(here: Path) -> None:
+    (here / "broken.yaml").write_bytes(f"{GOOD}name: é\n".encode("latin-1"))
+    with pytest.raises(DimsweepError, match=r"broken\.yaml: it is not YAML: 'utf-8' codec"):
+        compose(["study=broken"])
+
+
+def test_another_broken_study_harms_no_one(here: Path) -> None:
+    (here / "broken.yaml").write_text("- a list")
+    (here / "good.yaml").write_text(GOOD)
+    assert compose(["study=good"]).study == "good"
+
+
+def test_mutated_studies_and_overrides_end_in_a_sentence(here: Path) -> None:
+    """Seeded; bytes of a study are flipped, cut out, doubled or exchanged, and keys overridden."""
+    draw = random.Random(13)
+    for i in range(FUZZED):
+        text = bytearray(GOOD.encode())
+        overrides = []
+        for _ in range(draw.randint(1, 3)):
+            at, length = draw.randrange(len(text)), draw.randint(0, 12)
+            text[at : at + length] = draw.choice(JUNK).encode(draw.choice(["utf-8", "latin-1"]))
+        if draw.random() < 0.3:
+            text = bytearray(GOOD.encode())
+            overrides = [f"{draw.choice(KEYS)}={draw.choice(JUNK)}"]
+        (here / f"s{i % 2}.yaml").write_bytes(text)
+        try:
+            compose([f"study=s{i % 2}", *overrides])
+        except DimsweepError as error:
+            assert error.what.strip(), (bytes(text), overrides)
+        except Exception as error:
+            raise AssertionError(f"{error!r} of {bytes(text)!r} and {overrides}") from error
+
+
+def _places(node: Any) -> Iterator[tuple[Any, Any]]:
+    """Each place of a tree: what holds it, and its key there."""
+    for key in list(node) if isinstance(node, dict) else range(len(node)):
+        yield node, key
+        if isinstance(node[key], (dict, list)):
+            yield from _places(node[key])
+
+
+def test_mutated_configurations_end_in_a_sentence(here: Path) -> None:
+    """Seeded; any values of the resolved configurations of studies are exchanged or left out."""
+    draw = random.Random(13)
+    words = [
+        ["study=libra_gpt3_4d"],
+        ["study=gpt3_13b_plans"],
+        ["workload=gpt3_175b", "topology=hgx_h100", "search=cmaes"],
+        ["study=libra_portfolio"],
+    ]
+    whole = [compose(each).config.text for each in words]
+    for _ in range(2000):
+        text = copy.deepcopy(draw.choice(whole))
+        for _ in range(draw.randint(1, 2)):
+            holder, key = draw.choice(list(_places(text)))
+            if draw.random() < 0.2 and isinstance(holder, dict):
+                del holder[key]
+            else:
+                holder[key] = copy.deepcopy(draw.choice(VALUES))
+        try:
+            build_cluster(Config.of(text))
+        except DimsweepError as error:
+            assert error.what.strip(), (holder, key)
+        except Exception as error:
+            raise AssertionError(f"{error!r} of {key!r} in {holder!r}") from error
