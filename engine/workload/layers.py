@@ -44,16 +44,12 @@ class TrainingLoop(StrEnum):
     OVERLAP_GRADIENTS = "overlap_gradients"
 
 
-def training_iteration(
-    layers: Sequence[Layer], loop: TrainingLoop, *, weight_gradients_first: bool = False
-) -> tuple[Operator, ...]:
+def training_iteration(layers: Sequence[Layer], loop: TrainingLoop) -> tuple[Operator, ...]:
     """One iteration: every layer forward, then every layer backward in reverse.
 
     Under ``no_overlap`` each collective blocks (LIBRA's loop: the time is a plain sum).  Under
     ``overlap_gradients`` a weight-gradient collective runs while the backward pass goes on, as
-    data-parallel frameworks do; the iteration ends when the last of them has.  A layer's input
-    gradients come before those of its weights, or after them, as in ASTRA-sim 1.0, where their
-    exchange begins earlier.
+    data-parallel frameworks do; the iteration ends when the last of them has.
     """
     builder = GraphBuilder()
     last: tuple[int, ...] = ()
@@ -72,9 +68,6 @@ def training_iteration(
     for layer in layers:
         run(f"{layer.name} forward", layer.forward)
     for layer in reversed(layers):
-        if not weight_gradients_first:
-            run(f"{layer.name} input_grad", layer.input_grad)
+        run(f"{layer.name} input_grad", layer.input_grad)
         run(f"{layer.name} weight_grad", layer.weight_grad, blocks=loop is TrainingLoop.NO_OVERLAP)
-        if weight_gradients_first:
-            run(f"{layer.name} input_grad", layer.input_grad)
     return builder.build()

@@ -60,6 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command = error.ctx.command_path if error.ctx else "dimsweep"
         return _tell(f"{error.format_message()}\n  see: {command} --help")
     except click.Abort:
+        click.echo("stopped", err=True)
         return 130
     except BrokenPipeError:
         sys.stderr.close()
@@ -67,6 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         from engine import DimsweepError
 
+        if isinstance(error, OSError) and error.strerror:
+            return _tell(f"{error.filename or 'a file'}: {error.strerror}")
         if not isinstance(error, DimsweepError):
             raise
         return _tell(str(error))

@@ -23,13 +23,20 @@ INTERRUPTED = 130
 
 
 @click.command("sweep")
+@click.option(
+    "--retry-failed", is_flag=True, help="Simulate failed trials again, whatever failed them."
+)
 @overrides
-def command(overrides: Sequence[str]) -> int:
+def command(overrides: Sequence[str], retry_failed: bool) -> int:
     """Run a study, or continue it.
 
     A study is a file in studies/. Every result is written to results/NAME at once, so the command
     may be stopped in any way: the same command continues, and nothing is simulated twice. At the
     end the study is reported.
+
+    A trial that a fault of the machine failed (a killed worker, a time-out, no memory, a missing
+    file) is tried again at once, and by the next run; one that failed by its own inputs is not,
+    unless --retry-failed says so.
 
     \b
     Usual keys:
@@ -49,12 +56,12 @@ def command(overrides: Sequence[str]) -> int:
 
     from sweeper.config.compose import compose
 
-    return sweep_study(compose(overrides), Console())
+    return sweep_study(compose(overrides), Console(), retry_failed=retry_failed)
 
 
-def sweep_study(composed: Composed, console: Console) -> int:
+def sweep_study(composed: Composed, console: Console, *, retry_failed: bool = False) -> int:
     """Run (or resume) a study and report it; returns the exit code."""
-    from engine import is_compiled
+    from engine import DimsweepError, is_compiled
     from sweeper.cli.progress import progress_bar
     from sweeper.cli.report import report_study
     from sweeper.ledger.ledger import Ledger
@@ -67,25 +74,36 @@ def sweep_study(composed: Composed, console: Console) -> int:
         say("compiling the simulation kernel (once for an installation, a minute or two)", console)
     plan = plan_study(composed)
     say_warnings(plan.study.warnings, console)
-    with Ledger(plan.folder, plan.study, plan.schema) as ledger:
+    with Ledger(plan.folder, plan.study, plan.schema, retry_failed=retry_failed) as ledger:
         say_warnings(ledger.notes, console)
         before = len(ledger.values)
         if before:
             say(f"resuming: {plan.folder} has {before} trials", console)
         started = time.monotonic()
-        executor = make_executor(plan.config, [cell.cell for cell in plan.cells], plan.schema)
+        executor = None
         try:
             with _terminable(), progress_bar(plan, console) as bar:
+                cells = [cell.cell for cell in plan.cells]
+                executor = make_executor(plan.config, cells, plan.schema)
                 progress = run_sweep(plan, ledger, executor, bar.update)
         except KeyboardInterrupt:
-            safe = f"\nstopped: {len(ledger.values)} trials are safe in {plan.folder}"
-            say(f"{safe}; the same command continues", console)
+            n = len(ledger.values)
+            safe = f"{n} trials are safe in {plan.folder}" if n else "before the first trial"
+            say(f"\nstopped: {safe}; the same command continues", console)
             return INTERRUPTED
         finally:
-            executor.close()
+            if executor is not None:
+                executor.close()
     new, seconds = len(ledger.values) - before, time.monotonic() - started
     say(_summary(plan, progress, new, seconds), console)
-    report_study(plan.folder, console)
+    try:
+        report_study(plan.folder, console)
+    except OSError as error:
+        raise DimsweepError(
+            f"the report cannot be written: {error.strerror or error}; all rows are safe",
+            where=str(plan.folder),
+            hint="dimsweep report, with the same study or name, writes it later",
+        ) from error
     return 0
 
 
@@ -95,6 +113,9 @@ def _summary(plan: StudyPlan, progress: Progress, new: int, seconds: float) -> s
         text += f", {progress.reused} known already"
     if progress.failed:
         text += f", {progress.failed} failed or infeasible"
+    if progress.lost:
+        text += f", {progress.lost} of them lost to faults of the machine (the same command tries "
+        text += "them again)"
     if pruned := plan.study.pruned:
         n = len(plan.cells) + len(pruned)
         text += f"; {len(pruned)} of {n} cells of the grid are infeasible, the first because of "

@@ -125,9 +125,10 @@ class Portfolio(Part):
 
 class Executor(Part):
     """Where trials are simulated: Ray actors on this machine (``local``) or on a running Ray
-    cluster (``address``), or in this process (``inline``).  ``timeout`` is for a batch."""
+    cluster (``address``), or in this process (``inline``).  ``timeout`` is for the simulation of a
+    trial, once a worker has begun it; the inline executor has none."""
 
     mode: str = "local"
     actors: Whole | None = None
     address: str | None = None
-    timeout: Seconds = default("600 s")
+    timeout: Seconds | None = None

@@ -12,10 +12,12 @@ no file but its own.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -24,7 +26,16 @@ from sweeper.ledger import files
 from sweeper.ledger.files import DamagedError, Log
 from sweeper.ledger.lock import hold, says_of
 from sweeper.ledger.record import DamagedStudyError, StudyRecord, read_study
-from sweeper.ledger.rows import COMPLETE, slope_columns, slopes
+from sweeper.ledger.rows import (
+    COMPLETE,
+    FAILED,
+    LOST,
+    PORTFOLIO,
+    RECHECK,
+    row_schema,
+    slope_columns,
+    slopes,
+)
 
 ROWS_PER_PART = 10_000
 SET_ASIDE = "damaged"  # the folder for files that are not what a sweep wrote
@@ -36,10 +47,14 @@ class Ledger:
 
     ``values`` maps the key of every row to its objective values, or ``None`` for a failed trial;
     ``slopes``, if a search learns from them, to dT/db in seconds per byte/s, where it is known.
+    Trials of an earlier run that were lost to a fault of the environment are not among them, so
+    they are evaluated again; with ``retry_failed`` neither are failed ones.
     ``notes`` say what a user should know of the folder: what was damaged, and is evaluated again.
     """
 
-    def __init__(self, folder: Path, study: StudyRecord, schema: pa.Schema) -> None:
+    def __init__(
+        self, folder: Path, study: StudyRecord, schema: pa.Schema, *, retry_failed: bool = False
+    ) -> None:
         """Create the ledger in ``folder``, or resume the one that is there.
 
         Raises :class:`DimsweepError` if the folder cannot be written, is in use, or holds a study
@@ -50,19 +65,16 @@ class Ledger:
         self.values: dict[str, tuple[float, ...] | None] = {}
         self.slopes: dict[str, tuple[float, ...]] = {}
         self._slopes = slope_columns(schema) if study.learns_from_slopes else []
-        try:
+        with self._writing():
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = hold(folder)
-        except OSError as error:
-            raise DimsweepError(
-                f"the results folder cannot be written: {error.strerror}", where=str(folder)
-            ) from error
         self.notes = says_of(self._lock)
         try:
-            self._config = self._settle(study)
-            self._study = study.model_copy(update={"config": self._config}).identity
-            self._recover()
-            self._log = self._next_log()
+            with self._writing():
+                self._config = self._settle(study)
+                self._study = study.model_copy(update={"config": self._config}).identity
+                self._recover({LOST, FAILED} if retry_failed else {LOST})
+                self._log = self._next_log()
         except BaseException:
             self._lock.release()
             raise
@@ -70,35 +82,59 @@ class Ledger:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: object, *_: object) -> None:
+        try:
+            self.close()
+        except DimsweepError:
+            if kind is None:  # else the first error is the one to tell; the rows are in the log
+                raise
 
     def append(self, batch: pa.RecordBatch) -> None:
         """Add rows; they are safe from this process's death when this returns."""
-        try:
+        with self._writing():
             self._log.append(batch)
-        except OSError as error:
-            raise DimsweepError(
-                f"a row could not be written: {error.strerror or error}", where=str(self.folder)
-            ) from error
-        self._remember(batch)
-        if not self._log.is_mine():
-            self._give_way()
-        if self._log.n_rows >= ROWS_PER_PART:
-            self._seal_log()
-            self._log = self._next_log()
+            self._remember(batch)
+            if not self._log.is_mine():
+                self._give_way()
+            if self._log.n_rows >= ROWS_PER_PART:
+                self._seal_log()
+                self._log = self._next_log()
 
     def describe(self, study: StudyRecord) -> None:
         """Keep what has become known of the study since it was opened."""
         same = study.model_copy(update={"config": self._config})
-        _write_atomically(self.folder / "study.json", same.to_json())
+        with self._writing():
+            _write_atomically(self.folder / "study.json", same.to_json())
 
     def close(self) -> None:
         """Seal what the log holds."""
         try:
-            self._seal_log()
+            with self._writing():
+                self._seal_log()
         finally:
             self._lock.release()
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Within it, the system's errors are told as what they mean for the rows."""
+        try:
+            yield
+        except OSError as error:
+            if self.values and not self.folder.exists():
+                raise self._deleted() from error
+            why = f"the results folder cannot be written: {error.strerror or error}"
+            safe = f"; the {len(self.values)} rows before this are safe" if self.values else ""
+            raise DimsweepError(
+                why + safe,
+                where=str(self.folder),
+                hint="the same command continues once the folder can be written",
+            ) from error
+
+    def _deleted(self) -> DimsweepError:
+        return DimsweepError(
+            "the results folder was deleted while the sweep was running, and its rows with it",
+            where=str(self.folder),
+        )
 
     def _settle(self, study: StudyRecord) -> Mapping[str, Any]:
         """Write what the study is, or check that it is the one that the folder holds; the
@@ -118,8 +154,9 @@ class Ledger:
         self.describe(study)
         return self._config
 
-    def _recover(self) -> None:
-        """Seal what dead writers' logs hold, set aside what is damaged, and remember the rest."""
+    def _recover(self, again: set[str]) -> None:
+        """Seal what dead writers' logs hold, set aside what is damaged, and remember the rest but
+        for trials in a state to be evaluated ``again``."""
         for log in files.logs(self.folder):
             content = files.read_log(log, self._study)
             self._seal(files.number(log), content.batches)
@@ -136,7 +173,9 @@ class Ledger:
             except DamagedError as error:
                 self._set_aside(part, str(error))
         if tables:
-            for batch in _each_once(pa.concat_tables(tables)).to_batches():
+            known = _first(pa.concat_tables(tables), ["key"], _by_state)
+            known = known.filter(pc.invert(pc.is_in(known["state"], pa.array(sorted(again)))))
+            for batch in known.to_batches():
                 self._remember(batch)
 
     def _set_aside(self, file: Path, why: str) -> None:
@@ -173,10 +212,7 @@ class Ledger:
         """Stop, since another sweep took this one for dead; what is known is kept for it."""
         rows = f"the {len(self.values)} rows known to it are safe"
         if not self.folder.exists():
-            raise DimsweepError(
-                "the results folder was deleted while the sweep was running, and its rows with it",
-                where=str(self.folder),
-            )
+            raise self._deleted()
         raise DimsweepError(
             "this sweep's log was taken away: the lock was removed while it was running, and "
             f"another sweep has taken the study over; {rows}",
@@ -218,7 +254,7 @@ def load(folder: str | Path) -> pa.Table:
     """
     folder = Path(folder)
     study = read_study(folder)
-    tables, damaged = [], []
+    tables, damaged = dict[int, list[pa.Table]](), []
     # Logs first: the rows of one that is sealed meanwhile are in a part when the parts are listed.
     for log in files.logs(folder):
         try:
@@ -226,12 +262,14 @@ def load(folder: str | Path) -> pa.Table:
         except FileNotFoundError:
             continue
         if content.batches:
-            tables.append(pa.Table.from_batches(content.batches))
+            rows = pa.Table.from_batches(content.batches)
+            tables.setdefault(files.number(log), []).append(rows)
         if content.damage:
             damaged.append(f"{log}: {content.damage}")
     for part in files.parts(folder):
         try:
-            tables.append(files.read_part(part, study.identity))
+            rows = files.read_part(part, study.identity)
+            tables.setdefault(files.number(part), []).append(rows)
         except DamagedError as error:
             damaged.append(f"{part}: {error}")
     if damaged:
@@ -242,18 +280,46 @@ def load(folder: str | Path) -> pa.Table:
             hint="sweep the study again: it sets them aside and evaluates their trials again",
         )
     if not tables:
-        return pa.table({name: [] for name in ("cell", "trial")})
-    return _each_once(pa.concat_tables(tables)).sort_by(_SORT)
+        n_dims = max((len(cell.dims) for cell in study.cells), default=0)
+        return row_schema(n_dims, study.grid, study.parameters).empty_table()
+    in_order = [rows for number in sorted(tables) for rows in tables[number]]
+    return _each_once(pa.concat_tables(in_order)).sort_by(_SORT)
 
 
 def _each_once(table: pa.Table) -> pa.Table:
-    """The rows, each key once: a log may have become a part, and a lost lock may have let two
-    sweeps evaluate the same trial."""
-    if pc.count_distinct(table["key"]).as_py() == len(table):
+    """The rows of files in their order, each trial once.
+
+    A key may occur twice where a log has become a part, where a lost lock let two sweeps evaluate
+    the same trial, or where a trial was tried again: what was simulated counts.  The number of a
+    trial occurs twice where a trial before it was tried again, and the search, which knew more
+    then, proposed another one: the later counts.
+    """
+    table = _first(table, ["key"], _by_state)
+    origin = pa.array([RECHECK, PORTFOLIO])
+    kind = pc.if_else(pc.is_in(table["origin"], origin), table["origin"], "search")
+    once = _first(table.append_column("kind", kind), ["cell", "trial", "kind"], _latest)
+    return once.drop_columns("kind")
+
+
+def _by_state(table: pa.Table) -> np.ndarray:
+    """Simulated rows before failed ones, and these before lost ones."""
+    failed, lost = (pc.equal(table["state"], state).to_numpy() for state in (FAILED, LOST))
+    return np.asarray(failed + 2 * lost)
+
+
+def _latest(table: pa.Table) -> np.ndarray:
+    return np.arange(len(table), 0, -1)
+
+
+def _first(table: pa.Table, names: list[str], order: Callable[[pa.Table], np.ndarray]) -> pa.Table:
+    """The first row, by ``order`` and then by place, of those that agree in the columns ``names``;
+    in the order of the table."""
+    if len(table.select(names).group_by(names).aggregate([])) == len(table):
         return table
-    numbered = table.append_column("row", pa.array(range(len(table))))
-    first = numbered.group_by("key").aggregate([("row", "min")])["row_min"]
-    return table.take(first.sort())
+    place = order(table) * np.int64(len(table)) + np.arange(len(table))
+    found = table.select(names).append_column("place", pa.array(place))
+    first = found.group_by(names).aggregate([("place", "min")])["place_min"]
+    return table.take(pa.array(np.sort(first.to_numpy() % len(table))))
 
 
 def _check_same(old: StudyRecord, new: StudyRecord, folder: Path) -> None:

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from engine import Breakdown, units
-from sweeper.build.accuracy import time_error
 from sweeper.config.schema import Config
 from sweeper.space.space import Trial
 
 COMPLETE, FAILED = "complete", "failed"
+LOST = "lost"  # to a fault of the environment, not of the trial; the next run tries again
 INFEASIBLE = "infeasible"  # a design that cannot be, which was not simulated
 RECHECK = "recheck"  # the origin of a design that is looked at again, message by message
 PORTFOLIO = "portfolio"  # the origin of a split that is tried for all workloads of a portfolio
@@ -49,7 +49,6 @@ def row_schema(n_dims: int, grid: Sequence[str], parameters: Sequence[str]) -> p
         *((f"bandwidth_{d}_GBps", pa.float64()) for d in range(n_dims)),
         ("time_s", pa.float64()),
         ("time_ps", pa.int64()),
-        ("time_error", pa.float64()),  # relative; null where it is not known
         ("compute_s", pa.float64()),
         ("exposed_s", pa.float64()),
         ("waiting_s", pa.float64()),
@@ -159,7 +158,6 @@ def labels(cell: Cell, trials: Sequence[Trial], keys: Sequence[str]) -> dict[str
         "trial": [trial.number for trial in trials],
         "origin": [trial.origin for trial in trials],
         "fidelity": [str(cell.config.fidelity)] * len(trials),
-        "time_error": [time_error(cell.config)] * len(trials),
     }
     for name, value in cell.coordinates.items():
         columns[name] = [value] * len(trials)

@@ -11,7 +11,7 @@ import pandas as pd
 
 from engine import DimsweepError, units
 from sweeper.ledger.record import CellRecord, StudyRecord
-from sweeper.ledger.rows import COMPLETE, FAILED, INFEASIBLE, PORTFOLIO, RECHECK
+from sweeper.ledger.rows import COMPLETE, FAILED, INFEASIBLE, LOST, PORTFOLIO, RECHECK
 from sweeper.objective import COST, TIME, Objective
 
 Floats = npt.NDArray[np.float64]
@@ -85,12 +85,6 @@ class CellSummary:
     def objective(self) -> Objective:
         """The first objective, by which trials are ranked."""
         return self.objectives[0]
-
-    @property
-    def time_error(self) -> float | None:
-        """The relative error of simulated times of this kind, if it is known."""
-        error = self.best.get("time_error")
-        return None if error is None or not math.isfinite(error) else float(error)
 
     @property
     def bound(self) -> float | None:
@@ -256,7 +250,7 @@ def _summarise_cell(rows: pd.DataFrame, cell: CellRecord, study: StudyRecord) ->
         objectives=objectives,
         parameters=study.parameters,
         complete=complete,
-        failed=rows[searched & rows["state"].isin([FAILED, INFEASIBLE])],
+        failed=rows[searched & rows["state"].isin([FAILED, INFEASIBLE, LOST])],
         front=complete.iloc[_front(complete, objectives)],
         equal=None if equal.empty else equal.iloc[0],
         again=rows[again],

@@ -23,11 +23,15 @@ from sweeper.study.portfolio import WORKLOAD, Together
 
 @dataclass
 class Progress:
-    """What a sweep has done so far; trials that the ledger already had are ``reused``."""
+    """What a sweep has done so far; trials that the ledger already had are ``reused``.
+
+    ``lost`` are those that failed by a fault of the environment, which the next run tries again.
+    """
 
     done: int = 0
     reused: int = 0
     failed: int = 0
+    lost: int = 0
     engine_seconds: float = 0.0
     best: dict[int, tuple[float, ...]] = field(default_factory=dict)  # cell -> best values
 
@@ -179,6 +183,7 @@ class _Driver:
                 for rows in outcome.rows.to_batches():
                     self.ledger.append(rows)
                 self.progress.engine_seconds += outcome.seconds
+                self.progress.lost += len(outcome.lost)
                 self._in_flight.difference_update(outcome.rows.column("key").to_pylist())
             self._watch(self.progress)
         return [self.ledger.values[key] for key in batch.keys]

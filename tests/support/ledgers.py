@@ -16,6 +16,7 @@ SCHEMA = pa.schema(
         ("key", pa.string()),
         ("cell", pa.int32()),
         ("trial", pa.int32()),
+        ("origin", pa.string()),
         ("state", pa.string()),
         ("time_s", pa.float64()),
     ]
@@ -30,7 +31,8 @@ def changed(**fields: object) -> StudyRecord:
 
 def batch(first: int, n: int, state: str = "complete") -> pa.RecordBatch:
     numbers = list(range(first, first + n))
-    columns = [[f"k{i}" for i in numbers], [0] * n, numbers, [state] * n, [i / 7 for i in numbers]]
+    keys, times = [f"k{i}" for i in numbers], [i / 7 for i in numbers]
+    columns = [keys, [0] * n, numbers, ["tpe"] * n, [state] * n, times]
     return pa.record_batch(
         [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
     )

@@ -10,11 +10,13 @@ from sweeper.study.plan import StudyPlan
 SMALL = ("study=libra_gpt3_4d", "collective.chunks=8", "budget.trials=40")
 
 
-def run(plan: StudyPlan, executor: Executor | None = None) -> Progress:
+def run(
+    plan: StudyPlan, executor: Executor | None = None, *, retry_failed: bool = False
+) -> Progress:
     """Run a plan in this process, or on an executor of its cells."""
-    with Ledger(plan.folder, plan.study, plan.schema) as ledger:
+    with Ledger(plan.folder, plan.study, plan.schema, retry_failed=retry_failed) as ledger:
         executor = executor or make_executor(
-            plan.config.changed({"executor.mode": "inline"}),
+            plan.config.changed({"executor.mode": "inline", "executor.timeout": None}),
             [cell.cell for cell in plan.cells],
             plan.schema,
         )

@@ -2,13 +2,14 @@
 
 import json
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from engine import (
     FINISHED,
@@ -22,7 +23,7 @@ from engine import (
 )
 from engine.kernels.message import run_messages
 from sweeper.build.program import build_program
-from sweeper.ledger.rows import FAILED, INFEASIBLE, Cell, complete_rows, failed_row, labels
+from sweeper.ledger.rows import FAILED, INFEASIBLE, LOST, Cell, complete_rows, failed_row, labels
 from sweeper.space.space import Trial
 
 _PROGRAMS_KEPT = 64
@@ -36,6 +37,14 @@ class Job:
     trials: Sequence[Trial]
     keys: Sequence[str]
 
+    def part(self, start: int, stop: int | None) -> Self:
+        """The job of some of the trials."""
+        return type(self)(self.cell, self.trials[start:stop], self.keys[start:stop])
+
+    def alone(self, keys: Collection[str]) -> list[Self]:
+        """A job of its own for each trial whose key is among ``keys``."""
+        return [self.part(i, i + 1) for i, key in enumerate(self.keys) if key in keys]
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -44,14 +53,37 @@ class Outcome:
     rows: pa.Table
     seconds: float
 
+    @property
+    def lost(self) -> set[str]:
+        """The keys of the trials that the environment failed, which may be tried again."""
+        return set(self.rows.filter(self._is_lost)["key"].to_pylist())
+
+    def without_lost(self) -> Self:
+        """What remains if those are tried again."""
+        return replace(self, rows=self.rows.filter(pc.invert(self._is_lost)))
+
+    @property
+    def _is_lost(self) -> pa.ChunkedArray:
+        return pc.equal(self.rows["state"], LOST)
+
 
 class Evaluator:
-    """Evaluates jobs of a study's cells.  A trial that fails becomes a failed row."""
+    """Evaluates jobs of a study's cells.
+
+    A trial that fails by its own inputs becomes a failed or infeasible row, one that the
+    environment fails (memory, a file) a lost one.
+    """
 
     def __init__(self, cells: Sequence[Cell], schema: pa.Schema) -> None:
         self._cells = {cell.number: cell for cell in cells}
         self._schema = schema
         self._program = lru_cache(maxsize=_PROGRAMS_KEPT)(self._lower)
+
+    def warm(self) -> None:
+        """Load and compile all that a trial needs, so that the first one need not wait for it."""
+        first = min(self._cells)
+        if self._fidelity(first, "{}") != Fidelity.MESSAGE:  # has nothing compiled, and is slow
+            self.evaluate(Job(first, [Trial(0, "known", None)], [""]))
 
     def evaluate(self, job: Job) -> Outcome:
         """Simulate all trials of ``job``; those that share a program in one compiled call."""
@@ -86,17 +118,32 @@ class Evaluator:
     ) -> tuple[list[pa.RecordBatch], float]:
         try:
             program = self._program(cell, parameters)
-            bandwidth = _bandwidths(program, trials)
-            start = time.perf_counter()
-            if self._fidelity(cell, parameters) == Fidelity.MESSAGE:
-                (trial,) = bandwidth
-                measures = run_messages(program.rebind(bandwidth=trial)).measures
-            else:
-                measures = run_batch(program, bandwidth)
-            breakdown = account(program, bandwidth, measures)
-            seconds = time.perf_counter() - start
         except Exception as error:  # whatever it is, the sweep must go on
             return [self._failed(i, trials, named, error) for i in range(len(trials))], 0.0
+        try:
+            return self._run(program, trials, named, self._fidelity(cell, parameters))
+        except Exception as error:
+            if len(trials) == 1:
+                return [self._failed(0, trials, named, error)], 0.0
+        rows, seconds = list[pa.RecordBatch](), 0.0
+        for i, trial in enumerate(trials):  # one of them must not fail the others
+            own = {name: column[i : i + 1] for name, column in named.items()}
+            done, spent = self._simulate(cell, parameters, [trial], own)
+            rows, seconds = rows + done, seconds + spent
+        return rows, seconds
+
+    def _run(
+        self, program: Program, trials: list[Trial], named: dict[str, list[Any]], fidelity: str
+    ) -> tuple[list[pa.RecordBatch], float]:
+        bandwidth = _bandwidths(program, trials)
+        start = time.perf_counter()
+        if fidelity == Fidelity.MESSAGE:
+            (trial,) = bandwidth
+            measures = run_messages(program.rebind(bandwidth=trial)).measures
+        else:
+            measures = run_batch(program, bandwidth)
+        breakdown = account(program, bandwidth, measures)
+        seconds = time.perf_counter() - start
         rows = complete_rows(self._schema, named, bandwidth, breakdown, program.names.tally)
         finished = measures.outcome == FINISHED
         if finished.all():
@@ -112,11 +159,21 @@ class Evaluator:
     ) -> pa.RecordBatch:
         text = str(error) if isinstance(error, DimsweepError) else f"internal error: {error!r}"
         own = {name: column[i] for name, column in named.items()}
-        state = INFEASIBLE if isinstance(error, InfeasibleError) else FAILED
-        return failed_row(self._schema, own, trials[i].bandwidth, text, state)
+        return failed_row(self._schema, own, trials[i].bandwidth, text, _state(error))
 
     def _lower(self, cell: int, parameters: str) -> Program:
         return build_program(self._cells[cell].config.changed(json.loads(parameters)))
+
+
+def _state(error: BaseException) -> str:
+    if isinstance(error, InfeasibleError):
+        return INFEASIBLE
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, (MemoryError, OSError)):  # it may go well elsewhere, or later
+            return LOST
+        cause = cause.__cause__ or cause.__context__
+    return FAILED
 
 
 def _bandwidths(program: Program, trials: list[Trial]) -> np.ndarray:

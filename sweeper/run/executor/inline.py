@@ -4,28 +4,44 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from engine import DimsweepError
 from sweeper.config.study import Executor as ExecutorConfig
 from sweeper.ledger.rows import Cell
 from sweeper.run.executor.evaluate import Evaluator, Job, Outcome
 
 
 class InlineExecutor:
-    """Simulates in this process, a slice at a time."""
+    """Simulates in this process, a slice at a time.
+
+    What is lost to the environment is tried a second time.  There is no time limit: a process
+    cannot stop its own compiled code, so ``timeout`` is refused.
+    """
 
     n_workers = 1
     _SLICE = 256
 
     def __init__(self, config: ExecutorConfig, cells: Sequence[Cell], schema: pa.Schema) -> None:
+        if config.timeout is not None:
+            raise DimsweepError(
+                "the inline executor has no time limit: it cannot stop its own process",
+                where="executor.timeout",
+                hint="executor=local runs trials in processes that it can stop",
+            )
         self._evaluator = Evaluator(cells, schema)
         self._jobs: list[Job] = []
 
     def submit(self, job: Job) -> None:
         for i in range(0, len(job.trials), self._SLICE):
-            part = slice(i, i + self._SLICE)
-            self._jobs.append(Job(job.cell, job.trials[part], job.keys[part]))
+            self._jobs.append(job.part(i, i + self._SLICE))
 
     def collect(self) -> Outcome | None:
-        return self._evaluator.evaluate(self._jobs.pop(0))
+        job = self._jobs.pop(0)
+        outcome = self._evaluator.evaluate(job)
+        if not (lost := outcome.lost):
+            return outcome
+        again = [self._evaluator.evaluate(one) for one in job.alone(lost)]
+        rows = pa.concat_tables([outcome.without_lost().rows, *(each.rows for each in again)])
+        return Outcome(rows, outcome.seconds + sum(each.seconds for each in again))
 
     def close(self) -> None:
         self._jobs.clear()

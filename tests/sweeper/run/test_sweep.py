@@ -265,7 +265,7 @@ def test_control_c_leaves_a_resumable_study(tmp_path: Path) -> None:
 
 
 def test_inline_executor_slices_jobs(small: Small) -> None:
-    plan = small()
+    plan = small("executor=inline")
     executor = InlineExecutor(plan.config.executor, [cell.cell for cell in plan.cells], plan.schema)
     trials = [Trial(i, "known", (125e9,) * 4) for i in range(600)]
     executor.submit(Job(0, trials, [str(i) for i in range(600)]))

@@ -65,7 +65,7 @@ def test_an_executor_from_outside(
     small: Callable[..., StudyPlan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(EXECUTORS, "mine", InlineExecutor)
-    plan = small("executor.mode=mine")
+    plan = small("executor.mode=mine", "executor.timeout=null")
     cells = [cell.cell for cell in plan.cells]
     assert isinstance(make_executor(plan.config, cells, plan.schema), InlineExecutor)
     with pytest.raises(DimsweepError, match="did you mean 'mine'"):

@@ -1,0 +1,154 @@
+"""Faults of the environment cost no trial: it is tried again, at once and at the next run."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+import pytest
+
+from engine import DimsweepError, run_batch
+from sweeper import load
+from sweeper.ledger.rows import LOST, Cell
+from sweeper.run.executor import make_executor
+from sweeper.run.executor.evaluate import Job, Outcome
+from sweeper.run.executor.ray import RayExecutor, _Worker
+from sweeper.study.plan import StudyPlan
+from tests.support.studies import run
+
+Small = Callable[..., StudyPlan]
+SIMULATE = "sweeper.run.executor.evaluate.run_batch"
+
+
+def failing(error: Exception, at: float, times: int) -> Callable[..., object]:
+    """A kernel that fails as often as ``times`` where the first bandwidth is ``at``."""
+    left = iter(range(times))
+
+    def simulate(program: object, bandwidth: object) -> object:
+        if (bandwidth[:, 0] == at).any() and next(left, None) is not None:  # type: ignore[index]
+            raise error
+        return run_batch(program, bandwidth)  # type: ignore[arg-type]
+
+    return simulate
+
+
+def first_bandwidth(plan: StudyPlan, trial: int) -> float:
+    run(plan)
+    return float(load(plan.folder).column("bandwidth_0_GBps")[trial].as_py()) * 1e9
+
+
+@pytest.mark.parametrize("error", [MemoryError(), OSError(116, "Stale file handle")])
+@pytest.mark.parametrize("sampler", ["random", "tpe"])
+def test_a_trial_lost_to_the_environment_is_tried_again(
+    error: Exception, sampler: str, small: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once in the batch, and then alone, it is lost: the row says so; the next run mends it, and
+    the study is the undisturbed one, whatever its search had proposed without that trial."""
+    whole = small(f"search={sampler}", results="whole")
+    at = first_bandwidth(whole, 13)
+    plan = small(f"search={sampler}", results="faulty")
+
+    monkeypatch.setattr(SIMULATE, failing(error, at, times=2))  # in the batch, and alone
+    assert run(small(f"search={sampler}", results="once")).lost == 0, "tried again at once"
+
+    monkeypatch.setattr(SIMULATE, failing(error, at, times=100))
+    assert run(plan).lost == 1
+    rows = load(plan.folder).to_pandas()
+    assert rows.state.tolist() == ["complete"] * 13 + [LOST] + ["complete"] * 26
+    assert type(error).__name__ in rows.error[13]
+
+    monkeypatch.setattr(SIMULATE, run_batch)
+    progress = run(plan)
+    assert progress.lost == 0 and progress.engine_seconds > 0
+    assert load(plan.folder).equals(load(whole.folder))
+    assert run(plan).engine_seconds == 0
+
+
+def test_an_exception_on_one_trial_does_not_fail_its_batch(
+    small: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = first_bandwidth(small("search=random", results="whole"), 13)
+    plan = small("search=random")
+    monkeypatch.setattr(SIMULATE, failing(RuntimeError("boom"), at, times=100))
+    assert run(plan).failed == 1
+    rows = load(plan.folder).to_pandas()
+    assert rows.trial[rows.state == "failed"].tolist() == [13]
+
+
+def test_failed_trials_are_tried_again_only_if_asked(
+    small: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = small("search=random", results="whole")
+    at = first_bandwidth(whole, 13)
+    plan = small("search=random")
+    monkeypatch.setattr(SIMULATE, failing(RuntimeError("boom"), at, times=100))
+    run(plan)
+    monkeypatch.setattr(SIMULATE, run_batch)
+    assert run(plan).failed == 1, "what failed by itself would fail again"
+    assert run(plan, retry_failed=True).failed == 0
+    assert load(plan.folder).equals(load(whole.folder))
+
+
+def test_the_inline_executor_says_that_it_has_no_limit(small: Small) -> None:
+    plan = small("executor=inline", "executor.timeout=5 s")
+    with pytest.raises(DimsweepError, match="has no time limit"):
+        make_executor(plan.config, [cell.cell for cell in plan.cells], plan.schema)
+
+
+class Faulty(_Worker):
+    """A worker that hangs over trial 13 without ever coming back to Python, and dies over
+    trial 17."""
+
+    def __init__(self, cells: Sequence[Cell], schema: pa.Schema, limit: float) -> None:
+        super().__init__(cells, schema, limit)
+        self._real = self._evaluator.evaluate
+        self._evaluator.evaluate = self._faulty  # type: ignore[method-assign]
+
+    def _faulty(self, job: Job) -> Outcome:
+        numbers = {trial.number for trial in job.trials}
+        if 13 in numbers:
+            sum(itertools.repeat(0, 10**15))
+        if 17 in numbers:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return self._real(job)
+
+
+class Counting(RayExecutor):
+    """Starts faulty workers, and counts them."""
+
+    worker = Faulty
+    started = 0
+
+    def _start(self, worker: int) -> None:
+        self.started += 1
+        super()._start(worker)
+
+
+@pytest.mark.xdist_group("ray")  # one Ray at a time: two cores
+def test_a_trial_that_hangs_and_one_that_kills_its_worker_are_found(
+    small: Small,
+) -> None:
+    """In a piece of all 40 trials, which take milliseconds, each costs two workers; none of the
+    others, which wait for workers to start, takes longer than the limit."""
+    words = ["search=random", "search.batch=40"]
+    whole = small(*words, results="whole")
+    run(whole)
+    plan = small(*words, "executor.actors=1", "executor.timeout=4 s", results="faulty")
+    executor = Counting(plan.config.executor, [cell.cell for cell in plan.cells], plan.schema)
+    executor._piece[0] = 40
+    try:
+        progress = run(plan, executor)
+    finally:
+        executor.close()
+    rows = load(plan.folder).to_pandas()
+    assert progress.lost == 2, rows[rows.state == LOST][["trial", "error"]].to_string()
+    assert rows.trial[rows.state == LOST].tolist() == [13, 17]
+    assert "longer than 4 s (executor.timeout)" in rows.error[13]
+    assert "worker died" in rows.error[17]
+    assert (rows.state == "complete").sum() == 38
+    assert executor.started == 1 + 1 + 1 + 1, "at first, after the piece, 13 and 17"
+    run(plan)
+    assert load(plan.folder).equals(load(whole.folder))
