@@ -25,6 +25,7 @@ class CollectiveModel:
     (an empty tuple means auto everywhere).  ``endpoint_delay`` is picoseconds per step.
     ``chunks_on_one_dimension``: of a collective that crosses only one, where chunks have nothing to
     overlap with and each of them pays the latency; as many as ``chunks`` unless given.
+    ``streams``: a group's collectives take this many streams in turn, and each runs one at a time.
 
     A ``library`` runs each collective over all its dimensions as it sees fit, and ``timings`` are
     what collectives took on the cluster itself; either knows which ranks share a node: those that
@@ -38,12 +39,13 @@ class CollectiveModel:
     endpoint_delay: int = 0
     algorithms: tuple[str, ...] = ()
     chunks_on_one_dimension: int | None = None
+    streams: int = 1
     library: Nccl | None = None
     timings: Timings | None = None
     node_dimensions: int = 1
 
     def __post_init__(self) -> None:
-        for key in ("chunks", "chunks_on_one_dimension"):
+        for key in ("chunks", "chunks_on_one_dimension", "streams"):
             number = getattr(self, key)
             if number is not None and not 1 <= number <= 65536:
                 raise DimsweepError(f"{number} is not in 1..65536", where=key)

@@ -26,6 +26,7 @@ class Npu:
 
     What is known of single kernels refines it: ``matmul_efficiency`` by the size of a matrix
     product, or a ``systolic`` array in the place of the peak; ``launch`` (ps) before each kernel;
+    ``host`` (ps) that the host needs to issue one, so that a run of them lasts no less;
     ``measured`` durations (ps) by the kernel's name, in the place of all else.
 
     With ``kernels`` products and fused attention take the times that were measured of a GPU;
@@ -47,6 +48,7 @@ class Npu:
     matmul_efficiency: EfficiencyCurve | None = None
     systolic: SystolicArray | None = None
     launch: int = 0
+    host: int = 0
     measured: Mapping[str, int] | None = None
     kernels: KernelTimes | None = None
     attention_time: float = 1.0
@@ -64,8 +66,9 @@ class Npu:
             rate = getattr(self, key)
             if rate is not None and not 0 < rate < math.inf:
                 raise DimsweepError(f"{rate:g}; it must be more than zero", where=key)
-        if not 0 <= self.launch <= MAX_PICOSECONDS:
-            raise DimsweepError(f"{self.launch} ps is no duration", where="launch")
+        for key in ("launch", "host"):
+            if not 0 <= getattr(self, key) <= MAX_PICOSECONDS:
+                raise DimsweepError(f"{getattr(self, key)} ps is no duration", where=key)
         known = {"a systolic array": self.systolic, "a measured GPU": self.kernels}
         known = {what: model for what, model in known.items() if model is not None}
         if known and self.matmul_efficiency is not None:
@@ -83,12 +86,19 @@ class Npu:
         """
         if work.duration is not None:
             return work.duration
-        picoseconds = math.fsum(map(self._kernel, _kernels(work)))
+        kernels = _kernels(work)
+        picoseconds = max(math.fsum(map(self._kernel, kernels)), self._issue(kernels))
         if picoseconds > MAX_PICOSECONDS:
             raise DimsweepError(
                 f"an operator would take {picoseconds / PICOSECONDS:.3g} s", where="npu"
             )
         return int(picoseconds + 0.5)
+
+    def _issue(self, kernels: tuple[Kernel, ...]) -> int:
+        """How long the host takes to issue kernels, of which those without work are none."""
+        if not self.host or self.measured is not None:
+            return 0
+        return self.host * sum(bool(kernel.flops or kernel.n_bytes) for kernel in kernels)
 
     def memory_bound(self, work: Compute) -> int:
         """Those of its :meth:`duration` in kernels that last as long as their bytes take."""

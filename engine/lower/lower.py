@@ -40,7 +40,7 @@ def _lower(workload: Workload, cluster: Cluster, *, fold: bool) -> p.Program:
     nodes.match_transfers()
     names = p.Names(
         node=tuple(nodes.name),
-        stream=tuple(nodes.streams),
+        stream=nodes.stream_names,
         dims=tuple(f"{d}: {dim.name}" for d, dim in enumerate(cluster.topology.dims)),
         tally=tuple(nodes.tallies),
         class_count=tuple(folding.count),

@@ -59,7 +59,7 @@ class Nodes:
         self.key: list[int] = []
         self.flow: list[int] = []
         self.after: list[tuple[int, ...]] = []
-        self.streams: Interned[str] = Interned()
+        self.streams: Interned[str] = Interned()  # before collectives take several in turn
         if cluster.memory is not None:
             self.streams(MEMORY)  # the first after the one that computes: both time what they run
         self.tallies: Interned[str] = Interned()
@@ -90,6 +90,7 @@ class Nodes:
             self.key += range(first, first + len(operators))
             for operator in operators:
                 self._add(cls, operator, base, seen)
+        self.stream, self.stream_names = self._in_turn(cluster.collectives.streams)
         self._check_complete()
 
     def _check_complete(self) -> None:
@@ -127,6 +128,23 @@ class Nodes:
             assert isinstance(work, Receive)
             self._receives.setdefault(self._transfer(cls, work), []).append(node)
         self.flow.append(flow)
+
+    def _in_turn(self, n: int) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+        """Each node's stream, and the streams' names: collectives take ``n`` streams in turn."""
+        stream, names = self.column("stream"), list(self.streams)
+        of = np.flatnonzero(self.column("kind") == p.NodeKind.COLLECTIVE)
+        if n == 1 or not len(of):
+            return stream, tuple(names)
+        places = self.column("cls")[of] * len(names) + stream[of]
+        order = np.argsort(places, kind="stable")
+        number = np.arange(len(of)) - np.searchsorted(places[order], places[order])
+        turn = np.empty(len(of), dtype=np.int64)
+        turn[order] = number % n
+        turns = np.unique(np.stack([turn, stream[of]], axis=1), axis=0)
+        for again, base in turns[turns[:, 0] > 0].tolist():
+            stream[of[(turn == again) & (self.column("stream")[of] == base)]] = 1 + len(names)
+            names.append(f"{names[base - 1]} {again + 1}")
+        return stream, tuple(names)
 
     def column(self, name: str) -> NDArray[np.int64]:
         """A field of what is known of each node: cls, kind, stream, tally, duration or memory."""

@@ -77,7 +77,7 @@ class Following(NamedTuple):
 
 
 def _nodes(shape: p.Shape, nodes: Nodes, following: Following, forms: list[Form]) -> p.Table:
-    stream, classes = nodes.column("stream"), nodes.column("cls")
+    stream, classes = nodes.stream, nodes.column("cls")
     return table(
         p.NODE,
         len(nodes.name),
@@ -176,7 +176,7 @@ def _shape(cluster: Cluster, folding: Folding, nodes: Nodes) -> p.Shape:
     return p.Shape(
         n_classes=len(folding.graph),
         n_dims=len(cluster.topology.dims),
-        n_streams=1 + len(nodes.streams),
+        n_streams=1 + len(nodes.stream_names),
         n_timed=1 if cluster.memory is None else 2,
         n_tallies=len(nodes.tallies),
         n_ports=len(cluster.topology.dims),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from engine.kinds import CollectiveKind as Kind
+from engine.model.context import exchanged, heads_and_rows
 from engine.model.parallel import Region
 from engine.model.rank import LayerBlock, Module
 from engine.model.shape import TransformerShape
-from engine.model.steps import CollectiveStep, Step, elementwise, product
+from engine.model.steps import Step, elementwise, product
 from engine.workload.graph import Attention, Kernel, MatMul
 
 
@@ -20,20 +20,18 @@ def block(model: TransformerShape, r: Region) -> LayerBlock:
     into = r.linear("qkv", tokens, model.hidden, projected)
     out = r.linear("projection", tokens, queries, model.hidden)
     core, core_back, core_kept, core_gradients = _core(model, r)
-    keys = _keys(model, r)
+    around, around_back = exchanged(core, core_back, r, _keys(model, r), value * tokens * queries)
     forward: tuple[Step, ...] = (
         norm,
         *r.column(into),
-        *_gather_keys(keys, r),
-        *core,
+        *around,
         *r.row(out),
         residual,
     )
     backward: tuple[Step, ...] = (
         residual_back,
         *r.row_backward(out),
-        *core_back,
-        *_scatter_keys(keys, r),
+        *around_back,
         *r.column_backward(into),
         norm_back,
     )
@@ -62,16 +60,6 @@ def _keys(model: TransformerShape, r: Region) -> float:
     return r.value * r.tokens * 2 * model.kv * model.head / r.shard.tensor
 
 
-def _gather_keys(keys: float, r: Region) -> tuple[Step, ...]:
-    """Context parallelism: a rank's queries meet the keys and values of the whole sequence."""
-    return (CollectiveStep(Kind.ALL_GATHER, keys, "context"),) if r.shard.context > 1 else ()
-
-
-def _scatter_keys(keys: float, r: Region) -> tuple[Step, ...]:
-    n = r.shard.context
-    return (CollectiveStep(Kind.REDUCE_SCATTER, keys * n, "context"),) if n > 1 else ()
-
-
 def _core(
     model: TransformerShape, r: Region
 ) -> tuple[tuple[Kernel, ...], tuple[Kernel, ...], float, float]:
@@ -80,6 +68,7 @@ def _core(
     shard, value, size = r.shard, r.value, model.head
     heads = shard.batch * model.heads // shard.tensor
     rows = r.tokens // shard.batch  # of queries; all keys of the sequence
+    heads, rows = heads_and_rows(r, heads, rows)
     columns = model.sequence
     if model.flash or shard.decode:
         return _fused(model, r, heads, rows)
@@ -115,7 +104,7 @@ def _fused(
     value, columns, size = r.value, model.sequence, model.head
     masked = 0.5 if model.causal and not r.shard.decode else 1.0
     flops = 4.0 * heads * rows * columns * size * masked
-    shared = r.shard.batch * model.kv // r.shard.tensor
+    shared = heads * model.kv // model.heads
     n_bytes = value * size * (2 * heads * rows + 2 * shared * columns)
     kept = 4.0 * heads * rows  # a log-sum of each row
     shape = Attention(heads, rows, columns, size, causal=masked < 1)

@@ -1,8 +1,8 @@
 """A mixture of experts in the place of the feed-forward network.
 
 Lepikhin et al., "GShard" (2020): a router sends each token to ``top_k`` experts; an all-to-all over
-the expert-parallel ranks takes it there, and another one brings the results back.  Experts are
-taken to be evenly loaded.
+the expert-parallel ranks takes it there, and another one brings the results back.  The busiest rank
+gets ``imbalance`` times the mean number of tokens, and all wait for it.
 """
 
 from __future__ import annotations
@@ -18,29 +18,26 @@ from engine.workload.graph import Kernel
 def block(model: TransformerShape, r: Region) -> LayerBlock:
     """The feed-forward half of a layer with experts, on one rank."""
     value, hidden, n = r.value, model.hidden, r.shard.expert
-    inner = model.inner // r.shard.tensor
+    inner = model.expert_inner // r.shard.tensor
     first = inner * (2 if model.gated else 1)
     sent = r.rows * model.top_k  # tokens that the rank's own tokens are copied to
-    come = r.tokens * model.top_k  # tokens that its experts get, from all tensor-parallel ranks
+    # Tokens that its experts get, from all tensor-parallel ranks.
+    come = round(r.tokens * model.top_k * model.imbalance)
     local = model.experts // n
     norm, norm_back = r.norm("mlp norm")
     residual, residual_back = r.residual("mlp", dropout=model.dropout)
     route, *route_back = linear("router", r.rows, hidden, model.experts, value)
     n_bytes = value * sent * hidden  # that leave the rank for experts
-    permute = elementwise("permute", 2 * n_bytes)
-    exchange: tuple[Step, ...] = (
-        (CollectiveStep(Kind.ALL_TO_ALL, n_bytes, "expert"),) if n > 1 else ()
-    )
-    gather, scatter = _tensor(r, n_bytes, value * come * hidden)
+    there, back = _exchange(model, r, n_bytes, value * come * hidden)
     work, work_back, activated = _work(model, r, come)
-    there: tuple[Step, ...] = (permute, *exchange, *gather)
-    back: tuple[Step, ...] = (*scatter, *exchange, permute)
-    forward: tuple[Step, ...] = (norm, route, *there, *work, *back, residual)
+    shared, shared_back, shared_kept = _shared(model, r)
+    forward: tuple[Step, ...] = (norm, route, *shared, *there, *work, *back, residual)
     backward: tuple[Step, ...] = (
         residual_back,
         *there,
         *work_back,
         *back,
+        *shared_back,
         *route_back,
         norm_back,
     )
@@ -52,24 +49,39 @@ def block(model: TransformerShape, r: Region) -> LayerBlock:
         forward,
         backward,
         again=(norm,) * norm_again + (activated,) * act_again,
-        parameters=hidden * model.experts + norms,
+        parameters=hidden * model.experts + norms + _shared_parameters(model, r),
         expert_parameters=local * hidden * (first + inner),
         activations=(
             2 * r.part
             + n_bytes
             + value * come * (first + inner)
+            + shared_kept
             + (r.rows * hidden if model.dropout else 0)
             - made_again
         ),
         transient=r.passing + value * come * (first + inner) + made_again,
+        # The gradients of one expert's weights, and what both all-to-alls send and receive.
+        gradient_buffer=value * hidden * (first + inner) + (4 * n_bytes if n > 1 else 0),
     )
+
+
+def _exchange(
+    model: TransformerShape, r: Region, n_bytes: float, whole: float
+) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
+    """The tokens' way to the experts, and back."""
+    permute = elementwise("permute", 2 * n_bytes)
+    exchange: tuple[Step, ...] = ()
+    if r.shard.expert > 1:
+        exchange = (CollectiveStep(Kind.ALL_TO_ALL, n_bytes * model.imbalance, "expert"),)
+    gather, scatter = _tensor(r, n_bytes, whole)
+    return (permute, *exchange, *gather), (*scatter, *exchange, permute)
 
 
 def _work(
     model: TransformerShape, r: Region, come: int
 ) -> tuple[tuple[Step, ...], tuple[Step, ...], Kernel]:
     """What the local experts do with the tokens that come: forward, backward, the activation."""
-    value, inner = r.value, model.inner // r.shard.tensor
+    value, inner = r.value, model.expert_inner // r.shard.tensor
     first, local = inner * (2 if model.gated else 1), model.experts // r.shard.expert
     each = max(1, come // local)
     one = r.linear("expert 1", each, model.hidden, first, local)
@@ -78,6 +90,30 @@ def _work(
     activated_back = elementwise("activation input_grad", value * come * (2 * first + inner))
     forward = (*one.forward, activated, *two.forward)
     return forward, (*two.backward, activated_back, *one.backward), activated
+
+
+def _shared(model: TransformerShape, r: Region) -> tuple[tuple[Step, ...], tuple[Step, ...], float]:
+    """The experts that all tokens pass, as one feed-forward network: forward, backward, and the
+    bytes kept between."""
+    if not model.shared_experts:
+        return (), (), 0.0
+    value, inner = r.value, model.shared_experts * model.expert_inner // r.shard.tensor
+    first = inner * (2 if model.gated else 1)
+    one = r.linear("shared expert 1", r.tokens, model.hidden, first)
+    two = r.linear("shared expert 2", r.tokens, inner, model.hidden)
+    kept = value * r.tokens * (first + inner)
+    activated = elementwise("shared activation", kept)
+    activated_back = elementwise("shared activation input_grad", kept + value * r.tokens * first)
+    return (
+        (*r.column(one), activated, *r.row(two)),
+        (*r.row_backward(two), activated_back, *r.column_backward(one)),
+        kept,
+    )
+
+
+def _shared_parameters(model: TransformerShape, r: Region) -> float:
+    inner = model.shared_experts * model.expert_inner / r.shard.tensor
+    return model.hidden * inner * (3 if model.gated else 2)
 
 
 def _tensor(r: Region, part: float, whole: float) -> tuple[tuple[Step, ...], tuple[Step, ...]]:

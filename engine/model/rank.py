@@ -32,6 +32,15 @@ class Module(StrEnum):
     LINEAR = "linear"
 
 
+class ContextExchange(StrEnum):
+    """How context-parallel ranks share keys and values: all are gathered before the scores, go
+    round while these are computed, or each rank gets some heads of all tokens."""
+
+    GATHER = "gather"
+    RING = "ring"
+    ALL_TO_ALL = "all_to_all"
+
+
 @dataclass(frozen=True)
 class LayerBlock:
     """A layer, or what stands before or after the layers, on one rank.
@@ -102,6 +111,7 @@ class Shard:
     decode: bool = False
     narrow: str = ""
     overlap_tensor: bool = False
+    context_exchange: ContextExchange = ContextExchange.GATHER
 
     def again(self, module: Module) -> bool:
         """Whether a layer's backward pass computes ``module`` again by itself."""

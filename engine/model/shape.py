@@ -11,11 +11,15 @@ from engine.errors import DimsweepError, check_least
 class TransformerShape:
     """A stack of ``layers`` blocks of attention and feed-forward network.
 
-    ``kv_heads`` fewer than ``heads`` is grouped-query attention; ``gated`` a feed-forward network
-    with three matrices (SwiGLU); ``experts`` of them, ``top_k`` for each token, in the place of
-    one.  ``flash``: the scores never leave the chip, and a causal mask halves the work; without
-    it all scores are computed and stored.  ``vocabulary`` 0: no embedding and no logits;
-    ``patch``: an image transformer's (values in a patch), with a head of ``classes``.
+    ``kv_heads`` fewer than ``heads`` is grouped-query attention; with ``kv_rank`` attention is
+    latent (:mod:`engine.model.latent`), with ``query_rank`` and ``rope``.  ``gated`` is a
+    feed-forward network with three matrices (SwiGLU).  ``experts`` take its place, ``top_k`` for
+    each token, each with ``expert_ffn`` features inside (``ffn`` unless given), beside
+    ``shared_experts`` that all tokens pass; the first ``dense_layers`` have none.  ``imbalance`` is
+    how many times the mean number of tokens the busiest rank gets, for which all others wait.
+    ``flash``: the scores never leave the chip, and a causal mask halves the work; without it all
+    scores are computed and stored.  ``vocabulary`` 0: no embedding and no logits; ``patch``: an
+    image transformer's (values in a patch), with a head of ``classes``.
     """
 
     hidden: int
@@ -35,14 +39,29 @@ class TransformerShape:
     flash: bool = False
     experts: int = 0
     top_k: int = 2
+    expert_ffn: int = 0
+    shared_experts: int = 0
+    dense_layers: int = 0
+    imbalance: float = 1.0
+    kv_rank: int = 0
+    query_rank: int = 0
+    rope: int = 0
     patch: int = 0
     classes: int = 0
 
     def __post_init__(self) -> None:
         check_least(self, 1, "hidden", "layers", "heads", "sequence", "top_k")
         check_least(
-            self, 0, "ffn", "kv_heads", "head_size", "vocabulary", "experts", "patch", "classes"
-        )
+            self, 0, "ffn", "kv_heads", "head_size", "vocabulary", "experts", "patch", "classes",
+            "expert_ffn", "shared_experts", "dense_layers", "kv_rank", "query_rank", "rope",
+        )  # fmt: skip
+        check_least(self, 1, "imbalance")
+        if self.kv_rank and not (self.query_rank and self.flash):
+            raise DimsweepError(
+                "latent attention has latent queries too, and never stores its scores",
+                where="kv_rank",
+                hint="give query_rank, and flash: true",
+            )
         if not self.head_size and self.hidden % self.heads:
             raise DimsweepError(
                 f"{self.hidden} does not divide by {self.heads} heads", where="heads"
@@ -58,6 +77,11 @@ class TransformerShape:
     def inner(self) -> int:
         """Features between the two matrices of the feed-forward network."""
         return self.ffn or 4 * self.hidden
+
+    @property
+    def expert_inner(self) -> int:
+        """Features between the two matrices of an expert."""
+        return self.expert_ffn or self.inner
 
     @property
     def kv(self) -> int:

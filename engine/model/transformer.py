@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from engine.errors import InfeasibleError
 from engine.kinds import CollectiveKind as Kind
-from engine.model import attention, experts, mlp
+from engine.model import attention, experts, latent, mlp
 from engine.model.parallel import Region
-from engine.model.rank import LayerBlock, Model, RankModel, Recompute, Shard
+from engine.model.rank import ContextExchange, LayerBlock, Model, RankModel, Recompute, Shard
 from engine.model.shape import TransformerShape
 from engine.model.steps import CollectiveStep, Step, elementwise, narrow_linear
 
@@ -25,6 +25,11 @@ class Transformer(TransformerShape, Model):
             ("tensor", shard.tensor, "features of the feed-forward network", self.inner),
             ("context", shard.context, "tokens of a sequence", self.sequence),
             ("expert", shard.expert, "experts", self.experts or 1),
+            *(
+                ("context", shard.context, f"{what} of a rank", whole // shard.tensor)
+                for what, whole in (("heads", self.heads), ("key-value heads", self.kv))
+                if shard.context_exchange is ContextExchange.ALL_TO_ALL
+            ),
         ):
             if whole % degree:
                 raise InfeasibleError(
@@ -41,11 +46,14 @@ class Transformer(TransformerShape, Model):
         """The model as one rank of ``shard`` runs it."""
         self.check(shard)
         region = Region(shard, self._tokens(shard), self.hidden)
-        layer = self._layer(region)
+        n_dense = min(self.dense_layers, self.layers) if self.experts else 0
+        dense = self._layer(region, mlp.block(self, region)) if n_dense else None
+        feed = experts.block if self.experts else mlp.block
+        layer = self._layer(region, feed(self, region))
         tied = self.vocabulary * self.hidden / shard.tensor if self.tied else 0.0
         return RankModel(
             (self._front(region),),
-            (layer,) * self.layers,
+            (*((dense,) * n_dense if dense else ()), *(layer,) * (self.layers - n_dense)),
             (self._back(region),),
             tied,
             message_is_cut=region.cut,
@@ -54,9 +62,9 @@ class Transformer(TransformerShape, Model):
     def _tokens(self, shard: Shard) -> int:
         return shard.batch * (1 if shard.decode else self.sequence // shard.context)
 
-    def _layer(self, r: Region) -> LayerBlock:
-        parts = [attention.block(self, r)]
-        parts.append(experts.block(self, r) if self.experts else mlp.block(self, r))
+    def _layer(self, r: Region, feed_forward: LayerBlock) -> LayerBlock:
+        attended = (latent.block if self.kv_rank else attention.block)(self, r)
+        parts = [attended, feed_forward]
         forward = tuple(step for part in parts for step in part.forward)
         backward = tuple(step for part in reversed(parts) for step in part.backward)
         output = r.value * r.rows * self.hidden
@@ -71,7 +79,7 @@ class Transformer(TransformerShape, Model):
             expert_parameters=sum(part.expert_parameters for part in parts),
             activations=output if full else kept,
             transient=(kept if full else 0.0) + max(part.transient for part in parts),
-            gradient_buffer=r.value * sum(part.parameters for part in parts),
+            gradient_buffer=sum(r.value * p.parameters + p.gradient_buffer for p in parts),
             output=output,
         )
 

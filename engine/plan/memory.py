@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.model.rank import LayerBlock
-from engine.plan.mesh import EXPERT_REPLICAS, REPLICAS, DeviceMesh
+from engine.plan.mesh import EXPERT_REPLICAS, DeviceMesh
 from engine.plan.plan import Offload, Optimizer, ParallelPlan
 from engine.plan.schedule import Action
 from engine.plan.stages import Stage
@@ -26,7 +26,7 @@ def footprint(
 ) -> Footprint:
     """The footprint of one stage that works in ``order``."""
     copies = (
-        (stage.parameters, mesh.degree(REPLICAS)),
+        (stage.parameters, mesh.degree(mesh.shard_axis)),
         (
             stage.expert_parameters,
             mesh.degree(EXPERT_REPLICAS),
@@ -111,7 +111,7 @@ def _transient(block: LayerBlock, plan: ParallelPlan, mesh: DeviceMesh) -> float
     if plan.zero == 3:
         # The block's own weights and, gathered in advance, those of the next one.
         for parameters, axis in (
-            (block.parameters, REPLICAS),
+            (block.parameters, mesh.shard_axis),
             (block.expert_parameters, EXPERT_REPLICAS),
         ):
             if mesh.degree(axis) > 1:

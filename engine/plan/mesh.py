@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,8 @@ from engine.workload.placement import AXES, join, place
 
 REPLICAS = "replicas"  # the ranks that hold the same weights
 EXPERT_REPLICAS = "expert_replicas"  # the ranks that hold the same experts
+SHARDS = "shards"  # neighbouring replicas that divide weights among themselves, if not all of them
+COPIES = "copies"  # the ranks that hold the same shard
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,37 @@ class DeviceMesh:
 
     def degree(self, axis: str) -> int:
         return self.groups[axis].n_members if axis in self.groups else 1
+
+    @property
+    def shard_axis(self) -> str:
+        """The replicas that ZeRO divides things among."""
+        return SHARDS if SHARDS in self.groups else REPLICAS
+
+    def divided(self, n: int) -> DeviceMesh:
+        """The mesh with replicas in groups of ``n`` neighbours that divide what ZeRO divides, and
+        copies of these groups (hybrid sharding); 0: all replicas are one group.
+
+        Raises :class:`InfeasibleError` when the replicas are no number of such groups.
+        """
+        if n in (0, self.degree(REPLICAS)):
+            return self
+        whole, left, sizes = self.groups[REPLICAS], n, []
+        for p in whole.sizes:
+            sizes.append(math.gcd(left, p))
+            left //= sizes[-1]
+        if left > 1:
+            raise InfeasibleError(
+                f"{whole.n_members} replicas do not divide into groups of {n} neighbours",
+                where="plan.shard_ranks",
+                hint=f"a divisor of {whole.n_members} that fills the innermost dimension first",
+            )
+        copies = Group(
+            tuple(p // size for p, size in zip(whole.sizes, sizes, strict=True)),
+            tuple(step * size for step, size in zip(whole.strides, sizes, strict=True)),
+        )
+        return DeviceMesh(
+            {**self.groups, SHARDS: Group(tuple(sizes), whole.strides), COPIES: copies}
+        )
 
     def n_micro_batches(self, batch: int, micro_batch: int) -> int:
         """Of each replica; context-parallel ranks share one batch."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from engine.errors import DimsweepError, check_least
-from engine.model.rank import Module, Recompute, Shard
+from engine.model.rank import ContextExchange, Module, Recompute, Shard
 from engine.plan.mesh import DeviceMesh
 from engine.plan.schedule import Schedule
 
@@ -43,6 +43,8 @@ class ParallelPlan:
     ``zero`` 1 cuts the optimizer's state among the replicas, 2 the gradients too, 3 the weights too
     (Rajbhandari et al., SC 2020; stage 3 is what FSDP does).  ``bucket`` bytes of gradients are
     summed up at once, beside the rest of the backward pass if ``overlap_gradients``.
+    ``shard_ranks``: neighbouring replicas that divide among themselves what ``zero`` divides, while
+    groups of them hold copies (hybrid sharding); 0: all replicas divide it.
     ``value`` and ``gradient_value``: bytes of a weight or activation, and of a gradient; ``narrow``
     the precision that the layers' linear products cast their factors to, if they do.
     ``overlap_tensor``: under sequence parallelism a product starts with the tokens that are here,
@@ -64,10 +66,12 @@ class ParallelPlan:
     recompute: Recompute = Recompute.NONE
     recompute_modules: frozenset[Module] = frozenset()
     zero: int = 0
+    shard_ranks: int = 0
     optimizer: Optimizer = Optimizer.ADAM
     gradient_exchange: GradientExchange = GradientExchange.ALL_REDUCE
     overlap_gradients: bool = True
     overlap_tensor: bool = False
+    context_exchange: ContextExchange = ContextExchange.GATHER
     whole_messages: bool = False
     bucket: float = 25e6
     value: float = 2.0
@@ -88,6 +92,10 @@ class ParallelPlan:
             raise DimsweepError(
                 "parameter servers hold the optimizer's state already", where="zero", hint="zero: 0"
             )
+        if self.shard_ranks and not self.zero:
+            raise DimsweepError(
+                "replicas divide nothing without ZeRO", where="shard_ranks", hint="zero: 3"
+            )
         if not self.bucket > 0:
             raise DimsweepError(f"a bucket of {self.bucket:g} bytes", where="bucket")
 
@@ -104,4 +112,5 @@ class ParallelPlan:
             value=self.value,
             narrow=self.narrow,
             overlap_tensor=self.overlap_tensor,
+            context_exchange=self.context_exchange,
         )

@@ -9,7 +9,7 @@ from engine.kinds import CollectiveKind as Kind
 from engine.model.rank import LayerBlock, Model
 from engine.model.steps import AccessStep, CollectiveStep, Step, WaitStep, elementwise
 from engine.plan.memory import PIECES, footprint, state_bytes
-from engine.plan.mesh import EXPERT_REPLICAS, REPLICAS, DeviceMesh
+from engine.plan.mesh import COPIES, EXPERT_REPLICAS, SHARDS, DeviceMesh
 from engine.plan.plan import GradientExchange, Offload, ParallelPlan
 from engine.plan.schedule import Action, actions
 from engine.plan.stages import Stage, cut
@@ -17,7 +17,7 @@ from engine.plan.steps import RankGraph, compile_steps
 from engine.workload.footprint import Footprint
 from engine.workload.graph import Operator, Receive, Send, Workload
 
-_GRADIENTS = "gradients"
+_GRADIENTS, _SHARD = "gradients", "shard of gradients"
 _FORWARD, _BACKWARD, _EMBEDDING = range(3)  # tags
 
 
@@ -28,6 +28,7 @@ def training(
 
     Raises :class:`DimsweepError` naming the key of the plan that does not divide.
     """
+    mesh = mesh.divided(plan.shard_ranks)
     stages = _stages(model, plan, mesh)
     with no_collector():
         graphs = tuple(_StageProgram(stage, plan, mesh, order).build() for stage, order in stages)
@@ -42,6 +43,7 @@ def training(
 
 def training_footprint(model: Model, plan: ParallelPlan, mesh: DeviceMesh) -> Footprint:
     """What the fullest rank of :func:`training` must hold, without its graph."""
+    mesh = mesh.divided(plan.shard_ranks)
     return _fullest(_stages(model, plan, mesh), plan, mesh)
 
 
@@ -79,9 +81,9 @@ class _StageProgram:
         self, stage: Stage, plan: ParallelPlan, mesh: DeviceMesh, order: list[Action]
     ) -> None:
         self._stage, self._plan, self._mesh, self._order = stage, plan, mesh, order
-        self._n_replicas = mesh.degree(REPLICAS)
+        self._axis, self._n_shards = mesh.shard_axis, mesh.degree(mesh.shard_axis)
         self._n_expert_replicas = mesh.degree(EXPERT_REPLICAS)
-        self._gathers = plan.zero == 3 and self._n_replicas > 1
+        self._gathers = plan.zero == 3 and self._n_shards > 1
         chunks = range(plan.interleave)
         self._forward = [compile_steps(self._forward_steps(c)) for c in chunks]
         self._backward = [
@@ -226,7 +228,7 @@ class _StageProgram:
         the backward pass, load its activations."""
         ready = f"block {i}"
         for parameters, axis, n in (
-            (block.parameters, REPLICAS, self._n_replicas),
+            (block.parameters, self._axis, self._n_shards),
             (block.expert_parameters, EXPERT_REPLICAS, self._n_expert_replicas),
         ):
             gathers = self._gathers and n > 1
@@ -245,18 +247,22 @@ class _StageProgram:
 
     def _shares(self, dense: float, experts: float) -> Iterator[tuple[float, str, int]]:
         """Parameters, the axis that holds copies of them, and how many copies."""
-        if dense and self._n_replicas > 1:
-            yield dense, REPLICAS, self._n_replicas
+        if dense and self._n_shards > 1:
+            yield dense, self._axis, self._n_shards
         if experts and self._n_expert_replicas > 1:
             yield experts, EXPERT_REPLICAS, self._n_expert_replicas
 
     def reduce(self, dense: float, experts: float) -> Iterator[Step]:
         """Sum up the gradients of so many parameters."""
         label = _GRADIENTS if self._plan.overlap_gradients else ""
-        for parameters, axis, _ in self._shares(dense, experts):
+        for parameters, axis, n in self._shares(dense, experts):
             n_bytes = parameters * self._plan.gradient_value
             if self._plan.gradient_exchange is GradientExchange.PARAMETER_SERVER:
                 yield CollectiveStep(Kind.ALL_TO_ALL, n_bytes, axis, label)
+            elif axis == SHARDS:
+                yield CollectiveStep(Kind.REDUCE_SCATTER, n_bytes, axis, label and _SHARD)
+                follows = label and _SHARD
+                yield CollectiveStep(Kind.ALL_REDUCE, n_bytes / n, COPIES, label, follows)
             elif self._plan.zero:
                 yield CollectiveStep(Kind.REDUCE_SCATTER, n_bytes, axis, label)
             else:
@@ -268,7 +274,7 @@ class _StageProgram:
         served = self._plan.gradient_exchange is GradientExchange.PARAMETER_SERVER
         cut = bool(self._plan.zero) or served
         dense, experts = self._stage.parameters, self._stage.expert_parameters
-        own = dense / (self._n_replicas if cut else 1)
+        own = dense / (self._n_shards if cut else 1)
         own += experts / (self._n_expert_replicas if cut else 1)
         if served:
             copies = (dense + experts) * self._plan.gradient_value

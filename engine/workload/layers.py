@@ -44,12 +44,16 @@ class TrainingLoop(StrEnum):
     OVERLAP_GRADIENTS = "overlap_gradients"
 
 
-def training_iteration(layers: Sequence[Layer], loop: TrainingLoop) -> tuple[Operator, ...]:
+def training_iteration(
+    layers: Sequence[Layer], loop: TrainingLoop, *, weight_gradients_first: bool = False
+) -> tuple[Operator, ...]:
     """One iteration: every layer forward, then every layer backward in reverse.
 
     Under ``no_overlap`` each collective blocks (LIBRA's loop: the time is a plain sum).  Under
     ``overlap_gradients`` a weight-gradient collective runs while the backward pass goes on, as
-    data-parallel frameworks do; the iteration ends when the last of them has.
+    data-parallel frameworks do; the iteration ends when the last of them has.  A layer's input
+    gradients come before those of its weights, or after them, as in ASTRA-sim 1.0, where their
+    exchange begins earlier.
     """
     builder = GraphBuilder()
     last: tuple[int, ...] = ()
@@ -68,6 +72,9 @@ def training_iteration(layers: Sequence[Layer], loop: TrainingLoop) -> tuple[Ope
     for layer in layers:
         run(f"{layer.name} forward", layer.forward)
     for layer in reversed(layers):
-        run(f"{layer.name} input_grad", layer.input_grad)
+        if not weight_gradients_first:
+            run(f"{layer.name} input_grad", layer.input_grad)
         run(f"{layer.name} weight_grad", layer.weight_grad, blocks=loop is TrainingLoop.NO_OVERLAP)
+        if weight_gradients_first:
+            run(f"{layer.name} input_grad", layer.input_grad)
     return builder.build()

@@ -50,6 +50,7 @@ def simulate(overrides: Sequence[str], console: Console) -> None:
 
     from engine import DimsweepError, Result, run_one
     from engine.kernels.message import run_messages
+    from sweeper.build.accuracy import time_error
     from sweeper.build.program import build_program
     from sweeper.cli.account import print_result
     from sweeper.cli.output import write_file
@@ -77,7 +78,7 @@ def simulate(overrides: Sequence[str], console: Console) -> None:
     except DimsweepError as error:
         raise composed.blame(error) from error.__cause__
     title = f"{config.workload.name} on {result.program.cluster.topology.name}"
-    print_result(result, title, console)
+    print_result(result, title, console, time_error(config))
     if config.timeline is not None:
         content = json.dumps(result.timeline()).encode()
         file = write_file(config.timeline, "the timeline", content)

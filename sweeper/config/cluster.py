@@ -137,12 +137,33 @@ def _knot(value: Any) -> tuple[Quantity, float]:
 _Knot = Annotated[tuple[Quantity, float], Parsed(_knot)]
 
 
+def _errors(value: Any) -> dict[str, tuple[tuple[int, float], ...]]:
+    """By kind of model, NPUs up to which a relative error holds, and the error."""
+    if not isinstance(value, Mapping) or not set(value) <= {"dense", "experts"}:
+        raise DimsweepError(
+            f"{value!r} is no table of errors", hint="such as {dense: [[8, 0.04], [1024, 0.08]]}"
+        )
+    found = {}
+    for kind, steps in value.items():
+        limits = [step[0] for step in steps if isinstance(step, (list, tuple)) and len(step) == 2]
+        if len(limits) != len(steps) or limits != sorted(set(limits)) or not limits:
+            raise DimsweepError(
+                f"{steps!r} are no pairs of NPUs, rising, and an error", where=str(kind)
+            )
+        if not all(0 < error < 1 for _, error in steps):
+            raise DimsweepError("an error is between 0 and 1", where=str(kind))
+        found[str(kind)] = tuple((int(limit), float(error)) for limit, error in steps)
+    return found
+
+
 class Npu(Part):
     """See engine.Npu.  ``flops`` is one rate, or one for each precision; ``matmul_efficiency`` has
     pairs such as [10 GFLOP, 0.6]; ``systolic`` rows, columns, clock, dataflow and arrays (see
     engine.SystolicArray); ``measured`` names a CSV file of kernel, duration; ``kernels`` a
     GPU whose products and attention were measured: a100, h100, h200 or b200; ``relative_time`` how
-    long a product in a narrow precision takes, relative to one in bf16."""
+    long a product in a narrow precision takes, relative to one in bf16.  ``error``: the mean
+    relative error of simulated times, for dense models and those with experts, by the number of
+    NPUs up to which it holds; it changes no time, and is printed and stored with it."""
 
     flops: Annotated[Quantity | dict[str, Quantity], Parsed(_peak)] | None = None
     memory_bandwidth: Bandwidth | None = None
@@ -152,12 +173,14 @@ class Npu(Part):
     matmul_efficiency: tuple[_Knot, ...] | None = None
     systolic: Annotated[SystolicArray, Parsed(_systolic, lambda a: written(vars(a)))] | None = None
     launch: Time = default("0 ns")
+    host: Time = default("0 ns")
     measured: str | None = None
     kernels: str | None = None
     attention_time: float = 1.0
     attention_backward: float = 2.5
     relative_time: Annotated[dict[str, float], Parsed(_relative_time)] = default(dict)
     memory: Bytes | None = None
+    error: Annotated[dict[str, tuple[tuple[int, float], ...]], Parsed(_errors)] = default(dict)
 
     def build(self, precision: str, narrow: str = "") -> engine.Npu:
         """The NPU, computing in ``precision``, and linear layers in a ``narrow`` one if it is
@@ -176,7 +199,8 @@ class Npu(Part):
         }
         own |= {"kernels": kernels, "narrow": peaks}
         own["matmul_efficiency"] = EfficiencyCurve(curve) if curve else None
-        return engine.Npu(**{**dict(self), **own})
+        known_keys = {name: value for name, value in self if name != "error"}
+        return engine.Npu(**{**known_keys, **own})
 
     def peak(self, precision: str) -> float | None:
         """FLOP/s in ``precision``, if a rate is given at all."""
@@ -219,6 +243,7 @@ class Collective(Part):
 
     chunks: Whole = 64
     chunks_on_one_dimension: Whole | None = None
+    streams: Whole = 1
     order: Annotated[DimensionOrder, member(DimensionOrder)] = default("baseline")
     queue: Annotated[QueueOrder, member(QueueOrder)] = default("fifo")
     subgroup_bandwidth: Annotated[SubgroupBandwidth, member(SubgroupBandwidth)] = default(

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine import Breakdown, units
+from sweeper.build.accuracy import time_error
 from sweeper.config.schema import Config
 from sweeper.space.space import Trial
 
@@ -49,6 +50,7 @@ def row_schema(n_dims: int, grid: Sequence[str], parameters: Sequence[str]) -> p
         *((f"bandwidth_{d}_GBps", pa.float64()) for d in range(n_dims)),
         ("time_s", pa.float64()),
         ("time_ps", pa.int64()),
+        ("time_error", pa.float64()),  # relative; null where it is not known
         ("compute_s", pa.float64()),
         ("exposed_s", pa.float64()),
         ("waiting_s", pa.float64()),
@@ -158,6 +160,7 @@ def labels(cell: Cell, trials: Sequence[Trial], keys: Sequence[str]) -> dict[str
         "trial": [trial.number for trial in trials],
         "origin": [trial.origin for trial in trials],
         "fidelity": [str(cell.config.fidelity)] * len(trials),
+        "time_error": [time_error(cell.config)] * len(trials),
     }
     for name, value in cell.coordinates.items():
         columns[name] = [value] * len(trials)

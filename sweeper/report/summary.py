@@ -87,6 +87,12 @@ class CellSummary:
         return self.objectives[0]
 
     @property
+    def time_error(self) -> float | None:
+        """The relative error of simulated times of this kind, if it is known."""
+        error = self.best.get("time_error")
+        return None if error is None or not math.isfinite(error) else float(error)
+
+    @property
     def bound(self) -> float | None:
         """What no split of the space can beat in the first objective, if that is known."""
         return self.cell.bound

@@ -98,6 +98,7 @@ def collective_models(
 ) -> CollectiveModel:
     return CollectiveModel(
         chunks=draw(st.integers(1, 16)),
+        streams=draw(st.integers(1, 3)),
         order=draw(st.sampled_from(orders)),
         queue=draw(st.sampled_from(queues)),
         subgroup_bandwidth=draw(st.sampled_from(list(SubgroupBandwidth))),

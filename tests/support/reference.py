@@ -81,8 +81,11 @@ def phases_of(program: Program) -> Phases:
 
 
 class Simulator:
-    def __init__(self, operators: Sequence[Operator], phases: Phases, queue: str) -> None:
+    def __init__(
+        self, operators: Sequence[Operator], phases: Phases, queue: str, streams: int
+    ) -> None:
         self.operators, self.phases, self.queue_order = operators, phases, queue
+        self.streams = streams  # that a group's collectives take in turn
         self.trace = Trace()
         self.now = 0
         self.coming: list[tuple[int, int, Chunk | int]] = []  # heap: time, number, what ends
@@ -135,7 +138,12 @@ class Simulator:
 
     def unit(self, i: int) -> str:
         work = self.operators[i].work
-        return "compute" if isinstance(work, Compute) else f"stream {work.stream or work.group}"
+        if isinstance(work, Compute):
+            return "compute"
+        name = work.stream or work.group
+        before = [operator.work for operator in self.operators[:i]]
+        turn = sum(not isinstance(w, Compute) and (w.stream or w.group) == name for w in before)
+        return f"stream {name} {turn % self.streams}"
 
     def phase(self, chunk: Chunk) -> Phase:
         return self.phases[chunk.operator][chunk.number][self.at[chunk]]
@@ -221,14 +229,19 @@ def exposed(operators: Sequence[Operator], trace: Trace, n_dims: int) -> Exposed
 
 
 def retimed(
-    operators: Sequence[Operator], trace: Trace, before: Phases, after: Phases, queue: str
+    operators: Sequence[Operator],
+    trace: Trace,
+    before: Phases,
+    after: Phases,
+    queue: str,
+    streams: int,
 ) -> int:
     """When the run of ``trace`` would end if the phases lasted as in ``after``, not ``before``, and
     every unit and every dimension kept to its order.
 
     Everything starts as soon as all that it waits for in that order has ended.
     """
-    order = Simulator(operators, before, queue)
+    order = Simulator(operators, before, queue, streams)
     waits: dict[object, list[object]] = {}
     lasts: dict[object, int] = {}
     unit_before: dict[str, int] = {}

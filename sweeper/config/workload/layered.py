@@ -7,16 +7,18 @@ from typing import Annotated
 import engine
 from engine import Cluster, DimsweepError, Group, place
 from engine.workload import AXES, Layer, TrainingLoop, training_iteration
-from sweeper.config.parts.part import default, key, member
+from sweeper.config.parts.part import Flag, default, key, member
 from sweeper.config.workload.workload import Workload
 
 PASSES = ("forward", "input_grad", "weight_grad")
 
 
 class Layered(Workload):
-    """Layers one after another; ``loop``: how communication overlaps with compute."""
+    """Layers one after another; ``loop``: how communication overlaps with compute;
+    ``weight_gradients_first``: a layer's, before those of its input."""
 
     loop: Annotated[TrainingLoop, member(TrainingLoop)] = default("no_overlap")
+    weight_gradients_first: Flag = False
 
     @property
     def axes(self) -> list[str]:
@@ -45,5 +47,7 @@ class Layered(Workload):
                         where="parallel",
                         hint=f"axes: {', '.join(groups) or 'none'}",
                     )
-        graph = training_iteration(layers, self.loop)
+        graph = training_iteration(
+            layers, self.loop, weight_gradients_first=self.weight_gradients_first
+        )
         return engine.Workload((graph,), groups, name=self.name)

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import engine
 from engine import Cluster, DimsweepError, check_memory, suggestion
-from engine.model import ConvNet, Dlrm, Gnmt, Module, Recompute, Transformer
+from engine.model import ContextExchange, ConvNet, Dlrm, Gnmt, Module, Recompute, Transformer
 from engine.plan import (
     DeviceMesh,
     GradientExchange,
@@ -73,10 +73,12 @@ class Plan(Part):
     recompute: Annotated[Recompute, member(Recompute)] = default("none")
     recompute_modules: Annotated[frozenset[Module], Parsed(_modules, sorted)] = default(list)
     zero: Whole = 0
+    shard_ranks: Whole = 0
     optimizer: Annotated[Optimizer, member(Optimizer)] = default("adam")
     gradient_exchange: Annotated[GradientExchange, member(GradientExchange)] = default("all_reduce")
     overlap_gradients: Flag = True
     overlap_tensor: Flag = False
+    context_exchange: Annotated[ContextExchange, member(ContextExchange)] = default("gather")
     whole_messages: Flag = False
     bucket: Bytes = default("25 MB")
     offload: Annotated[

@@ -5,7 +5,7 @@ import pandas as pd
 from sweeper.objective import PERF_PER_COST
 from sweeper.report.sheet import Section, Sheet
 from sweeper.report.summary import CellSummary
-from sweeper.report.words import fine_percent, per_million_usd, ratio, seconds, usd
+from sweeper.report.words import fine_percent, per_million_usd, percent, ratio, seconds, usd
 
 
 def table(summary: CellSummary) -> list[Sheet]:
@@ -13,6 +13,8 @@ def table(summary: CellSummary) -> list[Sheet]:
     again = {pair.phases["trial"]: pair.by_messages() for pair in summary.rechecked}
     tallies = [_by_collective(row) for row in shown]
     rows = [("iteration time", [seconds(row["time_s"]) for row in shown])]
+    if (error := summary.time_error) is not None:
+        rows.append(("  error of such times", [f"± {percent(error)}"] * len(shown)))
     if any(row["trial"] in again for row in shown):
         rows.append(("  message by message", [again.get(row["trial"], "") for row in shown]))
     rows.append(("  compute", [seconds(row["compute_s"]) for row in shown]))

@@ -16,7 +16,7 @@ from sweeper.config.cluster import Network
 from sweeper.config.schema import Config
 
 _RATES = ("flops", "memory_bandwidth", "efficiency", "memory_efficiency", "matmul_efficiency")
-_TIMES = ("launch", "measured", "attention_time", "attention_backward", "relative_time")
+_TIMES = ("launch", "host", "measured", "attention_time", "attention_backward", "relative_time")
 _NPU = {f"npu.{name}" for name in (*_RATES, *_TIMES, "systolic", "kernels")} | {"npu"}
 
 

@@ -6,7 +6,7 @@ simulated like any other one; nothing is fitted here.
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -18,13 +18,15 @@ from sweeper.terminal import plural, say, waiting
 from sweeper.verify.clusters import picture as pictures
 from sweeper.verify.clusters.compared import Compared
 from sweeper.verify.clusters.measurements import LeftOut, Measurement, find_tables, read_table
-from sweeper.verify.clusters.models import family
+from sweeper.verify.clusters.models import family, with_seconds
 from sweeper.verify.clusters.predict import Prediction, predict
 from sweeper.verify.clusters.report import print_groups, print_rows, print_summary
 from sweeper.verify.clusters.split import is_fitted
 from sweeper.verify.clusters.systems import system_of
 
 _HERE = Path(__file__).resolve().parents[3] / "tests" / "golden" / "clusters"
+
+_WIDE = 200
 
 
 @click.command("clusters")
@@ -48,6 +50,8 @@ def command(tables: Sequence[str], data: Path, picture: Path | None) -> int:
       dimsweep verify clusters bigscience_a100 --picture accuracy.png
     """
     console = Console(soft_wrap=True)
+    if not console.is_terminal:  # a file or a pipe is as wide as the tables
+        console = Console(width=_WIDE, soft_wrap=True)
     files = _chosen(find_tables(data), tables)
     with waiting("simulating measured iterations", console):
         answers = compare(files)
@@ -73,7 +77,7 @@ def command(tables: Sequence[str], data: Path, picture: Path | None) -> int:
 
 def compare(files: Sequence[Path]) -> dict[Path, list[Compared | str]]:
     """Every row of the tables with its prediction, or the reason why it is left out."""
-    work = [(file, line, row) for file in files for line, row in read_table(file)]
+    work = [(file, line, row) for file in files for line, row in _read(file)]
     # Many rows were measured more than once.
     distinct = {row.key: row for _, _, row in work if isinstance(row, Measurement)}
     with ProcessPoolExecutor(os.cpu_count() or 1) as pool:
@@ -87,6 +91,15 @@ def compare(files: Sequence[Path]) -> dict[Path, list[Compared | str]]:
         gpu, kind = system_of(row).kind, family(row)
         answers[file].append(Compared(line, row, ours, gpu, kind, is_fitted(row.origin)))
     return answers
+
+
+def _read(file: Path) -> Iterator[tuple[int, Measurement | LeftOut]]:
+    """The rows of a table, with seconds where it has FLOP/s."""
+    for line, row in read_table(file):
+        try:
+            yield line, with_seconds(row) if isinstance(row, Measurement) else row
+        except LeftOut as why:
+            yield line, why
 
 
 def _predict(measured: Measurement) -> Prediction | str:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, median
 
 from scipy.stats import spearmanr
 
 from sweeper.verify.clusters.measurements import Measurement
 from sweeper.verify.clusters.predict import Prediction
+
+# Families with experts.
+EXPERTS = ("Qwen3 MoE", "GPT-OSS", "Mixtral", "DeepSeek", "Kimi")
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,11 @@ class Compared:
         """Ours over theirs, less 1."""
         theirs, ours = self.values
         return ours / theirs - 1
+
+    @property
+    def kind(self) -> str:
+        """Dense, or with experts: what `npu.error` distinguishes."""
+        return "experts" if self.family in EXPERTS else "dense"
 
     @property
     def scale(self) -> str:
@@ -98,22 +106,18 @@ def origin(row: Compared) -> str:
     return row.measured.origin
 
 
-def left_out_errors(rows: Sequence[Compared]) -> dict[str, Errors]:
-    """Leave one source out: the errors of each source where a factor for its GPU, found on all
-    other sources of that GPU, corrects our times.
+def without_own_source(rows: Sequence[Compared]) -> list[Compared]:
+    """Leave one source out: the rows as they would be had their own source not been fitted.
 
-    A model that were fitted to its sources would need such factors.  Sources that are alone with
-    their GPU keep our times.
+    Rows of unfitted sources are as they are.  For a fitted one a factor for its GPU, which makes
+    the other fitted sources of this GPU right in the mean, takes the place of its own share in the
+    fit.  A fitted source that is the only one of its GPU keeps our times.
     """
-    found = {}
-    for name, own in by(origin, rows).items():
-        corrected = []
-        for row in own:
-            others = [o for o in rows if o.gpu == row.gpu and origin(o) != name]
-            factor = 1 / (1 + Errors.of(others).bias) if others else 1.0
-            ours = Prediction(row.ours.seconds * factor, row.ours.memory)
-            corrected.append(
-                Compared(row.line, row.measured, ours, row.gpu, row.family, row.fitted)
-            )
-        found[name] = Errors.of(corrected)
+    found = []
+    for row in rows:
+        others = [o for o in rows if o.fitted and o.gpu == row.gpu and origin(o) != origin(row)]
+        if row.fitted and others:
+            seconds = row.ours.seconds / (1 + Errors.of(others).bias)
+            row = replace(row, ours=replace(row.ours, seconds=seconds))
+        found.append(row)
     return found

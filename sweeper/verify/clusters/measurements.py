@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from engine import DimsweepError
 
@@ -50,6 +51,8 @@ class Measurement:
     note: str
     seconds: float | None = None
     memory: float | None = None
+    rate: float | None = None  # FLOP/s of a GPU, until models.py makes seconds of it
+    counts_recomputation: bool = False  # whether that rate does
 
     @property
     def origin(self) -> str:
@@ -126,7 +129,7 @@ def _measurement(table: str, row: Mapping[str, str]) -> Measurement:
         source=row["source"],
         model=row["model"],
         shape=shape | {"sequence": numbers["seq"]},
-        latent=row["kv_heads"] == "MLA",
+        latent=row.get("kv_heads") == "MLA",
         gpu=row["gpu"],
         gpus=numbers["gpus"],
         tensor=numbers["tp"],
@@ -137,9 +140,9 @@ def _measurement(table: str, row: Mapping[str, str]) -> Measurement:
         interleave=_interleave(row),
         micro_batch=numbers["micro_batch"],
         batch=numbers["global_batch"],
-        precision=row["precision"],
-        recompute=row["recompute"],
-        sharding=row["zero_or_fsdp"],
+        precision=row.get("precision", ""),
+        recompute=row.get("recompute", ""),
+        sharding=row.get("zero_or_fsdp", ""),
         note=row.get("note", ""),
         **_value(row),
     )
@@ -166,8 +169,8 @@ def _interleave(row: Mapping[str, str]) -> int:
     return _whole(row, "vp", 1)
 
 
-def _value(row: Mapping[str, str]) -> dict[str, float]:
-    """Seconds of an iteration, or bytes."""
+def _value(row: Mapping[str, str]) -> dict[str, Any]:
+    """Seconds of an iteration, bytes, or a rate."""
     value, unit = _NUMBER.search(row["value"].replace(",", "")), row["unit"]
     if value is None:
         raise LeftOut(f"its value is {row['value']!r}")
@@ -179,6 +182,11 @@ def _value(row: Mapping[str, str]) -> dict[str, float]:
         return {"seconds": tokens / number}
     if unit == "tokens/s/GPU":
         return {"seconds": tokens / number / _whole(row, "gpus")}
-    if unit in ("s", "ms") and "iteration" in row["metric"]:
+    if unit in ("samples/s", "sequences/s"):
+        return {"seconds": _whole(row, "global_batch") / number}
+    if unit.lower().startswith("tflop/s"):
+        again = re.search("hardware|recompute", row["metric"].lower())
+        return {"rate": number * 1e12, "counts_recomputation": bool(again)}
+    if unit in ("s", "ms") and re.search("iteration|step", row["metric"].lower()):
         return {"seconds": number / (1000 if unit == "ms" else 1)}
     raise LeftOut(f"{row['metric']} in {unit} is no time of an iteration")

@@ -4,7 +4,17 @@ A constant may be fitted to these only, and a document that is added here was lo
 """
 
 FITTED: tuple[str, ...] = (
-    # conf/npu/a100.yaml: the eight times of `dimsweep verify megatron` and nothing of these tables.
+    # conf/npu/a100.yaml: the eight times of `dimsweep verify megatron`, which are in no table.
+    # Eager PyTorch's launches and memory passes, and FlashAttention 1 (plans.py); the H100's
+    # efficiency in bf16.
+    "mosaicml/llm-foundry",
+    # The B200's efficiency in bf16.
+    "MooreThreads/SimuMax",
+    # The B200's products in fp8, mxfp8 and nvfp4, relative to bf16; both: the H100's launches.
+    "NVIDIA-NeMo/Megatron-Bridge",
+    "NVIDIA/NeMo:docs",
+    # What 500 W last for.
+    "pytorch/torchtitan",
 )
 
 

@@ -52,6 +52,8 @@ SYSTEMS = (
     # and NCCL's protocols leave 0.92 of a port.
     System("A100", "a100.*jean zay", 8, (*_A100, "topology.bandwidth=[300 GB/s,5.5 GB/s]")),
     System("A100", "a100", 8, _A100),
+    System("A800", "a800", 8, (*_A100, "topology.bandwidth=[200 GB/s,25 GB/s]")),
+    System("H800", "h800", 8, (*_H100, "topology.bandwidth=[200 GB/s,50 GB/s]")),
     System("H200", "h200", 8, _hgx("h200", "topology=hgx_h100")),
     # Other memory, and 500 W in the place of 700, which last for 0.8 of the speed.
     System(
@@ -59,8 +61,9 @@ SYSTEMS = (
     ),
     System("H100", "h100", 8, _H100),
     # B200's chip; no kernels of the others were measured.
-    System("GB300", "gb300", 64, (*_B200, _FAST)),
-    System("GB200", "gb200", 64, _B200),
+    # In GB200 and GB300 it gets 1,200 and 1,400 W in the place of 1,000, and sustains as much more.
+    System("GB300", "gb300", 64, (*_B200, _FAST, "npu.efficiency=0.99")),
+    System("GB200", "gb200", 64, (*_B200, "npu.efficiency=0.85")),
     System("B300", "b300", 8, (*_B200, _FAST)),
     System("B200", "b200", 8, _B200),
 )

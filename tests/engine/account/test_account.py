@@ -37,7 +37,7 @@ from engine import (
     simulate,
 )
 from engine.lower.program import NodeKind
-from engine.workload import TrainingLoop, training_iteration
+from engine.workload import Communication, Layer, Pass, TrainingLoop, training_iteration
 from tests.support.programs import (
     axes,
     clusters,
@@ -174,6 +174,26 @@ def test_gradients_hide_behind_the_backward_pass() -> None:
         builder.add(f"sum{i}", Collective(CollectiveKind.ALL_GATHER, 1000, "g"), last)
     result = simulate(Workload((builder.build(),), {"g": BOTH}), PAIR)
     assert result.time_ps == 4000 and result.breakdown.exposed[0] == 1000
+
+
+def test_weight_gradients_that_come_first_are_exchanged_beside_the_input_gradients() -> None:
+    exchange = Communication(CollectiveKind.ALL_GATHER, 1000, "g")
+    layer = Layer(
+        "layer",
+        forward=Pass(Compute(duration=1000)),
+        input_grad=Pass(Compute(duration=1000)),
+        weight_grad=Pass(Compute(duration=1000), exchange),
+    )
+    times = [
+        simulate(Workload((graph,), {"g": BOTH}), PAIR).time_ps
+        for graph in (
+            training_iteration(
+                [layer], TrainingLoop.OVERLAP_GRADIENTS, weight_gradients_first=first
+            )
+            for first in (False, True)
+        )
+    ]
+    assert times == [4000, 3000]
 
 
 # --- cost ---------------------------------------------------------------------------------------

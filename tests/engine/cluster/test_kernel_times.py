@@ -86,6 +86,16 @@ def test_attention_scales_by_its_mask_its_queries_and_its_head(gpu: str) -> None
     assert times.attend(whole._replace(size=120)) == pytest.approx(time * 120 / 128)
 
 
+def test_several_products_with_odd_rows_miss_the_tensor_cores() -> None:
+    times = kernel_times("a100")
+
+    def each(products: int, k: int) -> float:
+        return times.product(MatMul(products, 2048, k, 2048), "bf16")
+
+    assert each(8, 108) > 10 * each(8, 112)
+    assert each(1, 108) < each(1, 112), "a single product is padded"
+
+
 def test_an_npu_takes_the_measured_times() -> None:
     times, shape = kernel_times("h100"), MatMul(1, 4096, 4096, 4096)
     npu = Npu(989e12, 3.35e12, kernels=times, efficiency=0.8, launch=1000)

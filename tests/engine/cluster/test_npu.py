@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import Cluster, Compute, DimsweepError, GraphBuilder, Npu, Topology, Workload, lower
+from engine.workload import Kernel
 
 NPU = Npu(flops=1e12, memory_bandwidth=1e11)
 
@@ -87,3 +88,12 @@ def test_lowering_names_the_operator_that_lacks_a_rate() -> None:
     topology = Topology.build("Ring(2)", bandwidth=[1e9], latency=[0])
     with pytest.raises(DimsweepError, match="'matmul'"):
         lower(Workload((builder.build(),)), Cluster(topology))
+
+
+def test_a_run_of_kernels_lasts_at_least_as_long_as_the_host_issues_them() -> None:
+    kernels = tuple(Kernel("copy", 0.0, 1e5 * i) for i in range(4))  # 0 to 3 us, the first is none
+    slow, quick = (Npu(memory_bandwidth=1e11, host=host) for host in (3_000_000, 1_000_000))
+    assert slow.duration(Compute(kernels=kernels)) == 9_000_000
+    assert quick.duration(Compute(kernels=kernels)) == 6_000_000
+    with pytest.raises(DimsweepError, match="no duration"):
+        Npu(host=-1)

@@ -39,6 +39,11 @@ MIXTRAL = dataclasses.replace(
     vocabulary=32768,
     experts=8,
 )
+LATENT = Transformer(
+    7168, 61, 128, 4096, ffn=18432, vocabulary=129280, gated=True, bias=False, dropout=False,
+    tied=False, positions=False, flash=True, head_size=128, query_rank=1536, kv_rank=512, rope=64,
+    experts=256, top_k=8, expert_ffn=2048, shared_experts=1, dense_layers=3,
+)  # fmt: skip
 
 
 def flops_of(steps: Iterable[Step]) -> float:
@@ -54,6 +59,22 @@ def blocks(network: RankModel) -> tuple[LayerBlock, ...]:
     [
         # Their papers, model cards and reference implementations.
         (GPT3, 174.6),
+        (LATENT, 671.0),  # DeepSeek-V3
+        (
+            dataclasses.replace(
+                LATENT,
+                hidden=5120,
+                layers=60,
+                ffn=12288,
+                vocabulary=102400,
+                experts=160,
+                top_k=6,
+                expert_ffn=1536,
+                shared_experts=2,
+                dense_layers=1,
+            ),
+            235.7,  # DeepSeek-V2
+        ),
         (Transformer(5120, 40, 40, 2048, vocabulary=51200), 12.86),
         (Transformer(6144, 48, 64, 2048, vocabulary=51200), 22.07),
         (Transformer(20480, 105, 128, 2048, vocabulary=51200), 529.6),
@@ -222,3 +243,46 @@ def test_overlapped_tensor_parallelism_moves_the_same_bytes_beside_the_products(
     blocking = [s for s in beside.forward if isinstance(s, CollectiveStep) and not s.label]
     whole = 2048 * 12288 * 2
     assert [s.n_bytes for s in blocking] == [whole / 8] * 2, "the last pieces of two results"
+
+
+def test_a_token_activates_37_billion_parameters_of_deepseek_v3() -> None:
+    """DeepSeek-AI, "DeepSeek-V3" (2024), section 1; the embedding is looked up, not multiplied."""
+    network = LATENT.for_rank(Shard(batch=1))
+    products = [
+        step
+        for block in blocks(network)
+        for step in block.forward
+        if isinstance(step, Kernel) and step.attention is None
+    ]
+    active = sum(step.flops for step in products) / 2 / LATENT.sequence
+    assert active + LATENT.vocabulary * LATENT.hidden == pytest.approx(37.5e9, rel=0.01)
+
+
+def test_the_busiest_expert_makes_all_wait() -> None:
+    shard = Shard(batch=1, expert=8)
+    even = LATENT.for_rank(shard).layers[-1]
+    uneven = dataclasses.replace(LATENT, imbalance=1.5).for_rank(shard).layers[-1]
+
+    def exchanged(block: LayerBlock) -> float:
+        return sum(
+            step.n_bytes
+            for step in block.forward
+            if isinstance(step, CollectiveStep) and step.kind is CollectiveKind.ALL_TO_ALL
+        )
+
+    assert exchanged(uneven) == pytest.approx(1.5 * exchanged(even))
+    experts = [
+        sum(
+            step.flops
+            for step in block.forward
+            if isinstance(step, Kernel) and step.name.startswith("expert")
+        )
+        for block in (even, uneven)
+    ]
+    assert experts[1] == pytest.approx(1.5 * experts[0], rel=1e-3)
+
+
+def test_latent_attention_needs_latent_queries() -> None:
+    with pytest.raises(DimsweepError) as error:
+        dataclasses.replace(LATENT, query_rank=0)
+    assert error.value.where == "kv_rank"

@@ -28,7 +28,7 @@ from engine import (
     lower,
     simulate,
 )
-from engine.model import Module, Recompute, Transformer
+from engine.model import ContextExchange, Module, Recompute, Transformer
 from engine.network import Mesh
 from engine.plan import (
     DeviceMesh,
@@ -45,6 +45,10 @@ from engine.plan.training import optimizer_bytes
 
 SMALL = Transformer(64, 8, 8, 32, vocabulary=128)
 EXPERTS = Transformer(64, 8, 8, 32, vocabulary=128, experts=4, flash=True, dropout=False)
+LATENT = dataclasses.replace(
+    EXPERTS, gated=True, kv_rank=16, query_rank=24, rope=4, shared_experts=1, expert_ffn=32,
+    dense_layers=2,
+)  # fmt: skip
 A100 = Npu(312e12, 2039e9)
 
 
@@ -172,6 +176,35 @@ def test_zero_moves_what_its_paper_says(zero: int) -> None:
     assert moved[CollectiveKind.REDUCE_SCATTER] == pytest.approx(psi * times)
     gathers = 2 * n_micro if zero == 3 else 1
     assert moved[CollectiveKind.ALL_GATHER] == pytest.approx(psi / n * gathers)
+
+
+@pytest.mark.parametrize("overlap_gradients", [True, False])
+@pytest.mark.parametrize("zero", [1, 3])
+def test_groups_of_neighbours_divide_and_sum_up_with_their_copies(
+    zero: int, overlap_gradients: bool
+) -> None:
+    """Two nodes of four: each node divides the weights, and gathers them without the network."""
+    sizes, psi = (4, 2), 2.0 * SMALL.parameters
+    plan = ParallelPlan(batch=8, zero=zero, shard_ranks=4, overlap_gradients=overlap_gradients)
+    workload = training(SMALL, plan, mesh(sizes))
+    assert workload.groups["shards"].sizes == (4, 1)
+    assert workload.groups["copies"].sizes == (1, 2)
+    moved = {group: collective_bytes(workload, group) for group in ("shards", "copies", "replicas")}
+    gathers = 2 if zero == 3 else 1
+    assert moved["shards"] == {
+        CollectiveKind.REDUCE_SCATTER: pytest.approx(psi),
+        CollectiveKind.ALL_GATHER: pytest.approx(psi / 4 * gathers),
+    }
+    assert moved["copies"] == {CollectiveKind.ALL_REDUCE: pytest.approx(psi / 4)}
+    assert not moved["replicas"]
+    whole = training(SMALL, dataclasses.replace(plan, shard_ranks=0), mesh(sizes))
+    assert workload.footprint is not None
+    assert whole.footprint is not None
+    assert workload.footprint.optimizer == pytest.approx(2 * whole.footprint.optimizer)
+    where = cluster(sizes)
+    assert simulate(workload, where).time_ps == simulate(workload, where, fold=False).time_ps
+    with pytest.raises(InfeasibleError, match="groups of 3 neighbours"):
+        training(SMALL, dataclasses.replace(plan, shard_ranks=3), mesh(sizes))
 
 
 def test_buckets_do_not_change_what_is_summed_up() -> None:
@@ -304,7 +337,7 @@ def traffic(workload: Workload) -> float:
     )
 
 
-@pytest.mark.parametrize("model", [SMALL, EXPERTS])
+@pytest.mark.parametrize("model", [SMALL, EXPERTS, LATENT])
 def test_a_plan_divides_the_work_but_does_not_change_it(model: Transformer) -> None:
     """FLOPs of all ranks together, whatever the plan."""
     layers = dataclasses.replace(model, vocabulary=0)
@@ -315,6 +348,27 @@ def test_a_plan_divides_the_work_but_does_not_change_it(model: Transformer) -> N
         workload = training(layers, plan, placed)
         ranks = 8 // placed.degree("pipeline")
         assert flops(workload) * ranks == pytest.approx(whole), degrees
+
+
+@pytest.mark.parametrize("model", [SMALL, LATENT])
+def test_context_parallel_ranks_share_keys_in_three_ways(model: Transformer) -> None:
+    """A ring passes keys once more, in the backward pass, and hides them behind the scores."""
+    model, n = dataclasses.replace(model, sequence=256, vocabulary=0), 4
+    placed, where = mesh((n,), context=n), cluster((n,), bandwidth=1e12, latency=0)
+    plan = ParallelPlan(batch=1)
+    runs, sent = {}, {}
+    for way in ContextExchange:
+        workload = training(model, dataclasses.replace(plan, context_exchange=way), placed)
+        runs[way], sent[way] = simulate(workload, where), collective_bytes(workload, "context")
+        assert flops(workload) == pytest.approx(flops(training(model, plan, placed)))
+    gather, scatter = CollectiveKind.ALL_GATHER, CollectiveKind.REDUCE_SCATTER
+    assert sent[ContextExchange.RING][scatter] == sent[ContextExchange.GATHER][scatter]
+    assert sent[ContextExchange.RING][gather] == 2 * sent[ContextExchange.GATHER][gather]
+    assert set(sent[ContextExchange.ALL_TO_ALL]) == {CollectiveKind.ALL_TO_ALL}
+    assert runs[ContextExchange.RING].time < runs[ContextExchange.GATHER].time
+    whole = ParallelPlan(batch=1, context_exchange=ContextExchange.ALL_TO_ALL)
+    with pytest.raises(InfeasibleError, match="of a rank do not divide"):
+        training(model, whole, mesh((16,), context=16))
 
 
 def test_experts_are_reached_by_all_to_all_and_summed_among_their_own_replicas() -> None:
@@ -391,7 +445,7 @@ def plans(draw: st.DrawFn) -> tuple[Transformer, ParallelPlan, DeviceMesh, tuple
         zero=draw(st.integers(0, 3)),
         bucket=draw(st.sampled_from([1e4, 1e9])),
     )
-    return draw(st.sampled_from([SMALL, EXPERTS])), plan, placed, sizes
+    return draw(st.sampled_from([SMALL, EXPERTS, LATENT])), plan, placed, sizes
 
 
 @settings(max_examples=25, deadline=None)

@@ -210,7 +210,15 @@ def test_what_does_not_fit_goes_to_remote_memory() -> None:
 def test_narrow_precision_speeds_up_linear_layers_and_no_message() -> None:
     whole, narrow = (
         Result(
-            run_one(program(*GPT, "npu=h100", f"workload.plan.precision={p}", "npu.memory=null"))
+            run_one(
+                program(
+                    *GPT,
+                    "npu=h100",
+                    "npu.launch=0 ns",
+                    f"workload.plan.precision={p}",
+                    "npu.memory=null",
+                )
+            )
         )
         for p in ("bf16", "fp8")
     )

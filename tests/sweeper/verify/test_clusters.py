@@ -12,8 +12,9 @@ from engine import DimsweepError
 from engine.plan import DeviceMesh, training_footprint
 from sweeper.cli.main import main
 from sweeper.config.workload.model import Model
-from sweeper.verify.clusters.compared import Compared, Errors, left_out_errors
+from sweeper.verify.clusters.compared import Compared, Errors, without_own_source
 from sweeper.verify.clusters.measurements import GIB, LeftOut, Measurement, find_tables, read_table
+from sweeper.verify.clusters.models import with_seconds
 from sweeper.verify.clusters.plans import configure, n_micro_batches
 from sweeper.verify.clusters.predict import Prediction, predict, simulated
 
@@ -67,6 +68,22 @@ def test_every_unit_becomes_seconds(
     assert row.origin == "lab/stack:table.md"
 
 
+@pytest.mark.parametrize(
+    ("metric", "factor", "logits"),
+    [("model TFLOP/s/GPU", 72, 12), ("TFLOP/s/GPU (hardware FLOPs incl. recompute)", 96, 16)],
+)
+def test_rates_become_seconds_by_megatrons_formula(
+    tmp_path: Path, metric: str, factor: int, logits: int
+) -> None:
+    """Narayanan et al., SC 2021: 96 B s l h^2 (1 + s/6h + V/16lh) with recomputation."""
+    given = {"model": "GPT-3", "ffn": "2048", "kv_heads": "", "unit": "TFLOP/s/GPU"}
+    row = read(tmp_path, metric=metric, value="100", **given)
+    assert isinstance(row, Measurement)
+    tokens, layers, h, s, v = 16 * 256, 4, 512, 256, 1000
+    flops = factor * tokens * layers * h**2 * (1 + s / (6 * h) + v / (logits * layers * h))
+    assert with_seconds(row).seconds == pytest.approx(flops / 100e12 / 8)
+
+
 def test_memory_is_in_bytes(tmp_path: Path) -> None:
     row = read(tmp_path, value="40.5", unit="GiB", metric="memory: max allocated")
     assert isinstance(row, Measurement)
@@ -81,7 +98,7 @@ def test_memory_is_in_bytes(tmp_path: Path) -> None:
         ({"vp": ">1 (not stated)"}, "virtual stages"),
         ({"gpus": "16"}, "8 ranks, but 16 GPUs"),
         ({"heads": ""}, "its heads is not given"),
-        ({"unit": "TFLOP/s/GPU"}, "no time of an iteration"),
+        ({"unit": "USD"}, "no time of an iteration"),
     ],
 )
 def test_incomplete_rows_say_what_they_lack(
@@ -132,7 +149,7 @@ def test_every_committed_row_is_read() -> None:
     assert len(rows) == 530
     complete = [row for row in rows if isinstance(row, Measurement)]
     assert len(complete) > 380
-    assert all((row.seconds or row.memory or 0) > 0 for row in complete)
+    assert all((row.seconds or row.memory or row.rate or 0) > 0 for row in complete)
 
 
 # --- predictions --------------------------------------------------------------------------------
@@ -192,14 +209,18 @@ def test_errors_are_relative_to_what_was_measured(tmp_path: Path) -> None:
     assert math.isnan(Errors.of([compared(row, 1.0, 1.1)]).rank)
 
 
-def test_a_source_is_corrected_by_the_others_only(tmp_path: Path) -> None:
-    """Source b is 10 % fast like a, and c is right: b is corrected by both of them."""
+def test_a_fitted_source_does_not_count_in_its_own_times(tmp_path: Path) -> None:
+    """Fitted a is right and b 10 % fast: without a, a would be 11 % slow; c was never fitted."""
     row = read(tmp_path)
     assert isinstance(row, Measurement)
-    rows = [compared(row, 1.0, 0.9, s) for s in "ab"] + [compared(row, 1.0, 1.0, "c")]
-    found = left_out_errors(rows)
-    assert found["c"].bias == pytest.approx(1 / 0.9 - 1)
-    assert found["b"].bias == pytest.approx(0.9 / math.sqrt(0.9) - 1)
+    rows = [
+        replace(compared(row, 1.0, ours, source), fitted=source != "c")
+        for source, ours in (("a", 1.0), ("b", 0.9), ("c", 0.8))
+    ]
+    found = [row.error for row in without_own_source(rows)]
+    assert found == pytest.approx([1 / 0.9 - 1, -0.1, -0.2])
+    alone = without_own_source(rows[1:2])
+    assert alone == rows[1:2]
 
 
 # --- the command --------------------------------------------------------------------------------
@@ -215,6 +236,7 @@ def test_tables_of_any_folder_are_compared(
     assert "left out: 1 row of small: the source does not print layers" in said
     summary = said[said.index("summary") :]
     assert "times, unfitted: 2 rows, mean error" in summary
+    assert "times, one source left out" in summary
     assert shown.read_bytes().startswith(b"\x89PNG")
 
 

@@ -104,17 +104,18 @@ def test_the_path_is_a_chain_of_the_run(data: st.DataObject) -> None:
     than this chain.  As it is as long as the run here, no chain is longer."""
     cluster = data.draw(coincidences(), "cluster")
     workload = data.draw(data.draw(st.sampled_from([training, tangles]))(cluster.topology.sizes))
-    program, queue = lower(workload, cluster), cluster.collectives.queue.name.lower()
+    program, model = lower(workload, cluster), cluster.collectives
+    rules = model.queue.name.lower(), model.streams
     operators, before = workload.graphs[0], phases_of(program)
     path = path_of(run_one(program).measures)
-    trace = Simulator(operators, before, queue).run()
-    assert retimed(operators, trace, before, before, queue) == length(path)[0]
+    trace = Simulator(operators, before, *rules).run()
+    assert retimed(operators, trace, before, before, *rules) == length(path)[0]
 
     for bandwidth in generic(data, 4, program.bandwidth.shape):
         after = phases_of(program.rebind(bandwidth=bandwidth))
         chain = length(path)[0] - path.transfer[0].sum() + (path.demand[0] / bandwidth * 1e12).sum()
         rounding = 2 * path.hops[0].sum() + 1e-9 * chain + 1
-        assert retimed(operators, trace, before, after, queue) >= chain - rounding
+        assert retimed(operators, trace, before, after, *rules) >= chain - rounding
 
 
 @settings(max_examples=200)

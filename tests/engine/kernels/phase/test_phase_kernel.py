@@ -225,6 +225,30 @@ def test_priority_goes_first() -> None:
     assert run.state.nodes["end"].tolist() == [2000, 3000, 1000]
 
 
+@pytest.mark.parametrize(
+    ("streams", "ends"),
+    [
+        (1, [3000, 6000, 9000]),
+        (2, [3000, 5000, 7000]),
+        (3, [3000, 5000, 7000]),
+    ],
+)
+def test_collectives_of_a_group_take_its_streams_in_turn(streams: int, ends: list[int]) -> None:
+    # Each takes dimension 1 for 1000 ps, then dimension 0 for 2000 ps.
+    builder = GraphBuilder()
+    for name in ("first", "second", "third"):
+        builder.add(name, Collective(CollectiveKind.ALL_GATHER, 1000, "all"))
+    topology = Topology.build("FullyConnected(2)_Switch(2)", bandwidth=[1e12, 1e12], latency=[0, 0])
+    cluster = Cluster(topology, collectives=CollectiveModel(chunks=1, streams=streams))
+    workload = Workload((builder.build(),), {"all": Group((2, 2), (1, 1))})
+    run = run_one(lower(workload, cluster))
+    assert run.state.nodes["end"].tolist() == ends
+    assert (
+        run.state.nodes["start"].tolist() == [[0, 3000, 6000], [0, 0, 3000], [0, 0, 0]][streams - 1]
+    )
+    assert run.program.names.stream == ("all", "all 2", "all 3")[:streams]
+
+
 @pytest.mark.parametrize("queue", list(QueueOrder))
 @pytest.mark.parametrize("fidelity", [Fidelity.PHASE, Fidelity.MESSAGE])
 def test_a_message_waits_for_one_chunk_only(queue: QueueOrder, fidelity: Fidelity) -> None:
@@ -329,7 +353,9 @@ def check_against_reference(workload: Workload, cluster: Cluster) -> None:
     program = lower(workload, cluster)
     operators = workload.graphs[0]
     run = run_one(program, record=True)
-    trace = Simulator(operators, phases_of(program), cluster.collectives.queue.name.lower()).run()
+    model = cluster.collectives
+    simulator = Simulator(operators, phases_of(program), model.queue.name.lower(), model.streams)
+    trace = simulator.run()
 
     assert run.measures.time[0] == trace.time
     nodes = run.state.nodes
