@@ -259,3 +259,48 @@ def test_a_folder_without_tables_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
     with pytest.raises(DimsweepError, match="no table of training iterations"):
         find_tables(tmp_path)
+
+
+# --- software stacks ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "npu", "plan"),
+    [
+        ({}, {"launch": "12 us", "attention_time": 1.0}, {"overlap_tensor": True}),
+        (
+            {"source": "mosaicml/llm-foundry:README.md"},
+            {"launch": "110 us", "memory_efficiency": 0.5, "attention_time": 3.4},
+            {"overlap_tensor": False},
+        ),
+        (
+            {"source": "bigscience-workshop/bigscience:x.md"},
+            {"launch": "110 us"},
+            {"sequence_parallel": False, "whole_messages": True},
+        ),
+        (
+            {"source": "pytorch/torchtitan:x.md", "micro_batch": "4", "note": "1F1B AsyncTP"},
+            {"attention_time": 1.8},
+            {"micro_batch": 1, "micro_batches": 8, "overlap_tensor": True},
+        ),
+        (
+            {"source": "pytorch/torchtitan:x.md", "recompute": "selective AC", "note": "eager"},
+            {"launch": "110 us"},
+            {"recompute": "none", "recompute_modules": ["activation", "linear", "norm"]},
+        ),
+        (
+            {"source": "NVIDIA-NeMo/Megatron-Bridge:x.md [25.11]", "model": "Qwen3_30B_a3B"},
+            {"host": "200 us"},
+            {},
+        ),
+    ],
+    ids=lambda changes: str(changes.get("source", "") if isinstance(changes, dict) else changes),
+)
+def test_a_stack_has_its_kernels_and_its_habits(
+    tmp_path: Path, changes: dict[str, str], npu: dict[str, object], plan: dict[str, object]
+) -> None:
+    row = read(tmp_path, **changes)
+    assert isinstance(row, Measurement)
+    text = configure(row, n_micro_batches(row)).text
+    assert {key: text["npu"][key] for key in npu} == npu
+    assert {key: text["workload"]["plan"][key] for key in plan} == plan
