@@ -21,6 +21,7 @@ from engine.plan import (
 )
 from sweeper.config.parts.part import Bytes, Flag, OneOf, Parsed, Part, Whole, default, key, member
 from sweeper.config.parts.precision import PRECISIONS
+from sweeper.config.workload.size import check_size
 from sweeper.config.workload.workload import ModelParallel, Workload
 
 # A new family is one file in engine/model, and one line here: model.family -> its class.
@@ -98,6 +99,11 @@ class Plan(Part):
         replicas = mesh.degree("data") * mesh.degree("expert")
         return (self.micro_batches or 0) * self.micro_batch * replicas
 
+    def in_turn(self, mesh: DeviceMesh) -> int:
+        """About how many micro-batches each replica works on, one after the other."""
+        replicas = mesh.degree("data") * mesh.degree("expert")
+        return self.batch_on(mesh) // max(1, replicas * self.micro_batch)
+
     def serving(self, mesh: DeviceMesh) -> Serving:
         """The plan of an inference."""
         return Serving(
@@ -141,6 +147,9 @@ class Model(Workload):
     def build(self, cluster: Cluster) -> engine.Workload:
         with key("workload"):
             mesh = DeviceMesh.place(self.parallel, cluster.topology.sizes, cluster.symmetric)
+            with key("plan"):
+                in_turn = self.plan.in_turn(mesh)
+            check_size(getattr(self.model, "layers", 1), in_turn)  # other families have a fixed one
             if self.plan.task != "training":
                 with key("plan"):
                     serve = self.plan.serving(mesh)

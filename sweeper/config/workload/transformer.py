@@ -6,6 +6,7 @@ from engine import Group
 from engine.workload import Layer, TransformerSlice
 from sweeper.config.parts.part import ComputeRate, Whole
 from sweeper.config.workload.layered import Layered
+from sweeper.config.workload.size import check_size
 
 
 class Transformer(Layered):
@@ -19,6 +20,7 @@ class Transformer(Layered):
     flops: ComputeRate
 
     def build_layers(self, groups: Mapping[str, Group]) -> list[Layer]:
+        check_size(self.layers)
         names = ("hidden", "layers", "batch", "sequence", "bytes_per_value", "flops")
         tensor = groups["tensor"].n_members if "tensor" in groups else 1
         return TransformerSlice(

@@ -1,0 +1,21 @@
+"""How large the graphs of a workload will be, estimated before anything of them is built."""
+
+from engine import DimsweepError
+
+# Of GPT-3 175B on 512 NPUs, counted and weighed with 8 to 256 micro-batches: 24 to 26 nodes for
+# each layer and micro-batch, and 240 to 300 bytes for each node.
+_NODES, _BYTES = 25, 300
+LARGEST = 5_000_000  # nodes, of all pipeline stages together
+
+
+def check_size(layers: int, micro_batches: int = 1) -> None:
+    """Raises :class:`DimsweepError` if a model of ``layers`` over ``micro_batches`` has a graph of
+    more than :data:`LARGEST` nodes."""
+    nodes = layers * micro_batches * _NODES
+    if nodes <= LARGEST:
+        return
+    raise DimsweepError(
+        f"its graph would have about {nodes:.2g} nodes and take {nodes * _BYTES / 1e9:.2g} GB: "
+        f"{layers} layers, {micro_batches} micro-batches in turn",
+        hint=f"at most {LARGEST:,} nodes are built: fewer layers, or a larger plan.micro_batch",
+    )
