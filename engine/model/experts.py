@@ -18,11 +18,11 @@ from engine.workload.graph import Kernel
 def block(model: TransformerShape, r: Region) -> LayerBlock:
     """The feed-forward half of a layer with experts, on one rank."""
     value, hidden, n = r.value, model.hidden, r.shard.expert
-    inner = model.expert_inner // r.shard.tensor
+    inner = model.expert_inner // _cut(r)
     first = inner * (2 if model.gated else 1)
     sent = r.rows * model.top_k  # tokens that the rank's own tokens are copied to
-    # Tokens that its experts get, from all tensor-parallel ranks.
-    come = round(r.tokens * model.top_k * model.imbalance)
+    # Tokens that its experts get, from all ranks that cut them.
+    come = round((r.tokens if _cut(r) > 1 else r.rows) * model.top_k * model.imbalance)
     local = model.experts // n
     norm, norm_back = r.norm("mlp norm")
     residual, residual_back = r.residual("mlp", dropout=model.dropout)
@@ -65,6 +65,11 @@ def block(model: TransformerShape, r: Region) -> LayerBlock:
     )
 
 
+def _cut(r: Region) -> int:
+    """Into how many parts each expert is cut."""
+    return 1 if r.shard.whole_experts else r.shard.tensor
+
+
 def _exchange(
     model: TransformerShape, r: Region, n_bytes: float, whole: float
 ) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
@@ -72,7 +77,8 @@ def _exchange(
     permute = elementwise("permute", 2 * n_bytes)
     exchange: tuple[Step, ...] = ()
     if r.shard.expert > 1:
-        exchange = (CollectiveStep(Kind.ALL_TO_ALL, n_bytes * model.imbalance, "expert"),)
+        axis = "expert_ranks" if r.shard.whole_experts else "expert"
+        exchange = (CollectiveStep(Kind.ALL_TO_ALL, n_bytes * model.imbalance, axis),)
     gather, scatter = _tensor(r, n_bytes, whole)
     return (permute, *exchange, *gather), (*scatter, *exchange, permute)
 
@@ -81,7 +87,7 @@ def _work(
     model: TransformerShape, r: Region, come: int
 ) -> tuple[tuple[Step, ...], tuple[Step, ...], Kernel]:
     """What the local experts do with the tokens that come: forward, backward, the activation."""
-    value, inner = r.value, model.expert_inner // r.shard.tensor
+    value, inner = r.value, model.expert_inner // _cut(r)
     first, local = inner * (2 if model.gated else 1), model.experts // r.shard.expert
     each = max(1, come // local)
     one = r.linear("expert 1", each, model.hidden, first, local)
@@ -118,7 +124,7 @@ def _shared_parameters(model: TransformerShape, r: Region) -> float:
 
 def _tensor(r: Region, part: float, whole: float) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
     """Every tensor-parallel rank of an expert needs all of its tokens, and holds a part of it."""
-    if r.shard.tensor == 1:
+    if _cut(r) == 1:
         return (), ()
     if r.cut:
         gather = CollectiveStep(Kind.ALL_GATHER, part, "tensor")

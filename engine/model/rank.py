@@ -95,6 +95,7 @@ class Shard:
     ``batch`` sequences (or samples) a micro-batch; ``value`` bytes of a weight or activation.
     ``sequence_parallel``: what tensor parallelism leaves whole (norms, dropout, residuals) is cut
     along the sequence.  ``decode``: each sequence adds one token to those that it holds already.
+    ``whole_experts``: ``expert`` counts tensor-parallel ranks, too, which cut no expert.
     ``overlap_tensor``: the collectives of sequence parallelism go beside the products that need or
     make their data, piece by piece.  ``narrow``: the precision of the factors of linear products,
     where it is narrower than that.
@@ -112,6 +113,7 @@ class Shard:
     narrow: str = ""
     overlap_tensor: bool = False
     context_exchange: ContextExchange = ContextExchange.GATHER
+    whole_experts: bool = False
 
     def again(self, module: Module) -> bool:
         """Whether a layer's backward pass computes ``module`` again by itself."""

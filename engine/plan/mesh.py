@@ -13,6 +13,7 @@ from engine.workload.placement import AXES, join, place
 
 REPLICAS = "replicas"  # the ranks that hold the same weights
 EXPERT_REPLICAS = "expert_replicas"  # the ranks that hold the same experts
+EXPERT_RANKS = "expert_ranks"  # tensor- and expert-parallel ranks that divide whole experts
 SHARDS = "shards"  # neighbouring replicas that divide weights among themselves, if not all of them
 COPIES = "copies"  # the ranks that hold the same shard
 
@@ -103,6 +104,13 @@ class DeviceMesh:
         return DeviceMesh(
             {**self.groups, SHARDS: Group(tuple(sizes), whole.strides), COPIES: copies}
         )
+
+    def with_whole_experts(self) -> DeviceMesh:
+        """The mesh with the group of ranks that divide experts without cutting any of them."""
+        parts = [self.groups[axis] for axis in ("tensor", "expert") if axis in self.groups]
+        if not parts:
+            return self
+        return DeviceMesh({**self.groups, EXPERT_RANKS: join(parts)})
 
     def n_micro_batches(self, batch: int, micro_batch: int) -> int:
         """Of each replica; context-parallel ranks share one batch."""

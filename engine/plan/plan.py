@@ -43,6 +43,8 @@ class ParallelPlan:
     ``zero`` 1 cuts the optimizer's state among the replicas, 2 the gradients too, 3 the weights too
     (Rajbhandari et al., SC 2020; stage 3 is what FSDP does).  ``bucket`` bytes of gradients are
     summed up at once, beside the rest of the backward pass if ``overlap_gradients``.
+    ``whole_experts``: tensor-parallel ranks divide the experts as expert-parallel ones do, and cut
+    none of them (Megatron's expert tensor parallelism of 1).
     ``shard_ranks``: neighbouring replicas that divide among themselves what ``zero`` divides, while
     groups of them hold copies (hybrid sharding); 0: all replicas divide it.
     ``value`` and ``gradient_value``: bytes of a weight or activation, and of a gradient; ``narrow``
@@ -72,6 +74,7 @@ class ParallelPlan:
     overlap_gradients: bool = True
     overlap_tensor: bool = False
     context_exchange: ContextExchange = ContextExchange.GATHER
+    whole_experts: bool = False
     whole_messages: bool = False
     bucket: float = 25e6
     value: float = 2.0
@@ -92,6 +95,12 @@ class ParallelPlan:
             raise DimsweepError(
                 "parameter servers hold the optimizer's state already", where="zero", hint="zero: 0"
             )
+        if self.whole_experts and not self.sequence_parallel:
+            raise DimsweepError(
+                "tensor-parallel ranks that hold other experts have other tokens",
+                where="whole_experts",
+                hint="sequence_parallel: true",
+            )
         if self.shard_ranks and not self.zero:
             raise DimsweepError(
                 "replicas divide nothing without ZeRO", where="shard_ranks", hint="zero: 3"
@@ -105,7 +114,7 @@ class ParallelPlan:
             batch=self.micro_batch,
             tensor=mesh.degree("tensor"),
             context=mesh.degree("context"),
-            expert=mesh.degree("expert"),
+            expert=mesh.degree("expert") * (mesh.degree("tensor") if self.whole_experts else 1),
             sequence_parallel=self.sequence_parallel,
             recompute=self.recompute,
             recompute_modules=self.recompute_modules,
@@ -113,4 +122,5 @@ class ParallelPlan:
             narrow=self.narrow,
             overlap_tensor=self.overlap_tensor,
             context_exchange=self.context_exchange,
+            whole_experts=self.whole_experts,
         )

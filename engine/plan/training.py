@@ -29,6 +29,7 @@ def training(
     Raises :class:`DimsweepError` naming the key of the plan that does not divide.
     """
     mesh = mesh.divided(plan.shard_ranks)
+    mesh = mesh.with_whole_experts() if plan.whole_experts else mesh
     stages = _stages(model, plan, mesh)
     with no_collector():
         graphs = tuple(_StageProgram(stage, plan, mesh, order).build() for stage, order in stages)

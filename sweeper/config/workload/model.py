@@ -79,6 +79,7 @@ class Plan(Part):
     gradient_exchange: Annotated[GradientExchange, member(GradientExchange)] = default("all_reduce")
     overlap_gradients: Flag = True
     overlap_tensor: Flag = False
+    whole_experts: Flag = False
     context_exchange: Annotated[ContextExchange, member(ContextExchange)] = default("gather")
     whole_messages: Flag = False
     bucket: Bytes = default("25 MB")

@@ -81,6 +81,7 @@ def configure(measured: Measurement, micro_batches: int) -> Config:
         "precision": _precision(measured),
         "recompute": _recompute(measured),
         "recompute_modules": _modules(measured),
+        "whole_experts": measured.expert > 1 and measured.tensor > 1,
         **_sharding(measured),
         **_stack(measured),
     }
@@ -107,16 +108,18 @@ def _micro_batch(measured: Measurement) -> int:
 
 
 def _parallel(measured: Measurement) -> dict[str, int]:
-    if measured.data % measured.expert:
+    # Megatron's experts are whole: tensor-parallel ranks hold different ones.
+    experts, rest = divmod(measured.expert, measured.tensor if measured.expert > 1 else 1)
+    if rest or measured.data % experts:
         raise LeftOut(
-            f"its experts are spread over tensor-parallel ranks: {measured.expert} expert-parallel "
-            f"ranks, {measured.data} replicas"
+            f"its {measured.expert} expert-parallel ranks are no part of {measured.tensor} "
+            f"tensor-parallel ranks and {measured.data} replicas"
         )
     degrees = {
         "tensor": measured.tensor,
-        "expert": measured.expert,
+        "expert": experts,
         "context": measured.context,
-        "data": measured.data // measured.expert,
+        "data": measured.data // experts,
         "pipeline": measured.pipeline,
     }
     return {axis: degrees[axis] for axis in _ORDER}

@@ -382,6 +382,31 @@ def test_experts_are_reached_by_all_to_all_and_summed_among_their_own_replicas()
     assert summed == {CollectiveKind.ALL_REDUCE: pytest.approx(expert)}
 
 
+@pytest.mark.parametrize("model", [EXPERTS, LATENT])
+def test_whole_experts_are_divided_among_tensor_parallel_ranks_too(model: Transformer) -> None:
+    sizes, placed = (4, 2), mesh((4, 2), tensor=2, expert=2)
+    plan = ParallelPlan(batch=8, sequence_parallel=True, whole_experts=True)
+    workload = training(model, plan, placed)
+    cut = training(model, dataclasses.replace(plan, whole_experts=False), placed)
+    assert workload.groups["expert_ranks"].sizes == (4, 1)  # all in a node
+    assert flops(workload) == pytest.approx(flops(cut))
+    own, others = workload.footprint, cut.footprint
+    assert own is not None
+    assert others is not None
+    assert own.weights == pytest.approx(others.weights)  # twice as few experts, twice as large
+    assert not collective_bytes(workload, "expert")
+    # Each rank sends its own tokens only, and gathers none of them for a part of an expert.
+    moved = collective_bytes(workload, "expert_ranks")[CollectiveKind.ALL_TO_ALL]
+    assert moved == collective_bytes(cut, "expert")[CollectiveKind.ALL_TO_ALL]
+    assert sum(collective_bytes(workload, "tensor").values()) < sum(
+        collective_bytes(cut, "tensor").values()
+    )
+    where = cluster(sizes)
+    assert simulate(workload, where).time_ps == simulate(workload, where, fold=False).time_ps
+    with pytest.raises(DimsweepError, match="have other tokens"):
+        dataclasses.replace(plan, sequence_parallel=False)
+
+
 def test_stages_send_each_micro_batch_forward_and_back() -> None:
     plan = ParallelPlan(batch=8, interleave=2)
     workload = training(dataclasses.replace(SMALL, tied=False), plan, mesh((4,), pipeline=4))
