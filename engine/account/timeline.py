@@ -63,7 +63,7 @@ def _class_phases(run: Run) -> Iterator[dict[str, Any]]:
             start = int(run.state.phase_start[chunk["record"] + i])
             for member in s.members[flow["member_start"] : flow["member_end"]]:
                 thread = s.shape.n_streams + 1 + int(phase["dim"])
-                yield _event(name, int(member["cls"]), thread, start, int(phase["duration"]))
+                yield _event(name, int(member["cls"]), thread, start, int(phase["hold"]))
 
 
 def _rank_phases(run: MessageRun) -> Iterator[dict[str, Any]]:

@@ -100,10 +100,12 @@ class _Forms:
         pieces, load = [phases], []
         for d in {phase.dim for phase in phases}:
             visits = [i for i, phase in enumerate(phases) if phase.dim == d]
-            here = _total([phases[i] for i in visits], chunks)
+            here = self._held(_total([phases[i] for i in visits], chunks))
             load.append(here)
             # The port waits for its first chunk, and the last one still has some way to go.
             way = [*phases[: visits[0]], *phases[visits[-1] + 1 :]]
+            if self._s.shape.latency_after:
+                way.append(phases[visits[-1]]._replace(slope=0.0))
             pieces.append([here] if self._s.shape.themis else [here, *way])
         return pieces, load
 
@@ -117,7 +119,11 @@ class _Forms:
             crossed.append(self._phase(use["dim"], part, form["n_bytes"]))
         fixed = delay + sum(phase.fixed - delay for phase in crossed)
         phases = [phase._replace(fixed=fixed) for phase in crossed]
-        return [[phase] for phase in phases], phases if len(phases) == 1 else []
+        return [[phase] for phase in phases], [*map(self._held, phases)] if len(phases) == 1 else []
+
+    def _held(self, phase: _Phase) -> _Phase:
+        """What of it keeps a port busy."""
+        return phase._replace(fixed=0.0) if self._s.shape.latency_after else phase
 
     def _phases(self, f: int) -> list[_Phase]:
         """A chunk's phases in the baseline order, as in :mod:`engine.kernels.phase.phase_time`."""
@@ -155,7 +161,7 @@ class _Forms:
                 roundings = max(needs[i].roundings for i in q)
                 dim, unit = self._sum([dims[i] for i in q], [needs[i].n_bytes for i in q])
                 slope = self._rounded(drop * unit, roundings, dim)
-                load.append(_Phase(dim, chunks * fixed, chunks * slope))
+                load.append(self._held(_Phase(dim, chunks * fixed, chunks * slope)))
                 if size == 1:
                     one.append(_Phase(dim, fixed, slope))
         return [one, *([phase] for phase in load)], load

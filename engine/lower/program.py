@@ -168,6 +168,7 @@ class Shape(NamedTuple):
     places: int = 1  # chunks that a port serves at once
     stream_order: int = StreamOrder.ARRIVAL
     ends: int = Ends.TOGETHER
+    latency_after: bool = False  # of a port's time, when it is free already
     tick: int = 1  # ps; the time of a message is rounded down to a whole tick, unless that is 1
 
 

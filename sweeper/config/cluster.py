@@ -7,7 +7,15 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 import engine
-from engine import DimensionOrder, DimsweepError, QueueOrder, SubgroupBandwidth, suggestion, units
+from engine import (
+    DimensionOrder,
+    DimsweepError,
+    PortBusy,
+    QueueOrder,
+    SubgroupBandwidth,
+    suggestion,
+    units,
+)
 from engine.cluster import (
     MEMORIES,
     Dataflow,
@@ -250,6 +258,7 @@ class Collective(Part):
         "physical"
     )
     endpoint_delay: Time = default("0 ns")
+    port_busy: Annotated[PortBusy, member(PortBusy)] = default("phase")
     algorithms: Annotated[str | tuple[str, ...], Parsed(one_or_each(str))] = "auto"
     library: str | None = None
     gpu: str | None = None

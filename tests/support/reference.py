@@ -5,7 +5,8 @@ It knows one class of ranks and takes the phases of every collective as given.  
 - An operator is ready when all it waits for have ended.  Ready operators join their unit's queue in
   program order; a unit (the compute unit, or a communication stream) runs one at a time.
 - A collective sends all its chunks to the dimension of their first phase.  A dimension serves one
-  chunk at a time; the chunk then moves on to the dimension of its next phase.
+  chunk at a time, for as long as the phase holds it; when the phase has ended the chunk moves on to
+  the dimension of its next phase.
 - What ends at an instant ends together, in a round.  Then ready operators and moving chunks join
   their queues, the chunks by (operator, chunk); then whatever is idle takes the first of its queue.
 - What takes no time ends in the next round of the instant in which it started.
@@ -27,6 +28,7 @@ from engine.kernels.phase.phase_time import empty_phase_times, time_phases
 class Phase(NamedTuple):
     dim: int
     duration: int
+    hold: int  # of it, the time for which the dimension is busy
     n_bytes: float  # held on entering it
 
 
@@ -35,6 +37,7 @@ class Served(NamedTuple):
 
     dim: int
     start: int
+    free: int  # when the dimension is
     end: int
     operator: int
     chunk: int
@@ -45,6 +48,13 @@ class Chunk(NamedTuple):
     number: int
 
 
+class Held(NamedTuple):
+    """A phase's hold of its dimension."""
+
+    dim: int
+
+
+Ending = Chunk | Held | int  # an operator by its number
 Phases = dict[int, list[list[Phase]]]  # by operator, then chunk by chunk
 
 
@@ -88,7 +98,7 @@ class Simulator:
         self.streams = streams  # that a group's collectives take in turn
         self.trace = Trace()
         self.now = 0
-        self.coming: list[tuple[int, int, Chunk | int]] = []  # heap: time, number, what ends
+        self.coming: list[tuple[int, int, Ending]] = []  # heap: time, number, what ends
         self.numbers = count()
         self.waits = [set(operator.after) for operator in operators]
         self.ready = [i for i, after in enumerate(self.waits) if not after]
@@ -112,10 +122,12 @@ class Simulator:
             for _, _, what in ending:
                 if isinstance(what, Chunk):
                     self.end_chunk(what)
+                elif isinstance(what, Held):
+                    del self.dim_serves[what.dim]
                 else:
                     self.end_operator(what)
 
-    def ends_at(self, time: int, what: Chunk | int) -> None:
+    def ends_at(self, time: int, what: Ending) -> None:
         heapq.heappush(self.coming, (time, next(self.numbers), what))
 
     def start_what_can(self) -> None:
@@ -132,8 +144,10 @@ class Simulator:
         for dim, waiting in self.dim_queue.items():
             if waiting and dim not in self.dim_serves:
                 chunk = self.dim_serves[dim] = waiting.pop(0)
+                free = self.now + self.phase(chunk).hold
                 end = self.now + self.phase(chunk).duration
-                self.trace.served.append(Served(dim, self.now, end, *chunk))
+                self.trace.served.append(Served(dim, self.now, free, end, *chunk))
+                self.ends_at(free, Held(dim))
                 self.ends_at(end, chunk)
 
     def unit(self, i: int) -> str:
@@ -186,7 +200,6 @@ class Simulator:
                     self.ready.append(j)
 
     def end_chunk(self, chunk: Chunk) -> None:
-        del self.dim_serves[self.phase(chunk).dim]
         self.at[chunk] += 1
         if self.at[chunk] < len(self.phases[chunk.operator][chunk.number]):
             self.moving.append(chunk)
@@ -263,9 +276,11 @@ def retimed(
         waits[phase] = [(*chunk, number - 1) if number else ("start", served.operator)]
         if served.dim in dim_before:
             waits[phase].append(dim_before[served.dim])
-        dim_before[served.dim] = phase
+        dim_before[served.dim] = ("held", phase)
+        waits["held", phase], waits[phase] = waits[phase], [("held", phase)]
         waits["end", served.operator].append(phase)
-        lasts[phase] = after[served.operator][served.chunk][number].duration
+        lasted = after[served.operator][served.chunk][number]
+        lasts["held", phase], lasts[phase] = lasted.hold, lasted.duration - lasted.hold
     ends: dict[object, int] = {}
     while len(ends) < len(waits):
         for what, others in waits.items():

@@ -56,22 +56,22 @@ def end_communication(s: Structure, st: State, node: int, now: int) -> None:
 
 
 @inlined
-def take_port(s: Structure, st: State, cls: int, number: int, now: int) -> None:
-    """A port of the class serves one more chunk."""
+def begin_at_port(s: Structure, st: State, cls: int, number: int, now: int) -> None:
+    """One more phase is under way from a port of the class."""
     account(s, st, cls, now)
     port = st.ports[number]
-    if port["serving"] == 0:
+    if port["under_way"] == 0:
         st.classes[cls]["serving"] += 1
         port["exposed"] -= st.classes[cls]["per_port"]
-    port["serving"] += 1
+    port["under_way"] += 1
 
 
 @inlined
-def leave_port(s: Structure, st: State, cls: int, number: int, now: int) -> None:
-    """The opposite of :func:`take_port`."""
+def end_at_port(s: Structure, st: State, cls: int, number: int, now: int) -> None:
+    """The opposite of :func:`begin_at_port`."""
     account(s, st, cls, now)
     port = st.ports[number]
-    port["serving"] -= 1
-    if port["serving"] == 0:
+    port["under_way"] -= 1
+    if port["under_way"] == 0:
         st.classes[cls]["serving"] -= 1
         port["exposed"] += st.classes[cls]["per_port"]

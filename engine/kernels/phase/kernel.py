@@ -42,7 +42,14 @@ from engine.kernels.phase.agenda import (
 )
 from engine.kernels.phase.booking import account, begin_communication, end_communication
 from engine.kernels.phase.phase_time import PhaseTimes
-from engine.kernels.phase.ports import end_phase, finish_flow, move, queue_chunks, start_phases
+from engine.kernels.phase.ports import (
+    end_phase,
+    finish_flow,
+    land,
+    move,
+    queue_chunks,
+    start_phases,
+)
 from engine.kernels.phase.state import (
     BEGINNING,
     DONE,
@@ -123,7 +130,20 @@ def _end_all(s: Structure, times: PhaseTimes, st: State, first: int, last: int, 
                     end_phase(s, times, st, place, now)
                 else:
                     next_due = min(next_due, st.place_due[place])
+            if s.shape.latency_after:
+                next_due = min(next_due, _land_all(s, times, st, cls, now))
             set_class_due(st, cls, next_due)
+
+
+@inlined
+def _land_all(s: Structure, times: PhaseTimes, st: State, cls: int, now: int) -> int:
+    """Every chunk of the class that arrives now; returns when the next one does."""
+    due = long(NEVER)
+    for port in range(cls * s.shape.n_ports, (cls + 1) * s.shape.n_ports):
+        while st.flight_due[port] == now:
+            land(s, times, st, port, now)
+        due = min(due, st.flight_due[port])
+    return due
 
 
 @kernel
@@ -227,6 +247,9 @@ def _is_felt_later(s: Structure, st: State, cls: int, now: int) -> bool:
             node = s.members[chunk["member_start"]]["node"]
             if s.nodes[node]["lookahead"] != Lookahead.FULL:
                 return False
+    for port in range(cls * s.shape.n_ports, (cls + 1) * s.shape.n_ports):
+        if st.flight_due[port] == now:
+            return False  # nearly right: at worst the class waits for its turn
     for i in range(s.shape.n_timed):
         if st.stream_due[cls * s.shape.n_timed + i] == now:
             node = st.streams[cls * s.shape.n_streams + i]["node"]
@@ -250,6 +273,7 @@ def _reset(s: Structure, st: State) -> None:
     for i in range(len(st.ports)):
         port = st.ports[i]
         port["head"], port["serving"], port["freed"] = NOTHING, 0, -1
+        port["flight"], port["under_way"] = NOTHING, 0
         port["busy"], port["exposed"] = 0, 0.0
     for i in range(len(st.classes)):
         cls = st.classes[i]
@@ -259,6 +283,7 @@ def _reset(s: Structure, st: State) -> None:
     st.tally_exposed.fill(0.0)
     st.stream_due.fill(NEVER)
     st.place_due.fill(NEVER)
+    st.flight_due.fill(NEVER)
     st.tree.fill(NEVER)
     st.counts.fill(0)
     st.counts[LAST] = BEGINNING

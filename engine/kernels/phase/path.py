@@ -20,7 +20,7 @@ import numpy as np
 
 from engine.kernels.jit import kernel
 from engine.kernels.phase.phase_time import PhaseTimes, parts_of
-from engine.kernels.phase.state import LAST, State
+from engine.kernels.phase.state import BEGINNING, LAST, State, transfer_of
 from engine.lower.program import Floats, Longs, Structure
 
 
@@ -66,9 +66,13 @@ def walk_back(
 ) -> None:
     """Write the critical path of the run in ``st`` into row ``point``, all zeros before."""
     st.visits.fill(0)
+    st.transfers.fill(0)
     interval = st.counts[LAST]
-    while interval >= 0:
-        if interval < len(st.phase_of):
+    while interval != BEGINNING:
+        if interval < 0:
+            st.transfers[st.phase_of[transfer_of(interval)]] += 1
+            interval = st.phase_critical[transfer_of(interval)]
+        elif interval < len(st.phase_of):
             st.visits[st.phase_of[interval]] += 1
             interval = st.phase_critical[interval]
         else:
@@ -78,7 +82,7 @@ def walk_back(
             out.compute[point] += node["duration"] - node["memory"]
             interval = st.node_critical[number]
     for i in range(len(st.visits)):
-        if st.visits[i] == 0:
+        if st.visits[i] + st.transfers[i] == 0:
             continue
         if times.phases[i]["steps"] >= 0:
             _add_phase(s, bandwidth, latency, times, st, out, point, i)
@@ -97,22 +101,22 @@ def _add_phase(
     point: int,
     i: int,
 ) -> None:
-    phase, n = times.phases[i], np.int64(st.visits[i])
+    phase, n, more = times.phases[i], np.int64(st.visits[i]), np.int64(st.transfers[i])
     d, steps = phase["dim"], s.phase_steps[phase["steps"]]
     parts = parts_of(s, steps, phase["n_bytes"], bandwidth[d], latency[d])
     hops, endpoint = np.int64(parts.hops), np.int64(parts.endpoint)
     out.hops[point, d] += n * hops
     out.latency[point, d] += n * hops * latency[d]
     out.endpoint[point, d] += n * endpoint
-    out.transfer[point, d] += n * (phase["duration"] - hops * latency[d] - endpoint)
-    out.demand[point, d] += n * phase["n_bytes"] * parts.fraction / steps["share"]
+    out.transfer[point, d] += (n + more) * (phase["duration"] - hops * latency[d] - endpoint)
+    out.demand[point, d] += (n + more) * phase["n_bytes"] * parts.fraction / steps["share"]
 
 
 @kernel
 def _add_transfer(
     s: Structure, latency: Longs, times: PhaseTimes, st: State, out: Path, point: int, i: int
 ) -> None:
-    phase, n = times.phases[i], np.int64(st.visits[i])
+    phase, n, more = times.phases[i], np.int64(st.visits[i]), np.int64(st.transfers[i])
     form, narrowest = s.forms[~phase["steps"]], phase["dim"]
     left = phase["duration"] - s.shape.endpoint_delay
     for use in s.uses[form["use_start"] : form["use_end"]]:
@@ -122,6 +126,6 @@ def _add_transfer(
         out.latency[point, d] += n * hops * latency[d]
         left -= hops * latency[d]
         if d == narrowest:
-            out.demand[point, d] += n * phase["n_bytes"] / steps["share"]
+            out.demand[point, d] += (n + more) * phase["n_bytes"] / steps["share"]
     out.endpoint[point, narrowest] += n * s.shape.endpoint_delay
-    out.transfer[point, narrowest] += n * left
+    out.transfer[point, narrowest] += (n + more) * left

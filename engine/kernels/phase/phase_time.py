@@ -29,6 +29,7 @@ PHASE = np.dtype(
         ("port", "i4"),  # of each member class, or NO_PORT: it holds its operator's stream
         ("steps", "i4"),  # its PHASE_STEPS; ~form for a transfer from point to point
         ("duration", "i8"),
+        ("hold", "i8"),  # of its ports: all of it, or its transfer
         ("n_bytes", "f8"),  # held on entering the phase
     ],
     align=True,
@@ -156,7 +157,9 @@ def time_phases(s: Structure, bandwidth: Floats, latency: Longs, out: PhaseTimes
             continue
         for i in range(len(uses)):
             order[i] = i
-            loads[i] = _fixed_latency(s.phase_steps, s.steps, uses[i], latency)
+            loads[i] = 0.0  # a latency that passes after a port is free is no load
+            if not s.shape.latency_after:
+                loads[i] = _fixed_latency(s.phase_steps, s.steps, uses[i], latency)
         copies = form["chunks"] // span["variants"]
         for variant in range(span["variants"]):
             if span["variants"] > 1:
@@ -243,6 +246,9 @@ def _time_phase(
     phase = out.phases[at]
     phase["dim"], phase["port"], phase["steps"] = d, port, chosen
     phase["duration"], phase["n_bytes"] = np.int64(min(parts.duration, LONGEST)), held
+    phase["hold"] = phase["duration"]
+    if s.shape.latency_after:
+        phase["hold"] -= np.int64(parts.hops) * out.latency[d] + np.int64(parts.endpoint)
     out.bytes_sent[f, d] += copies * held * steps["bytes_sent"]
     out.demand[f, d] += copies * held * parts.fraction / steps["share"]
     return parts.duration
@@ -267,6 +273,9 @@ def _time_transfer(
     phase = out.phases[out.spans[f]["start"]]
     phase["dim"], phase["port"] = narrowest, narrowest * (s.shape.n_ports // s.shape.n_dims)
     phase["steps"], phase["duration"], phase["n_bytes"] = ~f, np.int64(duration), form["n_bytes"]
+    phase["hold"] = phase["duration"]
+    if s.shape.latency_after:
+        phase["hold"] = np.int64(min(whole(form["n_bytes"] * slowest), LONGEST))
     return duration
 
 
@@ -282,8 +291,9 @@ def _fixed_latency(phase_steps: Table, steps: Table, use: np.void, latency: Long
 def _themis_order(s: Structure, f: int, bandwidth: Floats, loads: Floats, order: Ints) -> None:
     """Themis (Rashidi et al., ISCA 2022): the next chunk goes to the least loaded dimension first.
 
-    Loads start as each dimension's fixed latency.  While they differ by less than the time of a
-    sixteenth of the chunk on the least loaded dimension, the baseline order is as good.
+    Loads start as each dimension's fixed latency, where that keeps ports busy.  While they differ
+    by less than the time of a sixteenth of the chunk on the least loaded dimension, the baseline
+    order is as good.
     An all-gather is scheduled as the reduce-scatter that it reverses.
     """
     form = s.forms[f]

@@ -6,7 +6,7 @@ import numpy as np
 
 from engine.kernels.jit import inlined, kernel
 from engine.kernels.phase.agenda import note_start
-from engine.kernels.phase.booking import leave_port, take_port
+from engine.kernels.phase.booking import begin_at_port, end_at_port
 from engine.kernels.phase.phase_time import PhaseTimes
 from engine.kernels.phase.state import (
     ENDING,
@@ -18,6 +18,7 @@ from engine.kernels.phase.state import (
     TOUCHED,
     State,
     append,
+    transfer_of,
 )
 from engine.kinds import QueueOrder
 from engine.lower.program import NO_DIM, NO_NODE, Structure
@@ -111,10 +112,11 @@ def _start_phase(s: Structure, times: PhaseTimes, st: State, chunk: np.void, now
         critical = st.flows[chunk["flow"]]["critical"]
     for m in range(chunk["members"]):
         cls = _class(s, chunk, m)
-        take_port(s, st, cls, cls * s.shape.n_ports + phase["port"], now)
+        begin_at_port(s, st, cls, cls * s.shape.n_ports + phase["port"], now)
         port = st.ports[cls * s.shape.n_ports + phase["port"]]
         port["head"] = st.entries[entry + m]["next"]
-        port["busy"] += phase["duration"]
+        port["serving"] += 1
+        port["busy"] += phase["hold"]
         if port["freed"] == now:
             critical = port["critical"]
     st.phase_critical[number] = critical
@@ -127,8 +129,8 @@ def _start_phase(s: Structure, times: PhaseTimes, st: State, chunk: np.void, now
     st.places[place]["chunk"] = st.entries[entry]["chunk"]
     st.places[place]["serial"] = st.counts[STARTED]
     st.counts[STARTED] += 1
-    st.place_due[place] = now + phase["duration"]
-    note_start(st, chunk["cls"], now + phase["duration"])
+    st.place_due[place] = now + phase["hold"]
+    note_start(st, chunk["cls"], now + phase["hold"])
 
 
 @kernel
@@ -152,19 +154,67 @@ def _class(s: Structure, chunk: np.void, member: int) -> int:
 
 @inlined
 def end_phase(s: Structure, times: PhaseTimes, st: State, place: int, now: int) -> None:
-    """The phase at a place ends: free its ports, and send the chunk on."""
+    """What kept a place busy ends: free its ports, and send the chunk on when it has arrived."""
     st.place_due[place] = NEVER
     c = st.places[place]["chunk"]
+    chunk = st.chunks[c]
+    phase = times.phases[chunk["at"]]
+    flies = phase["hold"] < phase["duration"]
+    number = chunk["record"] + chunk["at"] - chunk["first"]
+    for m in range(chunk["members"]):
+        at = _class(s, chunk, m) * s.shape.n_ports + phase["port"]
+        port = st.ports[at]
+        port["serving"] -= 1
+        port["critical"], port["freed"] = transfer_of(number) if flies else number, now
+        if port["head"] >= 0:
+            append(st.touched, st.counts, TOUCHED, at)
+    if flies:
+        _fly(s, st, c, phase["port"], now + phase["duration"] - phase["hold"])
+    else:
+        _arrive(s, times, st, c, now)
+
+
+@inlined
+def _fly(s: Structure, st: State, c: int, port_of_class: int, due: int) -> None:
+    """The chunk has left its ports; it arrives when the latency has passed, too."""
+    chunk = st.chunks[c]
+    number = chunk["cls"] * s.shape.n_ports + port_of_class
+    port = st.ports[number]
+    before, after = NOTHING, port["flight"]
+    if after >= 0 and st.chunks[port["flight_tail"]]["due"] <= due:  # nearly always
+        before, after = port["flight_tail"], NOTHING
+    while after >= 0 and st.chunks[after]["due"] <= due:
+        before, after = after, st.chunks[after]["next"]
+    chunk["due"], chunk["next"] = due, after
+    if after < 0:
+        port["flight_tail"] = c
+    if before >= 0:
+        st.chunks[before]["next"] = c
+        return
+    port["flight"] = c
+    st.flight_due[number] = due
+    note_start(st, chunk["cls"], due)
+
+
+@inlined
+def land(s: Structure, times: PhaseTimes, st: State, number: int, now: int) -> None:
+    """The first chunk in flight from the port arrives."""
+    port = st.ports[number]
+    c = port["flight"]
+    port["flight"] = st.chunks[c]["next"]
+    st.flight_due[number] = st.chunks[port["flight"]]["due"] if port["flight"] >= 0 else NEVER
+    _arrive(s, times, st, c, now)
+
+
+@inlined
+def _arrive(s: Structure, times: PhaseTimes, st: State, c: int, now: int) -> None:
+    """The chunk's phase is over: it moves on to the next."""
     chunk = st.chunks[c]
     phase = times.phases[chunk["at"]]
     number = chunk["record"] + chunk["at"] - chunk["first"]
     for m in range(chunk["members"]):
         cls = _class(s, chunk, m)
-        leave_port(s, st, cls, cls * s.shape.n_ports + phase["port"], now)
-        port = st.ports[cls * s.shape.n_ports + phase["port"]]
-        port["critical"], port["freed"] = number, now
-        if port["head"] >= 0:
-            append(st.touched, st.counts, TOUCHED, cls * s.shape.n_ports + phase["port"])
+        end_at_port(s, st, cls, cls * s.shape.n_ports + phase["port"], now)
     chunk["at"] += 1
     if chunk["at"] < chunk["end"] and times.phases[chunk["at"]]["dim"] != NO_DIM:
         move(st, c)

@@ -20,7 +20,8 @@ WAITING, QUEUED, RUNNING, DONE = range(4)
 
 # An *interval* is a phase that is served, by its number among all chunks' phases, or a computation
 # or access, by its node's number behind them (see State.n_phases).  A field ``critical`` names the
-# interval that ended last before something could happen.
+# interval that ended last before something could happen; where a port was free before the phase's
+# latency had passed, that is the phase's transfer (see transfer_of).
 
 NODE_STATE = np.dtype(
     [
@@ -61,7 +62,9 @@ CHUNK = np.dtype(
         ("cls", "i4"),  # the first member's class
         ("flow", "i4"),
         ("record", "i4"),  # number of its first phase among all chunks' phases
+        ("next", "i4"),  # in flight behind it, from the same port; valid in flight
         ("order", "i8"),  # among chunks that move at the same time: (flow key, number)
+        ("due", "i8"),  # when it arrives; valid in flight
     ],
     align=True,
 )
@@ -69,8 +72,11 @@ PORT = np.dtype(
     [
         ("head", "i4"),  # of its queue
         ("tail", "i4"),  # valid while there is a head
-        ("serving", "i4"),  # chunks
-        ("critical", "i4"),  # the phase that left it last; valid from then on
+        ("serving", "i4"),  # chunks that it is busy with
+        ("under_way", "i4"),  # these, and those in flight
+        ("flight", "i4"),  # first chunk in flight, by its due
+        ("flight_tail", "i4"),  # valid while there is one
+        ("critical", "i4"),  # the phase, or its transfer, that left it last; valid from then on
         ("freed", "i8"),  # when; -1 before
         ("busy", "i8"),  # ps, of all its places together
         ("exposed", "f8"),  # ps; valid while it serves nothing (see booking)
@@ -89,7 +95,7 @@ ENTRY = np.dtype([("next", "i4"), ("chunk", "i4")])
 CLASS = np.dtype(
     [
         ("in_flight", "i4"),  # communication and accesses
-        ("serving", "i4"),  # ports
+        ("serving", "i4"),  # ports with phases under way
         ("bound", "i4"),  # operators ready or begun that have no lookahead
         ("felt", "i4"),  # operators begun whose lookahead ends with them
         ("clock", "i8"),  # accounted up to here
@@ -125,9 +131,11 @@ class State(NamedTuple):
     phase_critical: Ints  # what let each phase of each chunk start
     node_critical: Ints  # what let each computation and access start
     visits: Ints  # how often each of PhaseTimes.phases is on the critical path
+    transfers: Ints  # how often its transfer alone is
     # When something ends, or NEVER (see engine.kernels.phase.agenda).
     stream_due: Longs  # what a timed stream runs
-    place_due: Longs  # the phase at a place
+    place_due: Longs  # what keeps a place busy: a phase, or its transfer
+    flight_due: Longs  # the first phase in flight from a port
     tree: Longs
     # Work lists of a round.
     ready: Indices
@@ -162,8 +170,10 @@ def empty_state(s: Structure, times: PhaseTimes, *, record: bool = False) -> Sta
         phase_critical=np.zeros(n_phases, dtype=np.int32),
         node_critical=np.zeros(n, dtype=np.int32),
         visits=np.zeros(len(times.phases), dtype=np.int32),
+        transfers=np.zeros(len(times.phases), dtype=np.int32),
         stream_due=np.zeros(s.shape.n_classes * s.shape.n_timed, dtype=np.int64),
         place_due=np.zeros(n_places, dtype=np.int64),
+        flight_due=np.zeros(n_ports, dtype=np.int64),
         tree=np.zeros(2 * 2 ** (s.shape.n_classes - 1).bit_length(), dtype=np.int64),
         ready=np.zeros(n + 1, dtype=np.uint32),
         open_streams=np.zeros(2 * n + 1, dtype=np.uint32),
@@ -202,6 +212,12 @@ def _chunks_and_entries(s: Structure, times: PhaseTimes) -> tuple[Table, Table]:
 def append(entries: Indices, counts: Ints, which: int, value: int) -> None:
     entries[counts[which]] = value
     counts[which] += 1
+
+
+@inlined
+def transfer_of(phase: int) -> int:
+    """The transfer of a chunk's phase as a critical predecessor; of that, the phase again."""
+    return -2 - phase
 
 
 @inlined

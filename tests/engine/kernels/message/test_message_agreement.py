@@ -27,6 +27,7 @@ from engine import (
     FullyConnected,
     Group,
     Npu,
+    PortBusy,
     Ring,
     SubgroupBandwidth,
     Topology,
@@ -95,7 +96,7 @@ def cases(draw: st.DrawFn, programs: tuple[Draw, ...]) -> tuple[Workload, Cluste
         first = dataclasses.replace(topology.dims[0], block=Ring())
         topology = Topology((first, *topology.dims[1:]))
     model = dataclasses.replace(
-        draw(collective_models(topology)),
+        draw(collective_models(topology, port_busy=(PortBusy.PHASE,))),
         chunks=draw(st.integers(1, 4)),
         subgroup_bandwidth=SubgroupBandwidth.PHYSICAL,
     )

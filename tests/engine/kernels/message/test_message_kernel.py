@@ -24,6 +24,7 @@ from engine import (
     FullyConnected,
     GraphBuilder,
     Npu,
+    PortBusy,
     Receive,
     Result,
     Ring,
@@ -248,7 +249,8 @@ def test_a_program_may_be_moved_to_another_point() -> None:
 @given(st.data())
 def test_messages_are_counted_before_anything_is_lowered(data: st.DataObject) -> None:
     topology = data.draw(topologies(max_npus=16, max_dims=3))
-    model = data.draw(collective_models(topology, orders=(DimensionOrder.BASELINE,)))
+    orders, port_busy = (DimensionOrder.BASELINE,), (PortBusy.PHASE,)
+    model = data.draw(collective_models(topology, orders=orders, port_busy=port_busy))
     fabrics = tuple(
         data.draw(st.sampled_from([Auto(), Mesh()])) if dim.block == Ring() else Auto()
         for dim in topology.dims

@@ -363,7 +363,7 @@ def check_against_reference(workload: Workload, cluster: Cluster) -> None:
     assert dict(enumerate(nodes["end"].tolist())) == trace.end
 
     n_dims = len(cluster.topology.dims)
-    busy = [sum(p.end - p.start for p in trace.served if p.dim == d) for d in range(n_dims)]
+    busy = [sum(p.free - p.start for p in trace.served if p.dim == d) for d in range(n_dims)]
     assert run.measures.busy[0, 0].tolist() == busy
     total, by_dim = exposed(operators, trace, n_dims)
     assert run.measures.exposed[0, 0] == total
