@@ -18,7 +18,7 @@ def draw(rows: Sequence[Compared]) -> bytes:
         f"{errors.rows} training iterations that others measured: "
         f"median error {errors.median:.1%}, mean {errors.mean:.1%}"
     )
-    with frame(title, 7.5) as figure:
+    with frame(title, 9.0) as figure:
         ax = figure.subplots()
         values = [value for row in rows for value in row.values]
         ends = np.array([min(values) / 1.5, max(values) * 1.5])
@@ -30,5 +30,8 @@ def draw(rows: Sequence[Compared]) -> bytes:
             ax.scatter(theirs, ours, lw=0, label=f"{gpu} ({len(own)})", **style)
         ax.set(xscale="log", yscale="log", xlim=ends, ylim=ends, aspect="equal")
         ax.set(xlabel="measured seconds of an iteration", ylabel="simulated seconds")
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_major_formatter("{x:g}")
+            axis.set_minor_formatter("")
         ax.legend(loc="upper left")
         return png(figure)
