@@ -21,10 +21,16 @@ def say_warnings(warnings: Iterable[str], console: Console) -> None:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Table:
-    """A table without lines; the first ``left`` columns are names, the others numbers."""
+    """A table without lines; the first ``left`` columns are names, the others numbers.
+
+    Where the width is too small a name is folded, and never a number.
+    """
     made = Table(box=None, header_style="bold", show_header=any(columns))
     for i, name in enumerate(columns):
-        made.add_column(name, justify="left" if i < left else "right", no_wrap=i == 0)
+        named = i < left
+        made.add_column(
+            name, justify="left" if named else "right", overflow="fold", no_wrap=not named
+        )
     for row in rows:
         made.add_row(*map(Text, row))
     return made
