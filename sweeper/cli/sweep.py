@@ -88,8 +88,8 @@ def sweep_study(composed: Composed, console: Console, *, retry_failed: bool = Fa
                 progress = run_sweep(plan, ledger, executor, bar.update)
         except KeyboardInterrupt:
             n = len(ledger.values)
-            safe = f"{n} trials are safe in {plan.folder}" if n else "before the first trial"
-            say(f"\nstopped: {safe}; the same command continues", console)
+            safe = f": {n} trials are safe in {plan.folder}" if n else " before the first trial"
+            say(f"\nstopped{safe}; the same command continues", console)
             return INTERRUPTED
         finally:
             if executor is not None:

@@ -3,6 +3,7 @@
 Each part builds the engine's object of the same name.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -153,8 +154,9 @@ def _errors(value: Any) -> dict[str, tuple[tuple[int, float], ...]]:
         )
     found = {}
     for kind, steps in value.items():
-        limits = [step[0] for step in steps if isinstance(step, (list, tuple)) and len(step) == 2]
-        if len(limits) != len(steps) or limits != sorted(set(limits)) or not limits:
+        rows = steps if isinstance(steps, (list, tuple)) else [steps]
+        limits = [step[0] for step in rows if _is_pair(step)]
+        if len(limits) != len(rows) or limits != sorted(set(limits)) or not limits:
             raise DimsweepError(
                 f"{steps!r} are no pairs of NPUs, rising, and an error", where=str(kind)
             )
@@ -162,6 +164,15 @@ def _errors(value: Any) -> dict[str, tuple[tuple[int, float], ...]]:
             raise DimsweepError("an error is between 0 and 1", where=str(kind))
         found[str(kind)] = tuple((int(limit), float(error)) for limit, error in steps)
     return found
+
+
+def _is_pair(value: Any) -> bool:
+    """Whether it is two finite numbers."""
+    return (
+        isinstance(value, (list, tuple))
+        and len(value) == 2
+        and all(type(number) in (int, float) and math.isfinite(number) for number in value)
+    )
 
 
 class Npu(Part):
