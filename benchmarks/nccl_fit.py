@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from engine.cluster.blocks import Switch
+from engine.cluster.cluster import CollectiveModel
 from engine.collective.library import Request
 from engine.collective.library.nccl.choice import Choice
 from engine.collective.library.nccl.gpus import GPUS, Cost, Gpu
@@ -86,7 +87,7 @@ def request(gpu: Gpu, row: Row) -> Request:
 def seconds(gpu: Gpu, row: Row) -> float:
     """What the phase of the row lasts."""
     asked = request(gpu, row)
-    (phases,) = answer(gpu, asked, 1).phases
+    (phases,) = answer(gpu, asked, CollectiveModel(chunks=1)).phases
     steps = phases.scatter
     if asked.kind is CollectiveKind.ALL_REDUCE:
         assert phases.fused is not None

@@ -40,7 +40,7 @@ def library_of(model: CollectiveModel) -> Library | None:
     nccl = None
     if model.library is not None:
         gpu = gpu_called(model.library.gpu)
-        nccl = Library(partial(nccl_answer, gpu, chunks=model.chunks), message_shares(gpu))
+        nccl = Library(partial(nccl_answer, gpu, model=model), message_shares(gpu))
     if model.timings is None:
         return nccl
     measured = partial(_measured_or, nccl, model.timings)

@@ -8,6 +8,7 @@ nodes a step takes what NCCL's tuning says, and the bandwidth is the NPU's own r
 import math
 from dataclasses import dataclass
 
+from engine.cluster.cluster import CollectiveModel
 from engine.collective.library.nccl.choice import Algorithm, Choice, Protocol
 from engine.collective.library.nccl.gpus import DIRECT, LL, LL128, SIMPLE, Cost, Gpu
 from engine.collective.library.nccl.tuning import (
@@ -20,7 +21,7 @@ from engine.collective.library.nccl.tuning import (
 )
 from engine.collective.request import Answer, Phases, Request
 from engine.collective.steps import PhaseSteps, Step
-from engine.kinds import CollectiveKind
+from engine.kinds import CollectiveKind, PortBusy
 
 _MICROSECOND = 1_000_000  # ps
 _PIECE = 4 * 2**20  # bytes of a channel's buffer: less is not cut into chunks
@@ -35,24 +36,25 @@ def message_shares(gpu: Gpu) -> tuple[float, float]:
     return gpu.costs[DIRECT].bandwidth / gpu.link, _NETWORK[DIRECT.protocol]
 
 
-def answer(gpu: Gpu, request: Request, chunks: int) -> Answer:
-    """How NCCL runs the collective: in at most ``chunks`` chunks if it crosses dimensions
+def answer(gpu: Gpu, request: Request, model: CollectiveModel) -> Answer:
+    """How NCCL runs the collective: in at most the model's chunks if it crosses dimensions
     or nodes, so that a message need not wait for all of it."""
     n_dims, choice = len(request.settings), choose(gpu, request)
     is_cut = n_dims > 1 or request.nodes > 1
-    pieces = min(chunks, math.ceil(request.n_bytes / _PIECE)) if is_cut else 1
-    run = _Run(gpu, request, choice, max(1, pieces))
-    return Answer(run.chunks, tuple(run.dimension(i) for i in range(n_dims)))
+    pieces = min(model.chunks, math.ceil(request.n_bytes / _PIECE)) if is_cut else 1
+    chunks = max(1, pieces)
+    run = _Run(gpu, request, choice, chunks if model.port_busy is PortBusy.PHASE else 1)
+    return Answer(chunks, tuple(run.dimension(i) for i in range(n_dims)))
 
 
 @dataclass(frozen=True)
 class _Run:
-    """A collective as NCCL runs it, in ``chunks``."""
+    """A collective as NCCL runs it, in chunks of which ``sharers`` share its latencies."""
 
     gpu: Gpu
     request: Request
     choice: Choice
-    chunks: int
+    sharers: int
 
     def dimension(self, i: int) -> Phases:
         """The phases in the i-th of the group's dimensions; what is paid once a collective is paid
@@ -120,9 +122,9 @@ class _Run:
         """``count`` steps that send ``n_bytes``, of what is held, in all, and last ``each`` us.
 
         A stream of chunks pays these once, not once a chunk: while a protocol waits for one piece
-        it has others under way.
+        it has others under way.  Where a port is busy for a whole phase, each chunk has its share.
         """
-        fixed = round(each * _MICROSECOND / self.chunks)
+        fixed = round(each * _MICROSECOND / self.sharers)
         return Step(count, hops, n_bytes / count, fixed=fixed)
 
     @property
