@@ -69,7 +69,7 @@ def command(
           --network-configuration=network.yml
     """
     if fold and not is_compiled():
-        click.echo("compiling the kernel (once for an installation, a minute or two)", err=True)
+        click.echo("compiling the kernel (once for an installation, about a minute)", err=True)
     started = time.monotonic()
     inputs = read_inputs(
         Path(system_configuration),

@@ -71,7 +71,7 @@ def sweep_study(composed: Composed, console: Console, *, retry_failed: bool = Fa
     from sweeper.terminal import say, say_warnings
 
     if not is_compiled():
-        say("compiling the simulation kernel (once for an installation, a minute or two)", console)
+        say("compiling the simulation kernel (once for an installation, about a minute)", console)
     plan = plan_study(composed)
     say_warnings(plan.study.warnings, console)
     with Ledger(plan.folder, plan.study, plan.schema, retry_failed=retry_failed) as ledger:

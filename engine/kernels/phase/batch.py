@@ -128,7 +128,7 @@ def _ask_witness(program: Program, points: Floats, delays: Longs, out: Measures)
 
 def is_compiled() -> bool:
     """Whether the kernel's compiled code is likely to be on disk already; else the first run
-    takes a minute or two longer."""
+    takes about a minute longer."""
     return is_cached(_run_points)
 
 
