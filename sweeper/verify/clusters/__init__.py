@@ -39,7 +39,7 @@ _WIDE = 200
 )
 @click.option("--picture", type=click.Path(path_type=Path), help="Write this PNG, too.")
 def command(tables: Sequence[str], data: Path, picture: Path | None) -> int:
-    """Compare training iterations that others published with simulated ones.
+    """Compare training iterations measured on real clusters, times and memory.
 
     TABLES are names of CSV files in the folder, such as megatron_bridge; all of them unless given.
     Every row is printed with its error, rows that cannot be simulated with the reason.  The last
