@@ -168,10 +168,12 @@ class Evaluator:
 def _state(error: BaseException) -> str:
     if isinstance(error, InfeasibleError):
         return INFEASIBLE
+    seen: list[BaseException] = []
     cause: BaseException | None = error
-    while cause is not None:
+    while cause is not None and cause not in seen:  # an error that was raised anew has a circle
         if isinstance(cause, (MemoryError, OSError)):  # it may go well elsewhere, or later
             return LOST
+        seen.append(cause)
         cause = cause.__cause__ or cause.__context__
     return FAILED
 

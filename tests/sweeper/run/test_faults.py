@@ -12,9 +12,9 @@ import pytest
 
 from engine import DimsweepError, run_batch
 from sweeper import load
-from sweeper.ledger.rows import LOST, Cell
+from sweeper.ledger.rows import FAILED, LOST, Cell
 from sweeper.run.executor import make_executor
-from sweeper.run.executor.evaluate import Job, Outcome
+from sweeper.run.executor.evaluate import Job, Outcome, _state
 from sweeper.run.executor.ray import RayExecutor, _Worker
 from sweeper.study.plan import StudyPlan
 from tests.support.studies import run
@@ -152,3 +152,11 @@ def test_a_trial_that_hangs_and_one_that_kills_its_worker_are_found(
     assert executor.started == 1 + 1 + 1 + 1, "at first, after the piece, 13 and 17"
     run(plan)
     assert load(plan.folder).equals(load(whole.folder))
+
+
+def test_errors_that_caused_one_another_in_a_circle_have_an_end() -> None:
+    first, second = ValueError("first"), ValueError("second")
+    first.__cause__, second.__cause__ = second, first
+    assert _state(first) == FAILED
+    second.__cause__ = MemoryError()
+    assert _state(first) == LOST
