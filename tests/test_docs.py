@@ -118,6 +118,6 @@ def test_every_page_is_in_the_sites_navigation() -> None:
         assert str(page.relative_to(ROOT / "docs")) in navigation
 
 
-def test_the_one_picture_in_git_is_small() -> None:
+def test_the_pictures_in_git_are_small() -> None:
     pictures = [file for file in (ROOT / "docs").rglob("*") if file.suffix in (".png", ".svg")]
     assert sum(file.stat().st_size for file in pictures) <= 150_000
