@@ -138,14 +138,9 @@ def kernel_times(gpu: str) -> KernelTimes:
             where="kernels",
             hint=f"there are: {', '.join(measured)}; without kernels, npu.flops is the peak",
         )
-    _name_alike(grids["product"])
+    grids["product"]["fp16"] = grids["product"]["bf16"]  # tensor cores are as fast in both
     attention = {int(size): grid for size, grid in grids["attention"].items()}
     return KernelTimes(gpu, grids["product"], attention, grids["ragged"])
-
-
-def _name_alike(products: dict[str, Grid]) -> None:
-    """A tensor core multiplies fp16 as fast as bf16."""
-    products["fp16"] = products["bf16"]
 
 
 def _grid(table: Mapping[str, NDArray[np.int64]], name: str) -> Grid:
