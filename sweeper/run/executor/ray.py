@@ -54,6 +54,12 @@ class _Piece:
     tries: int = 0
     avoid: int | None = None
 
+    @property
+    def weight(self) -> int:
+        """Of a worker's _DEPTH: what was tried before has a worker of its own, so that it takes no
+        other down with it."""
+        return _DEPTH if self.tries else 1
+
 
 @dataclass(frozen=True)
 class _Call:
@@ -61,12 +67,6 @@ class _Call:
     worker: int
     actor: Any
     started: float
-
-    @property
-    def weight(self) -> int:
-        """Of the worker's _DEPTH: what was tried before has a worker of its own, so that it takes
-        no other down with it."""
-        return _DEPTH if self.piece.tries else 1
 
 
 class RayExecutor:
@@ -151,7 +151,7 @@ class RayExecutor:
             self._died(call, error)
             return
         del self._calls[reference]
-        self._load[call.worker] -= call.weight
+        self._load[call.worker] -= call.piece.weight
         self._idle_since[call.worker] = time.monotonic()
         self._adapt(call.piece.job, seconds)
         lost = outcome.lost
@@ -192,7 +192,7 @@ class RayExecutor:
             piece = self._queue[0]
             able = [w for w in range(self.n_workers) if w != piece.avoid or self.n_workers == 1]
             worker = min(able, key=self._load.__getitem__)
-            if self._load[worker] + (_DEPTH if piece.tries else 1) > _DEPTH:
+            if self._load[worker] + piece.weight > _DEPTH:
                 return
             self._queue.popleft()
             job = piece.job
@@ -207,7 +207,7 @@ class RayExecutor:
         actor = self._workers[worker]
         call = _Call(piece, worker, actor, time.monotonic())
         self._calls[actor.evaluate.remote(piece.job)] = call
-        self._load[worker] += call.weight
+        self._load[worker] += piece.weight
 
     def _adapt(self, job: Job, seconds: float) -> None:
         size = len(job.trials)
