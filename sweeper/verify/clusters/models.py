@@ -30,7 +30,6 @@ _MODELS: tuple[tuple[str, str, dict[str, Any]], ...] = (
         _LLAMA | _HEADS_OF_128 | {"experts": 128, "top_k": 8, "ffn": 1536},
     ),
     ("gpt.?oss.*120b", "GPT-OSS", _LLAMA | {"head_size": 64, "experts": 128, "top_k": 4}),
-    ("deepseek.?v2.*cut", "DeepSeek", _DEEPSEEK_2 | {"dense_layers": 1}),
     ("deepseek.?v2", "DeepSeek", _DEEPSEEK_2),
     # A model cut to four layers keeps one dense layer of its three.
     ("deepseek.?v3.*cut", "DeepSeek", _DEEPSEEK_3 | {"dense_layers": 1}),
