@@ -28,7 +28,7 @@ from engine import (
 from engine.cluster import Nccl
 from sweeper.terminal import plural, say, table, waiting
 
-_GOLDEN = Path("tests/golden/nccl.csv")
+_GOLDEN = Path(__file__).resolve().parents[2] / "tests" / "golden" / "nccl.csv"
 _LARGE = 16 * 2**20  # bytes
 AIMS = {True: 0.10, False: 0.25}  # mean error from _LARGE up, and below
 _COLUMNS = ("source", "gpu", "gpus", "nodes", "op", "bytes", "time_us", "note")
@@ -175,8 +175,7 @@ def _cluster(gpu: str, ranks_a_node: int, nodes: int, rail: float) -> Cluster:
     "--data",
     type=click.Path(path_type=Path),
     default=_GOLDEN,
-    show_default=True,
-    help="A CSV file, or a folder with *nccl*.csv, of the same columns.",
+    help="A CSV file, or a folder with *nccl*.csv; tests/golden/nccl.csv unless given.",
 )
 @click.option("--rows", is_flag=True, help="Print every row.")
 def command(data: Path, rows: bool) -> int:
