@@ -10,10 +10,8 @@ from statistics import fmean, median
 from scipy.stats import spearmanr
 
 from sweeper.verify.clusters.measurements import Measurement
+from sweeper.verify.clusters.models import model_keys
 from sweeper.verify.clusters.predict import Prediction
-
-# Families with experts.
-EXPERTS = ("Qwen3 MoE", "GPT-OSS", "Mixtral", "DeepSeek", "Kimi")
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class Compared:
     @property
     def kind(self) -> str:
         """Dense, or with experts: what `npu.error` distinguishes."""
-        return "experts" if self.family in EXPERTS else "dense"
+        return "experts" if "experts" in model_keys(self.measured) else "dense"
 
     @property
     def scale(self) -> str:
@@ -107,16 +105,19 @@ def origin(row: Compared) -> str:
 
 
 def without_own_source(rows: Sequence[Compared]) -> list[Compared]:
-    """Leave one source out: the rows as they would be had their own source not been fitted.
+    """Leave one source out: about what we would say of each row had its own source not been fitted.
 
-    Rows of unfitted sources are as they are.  For a fitted one a factor for its GPU, which makes
-    the other fitted sources of this GPU right in the mean, takes the place of its own share in the
-    fit.  A fitted source that is the only one of its GPU keeps our times.
+    Rows of unfitted sources are as they are.  Those of a fitted source are corrected by the factor
+    for their GPU that makes its other fitted sources right in the mean; the constants are not
+    fitted again.  A fitted source that is the only one of its GPU has no judge, so its rows are
+    not among these.
     """
     found = []
     for row in rows:
         others = [o for o in rows if o.fitted and o.gpu == row.gpu and origin(o) != origin(row)]
-        if row.fitted and others:
+        if row.fitted:
+            if not others:
+                continue
             seconds = row.ours.seconds / (1 + Errors.of(others).bias)
             row = replace(row, ours=replace(row.ours, seconds=seconds))
         found.append(row)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from rich.console import Console
 
-from sweeper.terminal import say, table
+from sweeper.terminal import plural, say, table
 from sweeper.verify.clusters.compared import Compared, Errors, by, origin, without_own_source
 from sweeper.verify.clusters.measurements import GIB
 
@@ -90,6 +90,9 @@ def print_summary(times: Sequence[Compared], memory: Sequence[Compared], console
             f"(aims: median {MEDIAN_AIM:.0%}, mean {MEAN_AIM:.0%})",
             console,
         )
+        alone = sum(row.gpu in AIMED for row in times) - len(aimed)
+        if alone:
+            say(f"not judged: {plural(alone, 'row')} of the only fitted source of a GPU", console)
         say(f"worst source: mean {worst:.1%} of {name} (aim {SOURCE_AIM:.0%})", console)
         good &= _print_ranks(sources, console)
     if memory:
