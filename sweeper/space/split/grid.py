@@ -11,6 +11,8 @@ import islpy as isl
 import numpy as np
 import numpy.typing as npt
 
+from sweeper.space.split.bounds import Bounds, Integers
+
 Floats = npt.NDArray[np.float64]
 Point = tuple[int, ...]
 Row = tuple[tuple[int, ...], int]  # coefficients and limit: coefficients . x <= limit (or ==)
@@ -82,6 +84,30 @@ class IntegerGrid:
         self.sharers = _sharers(hull, free, follower, budget)
         self._shadows = [_onto(self._points, self.free[: i + 1]) for i in range(len(self.free))]
         self._rows = [*rows, *equalities, *_negative(equalities)]
+        self._bounds = self._all_bounds()
+
+    @property
+    def is_convex(self) -> bool:
+        """Whether each dimension takes all integers of an interval, whatever the earlier ones."""
+        return None not in self._bounds
+
+    def ends(self, earlier: Integers) -> tuple[Integers, Integers]:
+        """The least and greatest values (P,) of the next free dimension, given the ``earlier`` ones
+        (P, i); only if the grid :attr:`is_convex`."""
+        bounds = self._bounds[self.free[earlier.shape[1]]]
+        assert bounds is not None
+        return bounds.least(earlier), bounds.most(earlier)
+
+    def points(self, values: Integers) -> Integers:
+        """The points (P, D) whose free dimensions have ``values`` (P, F); only if the grid
+        :attr:`is_convex`."""
+        found = np.empty((len(values), len(self._bounds)), dtype=np.int64)
+        found[:, self.free] = values
+        for d, bounds in enumerate(self._bounds):
+            if d not in self.free:
+                assert bounds is not None
+                found[:, d] = bounds.least(values)
+        return found
 
     def values(self, earlier: Sequence[int]) -> Values:
         """What the next free dimension may be, given the earlier ones."""
@@ -125,6 +151,24 @@ class IntegerGrid:
 
         search((), 0.0)
         return best
+
+    def _all_bounds(self) -> list[Bounds | None]:
+        """Of each free dimension, given the free ones before it, and of the others, given all."""
+        n_dims = self._points.dim(_SET)
+        largest = [
+            max(
+                abs(end.to_python())
+                for end in (self._points.dim_min_val(d), self._points.dim_max_val(d))
+            )
+            for d in range(n_dims)
+        ]
+        found = []
+        for d in range(n_dims):
+            free = [f for f in self.free if f < d or d not in self.free]
+            kept = sorted([*free, d])
+            shadow = _onto(self._points, kept)
+            found.append(Bounds.of(shadow, kept.index(d), [largest[k] for k in kept]))
+        return found
 
     def _has(self, x: Point) -> bool:
         return all(_dot(row, x) <= limit for row, limit in self._rows)

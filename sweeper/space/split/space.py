@@ -20,6 +20,7 @@ import numpy as np
 
 from engine import DimsweepError, units
 from engine.bound import LinearSpace
+from sweeper.space.split.bounds import Integers
 from sweeper.space.split.constraint import Constraint, compared, parse_constraint, said
 from sweeper.space.split.grid import EmptyError, Floats, IntegerGrid, Point, Row, extent
 from sweeper.space.split.spending import Spending
@@ -94,6 +95,8 @@ class SplitSpace:
             raise ValueError(f"unit points of shape {u.shape}; expected (points, {self.n_free})")
         if not ((u >= 0) & (u <= 1)).all():
             raise ValueError("unit points outside [0, 1]")
+        if self._grid.is_convex:
+            return self._decoded_together(u)
         return np.array([self._decoded(row) for row in u.tolist()]).reshape(len(u), -1)
 
     def encode(self, bandwidth: Floats) -> Floats:
@@ -205,11 +208,22 @@ class SplitSpace:
             values.append(int(found.last(high - min(below, high - low))))
         return self._in_bytes(self._grid.point(values))
 
+    def _decoded_together(self, u: Floats) -> Floats:
+        """What :meth:`_decoded` gives for each row, by the same sums."""
+        values = np.empty(u.shape, dtype=np.int64)
+        for i, sharers in enumerate(self._grid.sharers):
+            low, high = self._grid.ends(values[:, :i])
+            # Python's own power: NumPy's differs in the last bit from machine to machine.
+            share = [x ** (1 / sharers) for x in u[:, i].tolist()] if sharers > 1 else u[:, i]
+            below = np.floor((high - low + 1) * np.array(share)).astype(np.int64)
+            values[:, i] = high - np.minimum(below, high - low)
+        return self._in_bytes(self._grid.points(values))
+
     def _nearest(self, bandwidth: Floats) -> Point:
         return self._grid.nearest(self._checked(bandwidth)[self._order] / self._step)
 
-    def _in_bytes(self, steps: Point) -> Floats:
-        return np.array(steps, dtype=float)[np.argsort(self._order)] * self._step
+    def _in_bytes(self, steps: Point | Integers) -> Floats:
+        return np.array(steps, dtype=float)[..., np.argsort(self._order)] * self._step
 
     def _solve(self) -> IntegerGrid:
         """The grid, one constraint after the other, so that the one that empties it is known."""

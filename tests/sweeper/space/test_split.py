@@ -108,11 +108,23 @@ def test_small_spaces_are_covered_exactly(small):
             small.build()
         return
     split = small.build()
-    decoded = split.decode(cube(60, split.n_free)) / STEP
+    unit = cube(60, split.n_free)
+    decoded = split.decode(unit) / STEP
+    one_by_one = np.array([split._decoded(row) for row in unit.tolist()]) / STEP
+    assert (decoded == one_by_one).all(), "many points at once are decoded as each alone"
     assert {tuple(p) for p in decoded} <= {tuple(p) for p in feasible.astype(float)}
     for point in feasible * STEP:
         split.check(point)
         assert (split.decode(split.encode(point)[None])[0] == point).all()
+
+
+@pytest.mark.parametrize("constraints", [(), LIBRA, ["b0 >= b1", "b1 <= 3 * b2"]])
+def test_usual_spaces_are_decoded_many_points_at_once(constraints):
+    split = space(constraints=constraints)
+    assert split._grid.is_convex
+    unit = cube(200, split.n_free)
+    one_by_one = np.array([split._decoded(row) for row in unit.tolist()])
+    assert (split.decode(unit) == one_by_one).all()
 
 
 @settings(deadline=None, max_examples=100)
