@@ -41,7 +41,7 @@ class _FreeExecutor:
     def collect(self) -> Outcome | None:
         job = self._jobs.pop(0)
         rows = self._rows.slice(0, len(job.trials))
-        own = {"key": job.keys, "trial": [trial.number for trial in job.trials]}
+        own = {"key": job.keys, "trial": job.trials.number}
         columns = [
             pa.array(own[field.name], field.type) if field.name in own else rows.column(field.name)
             for field in rows.schema

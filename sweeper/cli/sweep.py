@@ -76,7 +76,7 @@ def sweep_study(composed: Composed, console: Console, *, retry_failed: bool = Fa
     say_warnings(plan.study.warnings, console)
     with Ledger(plan.folder, plan.study, plan.schema, retry_failed=retry_failed) as ledger:
         say_warnings(ledger.notes, console)
-        before = len(ledger.values)
+        before = len(ledger.known)
         if before:
             say(f"resuming: {plan.folder} has {before} trials", console)
         started = time.monotonic()
@@ -87,14 +87,14 @@ def sweep_study(composed: Composed, console: Console, *, retry_failed: bool = Fa
                 executor = make_executor(plan.config, cells, plan.schema)
                 progress = run_sweep(plan, ledger, executor, bar.update)
         except KeyboardInterrupt:
-            n = len(ledger.values)
+            n = len(ledger.known)
             safe = f": {n} trials are safe in {plan.folder}" if n else " before the first trial"
             say(f"\nstopped{safe}; the same command continues", console)
             return INTERRUPTED
         finally:
             if executor is not None:
                 executor.close()
-    new, seconds = len(ledger.values) - before, time.monotonic() - started
+    new, seconds = len(ledger.known) - before, time.monotonic() - started
     say(_summary(plan, progress, new, seconds), console)
     try:
         report_study(plan.folder, console)

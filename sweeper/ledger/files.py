@@ -140,7 +140,10 @@ def encode_part(rows: pa.Table, number: int, study: str) -> tuple[str, pa.Buffer
     """The name and the bytes of the part that holds ``rows``."""
     sink = pa.BufferOutputStream()
     rows = rows.replace_schema_metadata({_STUDY: study})
-    pq.write_table(rows, sink, write_page_checksum=True)
+    texts = [field.name for field in rows.schema if pa.types.is_string(field.type)]
+    # Keys are all different, and numbers nearly so: a dictionary of them only takes time.
+    repeated = [name for name in texts if name != "key"]
+    pq.write_table(rows, sink, use_dictionary=repeated, compression="lz4", write_page_checksum=True)
     data = sink.getvalue()
     return f"part-{number:05d}-{zlib.crc32(data):08x}.parquet", data
 

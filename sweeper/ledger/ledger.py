@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from engine import DimsweepError
 from sweeper.ledger import files
 from sweeper.ledger.files import DamagedError, Log
+from sweeper.ledger.known import Known
 from sweeper.ledger.lock import hold, says_of
 from sweeper.ledger.record import DamagedStudyError, StudyRecord, read_study
 from sweeper.ledger.rows import (
@@ -32,6 +33,7 @@ from sweeper.ledger.rows import (
     LOST,
     PORTFOLIO,
     RECHECK,
+    numbers,
     row_schema,
     slope_columns,
     slopes,
@@ -45,8 +47,7 @@ _SORT = [("cell", "ascending"), ("trial", "ascending")]
 class Ledger:
     """One study's ledger, open for writing; use it as a context manager.
 
-    ``values`` maps the key of every row to its objective values, or ``None`` for a failed trial;
-    ``slopes``, if a search learns from them, to dT/db in seconds per byte/s, where it is known.
+    ``known`` has the objective values of the rows, and their slopes if a search learns from them.
     Trials of an earlier run that were lost to a fault of the environment are not among them, so
     they are evaluated again; with ``retry_failed`` neither are failed ones.
     ``notes`` say what a user should know of the folder: what was damaged, and is evaluated again.
@@ -62,9 +63,8 @@ class Ledger:
         """
         self.folder, self.schema = folder, schema
         self._objective = [objective.column for objective in study.objectives]
-        self.values: dict[str, tuple[float, ...] | None] = {}
-        self.slopes: dict[str, tuple[float, ...]] = {}
         self._slopes = slope_columns(schema) if study.learns_from_slopes else []
+        self.known = Known(len(self._objective), len(self._slopes))
         with self._writing():
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = hold(folder)
@@ -120,10 +120,11 @@ class Ledger:
         try:
             yield
         except OSError as error:
-            if self.values and not self.folder.exists():
+            if len(self.known) and not self.folder.exists():
                 raise self._deleted() from error
             why = f"the results folder cannot be written: {error.strerror or error}"
-            safe = f"; the {len(self.values)} rows before this are safe" if self.values else ""
+            n = len(self.known)
+            safe = f"; the {n} rows before this are safe" if n else ""
             raise DimsweepError(
                 why + safe,
                 where=str(self.folder),
@@ -175,7 +176,7 @@ class Ledger:
         if tables:
             known = _first(pa.concat_tables(tables), ["key"], _by_state)
             known = known.filter(pc.invert(pc.is_in(known["state"], pa.array(sorted(again)))))
-            for batch in known.to_batches():
+            for batch in known.combine_chunks().to_batches():
                 self._remember(batch)
 
     def _set_aside(self, file: Path, why: str) -> None:
@@ -196,21 +197,14 @@ class Ledger:
         return Log(self.folder, number, self.schema, self._study)
 
     def _remember(self, batch: pa.RecordBatch) -> None:
-        columns = [batch.column(name).to_pylist() for name in self._objective]
-        for key, state, *values in zip(
-            batch.column("key").to_pylist(),
-            batch.column("state").to_pylist(),
-            *columns,
-            strict=True,
-        ):
-            self.values[key] = tuple(values) if state == COMPLETE else None
-        if self._slopes:
-            found = zip(batch.column("key").to_pylist(), slopes(batch), strict=True)
-            self.slopes.update((key, slope) for key, slope in found if slope)
+        values = numbers(batch, self._objective)
+        complete = pc.equal(batch.column("state"), COMPLETE).to_numpy(zero_copy_only=False)
+        values[~complete | np.isnan(values).any(axis=1)] = np.nan
+        self.known.add(batch.column("key").to_pylist(), values, slopes(batch, self._slopes))
 
     def _give_way(self) -> None:
         """Stop, since another sweep took this one for dead; what is known is kept for it."""
-        rows = f"the {len(self.values)} rows known to it are safe"
+        rows = f"the {len(self.known)} rows known to it are safe"
         if not self.folder.exists():
             raise self._deleted()
         raise DimsweepError(

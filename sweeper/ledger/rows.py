@@ -10,7 +10,7 @@ import pyarrow as pa
 from engine import Breakdown, units
 from sweeper.build.accuracy import time_error
 from sweeper.config.schema import Config
-from sweeper.space.space import Trial
+from sweeper.space.trials import Trials
 
 COMPLETE, FAILED = "complete", "failed"
 LOST = "lost"  # to a fault of the environment, not of the trial; the next run tries again
@@ -126,15 +126,18 @@ def slope_columns(schema: pa.Schema) -> list[str]:
     return [name for name in schema.names if name.startswith(_SLOPE)]
 
 
-def slopes(batch: pa.RecordBatch) -> list[tuple[float, ...]]:
-    """dT/db of each row in seconds per byte/s, as long as the row's cell has dimensions; empty
-    where it is not known."""
-    columns = [batch.column(name).to_pylist() for name in slope_columns(batch.schema)]
-    unit = 1e-3 / 1e9
-    return [
-        tuple(value * unit for value in row if value is not None)
-        for row in zip(*columns, strict=True)
-    ]
+def numbers(rows: pa.RecordBatch, columns: Sequence[str]) -> np.ndarray:
+    """The values (N, C) of columns of numbers, NaN where there is none."""
+    found = np.empty((len(rows), len(columns)))
+    for i, name in enumerate(columns):
+        found[:, i] = rows.column(name).to_numpy(zero_copy_only=False)
+    return found
+
+
+def slopes(rows: pa.RecordBatch, columns: Sequence[str]) -> np.ndarray:
+    """dT/db (N, D) of each row in seconds per byte/s, from :func:`slope_columns` or none of them;
+    NaN where it is not known, and beyond the dimensions of the row's cell."""
+    return numbers(rows, columns) * (1e-3 / 1e9)
 
 
 def failed_row(
@@ -152,20 +155,21 @@ def failed_row(
     return _batch(schema, columns, 1)
 
 
-def labels(cell: Cell, trials: Sequence[Trial], keys: Sequence[str]) -> dict[str, list[Any]]:
+def labels(cell: Cell, trials: Trials, keys: Sequence[str]) -> dict[str, Sequence[Any]]:
     """The columns that name ``trials`` of a cell."""
-    columns: dict[str, list[Any]] = {
-        "key": list(keys),
+    columns: dict[str, Sequence[Any]] = {
+        "key": keys,
         "cell": [cell.number] * len(trials),
-        "trial": [trial.number for trial in trials],
-        "origin": [trial.origin for trial in trials],
+        "trial": trials.number.tolist(),
+        "origin": trials.origin.tolist(),
         "fidelity": [str(cell.config.fidelity)] * len(trials),
         "time_error": [time_error(cell.config)] * len(trials),
     }
     for name, value in cell.coordinates.items():
         columns[name] = [value] * len(trials)
-    for name in trials[0].parameters if trials else ():
-        columns[name] = [str(trial.parameters[name]) for trial in trials]
+    for name in trials.settings[0] if trials.settings else ():
+        texts = [str(setting[name]) for setting in trials.settings]
+        columns[name] = [texts[i] for i in trials.setting.tolist()]
     return columns
 
 

@@ -15,7 +15,7 @@ from sweeper.ledger.rows import PORTFOLIO, RECHECK
 from sweeper.run.executor import Executor
 from sweeper.run.executor.evaluate import Job
 from sweeper.search import Sampler, Values
-from sweeper.space.space import Trial
+from sweeper.space.trials import Floats, Trial, Trials
 from sweeper.study.cell import CellPlan
 from sweeper.study.plan import PortfolioPlan, StudyPlan
 from sweeper.study.portfolio import WORKLOAD, Together
@@ -38,7 +38,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class _Batch:
-    trials: list[Trial]
+    trials: Trials
     keys: list[str]
 
 
@@ -70,11 +70,11 @@ def _run_cell(cell: CellPlan, driver: _Driver) -> _Best:
         return cell.is_settled(driver.progress.best.get(cell.cell.number))
 
     for trials, (batch,) in driver.batches(sampler, [cell], cell.budget, settled=settled):
-        values = driver.collect(batch)
-        sampler.tell(trials, values, [driver.ledger.slopes.get(key) for key in batch.keys])
+        values, slopes = driver.collect(batch)
+        sampler.tell(trials, _told(values), _told(slopes))
         best.add(trials, values)
         driver.count(cell, values)
-    values = driver.collect(driver.submit(cell, best.again(first=cell.budget)))
+    values, _ = driver.collect(driver.submit(cell, Trials.of(best.again(first=cell.budget))))
     driver.count(cell, values, searched=False)
     return best
 
@@ -87,14 +87,12 @@ def _run_portfolio(plan: PortfolioPlan, own: Sequence[_Best], driver: _Driver) -
     proven = together.proven(plan.models, one.space, one.prices) if plan.models else None
     sampler = plan.sampler(_first(plan, own, None if proven is None else proven.bandwidth))
     for trials, batches in driver.batches(sampler, plan.cells, one.budget, PORTFOLIO):
-        values = [driver.collect(batch) for batch in batches]
-        slopes = [[driver.ledger.slopes.get(key) for key in batch.keys] for batch in batches]
-        told = [
-            together.combine(*pair)
-            for pair in zip(zip(*values, strict=True), zip(*slopes, strict=True), strict=True)
-        ]
+        found = [driver.collect(batch) for batch in batches]
+        values = zip(*(_told(values) for values, _ in found), strict=True)
+        slopes = zip(*(_told(slopes) for _, slopes in found), strict=True)
+        told = [together.combine(*pair) for pair in zip(values, slopes, strict=True)]
         sampler.tell(trials, [value for value, _ in told], [slope for _, slope in told])
-        for cell, results in zip(plan.cells, values, strict=True):
+        for cell, (results, _) in zip(plan.cells, found, strict=True):
             driver.count(cell, results, searched=False)
     return {"own": tuple(together.own.tolist()), "bound": None if proven is None else proven.bound}
 
@@ -145,7 +143,7 @@ class _Driver:
         budget: int,
         origin: str | None = None,
         settled: Callable[[], bool] = lambda: False,
-    ) -> Iterator[tuple[list[Trial], list[_Batch]]]:
+    ) -> Iterator[tuple[Trials, list[_Batch]]]:
         """The batches of a search, and each as one of every cell, which are being simulated; the
         next ones are asked for when the caller has told the search of this one.
 
@@ -153,58 +151,66 @@ class _Driver:
         asked for once it is ``settled``.
         """
         size, asked = cells[0].config.search.batch, 0
-        ahead: deque[tuple[list[Trial], list[_Batch]]] = deque()
+        ahead: deque[tuple[Trials, list[_Batch]]] = deque()
         while ahead or (asked < budget and not settled()):
             while len(ahead) < sampler.prefetch and asked < budget and not settled():
-                trials = sampler.ask(min(size, budget - asked))
+                trials = Trials.of(sampler.ask(min(size, budget - asked)))
                 asked += len(trials)
-                batches = [self.submit(c, _renamed(trials, c.budget, origin)) for c in cells]
-                ahead.append((trials, batches))
+                ahead.append((trials, [self.submit(c, _own(trials, c, origin)) for c in cells]))
             yield ahead.popleft()
 
-    def submit(self, cell: CellPlan, trials: list[Trial]) -> _Batch:
+    def submit(self, cell: CellPlan, trials: Trials) -> _Batch:
         """Have simulated what neither the ledger nor a batch before this one knows."""
         batch = _Batch(trials, cell.keys(trials))
-        new: dict[str, Trial] = {}
-        for trial, key in zip(batch.trials, batch.keys, strict=True):
-            if key in self.ledger.values or key in self._in_flight or key in new:
-                self.progress.reused += 1
-            else:
-                new[key] = trial
+        new: dict[str, int] = {}
+        for i in np.flatnonzero(self.ledger.known.places(batch.keys) < 0).tolist():
+            if batch.keys[i] not in self._in_flight:
+                new.setdefault(batch.keys[i], i)
+        self.progress.reused += len(trials) - len(new)
         self._in_flight.update(new)
-        self._executor.submit(Job(cell.cell.number, list(new.values()), list(new)))
+        self._executor.submit(Job(cell.cell.number, trials.take(list(new.values())), list(new)))
         return batch
 
-    def collect(self, batch: _Batch) -> list[Values]:
-        """Write down what the executor delivers until the batch is complete; its values."""
-        while any(key in self._in_flight for key in batch.keys):
+    def collect(self, batch: _Batch) -> tuple[Floats, Floats]:
+        """Write down what the executor delivers until the batch is complete; its values (N, K), NaN
+        where a trial failed, and slopes (N, D), NaN where they are not known."""
+        while not self._in_flight.isdisjoint(batch.keys):
             outcome = self._executor.collect()
             if outcome is not None:
-                for rows in outcome.rows.to_batches():
+                for rows in outcome.rows.combine_chunks().to_batches():
                     self.ledger.append(rows)
                 self.progress.engine_seconds += outcome.seconds
                 self.progress.lost += len(outcome.lost)
                 self._in_flight.difference_update(outcome.rows.column("key").to_pylist())
             self._watch(self.progress)
-        return [self.ledger.values[key] for key in batch.keys]
+        known = self.ledger.known
+        places = known.places(batch.keys)
+        return known.values(places), known.slopes(places)
 
-    def count(self, cell: CellPlan, values: list[Values], *, searched: bool = True) -> None:
+    def count(self, cell: CellPlan, values: Floats, *, searched: bool = True) -> None:
         """Add a batch's values to the progress; the best are those of the cell's own search."""
+        complete = values[~np.isnan(values).any(axis=1)]
         self.progress.done += len(values)
-        self.progress.failed += sum(value is None for value in values)
-        for value in values:
-            if value is None or not searched:
-                continue
-            best = self.progress.best.get(cell.cell.number)
-            if best is None or cell.objective[0].is_better(value[0], best[0]):
-                self.progress.best[cell.cell.number] = tuple(value)
+        self.progress.failed += len(values) - len(complete)
+        if searched and len(complete):
+            objective, number = cell.objective[0], cell.cell.number
+            first = complete[np.argmin(objective.sign * complete[:, 0])]
+            best = self.progress.best.get(number)
+            if best is None or objective.is_better(first[0], best[0]):
+                self.progress.best[number] = tuple(first.tolist())
         self._watch(self.progress)
 
 
-def _renamed(trials: list[Trial], first: int, origin: str | None) -> list[Trial]:
-    if origin is None:
-        return trials
-    return [replace(trial, number=first + trial.number, origin=origin) for trial in trials]
+def _own(trials: Trials, cell: CellPlan, origin: str | None) -> Trials:
+    return trials if origin is None else trials.renamed(cell.budget, origin)
+
+
+def _told(rows: Floats) -> list[Values]:
+    """Values or slopes as samplers are told them: without what is not known."""
+    known = ~np.isnan(rows)
+    if known.all() and rows.shape[1]:
+        return list(map(tuple, rows.tolist()))
+    return [tuple(row[own].tolist()) or None for row, own in zip(rows, known, strict=True)]
 
 
 class _Best:
@@ -225,11 +231,13 @@ class _Best:
         """The best trial; there must be one."""
         return self._kept[0][2]
 
-    def add(self, trials: list[Trial], values: list[Values]) -> None:
+    def add(self, trials: Trials, values: Floats) -> None:
+        """Look at trials with higher numbers than those before, and their values (N, K)."""
+        losses = self._sign * values[:, 0]
+        full = len(self._kept) == max(self._again, 1)
         found = [
-            (self._sign * value[0], trial.number, trial)
-            for trial, value in zip(trials, values, strict=True)
-            if value is not None
+            (float(losses[i]), trials[i].number, trials[i])
+            for i in np.flatnonzero(losses < (self._kept[-1][0] if full else np.inf)).tolist()
         ]
         designs: dict[tuple[object, ...], tuple[float, int, Trial]] = {}
         for entry in sorted([*self._kept, *found], key=lambda entry: entry[:2]):

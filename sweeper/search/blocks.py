@@ -12,7 +12,7 @@ import numpy as np
 
 from engine import DimsweepError
 from sweeper.search.sampler import Task
-from sweeper.space.space import Floats, Trial
+from sweeper.space.trials import Floats, Trials
 
 
 class BlockSampler:
@@ -24,20 +24,19 @@ class BlockSampler:
     def __init__(self, task: Task) -> None:
         if task.search.options:
             raise DimsweepError(f"{task.name} takes no options", where="search.options")
-        self._space, self._first, self._asked = task.space, task.first, 0
+        self._space, self._first, self._asked = task.space, Trials.of(task.first), 0
         self._name = task.name
 
-    def ask(self, n: int) -> list[Trial]:
-        trials = self._first[self._asked : self._asked + n]
-        n -= len(trials)
-        self._asked += len(trials)
-        if n:
-            trials += self._space.from_unit(self._draw(n), self._asked, self._name)
-            self._asked += n
-        return trials
+    def ask(self, n: int) -> Trials:
+        known = self._first[self._asked : self._asked + n]
+        n -= len(known)
+        self._asked += len(known)
+        drawn = self._space.from_unit(self._draw(n), self._asked, self._name)
+        self._asked += n
+        return Trials.joined(known, drawn)
 
     def tell(
-        self, trials: Sequence[Trial], values: Sequence[object], slopes: Sequence[object]
+        self, trials: Sequence[object], values: Sequence[object], slopes: Sequence[object]
     ) -> None:
         """Nothing to learn."""
 

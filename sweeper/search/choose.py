@@ -9,7 +9,8 @@ from sweeper.search.descent import DescentSampler
 from sweeper.search.given import Given
 from sweeper.search.optuna_sampler import CmaEsSampler, GpSampler, Nsga2Sampler, TpeSampler
 from sweeper.search.sampler import Sampler, Task
-from sweeper.space.space import Space, Trial
+from sweeper.space.space import Space
+from sweeper.space.trials import Trial
 
 AUTO, GRID = "auto", "grid"
 # A new sampler is one file, and one line here: search.sampler -> its class.

@@ -8,7 +8,8 @@ from functools import partial
 from sweeper.search.descent import DescentSampler
 from sweeper.search.optuna_sampler import TpeSampler
 from sweeper.search.sampler import Slopes, Task, Values
-from sweeper.space.space import Space, Trial
+from sweeper.space.space import Space
+from sweeper.space.trials import Trial
 
 _TRIES = 10  # to propose a design that was not asked for before
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from engine import Prices
 from engine.bound import LinearSpace
-from sweeper.space.space import Floats
+from sweeper.space.trials import Floats
 
 _KEPT = 60  # the cuts of the best points
 _ITERATIONS = 200

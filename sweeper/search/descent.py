@@ -8,7 +8,7 @@ from engine import DimsweepError
 from sweeper.objective import follows_slopes
 from sweeper.search.cuts import CutModel
 from sweeper.search.sampler import Slopes, Task, Values
-from sweeper.space.space import Floats, Trial
+from sweeper.space.trials import Floats, Trial
 
 _WIDEST = 1.0  # trust region: factors of e up and down around the best split
 _NARROWEST = 0.02

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from sweeper.search.sampler import Task
-from sweeper.space.space import Trial
+from sweeper.space.trials import Trial
 
 
 class Given:

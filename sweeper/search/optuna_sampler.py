@@ -11,7 +11,8 @@ import numpy as np
 
 from engine import DimsweepError, suggestion
 from sweeper.search.sampler import Task, Values
-from sweeper.space.space import Choice, Parameter, Trial
+from sweeper.space.space import Choice, Parameter
+from sweeper.space.trials import Trial
 
 
 class OptunaSampler:

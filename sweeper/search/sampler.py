@@ -7,7 +7,8 @@ from typing import Protocol
 from engine import Prices
 from sweeper.config.study import Search
 from sweeper.objective import Objective
-from sweeper.space.space import Space, Trial
+from sweeper.space.space import Space
+from sweeper.space.trials import Trial
 
 # A trial's objective values in the study's order, or None if it failed.
 Values = Sequence[float] | None
@@ -48,7 +49,7 @@ class Sampler(Protocol):
     def __init__(self, task: Task) -> None:
         """A sampler at its beginning; raises :class:`DimsweepError` for what it cannot search."""
 
-    def ask(self, n: int) -> list[Trial]:
+    def ask(self, n: int) -> Sequence[Trial]:
         """The next trials: up to ``n``, and at least one."""
 
     def tell(

@@ -1,11 +1,10 @@
 """The search space of a study: the split of the bandwidth, and any other keys of the config."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from engine import DimsweepError, Program
 from sweeper.config.parts.part import key
@@ -13,20 +12,7 @@ from sweeper.config.schema import Config
 from sweeper.config.study import Parameter as ParameterConfig
 from sweeper.space.budget import build_split
 from sweeper.space.split import SplitSpace
-
-Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One candidate: a bandwidth split (bytes/s; ``None`` where the config's own applies) and
-    values of config keys.  ``number`` counts the trials of its search; ``origin`` says whose idea
-    it was."""
-
-    number: int
-    origin: str
-    bandwidth: tuple[float, ...] | None
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+from sweeper.space.trials import Floats, Trials
 
 
 @dataclass(frozen=True)
@@ -92,25 +78,18 @@ class Space:
 
     def trials(
         self, split: Floats, parameters: Sequence[Mapping[str, Any]], first: int, origin: str
-    ) -> list[Trial]:
-        """Trials numbered from ``first``; ``split`` holds unit coordinates, shape (P, n_split)."""
-        if self.split is None:
-            return [Trial(first + i, origin, None, p) for i, p in enumerate(parameters)]
-        bandwidths = self.split.decode(split).tolist()
-        return [
-            Trial(first + i, origin, tuple(b), p)
-            for i, (b, p) in enumerate(zip(bandwidths, parameters, strict=True))
-        ]
+    ) -> Trials:
+        """Trials numbered from ``first``; ``split`` holds unit coordinates, shape (P, n_split), and
+        ``parameters`` the values of the other keys of each, if there are other keys."""
+        bandwidth = None if self.split is None else self.split.decode(split)
+        return Trials.build(np.arange(first, first + len(split)), origin, bandwidth, parameters)
 
-    def from_unit(self, unit: Floats, first: int, origin: str) -> list[Trial]:
+    def from_unit(self, unit: Floats, first: int, origin: str) -> Trials:
         """Trials from coordinates of shape (P, n_unit), each in [0, 1]."""
-        rest = unit[:, self.n_split :]
         parameters: list[Mapping[str, Any]] = [
-            {
-                k: p.from_unit(float(x))
-                for (k, p), x in zip(self.parameters.items(), row, strict=True)
-            }
-            for row in rest
+            {k: p.from_unit(x) for (k, p), x in zip(self.parameters.items(), row, strict=True)}
+            for row in unit[:, self.n_split :].tolist()
+            if row
         ]
         return self.trials(unit[:, : self.n_split], parameters, first, origin)
 

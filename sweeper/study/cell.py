@@ -2,9 +2,9 @@
 
 import hashlib
 import json
-import struct
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -21,7 +21,8 @@ from sweeper.ledger.record import CellRecord
 from sweeper.ledger.rows import Cell
 from sweeper.objective import Objective
 from sweeper.search import Sampler, make_sampler, sampler_name
-from sweeper.space.space import Space, Trial, build_space
+from sweeper.space.space import Space, build_space
+from sweeper.space.trials import Trial, Trials
 from sweeper.study.bound import least_bound, proven_bound, proven_front
 from sweeper.study.rules import design_warnings
 
@@ -66,21 +67,27 @@ class CellPlan:
             return False
         return self.objective[0].is_within(best[0], self.bound, gap)
 
-    def keys(self, trials: Sequence[Trial]) -> list[str]:
+    def keys(self, trials: Trials) -> list[str]:
         """Each trial's key: a hash of everything that determines its result, and of its cell."""
+        split = np.empty((len(trials), 0)) if trials.bandwidth is None else trials.bandwidth
+        width, data = 8 * split.shape[1], split.astype("<f8").tobytes()
+        texts = [
+            json.dumps(own, sort_keys=True).encode() if own else b"" for own in trials.settings
+        ]
+        keys = []
+        for i, setting in enumerate(trials.setting.tolist()):
+            digest = self._hash.copy()
+            digest.update(data[i * width : (i + 1) * width] + texts[setting])
+            keys.append(digest.hexdigest())
+        return keys
+
+    @cached_property
+    def _hash(self) -> "hashlib.blake2b":
+        """The hash of what all trials of the cell have in common."""
         config = {name: self.config.text[name] for name in DETERMINES_RESULT}
         parts = [MODEL_VERSION, dict(self.cell.coordinates), config, digests(self.config)]
         base = json.dumps(parts, sort_keys=True)
-        start = hashlib.blake2b(base.encode(), digest_size=16)
-        keys = []
-        for trial in trials:
-            digest = start.copy()
-            if trial.bandwidth is not None:
-                digest.update(struct.pack(f"<{len(trial.bandwidth)}d", *trial.bandwidth))
-            if trial.parameters:
-                digest.update(json.dumps(trial.parameters, sort_keys=True).encode())
-            keys.append(digest.hexdigest())
-        return keys
+        return hashlib.blake2b(base.encode(), digest_size=16)
 
 
 def digests(config: Config) -> dict[str, str]:

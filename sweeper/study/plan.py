@@ -16,7 +16,7 @@ from sweeper.config.schema import RUNTIME_KEYS, Config
 from sweeper.ledger.record import CellRecord, PortfolioRecord, PrunedCell, StudyRecord
 from sweeper.ledger.rows import ROWS_VERSION, row_schema
 from sweeper.search import Sampler, learns_from_slopes, make_sampler
-from sweeper.space.space import Trial
+from sweeper.space.trials import Trial
 from sweeper.study.cell import CellPlan, describe, digests, plan_cell
 from sweeper.study.portfolio import WORKLOAD, grid_of, weighing_of
 from sweeper.study.rules import once

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 from sweeper import load
@@ -29,9 +30,22 @@ def changed(**fields: object) -> StudyRecord:
     return STUDY.model_copy(update=fields)
 
 
+def key(trial: int) -> str:
+    """The key of a trial's row."""
+    return f"{trial:032x}"
+
+
+def values(ledger: Ledger) -> dict[int, float | None]:
+    """The values that a ledger remembers, by trial."""
+    places = ledger.known.places([key(i) for i in range(1000)])
+    found = {i: ledger.known.values(places[i])[0] for i in np.flatnonzero(places >= 0).tolist()}
+    assert len(found) == len(ledger.known)
+    return {i: None if np.isnan(value) else value for i, value in found.items()}
+
+
 def batch(first: int, n: int, state: str = "complete") -> pa.RecordBatch:
     numbers = list(range(first, first + n))
-    keys, times = [f"k{i}" for i in numbers], [i / 7 for i in numbers]
+    keys, times = [key(i) for i in numbers], [i / 7 for i in numbers]
     columns = [keys, [0] * n, numbers, ["tpe"] * n, [state] * n, times]
     return pa.record_batch(
         [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA

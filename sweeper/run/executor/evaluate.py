@@ -24,7 +24,7 @@ from engine import (
 from engine.kernels.message import run_messages
 from sweeper.build.program import build_program
 from sweeper.ledger.rows import FAILED, INFEASIBLE, LOST, Cell, complete_rows, failed_row, labels
-from sweeper.space.space import Trial
+from sweeper.space.trials import Trial, Trials
 
 _PROGRAMS_KEPT = 64
 
@@ -34,7 +34,7 @@ class Job:
     """Trials of one cell, with the keys of their rows."""
 
     cell: int
-    trials: Sequence[Trial]
+    trials: Trials
     keys: Sequence[str]
 
     def part(self, start: int, stop: int | None) -> Self:
@@ -83,14 +83,14 @@ class Evaluator:
         """Load and compile all that a trial needs, so that the first one need not wait for it."""
         first = min(self._cells)
         if self._fidelity(first, "{}") != Fidelity.MESSAGE:  # has nothing compiled, and is slow
-            self.evaluate(Job(first, [Trial(0, "known", None)], [""]))
+            self.evaluate(Job(first, Trials.of([Trial(0, "known", None)]), [""]))
 
     def evaluate(self, job: Job) -> Outcome:
         """Simulate all trials of ``job``; those that share a program in one compiled call."""
         batches: list[pa.RecordBatch] = []
         seconds = 0.0
         for parameters, indices in self._calls(job):
-            trials = [job.trials[i] for i in indices]
+            trials = job.trials.take(indices)
             named = labels(self._cells[job.cell], trials, [job.keys[i] for i in indices])
             done, spent = self._simulate(job.cell, parameters, trials, named)
             seconds += spent
@@ -101,9 +101,9 @@ class Evaluator:
         """Parameters (as JSON) and the trials that have them; the message kernel takes one trial
         at a time."""
         together: dict[str, list[int]] = {}
-        for i, trial in enumerate(job.trials):
-            text = json.dumps(trial.parameters, sort_keys=True) if trial.parameters else "{}"
-            together.setdefault(text, []).append(i)
+        texts = [json.dumps(setting, sort_keys=True) for setting in job.trials.settings]
+        for i, setting in enumerate(job.trials.setting.tolist()):
+            together.setdefault(texts[setting], []).append(i)
         for parameters, indices in together.items():
             if self._fidelity(job.cell, parameters) == Fidelity.MESSAGE:
                 yield from ((parameters, [i]) for i in indices)
@@ -114,7 +114,7 @@ class Evaluator:
         return str(json.loads(parameters).get("fidelity", self._cells[cell].config.fidelity))
 
     def _simulate(
-        self, cell: int, parameters: str, trials: list[Trial], named: dict[str, list[Any]]
+        self, cell: int, parameters: str, trials: Trials, named: dict[str, Sequence[Any]]
     ) -> tuple[list[pa.RecordBatch], float]:
         try:
             program = self._program(cell, parameters)
@@ -126,14 +126,14 @@ class Evaluator:
             if len(trials) == 1:
                 return [self._failed(0, trials, named, error)], 0.0
         rows, seconds = list[pa.RecordBatch](), 0.0
-        for i, trial in enumerate(trials):  # one of them must not fail the others
+        for i in range(len(trials)):  # one of them must not fail the others
             own = {name: column[i : i + 1] for name, column in named.items()}
-            done, spent = self._simulate(cell, parameters, [trial], own)
+            done, spent = self._simulate(cell, parameters, trials[i : i + 1], own)
             rows, seconds = rows + done, seconds + spent
         return rows, seconds
 
     def _run(
-        self, program: Program, trials: list[Trial], named: dict[str, list[Any]], fidelity: str
+        self, program: Program, trials: Trials, named: dict[str, Sequence[Any]], fidelity: str
     ) -> tuple[list[pa.RecordBatch], float]:
         bandwidth = _bandwidths(program, trials)
         start = time.perf_counter()
@@ -155,7 +155,7 @@ class Evaluator:
         return [rows.filter(pa.array(finished)), *failed], seconds
 
     def _failed(
-        self, i: int, trials: list[Trial], named: dict[str, list[Any]], error: Exception
+        self, i: int, trials: Trials, named: dict[str, Sequence[Any]], error: Exception
     ) -> pa.RecordBatch:
         text = str(error) if isinstance(error, DimsweepError) else f"internal error: {error!r}"
         own = {name: column[i] for name, column in named.items()}
@@ -178,12 +178,13 @@ def _state(error: BaseException) -> str:
     return FAILED
 
 
-def _bandwidths(program: Program, trials: list[Trial]) -> np.ndarray:
-    own = tuple(program.bandwidth.tolist())
-    rows = [own if trial.bandwidth is None else trial.bandwidth for trial in trials]
-    if any(len(row) != len(own) for row in rows):
+def _bandwidths(program: Program, trials: Trials) -> np.ndarray:
+    own = program.bandwidth
+    if trials.bandwidth is None:
+        return np.tile(own, (len(trials), 1))
+    if trials.bandwidth.shape[1] != len(own):
         raise DimsweepError(
-            f"a split over {len(rows[0])} dimensions, but the topology has {len(own)}",
+            f"a split over {trials.bandwidth.shape[1]} dimensions, but the topology has {len(own)}",
             where="space.bandwidth",
         )
-    return np.array(rows)
+    return trials.bandwidth

@@ -11,7 +11,7 @@ import pytest
 from engine import DimsweepError
 from sweeper import load
 from sweeper.ledger.ledger import SET_ASIDE, Ledger
-from tests.support.ledgers import SCHEMA, STUDY, batch, changed, dead_writer, trials
+from tests.support.ledgers import SCHEMA, STUDY, batch, changed, dead_writer, trials, values
 
 
 @pytest.fixture
@@ -41,9 +41,8 @@ def flip(file: Path, bit: int) -> None:
 def resume(folder: Path) -> Ledger:
     """Go on with a study as a sweep would: evaluate what is not known."""
     with Ledger(folder, STUDY, SCHEMA) as ledger:
-        for i in range(16):
-            if f"k{i}" not in ledger.values:
-                ledger.append(batch(i, 1))
+        for i in set(range(16)) - set(values(ledger)):
+            ledger.append(batch(i, 1))
     return ledger
 
 
@@ -79,10 +78,10 @@ def test_a_damaged_log_keeps_the_batches_before_the_damage(logged: Path) -> None
     with pytest.raises(DimsweepError, match=log.name):
         load(logged)
     with Ledger(logged, STUDY, SCHEMA) as ledger:
-        assert 0 < len(ledger.values) < 16
+        assert 0 < len(ledger.known) < 16
         assert log.name in ledger.notes[0]
     assert (logged / SET_ASIDE / log.name).exists()
-    assert trials(logged) == sorted(int(key[1:]) for key in ledger.values)
+    assert trials(logged) == sorted(values(ledger))
 
 
 def test_a_log_whose_tail_is_cut_says_so_when_it_is_resumed(logged: Path) -> None:

@@ -17,7 +17,7 @@ from sweeper import load
 from sweeper.ledger.record import read_study
 from sweeper.run.executor.evaluate import Job
 from sweeper.run.executor.inline import InlineExecutor
-from sweeper.space.space import Trial
+from sweeper.space.trials import Trial, Trials
 from sweeper.study.plan import StudyPlan
 from tests.support.studies import run
 
@@ -267,7 +267,7 @@ def test_control_c_leaves_a_resumable_study(tmp_path: Path) -> None:
 def test_inline_executor_slices_jobs(small: Small) -> None:
     plan = small("executor=inline")
     executor = InlineExecutor(plan.config.executor, [cell.cell for cell in plan.cells], plan.schema)
-    trials = [Trial(i, "known", (125e9,) * 4) for i in range(600)]
+    trials = Trials.of([Trial(i, "known", (125e9,) * 4) for i in range(600)])
     executor.submit(Job(0, trials, [str(i) for i in range(600)]))
     sizes = [executor.collect().rows.num_rows for _ in range(3)]  # type: ignore[union-attr]
     assert sizes == [256, 256, 88]

@@ -15,8 +15,9 @@ from sweeper.config.study import Search
 from sweeper.objective import TIME
 from sweeper.search import Task
 from sweeper.search.combined import CombinedSampler
-from sweeper.space.space import Choice, Parameter, Range, Space, Trial
+from sweeper.space.space import Choice, Parameter, Range, Space
 from sweeper.space.split import SplitSpace
+from sweeper.space.trials import Trial
 from sweeper.study.plan import StudyPlan
 from tests.support.studies import run
 

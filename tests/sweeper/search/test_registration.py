@@ -12,7 +12,7 @@ from sweeper import load
 from sweeper.run.executor import EXECUTORS, make_executor
 from sweeper.run.executor.inline import InlineExecutor
 from sweeper.search import SAMPLERS, Slopes, Task, Values
-from sweeper.space.space import Trial
+from sweeper.space.trials import Trial
 from sweeper.study.plan import StudyPlan
 from tests.support.studies import run
 

@@ -1,0 +1,96 @@
+"""What the driver remembers of rows: their values by key, a few numbers a row."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+_Halves = NDArray[np.uint64]  # of keys: (N, 2)
+
+
+class Known:
+    """The objective values, and perhaps slopes, of rows, by key.
+
+    A key of 32 hexadecimal digits takes 16 bytes here, and its place 16 more.
+    """
+
+    def __init__(self, n_values: int, n_slopes: int) -> None:
+        self._values, self._slopes = _Column(n_values), _Column(n_slopes)
+        self._runs: list[tuple[_Halves, NDArray[np.int64]]] = []  # sorted; the first is the largest
+
+    def __len__(self) -> int:
+        return self._values.size
+
+    def places(self, keys: Sequence[str]) -> NDArray[np.int64]:
+        """Where the rows with these keys are; -1 where there is none."""
+        return self._find(_halves(keys))
+
+    def add(self, keys: Sequence[str], values: Floats, slopes: Floats) -> None:
+        """Remember rows, or what is new of rows that are known: their values (N, K), NaN where a
+        trial failed, and slopes (N, D), NaN where they are not known."""
+        halves = _halves(keys)
+        places = self._find(halves)
+        new = np.flatnonzero(places < 0)
+        new = new[np.lexsort(halves[new].T[::-1])]
+        first = np.append(True, (np.diff(halves[new], axis=0) != 0).any(axis=1))[: len(new)]
+        places[new] = len(self) + np.cumsum(first) - 1
+        if len(new):
+            self._insert(halves[new[first]], places[new[first]])
+        for column, rows in ((self._values, values), (self._slopes, slopes)):
+            column.extend(int(first.sum()))
+            column.rows[places] = rows
+
+    def values(self, places: NDArray[np.int64]) -> Floats:
+        """The objective values (N, K) of rows, NaN where a trial failed."""
+        return self._values.rows[places]
+
+    def slopes(self, places: NDArray[np.int64]) -> Floats:
+        """dT/db (N, D) of rows, in seconds per byte/s, NaN where it is not known."""
+        return self._slopes.rows[places]
+
+    def _find(self, halves: _Halves) -> NDArray[np.int64]:
+        places = np.full(len(halves), -1)
+        for keys, own in self._runs:
+            at = np.searchsorted(keys[:, 0], halves[:, 0])
+            wanted = np.arange(len(halves))
+            while len(wanted):  # once, unless two keys agree in their first half
+                inside = at[wanted] < len(keys)
+                wanted = wanted[inside]
+                wanted = wanted[keys[at[wanted], 0] == halves[wanted, 0]]
+                same = keys[at[wanted], 1] == halves[wanted, 1]
+                places[wanted[same]] = own[at[wanted[same]]]
+                wanted = wanted[~same]
+                at[wanted] += 1
+        return places
+
+    def _insert(self, keys: _Halves, places: NDArray[np.int64]) -> None:
+        """Add a sorted run, and merge runs of like size, so that there are few."""
+        while self._runs and len(self._runs[-1][0]) < 2 * len(keys):
+            others, theirs = self._runs.pop()
+            keys, places = np.concatenate([others, keys]), np.concatenate([theirs, places])
+            order = np.argsort(keys[:, 0], kind="stable")
+            keys, places = keys[order], places[order]
+        self._runs.append((keys, places))
+
+
+class _Column:
+    """Rows of numbers that grow."""
+
+    def __init__(self, width: int) -> None:
+        self.size, self._kept = 0, np.empty((1024, width))
+
+    @property
+    def rows(self) -> Floats:
+        return self._kept[: self.size]
+
+    def extend(self, n: int) -> None:
+        if self.size + n > len(self._kept):
+            room = np.empty((max(2 * self.size, self.size + n), self._kept.shape[1]))
+            room[: self.size] = self.rows
+            self._kept = room
+        self.size += n
+
+
+def _halves(keys: Sequence[str]) -> _Halves:
+    return np.frombuffer(bytes.fromhex("".join(keys)), dtype=">u8").reshape(-1, 2).astype(np.uint64)

@@ -1,0 +1,121 @@
+"""Trials of a search, as a table."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One candidate: a bandwidth split (bytes/s; ``None`` where the config's own applies) and
+    values of config keys.  ``number`` counts the trials of its search; ``origin`` says whose idea
+    it was."""
+
+    number: int
+    origin: str
+    bandwidth: tuple[float, ...] | None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Trials(Sequence[Trial]):
+    """Trials, column by column: a search of a million of them makes no object for each.
+
+    ``number`` (N,) and ``origin`` (N,), ``bandwidth`` (N, D) in bytes/s or ``None``, and which of
+    the distinct ``settings`` of config keys each has (N,).
+    """
+
+    number: Integers
+    origin: NDArray[np.object_]
+    bandwidth: Floats | None
+    setting: Integers
+    settings: tuple[Mapping[str, Any], ...]
+
+    @classmethod
+    def of(cls, trials: Sequence[Trial]) -> Self:
+        """The table of some trials, all with a split or none; they may be one already."""
+        if isinstance(trials, cls):
+            return trials
+        splits = [trial.bandwidth for trial in trials if trial.bandwidth is not None]
+        return cls.build(
+            np.array([trial.number for trial in trials], dtype=np.int64),
+            [trial.origin for trial in trials],
+            np.array(splits) if splits else None,
+            [trial.parameters for trial in trials],
+        )
+
+    @classmethod
+    def build(
+        cls,
+        number: Integers,
+        origin: str | Sequence[str],
+        bandwidth: Floats | None,
+        parameters: Sequence[Mapping[str, Any]] = (),
+    ) -> Self:
+        """A table; ``parameters`` are each trial's, or none where no config key is searched."""
+        origins = np.empty(len(number), dtype=object)
+        origins[:] = origin
+        texts = [json.dumps(own, sort_keys=True) for own in parameters]
+        distinct = dict(zip(texts, parameters, strict=True)) or {"{}": {}}
+        place = {text: i for i, text in enumerate(distinct)}
+        setting = np.array([place[text] for text in texts], dtype=np.int64)
+        if not len(texts):
+            setting = np.zeros(len(number), dtype=np.int64)
+        return cls(number, origins, bandwidth, setting, tuple(distinct.values()))
+
+    @classmethod
+    def joined(cls, first: Self, last: Self) -> Self:
+        """One table of two."""
+        if not (len(first) and len(last)):
+            return first if len(first) else last
+        split = None
+        if first.bandwidth is not None and last.bandwidth is not None:
+            split = np.concatenate([first.bandwidth, last.bandwidth])
+        return cls(
+            np.concatenate([first.number, last.number]),
+            np.concatenate([first.origin, last.origin]),
+            split,
+            np.concatenate([first.setting, last.setting + len(first.settings)]),
+            first.settings + last.settings,
+        )
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    @overload
+    def __getitem__(self, index: int) -> Trial: ...
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+    def __getitem__(self, index: int | slice) -> "Trial | Trials":
+        if isinstance(index, slice):
+            return self.take(index)
+        split = None if self.bandwidth is None else tuple(self.bandwidth[index].tolist())
+        parameters = self.settings[self.setting[index]]
+        return Trial(int(self.number[index]), self.origin[index], split, parameters)
+
+    def __iter__(self) -> Iterator[Trial]:
+        return (self[i] for i in range(len(self)))
+
+    def take(self, rows: slice | Sequence[int] | NDArray[Any]) -> Self:
+        """Some of the trials: their places, or a mask."""
+        used, setting = np.unique(self.setting[rows], return_inverse=True)
+        return replace(
+            self,
+            number=self.number[rows],
+            origin=self.origin[rows],
+            bandwidth=None if self.bandwidth is None else self.bandwidth[rows],
+            setting=setting,
+            settings=tuple(self.settings[i] for i in used),
+        )
+
+    def renamed(self, first: int, origin: str) -> Self:
+        """The same designs under numbers that begin ``first`` later, and of another origin."""
+        origins = np.full(len(self), origin, dtype=object)
+        return replace(self, number=self.number + first, origin=origins)
