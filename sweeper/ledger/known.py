@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from sweeper.ledger.keys import Halves, from_texts
+
 Floats = NDArray[np.float64]
-_Halves = NDArray[np.uint64]  # of keys: (N, 2)
 
 
 class Known:
@@ -17,19 +18,18 @@ class Known:
 
     def __init__(self, n_values: int, n_slopes: int) -> None:
         self._values, self._slopes = _Column(n_values), _Column(n_slopes)
-        self._runs: list[tuple[_Halves, NDArray[np.int64]]] = []  # sorted; the first is the largest
+        self._runs: list[tuple[Halves, NDArray[np.int64]]] = []  # sorted; the first is the largest
 
     def __len__(self) -> int:
         return self._values.size
 
     def places(self, keys: Sequence[str]) -> NDArray[np.int64]:
         """Where the rows with these keys are; -1 where there is none."""
-        return self._find(_halves(keys))
+        return self._find(from_texts(keys))
 
-    def add(self, keys: Sequence[str], values: Floats, slopes: Floats) -> None:
-        """Remember rows, or what is new of rows that are known: their values (N, K), NaN where a
-        trial failed, and slopes (N, D), NaN where they are not known."""
-        halves = _halves(keys)
+    def add(self, halves: Halves, values: Floats, slopes: Floats) -> None:
+        """Remember rows, or what is new of rows that are known: their keys, values (N, K), NaN
+        where a trial failed, and slopes (N, D), NaN where they are not known."""
         places = self._find(halves)
         new = np.flatnonzero(places < 0)
         new = new[np.lexsort(halves[new].T[::-1])]
@@ -49,7 +49,7 @@ class Known:
         """dT/db (N, D) of rows, in seconds per byte/s, NaN where it is not known."""
         return self._slopes.rows[places]
 
-    def _find(self, halves: _Halves) -> NDArray[np.int64]:
+    def _find(self, halves: Halves) -> NDArray[np.int64]:
         places = np.full(len(halves), -1)
         for keys, own in self._runs:
             at = np.searchsorted(keys[:, 0], halves[:, 0])
@@ -64,7 +64,7 @@ class Known:
                 at[wanted] += 1
         return places
 
-    def _insert(self, keys: _Halves, places: NDArray[np.int64]) -> None:
+    def _insert(self, keys: Halves, places: NDArray[np.int64]) -> None:
         """Add a sorted run, and merge runs of like size, so that there are few."""
         while self._runs and len(self._runs[-1][0]) < 2 * len(keys):
             others, theirs = self._runs.pop()
@@ -90,7 +90,3 @@ class _Column:
             room[: self.size] = self.rows
             self._kept = room
         self.size += n
-
-
-def _halves(keys: Sequence[str]) -> _Halves:
-    return np.frombuffer(bytes.fromhex("".join(keys)), dtype=">u8").reshape(-1, 2).astype(np.uint64)

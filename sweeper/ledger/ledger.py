@@ -11,6 +11,7 @@ One process writes, which a lock sees to.  Should the lock fail, no harm is done
 no file but its own.
 """
 
+import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine import DimsweepError
-from sweeper.ledger import files
+from sweeper.ledger import files, keys
 from sweeper.ledger.files import DamagedError, Log
 from sweeper.ledger.known import Known
 from sweeper.ledger.lock import hold, says_of
@@ -41,7 +42,6 @@ from sweeper.ledger.rows import (
 
 ROWS_PER_PART = 10_000
 SET_ASIDE = "damaged"  # the folder for files that are not what a sweep wrote
-_SORT = [("cell", "ascending"), ("trial", "ascending")]
 
 
 class Ledger:
@@ -174,7 +174,8 @@ class Ledger:
             except DamagedError as error:
                 self._set_aside(part, str(error))
         if tables:
-            known = _first(pa.concat_tables(tables), ["key"], _by_state)
+            every = pa.concat_tables(tables)
+            known = _first(every, keys.from_column(every["key"]), _by_state)
             known = known.filter(pc.invert(pc.is_in(known["state"], pa.array(sorted(again)))))
             for batch in known.combine_chunks().to_batches():
                 self._remember(batch)
@@ -197,10 +198,11 @@ class Ledger:
         return Log(self.folder, number, self.schema, self._study)
 
     def _remember(self, batch: pa.RecordBatch) -> None:
+        own = keys.from_column(pa.chunked_array([batch.column("key")]))
         values = numbers(batch, self._objective)
         complete = pc.equal(batch.column("state"), COMPLETE).to_numpy(zero_copy_only=False)
         values[~complete | np.isnan(values).any(axis=1)] = np.nan
-        self.known.add(batch.column("key").to_pylist(), values, slopes(batch, self._slopes))
+        self.known.add(own, values, slopes(batch, self._slopes))
 
     def _give_way(self) -> None:
         """Stop, since another sweep took this one for dead; what is known is kept for it."""
@@ -224,7 +226,7 @@ class Ledger:
         """Write the part of ``batches``, and see that it is what was written."""
         if not batches:
             return
-        rows = pa.Table.from_batches(batches).select(self.schema.names).sort_by(_SORT)
+        rows = _in_order(pa.Table.from_batches(batches).select(self.schema.names))
         name, data = files.encode_part(rows, number, self._study)
         part = self.folder / name
         _write_atomically(part, data)
@@ -277,7 +279,7 @@ def load(folder: str | Path) -> pa.Table:
         n_dims = max((len(cell.dims) for cell in study.cells), default=0)
         return row_schema(n_dims, study.grid, study.parameters).empty_table()
     in_order = [rows for number in sorted(tables) for rows in tables[number]]
-    return _each_once(pa.concat_tables(in_order)).sort_by(_SORT)
+    return _in_order(_each_once(pa.concat_tables(in_order)))
 
 
 def _each_once(table: pa.Table) -> pa.Table:
@@ -288,11 +290,12 @@ def _each_once(table: pa.Table) -> pa.Table:
     trial occurs twice where a trial before it was tried again, and the search, which knew more
     then, proposed another one: the later counts.
     """
-    table = _first(table, ["key"], _by_state)
-    origin = pa.array([RECHECK, PORTFOLIO])
-    kind = pc.if_else(pc.is_in(table["origin"], origin), table["origin"], "search")
-    once = _first(table.append_column("kind", kind), ["cell", "trial", "kind"], _latest)
-    return once.drop_columns("kind")
+    table = _first(table, keys.from_column(table["key"]), _by_state)
+    origin = pc.index_in(table["origin"], pa.array([RECHECK, PORTFOLIO])).fill_null(2)
+    cell, trial = (table[name].to_numpy().astype(np.uint64) for name in ("cell", "trial"))
+    # The bits of a cell, of a kind and of a trial.
+    identity = cell << np.uint64(34) | origin.to_numpy().astype(np.uint64) << np.uint64(32) | trial
+    return _first(table, identity[:, None], _latest)
 
 
 def _by_state(table: pa.Table) -> np.ndarray:
@@ -305,15 +308,30 @@ def _latest(table: pa.Table) -> np.ndarray:
     return np.arange(len(table), 0, -1)
 
 
-def _first(table: pa.Table, names: list[str], order: Callable[[pa.Table], np.ndarray]) -> pa.Table:
-    """The first row, by ``order`` and then by place, of those that agree in the columns ``names``;
+def _first(
+    table: pa.Table, identity: np.ndarray, order: Callable[[pa.Table], np.ndarray]
+) -> pa.Table:
+    """The first row, by ``order`` and then by place, of those whose ``identity`` (N, C) is equal;
     in the order of the table."""
-    if len(table.select(names).group_by(names).aggregate([])) == len(table):
+    if keys.differ(identity):
         return table
-    place = order(table) * np.int64(len(table)) + np.arange(len(table))
-    found = table.select(names).append_column("place", pa.array(place))
-    first = found.group_by(names).aggregate([("place", "min")])["place_min"]
-    return table.take(pa.array(np.sort(first.to_numpy() % len(table))))
+    by = np.lexsort((order(table), *identity.T))
+    first = np.append(True, (identity[by[1:]] != identity[by[:-1]]).any(axis=1))
+    return table.take(pa.array(np.sort(by[first])))
+
+
+def _in_order(table: pa.Table) -> pa.Table:
+    """The rows by cell and trial; only those are moved that are not in their place."""
+    order = np.lexsort((table["trial"].to_numpy(), table["cell"].to_numpy()))
+    moved = order != np.arange(len(order))
+    ends = [0, *(np.flatnonzero(np.diff(moved)) + 1).tolist(), len(order)]
+    return pa.concat_tables(
+        table.take(pa.array(order[start:stop]))
+        if moved[start]
+        else table.slice(start, stop - start)
+        for start, stop in itertools.pairwise(ends)
+        if start < stop
+    )
 
 
 def _check_same(old: StudyRecord, new: StudyRecord, folder: Path) -> None:

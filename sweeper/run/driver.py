@@ -207,8 +207,10 @@ def _own(trials: Trials, cell: CellPlan, origin: str | None) -> Trials:
 
 def _told(rows: Floats) -> list[Values]:
     """Values or slopes as samplers are told them: without what is not known."""
+    if not rows.shape[1]:
+        return [None] * len(rows)
     known = ~np.isnan(rows)
-    if known.all() and rows.shape[1]:
+    if known.all():
         return list(map(tuple, rows.tolist()))
     return [tuple(row[own].tolist()) or None for row, own in zip(rows, known, strict=True)]
 
