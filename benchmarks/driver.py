@@ -55,7 +55,7 @@ class _FreeExecutor:
 
 
 def main() -> None:
-    """Print the trials of a second of the driver, its memory, and what resuming and loading take."""
+    """Print how many trials the driver does in a second, and what resuming and loading take."""
     for sampler in ("random", "qmc"):
         for trials in (10_000, 100_000, 1_000_000):
             measure_apart(sampler, trials)

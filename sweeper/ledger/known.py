@@ -1,6 +1,8 @@
 """What the driver remembers of rows: their values by key, a few numbers a row."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +20,7 @@ class Known:
 
     def __init__(self, n_values: int, n_slopes: int) -> None:
         self._values, self._slopes = _Column(n_values), _Column(n_slopes)
-        self._runs: list[tuple[Halves, NDArray[np.int64]]] = []  # sorted; the first is the largest
+        self._runs: list[_Run] = []  # the first is the largest
 
     def __len__(self) -> int:
         return self._values.size
@@ -51,27 +53,40 @@ class Known:
 
     def _find(self, halves: Halves) -> NDArray[np.int64]:
         places = np.full(len(halves), -1)
-        for keys, own in self._runs:
-            at = np.searchsorted(keys[:, 0], halves[:, 0])
+        for run in self._runs:
+            at = np.searchsorted(run.first, halves[:, 0])
             wanted = np.arange(len(halves))
             while len(wanted):  # once, unless two keys agree in their first half
-                inside = at[wanted] < len(keys)
-                wanted = wanted[inside]
-                wanted = wanted[keys[at[wanted], 0] == halves[wanted, 0]]
-                same = keys[at[wanted], 1] == halves[wanted, 1]
-                places[wanted[same]] = own[at[wanted[same]]]
+                wanted = wanted[at[wanted] < len(run.first)]
+                wanted = wanted[run.first[at[wanted]] == halves[wanted, 0]]
+                same = run.last[at[wanted]] == halves[wanted, 1]
+                places[wanted[same]] = run.places[at[wanted[same]]]
                 wanted = wanted[~same]
                 at[wanted] += 1
         return places
 
     def _insert(self, keys: Halves, places: NDArray[np.int64]) -> None:
         """Add a sorted run, and merge runs of like size, so that there are few."""
-        while self._runs and len(self._runs[-1][0]) < 2 * len(keys):
-            others, theirs = self._runs.pop()
-            keys, places = np.concatenate([others, keys]), np.concatenate([theirs, places])
-            order = np.argsort(keys[:, 0], kind="stable")
-            keys, places = keys[order], places[order]
-        self._runs.append((keys, places))
+        new = _Run(keys[:, 0].copy(), keys[:, 1].copy(), places)
+        while self._runs and len(self._runs[-1].places) < 2 * len(new.places):
+            new = self._runs.pop().merged(new)
+        self._runs.append(new)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """The halves of keys, apart, sorted by the first; and where their rows are."""
+
+    first: NDArray[np.uint64]
+    last: NDArray[np.uint64]
+    places: NDArray[np.int64]
+
+    def merged(self, other: Self) -> Self:
+        first = np.concatenate([self.first, other.first])
+        order = np.argsort(first, kind="stable")
+        last = np.concatenate([self.last, other.last])
+        places = np.concatenate([self.places, other.places])
+        return type(self)(first[order], last[order], places[order])
 
 
 class _Column:

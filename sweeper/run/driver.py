@@ -15,7 +15,7 @@ from sweeper.ledger.rows import PORTFOLIO, RECHECK
 from sweeper.run.executor import Executor
 from sweeper.run.executor.evaluate import Job
 from sweeper.search import Sampler, Values
-from sweeper.space.trials import Floats, Trial, Trials
+from sweeper.space.trials import Floats, Integers, Trial, Trials
 from sweeper.study.cell import CellPlan
 from sweeper.study.plan import PortfolioPlan, StudyPlan
 from sweeper.study.portfolio import WORKLOAD, Together
@@ -38,8 +38,11 @@ class Progress:
 
 @dataclass(frozen=True)
 class _Batch:
+    """Trials of a cell, their keys, and where the ledger has their rows, or has not (-1) yet."""
+
     trials: Trials
     keys: list[str]
+    places: Integers
 
 
 def run_sweep(
@@ -161,11 +164,12 @@ class _Driver:
 
     def submit(self, cell: CellPlan, trials: Trials) -> _Batch:
         """Have simulated what neither the ledger nor a batch before this one knows."""
-        batch = _Batch(trials, cell.keys(trials))
+        keys = cell.keys(trials)
+        batch = _Batch(trials, keys, self.ledger.known.places(keys))
         new: dict[str, int] = {}
-        for i in np.flatnonzero(self.ledger.known.places(batch.keys) < 0).tolist():
-            if batch.keys[i] not in self._in_flight:
-                new.setdefault(batch.keys[i], i)
+        for i in np.flatnonzero(batch.places < 0).tolist():
+            if keys[i] not in self._in_flight:
+                new.setdefault(keys[i], i)
         self.progress.reused += len(trials) - len(new)
         self._in_flight.update(new)
         self._executor.submit(Job(cell.cell.number, trials.take(list(new.values())), list(new)))
@@ -183,8 +187,9 @@ class _Driver:
                 self.progress.lost += len(outcome.lost)
                 self._in_flight.difference_update(outcome.rows.column("key").to_pylist())
             self._watch(self.progress)
-        known = self.ledger.known
-        places = known.places(batch.keys)
+        known, places = self.ledger.known, batch.places
+        if (places < 0).any():
+            places = known.places(batch.keys)
         return known.values(places), known.slopes(places)
 
     def count(self, cell: CellPlan, values: Floats, *, searched: bool = True) -> None:
