@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from engine.kernels.jit import compiled, inlined, kernel
 from engine.kernels.phase.phase_time import PhaseTimes
-from engine.kernels.phase.state import NOTHING, State
+from engine.kernels.phase.state import NOTHING, State, long
 from engine.lower.program import (
     CHAIN,
     LINK,
@@ -180,7 +180,7 @@ def _find(nodes: Table, following: Indices, before: _Before, good: Bools, ends: 
             ):
                 break
             for follower in following[nodes[node]["next_start"] : nodes[node]["next_end"]]:
-                reach = max(reach, np.int64(follower))
+                reach = max(reach, long(follower))
             node += 1
         if last > first:
             ends[count, 0], ends[count, 1] = first, last
@@ -219,13 +219,15 @@ def _joined(s: Structure, before: _Before, ends: Longs) -> Structure:
     remains[flow[flow >= 0]] = False
     nodes = nodes[kept]
     nodes["flow"] = _renumber(nodes["flow"], np.cumsum(remains) - 1)
+    flows, members = _flows(s, remains, renumbered)
     return s._replace(
         nodes=nodes,
         following=renumbered[s.following].astype(np.uint32),
         chains=chains,
         links=links,
         links_before=links_before,
-        **_flows(s, remains, renumbered),
+        flows=flows,
+        members=members,
     )
 
 
@@ -280,7 +282,7 @@ def _link_rows(s: Structure) -> Table:
     return rows
 
 
-def _flows(s: Structure, kept: Bools, node: Longs) -> dict[str, Table]:
+def _flows(s: Structure, kept: Bools, node: Longs) -> tuple[Table, Table]:
     """The flows that remain, and their members."""
     flows = s.flows[kept]
     count = s.flows["member_end"] - s.flows["member_start"]
@@ -293,7 +295,7 @@ def _flows(s: Structure, kept: Bools, node: Longs) -> dict[str, Table]:
     flows["member_start"] = flows["member_end"] - count
     flows["chunk_start"] = flows["chunk_end"] - chunks
     flows["entry_start"] = np.cumsum(count * chunks) - count * chunks
-    return {"flows": flows, "members": members}
+    return flows, members
 
 
 @kernel
