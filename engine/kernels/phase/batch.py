@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 
 from engine.errors import DimsweepError
 from engine.kernels.jit import compiled, is_cached, kernel
-from engine.kernels.phase.chains import chained_once, time_chains
+from engine.kernels.phase.chain_times import time_chains
+from engine.kernels.phase.chains import chained_once
 from engine.kernels.phase.diagnosis import explain_stuck
 from engine.kernels.phase.kernel import run
 from engine.kernels.phase.path import Path, empty_path, walk_back
