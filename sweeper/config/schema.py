@@ -81,15 +81,22 @@ class Config(Part):
         return self.plain()
 
     def files(self) -> dict[str, str]:
-        """The files whose contents a row depends on, by the key that names them."""
-        named = {
+        """The files whose contents a row depends on, by the key that names them; where a key's
+        values are searched, by the key and the value."""
+        named: dict[str, Any] = {
             **{f"workload.{name}": getattr(self.workload, name) for name in self.workload.FILES},
             "topology.file": self.topology.file,
             "network.file": self.network.file,
             "npu.measured": self.npu.measured,
             "collective.measured": self.collective.measured,
         }
-        return {name: str(file) for name, file in named.items() if file}
+        searched = {
+            f"{name}={file}": file
+            for name, parameter in self.space.parameters.items()
+            for file in parameter.values or ()
+            if name in named
+        }
+        return {name: str(file) for name, file in (named | searched).items() if file}
 
     def value(self, name: str) -> Any:
         """The value at a dotted key, as it was written; raises :class:`DimsweepError` if there is

@@ -15,7 +15,7 @@ from engine.rules import provisioning
 from sweeper.build.program import build_program
 from sweeper.config.compose import Composed
 from sweeper.config.parts.part import key, per_dimension
-from sweeper.config.parts.places import found
+from sweeper.config.parts.places import contents
 from sweeper.config.schema import DETERMINES_RESULT, Config
 from sweeper.ledger.record import CellRecord
 from sweeper.ledger.rows import Cell
@@ -94,10 +94,8 @@ def digests(config: Config) -> dict[str, str]:
     """The contents of the files that a configuration names; a changed file is another study."""
     digests = {}
     for name, file_name in config.files().items():
-        path = found(file_name)
-        files = [path] if path.is_file() else sorted(path.parent.glob(f"{path.name}.*"))
         content = hashlib.blake2b(digest_size=16)
-        for file in files:
+        for file in contents(file_name):
             content.update(file.read_bytes())
         digests[name] = content.hexdigest()
     return digests

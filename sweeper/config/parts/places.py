@@ -1,7 +1,9 @@
 """Where configuration files, studies and what they name may lie."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
+_brought: dict[str, Path] = {}
 _HERE = Path(__file__).resolve().parents[2]
 
 
@@ -16,13 +18,26 @@ def homes(folder: str) -> list[Path]:
     return [mine, installed] if mine.is_dir() and not same else [installed]
 
 
+def bring(files: Mapping[str, Path]) -> None:
+    """Have :func:`found` find files of another machine in this one's copies of them."""
+    _brought.update(files)
+
+
 def found(path: str) -> Path:
     """A file (or the prefix of files) as a configuration names it: as given, or beside the
     studies."""
+    if path in _brought:
+        return _brought[path]
     for place in (Path(path), *(home / path for home in homes("studies"))):
         if place.exists() or any(place.parent.glob(f"{place.name}.*")):
             return place
     return Path(path)
+
+
+def contents(path: str) -> list[Path]:
+    """The files that a configuration means by ``path``: one, or all of a prefix."""
+    place = found(path)
+    return [place] if place.is_file() else sorted(place.parent.glob(f"{place.name}.*"))
 
 
 def find_study(name: str) -> Path | None:

@@ -1,13 +1,13 @@
 """An ASTRA-sim 1.0 workload file."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import ClassVar
 
 from engine import Group
 from engine.formats import read_astra1_layers
 from engine.workload import Layer
 from sweeper.config.parts.part import Part, default
+from sweeper.config.parts.places import found
 from sweeper.config.workload.layered import Layered
 
 
@@ -34,4 +34,4 @@ class Astra1Text(Layered):
 
     def build_layers(self, groups: Mapping[str, Group]) -> list[Layer]:
         degrees = {axis: group.n_members for axis, group in groups.items()}
-        return read_astra1_layers(Path(self.file), dict(self.groups), degrees)
+        return read_astra1_layers(found(self.file), dict(self.groups), degrees)

@@ -14,7 +14,7 @@ class ChakraTraces(Workload):
     """Chakra execution traces: ``traces`` is PREFIX of PREFIX.<rank>.et, or one .et file for all
     ranks; ``groups`` a file of communicator groups.  Both may lie beside the studies."""
 
-    FILES: ClassVar[tuple[str, ...]] = ("traces",)
+    FILES: ClassVar[tuple[str, ...]] = ("traces", "groups")
 
     traces: str
     groups: str | None = None
