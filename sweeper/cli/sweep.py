@@ -66,7 +66,7 @@ def sweep_study(composed: Composed, console: Console, *, retry_failed: bool = Fa
     from sweeper.cli.report import report_study
     from sweeper.ledger.ledger import Ledger
     from sweeper.run.driver import run_sweep
-    from sweeper.run.executor import make_executor
+    from sweeper.run.executor import LostClusterError, make_executor
     from sweeper.study.plan import plan_study
     from sweeper.terminal import say, say_warnings
 
@@ -84,13 +84,20 @@ def sweep_study(composed: Composed, console: Console, *, retry_failed: bool = Fa
         try:
             with _terminable(), progress_bar(plan, console) as bar:
                 cells = [cell.cell for cell in plan.cells]
-                executor = make_executor(plan.config, cells, plan.schema)
+                executor = make_executor(
+                    plan.config, cells, plan.schema, tell=lambda text: say(text, console, "yellow")
+                )
                 progress = run_sweep(plan, ledger, executor, bar.update)
         except KeyboardInterrupt:
             n = len(ledger.known)
             safe = f": {n} trials are safe in {plan.folder}" if n else " before the first trial"
             say(f"\nstopped{safe}; the same command continues", console)
             return INTERRUPTED
+        except LostClusterError as error:
+            raise DimsweepError(
+                f"{error.what}; {len(ledger.values)} trials are safe in {plan.folder}",
+                hint="the same command continues, once there is a cluster",
+            ) from error
         finally:
             if executor is not None:
                 executor.close()

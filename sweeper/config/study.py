@@ -9,6 +9,7 @@ from engine.bound import Measure
 from sweeper.config.parts.part import (
     Bandwidth,
     Bandwidths,
+    Bytes,
     Flag,
     Money,
     Part,
@@ -126,9 +127,11 @@ class Portfolio(Part):
 class Executor(Part):
     """Where trials are simulated: Ray actors on this machine (``local``) or on a running Ray
     cluster (``address``), or in this process (``inline``).  ``timeout`` is for the simulation of a
-    trial, once a worker has begun it; the inline executor has none."""
+    trial, once a worker has begun it, and ``memory`` is what a trial may take beyond what its
+    worker has; the inline executor has neither."""
 
     mode: str = "local"
     actors: Whole | None = None
     address: str | None = None
     timeout: Seconds | None = None
+    memory: Bytes | None = None

@@ -1,5 +1,5 @@
 """Executors: where trials are simulated."""
 
-from sweeper.run.executor.executor import EXECUTORS, Executor, make_executor
+from sweeper.run.executor.executor import EXECUTORS, Executor, LostClusterError, make_executor
 
-__all__ = ["EXECUTORS", "Executor", "make_executor"]
+__all__ = ["EXECUTORS", "Executor", "LostClusterError", "make_executor"]

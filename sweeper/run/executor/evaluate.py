@@ -158,6 +158,8 @@ class Evaluator:
         self, i: int, trials: Trials, named: dict[str, Sequence[Any]], error: Exception
     ) -> pa.RecordBatch:
         text = str(error) if isinstance(error, DimsweepError) else f"internal error: {error!r}"
+        if isinstance(error, MemoryError):
+            text = f"{error!r}: there was no more memory, or executor.memory allows no more"
         own = {name: column[i] for name, column in named.items()}
         return failed_row(self._schema, own, trials[i].bandwidth, text, _state(error))
 

@@ -13,10 +13,16 @@ from sweeper.run.executor.evaluate import Job, Outcome
 from sweeper.run.executor.inline import InlineExecutor
 
 
+class LostClusterError(DimsweepError):
+    """The cluster of the workers is gone: no trial can be simulated any more."""
+
+
 class Executor(Protocol):
     """Simulates jobs somewhere; results come back in any order and in any number of pieces."""
 
-    n_workers: int
+    @property
+    def n_workers(self) -> int:
+        """How many simulate at the same time."""
 
     def submit(self, job: Job) -> None:
         """Queue the trials of ``job``."""
@@ -31,21 +37,29 @@ class Executor(Protocol):
         """Let go of the workers; what is queued is dropped."""
 
 
-def _ray(config: ExecutorConfig, cells: Sequence[Cell], schema: pa.Schema) -> Executor:
+Tell = Callable[[str], None]  # what an executor has to say while it works, a line at a time
+
+
+def _ray(config: ExecutorConfig, cells: Sequence[Cell], schema: pa.Schema, tell: Tell) -> Executor:
     from sweeper.run.executor.ray import RayExecutor  # Ray takes half a second to import
 
-    return RayExecutor(config, cells, schema)
+    return RayExecutor(config, cells, schema, tell)
 
 
 # A new executor is one file, and one line here: executor.mode -> what makes it.
-EXECUTORS: dict[str, Callable[[ExecutorConfig, Sequence[Cell], pa.Schema], Executor]] = {
+EXECUTORS: dict[str, Callable[[ExecutorConfig, Sequence[Cell], pa.Schema, Tell], Executor]] = {
     "inline": InlineExecutor,
     "local": _ray,
     "address": _ray,
 }
 
 
-def make_executor(config: Config, cells: Sequence[Cell], schema: pa.Schema) -> Executor:
+def make_executor(
+    config: Config,
+    cells: Sequence[Cell],
+    schema: pa.Schema,
+    tell: Tell = lambda text: None,
+) -> Executor:
     """The executor that ``config.executor`` describes, for ``cells`` whose rows have ``schema``."""
     mode = config.executor.mode
     if mode not in EXECUTORS:
@@ -54,4 +68,4 @@ def make_executor(config: Config, cells: Sequence[Cell], schema: pa.Schema) -> E
             where="executor.mode",
             hint=suggestion(mode, EXECUTORS),
         )
-    return EXECUTORS[mode](config.executor, cells, schema)
+    return EXECUTORS[mode](config.executor, cells, schema, tell)

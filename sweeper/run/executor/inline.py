@@ -1,6 +1,6 @@
 """An executor in this process."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
@@ -13,20 +13,27 @@ from sweeper.run.executor.evaluate import Evaluator, Job, Outcome
 class InlineExecutor:
     """Simulates in this process, a slice at a time.
 
-    What is lost to the environment is tried a second time.  There is no time limit: a process
-    cannot stop its own compiled code, so ``timeout`` is refused.
+    What is lost to the environment is tried a second time.  There are no limits: a process cannot
+    stop its own compiled code, so ``timeout`` and ``memory`` are refused.
     """
 
     n_workers = 1
     _SLICE = 256
 
-    def __init__(self, config: ExecutorConfig, cells: Sequence[Cell], schema: pa.Schema) -> None:
-        if config.timeout is not None:
-            raise DimsweepError(
-                "the inline executor has no time limit: it cannot stop its own process",
-                where="executor.timeout",
-                hint="executor=local runs trials in processes that it can stop",
-            )
+    def __init__(
+        self,
+        config: ExecutorConfig,
+        cells: Sequence[Cell],
+        schema: pa.Schema,
+        tell: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        for name, limit in (("time", "timeout"), ("memory", "memory")):
+            if getattr(config, limit) is not None:
+                raise DimsweepError(
+                    f"the inline executor has no {name} limit: it cannot stop its own process",
+                    where=f"executor.{limit}",
+                    hint="executor=local runs trials in processes that it can stop",
+                )
         self._evaluator = Evaluator(cells, schema)
         self._jobs: list[Job] = []
 

@@ -1,23 +1,22 @@
 """An executor of Ray actors, each with a whole engine."""
 
-import logging
-import os
-import signal
-import socket
 import time
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
-import engine
 import sweeper
 from engine import DimsweepError
 from sweeper.config.study import Executor as ExecutorConfig
 from sweeper.ledger.rows import LOST, Cell, failed_row, labels
-from sweeper.run.executor.evaluate import Evaluator, Job, Outcome
+from sweeper.run.executor import guest
+from sweeper.run.executor.cluster import Cluster, Node, connect
+from sweeper.run.executor.evaluate import Job, Outcome
+from sweeper.run.executor.worker import Limits, Luggage, Worker
 
 # A piece should last long enough to make a call's overhead (about a millisecond) vanish, and not so
 # long that the others wait at the end of a batch.
@@ -26,24 +25,19 @@ _FIRST_PIECE = 1  # how long a trial takes is not known yet: a microsecond, or m
 _LARGEST_PIECE = 4096
 _MAX_TRIES = 2  # of a trial that a worker died over or that was lost otherwise
 _DEPTH = 2  # pieces at a worker, so that it need not wait for the driver between them
+_MAX_FAILED_STARTS = 3  # in a row, for each worker that is wanted
+_WORD_AFTER = 15.0  # seconds without any worker, until the user is told, and told again
+_GIVE_UP_AFTER = 900.0  # seconds without any worker: an autoscaler may need minutes for a node
 
 
-class _Worker:
-    """The actor: an evaluator, a stopwatch and a limit."""
+@dataclass(eq=False)
+class _Seat:
+    """A worker that is asked for or there: its actor, what it has to do, and where it is."""
 
-    def __init__(self, cells: Sequence[Cell], schema: pa.Schema, limit: float) -> None:
-        self._evaluator, self._limit = Evaluator(cells, schema), limit
-        self._evaluator.warm()
-
-    def evaluate(self, job: Job) -> tuple[Outcome, float]:
-        start = time.perf_counter()
-        # Nobody handles this alarm, so it ends the process, in the middle of compiled code too.
-        signal.setitimer(signal.ITIMER_REAL, self._limit)
-        try:
-            outcome = self._evaluator.evaluate(job)
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-        return outcome, time.perf_counter() - start
+    actor: Any
+    load: int = _DEPTH  # full until it has started
+    node: str = ""
+    idle_since: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -52,7 +46,7 @@ class _Piece:
 
     job: Job
     tries: int = 0
-    avoid: int | None = None
+    avoid: _Seat | None = None
 
     @property
     def weight(self) -> int:
@@ -64,13 +58,16 @@ class _Piece:
 @dataclass(frozen=True)
 class _Call:
     piece: _Piece
-    worker: int
-    actor: Any
+    seat: _Seat
     started: float
 
 
 class RayExecutor:
     """Keeps every actor busy with pieces of about a tenth of a second.
+
+    Actors are asked for, ``executor.actors`` of them or one for each CPU of the cluster, and work
+    from the moment that they are there; nodes may come and go.  What a lost node worked on is given
+    to others.
 
     A worker whose piece takes longer than ``timeout`` seconds ends; neither its start nor what
     waits for it counts.  A worker that dies is replaced, and each trial of its piece tried again
@@ -78,28 +75,38 @@ class RayExecutor:
     row, as does one that lacks memory or a file at two workers.
     """
 
-    worker: ClassVar[type[_Worker]] = _Worker
+    worker: ClassVar[type[Worker]] = Worker
 
-    def __init__(self, config: ExecutorConfig, cells: Sequence[Cell], schema: pa.Schema) -> None:
-        import ray
-
-        self._ray, self._timeout, self._schema = ray, float(config.timeout or 0), schema
-        self._cells = {cell.number: cell for cell in cells}
-        address = config.address if config.mode == "address" else None
-        self.n_workers = _connect(ray, config.actors, address)
-        self._arguments = (ray.put(list(cells)), ray.put(schema), self._timeout)
-        self._actor = ray.remote(num_cpus=1)(self.worker)
-        self._starting: dict[Any, int] = {}
+    def __init__(
+        self,
+        config: ExecutorConfig,
+        cells: Sequence[Cell],
+        schema: pa.Schema,
+        tell: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self._cells, self._schema, self._tell = {c.number: c for c in cells}, schema, tell
+        self._wanted, self._timeout = config.actors, float(config.timeout or 0)
+        luggage = None if config.mode != "address" else Luggage.of(cells)
+        self._cluster = connect(config)
+        self._ray = self._cluster.ray
+        limits = Limits(self._timeout, int(config.memory or 0))
+        inside = (self.worker, (list(cells), schema, limits, luggage))
+        self._arguments = _invitation(self._cluster, inside)
+        self._actor = self._ray.remote(num_cpus=1)(guest.Guest)
+        self._seats: list[_Seat] = []
+        self._starting: dict[Any, _Seat] = {}
         self._failed_starts = 0
-        self._workers: list[Any] = [None] * self.n_workers
-        self._load = [_DEPTH] * self.n_workers  # full until it has started
-        self._idle_since = [0.0] * self.n_workers
+        self._waits_since = self._told_at = time.monotonic()
         self._queue: deque[_Piece] = deque()
         self._calls: dict[Any, _Call] = {}  # in the order of their start
         self._piece: dict[int, int] = {}  # cell -> trials in a piece
         self._done: deque[Outcome] = deque()
-        for worker in range(self.n_workers):
-            self._start(worker)
+        self._look()
+
+    @property
+    def n_workers(self) -> int:
+        """The workers that there are, or that are asked for."""
+        return len(self._seats)
 
     def submit(self, job: Job) -> None:
         if job.trials:
@@ -107,40 +114,90 @@ class RayExecutor:
         self._dispatch()
 
     def collect(self) -> Outcome | None:
+        self._look()
         if not self._done:
-            waiting = [*self._starting, *self._calls]
-            done, _ = self._ray.wait(waiting, num_returns=1, timeout=1.0)
-            for reference in done:
-                if reference in self._starting:
-                    self._started(reference)
-                else:
-                    self._finished(reference)
-            self._dispatch()
+            with self._cluster.lost_if_broken():
+                waiting = [*self._starting, *self._calls]
+                done, _ = self._ray.wait(waiting, num_returns=1, timeout=1.0)
+                for reference in done:
+                    if reference in self._starting:
+                        self._started(reference)
+                    else:
+                        self._finished(reference)
+                self._dispatch()
         return self._done.popleft() if self._done else None
 
     def close(self) -> None:
-        for worker in self._workers:
-            self._ray.kill(worker)
-        self._ray.shutdown()
+        try:
+            for seat in self._seats:
+                self._ray.kill(seat.actor)
+        finally:
+            self._cluster.close()
 
-    def _start(self, worker: int) -> None:
+    # --- workers --------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """Take note of nodes that came and went, and have as many workers as are wanted."""
+        lost = self._cluster.lost()
+        for node in lost or ():
+            self._lost(node)
+        if lost is not None:
+            wanted = self._wanted or max(1, self._cluster.cpus)
+            while len(self._seats) < wanted:
+                self._seats.append(seat := _Seat(None))
+                self._start(seat)
+            for seat in list(self._starting.values()):  # those of a node that went
+                if len(self._seats) > wanted:
+                    self._dismiss(seat)
+        if any(seat.node for seat in self._seats):
+            self._waits_since = self._told_at = time.monotonic()
+        elif time.monotonic() - self._told_at > _WORD_AFTER:
+            self._told_at = time.monotonic()
+            self._waits(self._told_at - self._waits_since)
+
+    def _waits(self, seconds: float) -> None:
+        """No worker is there."""
+        free = self._ray.available_resources().get("CPU", 0)
+        what = f"the Ray cluster has {self._cluster.cpus} CPUs, of which {free:g} are free"
+        if seconds > _GIVE_UP_AFTER:
+            raise DimsweepError(f"no worker started in {seconds:.0f} s: {what}", where="executor")
+        self._tell(f"waiting for a worker since {seconds:.0f} s: {what}")
+
+    def _lost(self, node: Node) -> None:
+        """A node is gone with its workers: others do what these had to do."""
+        gone = [seat for seat in self._seats if seat.node == node.id]
+        calls = [ref for ref, call in self._calls.items() if call.seat in gone]
+        pieces = [self._calls.pop(reference).piece for reference in calls]
+        self._queue.extendleft(reversed(pieces))
+        for seat in gone:
+            self._dismiss(seat)
+        self._tell(f"the node {node.address} is lost; what it had to do is done elsewhere")
+
+    def _dismiss(self, seat: _Seat) -> None:
+        self._ray.kill(seat.actor)
+        self._seats.remove(seat)
+        self._starting = {ref: each for ref, each in self._starting.items() if each is not seat}
+
+    def _start(self, seat: _Seat) -> None:
         """Have a worker started; it gets no work before it is there."""
-        self._workers[worker] = actor = self._actor.remote(*self._arguments)
-        self._load[worker] = _DEPTH
-        self._starting[actor.__ray_ready__.remote()] = worker
+        seat.actor, seat.load, seat.node = self._actor.remote(*self._arguments), _DEPTH, ""
+        self._starting[seat.actor.where.remote()] = seat
 
     def _started(self, reference: Any) -> None:
-        worker = self._starting.pop(reference)
+        seat = self._starting.pop(reference)
         try:
-            self._ray.get(reference)
+            seat.node = self._ray.get(reference)
         except self._ray.exceptions.RayError as error:
             self._failed_starts += 1
-            if self._failed_starts > 2 * self.n_workers:
-                cause = str(error).strip().splitlines()[-1]
+            cause = str(error).strip().splitlines()[-1]
+            if self._failed_starts > _MAX_FAILED_STARTS * self.n_workers or "NODE " in cause:
+                cause = cause.rpartition("NODE ")[2]
                 raise DimsweepError(f"no worker starts: {cause}", where="executor") from error
-            self._start(worker)
+            self._start(seat)
         else:
-            self._load[worker], self._failed_starts = 0, 0
+            seat.load, self._failed_starts = 0, 0
+
+    # --- pieces ---------------------------------------------------------------------------------
 
     def _finished(self, reference: Any) -> None:
         """Take a call's outcome, or find that its worker has died."""
@@ -151,25 +208,25 @@ class RayExecutor:
             self._died(call, error)
             return
         del self._calls[reference]
-        self._load[call.worker] -= call.piece.weight
-        self._idle_since[call.worker] = time.monotonic()
+        call.seat.load -= call.piece.weight
+        call.seat.idle_since = time.monotonic()
         self._adapt(call.piece.job, seconds)
         lost = outcome.lost
         if lost and call.piece.tries + 1 < _MAX_TRIES:
             outcome = outcome.without_lost()
-            self._again(call.piece, lost, avoid=call.worker)
+            self._again(call.piece, lost, avoid=call.seat)
         self._done.append(outcome)
 
     def _died(self, last: _Call, error: Exception) -> None:
         """A worker is gone: replace it.  It worked on its first piece; the next one only waited."""
-        calls = {ref: call for ref, call in self._calls.items() if call.actor is last.actor}
+        calls = {ref: call for ref, call in self._calls.items() if call.seat is last.seat}
         for reference in calls:
             del self._calls[reference]
         running, *waited = calls.values()
         self._queue.extendleft(call.piece for call in reversed(waited))
-        seconds = time.monotonic() - max(running.started, self._idle_since[last.worker])
-        self._ray.kill(last.actor)  # it may live on, and would keep its CPU from the new one
-        self._start(last.worker)
+        seconds = time.monotonic() - max(running.started, last.seat.idle_since)
+        self._ray.kill(last.seat.actor)  # it may live on, and would keep its CPU from the new one
+        self._start(last.seat)
         piece = running.piece
         if piece.tries + 1 < _MAX_TRIES or len(piece.job.trials) > 1:
             self._again(piece, piece.job.keys)
@@ -182,7 +239,7 @@ class RayExecutor:
         row = failed_row(self._schema, own, piece.job.trials[0].bandwidth, why, LOST)
         self._done.append(Outcome(pa.Table.from_batches([row]), 0.0))
 
-    def _again(self, piece: _Piece, keys: Collection[str], avoid: int | None = None) -> None:
+    def _again(self, piece: _Piece, keys: Collection[str], avoid: _Seat | None = None) -> None:
         alone = [_Piece(job, piece.tries + 1, avoid) for job in piece.job.alone(keys)]
         self._queue.extendleft(reversed(alone))
 
@@ -190,24 +247,24 @@ class RayExecutor:
         """Give workers pieces, sharing a short queue evenly."""
         while self._queue:
             piece = self._queue[0]
-            able = [w for w in range(self.n_workers) if w != piece.avoid or self.n_workers == 1]
-            worker = min(able, key=self._load.__getitem__)
-            if self._load[worker] + piece.weight > _DEPTH:
+            there = [seat for seat in self._seats if seat.node]
+            able = [seat for seat in there if seat is not piece.avoid] or there
+            seat = min(able, key=lambda seat: seat.load, default=None)
+            if seat is None or seat.load + piece.weight > _DEPTH:
                 return
             self._queue.popleft()
             job = piece.job
             waiting = len(job.trials) + sum(len(other.job.trials) for other in self._queue)
-            share = -(-waiting // self.n_workers)
+            share = -(-waiting // len(there))
             size = min(self._piece.get(job.cell, _FIRST_PIECE), share, _LARGEST_PIECE)
             if size < len(job.trials):
                 self._queue.appendleft(replace(piece, job=job.part(size, None)))
-            self._call(replace(piece, job=job.part(0, size)), worker)
+            self._call(replace(piece, job=job.part(0, size)), seat)
 
-    def _call(self, piece: _Piece, worker: int) -> None:
-        actor = self._workers[worker]
-        call = _Call(piece, worker, actor, time.monotonic())
-        self._calls[actor.evaluate.remote(piece.job)] = call
-        self._load[worker] += piece.weight
+    def _call(self, piece: _Piece, seat: _Seat) -> None:
+        call = _Call(piece, seat, time.monotonic())
+        self._calls[seat.actor.evaluate.remote(piece.job)] = call
+        seat.load += piece.weight
 
     def _adapt(self, job: Job, seconds: float) -> None:
         size = len(job.trials)
@@ -217,29 +274,12 @@ class RayExecutor:
         self._piece[job.cell] = max(1, min(wanted, 4 * now, _LARGEST_PIECE))
 
 
-def _connect(ray: Any, actors: int | None, address: str | None) -> int:
-    """Start or join a cluster; returns the number of workers."""
-    if actors is not None and actors < 1:
-        raise DimsweepError(f"{actors} actors; it takes 1 or more", where="executor.actors")
-    # Workers ask for no accelerator; without this Ray warns that it will stop hiding them.
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
-    if address is None:
-        wanted = actors or os.cpu_count() or 1
-        ray.init(num_cpus=wanted, include_dashboard=False, **quiet)
-        return wanted
-    try:
-        host, _, port = address.rpartition(":")
-        # Ray itself would try for a minute before it says that nobody is there.
-        if port.isdecimal() and "/" not in host:
-            socket.create_connection((host.strip("[]"), int(port)), timeout=5).close()
-        # The other machines may not have dimsweep installed.
-        code = {"py_modules": [engine, sweeper]}
-        ray.init(address=address, runtime_env=code, **quiet)
-    except (OSError, ValueError, RuntimeError) as error:
-        raise DimsweepError(
-            f"no Ray cluster answers at {address!r}: {error}",
-            where="executor.address",
-            hint="start one with: ray start --head",
-        ) from error
-    return actors or max(1, int(ray.cluster_resources().get("CPU", 1)))
+def _invitation(cluster: Cluster, inside: Any) -> tuple[Any, ...]:
+    """The arguments of :class:`~sweeper.run.executor.guest.Guest`."""
+    ray = cluster.ray
+    ray.cloudpickle.register_pickle_by_value(guest)
+    wanted, refers = guest.versions(), [ray.put(inside)]
+    if cluster.is_ours:
+        return None, [], wanted, refers
+    files = guest.sources(Path(sweeper.__file__).parents[1])
+    return guest.digest(files), [ray.put(guest.packed(files))], wanted, refers

@@ -17,7 +17,7 @@ from tests.sweeper.cli.test_cli import SMALL
 def test_control_c_before_the_first_trial(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupted(*_: object) -> None:
+    def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(sweeper.run.executor, "make_executor", interrupted)
@@ -28,7 +28,7 @@ def test_control_c_before_the_first_trial(
 def test_control_c_while_the_study_is_planned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupted(*_: object) -> None:
+    def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("sweeper.study.plan.plan_study", interrupted)

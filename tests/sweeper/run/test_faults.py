@@ -15,7 +15,8 @@ from sweeper import load
 from sweeper.ledger.rows import FAILED, LOST, Cell
 from sweeper.run.executor import make_executor
 from sweeper.run.executor.evaluate import Job, Outcome, _state
-from sweeper.run.executor.ray import RayExecutor, _Worker
+from sweeper.run.executor.ray import RayExecutor, _Seat
+from sweeper.run.executor.worker import Limits, Luggage, Worker
 from sweeper.study.plan import StudyPlan
 from tests.support.studies import run
 
@@ -98,12 +99,14 @@ def test_the_inline_executor_says_that_it_has_no_limit(small: Small) -> None:
         make_executor(plan.config, [cell.cell for cell in plan.cells], plan.schema)
 
 
-class Faulty(_Worker):
+class Faulty(Worker):
     """A worker that hangs over trial 13 without ever coming back to Python, and dies over
     trial 17."""
 
-    def __init__(self, cells: Sequence[Cell], schema: pa.Schema, limit: float) -> None:
-        super().__init__(cells, schema, limit)
+    def __init__(
+        self, cells: Sequence[Cell], schema: pa.Schema, limits: Limits, luggage: Luggage | None
+    ) -> None:
+        super().__init__(cells, schema, limits, luggage)
         self._real = self._evaluator.evaluate
         self._evaluator.evaluate = self._faulty  # type: ignore[method-assign]
 
@@ -122,9 +125,9 @@ class Counting(RayExecutor):
     worker = Faulty
     started = 0
 
-    def _start(self, worker: int) -> None:
+    def _start(self, seat: _Seat) -> None:
         self.started += 1
-        super()._start(worker)
+        super()._start(seat)
 
 
 @pytest.mark.xdist_group("ray")  # one Ray at a time: two cores

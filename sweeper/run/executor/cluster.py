@@ -1,0 +1,269 @@
+"""A Ray cluster, started on this machine or joined, and whether it still answers."""
+
+import logging
+import os
+import secrets
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from engine import DimsweepError
+from sweeper.config.study import Executor as ExecutorConfig
+from sweeper.run.executor.executor import LostClusterError
+
+_GLANCE = 1.0  # seconds between two looks at the nodes
+_ANSWERS_WITHIN = 2.0  # seconds, of a port of a node
+_STRIKES = 3  # looks in a row without an answer, after which a node is lost
+_HEAD_MAY_RESTART = 30.0  # seconds; Ray itself gives up after 60, and ends this process
+_TOKEN = secrets.token_hex(32)  # of the clusters that this process starts; Ray keeps the first
+_QUIET = {
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # or Ray warns: workers ask for no accelerator
+    "RAY_DEDUP_LOGS_SKIP_REGEX": "^",  # or Ray prints its daemons' logs when one of them dies
+}
+_PRIVATE = {
+    "RAY_AUTH_MODE": "token",
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # Ray then listens on the loopback interface only
+}
+
+
+@dataclass(frozen=True)
+class Node:
+    """A machine of a cluster, as Ray knows it."""
+
+    id: str
+    address: str
+    port: int
+    cpus: int
+
+
+class Cluster:
+    """A connection to Ray; ``is_ours`` if it was started for this sweep and ends with it."""
+
+    def __init__(self, ray: Any, *, is_ours: bool, stack: ExitStack) -> None:
+        self.ray, self.is_ours, self._stack = ray, is_ours, stack
+        context = ray.get_runtime_context()
+        self._own, self.head = context.get_node_id(), context.gcs_address
+        self._watch = _Watch(ray, self.head)
+        self._seen = -1
+        self._known: dict[str, Node] = {}
+
+    @property
+    def cpus(self) -> int:
+        """The CPUs of the nodes that answer."""
+        return sum(node.cpus for node in self._known.values())
+
+    def lost(self) -> list[Node] | None:
+        """The nodes that were lost since the last call; ``None`` if nothing has changed.
+
+        Raises :class:`LostClusterError` if the head, or the node of this process, is lost.
+        """
+        watch = self._watch
+        if watch.head_silent > (_GLANCE * _STRIKES if self.is_ours else _HEAD_MAY_RESTART):
+            raise LostClusterError(f"the head of the Ray cluster at {self.head} does not answer")
+        if watch.changes == self._seen:
+            return None
+        self._seen, now = watch.changes, watch.nodes
+        lost = [node for node in self._known.values() if node.id not in now]
+        self._known = now
+        if any(node.id == self._own for node in lost):
+            raise LostClusterError("the Ray node of this machine (its raylet) has died")
+        return lost
+
+    @contextmanager
+    def lost_if_broken(self) -> Iterator[None]:
+        """Within it, Ray's own word that its daemons are gone is a :class:`LostClusterError`."""
+        try:
+            yield
+        except (OSError, self.ray.exceptions.RaySystemError) as error:
+            raise LostClusterError("the Ray node of this machine (its raylet) has died") from error
+
+    def close(self) -> None:
+        """Leave the cluster, and end it if it is ours."""
+        self._watch.stop()
+        try:
+            self.ray.shutdown()
+        finally:
+            self._stack.close()
+
+
+def connect(config: ExecutorConfig) -> Cluster:
+    """Start Ray on this machine, or join the cluster of ``executor.address``.
+
+    Ray that is started here listens on the loopback interface only and asks for a token, which is
+    random unless RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH gives one.  To join a cluster, tokens are
+    taken as Ray documents it.  Raises :class:`DimsweepError` if nothing answers, or not to us.
+    """
+    if config.actors is not None and config.actors < 1:
+        raise DimsweepError(f"{config.actors} actors; it takes 1 or more", where="executor.actors")
+    is_ours = config.mode != "address"
+    with ExitStack() as stack:
+        stack.enter_context(_environment(_QUIET | (_PRIVATE if is_ours else {})))
+        if is_ours and not {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys():
+            stack.enter_context(_environment({"RAY_AUTH_TOKEN": _TOKEN}))
+        stack.enter_context(_silence())
+        import ray  # half a second; it reads its environment when it is imported
+
+        with suppress(AttributeError):  # and once more, if it was imported before
+            ray._raylet.Config.initialize("")
+
+        if is_ours:
+            wanted = config.actors or os.cpu_count() or 1
+            ray.init("local", num_cpus=wanted, include_dashboard=False, **_options())
+        else:
+            _join(ray, config.address or "auto")
+        return Cluster(ray, is_ours=is_ours, stack=stack.pop_all())
+    raise AssertionError  # the stack swallows no exception
+
+
+def _options() -> dict[str, Any]:
+    return {"log_to_driver": False, "logging_level": logging.CRITICAL}
+
+
+def _join(ray: Any, address: str) -> None:
+    if "://" in address:
+        raise DimsweepError(
+            f"{address!r} is no address of a node",
+            where="executor.address",
+            hint="HOST:PORT of the head, on a machine that is a node of the cluster; from outside, "
+            "`ray job submit` runs the sweep on the cluster",
+        )
+    try:
+        host, _, port = address.rpartition(":")
+        if port.isdecimal():  # Ray itself would try for a minute
+            socket.create_connection((host.strip("[]"), int(port)), timeout=5).close()
+        with _environment({"RAY_gcs_server_port_wait_time_s": "5"}):
+            ray.init(address, **_options())
+    except (OSError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
+        raise _refusal(address, error) from error
+
+
+def _refusal(address: str, error: BaseException) -> DimsweepError:
+    """Why a cluster cannot be joined.  Ray tells the cause in the text of the cause's cause."""
+    texts = list[str]()
+    cause: BaseException | None = error
+    while cause is not None:
+        texts.append(f"{type(cause).__name__}: {cause}")
+        cause = cause.__cause__
+    if any("AuthenticationError" in text for text in texts):
+        mode = os.environ.get("RAY_AUTH_MODE") or "not set"
+        return DimsweepError(
+            f"the Ray cluster at {address!r} asks for another token than ours, or ours is missing "
+            f"(RAY_AUTH_MODE is {mode})",
+            where="executor.address",
+            hint="RAY_AUTH_MODE=token, and the cluster's token in RAY_AUTH_TOKEN, in the file "
+            "RAY_AUTH_TOKEN_PATH or in ~/.ray/auth_token",
+        )
+    if isinstance(error, OSError):
+        return DimsweepError(
+            f"no Ray cluster answers at {address!r}: {error}",
+            where="executor.address",
+            hint="start one with: ray start --head",
+        )
+    first = str(error).strip().splitlines() or [type(error).__name__]
+    return DimsweepError(
+        f"the Ray cluster at {address!r} cannot be joined: {first[0]}", where="executor.address"
+    )
+
+
+class _Watch(threading.Thread):
+    """Looks at the nodes every second.
+
+    Ray itself needs half a minute to find that a machine is gone, and longer where it waits for
+    what was there; whether a node's daemon accepts a connection is known at once.
+    """
+
+    def __init__(self, ray: Any, head: str) -> None:
+        super().__init__(name="dimsweep-nodes", daemon=True)
+        self._ray, self._head = ray, head
+        self._stop_now = threading.Event()
+        self._strikes: dict[str, int] = {}
+        self._answered = time.monotonic()
+        self.nodes: dict[str, Node] = {}  # replaced as a whole, so that others may read it
+        self.changes = 0
+        self._pool = ThreadPoolExecutor(16, thread_name_prefix="dimsweep-look")
+        self._listed: list[Node] = []
+        self._look()
+        self.start()
+
+    @property
+    def head_silent(self) -> float:
+        """Seconds since the head answered."""
+        return time.monotonic() - self._answered
+
+    def run(self) -> None:
+        while not self._stop_now.wait(_GLANCE):
+            with suppress(Exception):  # of a cluster that is going: the next look tells
+                self._look()
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._stop_now.set()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self.join(timeout=2 * _ANSWERS_WITHIN)
+
+    def _look(self) -> None:
+        host, _, port = self._head.rpartition(":")
+        if _answers(host.strip("[]"), int(port)):
+            self._answered = time.monotonic()
+            self._listed = [_node(each) for each in self._ray.nodes() if each["Alive"]]
+        asked = self._pool.map(lambda node: _answers(node.address, node.port), self._listed)
+        for node, answers in zip(self._listed, asked, strict=True):
+            self._strikes[node.id] = 0 if answers else self._strikes.get(node.id, 0) + 1
+        alive = {node.id: node for node in self._listed if self._strikes[node.id] < _STRIKES}
+        if alive != self.nodes:
+            self.nodes = alive
+            self.changes += 1
+
+
+def _node(told: Mapping[str, Any]) -> Node:
+    return Node(
+        told["NodeID"],
+        told["NodeManagerAddress"],
+        int(told["NodeManagerPort"]),
+        int(told["Resources"].get("CPU", 0)),
+    )
+
+
+def _answers(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((host, port), timeout=_ANSWERS_WITHIN).close()
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Ray's native code writes to file descriptor 2, past Python; within it, that goes nowhere."""
+    python, kept = sys.stderr, os.dup(2)
+    with suppress(OSError, ValueError):  # a notebook's or a test's has no descriptor
+        if sys.stderr.fileno() == 2:
+            sys.stderr = os.fdopen(os.dup(2), "w", buffering=1, encoding="utf-8")
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        sys.stderr = python

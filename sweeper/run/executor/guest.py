@@ -1,0 +1,129 @@
+"""The first code that runs on a node: it brings the study's code and files, and checks the rest.
+
+Ray sends this file's functions and class by value, so a node need not have dimsweep installed, nor
+the same one: nothing of ours may be imported at the top.
+"""
+
+import hashlib
+import importlib.util
+import io
+import os
+import platform
+import sys
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+ROOMS = ("engine", "sweeper")
+# What computes a row, or carries it to the driver.
+PACKAGES = ("numpy", "numba", "scipy", "networkx", "simpy", "pyarrow", "pydantic", "ray")
+
+
+def sources(root: Path) -> dict[str, bytes]:
+    """The files of dimsweep's packages in ``root``, by name."""
+    files = sorted(file for room in ROOMS for file in (root / room).rglob("*") if file.is_file())
+    return {
+        file.relative_to(root).as_posix(): file.read_bytes()
+        for file in files
+        if file.suffix in (".py", ".npz")
+    }
+
+
+def digest(files: Mapping[str, bytes]) -> str:
+    """A hash of files and their names."""
+    content = hashlib.blake2b(digest_size=16)
+    for name in sorted(files):
+        content.update(f"{name}\0{len(files[name])}\0".encode())
+        content.update(files[name])
+    return content.hexdigest()
+
+
+def packed(files: Mapping[str, bytes]) -> bytes:
+    """Files as a ZIP archive."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+def versions() -> dict[str, str]:
+    """The versions that a row may depend on."""
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def unpacked(archive: bytes, name: str) -> Path:
+    """The folder of this node that holds an archive's files; made by the first who asks."""
+    home = Path(tempfile.gettempdir()) / f"dimsweep-{os.getuid()}"
+    home.mkdir(mode=0o700, exist_ok=True)
+    if home.stat().st_uid != os.getuid():  # code is run from there
+        raise PermissionError(f"{home} belongs to another user")
+    folder = home / name
+    if not folder.is_dir():
+        made = Path(tempfile.mkdtemp(dir=home))
+        with zipfile.ZipFile(io.BytesIO(archive)) as files:
+            files.extractall(made)
+        try:
+            made.rename(folder)
+        except OSError:  # another worker was first
+            if not folder.is_dir():
+                raise
+    return folder
+
+
+def _installed(code: str) -> bool:
+    """Whether this node's own dimsweep is the one of that digest."""
+    try:
+        found = importlib.util.find_spec("sweeper")
+    except (ImportError, ValueError):
+        return False
+    if found is None or found.origin is None:
+        return False
+    return digest(sources(Path(found.origin).parents[1])) == code
+
+
+class Guest:
+    """The actor: has the worker made once the node has what it needs.
+
+    ``code`` is the digest of dimsweep's sources and ``archive`` refers to them; ``wanted`` are the
+    versions that the driver has; ``inside`` refers to what makes the worker, and comes last, as
+    reading it takes dimsweep.  ``None`` for ``code``: the worker runs on the driver's own machine.
+    """
+
+    def __init__(
+        self, code: str | None, archive: list[Any], wanted: dict[str, str], inside: list[Any]
+    ) -> None:
+        import ray
+
+        if code is not None:
+            here = versions()
+            other = {name for name, want in wanted.items() if here[name] != want}
+            if other:
+                name = min(other)
+                raise RuntimeError(
+                    f"NODE {ray.util.get_node_ip_address()} has {name} {here[name]}, and the "
+                    f"driver has {wanted[name]}"
+                )
+            if not _installed(code):
+                sys.path.insert(0, str(unpacked(ray.get(archive[0]), code)))
+        make, arguments = ray.get(inside[0])
+        self._worker = make(*arguments)
+
+    def where(self) -> str:
+        """The node; answered once the worker is there."""
+        import ray
+
+        return str(ray.get_runtime_context().get_node_id())
+
+    def evaluate(self, job: Any) -> Any:
+        """What the worker makes of a job."""
+        return self._worker.evaluate(job)

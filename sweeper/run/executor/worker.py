@@ -1,0 +1,100 @@
+"""A worker: an evaluator with limits, and the files that its study names."""
+
+import resource
+import signal
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import pyarrow as pa
+
+from sweeper.config.parts.places import bring, contents, found
+from sweeper.ledger.rows import Cell
+from sweeper.run.executor.evaluate import Evaluator, Job, Outcome
+from sweeper.run.executor.guest import digest, packed, unpacked
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Of one trial's simulation, in seconds and in bytes beyond what the worker has before it; 0
+    for none."""
+
+    seconds: float = 0.0
+    memory: int = 0
+
+
+@dataclass(frozen=True)
+class Luggage:
+    """The files that a study names, which may not be where its workers are: an archive with a
+    folder for each name, and these folders."""
+
+    archive: bytes
+    name: str
+    folders: Mapping[str, str]
+
+    @classmethod
+    def of(cls, cells: Sequence[Cell]) -> Self:
+        """What the cells' configurations name, as it is on this machine now."""
+        names = sorted({name for cell in cells for name in cell.config.files().values()})
+        folders = {name: f"{i}/{found(name).name}" for i, name in enumerate(names)}
+        files = {
+            f"{i}/{file.name}": file.read_bytes()
+            for i, name in enumerate(names)
+            for file in contents(name)
+        }
+        return cls(packed(files), f"files-{digest(files)}", folders)
+
+    def unpack(self) -> None:
+        """Have the configurations' files found on this machine."""
+        if self.folders:
+            folder: Path = unpacked(self.archive, self.name)
+            bring({name: folder / place for name, place in self.folders.items()})
+
+
+class Worker:
+    """An evaluator, a stopwatch and limits."""
+
+    def __init__(
+        self, cells: Sequence[Cell], schema: pa.Schema, limits: Limits, luggage: Luggage | None
+    ) -> None:
+        if luggage is not None:
+            luggage.unpack()
+        self._evaluator, self._limits = Evaluator(cells, schema), limits
+        self._evaluator.warm()
+
+    def evaluate(self, job: Job) -> tuple[Outcome, float]:
+        """The outcome of a job, and the seconds that it took."""
+        start = time.perf_counter()
+        # Nobody handles this alarm, so it ends the process, in the middle of compiled code too.
+        signal.setitimer(signal.ITIMER_REAL, self._limits.seconds)
+        try:
+            with _memory_limit(self._limits.memory):
+                outcome = self._evaluator.evaluate(job)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        return outcome, time.perf_counter() - start
+
+
+@contextmanager
+def _memory_limit(more: int) -> Iterator[None]:
+    """Within it, this process is refused more than ``more`` bytes beyond what it has now."""
+    if not more:
+        yield
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (_data_bytes() + more, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def _data_bytes() -> int:
+    """The bytes of this process that RLIMIT_DATA counts."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmData:"):
+            return int(line.split()[1]) * 1024
+    return 0

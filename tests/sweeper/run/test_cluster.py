@@ -1,0 +1,117 @@
+"""Joining a cluster, what travels to its nodes, and the limits of a worker there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sweeper
+from engine import DimsweepError
+from sweeper.config.compose import compose
+from sweeper.config.parts import places
+from sweeper.ledger.rows import Cell
+from sweeper.run.executor import guest, make_executor
+from sweeper.run.executor.cluster import _refusal
+from sweeper.run.executor.worker import Luggage, _memory_limit
+from sweeper.study.plan import StudyPlan
+
+Small = Callable[..., StudyPlan]
+ROOT = Path(sweeper.__file__).parents[1]
+
+
+class AuthenticationError(Exception):
+    """As Ray's, which tells it in a traceback only."""
+
+
+@pytest.mark.parametrize("mode", ["token", None])
+def test_another_token_is_named(mode: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    if mode is None:
+        monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+    else:
+        monkeypatch.setenv("RAY_AUTH_MODE", mode)
+    error = ConnectionError("Failed to connect to Ray cluster")
+    error.__cause__ = RuntimeError("Traceback ...\nray.exceptions.AuthenticationError: RPC error")
+    told = str(_refusal("head:6379", error))
+    assert "asks for another token" in told and f"RAY_AUTH_MODE is {mode or 'not set'}" in told
+    assert "RAY_AUTH_TOKEN_PATH" in told and "no Ray cluster answers" not in told
+
+
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [
+        ("ray://head:10001", "is no address of a node"),
+        ("127.0.0.1:1", "no Ray cluster answers at '127.0.0.1:1'"),
+    ],
+)
+def test_an_address_where_no_cluster_is(address: str, says: str, small: Small) -> None:
+    plan = small("executor=address", f"executor.address={address}")
+    with pytest.raises(DimsweepError, match=says):
+        make_executor(plan.config, [cell.cell for cell in plan.cells], plan.schema)
+
+
+def test_files_that_a_study_names_are_found_where_they_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Relative ones, prefixes of many, and those among a parameter's values."""
+    here, node = tmp_path / "here", tmp_path / "node"
+    for folder in (here, node):
+        folder.mkdir()
+    inputs = ROOT / "studies" / "traces" / "astra_sim"
+    for name in ("network.yml", "system.json"):
+        (here / name).write_bytes((inputs / name).read_bytes())
+    (here / "other.json").write_bytes(b"other")
+    for rank in range(2):
+        (here / f"w.{rank}.et").write_bytes(b"trace of %d" % rank)
+    monkeypatch.chdir(here)
+    words = ["profile=astra_sim", "workload.traces=w", "workload.system=system.json"]
+    words += ["topology.file=network.yml"]
+    config = compose(
+        [*words, "+space.parameters={workload.system: {values: [system.json, other.json]}}"]
+    ).config
+    luggage = Luggage.of([Cell(0, config, {})])
+
+    monkeypatch.chdir(node)
+    monkeypatch.setattr(places, "_brought", {})
+    monkeypatch.setattr("tempfile.tempdir", str(node))
+    luggage.unpack()
+    assert places.found("other.json").read_bytes() == b"other"
+    assert places.found("network.yml").read_bytes() == (inputs / "network.yml").read_bytes()
+    assert [file.name for file in places.contents("w")] == ["w.0.et", "w.1.et"]
+    assert places.found("w").with_name("w.1.et").read_bytes() == b"trace of 1"
+    luggage.unpack()  # another worker of the node
+
+
+def test_the_code_that_travels_is_the_code_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    files = guest.sources(ROOT)
+    code = guest.digest(files)
+    assert guest._installed(code), "a node that has it already does not take another"
+    assert not guest._installed("another")
+    folder = guest.unpacked(guest.packed(files), code)
+    assert guest.digest(guest.sources(folder)) == code
+    run = "import sweeper, engine; print(sweeper.__file__, engine.__file__)"
+    found = subprocess.run(
+        [sys.executable, "-c", run], cwd=folder, capture_output=True, text=True, check=True
+    )
+    assert all(Path(each).is_relative_to(folder) for each in found.stdout.split())
+
+
+def test_a_node_with_another_version_of_a_package_is_named() -> None:
+    wanted = {**guest.versions(), "numba": "0.1"}
+    with pytest.raises(RuntimeError, match=r"NODE \S+ has numba \S+, and the driver has 0\.1"):
+        guest.Guest("code", [], wanted, [])
+
+
+def test_memory_is_refused_beyond_the_limit_and_only_there() -> None:
+    with pytest.raises(MemoryError), _memory_limit(50_000_000):
+        np.ones(30_000_000)
+    with _memory_limit(500_000_000):
+        assert np.ones(30_000_000).sum() == 3e7
+    assert np.ones(100_000_000, np.int8).sum() == 100_000_000
