@@ -157,7 +157,7 @@ class _Driver:
         ahead: deque[tuple[Trials, list[_Batch]]] = deque()
         while ahead or (asked < budget and not settled()):
             while len(ahead) < sampler.prefetch and asked < budget and not settled():
-                trials = Trials.of(sampler.ask(min(size, budget - asked)))
+                trials = Trials.of(sampler.ask(min(sampler.batch or size, budget - asked)))
                 asked += len(trials)
                 ahead.append((trials, [self.submit(c, _own(trials, c, origin)) for c in cells]))
             yield ahead.popleft()

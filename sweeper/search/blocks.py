@@ -20,15 +20,16 @@ class BlockSampler:
 
     learns_from_slopes = False
     prefetch = 2
+    batch = None
 
     def __init__(self, task: Task) -> None:
         if task.search.options:
             raise DimsweepError(f"{task.name} takes no options", where="search.options")
-        self._space, self._first, self._asked = task.space, Trials.of(task.first), 0
+        self._space, self._waiting, self._asked = task.space, Trials.of(task.first), task.start
         self._name = task.name
 
     def ask(self, n: int) -> Trials:
-        known = self._first[self._asked : self._asked + n]
+        known, self._waiting = self._waiting[:n], self._waiting[n:]
         n -= len(known)
         self._asked += len(known)
         drawn = self._space.from_unit(self._draw(n), self._asked, self._name)

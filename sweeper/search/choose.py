@@ -4,10 +4,12 @@ from engine import DimsweepError, Prices, suggestion
 from sweeper.config.schema import Config
 from sweeper.objective import follows_slopes
 from sweeper.search.blocks import QmcSampler, RandomSampler
+from sweeper.search.cmaes import CmaEsSampler
 from sweeper.search.combined import CombinedSampler
 from sweeper.search.descent import DescentSampler
 from sweeper.search.given import Given
-from sweeper.search.optuna_sampler import CmaEsSampler, GpSampler, Nsga2Sampler, TpeSampler
+from sweeper.search.optuna_sampler import GpSampler, Nsga2Sampler, TpeSampler
+from sweeper.search.relay import HANDOVER, DescentThenCmaEs, TpeThenCmaEs, TpeThenQmc
 from sweeper.search.sampler import Sampler, Task
 from sweeper.space.space import Space
 from sweeper.space.trials import Trial
@@ -23,6 +25,9 @@ SAMPLERS: dict[str, type[Sampler]] = {
     "nsga2": Nsga2Sampler,
     "descent": DescentSampler,
     "descent+tpe": CombinedSampler,
+    "descent+tpe+cmaes": DescentThenCmaEs,
+    "tpe+cmaes": TpeThenCmaEs,
+    "tpe+qmc": TpeThenQmc,
     GRID: Given,
 }
 
@@ -31,7 +36,8 @@ def sampler_name(config: Config, space: Space) -> str:
     """The sampler that a configuration asks for, "grid" where there is nothing to search.
 
     ``auto`` is the descent with TPE where splits have slopes in the objective, and TPE alone
-    elsewhere.
+    elsewhere; if there are more trials than TPE has the time for, CMA-ES goes on after these, or a
+    Sobol sequence where there are two objectives.
     """
     if space.n_unit == 0:
         return GRID
@@ -43,7 +49,10 @@ def sampler_name(config: Config, space: Space) -> str:
         and not config.by_message
         and "fidelity" not in space.parameters
     )
-    return "descent+tpe" if has_slopes else "tpe"
+    begin = "descent+tpe" if has_slopes else "tpe"
+    if config.budget.trials <= HANDOVER:
+        return begin
+    return f"{begin}+qmc" if len(config.objective) > 1 else f"{begin}+cmaes"
 
 
 def learns_from_slopes(name: str) -> bool:

@@ -25,6 +25,7 @@ class CombinedSampler:
 
     learns_from_slopes = True
     prefetch = 1
+    batch = None
 
     def __init__(self, task: Task) -> None:
         self._objective = task.objective[0]

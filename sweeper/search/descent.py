@@ -25,6 +25,7 @@ class DescentSampler:
 
     learns_from_slopes = True
     prefetch = 1
+    batch = None
 
     def __init__(self, task: Task) -> None:
         if task.search.options:

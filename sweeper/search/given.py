@@ -11,6 +11,7 @@ class Given:
 
     learns_from_slopes = False
     prefetch = 1
+    batch = None
 
     def __init__(self, task: Task) -> None:
         self._trials = list(task.first)

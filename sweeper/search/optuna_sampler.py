@@ -24,6 +24,7 @@ class OptunaSampler:
 
     learns_from_slopes = False
     prefetch = 2
+    batch = None
     kind: ClassVar[str]
 
     def __init__(self, task: Task) -> None:
@@ -148,19 +149,6 @@ class Nsga2Sampler(OptunaSampler):
     """NSGA-II (Deb et al., IEEE TEVC 2002)."""
 
     kind = "NSGAIISampler"
-
-
-class CmaEsSampler(OptunaSampler):
-    """CMA-ES (Hansen and Ostermeier, Evolutionary Computation 2001)."""
-
-    kind = "CmaEsSampler"
-
-    def __init__(self, task: Task) -> None:
-        if len(task.objective) > 1:
-            raise DimsweepError(
-                "CMA-ES searches for one objective", where="search.sampler", hint="tpe or nsga2"
-            )
-        super().__init__(task)
 
 
 class GpSampler(OptunaSampler):

@@ -23,7 +23,8 @@ class Task:
     """What a sampler is made for.
 
     ``first`` are trials to propose first, and ``prices`` what the network costs, where that is
-    known.  ``search`` has the seed, and the options of the sampler that is called ``name``.
+    known.  ``search`` has the seed, and the options of the sampler that is called ``name``, whose
+    trials are numbered from ``start``.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Task:
     first: list[Trial] = field(default_factory=list)
     prices: Prices | None = None
     by_message: bool = False
+    start: int = 0
 
 
 class Sampler(Protocol):
@@ -40,11 +42,19 @@ class Sampler(Protocol):
 
     The driver asks for a batch while those before it, up to ``prefetch`` with it, are being
     simulated, and tells each batch in the order of its trials, so what is proposed depends on the
-    seed and on nothing else.
+    seed and on nothing else.  ``batch`` is how many it wants to be asked for; ``None`` leaves it to
+    ``search.batch``.
     """
 
     learns_from_slopes: bool
-    prefetch: int
+
+    @property
+    def prefetch(self) -> int:
+        """How many batches may be asked for before the first of them is told."""
+
+    @property
+    def batch(self) -> int | None:
+        """How many trials to ask for next."""
 
     def __init__(self, task: Task) -> None:
         """A sampler at its beginning; raises :class:`DimsweepError` for what it cannot search."""

@@ -1,5 +1,6 @@
 """The search space of a study: the split of the bandwidth, and any other keys of the config."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ from sweeper.config.schema import Config
 from sweeper.config.study import Parameter as ParameterConfig
 from sweeper.space.budget import build_split
 from sweeper.space.split import SplitSpace
-from sweeper.space.trials import Floats, Trials
+from sweeper.space.trials import Floats, Trial, Trials
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,9 @@ class Choice:
 
     def from_unit(self, x: float) -> Any:
         return self.values[min(int(x * len(self.values)), len(self.values) - 1)]
+
+    def to_unit(self, value: Any) -> float:
+        return (self.values.index(value) + 0.5) / len(self.values)
 
     def nearest(self, value: Any) -> Any:
         return value if value in self.values else self.values[0]
@@ -43,6 +47,14 @@ class Range:
         if self.log:
             return self.value(float(self.low * (self.high / self.low) ** x))
         return self.value(self.low + (self.high - self.low) * x)
+
+    def to_unit(self, value: Any) -> float:
+        number = _number_and_unit(value)[0] or 0.0
+        if self.low == self.high:
+            return 0.5
+        if self.log:
+            return math.log(number / self.low) / math.log(self.high / self.low)
+        return (number - self.low) / (self.high - self.low)
 
     def value(self, number: float) -> Any:
         """``number`` as the config writes it."""
@@ -92,6 +104,14 @@ class Space:
             if row
         ]
         return self.trials(unit[:, : self.n_split], parameters, first, origin)
+
+    def to_unit(self, trial: Trial) -> Floats:
+        """Coordinates (n_unit,) of a trial; of its values, where several have the same, one's."""
+        split = np.empty(0)
+        if self.split is not None and trial.bandwidth is not None:
+            split = self.split.encode(np.array(trial.bandwidth))
+        rest = [p.to_unit(trial.parameters[key]) for key, p in self.parameters.items()]
+        return np.concatenate([split, rest])
 
     def defaults(self, config: Config) -> dict[str, Any]:
         """For each parameter the value that lies nearest to the config's own."""

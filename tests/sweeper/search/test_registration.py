@@ -22,6 +22,7 @@ class HillClimb:
 
     learns_from_slopes = False
     prefetch = 1
+    batch = None
 
     def __init__(self, task: Task) -> None:
         assert task.space.split is not None
