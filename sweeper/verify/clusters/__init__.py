@@ -78,13 +78,10 @@ def command(tables: Sequence[str], data: Path, picture: Path | None) -> int:
 def compare(files: Sequence[Path]) -> dict[Path, list[Compared | str]]:
     """Every row of the tables with its prediction, or the reason why it is left out."""
     work = [(file, line, row) for file in files for line, row in _read(file)]
-    # Many rows were measured more than once.
-    distinct = {row.key: row for _, _, row in work if isinstance(row, Measurement)}
     with ProcessPoolExecutor(os.cpu_count() or 1) as pool:
-        found = dict(zip(distinct, pool.map(_predict, distinct.values(), chunksize=4), strict=True))
+        predictions = list(pool.map(_predict, [row for _, _, row in work], chunksize=4))
     answers: dict[Path, list[Compared | str]] = {file: [] for file in files}
-    for file, line, row in work:
-        ours = found[row.key] if isinstance(row, Measurement) else str(row)
+    for (file, line, row), ours in zip(work, predictions, strict=True):
         if isinstance(ours, str) or isinstance(row, LeftOut):
             answers[file].append(str(ours))
             continue
@@ -102,8 +99,10 @@ def _read(file: Path) -> Iterator[tuple[int, Measurement | LeftOut]]:
             yield line, why
 
 
-def _predict(measured: Measurement) -> Prediction | str:
+def _predict(measured: Measurement | LeftOut) -> Prediction | str:
     """The prediction, or why there is none."""
+    if isinstance(measured, LeftOut):
+        return str(measured)
     try:
         return predict(measured)
     except LeftOut as why:

@@ -7,7 +7,7 @@ value with its unit.
 import csv
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -58,11 +58,6 @@ class Measurement:
     def origin(self) -> str:
         """The document that published it, without its version."""
         return self.source.split("@")[0].split(" (")[0]
-
-    @property
-    def key(self) -> str:
-        """The same for rows that are simulated alike."""
-        return repr(replace(self, table="", note="", seconds=None, memory=None))
 
     @property
     def plan(self) -> str:
