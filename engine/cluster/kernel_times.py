@@ -30,8 +30,6 @@ from engine.workload.graph import Attention, MatMul
 TABLE = Path(__file__).with_name("kernel_times.npz")
 SCALE = 1024  # the table has whole numbers: SCALE times the natural logarithm of nanoseconds
 _NANOSECONDS = 1e9
-_ALIGNED = 8  # values of two bytes, so that a row begins where tensor cores can load it
-_PLAIN_CORES = 16.0  # the A100's 312 TFLOP/s over its 19.5 without tensor cores
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,10 +78,6 @@ class KernelTimes:
     def product(self, product: MatMul, precision: str) -> float:
         """Picoseconds of a matrix product; several at once last as long as one with their rows.
 
-        Several at once whose rows are no multiple of 16 bytes long miss the tensor cores (NVIDIA,
-        "Matrix multiplication background", requirements of tensor cores); that happens to the
-        scores of attention with odd head sizes.
-
         Raises :class:`DimsweepError` for a precision that was not measured.
         """
         if precision not in self.products:
@@ -96,8 +90,7 @@ class KernelTimes:
         rows, grid = count * m, self.products[precision]
         if rows % 4:
             grid = self.ragged.get(precision, grid)
-        slower = _PLAIN_CORES if count > 1 and (k % _ALIGNED or n % _ALIGNED) else 1.0
-        return _at(grid, rows, n, k) * slower
+        return _at(grid, rows, n, k)
 
     def attend(self, attention: Attention) -> float:
         """Picoseconds of the forward pass of fused attention in bf16.

@@ -12,6 +12,8 @@ from engine.errors import DimsweepError
 from engine.units import MAX_PICOSECONDS, PICOSECONDS
 from engine.workload.graph import Compute, Kernel, MatMul
 
+_ALIGNED = 8  # values of two bytes, so that a row begins where tensor cores can load it
+_RATES = ("flops", "plain_flops", "memory_bandwidth", "reduce_bandwidth", "memory")
 _FACTORS = ("attention_time", "attention_backward")
 
 
@@ -33,6 +35,9 @@ class Npu:
     ``efficiency`` is then the share of that speed which a GPU sustains when it is busy for hours,
     fused attention takes ``attention_time`` times as long as the measured kernels (others than
     theirs are slower), and its gradients ``attention_backward`` times as long as itself.
+    Several products at once whose rows are no multiple of 16 bytes long, as the scores of attention
+    with odd head sizes, miss the tensor cores (NVIDIA, "Matrix multiplication background",
+    requirements of tensor cores), and run at no more than ``plain_flops``, if it is given.
     Products in a ``precision`` that was not measured are computed at the peak.  Those of narrower
     precision, which an operator names, take ``relative_time`` times as long as in ``precision``
     where that is given, else what was measured, else what the peak in ``narrow`` makes of them.
@@ -42,6 +47,7 @@ class Npu:
 
     flops: float | None = None
     memory_bandwidth: float | None = None
+    plain_flops: float | None = None
     efficiency: float = 1.0
     reduce_bandwidth: float | None = None
     memory_efficiency: float = 1.0
@@ -62,7 +68,14 @@ class Npu:
         for key in ("efficiency", "memory_efficiency"):
             if not 0 < getattr(self, key) <= 1:
                 raise DimsweepError(f"{getattr(self, key)} is not in (0, 1]", where=key)
-        for key in ("flops", "memory_bandwidth", "reduce_bandwidth", "memory", *_FACTORS):
+        for key in (
+            "flops",
+            "plain_flops",
+            "memory_bandwidth",
+            "reduce_bandwidth",
+            "memory",
+            *_FACTORS,
+        ):
             rate = getattr(self, key)
             if rate is not None and not 0 < rate < math.inf:
                 raise DimsweepError(f"{rate:g}; it must be more than zero", where=key)
@@ -142,7 +155,16 @@ class Npu:
             again = self.attention_backward if kernel.attention.backward else 1.0
             return table.attend(kernel.attention) * self.attention_time * again
         precision = kernel.precision or self.precision
-        return table.product(product, precision) if precision in table.products else None
+        if precision not in table.products:
+            return None
+        return max(table.product(product, precision), self._without_tensor_cores(product))
+
+    def _without_tensor_cores(self, product: MatMul) -> float:
+        """The least time of products that miss the tensor cores; 0 for all others."""
+        aligned = product.products == 1 or not (product.k % _ALIGNED or product.n % _ALIGNED)
+        if aligned or self.plain_flops is None:
+            return 0.0
+        return product.flops / self.plain_flops * PICOSECONDS
 
     def _memory(self, kernel: Kernel) -> float:
         rate = self.memory_bandwidth and self.memory_bandwidth * self.memory_efficiency

@@ -217,6 +217,7 @@ class Npu(Part):
             "precision": precision,
         }
         own |= {"kernels": kernels, "narrow": peaks}
+        own["plain_flops"] = self.flops.get("fp32") if isinstance(self.flops, dict) else None
         own["matmul_efficiency"] = EfficiencyCurve(curve) if curve else None
         known_keys = {name: value for name, value in self if name != "error"}
         return engine.Npu(**{**known_keys, **own})
