@@ -1,7 +1,7 @@
 """Models as layers of kernels and collectives: transformers, convolutions, DLRM, GNMT."""
 
 from engine.model.convolution import ConvNet
-from engine.model.rank import ContextExchange, Module, Recompute
+from engine.model.rank import ContextExchange, Module, Recompute, TensorOverlap
 from engine.model.recommendation import Dlrm
 from engine.model.recurrent import Gnmt
 from engine.model.transformer import Transformer
@@ -13,5 +13,6 @@ __all__ = [
     "Gnmt",
     "Module",
     "Recompute",
+    "TensorOverlap",
     "Transformer",
 ]

@@ -11,8 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.kinds import CollectiveKind as Kind
-from engine.model.rank import Shard
+from engine.model.rank import Shard, TensorOverlap
 from engine.model.steps import (
+    NARROW,
     CollectiveStep,
     Linear,
     Step,
@@ -68,9 +69,14 @@ class Region:
         """An all-reduce over the tensor-parallel ranks, if there are others."""
         return (CollectiveStep(Kind.ALL_REDUCE, n_bytes, AXIS),) if self.shard.tensor > 1 else ()
 
-    def enter(self, label: str = "") -> tuple[Step, ...]:
-        """Every tensor-parallel rank gets all tokens."""
-        return (CollectiveStep(Kind.ALL_GATHER, self.part, AXIS, label),) if self.cut else ()
+    def enter(self, label: str = "", *, precision: str = "") -> tuple[Step, ...]:
+        """Every tensor-parallel rank gets all tokens, in the ``precision`` of the product that they
+        are for, as Transformer Engine casts them first."""
+        if not self.cut:
+            return ()
+        narrow = precision and not self.shard.wide_gathers
+        n_bytes = self.part * (NARROW[precision] / self.value if narrow else 1)
+        return (CollectiveStep(Kind.ALL_GATHER, n_bytes, AXIS, label),)
 
     def leave(self, label: str = "") -> tuple[Step, ...]:
         """Sum up what the tensor-parallel ranks found, each for its own tokens when cut."""
@@ -90,13 +96,13 @@ class Region:
 
     @property
     def _overlaps(self) -> bool:
-        return self.cut and self.shard.overlap_tensor
+        return self.cut and self.shard.overlap_tensor is TensorOverlap.PIECES
 
     def column(self, layer: Linear) -> tuple[Step, ...]:
         """The first matrix of a region."""
         if not self._overlaps:
-            return (*self.enter(), *layer.forward)
-        return self._beside_arrival(layer.name, layer.forward)
+            return (*self.enter(precision=layer.precision), *layer.forward)
+        return self._beside_arrival(layer, layer.name, layer.forward)
 
     def row(self, layer: Linear) -> tuple[Step, ...]:
         """The last matrix of a region.
@@ -111,32 +117,36 @@ class Region:
         after = CollectiveStep(Kind.REDUCE_SCATTER, last, AXIS)
         return (before, *layer.forward, WaitStep(label), after)
 
-    def _beside_arrival(self, name: str, kernels: tuple[Step, ...]) -> tuple[Step, ...]:
+    def _beside_arrival(
+        self, layer: Linear, name: str, kernels: tuple[Step, ...]
+    ) -> tuple[Step, ...]:
         """Kernels that begin with the rank's own tokens while those of the others arrive."""
         label = f"{name} arrival"
-        return (*self.enter(label), *kernels, WaitStep(label))
+        return (*self.enter(label, precision=layer.precision), *kernels, WaitStep(label))
 
     def column_backward(self, layer: Linear) -> tuple[Step, ...]:
         """The backward pass of the first matrix of a region.
 
         The input that the weights' gradient needs is gathered beside the input's gradient, and
-        that is summed up beside the weights' gradient.
+        that is summed up beside the weights' gradient, unless nothing overlaps.
         """
-        name, _, input_grad, weight_grad = layer
-        gathered, summed = f"{name} input", f"{name} sum"
+        gathered, summed = f"{layer.name} input", f"{layer.name} sum"
         if self.shard.tensor == 1:
             return layer.backward
-        before: tuple[Step, ...] = self.enter(gathered)
+        if self.shard.overlap_tensor is TensorOverlap.NONE:
+            return (*self.enter(precision=layer.precision), *layer.backward, *self.leave())
+        before: tuple[Step, ...] = self.enter(gathered, precision=layer.precision)
         between: tuple[Step, ...] = self.leave(summed)
         after: tuple[Step, ...] = (WaitStep(gathered),) if self.cut else ()
-        return (*before, *input_grad, *after, *between, *weight_grad, WaitStep(summed))
+        rest: tuple[Step, ...] = (*layer.weight_grad, WaitStep(summed))
+        return (*before, *layer.input_grad, *after, *between, *rest)
 
     def row_backward(self, layer: Linear) -> tuple[Step, ...]:
         """The backward pass of the last matrix of a region."""
         if not self._overlaps:
-            return (*self.enter(), *layer.backward)
+            return (*self.enter(precision=layer.precision), *layer.backward)
         name = f"{layer.name} backward"
-        return (*self._beside_arrival(name, layer.input_grad), *layer.weight_grad)
+        return (*self._beside_arrival(layer, name, layer.input_grad), *layer.weight_grad)
 
     def whole_linear(
         self, name: str, k: int, n: int, m: int = 0

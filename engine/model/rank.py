@@ -32,6 +32,17 @@ class Module(StrEnum):
     LINEAR = "linear"
 
 
+class TensorOverlap(StrEnum):
+    """Which collectives of tensor parallelism go beside products: none; those of a region's first
+    matrix in the backward pass, beside the gradients of its input and of its weights (Megatron-LM
+    since 2022); or, under sequence parallelism, all of them, piece by piece beside the products
+    that need or make their data (Transformer Engine's userbuffers, PyTorch's async TP)."""
+
+    NONE = "none"
+    BACKWARD = "backward"
+    PIECES = "pieces"
+
+
 class ContextExchange(StrEnum):
     """How context-parallel ranks share keys and values: all are gathered before the scores, go
     round while these are computed, or each rank gets some heads of all tokens."""
@@ -96,9 +107,9 @@ class Shard:
     ``sequence_parallel``: what tensor parallelism leaves whole (norms, dropout, residuals) is cut
     along the sequence.  ``decode``: each sequence adds one token to those that it holds already.
     ``whole_experts``: ``expert`` counts tensor-parallel ranks, too, which cut no expert.
-    ``overlap_tensor``: the collectives of sequence parallelism go beside the products that need or
-    make their data, piece by piece.  ``narrow``: the precision of the factors of linear products,
-    where it is narrower than that.
+    ``narrow``: the precision of the factors of linear products,
+    where it is narrower than that; ``wide_gathers``: sequence parallelism gathers them before they
+    are cast to it.
     """
 
     batch: int
@@ -111,7 +122,8 @@ class Shard:
     value: float = 2.0
     decode: bool = False
     narrow: str = ""
-    overlap_tensor: bool = False
+    wide_gathers: bool = False
+    overlap_tensor: TensorOverlap = TensorOverlap.BACKWARD
     context_exchange: ContextExchange = ContextExchange.GATHER
     whole_experts: bool = False
 

@@ -59,12 +59,14 @@ def linear(
 
 
 class Linear(NamedTuple):
-    """A linear layer's kernels: forward, and for the gradients of its input and of its weights."""
+    """A linear layer's kernels: forward, and for the gradients of its input and of its weights;
+    ``precision`` is that of their factors, where it is narrower than the rest's."""
 
     name: str
     forward: tuple[Kernel, ...]
     input_grad: tuple[Kernel, ...]
     weight_grad: tuple[Kernel, ...]
+    precision: str = ""
 
     @property
     def backward(self) -> tuple[Kernel, ...]:
@@ -104,6 +106,7 @@ def narrow_linear(
         (cast(name, m * k), narrow(name, m, k, n)),
         (cast(grad, m * n), narrow(grad, m, n, k)),
         (narrow(weight, k, m, n),),
+        precision,
     )
 
 

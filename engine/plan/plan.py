@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from engine.errors import DimsweepError, check_least
-from engine.model.rank import ContextExchange, Module, Recompute, Shard
+from engine.model.rank import ContextExchange, Module, Recompute, Shard, TensorOverlap
 from engine.plan.mesh import DeviceMesh
 from engine.plan.schedule import Schedule
 
@@ -48,11 +48,10 @@ class ParallelPlan:
     ``shard_ranks``: neighbouring replicas that divide among themselves what ``zero`` divides, while
     groups of them hold copies (hybrid sharding); 0: all replicas divide it.
     ``value`` and ``gradient_value``: bytes of a weight or activation, and of a gradient; ``narrow``
-    the precision that the layers' linear products cast their factors to, if they do.
-    ``overlap_tensor``: under sequence parallelism a product starts with the tokens that are here,
-    while the others arrive, and sends what is done while it goes on.  ``whole_messages``: every
-    tensor-parallel rank sends a whole activation to the next stage, and waits until it is sent, as
-    DeepSpeed's pipelines do; else each sends a part (see ``Stage``), beside what follows.
+    the precision that the layers' linear products cast their factors to, if they do;
+    ``wide_gathers``: sequence parallelism gathers what is not cast yet.
+    ``blocking_messages``: a rank waits until its message to the next stage is sent, as in
+    DeepSpeed's pipelines; else what follows goes on beside it.
     ``stage_layers``: the layers of each chunk of each stage, in the order in which a micro-batch
     passes them; as equal as can be unless given.
     ``offload``: what lives in remote memory; a block's part of it is loaded while the block before
@@ -72,14 +71,15 @@ class ParallelPlan:
     optimizer: Optimizer = Optimizer.ADAM
     gradient_exchange: GradientExchange = GradientExchange.ALL_REDUCE
     overlap_gradients: bool = True
-    overlap_tensor: bool = False
+    overlap_tensor: TensorOverlap = TensorOverlap.BACKWARD
     context_exchange: ContextExchange = ContextExchange.GATHER
     whole_experts: bool = False
-    whole_messages: bool = False
+    blocking_messages: bool = False
     bucket: float = 25e6
     value: float = 2.0
     gradient_value: float = 2.0
     narrow: str = ""
+    wide_gathers: bool = False
     offload: frozenset[Offload] = frozenset()
 
     @property
@@ -120,6 +120,7 @@ class ParallelPlan:
             recompute_modules=self.recompute_modules,
             value=self.value,
             narrow=self.narrow,
+            wide_gathers=self.wide_gathers,
             overlap_tensor=self.overlap_tensor,
             context_exchange=self.context_exchange,
             whole_experts=self.whole_experts,

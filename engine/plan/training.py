@@ -92,8 +92,7 @@ class _StageProgram:
             for last in (False, True)
         ]
         self._exchange = [compile_steps(self._exchange_steps(c)) for c in chunks]
-        self._parts = 1 if plan.whole_messages else mesh.degree("tensor")
-        self._gather = compile_steps(stage.gather(self._parts))
+        self._gather = compile_steps(stage.gather(mesh.degree("tensor")))
         self._graph = RankGraph()
 
     def build(self) -> tuple[Operator, ...]:
@@ -143,7 +142,7 @@ class _StageProgram:
             return
         tag = _BACKWARD if action.backward else _FORWARD
         offset = self._mesh.hop(self._stage.number, target % n)
-        parts = self._stage.shared_among(self._parts)
+        parts = self._stage.shared_among(self._mesh.degree("tensor"))
         self._graph.send(
             f"send {'gradient' if action.backward else 'activation'} "
             f"{action.micro_batch}.{action.chunk}",
@@ -153,7 +152,7 @@ class _StageProgram:
                 self._tag(tag, max(virtual, target), action),
                 stream=f"pipeline {'backward' if action.backward else 'forward'}",
             ),
-            wait=self._plan.whole_messages,
+            wait=self._plan.blocking_messages,
         )
 
     def _tag(self, direction: int, boundary: int, action: Action) -> int:

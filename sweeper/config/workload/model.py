@@ -6,7 +6,16 @@ from typing import Annotated, Any, Literal
 
 import engine
 from engine import Cluster, DimsweepError, check_memory, suggestion
-from engine.model import ContextExchange, ConvNet, Dlrm, Gnmt, Module, Recompute, Transformer
+from engine.model import (
+    ContextExchange,
+    ConvNet,
+    Dlrm,
+    Gnmt,
+    Module,
+    Recompute,
+    TensorOverlap,
+    Transformer,
+)
 from engine.plan import (
     DeviceMesh,
     GradientExchange,
@@ -78,10 +87,11 @@ class Plan(Part):
     optimizer: Annotated[Optimizer, member(Optimizer)] = default("adam")
     gradient_exchange: Annotated[GradientExchange, member(GradientExchange)] = default("all_reduce")
     overlap_gradients: Flag = True
-    overlap_tensor: Flag = False
+    overlap_tensor: Annotated[TensorOverlap, member(TensorOverlap)] = default("backward")
     whole_experts: Flag = False
     context_exchange: Annotated[ContextExchange, member(ContextExchange)] = default("gather")
-    whole_messages: Flag = False
+    blocking_messages: Flag = False
+    wide_gathers: Flag = False
     bucket: Bytes = default("25 MB")
     offload: Annotated[
         Any, Parsed(_offload, lambda what: what if what == "auto" else sorted(map(str, what)))

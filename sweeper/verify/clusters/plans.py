@@ -13,7 +13,8 @@ from sweeper.verify.clusters.systems import system_of
 _EAGER = {"npu.memory_efficiency": 0.5, "npu.launch": "110 us"}
 # What a table does not print of a stack: keys of workload.plan, and others, by the document; the
 # first one counts.
-_MEGATRON = {"sequence_parallel": True, "overlap_tensor": True, "gradients": "fp32"}
+_TORCHTITAN = {"sequence_parallel": True, "overlap_tensor": "none", "gradients": "fp32"}
+_MEGATRON = {"sequence_parallel": True, "overlap_tensor": "pieces", "gradients": "fp32"}
 _STACKS: tuple[tuple[str, dict[str, Any], dict[str, Any]], ...] = (
     # Megatron-DeepSpeed: gradients are exchanged after the last backward pass, messages block.
     (
@@ -21,7 +22,8 @@ _STACKS: tuple[tuple[str, dict[str, Any], dict[str, Any]], ...] = (
         {
             "sequence_parallel": False,
             "overlap_gradients": False,
-            "whole_messages": True,
+            "blocking_messages": True,
+            "overlap_tensor": "none",
             # Its ZeRO-1 all-reduces gradients of 16 bits, as many bytes as these reduce-scattered.
             "gradients": "fp32",
         },
@@ -29,14 +31,19 @@ _STACKS: tuple[tuple[str, dict[str, Any], dict[str, Any]], ...] = (
     ),
     (
         "images/scaling",
-        {"sequence_parallel": False, "overlap_gradients": False, "gradients": "bf16"},
+        {
+            "sequence_parallel": False,
+            "overlap_gradients": False,
+            "overlap_tensor": "none",
+            "gradients": "bf16",
+        },
         {},
     ),
     ("launcher", {"sequence_parallel": True, "gradients": "fp32"}, _EAGER),
     ("simumax", {"sequence_parallel": True, "overlap_gradients": False, "gradients": "fp32"}, {}),
     ("llm-foundry", {"gradients": "bf16"}, _EAGER),
-    ("torchtitan.* eager", {"sequence_parallel": True, "gradients": "fp32"}, _EAGER),
-    ("torchtitan", {"sequence_parallel": True, "gradients": "fp32"}, {}),
+    ("torchtitan.* eager", _TORCHTITAN, _EAGER),
+    ("torchtitan", _TORCHTITAN, {}),
     ("", _MEGATRON, {}),
 )
 # Until CUDA graphs hold whole layers with experts, the host waits for the number of tokens of each
@@ -169,7 +176,9 @@ def _sharding(measured: Measurement) -> dict[str, Any]:
 def _stack(measured: Measurement) -> dict[str, Any]:
     keys = _entry(measured)[1]
     if re.search("async ?tp", measured.note.lower()):
-        keys = keys | {"overlap_tensor": True}
+        keys = keys | {"overlap_tensor": "pieces"}
+    if "rowwise" in measured.precision.lower():
+        keys = keys | {"wide_gathers": True}  # torchtitan gathers in float8 with one scale only
     return keys | ({"sequence_parallel": False} if measured.tensor == 1 else {})
 
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 import pytest
 
 from engine import CollectiveKind, DimsweepError
-from engine.model import ConvNet, Dlrm, Gnmt, Transformer
+from engine.model import ConvNet, Dlrm, Gnmt, TensorOverlap, Transformer
 from engine.model.rank import LayerBlock, RankModel, Recompute, Shard
-from engine.model.steps import CollectiveStep, Step
+from engine.model.steps import CollectiveStep, Step, WaitStep
 from engine.workload.graph import Kernel
 
 GPT3 = Transformer(12288, 96, 96, 2048, vocabulary=51200)
@@ -228,7 +228,8 @@ def test_narrow_precision_is_that_of_a_layers_linear_products_alone(narrow: str)
 def test_overlapped_tensor_parallelism_moves_the_same_bytes_beside_the_products() -> None:
     shard = Shard(batch=1, tensor=8, sequence_parallel=True)
     plain, beside = (
-        GPT3.for_rank(dataclasses.replace(shard, overlap_tensor=o)).layers[0] for o in (False, True)
+        GPT3.for_rank(dataclasses.replace(shard, overlap_tensor=o)).layers[0]
+        for o in (TensorOverlap.NONE, TensorOverlap.PIECES)
     )
     for before, after in ((plain.forward, beside.forward), (plain.backward, beside.backward)):
         sent = [
@@ -243,6 +244,27 @@ def test_overlapped_tensor_parallelism_moves_the_same_bytes_beside_the_products(
     blocking = [s for s in beside.forward if isinstance(s, CollectiveStep) and not s.label]
     whole = 2048 * 12288 * 2
     assert [s.n_bytes for s in blocking] == [whole / 8] * 2, "the last pieces of two results"
+
+
+def test_without_overlap_no_collective_goes_beside_a_product() -> None:
+    shard = Shard(batch=1, tensor=8, overlap_tensor=TensorOverlap.NONE)
+    assert not [s for s in GPT3.for_rank(shard).layers[0].backward if isinstance(s, WaitStep)]
+
+
+@pytest.mark.parametrize(("wide", "share"), [(False, 0.5), (True, 1.0)])
+def test_sequence_parallelism_gathers_what_is_cast_already(wide: bool, share: float) -> None:
+    shard = Shard(batch=1, tensor=8, sequence_parallel=True)
+    plain = GPT3.for_rank(shard).layers[0]
+    narrow = GPT3.for_rank(dataclasses.replace(shard, narrow="fp8", wide_gathers=wide)).layers[0]
+
+    def sent(steps: tuple[object, ...], kind: CollectiveKind) -> float:
+        return sum(s.n_bytes for s in steps if isinstance(s, CollectiveStep) and s.kind is kind)
+
+    for before, after in ((plain.forward, narrow.forward), (plain.backward, narrow.backward)):
+        gathered = sent(before, CollectiveKind.ALL_GATHER)
+        assert sent(after, CollectiveKind.ALL_GATHER) == share * gathered
+        summed = sent(before, CollectiveKind.REDUCE_SCATTER)
+        assert sent(after, CollectiveKind.REDUCE_SCATTER) == summed, "sums are not narrow"
 
 
 def test_a_token_activates_37_billion_parameters_of_deepseek_v3() -> None:

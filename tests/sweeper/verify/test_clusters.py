@@ -266,21 +266,21 @@ def test_a_folder_without_tables_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "npu", "plan"),
     [
-        ({}, {"launch": "12 us", "attention_time": 1.0}, {"overlap_tensor": True}),
+        ({}, {"launch": "12 us", "attention_time": 1.0}, {"overlap_tensor": "pieces"}),
         (
             {"source": "mosaicml/llm-foundry:README.md"},
             {"launch": "110 us", "memory_efficiency": 0.5, "attention_time": 3.4},
-            {"overlap_tensor": False},
+            {"overlap_tensor": "backward"},
         ),
         (
             {"source": "bigscience-workshop/bigscience:x.md"},
             {"launch": "110 us"},
-            {"sequence_parallel": False, "whole_messages": True},
+            {"sequence_parallel": False, "blocking_messages": True, "overlap_tensor": "none"},
         ),
         (
             {"source": "pytorch/torchtitan:x.md", "micro_batch": "4", "note": "1F1B AsyncTP"},
             {"attention_time": 1.8},
-            {"micro_batch": 1, "micro_batches": 8, "overlap_tensor": True},
+            {"micro_batch": 1, "micro_batches": 8, "overlap_tensor": "pieces"},
         ),
         (
             {"source": "pytorch/torchtitan:x.md", "recompute": "selective AC", "note": "eager"},
