@@ -1,7 +1,5 @@
 """Run the benchmarks named, or all but the long ones."""
 
-from __future__ import annotations
-
 import sys
 
 from benchmarks import astra, bound, kernel, kernel_times, message, models, scale, search, sweep

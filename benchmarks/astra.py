@@ -1,7 +1,5 @@
 """dimsweep astra against the CPU time that ASTRA-sim itself was recorded to take."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

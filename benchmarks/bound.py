@@ -1,7 +1,5 @@
 """Exact optima of LIBRA's recorded cases: milliseconds and errors, beside scipy's SLSQP."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The phase kernel: points/s, phases/s, and its ratio to the same loop in SimPy."""
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from typing import Any
 

@@ -4,8 +4,6 @@
 --write`` also writes the table.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

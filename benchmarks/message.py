@@ -1,7 +1,5 @@
 """The message kernel: messages/s, and what a 64-NPU torus costs against the phase kernel."""
 
-from __future__ import annotations
-
 from benchmarks.study import best_cpu_seconds
 from engine import (
     Cluster,

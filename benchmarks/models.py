@@ -3,8 +3,6 @@
 GPT-3 175B: tensor 8, pipeline 8 interleaved three times, 64 micro-batches, the rest data parallel.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import resource
 import time

@@ -1,7 +1,5 @@
 """An all-reduce among 4,096 to 1,048,576 NPUs: alike ranks are folded, so the cost stays flat."""
 
-from __future__ import annotations
-
 from benchmarks.study import best_cpu_seconds
 from engine import (
     Cluster,

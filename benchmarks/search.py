@@ -4,8 +4,6 @@
 every case, with more seeds and GP, and takes long.
 """
 
-from __future__ import annotations
-
 import statistics
 import tempfile
 from collections.abc import Mapping, Sequence

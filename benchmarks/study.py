@@ -1,7 +1,5 @@
 """The program that the benchmarks share: the main study's, GPT-3 on the 4D network."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from time import process_time
 

@@ -1,7 +1,5 @@
 """A whole sweep with random search: the share of its wall time spent inside the engine."""
 
-from __future__ import annotations
-
 import tempfile
 import time
 from pathlib import Path

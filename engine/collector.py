@@ -1,7 +1,5 @@
 """Python's collector of circular garbage, which costs a third of what makes many objects."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager

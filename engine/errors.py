@@ -1,7 +1,5 @@
 """The one error a user of dimsweep is meant to read."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable
 
@@ -20,7 +18,7 @@ class DimsweepError(Exception):
         self.where = where
         self.hint = hint
 
-    def at(self, prefix: str) -> DimsweepError:
+    def at(self, prefix: str) -> "DimsweepError":
         """The same error with ``prefix`` put in front of its place (``topology`` + ``size``)."""
         joint = "" if not self.where or self.where.startswith("[") else "."
         return type(self)(self.what, where=f"{prefix}{joint}{self.where}", hint=self.hint)

@@ -1,7 +1,5 @@
 """Encodings that the compiled kernels and people share: whole numbers with a lower-case name."""
 
-from __future__ import annotations
-
 from enum import IntEnum
 
 
@@ -12,7 +10,7 @@ class NamedInt(IntEnum):
     """
 
     @classmethod
-    def _missing_(cls, value: object) -> NamedInt | None:
+    def _missing_(cls, value: object) -> "NamedInt | None":
         named = {str(member): member for member in cls}
         return named.get(value) if isinstance(value, str) else None
 

@@ -6,8 +6,6 @@ done by pint with a registry of its own that knows only the units of this field;
 keeps ``0.1 GB/s`` exactly 100,000,000 B/s.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import dataclass

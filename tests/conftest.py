@@ -1,7 +1,5 @@
 """What all tests share."""
 
-from __future__ import annotations
-
 from hypothesis import settings
 
 # The same examples on every machine, and no verdict on how long one takes.

@@ -1,7 +1,5 @@
 """Whatever the pages print can be pasted: their blocks run, page by page, as a reader runs them."""
 
-from __future__ import annotations
-
 import re
 import runpy
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The house's rules: who may import what, how long a function may be, and what starts quickly."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import subprocess
@@ -197,6 +195,17 @@ def test_functions_fit_on_a_screen() -> None:
         and (node.end_lineno or 0) - node.lineno >= LONGEST
     }
     assert not longer
+
+
+def test_no_file_postpones_annotations() -> None:
+    """One habit: an annotation is evaluated, and what is not there yet stands in quotes."""
+    postponing = [
+        str(file.relative_to(ROOT))
+        for room in ("engine", "sweeper", "tests", "benchmarks")
+        for file in sources(room)
+        if "__future__" in [name for node in imports(file) for name in modules(node)]
+    ]
+    assert not postponing
 
 
 # What only some need is imported by whoever needs it.  (Numba itself looks whether SciPy is there.)

@@ -1,7 +1,5 @@
 """What a run means: where the time goes, what the dimensions carry, what it costs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

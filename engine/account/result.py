@@ -1,7 +1,5 @@
 """The result of one simulation, for people and notebooks."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -20,7 +18,7 @@ if TYPE_CHECKING:  # SimPy is imported by whoever simulates messages
 class Result:
     """One iteration.  Times are seconds, sizes bytes; see :class:`Breakdown` for what they mean."""
 
-    run: Run | MessageRun
+    run: "Run | MessageRun"
 
     @property
     def program(self) -> Program:
@@ -112,7 +110,7 @@ class Result:
         return None if per_cost is None else float(per_cost[0])
 
     @property
-    def links(self) -> tuple[LinkAccount, ...]:
+    def links(self) -> "tuple[LinkAccount, ...]":
         """What every link did, if the run was simulated message by message; else nothing."""
         return () if isinstance(self.run, Run) else self.run.links
 

@@ -3,8 +3,6 @@
 A run message by message has a process for each rank, and one more with a thread for each link.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +16,7 @@ if TYPE_CHECKING:  # SimPy is imported by whoever simulates messages
 _PER_MICROSECOND = 1e6  # picoseconds; Chrome traces count microseconds
 
 
-def trace_events(run: Run | MessageRun) -> list[dict[str, Any]]:
+def trace_events(run: "Run | MessageRun") -> list[dict[str, Any]]:
     """Events in the Trace Event Format.  Raises :class:`DimsweepError` if nothing was recorded."""
     if not run.recorded and len(run.program.structure.flows) > 0:
         raise DimsweepError("the run was not recorded", hint="simulate with record=True")
@@ -66,13 +64,13 @@ def _class_phases(run: Run) -> Iterator[dict[str, Any]]:
                 yield _event(name, int(member["cls"]), thread, start, int(phase["hold"]))
 
 
-def _rank_phases(run: MessageRun) -> Iterator[dict[str, Any]]:
+def _rank_phases(run: "MessageRun") -> Iterator[dict[str, Any]]:
     first = run.program.structure.shape.n_streams + 1
     for rank, dim, start, end, name in run.phases:
         yield _event(name, rank, first + dim, start, end - start)
 
 
-def _links(run: MessageRun) -> Iterator[dict[str, Any]]:
+def _links(run: "MessageRun") -> Iterator[dict[str, Any]]:
     process = run.program.n_npus
     yield _process(process, "links")
     for thread, (link, *_, spans) in enumerate(run.links):

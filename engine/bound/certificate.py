@@ -12,8 +12,6 @@ separates, and each term has its least value in the box in closed form: 2 sqrt(a
 or at an end of the box.  So poor multipliers make the bound loose, never wrong.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -5,8 +5,6 @@ pipeline perfectly, so that a collective lasts as long as its busiest dimension.
 count and congestion do not enter (Won et al., LIBRA, ISPASS 2024).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

@@ -4,8 +4,6 @@ Each reciprocal is a variable u_i >= 1/z_i, which is the cone |(2, z_i - u_i)| <
 the pieces are linear (Lobo et al., "Applications of second-order cone programming", 1998).
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

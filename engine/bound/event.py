@@ -21,8 +21,6 @@ so their maximum is convex, and cutting planes minimise it: a longest path at gi
 piece.  A cut costs a walk over the graph and one cone program.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine.bound.items import items_of

@@ -5,8 +5,6 @@ and never grows with c (Boyd and Vandenberghe, Convex Optimization, 2004, sectio
 amounts at which it is known a line drawn on from two of them lies below it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

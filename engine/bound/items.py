@@ -4,8 +4,6 @@ An item starts once and ends once: it is a computation, a receive, or a flow.  A
 the last of its members is ready, and ends for all of them at once.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What ports and streams have to do between two neighbouring barriers of a graph."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

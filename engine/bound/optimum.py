@@ -5,8 +5,6 @@ least sum of maxima of the pieces known so far is a bound; the model's own piece
 added until they add nothing new.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 

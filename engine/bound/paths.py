@@ -1,7 +1,5 @@
 """The longest path through a program's operators, as a convex model of the time."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -7,8 +7,6 @@ Cooper's change of variables, 1962).  The time alone is the same with a fixed pr
 other.  All numbers are scaled to the order of one.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -7,8 +7,6 @@ risk at level alpha, any q <= weight / (1 - alpha) that add up to one (Rockafell
 2000).  A maximum of means of convex times is convex, and certified like one time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -42,7 +40,7 @@ class Weighing:
     @classmethod
     def build(
         cls, weights: Sequence[float], measure: Measure | str, level: float = 0.9
-    ) -> Weighing:
+    ) -> "Weighing":
         """``weights`` (N,) count relative to their sum; the worst regret does not ask for them.
 
         ``level`` 0 is the mean regret, and towards 1 comes the worst one.  Raises

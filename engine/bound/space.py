@@ -1,7 +1,5 @@
 """Linear spaces of bandwidths: bounds, equalities and inequalities, and which of them conflict."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -34,7 +32,7 @@ class LinearSpace:
         low: ArrayLike,
         high: ArrayLike,
         rules: Sequence[tuple[str, ArrayLike, str, float]] = (),
-    ) -> LinearSpace:
+    ) -> "LinearSpace":
         """``rules``: (name, coefficients (D,), ``<=``, ``>=`` or ``==``, limit in bytes/s).
 
         Raises :class:`DimsweepError` for shapes that disagree, values that are no numbers, a
@@ -64,7 +62,7 @@ class LinearSpace:
         )
 
     @classmethod
-    def budget(cls, n_dims: int, total: float, low: float = 0.0) -> LinearSpace:
+    def budget(cls, n_dims: int, total: float, low: float = 0.0) -> "LinearSpace":
         """All splits of ``total`` bytes/s over ``n_dims`` dimensions, each at least ``low``."""
         rule = (f"total == {format_bandwidth(total)}", np.ones(n_dims), "==", total)
         return cls.build(np.full(n_dims, low), np.full(n_dims, np.inf), [rule])

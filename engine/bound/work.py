@@ -16,8 +16,6 @@ drops of at most T b_d / w_d; over Q:  T * sum_{d in Q} b_d / w_d >= g(Q).  Such
 is a dimension of its own here.
 """
 
-from __future__ import annotations
-
 from itertools import combinations
 from typing import NamedTuple
 

@@ -9,8 +9,6 @@ one linear function of each dimension's bandwidth.  (A dimension of odd size is 
 half as it can be; the least may then be less than that of exact halves.)
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

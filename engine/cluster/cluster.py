@@ -1,7 +1,5 @@
 """A cluster: network, NPU, and how the collective library uses the network."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from engine.cluster.blocks import SubgroupBandwidth

@@ -1,7 +1,5 @@
 """How long a matrix product takes, beyond the roofline: efficiency by size, or a systolic array."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_right
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ to a price u_d per NPU and per GB/s of each dimension, so C = C0 + N * sum_d u_d
 has to be paid at any bandwidth, which LIBRA leaves out: NPUs, ports, chassis.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

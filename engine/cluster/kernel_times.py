@@ -11,8 +11,6 @@ Apache-2.0, commit 095f58a: kernels of vLLM 0.14 and 0.19).  ``python -m benchma
 thins them, and prints how well the shapes that it leaves out are predicted.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence

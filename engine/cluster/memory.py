@@ -1,7 +1,5 @@
 """Memory beyond an NPU's own: a tier that it loads from and stores to."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Links, switches and routes: what the message kernel knows beyond the dimensions."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """The compute side of an NPU: a roofline, and what is known beyond it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field

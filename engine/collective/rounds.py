@@ -6,8 +6,6 @@ is in the way; this module says which messages it consists of.  A member works t
 them, then send.  Fractions are of the bytes that a member holds on entering the phase.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -70,7 +68,7 @@ class Shift(NamedTuple):
         """From whom ``member`` of ``p`` receives."""
         return member ^ self.offset if self.pairs else (member - self.offset) % p
 
-    def back(self, fraction: float) -> Shift:
+    def back(self, fraction: float) -> "Shift":
         """The same messages the other way."""
         return self._replace(offset=self.offset if self.pairs else -self.offset, fraction=fraction)
 

@@ -12,8 +12,6 @@ another in a step are each rounded to a picosecond, as in a simulation of the si
 (:mod:`engine.collective.rounds`).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from engine.cluster.blocks import Block, LinkUse, SubgroupBandwidth

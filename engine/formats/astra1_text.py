@@ -7,8 +7,6 @@ have none.  The first one must agree with the plan that the layers run under.  T
 read and, as in LIBRA, not simulated.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What is in a file of another tool, plain or compressed."""
 
-from __future__ import annotations
-
 import gzip
 import zlib
 from pathlib import Path

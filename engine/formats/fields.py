@@ -1,7 +1,5 @@
 """Small JSON and YAML files, and what Pydantic finds wrong in one, told with file and key."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

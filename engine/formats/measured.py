@@ -1,7 +1,5 @@
 """Measured durations of kernels, from a CSV file with the columns ``kernel`` and ``duration``."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

@@ -5,8 +5,6 @@ functions of other files.  So the code is kept in a folder named by a digest of 
 enter a room's kernels: whenever one changes, all of that room are compiled anew.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import tempfile

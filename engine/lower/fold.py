@@ -6,8 +6,6 @@ of a colour see the same graph and the same kinds of partners at every step, so 
 simulation that never breaks ties by rank keeps them in step for ever.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Forms: the distinct communications of a workload, with their phases in each dimension."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterator
 from typing import Generic, NamedTuple, TypeVar
 

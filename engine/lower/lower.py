@@ -1,7 +1,5 @@
 """Lowering: workload + cluster -> :class:`Program`, done once for all bandwidths of a sweep."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from graphlib import CycleError, TopologicalSorter
 

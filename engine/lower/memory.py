@@ -1,7 +1,5 @@
 """Whether a workload fits the memory of an NPU."""
 
-from __future__ import annotations
-
 from engine.cluster.cluster import Cluster
 from engine.errors import InfeasibleError
 from engine.units import format_bytes

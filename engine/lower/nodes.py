@@ -1,7 +1,5 @@
 """Nodes: the operators of every class of ranks, and the flows that join them."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A lowered workload: flat arrays that the event kernels read, and the point that prices them."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -238,7 +236,7 @@ class Program:
     @classmethod
     def on(
         cls, cluster: Cluster, structure: Structure, names: Names, workload: Workload
-    ) -> Program:
+    ) -> "Program":
         """The program at the bandwidths, latencies and prices of ``cluster``."""
         dims = cluster.topology.dims
         bandwidth = check_bandwidth([dim.bandwidth for dim in dims], len(dims))
@@ -255,7 +253,7 @@ class Program:
         bandwidth: Sequence[float] | Floats | None = None,
         latency: Sequence[int] | Longs | None = None,
         prices: Prices | None = None,
-    ) -> Program:
+    ) -> "Program":
         """The same program at another point; what is not given stays."""
         changes: dict[str, object] = {}
         if bandwidth is not None:

@@ -4,8 +4,6 @@ A plan with pipeline stages has as many classes as stages.  Which places a group
 follows from the places alone, so no table of ranks is needed: a million NPUs fold at once.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Tables: nodes, flows and forms as the record arrays of a :class:`Structure`."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Self

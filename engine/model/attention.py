@@ -1,7 +1,5 @@
 """Self-attention: projections, scores, and what the backward pass keeps or computes again."""
 
-from __future__ import annotations
-
 from engine.model.context import exchanged, heads_and_rows
 from engine.model.parallel import Region
 from engine.model.rank import LayerBlock, Module

@@ -1,7 +1,5 @@
 """Convolutional networks from their shapes: residual networks and VGG."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

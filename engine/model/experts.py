@@ -5,8 +5,6 @@ the expert-parallel ranks takes it there, and another one brings the results bac
 gets ``imbalance`` times the mean number of tokens, and all wait for it.
 """
 
-from __future__ import annotations
-
 from engine.kinds import CollectiveKind as Kind
 from engine.model.parallel import Region
 from engine.model.rank import LayerBlock, Module

@@ -1,7 +1,5 @@
 """The feed-forward network: two matrices, or three when gated."""
 
-from __future__ import annotations
-
 from engine.model.parallel import Region
 from engine.model.rank import LayerBlock, Module
 from engine.model.shape import TransformerShape

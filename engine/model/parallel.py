@@ -6,8 +6,6 @@ are divided among the tensor-parallel ranks, so a region is entered by an all-ga
 reduce-scatter, in the place of an all-reduce.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from engine.kinds import CollectiveKind as Kind

@@ -1,7 +1,5 @@
 """A model as one rank runs it: the rank's shard of the work, and blocks of steps."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass

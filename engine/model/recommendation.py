@@ -1,7 +1,5 @@
 """DLRM: embedding tables divided among the replicas, and two perceptrons that each one holds."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass

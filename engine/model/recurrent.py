@@ -1,7 +1,5 @@
 """GNMT: a translation model of LSTM layers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from engine.errors import check_least

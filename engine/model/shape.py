@@ -1,7 +1,5 @@
 """The dimensions of a transformer."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from engine.errors import DimsweepError, check_least

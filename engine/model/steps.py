@@ -1,7 +1,5 @@
 """What a rank does, step by step: kernels, collectives, accesses to remote memory, and waits."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from engine.kinds import CollectiveKind

@@ -1,8 +1,6 @@
 """Transformers from their dimensions: dense or with experts, tensor-, sequence-, context- and
 expert-parallel."""
 
-from __future__ import annotations
-
 from engine.errors import InfeasibleError
 from engine.kinds import CollectiveKind as Kind
 from engine.model import attention, experts, latent, mlp

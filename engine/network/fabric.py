@@ -1,7 +1,5 @@
 """How each dimension of a topology is built of links, and the network of all of them."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence

@@ -5,8 +5,6 @@ Edges have ``bandwidth``, ``latency`` and perhaps ``buffer``, each with its unit
 graph has each link in both directions.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -61,7 +59,7 @@ def read_network(path: str | Path) -> Network:
         raise error.at(str(path)) from None
 
 
-def _read_json(content: bytes) -> nx.MultiDiGraph:
+def _read_json(content: bytes) -> "nx.MultiDiGraph":
     import networkx as nx
 
     try:
@@ -85,7 +83,7 @@ def _hashable(name: Any) -> Any:
     return tuple(map(_hashable, name)) if isinstance(name, list) else name
 
 
-def _read_graphml(content: bytes) -> nx.MultiDiGraph:
+def _read_graphml(content: bytes) -> "nx.MultiDiGraph":
     import networkx as nx
 
     try:
@@ -140,7 +138,7 @@ def _doubled(items: Iterable[Any]) -> list[Any]:
     return [item for item, times in Counter(items).items() if times > 1]
 
 
-def _network(read: nx.MultiDiGraph) -> Network:
+def _network(read: "nx.MultiDiGraph") -> Network:
     import networkx as nx
 
     names = {node: _name(node, data) for node, data in read.nodes(data=True)}

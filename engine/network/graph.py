@@ -1,7 +1,5 @@
 """A network as a graph: NPUs and switches, joined by one-way links."""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Iterable, Mapping
@@ -42,7 +40,7 @@ class Network:
     NPU has a way to every other.
     """
 
-    def __init__(self, graph: nx.DiGraph, sizes: tuple[int, ...] = ()) -> None:
+    def __init__(self, graph: "nx.DiGraph", sizes: tuple[int, ...] = ()) -> None:
         self.graph = graph
         self.sizes = sizes
         self.n_npus = _count_npus(graph)
@@ -61,7 +59,7 @@ def some(items: Iterable[object]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
-def _count_npus(graph: nx.DiGraph) -> int:
+def _count_npus(graph: "nx.DiGraph") -> int:
     if not graph.is_directed() or graph.is_multigraph():
         raise DimsweepError(f"a {type(graph).__name__} is no network", hint="use a DiGraph")
     strange = [node for node in graph if isinstance(node, bool) or not isinstance(node, int | str)]
@@ -115,7 +113,7 @@ def _is_amount(value: object) -> bool:
     return isinstance(value, int | float) and 0 < value <= sys.float_info.max
 
 
-def _check_ways(graph: nx.DiGraph, n_npus: int) -> None:
+def _check_ways(graph: "nx.DiGraph", n_npus: int) -> None:
     """All NPUs reach one another exactly when all reach NPU 0 and NPU 0 reaches all."""
     import networkx as nx
 

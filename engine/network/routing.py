@@ -1,7 +1,5 @@
 """Which links a message takes through a network."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from enum import StrEnum

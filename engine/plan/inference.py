@@ -1,7 +1,5 @@
 """Serving a transformer: reading prompts (prefill), or adding a token to each sequence (decode)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 

@@ -5,8 +5,6 @@ what lives while a block's backward pass runs.  `dimsweep verify clusters simuma
 with the measured memory of Megatron-LM.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from engine.model.rank import LayerBlock

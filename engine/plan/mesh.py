@@ -1,7 +1,5 @@
 """Device meshes: the parallel axes of a plan, placed on the dimensions of a network."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +28,7 @@ class DeviceMesh:
         parallel: Mapping[str, int | str | Sequence[int]],
         sizes: Sequence[int],
         symmetric: Sequence[bool] = (),
-    ) -> DeviceMesh:
+    ) -> "DeviceMesh":
         """Place the axes of ``parallel`` on a network of these sizes, the first one innermost (see
         :func:`engine.workload.placement.place`); an axis that is not named has a degree of 1.
 
@@ -52,7 +50,7 @@ class DeviceMesh:
             raise error.at("parallel") from None
 
     @classmethod
-    def _of(cls, placed: Mapping[str, Group]) -> DeviceMesh:
+    def _of(cls, placed: Mapping[str, Group]) -> "DeviceMesh":
         groups = dict(placed)
         for name, parts in (
             (REPLICAS, ("context", "expert", "data")),
@@ -79,7 +77,7 @@ class DeviceMesh:
         """The replicas that ZeRO divides things among."""
         return SHARDS if SHARDS in self.groups else REPLICAS
 
-    def divided(self, n: int) -> DeviceMesh:
+    def divided(self, n: int) -> "DeviceMesh":
         """The mesh with replicas in groups of ``n`` neighbours that divide what ZeRO divides, and
         copies of these groups (hybrid sharding); 0: all replicas are one group.
 
@@ -105,7 +103,7 @@ class DeviceMesh:
             {**self.groups, SHARDS: Group(tuple(sizes), whole.strides), COPIES: copies}
         )
 
-    def with_whole_experts(self) -> DeviceMesh:
+    def with_whole_experts(self) -> "DeviceMesh":
         """The mesh with the group of ranks that divide experts without cutting any of them."""
         parts = [self.groups[axis] for axis in ("tensor", "expert") if axis in self.groups]
         if not parts:

@@ -1,7 +1,5 @@
 """A parallel plan: how a model's training is divided among ranks, and in which order they work."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 

@@ -1,7 +1,5 @@
 """In which order a pipeline stage runs the forward and backward passes of its micro-batches."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The pipeline stages of a model: which blocks each of them runs."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass

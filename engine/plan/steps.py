@@ -1,7 +1,5 @@
 """From steps to operators: kernels that follow one another become one operator."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """A training iteration: one graph for each pipeline stage, whatever the number of ranks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from engine.collector import no_collector

@@ -1,7 +1,5 @@
 """What of a design cannot matter to its time."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

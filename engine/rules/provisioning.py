@@ -8,8 +8,6 @@ the baseline order it waits for K, and only another order (Themis) can use it.  
 group all of a dimension; here both are kept, since the bytes and links of each group are known.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Convolutional networks as layers with measured durations; gradients follow from the shapes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@
 ``stride`` coordinates apart, in each dimension (see :class:`engine.workload.graph.Group`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """What one NPU must hold in its memory."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -1,7 +1,5 @@
 """What runs: operator graphs, one for each kind of rank, and the process groups they use."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field

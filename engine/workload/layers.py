@@ -1,7 +1,5 @@
 """Layers of a model, and the training loops that make an operator graph of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """Where the axes of a parallel plan lie on the network dimensions."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import TypeGuard

@@ -4,8 +4,6 @@ Message sizes and FLOPs follow from (hidden, batch, sequence, tensor degree) alo
 them against LIBRA's published inputs, to the byte and to the nanosecond.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

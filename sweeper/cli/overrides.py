@@ -1,7 +1,5 @@
 """KEY=VALUE arguments: Hydra overrides of a command, and what a shell completes in them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -51,7 +49,7 @@ overrides = click.argument("overrides", nargs=-1, type=Overrides(), metavar="[KE
 
 
 @contextmanager
-def config_loader() -> Iterator[ConfigLoader]:
+def config_loader() -> "Iterator[ConfigLoader]":
     """Hydra's loader of our configuration folders."""
     from hydra.core.global_hydra import GlobalHydra
 

@@ -1,7 +1,5 @@
 """A live bar while a sweep runs, on a terminal only."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -20,7 +18,7 @@ from sweeper.study.plan import StudyPlan
 
 
 @contextmanager
-def progress_bar(plan: StudyPlan, console: Console) -> Iterator[_Bar]:
+def progress_bar(plan: StudyPlan, console: Console) -> "Iterator[_Bar]":
     """A bar with trials, trials/s, the best value so far and the time left."""
     columns = (
         TextColumn("{task.description}"),

@@ -1,7 +1,5 @@
 """dimsweep report: a study's tables, pictures and page."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,7 +40,7 @@ def command(overrides: Sequence[str]) -> int:
     return 0
 
 
-def report_study(folder: Path, console: Console) -> None:
+def report_study(folder: Path, console: "Console") -> None:
     """Print a study's table and write its pictures and page."""
     from sweeper.draw.show.page import write_report
     from sweeper.draw.show.terminal import print_report

@@ -1,7 +1,5 @@
 """dimsweep simulate: one iteration, and the account of its time."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -44,7 +42,7 @@ def command(overrides: Sequence[str]) -> int:
     return 0
 
 
-def simulate(overrides: Sequence[str], console: Console) -> None:
+def simulate(overrides: Sequence[str], console: "Console") -> None:
     """Simulate the configuration that ``overrides`` make, print its account and write its files."""
     import json
 

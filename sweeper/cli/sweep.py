@@ -1,7 +1,5 @@
 """dimsweep sweep: a study, run or continued."""
 
-from __future__ import annotations
-
 import signal
 import time
 from collections.abc import Iterator, Sequence
@@ -59,7 +57,7 @@ def command(overrides: Sequence[str], retry_failed: bool) -> int:
     return sweep_study(compose(overrides), Console(), retry_failed=retry_failed)
 
 
-def sweep_study(composed: Composed, console: Console, *, retry_failed: bool = False) -> int:
+def sweep_study(composed: "Composed", console: "Console", *, retry_failed: bool = False) -> int:
     """Run (or resume) a study and report it; returns the exit code."""
     from engine import DimsweepError, is_compiled
     from sweeper.cli.progress import progress_bar
@@ -114,7 +112,7 @@ def sweep_study(composed: Composed, console: Console, *, retry_failed: bool = Fa
     return 0
 
 
-def _summary(plan: StudyPlan, progress: Progress, new: int, seconds: float) -> str:
+def _summary(plan: "StudyPlan", progress: "Progress", new: int, seconds: float) -> str:
     text = f"{plan.study.name}: {new} trials simulated in {seconds:.1f} s"
     if progress.reused:
         text += f", {progress.reused} known already"

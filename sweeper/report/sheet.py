@@ -1,7 +1,5 @@
 """A table of a report as plain texts; the terminal and the page only dress it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -35,6 +33,6 @@ class Section:
     ``details`` what only the page has room for.
     """
 
-    of_study: Callable[[Report], list[Sheet]] = _nothing
+    of_study: "Callable[[Report], list[Sheet]]" = _nothing
     of_cell: Callable[[CellSummary], list[Sheet]] = _nothing
     details: Callable[[CellSummary], list[Sheet]] = _nothing

@@ -1,7 +1,5 @@
 """Running a study: asks the samplers, keeps the executor busy, writes the ledger."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -65,7 +63,7 @@ def run_sweep(
     return driver.progress
 
 
-def _run_cell(cell: CellPlan, driver: _Driver) -> _Best:
+def _run_cell(cell: CellPlan, driver: "_Driver") -> "_Best":
     """Search a cell, and look again at its best designs; the best ones."""
     sampler, best = cell.sampler(), _Best(cell)
 
@@ -82,7 +80,9 @@ def _run_cell(cell: CellPlan, driver: _Driver) -> _Best:
     return best
 
 
-def _run_portfolio(plan: PortfolioPlan, own: Sequence[_Best], driver: _Driver) -> dict[str, Any]:
+def _run_portfolio(
+    plan: PortfolioPlan, own: "Sequence[_Best]", driver: "_Driver"
+) -> dict[str, Any]:
     """Search the split for all workloads, each split simulated for all of them; each workload's
     own best, and the proven bound of the measure."""
     together = _together(plan, own)
@@ -100,7 +100,7 @@ def _run_portfolio(plan: PortfolioPlan, own: Sequence[_Best], driver: _Driver) -
     return {"own": tuple(together.own.tolist()), "bound": None if proven is None else proven.bound}
 
 
-def _together(plan: PortfolioPlan, own: Sequence[_Best]) -> Together:
+def _together(plan: PortfolioPlan, own: "Sequence[_Best]") -> Together:
     values = []
     for cell, best in zip(plan.cells, own, strict=True):
         if best.value is None:
@@ -117,7 +117,7 @@ def _together(plan: PortfolioPlan, own: Sequence[_Best]) -> Together:
     return Together(plan.weighing, objective.loss(np.array(values)), objective)
 
 
-def _first(plan: PortfolioPlan, own: Sequence[_Best], least: np.ndarray | None) -> list[Trial]:
+def _first(plan: PortfolioPlan, own: "Sequence[_Best]", least: np.ndarray | None) -> list[Trial]:
     """Splits worth knowing: each workload's own best, where the bound is least, and those that do
     not depend on the workload."""
     one = plan.cells[0]

@@ -1,7 +1,5 @@
 """The error a user reads: what, where, and what would be right."""
 
-from __future__ import annotations
-
 import pickle
 
 from engine import DimsweepError

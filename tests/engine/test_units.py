@@ -1,7 +1,5 @@
 """Quantities with units: exact, explicit, and refused whenever they are neither."""
 
-from __future__ import annotations
-
 import math
 from decimal import Decimal
 from fractions import Fraction

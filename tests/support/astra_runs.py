@@ -1,7 +1,5 @@
 """Inputs and traces for ASTRA-sim's simulation, drawn at random."""
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 
 from engine import CollectiveKind, FullyConnected, Ring, Switch

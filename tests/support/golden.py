@@ -1,7 +1,5 @@
 """The recorded results of other tools: the committed ones, and more where they lie beside us."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

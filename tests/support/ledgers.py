@@ -1,7 +1,5 @@
 """A small ledger: its columns, its study, and batches of rows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

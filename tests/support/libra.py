@@ -1,7 +1,5 @@
 """LIBRA's workloads and networks, built by our own generators."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Messages and both kernels at work, for the tests of the message kernel."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import pairwise

@@ -7,8 +7,6 @@ A comment before a block may say what the test does instead of what is printed:
     <!-- output -->                   the block is output, not input
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Clusters and workloads that the engine's tests draw at random, or write down by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import strategies as st
 

@@ -12,8 +12,6 @@ It knows one class of ranks and takes the phases of every collective as given.  
 - What takes no time ends in the next round of the instant in which it started.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections import defaultdict
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Rows and studies as a sweep leaves them, made up, for the tests of reports."""
 
-from __future__ import annotations
-
 import io
 
 import numpy as np

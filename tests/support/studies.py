@@ -1,7 +1,5 @@
 """Small studies, and how the tests run them."""
 
-from __future__ import annotations
-
 from sweeper.ledger.ledger import Ledger
 from sweeper.run.driver import Progress, run_sweep
 from sweeper.run.executor import Executor, make_executor

@@ -1,7 +1,5 @@
 """Objectives: one place says which of two values is the better one."""
 
-from __future__ import annotations
-
 import pytest
 
 from engine import DimsweepError

@@ -1,7 +1,5 @@
 """What every room prints in the same way."""
 
-from __future__ import annotations
-
 import io
 
 from rich.console import Console

@@ -1,7 +1,5 @@
 """The building blocks of network dimensions, one file each."""
 
-from __future__ import annotations
-
 from engine.cluster.blocks.block import Block, LinkUse, Pair, Part, SubgroupBandwidth, Way
 from engine.cluster.blocks.fully_connected import FullyConnected
 from engine.cluster.blocks.ring import Ring

@@ -1,7 +1,5 @@
 """What every building block of a network dimension knows about itself."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass

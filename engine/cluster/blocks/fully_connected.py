@@ -1,7 +1,5 @@
 """A full mesh: every NPU is joined to every other one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import permutations
 

@@ -1,7 +1,5 @@
 """A ring: every NPU is joined to the next one and the previous one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from engine.cluster.blocks.block import Block, LinkUse, Pair, Way

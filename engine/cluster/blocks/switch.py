@@ -1,7 +1,5 @@
 """A switch: every NPU has one port to one ideal switch."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from engine.cluster.blocks.block import Block, LinkUse, Pair, Way

@@ -4,8 +4,6 @@ NPU ``i`` of a cluster sits at mixed-radix coordinates with dimension 0 fastest,
 the innermost (chiplet, package) and the last the outermost (pod).
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence
@@ -82,7 +80,7 @@ class Topology:
         bandwidth: Sequence[float],
         latency: Sequence[int],
         tiers: Sequence[str] = (),
-    ) -> Topology:
+    ) -> "Topology":
         """A topology from a shape such as ``Ring(4)_Switch(8)``.
 
         ``bandwidth`` (bytes/s), ``latency`` (ps) and ``tiers`` hold one entry a dimension.

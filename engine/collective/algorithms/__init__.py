@@ -1,7 +1,5 @@
 """Collective algorithms, one file each, and which of them runs on which building block."""
 
-from __future__ import annotations
-
 from engine.cluster.blocks import Block
 from engine.cluster.cluster import Cluster
 from engine.collective.algorithms.algorithm import Algorithm, ScatterGather

@@ -1,7 +1,5 @@
 """What every collective algorithm knows about itself."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Direct: every member sends each other one its shard, in one step."""
 
-from __future__ import annotations
-
 from engine.collective.algorithms.algorithm import ScatterGather
 from engine.collective.rounds import MemberRounds, Shift, Shifts, in_step
 from engine.collective.steps import PhaseSteps, Setting, Step

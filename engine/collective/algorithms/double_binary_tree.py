@@ -4,8 +4,6 @@ Sanders, Speck, Traeff, "Two-tree algorithms for full bandwidth broadcast, reduc
 (2009).
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from engine.collective.algorithms.halving_doubling import AllReduceOnly

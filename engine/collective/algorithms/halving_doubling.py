@@ -4,8 +4,6 @@ Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operation
 Bruck et al. (1997) for groups that are no power of two.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 
 from engine.collective.algorithms.algorithm import Algorithm, ScatterGather

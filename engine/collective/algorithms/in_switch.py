@@ -1,7 +1,5 @@
 """In-switch: the switch reduces what comes up, and multicasts what goes down."""
 
-from __future__ import annotations
-
 from engine.collective.algorithms.algorithm import Algorithm
 from engine.collective.rounds import SwitchRound, SwitchRounds
 from engine.collective.steps import PhaseSteps, Setting, Step

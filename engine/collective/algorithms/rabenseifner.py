@@ -3,8 +3,6 @@
 Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in MPICH" (2005).
 """
 
-from __future__ import annotations
-
 from engine.collective.algorithms.halving_doubling import (
     AllReduceOnly,
     halving_rounds,

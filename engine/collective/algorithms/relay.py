@@ -1,7 +1,5 @@
 """Relay: an all-to-all in which bytes pass through other members on their way."""
 
-from __future__ import annotations
-
 from engine.cluster.blocks import LinkUse, SubgroupBandwidth
 from engine.collective.algorithms.algorithm import Algorithm
 from engine.collective.algorithms.direct import Direct

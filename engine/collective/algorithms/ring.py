@@ -1,7 +1,5 @@
 """Ring: every member hands shards on to the next one, p - 1 times."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from engine.collective.algorithms.algorithm import ScatterGather

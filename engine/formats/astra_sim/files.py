@@ -1,7 +1,5 @@
 """All the files of a run: ASTRA-sim's command line in, inputs and traces out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

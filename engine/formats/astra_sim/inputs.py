@@ -1,7 +1,5 @@
 """ASTRA-sim 2.0's input files: system, network and remote memory."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import re

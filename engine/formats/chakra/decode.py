@@ -1,7 +1,5 @@
 """From protobuf messages to the objects of a trace."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

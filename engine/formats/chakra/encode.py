@@ -1,7 +1,5 @@
 """From the objects of a trace to protobuf messages."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

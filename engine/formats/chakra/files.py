@@ -1,7 +1,5 @@
 """Reading and writing the files of traces."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache

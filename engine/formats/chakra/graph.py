@@ -1,7 +1,5 @@
 """The graph of a trace: every dependency exists, and no node waits for itself."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain, repeat

@@ -1,7 +1,5 @@
 """The communicator groups that traces name: ``{"1": [0, 1, ...], ...}``, a file of JSON."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pydantic import StrictInt

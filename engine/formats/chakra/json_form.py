@@ -3,8 +3,6 @@
 A list of the same objects is read as well.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """A trace's nodes with the attributes that simulators read."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import NamedTuple

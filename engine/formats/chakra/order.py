@@ -1,7 +1,5 @@
 """The order in which a rank issues the nodes of its trace."""
 
-from __future__ import annotations
-
 import contextlib
 import heapq
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ not all, a node of ours says the rest, so that what is read back takes as long t
 Other tools skip attributes that they do not know.
 """
 
-from __future__ import annotations
-
 DURATION = "dimsweep.duration_ps"  # of measured work, int
 FLOPS = "dimsweep.flops"  # double, where num_ops is not the number
 BYTES = "dimsweep.bytes"  # double, where tensor_size or comm_size is not the number

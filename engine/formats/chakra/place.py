@@ -1,7 +1,5 @@
 """Where in a file something is wrong."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 

@@ -4,8 +4,6 @@
 left as bytes: there are few different ones, so each is worth decoding once (see ``decode``).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory

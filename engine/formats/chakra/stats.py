@@ -1,7 +1,5 @@
 """Statistics of a job's traces: nodes, work and bytes, once for all ranks with the same totals."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The binary form: messages one after the other, each behind its length (a varint)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A trace as Python objects: nodes, what they wait for, and their attributes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum

@@ -1,7 +1,5 @@
 """Which of the schema's thirty fields a Python value goes into."""
 
-from __future__ import annotations
-
 from engine.errors import DimsweepError
 from engine.formats.chakra.trace import Scalar, Value
 

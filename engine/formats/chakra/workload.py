@@ -5,8 +5,6 @@ any bandwidth, latency or algorithm, and alike ranks are folded as always.  What
 depends on beyond that (ASTRA-sim's issue slots, its rounding) is left to ``dimsweep astra``.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

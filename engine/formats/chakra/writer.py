@@ -5,8 +5,6 @@ with the number of its communicator group (``pg_name``).  What Chakra has no roo
 attributes of our own (:mod:`engine.formats.chakra.own`).
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Iterator

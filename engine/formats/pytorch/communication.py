@@ -1,7 +1,5 @@
 """What a collective, send or receive of PyTorch says of itself, in either of its traces."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

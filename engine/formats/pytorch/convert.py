@@ -8,8 +8,6 @@ CUDA runtime that synchronizes), its next operator waits for the kernel that end
 and the wait is no work.  Time between operators is Python's, and not converted.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect
 from collections.abc import Iterable, Iterator, Mapping, Sequence

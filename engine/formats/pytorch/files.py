@@ -1,7 +1,5 @@
 """The JSON files of PyTorch."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Process groups of all ranks under numbers, as ASTRA-sim's communicator groups have them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from engine.formats.pytorch.profile import Profile

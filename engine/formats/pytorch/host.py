@@ -5,8 +5,6 @@ attributes: ``rf_id`` numbers calls as the profiler does, ``tid`` threads.  A te
 values is [id, storage, offset, elements, bytes of one, device].
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -6,8 +6,6 @@ the latter too, or else a "correlation" with the call of the CUDA runtime that l
 the user named (``user_annotation``) has both numbers as well.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

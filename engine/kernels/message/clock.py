@@ -1,7 +1,5 @@
 """Simulated time: SimPy's environment, counting whole picoseconds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import simpy

@@ -1,7 +1,5 @@
 """How many messages a workload sends, counted before anything is lowered."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

@@ -4,8 +4,6 @@ Each member goes its own way: it works through its strands (:mod:`engine.collect
 messages arrive, and has finished when it has received everything and its own messages have left.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Generator
 from functools import lru_cache, partial

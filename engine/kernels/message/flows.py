@@ -1,7 +1,5 @@
 """Flows: collectives as chunks that go from phase to phase, and messages from point to point."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple

@@ -5,8 +5,6 @@ what is decided before anything moves: the operators, their flows, and each chun
 long a phase lasts is not taken over: it follows from the messages.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from typing import NamedTuple
 

@@ -6,8 +6,6 @@ the order in which operators become ready; whatever ends at an instant ends toge
 do operators start, in the order of the graphs.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from functools import partial

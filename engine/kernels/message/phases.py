@@ -1,7 +1,5 @@
 """What a program's collectives do: the phases of their chunks, and the lines that run them."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from engine.cluster.cluster import Cluster

@@ -7,8 +7,6 @@ before, and starts when it heads all their queues and all their ports are free, 
 never wait for one another in a circle.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial

@@ -1,7 +1,5 @@
 """What a rank does with its time: compute, exposed communication, by operator and by dimension."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

@@ -14,8 +14,6 @@ message of more than half a buffer travels in equal parts that fit, so that one 
 another goes.  NPUs take what is addressed to them at once.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from functools import partial

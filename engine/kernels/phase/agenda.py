@@ -5,8 +5,6 @@ A slot holds the time at which what a timed stream runs, or what a place at a po
 in a tournament: its leaves are the classes, and 1 is its root.
 """
 
-from __future__ import annotations
-
 from engine.kernels.jit import inlined
 from engine.kernels.phase.state import NEVER, State, long
 from engine.lower.program import Structure

@@ -1,7 +1,5 @@
 """Running programs: one point, or a batch of points in one compiled call."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

@@ -6,8 +6,6 @@ from the beginning; an operator's, or a port's, is what is added from when it be
 ends.
 """
 
-from __future__ import annotations
-
 from engine.kernels.jit import inlined
 from engine.kernels.phase.state import State
 from engine.lower.program import Structure

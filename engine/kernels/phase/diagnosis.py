@@ -1,7 +1,5 @@
 """Why a run could not finish: who waits for what."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from engine.errors import DimsweepError

@@ -27,8 +27,6 @@ a port; streams that start the operator with the lowest key; and ends that come 
 the outcome is TIED if their order cannot be told.
 """
 
-from __future__ import annotations
-
 from engine.kernels.jit import inlined, kernel
 from engine.kernels.phase.agenda import (
     class_due,

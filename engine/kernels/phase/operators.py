@@ -1,7 +1,5 @@
 """Operators: they become ready, wait for a stream, run or join a collective, and end."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine.kernels.jit import inlined

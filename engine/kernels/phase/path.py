@@ -12,8 +12,6 @@ counts dT/db_d = -demand_d / b_d^2 and dT/dalpha_d = hops_d are the slopes of T,
 rounding.  Where several chains are equally long T has a kink, and these are the slopes of one.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

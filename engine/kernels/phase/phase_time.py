@@ -1,7 +1,5 @@
 """How long every phase of a program lasts at one point of bandwidth and latency."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Chunks at the ports of a run: they queue for one, hold a place for a phase, and move on."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine.kernels.jit import inlined, kernel

@@ -1,7 +1,5 @@
 """Everything that a run of the phase kernel changes: allocated once, reset for each point."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

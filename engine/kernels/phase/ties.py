@@ -12,8 +12,6 @@ handled by different queues of such a simulation; the order is then not known, n
 of the two begins at the very instant of an event of the other.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from engine.kernels.jit import kernel

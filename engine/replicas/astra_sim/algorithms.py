@@ -5,8 +5,6 @@ It waits for the endpoint delay, then perhaps for a reduction, and then a messag
 divisions are of whole numbers, as there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -85,7 +83,7 @@ class Exchange:
         self,
         port: Port,
         costs: Costs,
-        phase: Phase,
+        phase: "Phase",
         ranks: Sequence[int],
         *,
         done: Callable[[], None],

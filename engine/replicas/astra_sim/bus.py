@@ -4,8 +4,6 @@ Two ends, each of which sends or receives, one at a time, by the LogGP model.  B
 is a bus of the same kind to its memory, which packets cross on their way.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -48,8 +46,8 @@ class Bus:
 
 
 def _joined(
-    model: BusModel, per_byte: float, timers: Timers, inner: tuple[_End, _End] | None
-) -> tuple[_End, _End]:
+    model: BusModel, per_byte: float, timers: Timers, inner: "tuple[_End, _End] | None"
+) -> "tuple[_End, _End]":
     npu, agent = _End(model, per_byte, timers, inner), _End(model, per_byte, timers, None)
     npu.other, agent.other = agent, npu
     return npu, agent
@@ -58,14 +56,14 @@ def _joined(
 class _End:
     """One end of a bus; an NPU's has an ``inner`` bus behind it: its own end, and the memory's."""
 
-    other: _End
+    other: "_End"
 
     def __init__(
         self,
         model: BusModel,
         per_byte: float,
         timers: Timers,
-        inner: tuple[_End, _End] | None,
+        inner: "tuple[_End, _End] | None",
     ) -> None:
         self._model, self._per_byte, self._timers, self._inner = model, per_byte, timers, inner
         self._sends: deque[_Packet] = deque()

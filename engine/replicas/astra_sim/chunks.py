@@ -1,7 +1,5 @@
 """How ASTRA-sim cuts a collective into chunks, and which phases each of them goes through."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 

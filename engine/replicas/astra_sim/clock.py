@@ -5,8 +5,6 @@ global queue; the others ride along, so an NPU's callables of a tick run togethe
 the first, and what is registered for the tick meanwhile joins them.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Callable
 

@@ -3,8 +3,6 @@
 All nodes that wait for nothing are issued at once; the collective's own size is not looked at.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -21,7 +19,7 @@ class Replay:
     """One rank's part of a custom collective; ``tag`` keeps its messages from those of others."""
 
     def __init__(
-        self, npu: Npu, tag: object, nodes: Sequence[Node], *, done: Callable[[], None]
+        self, npu: "Npu", tag: object, nodes: Sequence[Node], *, done: Callable[[], None]
     ) -> None:
         self._npu, self._tag, self._done = npu, tag, done
         self._nodes = {node.id: node for node in nodes}

@@ -1,7 +1,5 @@
 """The result of a run: every rank's cycles."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """What a message costs on ASTRA-sim's analytical networks."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

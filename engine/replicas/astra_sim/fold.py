@@ -7,8 +7,6 @@ what a rank sends to a member of another colour arrives there just when the same
 its own kind arrives at that member's representative.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -81,7 +79,7 @@ def _can_fold(inputs: Inputs, traces: Sequence[Sequence[Node]]) -> bool:
     return inputs.system.inter_dimension not in GREEDY or max(collectives) <= 1
 
 
-def _uses_of(trace: Sequence[Node], numbers: _Numbers) -> _Uses:
+def _uses_of(trace: Sequence[Node], numbers: "_Numbers") -> _Uses:
     groups: dict[str, int] = {}
     peers: dict[int, int] = {}
     order: list[int] = []

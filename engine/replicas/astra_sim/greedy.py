@@ -1,7 +1,5 @@
 """Themis as ASTRA-sim has it: each chunk visits the least loaded dimension first."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from engine.formats.astra_sim.inputs import Network

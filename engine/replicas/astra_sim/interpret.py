@@ -1,7 +1,5 @@
 """A run of ASTRA-sim's simulation in plain Python, which does all that there is."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from engine.collector import no_collector

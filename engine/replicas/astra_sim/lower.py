@@ -5,8 +5,6 @@ the GPU, communication, and the CPU.  A collective's chunks go through the queue
 ports; a message holds the communication stream.  What ends at one tick ends one by one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple

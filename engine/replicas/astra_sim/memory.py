@@ -1,7 +1,5 @@
 """ASTRA-sim's remote memory: per NPU, per node or one pool, first in first out."""
 
-from __future__ import annotations
-
 from collections import defaultdict, deque
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """One NPU's system layer: queues of chunks, the phase each of them runs, and its messages."""
 
-from __future__ import annotations
-
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -51,7 +49,7 @@ class Wires:
         self._waiting: dict[tuple[object, ...], deque[Call]] = defaultdict(deque)
         self._come: dict[tuple[object, ...], int] = defaultdict(int)
 
-    def send(self, npu: Npu, target: int, tag: object, n_bytes: int, sent: Call) -> None:
+    def send(self, npu: "Npu", target: int, tag: object, n_bytes: int, sent: Call) -> None:
         """``sent`` is called when the message has been delivered."""
         inject = partial(self._inject, npu, target, tag, n_bytes, sent)
         if self._rendezvous:
@@ -59,7 +57,7 @@ class Wires:
         else:
             inject()
 
-    def receive(self, npu: Npu, source: int, tag: object, n_bytes: int, received: Call) -> None:
+    def receive(self, npu: "Npu", source: int, tag: object, n_bytes: int, received: Call) -> None:
         """``received`` is called when a message of ``n_bytes`` with the tag is there."""
         expect = partial(self._expect, npu, source, tag, n_bytes, received)
         if self._rendezvous:
@@ -67,7 +65,7 @@ class Wires:
         else:
             expect()
 
-    def _inject(self, npu: Npu, target: int, tag: object, n_bytes: int, sent: Call) -> None:
+    def _inject(self, npu: "Npu", target: int, tag: object, n_bytes: int, sent: Call) -> None:
         key = (tag, self._kind[npu.rank], self._kind[target], n_bytes)
 
         def arrived() -> None:
@@ -80,7 +78,7 @@ class Wires:
 
         self._carrier.send(npu.rank, target, n_bytes, arrived)
 
-    def _expect(self, npu: Npu, source: int, tag: object, n_bytes: int, received: Call) -> None:
+    def _expect(self, npu: "Npu", source: int, tag: object, n_bytes: int, received: Call) -> None:
         key = (tag, self._kind[source], self._kind[npu.rank], n_bytes)
         if self._come[key]:
             self._come[key] -= 1

@@ -1,7 +1,5 @@
 """Collectives of a rank as listed phases of the phase kernel's tables."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from itertools import groupby

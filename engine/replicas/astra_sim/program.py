@@ -1,7 +1,5 @@
 """A run of ASTRA-sim's simulation, lowered once."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ of all packets in flight, then perhaps their reductions, then their messages.  S
 the sum of these, and which they are does not depend on how long a message takes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple

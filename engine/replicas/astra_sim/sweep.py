@@ -1,7 +1,5 @@
 """ASTRA-sim's inputs as a program that is simulated at any bandwidth, as any other program is."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace

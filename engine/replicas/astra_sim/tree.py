@@ -1,7 +1,5 @@
 """ASTRA-sim's double binary trees as they run on one NPU."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Protocol
 

@@ -1,7 +1,5 @@
 """ASTRA-sim's workload layer on one NPU: which node is issued when, and how long it takes."""
 
-from __future__ import annotations
-
 import bisect
 from collections.abc import Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """Rows beside their predictions, and what their errors add up to."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -70,7 +68,7 @@ class Errors:
     rank: float
 
     @classmethod
-    def of(cls, rows: Sequence[Compared]) -> Errors:
+    def of(cls, rows: Sequence[Compared]) -> "Errors":
         sizes = [abs(row.error) for row in rows]
         return cls(
             len(rows),

@@ -1,7 +1,5 @@
 """What a run means: shares that add up, a timeline that opens, an error that names who waits."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from dataclasses import replace

@@ -4,8 +4,6 @@ Notation for a collective of C equal chunks: ``one`` is the duration of all phas
 ``busiest`` that of the phases on its busiest dimension.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The lower bound on event-driven times, against the event-driven kernel itself."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

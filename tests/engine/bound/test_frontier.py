@@ -1,7 +1,5 @@
 """The least time for each amount of money, and what bandwidth is worth at an optimum."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """LIBRA's own inputs and certified optima, recorded in ``golden/libra``."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

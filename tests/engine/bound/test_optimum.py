@@ -1,7 +1,5 @@
 """Exact convex optima with proven bounds: LIBRA's recorded ones, and random ones."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

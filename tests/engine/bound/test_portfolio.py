@@ -1,7 +1,5 @@
 """One network for several workloads."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

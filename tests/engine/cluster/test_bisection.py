@@ -1,7 +1,5 @@
 """Bisection bandwidth: against all cuts into halves of small machines."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

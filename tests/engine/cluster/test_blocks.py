@@ -1,7 +1,5 @@
 """A building block from outside of the engine: one class, and every part of the engine knows it."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Compute models beyond the roofline: efficiency by size, systolic arrays, measured durations."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

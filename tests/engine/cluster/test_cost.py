@@ -1,7 +1,5 @@
 """What a network costs: LIBRA's model on its own two networks."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Measured kernels: what lies between the points of the table, and beyond them."""
 
-from __future__ import annotations
-
 import csv
 from statistics import median
 

@@ -1,7 +1,5 @@
 """The roofline: an operator takes the longer of its compute and its memory time."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

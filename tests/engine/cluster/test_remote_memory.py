@@ -1,7 +1,5 @@
 """Remote memory: accesses one after another, beside computation and communication; offloading."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

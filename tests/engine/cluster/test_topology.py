@@ -1,7 +1,5 @@
 """Network dimensions: their notation, their numbers, and what is wrong with bad ones."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

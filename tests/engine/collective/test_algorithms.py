@@ -4,8 +4,6 @@ The second half simulates the single messages in plain Python, as witness that t
 hops and bytes are those of the algorithms they are named after.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from fractions import Fraction
 

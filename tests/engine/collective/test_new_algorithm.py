@@ -1,7 +1,5 @@
 """A collective algorithm from outside of the engine: one class, and both kernels run it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """The plans of collectives message by message: complete, and as much as the schedules say."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Themis: chunks of a collective visit the dimensions in the order that evens out their loads."""
 
-from __future__ import annotations
-
 import csv
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """ASTRA-sim 1.0 workload text: what is read, and that errors name file and line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

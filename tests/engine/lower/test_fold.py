@@ -1,7 +1,5 @@
 """Folding alike ranks into classes changes the cost of a simulation and nothing else."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

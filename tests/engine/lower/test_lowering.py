@@ -1,7 +1,5 @@
 """Lowering: what does not fit is an error that names it; what is alike is folded."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Models from their dimensions: parameters, FLOPs and activations against what is published."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable
 

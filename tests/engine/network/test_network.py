@@ -1,7 +1,5 @@
 """Networks of links: each block and fabric by hand, what always holds, and what is refused."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter, defaultdict

@@ -1,7 +1,5 @@
 """Networks from files: what is read, and what is refused with its name."""
 
-from __future__ import annotations
-
 import json
 from copy import deepcopy
 from pathlib import Path

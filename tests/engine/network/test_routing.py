@@ -1,7 +1,5 @@
 """Ways through networks: connected, shortest, and chosen as promised."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import pairwise
 

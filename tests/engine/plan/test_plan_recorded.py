@@ -8,8 +8,6 @@ dense products of h x V that are divided among the tensor-parallel ranks by toke
 rank holds all of h x V and sums it up among them too.
 """
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Parallel plans: what each stage runs, what it sends, and how long the pipeline takes."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import math

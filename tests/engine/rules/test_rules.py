@@ -1,7 +1,5 @@
 """Design rules: dimensions provisioned for one another, and what cannot matter."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Ranks and coordinates: numbers with one digit a dimension, dimension 0 the fastest."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """Where the axes of a parallel plan lie: LIBRA's placements, and that groups tile the cluster."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

@@ -1,7 +1,5 @@
 """Model generators and training loops: what they compute, what they communicate, in which order."""
 
-from __future__ import annotations
-
 import pytest
 
 from engine import Collective, CollectiveKind, Compute, DimsweepError, GraphBuilder, Operator

@@ -1,7 +1,5 @@
 """Real models from configuration: every preset, plans as axes of a sweep, wrong keys."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

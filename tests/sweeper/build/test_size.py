@@ -1,7 +1,5 @@
 """Graphs that would take all memory are refused before they are built."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import pytest

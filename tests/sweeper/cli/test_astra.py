@@ -1,7 +1,5 @@
 """ASTRA-sim's recorded runs, to the cycle; and what we say where it crashes, hangs or is silent."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

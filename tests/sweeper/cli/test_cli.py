@@ -1,7 +1,5 @@
 """Commands as a user types them; wrong input is one clear message, never a traceback."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """However a sweep ends early, it ends in one sentence."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Whatever a study's file says, composing it ends in a configuration or in one sentence."""
 
-from __future__ import annotations
-
 import copy
 import random
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The configuration: typed, frozen, and refused where it is wrong, with what would be right."""
 
-from __future__ import annotations
-
 import pickle
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The picture of a network: what is drawn where, and what its title says."""
 
-from __future__ import annotations
-
 import io
 import json
 

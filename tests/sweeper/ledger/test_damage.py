@@ -1,7 +1,5 @@
 """Files that are not what a sweep wrote are never read as rows: they are named and set aside."""
 
-from __future__ import annotations
-
 import random
 import shutil
 from pathlib import Path

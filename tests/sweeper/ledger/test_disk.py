@@ -1,7 +1,5 @@
 """A disk that fails ends in one sentence, which says that the rows are safe."""
 
-from __future__ import annotations
-
 import os
 import resource
 import shutil

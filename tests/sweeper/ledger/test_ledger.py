@@ -1,7 +1,5 @@
 """The ledger survives being cut off anywhere, and keeps studies apart."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """One sweep writes; should the lock fail, no writer destroys what another wrote."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import shutil

@@ -1,7 +1,5 @@
 """study.json: one typed, frozen record, read as it was written."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

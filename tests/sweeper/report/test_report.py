@@ -1,7 +1,5 @@
 """Reports: what a study found, told right in numbers, pictures, tables and a page."""
 
-from __future__ import annotations
-
 import base64
 import html
 import re

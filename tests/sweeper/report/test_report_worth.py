@@ -1,7 +1,5 @@
 """What the report says of bounds on a front, and of where money should go."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

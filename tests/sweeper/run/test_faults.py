@@ -1,7 +1,5 @@
 """Faults of the environment cost no trial: it is tried again, at once and at the next run."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import signal

@@ -1,7 +1,5 @@
 """Studies message by message: as an axis, and for the best designs of a search by phases."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

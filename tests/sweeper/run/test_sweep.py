@@ -1,7 +1,5 @@
 """A study is the same however it is run: inline, on actors, interrupted, resumed."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

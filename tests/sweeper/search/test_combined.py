@@ -1,7 +1,5 @@
 """The default search: whose turn it is, what it may ask, and how soon it is there."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The descent: its model against brute force, its steps against the rules, its answers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A sampler or an executor from outside is a class and a line."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

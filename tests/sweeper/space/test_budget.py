@@ -1,7 +1,5 @@
 """Equal cost and equal bisection: exact, spent, and as good for bounds and searches as a total."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Searched keys: what a place between 0 and 1 is in values."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

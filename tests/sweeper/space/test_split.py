@@ -1,7 +1,5 @@
 """Splits of a bandwidth: always feasible, exact, invertible, and errors that name the rule."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A study over ASTRA-sim's own inputs: its cycles at every trial."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

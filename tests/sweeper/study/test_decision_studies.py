@@ -1,7 +1,5 @@
 """The committed studies against LIBRA's certified optima."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Design rules: true warnings, few of them, in the terminal, the ledger and the page."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Studies of one split for several workloads."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable
 from pathlib import Path

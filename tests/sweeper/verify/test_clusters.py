@@ -1,7 +1,5 @@
 """Measured training iterations: how a row is read, what it becomes, and what errors add up to."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Collectives whose members disagree, or wait for each other for ever."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest

@@ -3,8 +3,6 @@
 Ranks issue their nodes in ASTRA-sim's order, the lowest id of those that are ready first.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain

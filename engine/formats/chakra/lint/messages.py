@@ -1,7 +1,5 @@
 """Sends without receives, and receives without sends."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple

@@ -4,8 +4,6 @@ A repair is safe when no order that the trace can mean is lost: a dependency on 
 node itself, can never be met, and of two equal nodes one is too many.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Chakra traces: what is read and written, and that errors name file, node and byte."""
 
-from __future__ import annotations
-
 import gc
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Circles in a Chakra trace: found whatever their shape, and quickly."""
 
-from __future__ import annotations
-
 import re
 from itertools import pairwise
 from pathlib import Path

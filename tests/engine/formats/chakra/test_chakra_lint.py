@@ -1,7 +1,5 @@
 """Whatever is wrong with traces is found, named, and mended where that is safe."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

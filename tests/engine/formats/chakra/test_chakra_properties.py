@@ -1,7 +1,5 @@
 """Any trace is read as it was written, and no damage is worse than an error."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The recorded traces: ASTRA-sim's own tools wrote them, and counted what is in them."""
 
-from __future__ import annotations
-
 import json
 import tarfile
 from collections import Counter

@@ -1,7 +1,5 @@
 """The totals of traces: those recorded with them, to the byte."""
 
-from __future__ import annotations
-
 from engine.formats.chakra import (
     NodeType,
     Trace,

@@ -1,7 +1,5 @@
 """Chakra traces as a workload of the native model: as long as the workload written by hand."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What is written as traces and read back takes as long as it did, to the picosecond."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from pathlib import Path

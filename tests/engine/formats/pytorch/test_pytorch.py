@@ -3,8 +3,6 @@
 Small ones made by PyTorch itself where it is installed, and written by hand for what needs a GPU.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

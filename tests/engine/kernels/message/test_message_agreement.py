@@ -9,8 +9,6 @@ long as the phase kernel says.  The kernels agree where every phase is even and
   no two lines of a ring are interleaved, so that no two share a link.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 

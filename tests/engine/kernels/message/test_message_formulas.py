@@ -1,7 +1,5 @@
 """Where the message kernel says something else than the phase kernel, and by how much exactly."""
 
-from __future__ import annotations
-
 from itertools import accumulate
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The message kernel against the phase kernel, and against what links can and cannot do."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections import defaultdict
 

@@ -1,7 +1,5 @@
 """Messages on links, whatever they are for: nothing is lost, nothing is faster than links allow."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import networkx as nx

@@ -5,8 +5,6 @@ numbers are reproduced to the nanosecond on bandwidths at which transfers are wh
 within that rounding on its own.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from engine import Cluster, CollectiveKind, CollectiveModel, Npu, Topology

@@ -1,7 +1,5 @@
 """A batch of points is its points: order, size and neighbours change nothing."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

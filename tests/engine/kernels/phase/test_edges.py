@@ -1,7 +1,5 @@
 """Inputs at the edge of what makes sense: an answer or an error, never garbage."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

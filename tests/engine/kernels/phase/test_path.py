@@ -1,7 +1,5 @@
 """The critical path: as long as the run, a real chain of it, and its slopes are the run's."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import assume, event, given, settings

@@ -1,7 +1,5 @@
 """The phase kernel: cases worked out by hand, and an independent simulator as witness."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

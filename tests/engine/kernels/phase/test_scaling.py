@@ -1,7 +1,5 @@
 """How a run answers to its units: twice as fast is twice as fast, and bytes are bytes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """ASTRA-sim's shared memory bus, packet by packet."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from engine.formats.astra_sim.inputs import BusModel

@@ -1,7 +1,5 @@
 """ASTRA-sim's runs, folded, against every rank and every message."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The compiled kernel for ASTRA-sim's runs against plain Python: every time the same."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """ASTRA-sim's inputs as a program of the phase kernel: its cycles at every point of a sweep."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
