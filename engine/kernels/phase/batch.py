@@ -55,7 +55,8 @@ def run_batch(program: Program, bandwidth: ArrayLike, latency: ArrayLike | None 
     ``bandwidth`` has shape (P, D) in bytes/s, ``latency`` the same in ps, or (D,) for all points
     (the program's own if not given).  A point that cannot finish has an ``outcome`` other than
     FINISHED and a time of -1; see :func:`outcome_error`.  Raises :class:`DimsweepError` for a
-    bandwidth that is not positive, or another shape.
+    bandwidth that is not positive, another shape, or a deadlock that only the program's witness
+    finds.
     """
     points = np.atleast_2d(check_bandwidth(bandwidth, program.structure.shape.n_dims))
     delays = program.latency if latency is None else latency

@@ -23,6 +23,7 @@ from engine import (
     GraphBuilder,
     Npu,
     PortBusy,
+    Program,
     Receive,
     Result,
     Ring,
@@ -36,6 +37,7 @@ from engine import (
 from engine.cluster.network import NetworkModel, Switching
 from engine.kernels.message import lower_by_rank, run_messages
 from engine.kernels.message.count import count_messages
+from engine.kernels.message.kernel import MessageRun
 from engine.network.fabric import Auto, Clos, Dragonfly, Mesh
 from engine.network.graph import Network
 from engine.network.routing import Routing
@@ -49,6 +51,7 @@ from tests.support.programs import (
 )
 
 STORING = NetworkModel(switching=Switching.STORE_AND_FORWARD)
+FEW = CollectiveModel(chunks=4)
 
 
 # --- phases by themselves ------------------------------------------------------------------------
@@ -107,7 +110,7 @@ def test_store_and_forward_is_the_largest_packet() -> None:
     topology = Topology.build("Switch(4)_Switch(4)", bandwidth=[5e9, 1e9], latency=[700, 900])
     workload = one_collective(CollectiveKind.ALL_TO_ALL, 1e6, (4, 4))
     at = {
-        name: time_of(workload, Cluster(topology, network=model))
+        name: time_of(workload, Cluster(topology, collectives=FEW, network=model))
         for name, model in {
             "none": NetworkModel(),
             "some": NetworkModel(packet=1000.0),
@@ -168,12 +171,21 @@ def collectives(topology: Topology) -> st.SearchStrategy[Workload]:
     )
 
 
+def run_freely(program: Program, *, record: bool = False) -> MessageRun:
+    """Run it, unless its buffers are too small for its routes."""
+    try:
+        return run_messages(program, record=record)
+    except DimsweepError as error:
+        assume("buffers are full in a circle" not in str(error))
+        raise
+
+
 @settings(max_examples=60)
 @given(st.data())
 def test_no_link_carries_more_than_it_can(data: st.DataObject) -> None:
     topology, network = data.draw(networks())
     cluster = Cluster(topology, collectives=CollectiveModel(chunks=2), network=network)
-    run = run_messages(lower_by_rank(data.draw(collectives(topology)), cluster), record=True)
+    run = run_freely(lower_by_rank(data.draw(collectives(topology)), cluster), record=True)
     end = int(run.measures.time[0])
     for account in run.links:
         for one, other in zip(account.spans, account.spans[1:], strict=False):
@@ -191,7 +203,7 @@ def test_what_is_sent_leaves_and_arrives(data: st.DataObject) -> None:
     topology, network = data.draw(networks())
     assume(network.graph is None)
     cluster = Cluster(topology, collectives=CollectiveModel(chunks=2), network=network)
-    run = run_messages(lower_by_rank(data.draw(collectives(topology)), cluster))
+    run = run_freely(lower_by_rank(data.draw(collectives(topology)), cluster))
     balance: dict[object, float] = defaultdict(float)
     for account in run.links:
         balance[account.link.source] -= account.n_bytes
@@ -216,7 +228,8 @@ def test_twice_as_fast_takes_half_as_long(data: st.DataObject) -> None:
             for d in topology.dims
         )
         model = CollectiveModel(chunks=2, endpoint_delay=1000 * factor)
-        return time_of(workload, Cluster(Topology(dims), collectives=model, network=network))
+        cluster = Cluster(Topology(dims), collectives=model, network=network)
+        return int(run_freely(lower_by_rank(workload, cluster)).measures.time[0])
 
     slow, fast = time(2), time(1)
     steps = 2000  # roundings of a ps each; none where transfers are halved into whole ps
@@ -230,7 +243,7 @@ def _exact(topology: Topology) -> bool:
 def test_the_same_again() -> None:
     topology = Topology.build("Ring(3)_Switch(4)", bandwidth=[3e9, 1e9], latency=[70, 900])
     model = NetworkModel(routing=Routing.ECMP, buffer=1e6, window=2)
-    cluster = Cluster(topology, network=model)
+    cluster = Cluster(topology, collectives=FEW, network=model)
     program = lower_by_rank(one_collective(CollectiveKind.ALL_REDUCE, 1e6, (3, 4)), cluster)
     assert run_messages(program, record=True).links == run_messages(program, record=True).links
 
@@ -316,7 +329,7 @@ def test_ecmp_spreads_what_one_path_cannot_carry() -> None:
 
     def time(routing: Routing) -> int:
         network = NetworkModel(fabrics=(Clos(2, 4),), routing=routing)
-        return time_of(workload, Cluster(topology, network=network))
+        return time_of(workload, Cluster(topology, collectives=FEW, network=network))
 
     assert time(Routing.ECMP) < time(Routing.SHORTEST) / 1.5
 

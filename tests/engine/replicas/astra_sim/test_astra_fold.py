@@ -14,7 +14,7 @@ from engine.replicas.astra_sim.program import simulate
 from tests.support.astra_runs import inputs, ring_of_four, traces
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.data())
 def test_folding_changes_no_cycle(data: st.DataObject) -> None:
     given_inputs = data.draw(inputs())

@@ -39,14 +39,21 @@ def is_compiled(given_inputs: Inputs, given_traces: Sequence[Sequence[Node]]) ->
     return result.compiled
 
 
-@settings(max_examples=150)
-@given(st.data())
-def test_random_collectives_as_in_python(data: st.DataObject) -> None:
-    given_inputs = data.draw(inputs())
-    is_compiled(given_inputs, data.draw(traces(given_inputs)))
+def test_random_collectives_as_in_python() -> None:
+    """Of which enough are compiled, and enough are not, for either to be tried."""
+
+    @settings(max_examples=100)
+    @given(st.data())
+    def compare(data: st.DataObject) -> None:
+        given_inputs = data.draw(inputs())
+        compiled.append(is_compiled(given_inputs, data.draw(traces(given_inputs))))
+
+    compiled: list[bool] = []
+    compare()
+    assert len(compiled) / 4 < sum(compiled) < len(compiled) * 3 / 4
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.data())
 def test_random_graphs_with_messages_as_in_python(data: st.DataObject) -> None:
     given_inputs = data.draw(inputs())
@@ -56,18 +63,6 @@ def test_random_graphs_with_messages_as_in_python(data: st.DataObject) -> None:
         system=replace(given_inputs.system, replay_only=data.draw(st.booleans())),
     )
     is_compiled(given_inputs, data.draw(pipelines(given_inputs.network.n_npus)))
-
-
-def test_most_random_runs_are_compiled() -> None:
-    @settings(max_examples=60)
-    @given(st.data())
-    def count(data: st.DataObject) -> None:
-        given_inputs = data.draw(inputs())
-        compiled.append(is_compiled(given_inputs, data.draw(traces(given_inputs))))
-
-    compiled: list[bool] = []
-    count()
-    assert len(compiled) / 2 < sum(compiled) < len(compiled)
 
 
 class Mirror:

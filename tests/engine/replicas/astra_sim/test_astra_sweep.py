@@ -27,7 +27,7 @@ def cycles(
     return max(found.cycles), max(found.gpu)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.data())
 def test_every_point_has_astra_sims_cycles(data: st.DataObject) -> None:
     given_inputs = data.draw(inputs())
@@ -38,12 +38,17 @@ def test_every_point_has_astra_sims_cycles(data: st.DataObject) -> None:
     rates = st.lists(st.sampled_from([20.0, 33.3, 50.0, 100.0]), min_size=n, max_size=n)
     points = data.draw(st.lists(rates, min_size=1, max_size=3))
     bandwidth = np.array(points) * np.array(network.links) * 2.0**30
+    try:
+        expected = [cycles(given_inputs, given_traces, gigabytes) for gigabytes in points]
+    except DimsweepError:  # chunks of two collectives in another order on either side
+        with pytest.raises(DimsweepError, match="deadlock"):
+            run_batch(program, bandwidth)
+        return
     measures = run_batch(program, bandwidth)
     breakdown = account(program, bandwidth, measures)
     path = measures.path
     assert path is not None
-    for i, gigabytes in enumerate(points):
-        end, compute = cycles(given_inputs, given_traces, gigabytes)
+    for i, (end, compute) in enumerate(expected):
         assert (measures.outcome[i], measures.time[i]) == (FINISHED, end * 1000)
         assert breakdown.compute[i] <= compute * 1000
         assert breakdown.compute[i] + breakdown.exposed[i] <= measures.time[i]
