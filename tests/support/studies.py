@@ -6,6 +6,20 @@ from sweeper.run.executor import Executor, make_executor
 from sweeper.study.plan import StudyPlan
 
 SMALL = ("study=libra_gpt3_4d", "collective.chunks=8", "budget.trials=40")
+# Of eight NPUs, so that its designs can be simulated message by message too.
+TINY = (
+    "study=libra_gpt3_4d",
+    "profile=native",
+    "workload.layers=1",
+    "workload.parallel={tensor: 4, data: rest}",
+    "topology.shape=Ring(4)_Switch(2)",
+    "topology.latency=500 ns",
+    "topology.tiers=[]",
+    "collective.chunks=2",
+    "search=random",
+    "space.bandwidth.total=200 GB/s",
+    "budget.trials=6",
+)
 
 
 def run(

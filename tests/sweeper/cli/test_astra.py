@@ -34,11 +34,16 @@ def is_exact(case: Case, ours: Cycles) -> bool:
     return list(ours.cycles) == cycles and list(ours.exposed) == exposed
 
 
+# Nodes of ranks that differ: plain Python simulates as many in less than a second.
+IN_PYTHON = 2000
+
+
 @pytest.mark.parametrize("section", ["A", "B", "C", "D", "E"])
 def test_every_recorded_case_to_the_cycle(section: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The compiled kernel in what was not recorded, too, as plain Python."""
+    """The compiled kernel, where that does not take long, in what was not recorded, too, as plain
+    Python."""
     compared = [case for case in astra_cases(section) if not case.left_out]
-    wrong, compiled = [], 0
+    wrong, compiled, in_python = [], 0, 0
     for case in compared:
         program = lower_astra(*read_case(case))
         ours = program.run()
@@ -46,30 +51,34 @@ def test_every_recorded_case_to_the_cycle(section: str, capsys: pytest.CaptureFi
             wrong.append(case.folder.name)
         if ours.compiled:
             compiled += 1
-            in_python = interpret(program.inputs, program.traces, program.folding)
-            assert ours.of_kind == in_python.of_kind, case.folder.name
+            if sum(len(program.traces[rank]) for rank in program.folding.first) <= IN_PYTHON:
+                in_python += 1
+                witness = interpret(program.inputs, program.traces, program.folding)
+                assert ours.of_kind == witness.of_kind, case.folder.name
     with capsys.disabled():
         agree = len(compared) - len(wrong)
         print(
             f"\nASTRA-sim, section {section}: {agree} of {len(compared)} cases to the cycle, "
-            f"{compiled} compiled"
+            f"{compiled} compiled, {in_python} of them as plain Python too"
         )
     assert not wrong
     assert compared
-    assert compiled > len(compared) / 2
+    assert in_python > len(compared) / 2
 
 
 @pytest.mark.parametrize("section", ["A", "E"])
 def test_folding_changes_no_cycle(section: str) -> None:
     """The whole corpus takes half an hour: dimsweep verify astra_sim --fold=false."""
-    for case in astra_cases(section):
+    small = [case for case in astra_cases(section) if case.result["npus"] <= 16]
+    assert len(small) > 30
+    for case in small:
         if not case.left_out:
             assert is_exact(case, run_case(case, folded=False)), case.folder.name
 
 
 def test_alike_ranks_are_simulated_once() -> None:
-    pipeline = astra_case("D/gpt3_175b_64_tp8_dp4_pp2__S8S8_c4")
-    scaling = astra_case("C/ScaleConv3D-4096_all_reduce_1GB_c64_baseline_LIFO")
+    pipeline = astra_case("D/gpt_small_8_tp2_dp2_pp2__R4S2_c16_act4")
+    scaling = astra_case("C/ScaleConv3D-64_all_reduce_1GB_c64_baseline_LIFO")
     assert run_case(pipeline).n_kinds == 2  # the stages
     assert run_case(scaling).n_kinds == 1
 

@@ -137,7 +137,7 @@ def test_a_trial_that_hangs_and_one_that_kills_its_worker_are_found(
     words = ["search=random", "search.batch=40"]
     whole = small(*words, results="whole")
     run(whole)
-    plan = small(*words, "executor.actors=1", "executor.timeout=4 s", results="faulty")
+    plan = small(*words, "executor.actors=1", "executor.timeout=2 s", results="faulty")
     executor = Counting(plan.config.executor, [cell.cell for cell in plan.cells], plan.schema)
     executor._piece[0] = 40
     try:
@@ -147,7 +147,7 @@ def test_a_trial_that_hangs_and_one_that_kills_its_worker_are_found(
     rows = load(plan.folder).to_pandas()
     assert progress.lost == 2, rows[rows.state == LOST][["trial", "error"]].to_string()
     assert rows.trial[rows.state == LOST].tolist() == [13, 17]
-    assert "longer than 4 s (executor.timeout)" in rows.error[13]
+    assert "longer than 2 s (executor.timeout)" in rows.error[13]
     assert "worker died" in rows.error[17]
     assert (rows.state == "complete").sum() == 38
     assert executor.started == 1 + 1 + 1 + 1, "at first, after the piece, 13 and 17"

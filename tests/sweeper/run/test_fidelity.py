@@ -8,24 +8,9 @@ import pytest
 from engine import DimsweepError
 from sweeper import load
 from sweeper.config.compose import compose
-from sweeper.run.executor import make_executor
 from sweeper.space.trials import Trial, Trials
 from sweeper.study.plan import StudyPlan, plan_study
-from tests.support.studies import run
-
-TINY = (
-    "study=libra_gpt3_4d",
-    "profile=native",
-    "workload.layers=1",
-    "workload.parallel={tensor: 4, data: rest}",
-    "topology.shape=Ring(4)_Switch(2)",
-    "topology.latency=500 ns",
-    "topology.tiers=[]",
-    "collective.chunks=2",
-    "search=random",
-    "space.bandwidth.total=200 GB/s",
-    "budget.trials=6",
-)
+from tests.support.studies import TINY, run
 
 
 @pytest.fixture
@@ -100,19 +85,6 @@ def test_looking_again_is_resumed_and_may_come_later(tiny) -> None:
     assert progress.reused == 7
     assert load(rest.folder).equals(load(whole.folder))
     assert run(rest).engine_seconds == 0
-
-
-@pytest.mark.xdist_group("ray")  # one Ray at a time: two cores
-def test_actors_find_the_same(tiny) -> None:
-    inline, actors = tiny("recheck.top=3", results="a"), tiny("recheck.top=3", results="b")
-    run(inline)
-    config = actors.config.changed({"executor.actors": 2})
-    executor = make_executor(config, [cell.cell for cell in actors.cells], actors.schema)
-    try:
-        run(actors, executor)
-    finally:
-        executor.close()
-    assert load(inline.folder).equals(load(actors.folder))
 
 
 def test_a_trial_that_cannot_finish_fails_alone(tiny, tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """A study is the same however it is run: inline, on actors, interrupted, resumed."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -12,12 +11,13 @@ import numpy as np
 import pytest
 
 from sweeper import load
+from sweeper.config.compose import compose
 from sweeper.ledger.record import read_study
 from sweeper.run.executor.evaluate import Job
 from sweeper.run.executor.inline import InlineExecutor
 from sweeper.space.trials import Trial, Trials
-from sweeper.study.plan import StudyPlan
-from tests.support.studies import run
+from sweeper.study.plan import StudyPlan, plan_study
+from tests.support.studies import SMALL, TINY, run
 
 Small = Callable[..., StudyPlan]
 SAMPLERS = ["auto", "random", "qmc", "tpe", "cmaes", "nsga2", "descent"]
@@ -187,7 +187,7 @@ def test_two_objectives(small: Small) -> None:
 
 
 def command(*overrides: str) -> list[str]:
-    return [sys.executable, "-m", "sweeper", "sweep", "study=libra_gpt3_4d", *overrides]
+    return [sys.executable, "-m", "sweeper", "sweep", *overrides]
 
 
 @pytest.mark.parametrize("objective", ["time", "perf_per_cost"])
@@ -204,30 +204,41 @@ def test_a_gap_that_is_not_reached_stops_nothing(small: Small) -> None:
     assert run(small("budget.gap=0")).done == 40
 
 
+# The command, killed by the system as soon as some rows are written.
+KILLED = """
+import os, signal, sys
+from sweeper.cli.main import main
+from sweeper.ledger.ledger import Ledger
+
+append = Ledger.append
+
+def append_and_die(ledger, batch):
+    append(ledger, batch)
+    if len(ledger.values) >= 200:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+Ledger.append = append_and_die
+sys.exit(main(sys.argv[1:]))
+"""
+
+
 @pytest.mark.xdist_group("ray")  # one Ray at a time: two cores
-def test_actors_and_a_kill_change_nothing(tmp_path: Path, small: Small) -> None:
-    """Two actors killed in the middle, and one that resumes: the rows of an undisturbed run."""
-    options = ["search=random", "budget.trials=6000", "collective.chunks=64", "search.batch=512"]
-    inline = small(*options, "executor=inline", results="inline")
+def test_actors_and_a_kill_change_nothing(tmp_path: Path) -> None:
+    """Two actors killed in the middle, and one that resumes and looks at the best again, message
+    by message: the rows of an undisturbed run."""
+    words = [*TINY, "budget.trials=600", "search.batch=64", "recheck.top=3"]
+    inline = plan_study(compose([*words, f"results={tmp_path / 'inline'}"]))
     run(inline)
     expected = load(inline.folder)
 
-    def sweep(name: str, actors: int, kill: bool = False) -> Path:
-        overrides = [*options, f"results={tmp_path / name}", f"executor.actors={actors}"]
-        folder = tmp_path / name / "libra_gpt3_4d"
-        with subprocess.Popen(
-            command(*overrides), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        ) as process:
-            if kill:
-                _wait_for_rows(folder, 200)
-                os.kill(process.pid, signal.SIGKILL)
-            output = process.communicate()[0]
-        assert process.returncode == (-9 if kill else 0), output
-        return folder
-
-    killed = sweep("killed", 2, kill=True)
-    assert 0 < load(killed).num_rows < 6000
-    assert load(sweep("killed", 1)).equals(expected)
+    killed = tmp_path / "killed" / "libra_gpt3_4d"
+    words += [f"results={killed.parent}", "executor=local"]
+    script = [sys.executable, "-c", KILLED, "sweep", *words, "executor.actors=2"]
+    assert subprocess.run(script).returncode == -signal.SIGKILL
+    assert 200 <= load(killed).num_rows < 600
+    resumed = subprocess.run(command(*words, "executor.actors=1"))
+    assert resumed.returncode == 0
+    assert load(killed).equals(expected)
 
 
 def _wait_for_rows(folder: Path, n: int) -> None:
@@ -235,7 +246,7 @@ def _wait_for_rows(folder: Path, n: int) -> None:
     while time.monotonic() < deadline:
         if (folder / "study.json").exists() and load(folder).num_rows >= n:
             return
-        time.sleep(0.02)
+        time.sleep(0.1)
     raise AssertionError("no rows came")
 
 
@@ -245,10 +256,13 @@ def _hear_control_c() -> None:
 
 
 def test_control_c_leaves_a_resumable_study(tmp_path: Path) -> None:
-    overrides = ["search=random", "budget.trials=1000000", f"results={tmp_path}", "executor=inline"]
+    overrides = [*SMALL, "search=random", "budget.trials=1000000", "executor=inline"]
     folder = tmp_path / "libra_gpt3_4d"
     started = subprocess.Popen(
-        command(*overrides), stdout=subprocess.PIPE, text=True, preexec_fn=_hear_control_c
+        command(*overrides, f"results={tmp_path}"),
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=_hear_control_c,
     )
     with started as process:
         try:
