@@ -1,7 +1,5 @@
 """The driver alone: a sweep whose workers take no time, so that the driver is what limits it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tempfile
