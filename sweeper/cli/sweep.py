@@ -93,7 +93,7 @@ def sweep_study(composed: "Composed", console: "Console", *, retry_failed: bool 
             return INTERRUPTED
         except LostClusterError as error:
             raise DimsweepError(
-                f"{error.what}; {len(ledger.values)} trials are safe in {plan.folder}",
+                f"{error.what}; {len(ledger.known)} trials are safe in {plan.folder}",
                 hint="the same command continues, once there is a cluster",
             ) from error
         finally:

@@ -1,7 +1,5 @@
 """Joining a cluster, what travels to its nodes, and the limits of a worker there."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Samplers for many trials: batch sizes that change no row, generations that grow, handing over."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
