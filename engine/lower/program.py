@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -33,6 +33,7 @@ class NodeKind(NamedInt):
     SEND = 2
     RECEIVE = 3
     ACCESS = 4  # of remote memory
+    CHAIN = 5  # operators that run as one (see engine.kernels.phase.chains)
 
 
 class Lookahead(NamedInt):
@@ -66,7 +67,7 @@ class Ends(NamedInt):
 
 
 # Sentinels.
-NO_STREAM = NO_FLOW = NO_TALLY = NO_NODE = NO_STEPS = NO_PORT = NO_DIM = NOT_LISTED = -1
+NO_STREAM = NO_FLOW = NO_TALLY = NO_NODE = NO_STEPS = NO_PORT = NO_DIM = NOT_LISTED = NO_FORM = -1
 
 
 NODE = np.dtype(
@@ -79,7 +80,7 @@ NODE = np.dtype(
         ("waits", "i4"),  # number of operators it waits for
         ("next_start", "i4"),  # its successors, in Structure.following
         ("next_end", "i4"),
-        ("tally", "i4"),  # row of the communication tally, -1 for compute
+        ("tally", "i4"),  # row of the communication tally, -1 for compute; of a chain, its number
         ("lookahead", "i4"),  # a Lookahead
         ("duration", "i8"),  # of compute or an access, ps
         ("memory", "i8"),  # those of it that memory bandwidth sets
@@ -148,6 +149,20 @@ STEP = np.dtype(
         ("messages", "i8"),  # that the bytes are sent in, one after another
     ]
 )
+CHAIN = np.dtype([("start", "i4"), ("end", "i4")])  # its links, in Structure.links
+LINK = np.dtype(
+    [
+        ("form", "i4"),  # of a collective over one dimension, or NO_FORM: a computation
+        ("stream", "i4"),  # of the class
+        ("port", "i4"),  # of the class; -1 for a computation
+        ("before_start", "i4"),  # the links that it waits for, in Structure.links_before
+        ("before_end", "i4"),
+        ("tally", "i4"),
+        ("duration", "i8"),  # of a computation, ps
+        ("memory", "i8"),  # those of it that memory bandwidth sets
+    ],
+    align=True,
+)
 
 
 class Shape(NamedTuple):
@@ -193,6 +208,9 @@ class Structure(NamedTuple):
     listed: Table  # LISTED
     phase_steps: Table  # PHASE_STEPS
     steps: Table  # STEP
+    chains: Table = np.zeros(0, dtype=CHAIN)
+    links: Table = np.zeros(0, dtype=LINK)
+    links_before: Indices = np.zeros(0, dtype=np.uint32)
 
 
 @dataclass(frozen=True)
@@ -232,6 +250,10 @@ class Program:
     workload: Workload
     cluster: Cluster
     witness: Witness | None = None
+    # What the phase kernel made of the structure (engine.kernels.phase.chains), for all points.
+    chained: list[tuple[Structure, Structure]] = field(
+        default_factory=list, repr=False, compare=False
+    )
 
     @classmethod
     def on(

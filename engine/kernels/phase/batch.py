@@ -8,6 +8,8 @@ from numpy.typing import ArrayLike
 
 from engine.errors import DimsweepError
 from engine.kernels.jit import compiled, is_cached, kernel
+from engine.kernels.phase.chain_times import time_chains
+from engine.kernels.phase.chains import chained_once
 from engine.kernels.phase.diagnosis import explain_stuck
 from engine.kernels.phase.kernel import run
 from engine.kernels.phase.path import Path, empty_path, walk_back
@@ -17,6 +19,7 @@ from engine.lower.program import (
     Floats,
     Ints,
     Longs,
+    NodeKind,
     Program,
     Structure,
     check_bandwidth,
@@ -69,11 +72,12 @@ def run_batch(program: Program, bandwidth: ArrayLike, latency: ArrayLike | None 
                 f"shape {array.shape}; bandwidth has shape {points.shape}, and (P, D) is wanted",
                 where=name,
             )
-    times = empty_phase_times(program.structure)
-    state = empty_state(program.structure, times)
-    path = empty_path(program.structure, len(points))
-    measures = _empty_measures(program.structure, len(points), path)
-    _run_points(program.structure, points, delays, times, state, measures, path)
+    s = chained_once(program)
+    times = empty_phase_times(s)
+    state = empty_state(s, times)
+    path = empty_path(s, len(points))
+    measures = _empty_measures(s, len(points), path)
+    _run_points(s, points, delays, times, state, measures, path)
     _ask_witness(program, points, delays, measures)
     return measures
 
@@ -168,6 +172,7 @@ def _run_points(
 ) -> None:
     for point in range(len(bandwidth)):
         longest = time_phases(s, bandwidth[point], latency[point], times)
+        longest += time_chains(s, times, state)
         if longest < LONGEST:
             out.outcome[point] = run(s, times, state)
         else:
@@ -199,3 +204,8 @@ def _measure(s: Structure, times: PhaseTimes, state: State, out: Measures, point
         for member in s.members[flow["member_start"] : flow["member_end"]]:
             for d in range(n_dims):
                 out.bytes_sent[point, member["cls"], d] += times.bytes_sent[flow["form"], d]
+    if len(s.chains) > 0:
+        for node in s.nodes:
+            if node["kind"] == NodeKind.CHAIN:
+                for d in range(n_dims):
+                    out.bytes_sent[point, node["cls"], d] += state.chain_bytes[node["tally"], d]

@@ -256,6 +256,7 @@ def _reset(s: Structure, st: State) -> None:
         cls["in_flight"], cls["serving"], cls["bound"], cls["felt"] = 0, 0, 0, 0
         cls["per_operator"], cls["per_port"], cls["unserved"], cls["marked"] = 0.0, 0.0, 0.0, -1
         cls["clock"], cls["compute"], cls["exposed"], cls["end"] = 0, 0, 0, 0
+        cls["mark_due"], cls["pauses"] = NEVER, 0
     st.tally_exposed.fill(0.0)
     st.stream_due.fill(NEVER)
     st.place_due.fill(NEVER)

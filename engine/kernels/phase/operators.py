@@ -4,7 +4,12 @@ import numpy as np
 
 from engine.kernels.jit import inlined
 from engine.kernels.phase.agenda import note_start
-from engine.kernels.phase.booking import account, begin_communication, end_communication
+from engine.kernels.phase.booking import (
+    account,
+    begin_chain,
+    begin_communication,
+    end_communication,
+)
 from engine.kernels.phase.phase_time import PhaseTimes
 from engine.kernels.phase.ports import finish_flow, move
 from engine.kernels.phase.state import (
@@ -13,6 +18,7 @@ from engine.kernels.phase.state import (
     IN_TIE,
     LAST,
     N_DONE,
+    NEVER,
     NOTHING,
     OPEN,
     QUEUED,
@@ -97,13 +103,17 @@ def _take_stream(s: Structure, st: State, stream: np.void, node: int, now: int) 
 def _start_node(s: Structure, times: PhaseTimes, st: State, node: int, now: int) -> None:
     static, dynamic = s.nodes[node], st.nodes[node]
     dynamic["state"], dynamic["start"] = RUNNING, now
-    if static["kind"] == NodeKind.COMPUTE or static["kind"] == NodeKind.ACCESS:
-        _time_on_stream(s, st, node, now + static["duration"])
+    computes = static["kind"] == NodeKind.COMPUTE or static["kind"] == NodeKind.CHAIN
+    if computes or static["kind"] == NodeKind.ACCESS:
+        duration = static["duration"]
+        if static["kind"] == NodeKind.CHAIN:
+            duration = begin_chain(s, st, node, now)
+        _time_on_stream(s, st, node, now + duration)
         st.node_critical[node] = dynamic["critical"]
         dynamic["critical"] = len(st.phase_of) + node
     if static["lookahead"] == Lookahead.UNTIL_END:
         st.classes[static["cls"]]["felt"] += 1
-    if static["kind"] != NodeKind.COMPUTE:
+    if not computes:
         begin_communication(s, st, node, now)
     if static["kind"] == NodeKind.RECEIVE:
         _receive(s, st, node, now)
@@ -159,6 +169,9 @@ def end_node(s: Structure, st: State, node: int, now: int) -> None:
     cls = st.classes[static["cls"]]
     if static["kind"] == NodeKind.COMPUTE:
         account(s, st, static["cls"], now)
+    elif static["kind"] == NodeKind.CHAIN:
+        account(s, st, static["cls"], now)
+        cls["mark_due"] = NEVER
     else:
         end_communication(s, st, node, now)
     dynamic["state"], dynamic["end"] = DONE, now

@@ -19,7 +19,7 @@ import numpy as np
 from engine.kernels.jit import kernel
 from engine.kernels.phase.phase_time import PhaseTimes, parts_of
 from engine.kernels.phase.state import BEGINNING, LAST, State, transfer_of
-from engine.lower.program import Floats, Longs, Structure
+from engine.lower.program import NO_DIM, NO_FORM, Floats, Longs, NodeKind, Structure
 
 
 class Path(NamedTuple):
@@ -65,6 +65,8 @@ def walk_back(
     """Write the critical path of the run in ``st`` into row ``point``, all zeros before."""
     st.visits.fill(0)
     st.transfers.fill(0)
+    for chain in st.chains:
+        chain["visits"] = 0
     interval = st.counts[LAST]
     while interval != BEGINNING:
         if interval < 0:
@@ -76,9 +78,12 @@ def walk_back(
         else:
             number = interval - len(st.phase_of)
             node = s.nodes[number]
+            if node["kind"] == NodeKind.CHAIN:
+                st.chains[node["tally"]]["visits"] += 1
             out.memory[point] += node["memory"]
             out.compute[point] += node["duration"] - node["memory"]
             interval = st.node_critical[number]
+    _visit_links(s, times, st, out, point)
     for i in range(len(st.visits)):
         if st.visits[i] + st.transfers[i] == 0:
             continue
@@ -86,6 +91,23 @@ def walk_back(
             _add_phase(s, bandwidth, latency, times, st, out, point, i)
         else:
             _add_transfer(s, latency, times, st, out, point, i)
+
+
+@kernel
+def _visit_links(s: Structure, times: PhaseTimes, st: State, out: Path, point: int) -> None:
+    """Add what the path meets inside the chains."""
+    for chain in range(len(s.chains)):
+        n = np.int64(st.chains[chain]["visits"])
+        for number in range(s.chains[chain]["start"], s.chains[chain]["end"]):
+            link = s.links[number]
+            if n == 0 or not st.links[number]["on_path"]:
+                continue
+            out.memory[point] += n * link["memory"]
+            out.compute[point] += n * (link["duration"] - link["memory"])
+            if link["form"] != NO_FORM:
+                span, form = times.spans[link["form"]], s.forms[link["form"]]
+                for i in range(span["start"], span["start"] + span["length"]):
+                    st.visits[i] += n * form["chunks"] * (times.phases[i]["dim"] != NO_DIM)
 
 
 @kernel

@@ -103,9 +103,38 @@ CLASS = np.dtype(
         ("per_port", "f8"),  # likewise
         ("unserved", "f8"),  # ps of it in which no port served
         ("end", "i8"),
+        ("pauses", "i4"),  # whether a chain runs of which nothing computes just now
+        ("mark", "i4"),  # of the chain that runs: the next one
+        ("mark_due", "i8"),  # NEVER if no chain runs
         ("marked", "i8"),  # when something that had begun before ended last; ends ONE_BY_ONE
     ],
     align=True,
+)
+# What one point makes of the chains, their links, and the marks at which links begin and end.
+CHAIN_STATE = np.dtype(
+    [
+        ("duration", "i8"),
+        ("longest", "f8"),  # all its links, one after another
+        ("visits", "i4"),  # how often the critical path goes through it
+    ],
+    align=True,
+)
+LINK_STATE = np.dtype(
+    [
+        ("start", "i8"),  # after its chain's
+        ("end", "i8"),
+        ("busy", "i8"),  # ps that it keeps its port busy
+        ("critical", "i4"),  # the link whose end let it start
+        ("on_path", "i4"),  # whether it is on the chain's critical path
+    ],
+    align=True,
+)
+MARK = np.dtype(
+    [
+        ("due", "i8"),  # after the chain's start
+        ("link", "i4"),
+        ("begins", "i4"),  # or ends
+    ]
 )
 # Fill of the work lists of a round, the number of nodes done, the interval that ended last, how
 # many things have started, and whether ends have tied.
@@ -130,6 +159,10 @@ class State(NamedTuple):
     node_critical: Ints  # what let each computation and access start
     visits: Ints  # how often each of PhaseTimes.phases is on the critical path
     transfers: Ints  # how often its transfer alone is
+    chains: Table  # CHAIN_STATE
+    links: Table  # LINK_STATE
+    marks: Table  # MARK, two a link, in order; those of a chain whose first link is l from 2 l on
+    chain_bytes: Floats  # (chains, D) that an NPU sends
     # When something ends, or NEVER (see engine.kernels.phase.agenda).
     stream_due: Longs  # what a timed stream runs
     place_due: Longs  # what keeps a place busy: a phase, or its transfer
@@ -169,6 +202,10 @@ def empty_state(s: Structure, times: PhaseTimes, *, record: bool = False) -> Sta
         node_critical=np.zeros(n, dtype=np.int32),
         visits=np.zeros(len(times.phases), dtype=np.int32),
         transfers=np.zeros(len(times.phases), dtype=np.int32),
+        chains=np.zeros(len(s.chains), dtype=CHAIN_STATE),
+        links=np.zeros(len(s.links), dtype=LINK_STATE),
+        marks=np.zeros(2 * len(s.links), dtype=MARK),
+        chain_bytes=np.zeros((len(s.chains), s.shape.n_dims)),
         stream_due=np.zeros(s.shape.n_classes * s.shape.n_timed, dtype=np.int64),
         place_due=np.zeros(n_places, dtype=np.int64),
         flight_due=np.zeros(n_ports, dtype=np.int64),

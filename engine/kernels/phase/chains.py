@@ -1,0 +1,294 @@
+"""Chains: operators that nothing can come between run as one.
+
+Transformers under tensor parallelism compute, exchange, compute, exchange: hundreds of thousands of
+operators that wait for nothing but one another, on a stream and a port that nobody else wants
+meanwhile.  How long that lasts follows from their durations alone, so the phase kernel runs such a
+chain as one operator that computes, and looks into it only to book its class's time.
+
+Which operators are links
+    A computation, or a collective within one class over one dimension, is *undisturbed* if every
+    other user of its stream and its port in the class must come before it or after it, as the graph
+    has it.  (A port's queue is its class's own.)  A chain is made of undisturbed operators that
+    stand side by side in the program: all of them follow its first one and precede its last one,
+    and none but these two has to do with any other operator.  Whoever must come before or after one
+    of them must do so for all.  So none of them ever waits for a stream or a port, and nobody waits
+    for theirs: a link starts when the last link that it waits for ends.
+
+At its ends
+    A chain begins and ends with a computation that takes time.  So what else happens in the
+    instants when it begins and ends meets the same operator as without chains.
+
+No time changes by a picosecond, nor does any critical path.  Sums of fractions (bytes sent, shares
+of exposed time) may be rounded otherwise in their last bits.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.kernels.jit import compiled, kernel
+from engine.kernels.phase.state import long
+from engine.lower.program import (
+    CHAIN,
+    LINK,
+    NO_FORM,
+    POINT_TO_POINT,
+    Ends,
+    Indices,
+    Longs,
+    NodeKind,
+    Program,
+    StreamOrder,
+    Structure,
+    Table,
+)
+
+_MOST_RESOURCES = 63  # bits of an integer
+_MOST_LINKS = 2000  # of a chain; so looking for chains takes no longer than the program is long
+Bools = NDArray[np.bool_]
+
+
+def chained_once(program: Program) -> Structure:
+    """:func:`chained`, kept for the other points of the program."""
+    kept = program.chained
+    if not kept or kept[0][0] is not program.structure:
+        kept[:] = [(program.structure, chained(program.structure))]
+    return kept[0][1]
+
+
+def chained(s: Structure) -> Structure:
+    """The same structure, in which chains are single nodes."""
+    if not _is_plain(s):
+        return s
+    order = np.argsort(s.following, kind="stable")
+    before = _Before(_sources(s)[order], np.cumsum(s.nodes["waits"]) - s.nodes["waits"])
+    good, ends = _undisturbed(s), np.zeros((len(s.nodes), 2), dtype=np.int64)
+    n = _find(s.nodes, s.following, before, good, ends)
+    return _joined(s, before, ends[:n]) if n else s
+
+
+class _Before(NamedTuple):
+    """The nodes that each one waits for: as many as its ``waits`` says, from ``start`` on."""
+
+    nodes: Longs
+    start: Longs
+
+
+def _sources(s: Structure) -> Longs:
+    """The node that each entry of ``following`` follows."""
+    return np.repeat(np.arange(len(s.nodes)), s.nodes["next_end"] - s.nodes["next_start"])
+
+
+def _is_plain(s: Structure) -> bool:
+    """Whether streams and ports follow the native rules, which chains rely on."""
+    shape, nodes = s.shape, s.nodes
+    rules = (shape.stream_order, shape.ends, shape.places, len(s.listed))
+    if rules != (StreamOrder.ARRIVAL, Ends.TOGETHER, 1, 0) or shape.n_ports != shape.n_dims:
+        return False
+    if len(nodes) < 2 or shape.n_streams + shape.n_ports > _MOST_RESOURCES:
+        return False
+    in_order = (s.following > _sources(s)).all()  # whoever waits stands behind whom it waits for
+    return bool(in_order and (np.diff(nodes["cls"]) >= 0).all())
+
+
+def _undisturbed(s: Structure) -> Bools:
+    """The nodes that may be links."""
+    kind, shape = s.nodes["kind"], s.shape
+    ports = np.zeros(len(s.forms), dtype=np.int64)  # of a form, bit by bit
+    dims = s.forms["use_end"] - s.forms["use_start"]
+    np.bitwise_or.at(ports, np.repeat(np.arange(len(dims)), dims), 1 << s.uses["dim"].astype("i8"))
+    sends = (kind == NodeKind.COLLECTIVE) | (kind == NodeKind.SEND)
+    form = np.where(sends, np.append(s.flows["form"], 0)[s.nodes["flow"]], NO_FORM)
+    uses = np.where(sends, np.append(ports, 0)[form] << shape.n_streams, 0)
+    stream = s.nodes["stream"] - s.nodes["cls"] * shape.n_streams
+    uses |= np.where(kind == NodeKind.RECEIVE, 0, 1 << np.maximum(stream, 0).astype(np.int64))
+
+    in_step = np.zeros(len(s.nodes), dtype=np.int64)
+    for resource in range(shape.n_streams + shape.n_ports):
+        _note_in_step(s.nodes, s.following, uses, resource, in_step)
+    members = np.append(s.flows["member_end"] - s.flows["member_start"], 0)[s.nodes["flow"]]
+    linked = (kind == NodeKind.COLLECTIVE) & (members == 1) & np.append(_serial(s), False)[form]
+    computes = (kind == NodeKind.COMPUTE) & (s.nodes["duration"] > 0)
+    return (linked | computes) & (uses & ~in_step == 0)
+
+
+def _serial(s: Structure) -> Bools:
+    """The forms whose chunks' phases follow one another on one port without a gap, so that they
+    last as long as their sum."""
+    forms, own_ways = s.forms, s.shape.latency_after or s.shape.themis
+    alone = (forms["use_end"] - forms["use_start"] == 1) & (forms["kind"] != POINT_TO_POINT)
+    return alone & (forms["n_bytes"] > 0) & ((forms["chunks"] == 1) | (not own_ways))
+
+
+@compiled
+def _note_in_step(
+    nodes: Table, following: Indices, uses: Longs, resource: int, in_step: Longs
+) -> None:
+    """Set bit ``resource`` of the nodes that all users of it in their class come before or after.
+
+    Counting along the graph: of the users that stand before a node, the first ``known[node]`` come
+    before it.  Where ways meet, that may be fewer than there are: then a node is taken for
+    disturbed that is not.
+    """
+    bit, n = 1 << resource, len(nodes)
+    known, before = np.zeros(n, dtype=np.int32), np.zeros(n, dtype=np.bool_)
+    seen = 0
+    for i in range(n):
+        if i > 0 and nodes[i]["cls"] != nodes[i - 1]["cls"]:
+            seen = 0
+        before[i] = known[i] == seen
+        if uses[i] & bit:
+            known[i] += before[i]
+            seen += 1
+        for j in following[nodes[i]["next_start"] : nodes[i]["next_end"]]:
+            known[j] = max(known[j], known[i])
+    for i in range(n - 1, -1, -1):
+        if i == n - 1 or nodes[i]["cls"] != nodes[i + 1]["cls"]:
+            seen = 0
+        known[i] = 0
+        for j in following[nodes[i]["next_start"] : nodes[i]["next_end"]]:
+            known[i] = max(known[i], known[j])
+        if before[i] and known[i] == seen:
+            in_step[i] |= bit
+        if uses[i] & bit:
+            known[i] += known[i] == seen
+            seen += 1
+
+
+@compiled
+def _find(nodes: Table, following: Indices, before: _Before, good: Bools, ends: Longs) -> int:
+    """Write the first and the last node of every chain into ``ends``; returns how many there are.
+
+    Chains are taken from the front, each as long as can be.
+    """
+    n, count, first = len(nodes), 0, 0
+    while first < n:
+        last, reach, node = first, first, first
+        while node < n and good[node] and node - first < _MOST_LINKS:
+            if node > first and _reaches_back(nodes, before, node, first):
+                break
+            computes = nodes[node]["kind"] == NodeKind.COMPUTE
+            if computes and reach <= node:
+                last = node
+            if nodes[node]["next_start"] == nodes[node]["next_end"] or not (
+                computes or node > first
+            ):
+                break
+            for follower in following[nodes[node]["next_start"] : nodes[node]["next_end"]]:
+                reach = max(reach, long(follower))
+            node += 1
+        if last > first:
+            ends[count, 0], ends[count, 1] = first, last
+            count += 1
+        first = last + 1
+    return count
+
+
+@kernel
+def _reaches_back(nodes: Table, before: _Before, node: int, first: int) -> bool:
+    """Whether the node does not wait for nodes from ``first`` on alone."""
+    start = before.start[node]
+    for other in before.nodes[start : start + nodes[node]["waits"]]:
+        if other < first:
+            return True
+    return nodes[node]["waits"] == 0 or nodes[node]["cls"] != nodes[first]["cls"]
+
+
+def _joined(s: Structure, before: _Before, ends: Longs) -> Structure:
+    """The structure in which each of these chains is one node, its first."""
+    first, last = ends.T
+    inside = np.zeros(len(s.nodes) + 1, dtype=np.int64)
+    inside[first + 1] += 1
+    inside[last + 1] -= 1
+    kept = np.cumsum(inside)[:-1] == 0
+    chains, links, links_before, number = _links(s, before, ends)
+
+    nodes = s.nodes.copy()
+    for field in ("next_start", "next_end", "lookahead"):
+        nodes[field][first] = nodes[field][last]
+    nodes["kind"][first], nodes["tally"][first] = NodeKind.CHAIN, number
+    nodes["duration"][first] = nodes["memory"][first] = 0
+    renumbered = np.cumsum(kept) - 1
+    flow = s.nodes["flow"][~kept]
+    remains = np.ones(len(s.flows), dtype=np.bool_)
+    remains[flow[flow >= 0]] = False
+    nodes = nodes[kept]
+    nodes["flow"] = _renumber(nodes["flow"], np.cumsum(remains) - 1)
+    flows, members = _flows(s, remains, renumbered)
+    return s._replace(
+        nodes=nodes,
+        following=renumbered[s.following].astype(np.uint32),
+        chains=chains,
+        links=links,
+        links_before=links_before,
+        flows=flows,
+        members=members,
+    )
+
+
+def _renumber(numbers: NDArray[np.int32], to: Longs) -> NDArray[np.int64]:
+    """``to[number]`` of each, but for -1, which stays."""
+    return np.where(numbers < 0, numbers, np.append(to, 0)[numbers])
+
+
+def _links(s: Structure, before: _Before, ends: Longs) -> tuple[Table, Table, Indices, list[int]]:
+    """The chains, their links, what these wait for, and the chain of each of ``ends``; chains that
+    are equal are one."""
+    rows = _link_rows(s)
+    rows["before_end"][ends[:, 0]] = 0  # the first one waits for nobody in the chain
+    numbers: dict[bytes, int] = {}
+    chains, links, waits, number = [], [], [], []
+    n_links = n_waits = 0
+    for first, last in ends.tolist():
+        part = rows[first : last + 1]
+        a, b = before.start[first + 1], before.start[last] + s.nodes["waits"][last]
+        waited = before.nodes[a:b] - first
+        key = part.tobytes() + waited.tobytes()
+        if key not in numbers:
+            numbers[key] = len(numbers)
+            chains.append((n_links, n_links + len(part)))
+            links.append(part)
+            waits.append(waited + n_links)
+            part["before_end"] = n_waits + np.cumsum(part["before_end"])
+            part["before_start"][1:] = part["before_end"][:-1]
+            part["before_start"][0] = n_waits
+            n_links, n_waits = n_links + len(part), n_waits + len(waited)
+        number.append(numbers[key])
+    return (
+        np.array(chains, dtype=CHAIN),
+        np.concatenate(links),
+        np.concatenate(waits).astype(np.uint32),
+        number,
+    )
+
+
+def _link_rows(s: Structure) -> Table:
+    """Every node as a link, with the number of nodes that it waits for as ``before_end``."""
+    of, rows = s.nodes, np.zeros(len(s.nodes), dtype=LINK)
+    collective = of["kind"] == NodeKind.COLLECTIVE
+    form = s.flows["form"][of["flow"][collective]]
+    rows["form"] = rows["port"] = NO_FORM
+    rows["form"][collective] = form
+    rows["port"][collective] = np.append(s.uses["dim"], 0)[s.forms["use_start"][form]]
+    rows["stream"] = of["stream"] - of["cls"] * s.shape.n_streams
+    rows["before_end"] = of["waits"]
+    for field in ("tally", "duration", "memory"):
+        rows[field] = of[field]
+    return rows
+
+
+def _flows(s: Structure, kept: Bools, node: Longs) -> tuple[Table, Table]:
+    """The flows that remain, and their members."""
+    flows = s.flows[kept]
+    count = s.flows["member_end"] - s.flows["member_start"]
+    members = s.members[np.repeat(kept, count)]
+    members["node"] = node[members["node"]]
+    flows["receiver"] = _renumber(flows["receiver"], node)
+    chunks = flows["chunk_end"] - flows["chunk_start"]
+    count = count[kept]
+    flows["member_end"], flows["chunk_end"] = np.cumsum(count), np.cumsum(chunks)
+    flows["member_start"] = flows["member_end"] - count
+    flows["chunk_start"] = flows["chunk_end"] - chunks
+    flows["entry_start"] = np.cumsum(count * chunks) - count * chunks
+    return flows, members
