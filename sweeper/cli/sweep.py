@@ -61,7 +61,6 @@ def sweep_study(composed: "Composed", console: "Console", *, retry_failed: bool 
     """Run (or resume) a study and report it; returns the exit code."""
     from engine import DimsweepError, is_compiled
     from sweeper.cli.progress import progress_bar
-    from sweeper.cli.report import report_study
     from sweeper.ledger.ledger import Ledger
     from sweeper.run.driver import run_sweep
     from sweeper.run.executor import LostClusterError, make_executor
@@ -99,8 +98,17 @@ def sweep_study(composed: "Composed", console: "Console", *, retry_failed: bool 
         finally:
             if executor is not None:
                 executor.close()
-    new, seconds = len(ledger.known) - before, time.monotonic() - started
+    new = len(ledger.known) - before - progress.borrowed
+    seconds = time.monotonic() - started
     say(_summary(plan, progress, new, seconds), console)
+    _report(plan, console)
+    return 0
+
+
+def _report(plan: "StudyPlan", console: "Console") -> None:
+    from engine import DimsweepError
+    from sweeper.cli.report import report_study
+
     try:
         report_study(plan.folder, console)
     except OSError as error:
@@ -109,13 +117,14 @@ def sweep_study(composed: "Composed", console: "Console", *, retry_failed: bool 
             where=str(plan.folder),
             hint="dimsweep report, with the same study or name, writes it later",
         ) from error
-    return 0
 
 
 def _summary(plan: "StudyPlan", progress: "Progress", new: int, seconds: float) -> str:
     text = f"{plan.study.name}: {new} trials simulated in {seconds:.1f} s"
     if progress.reused:
         text += f", {progress.reused} known already"
+    if progress.borrowed:
+        text += f", {progress.borrowed} taken from other cells or studies"
     if progress.failed:
         text += f", {progress.failed} failed or infeasible"
     if progress.lost:

@@ -1,6 +1,7 @@
 """Keys of rows as numbers: 32 hexadecimal digits as two halves, which sort and compare fast."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +26,14 @@ def from_column(keys: pa.ChunkedArray) -> Halves:
             for chunk in chunks
         ).decode()
     )
+
+
+def in_cells(halves: Halves, cells: NDArray[np.integer[Any]]) -> Halves:
+    """What tells rows apart: their keys and cells (N,), of which several may have a row of one
+    key."""
+    mixed = halves.copy()
+    mixed[:, 0] ^= cells.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    return mixed
 
 
 def differ(identity: NDArray[np.uint64]) -> bool:

@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sweeper.ledger.keys import Halves, from_texts
+from sweeper.ledger.keys import Halves, from_texts, in_cells
 
 Floats = NDArray[np.float64]
 
@@ -25,13 +25,13 @@ class Known:
     def __len__(self) -> int:
         return self._values.size
 
-    def places(self, keys: Sequence[str]) -> NDArray[np.int64]:
-        """Where the rows with these keys are; -1 where there is none."""
-        return self._find(from_texts(keys))
+    def places(self, keys: Sequence[str], cell: int) -> NDArray[np.int64]:
+        """Where the rows of a cell with these keys are; -1 where there is none."""
+        return self._find(in_cells(from_texts(keys), np.full(len(keys), cell)))
 
     def add(self, halves: Halves, values: Floats, slopes: Floats) -> None:
-        """Remember rows, or what is new of rows that are known: their keys, values (N, K), NaN
-        where a trial failed, and slopes (N, D), NaN where they are not known."""
+        """Remember rows, or what is new of rows that are known: their keys in their cells, values
+        (N, K), NaN where a trial failed, and slopes (N, D), NaN where they are not known."""
         places = self._find(halves)
         new = np.flatnonzero(places < 0)
         new = new[np.lexsort(halves[new].T[::-1])]

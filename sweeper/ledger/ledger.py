@@ -13,7 +13,7 @@ no file but its own.
 
 import itertools
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -34,11 +34,16 @@ from sweeper.ledger.rows import (
     LOST,
     PORTFOLIO,
     RECHECK,
+    Cell,
+    labels,
     numbers,
+    renamed,
     row_schema,
     slope_columns,
     slopes,
 )
+from sweeper.ledger.shelf import Shelf
+from sweeper.space.trials import Trials
 
 ROWS_PER_PART = 10_000
 SET_ASIDE = "damaged"  # the folder for files that are not what a sweep wrote
@@ -73,6 +78,7 @@ class Ledger:
             with self._writing():
                 self._config = self._settle(study)
                 self._study = study.model_copy(update={"config": self._config}).identity
+                self._shelf = Shelf(folder, study)
                 self._recover({LOST, FAILED} if retry_failed else {LOST})
                 self._log = self._next_log()
         except BaseException:
@@ -94,11 +100,21 @@ class Ledger:
         with self._writing():
             self._log.append(batch)
             self._remember(batch)
+            self._shelf.add_rows(batch)
             if not self._log.is_mine():
                 self._give_way()
             if self._log.n_rows >= ROWS_PER_PART:
                 self._seal_log()
                 self._log = self._next_log()
+
+    def borrow(self, cell: Cell, trials: Trials, own: Sequence[str]) -> np.ndarray:
+        """Add rows for trials with the keys ``own`` that other cells, or other studies in the same
+        results folder, have; which these are."""
+        found, rows = self._shelf.rows(own)
+        if rows is not None:
+            named = labels(cell, trials.take(found), list(itertools.compress(own, found)))
+            self.append(renamed(rows, self.schema, named))
+        return found
 
     def describe(self, study: StudyRecord) -> None:
         """Keep what has become known of the study since it was opened."""
@@ -167,15 +183,16 @@ class Ledger:
             if content.torn:
                 self.notes.append(f"{log} ends within a row; its trial is evaluated again")
             log.unlink()
-        columns, tables = ["key", "state", *self._objective, *self._slopes], []
+        columns, tables = ["key", "cell", "state", *self._objective, *self._slopes], []
         for part in files.parts(self.folder):
             try:
                 tables.append(files.read_part(part, self._study, columns))
+                self._shelf.add_part(part, self._study)
             except DamagedError as error:
                 self._set_aside(part, str(error))
         if tables:
             every = pa.concat_tables(tables)
-            known = _first(every, keys.from_column(every["key"]), _by_state)
+            known = _first(every, _identity(every), _by_state)
             known = known.filter(pc.invert(pc.is_in(known["state"], pa.array(sorted(again)))))
             for batch in known.combine_chunks().to_batches():
                 self._remember(batch)
@@ -198,7 +215,7 @@ class Ledger:
         return Log(self.folder, number, self.schema, self._study)
 
     def _remember(self, batch: pa.RecordBatch) -> None:
-        own = keys.from_column(pa.chunked_array([batch.column("key")]))
+        own = _identity(pa.Table.from_batches([batch]))
         values = numbers(batch, self._objective)
         complete = pc.equal(batch.column("state"), COMPLETE).to_numpy(zero_copy_only=False)
         values[~complete | np.isnan(values).any(axis=1)] = np.nan
@@ -230,6 +247,7 @@ class Ledger:
         name, data = files.encode_part(rows, number, self._study)
         part = self.folder / name
         _write_atomically(part, data)
+        self._shelf.add_part(part, self._study)
         try:
             whole = files.read_part(part, self._study).equals(rows)
         except DamagedError:
@@ -290,12 +308,16 @@ def _each_once(table: pa.Table) -> pa.Table:
     trial occurs twice where a trial before it was tried again, and the search, which knew more
     then, proposed another one: the later counts.
     """
-    table = _first(table, keys.from_column(table["key"]), _by_state)
+    table = _first(table, _identity(table), _by_state)
     origin = pc.index_in(table["origin"], pa.array([RECHECK, PORTFOLIO])).fill_null(2)
     cell, trial = (table[name].to_numpy().astype(np.uint64) for name in ("cell", "trial"))
     # The bits of a cell, of a kind and of a trial.
     identity = cell << np.uint64(34) | origin.to_numpy().astype(np.uint64) << np.uint64(32) | trial
     return _first(table, identity[:, None], _latest)
+
+
+def _identity(table: pa.Table) -> np.ndarray:
+    return keys.in_cells(keys.from_column(table["key"]), table["cell"].to_numpy())
 
 
 def _by_state(table: pa.Table) -> np.ndarray:

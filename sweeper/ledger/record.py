@@ -34,7 +34,8 @@ class _Record(BaseModel):
 
 
 class CellRecord(_Record):
-    """One cell of a study's grid: one search.
+    """One cell of a study's grid: one search.  Cells whose trials may have equal keys have the same
+    ``content``.
 
     ``bound`` is what no split beats in the first objective, ``ms_per_GBps`` (D,) what bandwidth is
     worth where that bound is least, ``usd_per_GBps`` (D,) what it costs.  ``front`` is the least
@@ -48,6 +49,7 @@ class CellRecord(_Record):
     n_npus: int
     sampler: str
     trials: int
+    content: str | None = None
     bound: float | None = None
     pairs: tuple[Pair, ...] = ()
     ms_per_GBps: tuple[float, ...] | None = None  # noqa: N815

@@ -18,7 +18,7 @@ INFEASIBLE = "infeasible"  # a design that cannot be, which was not simulated
 RECHECK = "recheck"  # the origin of a design that is looked at again, message by message
 PORTFOLIO = "portfolio"  # the origin of a split that is tried for all workloads of a portfolio
 # Raise it when the columns or the files change: rows of different columns do not mix in a ledger.
-ROWS_VERSION = 4
+ROWS_VERSION = 5
 _PARTS = ("transfer", "latency", "endpoint")  # of the path, in a dimension
 _SLOPE = "ms_per_GBps"
 _SHADOW_PRICES = (_SLOPE, "ms_per_usd")
@@ -171,6 +171,16 @@ def labels(cell: Cell, trials: Trials, keys: Sequence[str]) -> dict[str, Sequenc
         texts = [str(setting[name]) for setting in trials.settings]
         columns[name] = [texts[i] for i in trials.setting.tolist()]
     return columns
+
+
+def renamed(
+    rows: pa.Table, schema: pa.Schema, named: Mapping[str, Sequence[Any]]
+) -> pa.RecordBatch:
+    """Rows of another cell or study as rows of ``schema``, with the columns that name them."""
+    columns = {
+        name: rows[name].combine_chunks() for name in rows.column_names if name in schema.names
+    }
+    return _batch(schema, columns | dict(named), len(rows))
 
 
 def _maps(names: Sequence[str], values: np.ndarray) -> pa.Array:

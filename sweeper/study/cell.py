@@ -68,7 +68,7 @@ class CellPlan:
         return self.objective[0].is_within(best[0], self.bound, gap)
 
     def keys(self, trials: Trials) -> list[str]:
-        """Each trial's key: a hash of everything that determines its result, and of its cell."""
+        """Each trial's key: a hash of everything that determines its result."""
         split = np.empty((len(trials), 0)) if trials.bandwidth is None else trials.bandwidth
         width, data = 8 * split.shape[1], split.astype("<f8").tobytes()
         texts = [
@@ -81,11 +81,16 @@ class CellPlan:
             keys.append(digest.hexdigest())
         return keys
 
+    @property
+    def content(self) -> str:
+        """What all trials of the cell have in common in their keys."""
+        return self._hash.hexdigest()
+
     @cached_property
     def _hash(self) -> "hashlib.blake2b":
         """The hash of what all trials of the cell have in common."""
         config = {name: self.config.text[name] for name in DETERMINES_RESULT}
-        parts = [MODEL_VERSION, dict(self.cell.coordinates), config, digests(self.config)]
+        parts = [MODEL_VERSION, config, digests(self.config)]
         base = json.dumps(parts, sort_keys=True)
         return hashlib.blake2b(base.encode(), digest_size=16)
 
@@ -196,6 +201,7 @@ def describe(plan: CellPlan, program: Program) -> CellRecord:
         dims=tuple(program.names.dims),
         workload=plan.config.workload.name,
         n_npus=program.n_npus,
+        content=plan.content,
         sampler=sampler_name(plan.config, plan.space),
         trials=plan.budget,
         bound=plan.bound,

@@ -35,7 +35,7 @@ def key(trial: int) -> str:
 
 def values(ledger: Ledger) -> dict[int, float | None]:
     """The values that a ledger remembers, by trial."""
-    places = ledger.known.places([key(i) for i in range(1000)])
+    places = ledger.known.places([key(i) for i in range(1000)], 0)
     found = {i: ledger.known.values(places[i])[0] for i in np.flatnonzero(places >= 0).tolist()}
     assert len(found) == len(ledger.known)
     return {i: None if np.isnan(value) else value for i, value in found.items()}

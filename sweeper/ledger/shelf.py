@@ -1,0 +1,100 @@
+"""Rows that other cells and other studies have, so that none is simulated twice.
+
+Rows with equal keys have equal results.  Two cells of which every trial's key begins alike (they
+differ in how they search) have the same ``content`` in their records, so only files in which equal
+keys can be are looked into.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from engine import DimsweepError
+from sweeper.ledger import files, keys
+from sweeper.ledger.files import DamagedError
+from sweeper.ledger.known import Known
+from sweeper.ledger.record import StudyRecord, read_study
+from sweeper.ledger.rows import COMPLETE
+
+
+class Shelf:
+    """Where complete rows are, by key: in parts of this study and of those beside it, and in the
+    batches of this study's log."""
+
+    def __init__(self, folder: Path, study: StudyRecord) -> None:
+        """The rows of the studies beside ``folder``; this one's are told as they are written."""
+        contents = Counter(cell.content for cell in study.cells if cell.content)
+        self._within = any(n > 1 for n in contents.values())
+        self._places = Known(2, 0)  # of rows: their source, and where in it they are
+        self._sources: list[tuple[Path, str] | pa.RecordBatch] = []
+        for other, record in _studies_beside(folder):
+            same = (record.model, record.rows) == (study.model, study.rows)
+            if same and not contents.keys().isdisjoint(cell.content for cell in record.cells):
+                for part in files.parts(other):
+                    self._add_part(part, record.identity)
+
+    def add_part(self, part: Path, study: str) -> None:
+        """A part of this study has been found, or made of its log."""
+        if self._within:
+            self._add_part(part, study)
+
+    def add_rows(self, rows: pa.RecordBatch) -> None:
+        """Rows of this study have been logged."""
+        if self._within:
+            self._add(rows, pa.Table.from_batches([rows]).select(["key", "state"]))
+
+    def rows(self, wanted: Sequence[str]) -> tuple[np.ndarray, pa.Table | None]:
+        """Which of the keys have rows here, and these rows in the order of the keys."""
+        places = self._places.places(wanted, 0)
+        found, tables, order = places >= 0, [], []
+        sources, at = self._places.values(places[found]).astype(np.int64).T
+        for source in np.unique(sources):
+            own = np.flatnonzero(sources == source)
+            rows = self._taken(self._sources[source], at[own])
+            if rows is None or rows["key"].to_pylist() != [
+                wanted[np.flatnonzero(found)[i]] for i in own
+            ]:
+                return np.zeros(len(wanted), dtype=bool), None  # simulated again, as if not here
+            tables.append(rows)
+            order += own.tolist()
+        if not tables:
+            return found, None
+        return found, pa.concat_tables(tables, promote_options="default").take(np.argsort(order))
+
+    def _taken(
+        self, source: tuple[Path, str] | pa.RecordBatch, rows: np.ndarray
+    ) -> pa.Table | None:
+        if isinstance(source, pa.RecordBatch):
+            return pa.Table.from_batches([source]).take(rows)
+        try:
+            return files.read_part(*source).take(rows)
+        except (DamagedError, OSError):
+            return None
+
+    def _add_part(self, part: Path, study: str) -> None:
+        try:
+            self._add((part, study), pq.read_table(part, columns=["key", "state"]))
+        except (OSError, pa.ArrowException):
+            return  # damaged, or gone: what is in it is simulated again
+
+    def _add(self, source: tuple[Path, str] | pa.RecordBatch, table: pa.Table) -> None:
+        complete = pc.equal(table["state"], COMPLETE).to_numpy()
+        own = keys.from_column(table["key"].filter(pa.array(complete)))
+        rows = np.flatnonzero(complete)
+        places = np.column_stack([np.full(len(rows), len(self._sources)), rows]).astype(float)
+        self._places.add(own, places, np.empty((len(rows), 0)))
+        self._sources.append(source)
+
+
+def _studies_beside(folder: Path) -> Iterator[tuple[Path, StudyRecord]]:
+    for other in sorted(folder.parent.iterdir()):
+        if other != folder and (other / "study.json").is_file():
+            try:
+                yield other, read_study(other)
+            except DimsweepError:
+                continue  # not this study's to mend
