@@ -29,7 +29,11 @@ class _FreeExecutor:
         cell = plan.cells[0]
         unit = np.random.default_rng(1).random((_PIECE, cell.space.n_unit))
         trials = cell.space.from_unit(unit, 0, "random")
-        rows = Evaluator([cell.cell], plan.schema).evaluate(Job(0, trials, cell.keys(trials))).rows
+        rows = (
+            Evaluator([cell.cell], plan.schema)
+            .evaluate(Job(0, trials, cell.content.keys(trials)))
+            .rows
+        )
         self._rows = rows.combine_chunks().to_batches()[0]
         self._jobs: list[Job] = []
 

@@ -32,6 +32,8 @@ for _name, _what in {
     "simulate": "Simulate one training iteration and account for its time.",
     "sweep": "Run a study, or continue it.",
     "report": "Print a study's tables and write its pictures and page again.",
+    "reproduce": "Simulate rows of a study again and compare them bit for bit.",
+    "diff": "Tell what two studies do not have in common.",
     "list": "List the studies and the options of the configuration groups.",
     "show": "Print the whole configuration that overrides make.",
     "verify": "Compare published or recorded measurements with dimsweep's times.",

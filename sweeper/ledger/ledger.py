@@ -118,7 +118,8 @@ class Ledger:
 
     def describe(self, study: StudyRecord) -> None:
         """Keep what has become known of the study since it was opened."""
-        same = study.model_copy(update={"config": self._config})
+        kept = {"config": self._config, "provenance": self._provenance}
+        same = study.model_copy(update=kept)
         with self._writing():
             _write_atomically(self.folder / "study.json", same.to_json())
 
@@ -157,7 +158,7 @@ class Ledger:
         """Write what the study is, or check that it is the one that the folder holds; the
         configuration as it was written first."""
         file = self.folder / "study.json"
-        self._config = study.config
+        self._config, self._provenance = study.config, study.provenance
         try:
             old = read_study(self.folder) if file.exists() else None
         except DamagedStudyError as error:
@@ -166,6 +167,8 @@ class Ledger:
             if old is not None:
                 _check_same(old, study, self.folder)
                 self._config = old.config
+                new = [each for each in study.provenance if each not in old.provenance]
+                self._provenance = (*old.provenance, *new)
             elif files.parts(self.folder) or files.logs(self.folder):
                 raise DimsweepError("rows without a study.json", where=str(self.folder))
         self.describe(study)
@@ -357,7 +360,7 @@ def _in_order(table: pa.Table) -> pa.Table:
 
 
 def _check_same(old: StudyRecord, new: StudyRecord, folder: Path) -> None:
-    before, after = _flat(old.config), _flat(new.config)
+    before, after = flat(old.config), flat(new.config)
     for version in ("model", "rows"):
         before[version], after[version] = getattr(old, version), getattr(new, version)
     changed = [key for key in {**before, **after} if before.get(key) != after.get(key)]
@@ -371,9 +374,10 @@ def _check_same(old: StudyRecord, new: StudyRecord, folder: Path) -> None:
         )
 
 
-def _flat(node: Any, path: str = "") -> dict[str, Any]:
+def flat(node: Any, path: str = "") -> dict[str, Any]:
+    """The values of nested mappings by dotted key."""
     if isinstance(node, Mapping) and node:
-        return {k: v for key in node for k, v in _flat(node[key], f"{path}.{key}").items()}
+        return {k: v for key in node for k, v in flat(node[key], f"{path}.{key}").items()}
     return {path.removeprefix("."): node}
 
 

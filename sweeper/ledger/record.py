@@ -35,7 +35,8 @@ class _Record(BaseModel):
 
 class CellRecord(_Record):
     """One cell of a study's grid: one search.  Cells whose trials may have equal keys have the same
-    ``content``.
+    ``content``; ``config`` is that part of a cell's configuration which its rows depend on, where
+    it is not the study's own.
 
     ``bound`` is what no split beats in the first objective, ``ms_per_GBps`` (D,) what bandwidth is
     worth where that bound is least, ``usd_per_GBps`` (D,) what it costs.  ``front`` is the least
@@ -50,6 +51,7 @@ class CellRecord(_Record):
     sampler: str
     trials: int
     content: str | None = None
+    config: Mapping[str, Any] | None = None
     bound: float | None = None
     pairs: tuple[Pair, ...] = ()
     ms_per_GBps: tuple[float, ...] | None = None  # noqa: N815
@@ -80,9 +82,21 @@ class PortfolioRecord(_Record):
     bound: float | None = None
 
 
+class Provenance(_Record):
+    """What simulated rows: the version of dimsweep, its commit in git (with a plus if files were
+    changed since), Python, the packages, and the machine."""
+
+    version: str
+    git: str | None
+    python: str
+    packages: Mapping[str, str]
+    machine: str
+
+
 class StudyRecord(_Record):
     """A whole study.  ``model`` and ``rows`` are the versions of the engine's model and of the
-    columns; ``config`` is the resolved configuration without what changes no row."""
+    columns; ``config`` is the resolved configuration without what changes no row; ``provenance``
+    has an entry for each that wrote rows."""
 
     name: str
     model: int | None = None
@@ -95,6 +109,7 @@ class StudyRecord(_Record):
     cells: tuple[CellRecord, ...] = ()
     pruned: tuple[PrunedCell, ...] = ()
     portfolios: tuple[PortfolioRecord, ...] = ()
+    provenance: tuple[Provenance, ...] = ()
     config: Mapping[str, Any]
 
     @property

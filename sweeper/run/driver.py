@@ -168,7 +168,7 @@ class _Driver:
 
     def submit(self, cell: CellPlan, trials: Trials) -> _Batch:
         """Have simulated what neither the ledger nor a batch before this one knows."""
-        keys, number = cell.keys(trials), cell.cell.number
+        keys, number = cell.content.keys(trials), cell.cell.number
         batch = _Batch(number, trials, keys, self.ledger.known.places(keys, number))
         flying, new = self._in_flight[number], dict[str, int]()
         for i in np.flatnonzero(batch.places < 0).tolist():

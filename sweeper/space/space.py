@@ -127,11 +127,11 @@ def build_space(config: Config, program: Program) -> Space:
     for name, spec in config.space.parameters.items():
         with key(f"space.parameters.{name}"):
             config.value(name)
-            parameters[name] = _parameter(spec)
+            parameters[name] = parameter(spec)
     return Space(split, parameters)
 
 
-def _parameter(spec: ParameterConfig) -> Parameter:
+def parameter(spec: ParameterConfig) -> Parameter:
     """The values of a key: a choice, or a range of numbers with one unit."""
     if spec.values is not None:
         return Choice(spec.values)

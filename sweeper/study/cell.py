@@ -1,29 +1,27 @@
 """What one cell of a study will do: its space, its bound, and the trials to try first."""
 
-import hashlib
-import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from engine import MODEL_VERSION, DimsweepError, Fidelity, Prices, Program, run_batch
+from engine import DimsweepError, Fidelity, Prices, Program, run_batch
 from engine.bound import Frontier, traffic
 from engine.kernels.message import network_of
 from engine.rules import provisioning
 from sweeper.build.program import build_program
 from sweeper.config.compose import Composed
 from sweeper.config.parts.part import key, per_dimension
-from sweeper.config.parts.places import contents
-from sweeper.config.schema import DETERMINES_RESULT, Config
+from sweeper.config.schema import Config
 from sweeper.ledger.record import CellRecord
 from sweeper.ledger.rows import Cell
 from sweeper.objective import Objective
 from sweeper.search import Sampler, make_sampler, sampler_name
 from sweeper.space.space import Space, build_space
-from sweeper.space.trials import Trial, Trials
+from sweeper.space.trials import Trial
 from sweeper.study.bound import least_bound, proven_bound, proven_front
+from sweeper.study.content import Content
 from sweeper.study.rules import design_warnings
 
 
@@ -67,43 +65,10 @@ class CellPlan:
             return False
         return self.objective[0].is_within(best[0], self.bound, gap)
 
-    def keys(self, trials: Trials) -> list[str]:
-        """Each trial's key: a hash of everything that determines its result."""
-        split = np.empty((len(trials), 0)) if trials.bandwidth is None else trials.bandwidth
-        width, data = 8 * split.shape[1], split.astype("<f8").tobytes()
-        texts = [
-            json.dumps(own, sort_keys=True).encode() if own else b"" for own in trials.settings
-        ]
-        keys = []
-        for i, setting in enumerate(trials.setting.tolist()):
-            digest = self._hash.copy()
-            digest.update(data[i * width : (i + 1) * width] + texts[setting])
-            keys.append(digest.hexdigest())
-        return keys
-
-    @property
-    def content(self) -> str:
-        """What all trials of the cell have in common in their keys."""
-        return self._hash.hexdigest()
-
     @cached_property
-    def _hash(self) -> "hashlib.blake2b":
-        """The hash of what all trials of the cell have in common."""
-        config = {name: self.config.text[name] for name in DETERMINES_RESULT}
-        parts = [MODEL_VERSION, config, digests(self.config)]
-        base = json.dumps(parts, sort_keys=True)
-        return hashlib.blake2b(base.encode(), digest_size=16)
-
-
-def digests(config: Config) -> dict[str, str]:
-    """The contents of the files that a configuration names; a changed file is another study."""
-    digests = {}
-    for name, file_name in config.files().items():
-        content = hashlib.blake2b(digest_size=16)
-        for file in contents(file_name):
-            content.update(file.read_bytes())
-        digests[name] = content.hexdigest()
-    return digests
+    def content(self) -> Content:
+        """What the result of each of its trials depends on."""
+        return Content(self.config)
 
 
 def plan_cell(
@@ -201,7 +166,8 @@ def describe(plan: CellPlan, program: Program) -> CellRecord:
         dims=tuple(program.names.dims),
         workload=plan.config.workload.name,
         n_npus=program.n_npus,
-        content=plan.content,
+        content=plan.content.text,
+        config=plan.content.config if plan.cell.coordinates else None,
         sampler=sampler_name(plan.config, plan.space),
         trials=plan.budget,
         bound=plan.bound,

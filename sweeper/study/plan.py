@@ -17,8 +17,10 @@ from sweeper.ledger.record import CellRecord, PortfolioRecord, PrunedCell, Study
 from sweeper.ledger.rows import ROWS_VERSION, row_schema
 from sweeper.search import Sampler, learns_from_slopes, make_sampler
 from sweeper.space.trials import Trial
-from sweeper.study.cell import CellPlan, describe, digests, plan_cell
+from sweeper.study.cell import CellPlan, describe, plan_cell
+from sweeper.study.content import digests
 from sweeper.study.portfolio import WORKLOAD, grid_of, weighing_of
+from sweeper.study.provenance import provenance
 from sweeper.study.rules import once
 
 
@@ -93,6 +95,7 @@ def plan_study(composed: Composed) -> StudyPlan:
         cells=tuple(cells.records),
         pruned=tuple(cells.pruned),
         portfolios=tuple(each.describe() for each in portfolios),
+        provenance=(provenance(),),
         config={key: value for key, value in config.text.items() if key not in RUNTIME_KEYS}
         | {"files": digests(config)},
     )

@@ -176,6 +176,6 @@ def test_another_content_of_a_file_is_another_study(tiny, tmp_path: Path) -> Non
     run(slow)
     fast = plan("100 GB/s")
     one = Trials.of([Trial(0, "known", None)])
-    assert slow.cells[0].keys(one) != fast.cells[0].keys(one)
+    assert slow.cells[0].content.keys(one) != fast.cells[0].content.keys(one)
     with pytest.raises(DimsweepError, match=r"files\.network\.file"):
         run(fast)

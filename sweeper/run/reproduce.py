@@ -1,0 +1,124 @@
+"""Simulating rows of a study again, from what the study itself has kept."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine import MODEL_VERSION, DimsweepError, Fidelity
+from sweeper.config.schema import Config
+from sweeper.ledger.ledger import load
+from sweeper.ledger.record import CellRecord, Provenance, StudyRecord, read_study
+from sweeper.ledger.rows import COMPLETE, RECHECK, Cell
+from sweeper.run.executor.evaluate import Evaluator, Job
+from sweeper.space.space import Choice, Parameter, parameter
+from sweeper.space.trials import Trials
+from sweeper.study.content import Content
+from sweeper.study.provenance import provenance
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """How many ``of`` the complete rows were simulated again, and what was not the same: the
+    columns that differ, by cell and trial.  ``then`` wrote the rows; ``now`` is this process."""
+
+    rows: int
+    of: int
+    differ: Mapping[tuple[int, int], list[str]]
+    then: tuple[Provenance, ...]
+    now: Provenance
+
+
+def reproduce(folder: Path, sample: int | None = None, seed: int = 0) -> Reproduced:
+    """Simulate the complete rows of the study in ``folder`` again, or a random ``sample`` of them,
+    and compare every column bit for bit.
+
+    Raises :class:`DimsweepError` if it is a study of another version of the model, or if a file
+    that it names has changed.
+    """
+    study, every = read_study(folder), load(folder)
+    if study.model != MODEL_VERSION:
+        raise DimsweepError(
+            f"its rows are of version {study.model} of the model; this is version {MODEL_VERSION}",
+            where=str(folder),
+            hint="its study.json says which version of dimsweep wrote them (provenance)",
+        )
+    rows = every.filter(pc.equal(every["state"], COMPLETE))
+    complete = len(rows)
+    if sample is not None and sample < complete:
+        chosen = np.random.default_rng(seed).choice(complete, sample, replace=False)
+        rows = rows.take(np.sort(chosen))
+    differ: dict[tuple[int, int], list[str]] = {}
+    for record in study.cells:
+        own = rows.filter(pc.equal(rows["cell"], record.cell))
+        if len(own):
+            differ |= _compare(own, _simulated(study, record, own, folder))
+    return Reproduced(len(rows), complete, differ, study.provenance, provenance())
+
+
+def _simulated(study: StudyRecord, record: CellRecord, rows: pa.Table, folder: Path) -> pa.Table:
+    """The rows of a cell, simulated now, in the order of those that are stored."""
+    stored = {key: value for key, value in study.config.items() if key != "files"}
+    config = Config.of(stored | dict(record.config or {}))
+    content, trials = Content(config), _trials(config, rows)
+    keys = content.keys(trials)
+    if keys != rows["key"].to_pylist():
+        why = "its rows are not those of its configuration"
+        if content.text != record.content:
+            why = "a file that it names has changed"
+        raise DimsweepError(f"the study cannot be simulated again: {why}", where=str(folder))
+    evaluator = Evaluator([Cell(record.cell, config, record.coordinates)], rows.schema)
+    found = evaluator.evaluate(Job(record.cell, trials, keys)).rows
+    place = {key: i for i, key in enumerate(found["key"].to_pylist())}
+    return found.take([place[key] for key in keys])
+
+
+def _trials(config: Config, rows: pa.Table) -> Trials:
+    """The trials of stored rows.  Splits are whole numbers of bytes/s; other keys are text."""
+    split = None
+    if config.space.bandwidth.is_searched:
+        names = [name for name in rows.column_names if name.startswith("bandwidth_")]
+        columns = [rows[name].to_numpy() for name in names if rows[name].null_count < len(rows)]
+        split = np.rint(np.column_stack(columns) * 1e9)
+    axes = {name: parameter(spec) for name, spec in config.space.parameters.items()}
+    texts = {name: rows[name].to_pylist() for name in axes}
+    settings: list[dict[str, Any]] = []
+    for i, origin in enumerate(rows["origin"].to_pylist()):
+        own = {name: _value(axes[name], texts[name][i]) for name in axes}
+        settings.append(own | ({"fidelity": Fidelity.MESSAGE.value} if origin == RECHECK else {}))
+    return Trials.build(rows["trial"].to_numpy(), rows["origin"].to_pylist(), split, settings)
+
+
+def _value(axis: Parameter, text: str) -> Any:
+    """The value of a searched key, of which the row has the text."""
+    if isinstance(axis, Choice):
+        return next(value for value in axis.values if str(value) == text)
+    if axis.unit:
+        return text
+    return int(text) if axis.integer else float(text)
+
+
+def _compare(stored: pa.Table, found: pa.Table) -> dict[tuple[int, int], list[str]]:
+    """The columns that differ, by cell and trial."""
+    names = list(zip(stored["cell"].to_pylist(), stored["trial"].to_pylist(), strict=True))
+    differ: dict[tuple[int, int], list[str]] = {}
+    for field in stored.schema:
+        unlike = _bits(stored[field.name]) != _bits(found[field.name])
+        for row in np.flatnonzero(unlike).tolist():
+            differ.setdefault(names[row], []).append(field.name)
+    return differ
+
+
+def _bits(column: pa.ChunkedArray) -> np.ndarray:
+    """Values that compare as the column's bits do: a NaN is equal to itself."""
+    values = column.to_pylist()
+    if pa.types.is_floating(column.type):
+        bits = column.combine_chunks().fill_null(0).to_numpy(zero_copy_only=False).view(np.int64)
+        values = [None if value is None else bit for value, bit in zip(values, bits, strict=True)]
+    found = np.empty(len(column), dtype=object)
+    found[:] = values
+    return found

@@ -1,0 +1,51 @@
+"""What the result of a trial depends on, and the keys of rows that follow from it."""
+
+import hashlib
+import json
+from typing import Any
+
+import numpy as np
+
+from engine import MODEL_VERSION
+from sweeper.config.parts.places import contents
+from sweeper.config.schema import DETERMINES_RESULT, Config
+from sweeper.space.trials import Trials
+
+
+class Content:
+    """What all trials of a configuration have in common: ``config``, the part of it that their
+    results depend on, the contents of its files, and the version of the model.
+
+    ``text`` is a hash of it.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self.config: dict[str, Any] = {name: config.text[name] for name in DETERMINES_RESULT}
+        parts = [MODEL_VERSION, self.config, digests(config)]
+        self._hash = hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=16)
+        self.text = self._hash.hexdigest()
+
+    def keys(self, trials: Trials) -> list[str]:
+        """Each trial's key: a hash of everything that determines its result."""
+        split = np.empty((len(trials), 0)) if trials.bandwidth is None else trials.bandwidth
+        width, data = 8 * split.shape[1], split.astype("<f8").tobytes()
+        texts = [
+            json.dumps(own, sort_keys=True).encode() if own else b"" for own in trials.settings
+        ]
+        keys = []
+        for i, setting in enumerate(trials.setting.tolist()):
+            digest = self._hash.copy()
+            digest.update(data[i * width : (i + 1) * width] + texts[setting])
+            keys.append(digest.hexdigest())
+        return keys
+
+
+def digests(config: Config) -> dict[str, str]:
+    """The contents of the files that a configuration names; a changed file is another study."""
+    digests = {}
+    for name, file_name in config.files().items():
+        content = hashlib.blake2b(digest_size=16)
+        for file in contents(file_name):
+            content.update(file.read_bytes())
+        digests[name] = content.hexdigest()
+    return digests

@@ -1,0 +1,55 @@
+"""Where a study's rows come from: the code, what it stands on, and the machine."""
+
+import os
+import platform
+import subprocess
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import sweeper
+from sweeper.ledger.record import Provenance
+
+# What a row's numbers, or the choice of trials, may depend on.
+_PACKAGES = (
+    "clarabel",
+    "cmaes",
+    "islpy",
+    "llvmlite",
+    "numba",
+    "numpy",
+    "optuna",
+    "pyarrow",
+    "ray",
+    "scipy",
+)
+
+
+@cache
+def provenance() -> Provenance:
+    """The provenance of what this process simulates."""
+    return Provenance(
+        version=_version("dimsweep"),
+        git=_git(),
+        python=platform.python_version(),
+        packages={name: _version(name) for name in _PACKAGES},
+        machine=f"{platform.platform()}, {os.cpu_count()} cores",
+    )
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _git() -> str | None:
+    """The commit of the code, with a plus if files were changed since; ``None`` outside of git."""
+    here = Path(sweeper.__file__).parent
+    command = ["git", "-C", str(here), "describe", "--always", "--abbrev=40", "--dirty=+"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()

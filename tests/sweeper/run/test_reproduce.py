@@ -1,0 +1,104 @@
+"""A study's rows can be simulated again from what it has kept, and two studies compared."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from engine import DimsweepError
+from sweeper import load
+from sweeper.cli.main import dimsweep
+from sweeper.ledger import ledger
+from sweeper.ledger.diff import diff
+from sweeper.ledger.record import read_study
+from sweeper.run.reproduce import reproduce
+from sweeper.study.plan import StudyPlan
+from tests.support.studies import run
+
+Small = Callable[..., StudyPlan]
+AXES = (
+    "{collective.chunks: {values: [1, 4]}, topology.latency: {low: 0.1 us, high: 2 us}, "
+    "workload.batch: {low: 1, high: 8}}"
+)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["search=random"],
+        ["search=random", f"+space.parameters={AXES}", "budget.trials=10"],
+        ["+grid={workload: [gpt3_libra, turing_nlg_libra]}", "budget.trials=5"],
+        ["space.bandwidth={total: null}", "+grid={collective.chunks: [2, 4]}"],
+    ],
+)
+def test_every_row_is_the_same_again(small: Small, words: list[str]) -> None:
+    plan = small(*words)
+    run(plan)
+    found = reproduce(plan.folder)
+    assert found.rows == found.of == len(load(plan.folder))
+    assert not found.differ
+    assert found.then == (found.now,)
+    assert reproduce(plan.folder, sample=2).rows == 2
+
+
+def test_what_is_not_the_same_is_named(small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = small("search=random", "budget.trials=5")
+    run(plan)
+    rows = load(plan.folder)
+    place = rows.schema.get_field_index("time_ps")
+    times = rows["time_ps"].to_pylist()
+    changed = rows.set_column(place, rows.schema[place], [[times[0] + 1, *times[1:]]])
+    monkeypatch.setattr("sweeper.run.reproduce.load", lambda _: changed)
+    assert reproduce(plan.folder).differ == {(0, 0): ["time_ps"]}
+    result = CliRunner().invoke(dimsweep, ["reproduce", str(plan.folder)], standalone_mode=False)
+    assert result.return_value == 1
+    assert "4 of 5 rows are the same" in result.output
+    assert "cell 0, trial 0: time_ps differ" in result.output
+
+
+def test_another_model_is_refused(small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = small("budget.trials=3")
+    run(plan)
+    monkeypatch.setattr("sweeper.run.reproduce.MODEL_VERSION", -1)
+    with pytest.raises(DimsweepError, match="this is version -1"):
+        reproduce(plan.folder)
+
+
+def test_a_study_says_once_what_wrote_it(small: Small) -> None:
+    for trials in (3, 6):
+        run(small(f"budget.trials={trials}"))
+    plan = small("budget.trials=8")
+    (first,) = plan.study.provenance
+    other = first.model_copy(update={"version": "later"})
+    run(plan)
+    with ledger.Ledger(
+        plan.folder, plan.study.model_copy(update={"provenance": (other,)}), plan.schema
+    ):
+        pass
+    assert read_study(plan.folder).provenance == (first, other)
+    assert first.packages["numpy"]
+
+
+def test_two_studies_are_compared(small: Small) -> None:
+    whole = small("search=random", "name=whole", results="apart")
+    part = small("search=random", "budget.trials=30", "search.seed=0", "name=part")
+    other = small("search=random", "budget.trials=30", "search.seed=1", "name=other")
+    for plan in (whole, part, other):
+        run(plan)
+    found = diff(whole.folder, part.folder)
+    assert (found.config, found.only, found.same, found.columns) == ({}, (10, 0), 30, {})
+    found = diff(part.folder, other.folder)
+    assert found.config == {"search.seed": (0, 1)}
+    assert found.same == 3, "equal, proportional, bound"
+    arguments = ["diff", str(part.folder), str(other.folder)]
+    output = CliRunner().invoke(dimsweep, arguments, standalone_mode=False).output
+    assert "search.seed: 0 -> 1" in output
+    assert "27 rows are in" in output
+    ((_, first, second),) = found.best
+    assert f"best: {first!r} -> {second!r}" in output
+
+
+def test_a_folder_that_is_no_study(tmp_path: Path) -> None:
+    with pytest.raises(DimsweepError, match="no study here"):
+        reproduce(tmp_path)
