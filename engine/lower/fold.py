@@ -47,9 +47,7 @@ def fold_ranks(workload: Workload, sizes: tuple[int, ...], *, fold: bool = True)
 def _used(workload: Workload, sizes: tuple[int, ...]) -> tuple[dict[str, Group], list[Offset]]:
     groups: dict[str, Group] = {}
     offsets: dict[Offset, None] = {}
-    # Graphs share what they repeat.
-    works = {id(operator.work): operator.work for graph in workload.graphs for operator in graph}
-    for work in works.values():
+    for work in workload.works():
         if isinstance(work, Collective):
             groups[work.group] = workload.groups[work.group]
         elif isinstance(work, (Send, Receive)):

@@ -1,6 +1,5 @@
 """Lowering: workload + cluster -> :class:`Program`, done once for all bandwidths of a sweep."""
 
-from collections.abc import Sequence
 from graphlib import CycleError, TopologicalSorter
 
 from engine.cluster.cluster import Cluster
@@ -12,7 +11,7 @@ from engine.lower.forms import Forms
 from engine.lower.memory import check_memory
 from engine.lower.nodes import Nodes
 from engine.lower.tables import structure
-from engine.workload.graph import Operator, Workload
+from engine.workload.graph import Workload
 
 
 def lower(workload: Workload, cluster: Cluster, *, fold: bool = True) -> p.Program:
@@ -31,13 +30,13 @@ def _lower(workload: Workload, cluster: Cluster, *, fold: bool) -> p.Program:
     workload.check(cluster.topology.sizes)
     if workload.footprint is not None:
         check_memory(workload.footprint, cluster)
-    _check_acyclic(workload.graphs)
+    _check_acyclic(workload)
     folding = fold_ranks(workload, cluster.topology.sizes, fold=fold)
     forms = Forms(cluster)
     nodes = Nodes(workload, cluster, folding, forms)
     nodes.match_transfers()
     names = p.Names(
-        node=tuple(nodes.name),
+        node=nodes.name,
         stream=nodes.stream_names,
         dims=tuple(f"{d}: {dim.name}" for d, dim in enumerate(cluster.topology.dims)),
         tally=tuple(nodes.tallies),
@@ -48,11 +47,16 @@ def _lower(workload: Workload, cluster: Cluster, *, fold: bool) -> p.Program:
     return p.Program.on(cluster, structure(cluster, folding, nodes, forms), names, workload)
 
 
-def _check_acyclic(graphs: Sequence[Sequence[Operator]]) -> None:
-    for number, graph in enumerate(graphs):
-        # Whoever waits only for what stands before it in the list waits in no circle.
-        if all(before < i for i, operator in enumerate(graph) for before in operator.after):
-            continue
+def _check_acyclic(workload: Workload) -> None:
+    # Whoever waits only for what stands before it in the list waits in no circle.
+    if all(
+        before < i
+        for operators in workload.templates()
+        for i, operator in enumerate(operators)
+        for before in operator.after
+    ):
+        return
+    for number, graph in enumerate(workload.graphs):
         waits = {i: operator.after for i, operator in enumerate(graph) if operator.after}
         try:
             TopologicalSorter(waits).prepare()

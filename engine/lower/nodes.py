@@ -1,6 +1,7 @@
 """Nodes: the operators of every class of ranks, and the flows that join them."""
 
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,18 @@ from engine.lower import program as p
 from engine.lower.forms import Forms, Interned
 from engine.lower.stages import Folding
 from engine.workload.coordinates import Offset, back, modulo
-from engine.workload.graph import Access, Collective, Compute, Operator, Receive, Send, Workload
+from engine.workload.graph import (
+    Access,
+    Collective,
+    Compute,
+    Graph,
+    Receive,
+    Send,
+    Stamp,
+    Work,
+    Workload,
+    stamps_of,
+)
 
 MEMORY = "memory"  # the stream of accesses to remote memory
 
@@ -33,8 +45,8 @@ class _Meeting(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """What is the same wherever a class runs some work: the columns of its node, and the form and
-    the classes of its collective."""
+    """What is the same wherever a class runs some work: the columns of its node, and the form, the
+    group ("" for a message) and the classes of its flow."""
 
     cls: int
     kind: int
@@ -42,90 +54,177 @@ class _Known(NamedTuple):
     tally: int
     duration: int
     memory: int
-    form: int
-    classes: tuple[int, ...]
+    form: int = -1
+    group: str = ""
+    classes: tuple[int, ...] = ()
+
+    @property
+    def opens(self) -> bool:
+        """Whether every such node has a flow of its own."""
+        return self.kind == p.NodeKind.SEND or len(self.classes) == 1
+
+
+class _Template(NamedTuple):
+    """A stamp's operators on a class, in columns; places count from the stamp's first."""
+
+    known: NDArray[np.int64]  # what is known of each
+    after: NDArray[np.int64]  # (E, 2): who waits, and for whom
+    shared: list[tuple[int, Work]]  # those whose flows others take part in
+
+
+class NodeNames(Sequence[str]):
+    """The names of the operators of every class, made when they are asked for."""
+
+    def __init__(self, graphs: Sequence[Graph]) -> None:
+        self._graphs = graphs
+        self.start = np.cumsum([0, *(len(graph) for graph in graphs)])  # of each class
+
+    def __len__(self) -> int:
+        return int(self.start[-1])
+
+    def __iter__(self) -> Iterator[str]:
+        return (operator.name for graph in self._graphs for operator in graph)
+
+    @overload
+    def __getitem__(self, node: int) -> str: ...
+    @overload
+    def __getitem__(self, node: slice) -> list[str]: ...
+    def __getitem__(self, node: int | slice) -> str | list[str]:
+        if isinstance(node, slice):
+            return [self[i] for i in range(*node.indices(len(self)))]
+        i = range(len(self))[node]
+        cls = int(np.searchsorted(self.start, i, side="right")) - 1
+        return self._graphs[cls][i - int(self.start[cls])].name
 
 
 class Nodes:
-    """The operators of every class, and the flows that join them."""
+    """The operators of every class, and the flows that join them.
+
+    What a graph repeats is looked at once and then stamped, column by column.
+    """
 
     def __init__(
         self, workload: Workload, cluster: Cluster, folding: Folding, forms: Forms
     ) -> None:
-        self.name: list[str] = []
-        self.cls: list[int] = []
-        self.key: list[int] = []
-        self.flow: list[int] = []
-        self.after: list[tuple[int, ...]] = []
-        self.streams: Interned[str] = Interned()  # before collectives take several in turn
-        if cluster.memory is not None:
-            self.streams(MEMORY)  # the first after the one that computes: both time what they run
-        self.tallies: Interned[str] = Interned()
-        self.flow_form: list[int] = []
-        self.flow_group: list[str] = []  # "" for a message from point to point
-        self.members: list[list[int]] = []  # nodes of a flow
-        self.receiver: list[int] = []
-        self._sends: dict[_Transfer, list[int]] = {}
-        self._receives: dict[_Transfer, list[int]] = {}
-        self._collectives: dict[_Meeting, int] = {}
-        # What is known of each node, by number; a class finds it by the work's identity, since
-        # graphs share what they repeat.
-        self._what: list[int] = []
-        self._entries: list[_Known] = []
-        self._known: dict[int, int] = {}
         self._folding, self._forms, self._workload, self._cluster = (
             folding,
             forms,
             workload,
             cluster,
         )
-        graph_key = np.cumsum([0, *(len(graph) for graph in workload.graphs)])
-        for cls, graph in enumerate(folding.graph):
-            base, seen = len(self.name), dict[str, int]()
-            self._known.clear()
-            operators, first = workload.graphs[graph], int(graph_key[graph])
-            self.cls += [cls] * len(operators)
-            self.key += range(first, first + len(operators))
-            for operator in operators:
-                self._add(cls, operator, base, seen)
+        self._sizes = cluster.topology.sizes
+        self.streams: Interned[str] = Interned()  # before collectives take several in turn
+        if cluster.memory is not None:
+            self.streams(MEMORY)  # the first after the one that computes: both time what they run
+        self.tallies: Interned[str] = Interned()
+        self._entries: list[_Known] = []
+        self._sends: dict[_Transfer, list[int]] = {}
+        self._receives: dict[_Transfer, list[int]] = {}
+        self._meetings: dict[_Meeting, list[int]] = {}
+        graphs = [workload.graphs[graph] for graph in folding.graph]
+        self.name = NodeNames(graphs)
+        known, after = [np.zeros(0, dtype=np.int64)], [np.zeros((0, 2), dtype=np.int64)]
+        for cls, graph in enumerate(graphs):
+            for more_known, more_after in self._stamped(cls, graph):
+                known.append(more_known)
+                after.append(more_after)
+        self._what = np.concatenate(known)
+        self.after = np.concatenate(after)  # (E, 2): who waits, and for whom
+        first = np.cumsum([0, *(len(graph) for graph in workload.graphs)])
+        # The key of a node is its place among the operators of all graphs.
+        key = first[folding.graph] - self.name.start[:-1]
+        self.key = np.arange(len(self._what)) + key[self.column("cls")]
         self.stream, self.stream_names = self._in_turn(cluster.collectives.streams)
         self._check_complete()
+        self.flow = self._flows()
+
+    def _stamped(
+        self, cls: int, graph: Graph
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """What is known of the nodes of a class, and who waits for whom, stamp by stamp."""
+        templates: dict[int, _Template] = {}
+        works: dict[int, int] = {}  # what is known of them, by identity: graphs share works, too
+        seen: dict[str, int] = {}
+        outside: list[tuple[int, int]] = []
+        base = int(self.name.start[cls])
+        for stamp in stamps_of(graph):
+            template = templates.get(id(stamp.operators))
+            if template is None:
+                template = templates[id(stamp.operators)] = self._template(cls, stamp, works)
+            start = base + stamp.start
+            for place, work in template.shared:
+                self._share(cls, start + place, work, seen)
+            for place, after in stamp.outside:
+                outside += [(start + place, base + before) for before in after]
+            yield template.known, template.after + start
+        yield np.zeros(0, dtype=np.int64), np.array(outside, dtype=np.int64).reshape(-1, 2)
+
+    def _template(self, cls: int, stamp: Stamp, works: dict[int, int]) -> _Template:
+        known, after, shared = [], [], []
+        for place, operator in enumerate(stamp.operators):
+            number = works.get(id(operator.work))
+            if number is None:
+                number = works[id(operator.work)] = len(self._entries)
+                name = stamp.prefix + operator.name
+                self._entries.append(self._know(cls, name, operator.work))
+            known.append(number)
+            after += [(place, before) for before in operator.after]
+            entry = self._entries[number]
+            if entry.kind in (p.NodeKind.SEND, p.NodeKind.RECEIVE) or len(entry.classes) > 1:
+                shared.append((place, operator.work))
+        pairs = np.array(after, dtype=np.int64).reshape(-1, 2)
+        return _Template(np.array(known, dtype=np.int64), pairs, shared)
+
+    def _share(self, cls: int, node: int, work: Work, seen: dict[str, int]) -> None:
+        """Note a node whose flow others take part in."""
+        if isinstance(work, Collective):
+            number = seen[work.group] = seen.get(work.group, -1) + 1
+            meeting = _Meeting(work.group, self._folding.members[cls][work.group], number)
+            self._meetings.setdefault(meeting, []).append(node)
+        elif isinstance(work, (Send, Receive)):
+            ends = self._sends if isinstance(work, Send) else self._receives
+            key = _Transfer(cls, modulo(work.offset, self._sizes), work.tag)
+            ends.setdefault(key, []).append(node)
+
+    def _flows(self) -> NDArray[np.int64]:
+        """The flow of every node, -1 for none.  Sets what is known of the flows."""
+        opens = np.array([known.opens for known in self._entries], dtype=bool)[self._what]
+        opens[[nodes[0] for nodes in self._meetings.values()]] = True
+        flow = np.where(opens, np.cumsum(opens) - 1, -1)
+        for nodes in self._meetings.values():
+            flow[nodes] = flow[nodes[0]]
+        inside = np.flatnonzero(flow >= 0)
+        self.members = inside[np.argsort(flow[inside], kind="stable")]  # nodes, flow by flow
+        self.n_members = np.bincount(flow[inside], minlength=int(opens.sum()))
+        self.flow_form = self.column("form")[opens]
+        groups = np.array([known.group for known in self._entries], dtype=object)
+        self.flow_group: list[str] = groups[self._what[opens]].tolist()
+        self.receiver = np.full(len(self.n_members), -1)
+        return flow
 
     def _check_complete(self) -> None:
-        """Every member of a group must run as many collectives over it as the others."""
-        for (group, classes, number), flow in self._collectives.items():
-            present = {self.cls[node] for node in self.members[flow]}
-            absent = sorted(set(classes) - present)
+        """Every member of a group must run as many collectives over it as the others, and the
+        same."""
+        cls = self.column("cls")
+        for (group, classes, number), nodes in self._meetings.items():
+            first = nodes[0]
+            for node in nodes[1:]:
+                if self._entries[self._what[node]].form != self._entries[self._what[first]].form:
+                    raise DimsweepError(
+                        f"members of group {group!r} disagree on its collective number {number}: "
+                        f"rank {self._folding.first[cls[first]]} runs {self.name[first]!r}, rank "
+                        f"{self._folding.first[cls[node]]} runs {self.name[node]!r}",
+                        where="workload",
+                        hint="kind, size and priority must be the same on all members",
+                    )
+            absent = sorted(set(classes) - set(cls[nodes].tolist()))
             if absent:
-                node = self.members[flow][0]
                 raise DimsweepError(
-                    f"rank {self._folding.first[self.cls[node]]} waits in {self.name[node]!r} for "
+                    f"rank {self._folding.first[cls[first]]} waits in {self.name[first]!r} for "
                     f"rank {self._folding.first[absent[0]]}, which never runs collective number "
                     f"{number} of group {group!r}",
                     where="workload",
                 )
-
-    def _add(self, cls: int, operator: Operator, base: int, seen: dict[str, int]) -> None:
-        node, work, flow = len(self.name), operator.work, -1
-        number = self._known.get(id(work))
-        if number is None:
-            number = self._known[id(work)] = len(self._entries)
-            self._entries.append(self._know(cls, operator))
-        known = self._entries[number]
-        self._what.append(number)
-        self.name.append(operator.name)
-        self.after.append(tuple([base + i for i in operator.after]))
-        if known.kind == p.NodeKind.COLLECTIVE:
-            assert isinstance(work, Collective)
-            flow = self._join(cls, node, work, known, seen)
-        elif known.kind == p.NodeKind.SEND:
-            flow = self._new_flow(known.form, "", node)
-            assert isinstance(work, Send)
-            self._sends.setdefault(self._transfer(cls, work), []).append(node)
-        elif known.kind == p.NodeKind.RECEIVE:
-            assert isinstance(work, Receive)
-            self._receives.setdefault(self._transfer(cls, work), []).append(node)
-        self.flow.append(flow)
 
     def _in_turn(self, n: int) -> tuple[NDArray[np.int64], tuple[str, ...]]:
         """Each node's stream, and the streams' names: collectives take ``n`` streams in turn."""
@@ -149,25 +248,25 @@ class Nodes:
         values = np.array([getattr(known, name) for known in self._entries], dtype=np.int64)
         return values[self._what]
 
-    def _know(self, cls: int, operator: Operator) -> _Known:
-        work = operator.work
+    def _know(self, cls: int, name: str, work: Work) -> _Known:
         if isinstance(work, Compute):
-            duration, memory = self._compute(operator.name, work)
-            return _Known(cls, p.NodeKind.COMPUTE, 0, -1, duration, memory, -1, ())
+            return _Known(cls, p.NodeKind.COMPUTE, 0, -1, *self._compute(name, work))
         if isinstance(work, Access):
             stream, tally = 1 + self.streams(MEMORY), self.tallies("memory")
-            duration = self._access(operator.name, work)
-            return _Known(cls, p.NodeKind.ACCESS, stream, tally, duration, duration, -1, ())
+            duration = self._access(name, work)
+            return _Known(cls, p.NodeKind.ACCESS, stream, tally, duration, duration)
         if isinstance(work, Collective):
             stream = 1 + self.streams(work.stream or work.group)
             tally = self.tallies(f"{work.kind} {work.group}")
             form = self._forms.collective(work, self._workload.groups[work.group])
             classes = self._folding.members[cls][work.group]
-            return _Known(cls, p.NodeKind.COLLECTIVE, stream, tally, 0, 0, form, classes)
+            kind = p.NodeKind.COLLECTIVE
+            return _Known(cls, kind, stream, tally, 0, 0, form, work.group, classes)
         if isinstance(work, Send):
             stream, tally = 1 + self.streams(work.stream), self.tallies("send")
-            return _Known(cls, p.NodeKind.SEND, stream, tally, 0, 0, self._forms.transfer(work), ())
-        return _Known(cls, p.NodeKind.RECEIVE, p.NO_STREAM, self.tallies("receive"), 0, 0, -1, ())
+            form = self._forms.transfer(work)
+            return _Known(cls, p.NodeKind.SEND, stream, tally, 0, 0, form)
+        return _Known(cls, p.NodeKind.RECEIVE, p.NO_STREAM, self.tallies("receive"), 0, 0)
 
     def _compute(self, name: str, work: Compute) -> tuple[int, int]:
         """Picoseconds, and those of them that memory bandwidth sets."""
@@ -186,46 +285,11 @@ class Nodes:
             )
         return self._cluster.memory.duration(work.n_bytes)
 
-    def _new_flow(self, form: int, group: str, node: int) -> int:
-        self.flow_form.append(form)
-        self.flow_group.append(group)
-        self.members.append([node])
-        self.receiver.append(-1)
-        return len(self.flow_form) - 1
-
-    def _join(
-        self, cls: int, node: int, work: Collective, known: _Known, seen: dict[str, int]
-    ) -> int:
-        """The flow of the class's next collective over this group; members must agree on it."""
-        number = seen[work.group] = seen.get(work.group, -1) + 1
-        if len(known.classes) == 1:  # none but this class takes part
-            return self._new_flow(known.form, work.group, node)
-        key = _Meeting(work.group, known.classes, number)
-        flow = self._collectives.get(key)
-        if flow is None:
-            self._collectives[key] = flow = self._new_flow(known.form, work.group, node)
-            return flow
-        if self.flow_form[flow] != known.form:
-            first = self.members[flow][0]
-            raise DimsweepError(
-                f"members of group {work.group!r} disagree on its collective number {number}: rank "
-                f"{self._folding.first[self.cls[first]]} runs {self.name[first]!r}, rank "
-                f"{self._folding.first[cls]} runs {self.name[node]!r}",
-                where="workload",
-                hint="kind, size and priority must be the same on all members",
-            )
-        self.members[flow].append(node)
-        return flow
-
-    def _transfer(self, cls: int, work: Send | Receive) -> _Transfer:
-        return _Transfer(cls, modulo(work.offset, self._cluster.topology.sizes), work.tag)
-
     def match_transfers(self) -> None:
         """Give every send its receive: the k-th with the same peer and tag, on both sides."""
-        sizes = self._cluster.topology.sizes
         for key, sends in self._sends.items():
             peer = self._folding.peers[key.cls][key.offset]
-            there = _Transfer(peer, back(key.offset, sizes), key.tag)
+            there = _Transfer(peer, back(key.offset, self._sizes), key.tag)
             receives = self._receives.get(there, [])
             if len(receives) != len(sends):
                 raise self._unmatched(key, peer, sends, receives)

@@ -217,7 +217,7 @@ class Structure(NamedTuple):
 class Names:
     """What the numbers of a :class:`Structure` are called, for people."""
 
-    node: tuple[str, ...]
+    node: Sequence[str]
     stream: tuple[str, ...]  # of the streams after the first
     dims: tuple[str, ...]
     tally: tuple[str, ...]

@@ -34,9 +34,8 @@ def table(dtype: np.dtype[np.void], n: int, **columns: Iterable[Any]) -> p.Table
 def structure(cluster: Cluster, folding: Folding, nodes: Nodes, forms: Forms) -> p.Structure:
     """The tables of a lowered workload."""
     shape = _shape(cluster, folding, nodes)
-    following = Following.of(nodes.after)
+    following = Following.of_pairs(nodes.after, len(nodes.name))
     form_list = list(forms.forms)
-    in_flows = np.array([node for flow in nodes.members for node in flow], dtype=np.int64)
     return p.Structure(
         shape=shape,
         nodes=_nodes(shape, nodes, following, form_list),
@@ -44,9 +43,9 @@ def structure(cluster: Cluster, folding: Folding, nodes: Nodes, forms: Forms) ->
         flows=_flows(nodes, form_list),
         members=table(
             p.MEMBER,
-            len(in_flows),
-            cls=np.array(nodes.cls, dtype=np.int64)[in_flows],
-            node=in_flows,
+            len(nodes.members),
+            cls=nodes.column("cls")[nodes.members],
+            node=nodes.members,
         ),
         forms=_forms(form_list),
         uses=np.array([use for form in form_list for use in form.uses], dtype=p.USE),
@@ -66,12 +65,17 @@ class Following(NamedTuple):
     @classmethod
     def of(cls, after: Sequence[Sequence[int]]) -> Self:
         """Given the nodes that each one waits for."""
-        n = len(after)
-        waits = np.fromiter(map(len, after), dtype=np.int64, count=n)
+        waits = np.fromiter(map(len, after), dtype=np.int64, count=len(after))
         before = np.fromiter(itertools.chain.from_iterable(after), dtype=np.int64)
-        order = np.argsort(before, kind="stable")
+        pairs = np.stack([np.repeat(np.arange(len(after)), waits), before], axis=1)
+        return cls.of_pairs(pairs, len(after))
+
+    @classmethod
+    def of_pairs(cls, after: NDArray[np.int64], n: int) -> Self:
+        """Given who waits and for whom, shape (E, 2), of ``n`` nodes."""
+        node, before = after.T
         start = np.concatenate(([0], np.cumsum(np.bincount(before, minlength=n))))
-        return cls(np.repeat(np.arange(n), waits)[order], start, waits)
+        return cls(node[np.lexsort((node, before))], start, np.bincount(node, minlength=n))
 
 
 def _nodes(shape: p.Shape, nodes: Nodes, following: Following, forms: list[Form]) -> p.Table:
@@ -145,15 +149,15 @@ def _felt(nodes: Nodes, forms: list[Form]) -> NDArray[np.int64]:
     Receives and collectives of several classes wait for other classes.  A collective of one rank
     ends at once, whatever follows.  The end of a send is felt by its receiver.
     """
-    kind, flow = nodes.column("kind"), np.array(nodes.flow, dtype=np.int64)
+    kind = nodes.column("kind")
     felt = np.full(len(kind), int(p.Lookahead.FULL))
     felt[kind == p.NodeKind.SEND] = p.Lookahead.UNTIL_END
     felt[kind == p.NodeKind.RECEIVE] = p.Lookahead.NONE
     met = np.flatnonzero(kind == p.NodeKind.COLLECTIVE)
     if len(met):
-        several = np.fromiter((len(members) > 1 for members in nodes.members), dtype=bool)
         empty = np.array([not form.uses for form in forms], dtype=bool)[nodes.flow_form]
-        felt[met[(several | empty)[flow[met]]]] = p.Lookahead.NONE
+        several = (nodes.n_members > 1) | empty
+        felt[met[several[nodes.flow[met]]]] = p.Lookahead.NONE
     return felt
 
 
@@ -187,20 +191,25 @@ def _shape(cluster: Cluster, folding: Folding, nodes: Nodes) -> p.Shape:
 
 
 def _flows(nodes: Nodes, forms: list[Form]) -> p.Table:
-    members = [len(flow) for flow in nodes.members]
-    chunks = [forms[form].chunks for form in nodes.flow_form]
-    member_start, chunk_start = starts(members), starts(chunks)
-    entries = starts(m * c for m, c in zip(members, chunks, strict=True))
+    members = nodes.n_members
+    chunks = np.array([form.chunks for form in forms], dtype=np.int64)[nodes.flow_form]
+    member_start, chunk_start = _starts(members), _starts(chunks)
+    # A flow's place among simultaneous ones follows from the graphs, never from ranks.
+    first = member_start[:-1]
+    key = nodes.key[nodes.members]
     return table(
         p.FLOW,
         len(members),
         form=nodes.flow_form,
-        # A flow's place among simultaneous ones follows from the graphs, never from ranks.
-        key=(min(nodes.key[node] for node in flow) for flow in nodes.members),
+        key=np.minimum.reduceat(key, first) if len(first) else key,
         receiver=nodes.receiver,
-        member_start=member_start[:-1],
+        member_start=first,
         member_end=member_start[1:],
         chunk_start=chunk_start[:-1],
         chunk_end=chunk_start[1:],
-        entry_start=entries[:-1],
+        entry_start=_starts(members * chunks)[:-1],
     )
+
+
+def _starts(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.concatenate(([0], np.cumsum(lengths)))

@@ -11,7 +11,7 @@ from engine.plan.mesh import DeviceMesh
 from engine.plan.stages import Stage, cut
 from engine.plan.steps import RankGraph, compile_steps
 from engine.workload.footprint import Footprint
-from engine.workload.graph import Operator, Receive, Send, Workload
+from engine.workload.graph import Graph, Receive, Send, Workload
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,7 @@ def cache_bytes(model: Transformer, shard: Shard) -> float:
     return shard.value * shard.batch * model.sequence / shard.context * 2 * heads * model.head
 
 
-def _graph(
-    model: Transformer, stage: Stage, shard: Shard, mesh: DeviceMesh, n: int
-) -> tuple[Operator, ...]:
+def _graph(model: Transformer, stage: Stage, shard: Shard, mesh: DeviceMesh, n: int) -> Graph:
     graph = RankGraph()
     here, last = stage.number, stage.n_stages - 1
     items = compile_steps(_steps(model, stage.chunks[0], shard))

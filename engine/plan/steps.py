@@ -1,18 +1,22 @@
 """From steps to operators: kernels that follow one another become one operator."""
 
+import itertools
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple, Self
 
 from engine.model.steps import AccessStep, Step, WaitStep
 from engine.workload.graph import (
     Access,
     Collective,
     Compute,
-    GraphBuilder,
     Kernel,
     Operator,
     Receive,
     Send,
+    Stamp,
+    StampedGraph,
+    Work,
 )
 
 
@@ -56,36 +60,108 @@ def compile_steps(steps: Iterable[Step]) -> list[Item]:
     return items
 
 
+_Before = int | str | None  # an operator of a template, or who had a label, or who came last
+
+
+@dataclass(frozen=True)
+class _Template:
+    """Items as operators.  ``outside``: what some of them, by number, wait for that was before;
+    ``last``: what the operators after these wait for.  ``waited``: labels of operators before
+    these that are not to be waited for again; ``pending``: labels of these that are."""
+
+    operators: tuple[Operator, ...]
+    outside: tuple[tuple[int, tuple[_Before, ...]], ...]
+    last: tuple[_Before, ...]
+    waited: tuple[str, ...]
+    pending: dict[str, list[int]]
+
+    @classmethod
+    def of(cls, items: Sequence[Item]) -> Self:
+        operators: list[Operator] = []
+        outside: list[tuple[int, tuple[_Before, ...]]] = []
+        last: tuple[_Before, ...] = (None,)
+        waited: dict[str, None] = {}
+        pending: dict[str, list[int]] = {}
+
+        def pop(label: str) -> tuple[_Before, ...]:
+            before = () if label in waited else (label,)
+            waited[label] = None
+            return (*before, *pending.pop(label, ()))
+
+        for name, work, label, follows in items:
+            if work is None:
+                last = (*last, *pop(label))
+                continue
+            after = (*last, *pop(follows)) if follows else last
+            node = len(operators)
+            inside = sorted({before for before in after if isinstance(before, int)})
+            operators.append(Operator(name, work, tuple(inside)))
+            if len(inside) < len(after):
+                outside.append((node, after))
+            if label:
+                pending.setdefault(label, []).append(node)
+            else:
+                last = (node,)
+        return cls(tuple(operators), tuple(outside), last, tuple(waited), pending)
+
+
 class RankGraph:
-    """One rank's operators, in the order of its program."""
+    """One rank's operators, in the order of its program; equal items are stamped, not built anew.
+
+    Items are known again by their identity.
+    """
 
     def __init__(self) -> None:
-        self._builder = GraphBuilder()
+        self._stamps: list[Stamp] = []
+        self._n = 0  # operators
         self._last: tuple[int, ...] = ()
         self._pending: dict[str, list[int]] = {}
+        self._templates: dict[int, tuple[Sequence[Item], _Template]] = {}
 
     def run(self, prefix: str, items: Sequence[Item]) -> None:
         """Run ``items`` after all that came before."""
-        for name, work, label, follows in items:
-            if work is None:
-                self._last = (*self._last, *self._pending.pop(label, ()))
-                continue
-            after = (*self._last, *self._pending.pop(follows, ())) if follows else self._last
-            node = self._builder.add(f"{prefix}{name}", work, after)
-            if label:
-                self._pending.setdefault(label, []).append(node)
-            else:
-                self._last = (node,)
+        if id(items) not in self._templates:
+            self._templates[id(items)] = items, _Template.of(items)
+        template = self._templates[id(items)][1]
+        before: dict[_Before, tuple[int, ...]] = {None: self._last}
+        for label in template.waited:
+            before[label] = tuple(self._pending.pop(label, ()))
+        outside = [
+            (number, tuple(sorted({place for b in after for place in before.get(b, ())})))
+            for number, after in template.outside
+        ]
+        start = self._stamp(prefix, template.operators, outside)
+        for label, nodes in template.pending.items():
+            self._pending.setdefault(label, []).extend(start + node for node in nodes)
+        last = (before.get(b, (start + b,) if isinstance(b, int) else ()) for b in template.last)
+        self._last = tuple(itertools.chain.from_iterable(last))
+
+    def _stamp(
+        self,
+        prefix: str,
+        operators: tuple[Operator, ...],
+        outside: Iterable[tuple[int, tuple[int, ...]]],
+    ) -> int:
+        """Add operators; returns the place of the first."""
+        start = self._n
+        if operators:
+            waiting = tuple((number, after) for number, after in outside if after)
+            self._stamps.append(Stamp(operators, prefix, start, waiting))
+            self._n += len(operators)
+        return start
+
+    def _add(self, name: str, work: Work) -> int:
+        return self._stamp("", (Operator(name, work),), [(0, tuple(sorted(set(self._last))))])
 
     def send(self, name: str, message: Send, *, wait: bool = False) -> None:
         """Send beside what follows, or ``wait`` until the message has been sent."""
-        node = self._builder.add(name, message, self._last)
+        node = self._add(name, message)
         if wait:
             self._last = (node,)
 
     def receive(self, name: str, message: Receive) -> None:
         """Wait for a message; it may be under way already."""
-        self._last = (*self._last, self._builder.add(name, message, self._last))
+        self._last = (*self._last, self._add(name, message))
 
-    def build(self) -> tuple[Operator, ...]:
-        return self._builder.build()
+    def build(self) -> StampedGraph:
+        return StampedGraph(self._stamps)

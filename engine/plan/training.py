@@ -13,7 +13,7 @@ from engine.plan.schedule import Action, actions
 from engine.plan.stages import Stage, cut
 from engine.plan.steps import RankGraph, compile_steps
 from engine.workload.footprint import Footprint
-from engine.workload.graph import Operator, Receive, Send, Workload
+from engine.workload.graph import Graph, Receive, Send, Workload
 
 _GRADIENTS, _SHARD = "gradients", "shard of gradients"
 _FORWARD, _BACKWARD, _EMBEDDING = range(3)  # tags
@@ -92,8 +92,9 @@ class _StageProgram:
         self._exchange = [compile_steps(self._exchange_steps(c)) for c in chunks]
         self._gather = compile_steps(stage.gather(mesh.degree("tensor")))
         self._graph = RankGraph()
+        self._hops: dict[int, tuple[int, ...]] = {}
 
-    def build(self) -> tuple[Operator, ...]:
+    def build(self) -> Graph:
         final = {a.chunk: a for a in self._order if a.backward}  # the last one of each chunk
         for action in self._order:
             self._receive(action)
@@ -119,13 +120,19 @@ class _StageProgram:
     def _virtual(self, chunk: int) -> int:
         return chunk * self._stage.n_stages + self._stage.number
 
+    def _hop(self, target: int) -> tuple[int, ...]:
+        """The way to the same place of another stage."""
+        if target not in self._hops:
+            self._hops[target] = self._mesh.hop(self._stage.number, target)
+        return self._hops[target]
+
     def _receive(self, action: Action) -> None:
         virtual, n = self._virtual(action.chunk), self._stage.n_stages
         source = virtual + (1 if action.backward else -1)
         if not 0 <= source < n * self._plan.interleave:
             return
         tag = _BACKWARD if action.backward else _FORWARD
-        offset = self._mesh.hop(self._stage.number, source % n)
+        offset = self._hop(source % n)
         self._graph.receive(
             f"receive {'gradient' if action.backward else 'activation'} "
             f"{action.micro_batch}.{action.chunk}",
@@ -139,7 +146,7 @@ class _StageProgram:
         if not 0 <= target < n * self._plan.interleave:
             return
         tag = _BACKWARD if action.backward else _FORWARD
-        offset = self._mesh.hop(self._stage.number, target % n)
+        offset = self._hop(target % n)
         parts = self._stage.shared_among(self._mesh.degree("tensor"))
         self._graph.send(
             f"send {'gradient' if action.backward else 'activation'} "

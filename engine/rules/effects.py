@@ -34,10 +34,7 @@ def lone_chunks(program: Program) -> int:
 def is_measured(program: Program) -> bool:
     """Whether every computation has a duration of its own, so that no rate of the NPU matters."""
     return all(
-        operator.work.duration is not None
-        for graph in program.workload.graphs
-        for operator in graph
-        if isinstance(operator.work, Compute)
+        work.duration is not None for work in program.workload.works() if isinstance(work, Compute)
     )
 
 

@@ -53,5 +53,5 @@ def _sizes(program: Program) -> dict[_Ranks, set[float]]:
 
 def _collectives(program: Program) -> Iterator[Collective]:
     """The distinct ones, in the order in which they first come."""
-    works = (operator.work for graph in program.workload.graphs for operator in graph)
+    works = program.workload.works()
     return iter(dict.fromkeys(work for work in works if isinstance(work, Collective)))

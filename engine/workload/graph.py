@@ -1,9 +1,11 @@
 """What runs: operator graphs, one for each kind of rank, and the process groups they use."""
 
+import bisect
+import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -153,6 +155,59 @@ class GraphBuilder:
         return tuple(self.operators)
 
 
+class Stamp(NamedTuple):
+    """``operators`` at the places of a graph from ``start`` on, their names behind ``prefix``.
+
+    What they wait for counts from ``start``.  ``outside`` has, by number, those that wait for
+    operators before ``start`` as well, and for which ones of the graph.
+    """
+
+    operators: tuple[Operator, ...]
+    prefix: str = ""
+    start: int = 0
+    outside: tuple[tuple[int, tuple[int, ...]], ...] = ()
+
+    def at(self, number: int) -> Operator:
+        """The graph's operator of this number among the stamp's."""
+        operator, outside = self.operators[number], dict(self.outside).get(number, ())
+        after = (*outside, *(self.start + before for before in operator.after))
+        return Operator(self.prefix + operator.name, operator.work, after)
+
+
+class StampedGraph(Sequence[Operator]):
+    """A graph that repeats itself: what its stamps share is kept, checked and lowered once."""
+
+    def __init__(self, stamps: Iterable[Stamp]) -> None:
+        self.stamps = tuple(stamps)
+        self._starts = [stamp.start for stamp in self.stamps]
+
+    def __len__(self) -> int:
+        return self._starts[-1] + len(self.stamps[-1].operators) if self.stamps else 0
+
+    def __iter__(self) -> Iterator[Operator]:
+        for stamp in self.stamps:
+            yield from map(stamp.at, range(len(stamp.operators)))
+
+    @overload
+    def __getitem__(self, place: int) -> Operator: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Operator]: ...
+    def __getitem__(self, place: int | slice) -> Operator | list[Operator]:
+        if isinstance(place, slice):
+            return [self[i] for i in range(*place.indices(len(self)))]
+        i = range(len(self))[place]
+        stamp = self.stamps[bisect.bisect_right(self._starts, i) - 1]
+        return stamp.at(i - stamp.start)
+
+
+Graph = Sequence[Operator]
+
+
+def stamps_of(graph: Graph) -> tuple[Stamp, ...]:
+    """The stamps that make a graph; any other graph is one of its own."""
+    return graph.stamps if isinstance(graph, StampedGraph) else (Stamp(tuple(graph)),)
+
+
 @dataclass(frozen=True)
 class Workload:
     """Operator graphs and who runs them.
@@ -164,12 +219,22 @@ class Workload:
     hold, where that is known.
     """
 
-    graphs: tuple[tuple[Operator, ...], ...]
+    graphs: tuple[Graph, ...]
     groups: dict[str, Group] = field(default_factory=dict)
     graph_of_rank: NDArray[np.int64] | None = None
     name: str = "workload"
     stages: str | None = None
     footprint: Footprint | None = None
+
+    def templates(self) -> list[tuple[Operator, ...]]:
+        """The operators of all stamps, each once."""
+        stamps = (stamp for graph in self.graphs for stamp in stamps_of(graph))
+        return list({id(stamp.operators): stamp.operators for stamp in stamps}.values())
+
+    def works(self) -> list[Work]:
+        """All works that operators share, in the order in which they first come."""
+        operators = itertools.chain.from_iterable(self.templates())
+        return list({id(operator.work): operator.work for operator in operators}.values())
 
     def check(self, sizes: tuple[int, ...]) -> None:
         """Raise :class:`DimsweepError` unless the workload fits a network of these sizes."""
@@ -177,13 +242,14 @@ class Workload:
             raise DimsweepError("a workload needs an operator graph", where="graphs")
         for name, group in self.groups.items():
             _check_group(name, group, sizes)
-        checked: set[int] = set()  # graphs share what they repeat
         for graph in self.graphs:
-            for operator in graph:
-                for index in operator.after:
-                    if not 0 <= index < len(graph):
-                        what = "it waits for an operator that does not exist"
-                        raise DimsweepError(what, where=f"operator {operator.name!r}")
+            for stamp in stamps_of(graph):
+                for number, before in stamp.outside:
+                    _check_after(stamp.operators, number, before, stamp.start)
+        checked: set[int] = set()  # graphs share works, too
+        for operators in self.templates():
+            for number, operator in enumerate(operators):
+                _check_after(operators, number, operator.after, len(operators))
                 if id(operator.work) not in checked:
                     _check_work(operator, self.groups, sizes)
                     checked.add(id(operator.work))
@@ -218,6 +284,13 @@ class Workload:
                 f"{len(self.graphs)} graphs for the {n_members} members of {self.stages!r}",
                 where=where,
             )
+
+
+def _check_after(operators: Sequence[Operator], number: int, after: Iterable[int], n: int) -> None:
+    for index in after:
+        if not 0 <= index < n:
+            what = "it waits for an operator that does not exist"
+            raise DimsweepError(what, where=f"operator {operators[number].name!r}")
 
 
 def _check_group(name: str, group: Group, sizes: tuple[int, ...]) -> None:

@@ -33,6 +33,7 @@ from engine.workload.graph import (
     Access,
     Collective,
     Compute,
+    Graph,
     Group,
     Operator,
     Receive,
@@ -137,7 +138,7 @@ class _Writer:
         for piece in self._pieces[self._graph_of[rank]]:
             yield piece if isinstance(piece, bytes) else piece(rank)
 
-    def _sent(self, graph: tuple[Operator, ...]) -> dict[tuple[Offset, int], list[float]]:
+    def _sent(self, graph: Graph) -> dict[tuple[Offset, int], list[float]]:
         """Sizes of the messages to each peer under each tag, in order."""
         sizes: dict[tuple[Offset, int], list[float]] = {}
         for operator in graph:
