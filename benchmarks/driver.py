@@ -23,7 +23,7 @@ _PIECE = 512  # trials, as of a worker that simulates for a tenth of a second
 class _FreeExecutor:
     """Answers at once, with the rows of other trials under the names of those asked for."""
 
-    n_workers = 1
+    n_workers = n_nodes = 1
 
     def __init__(self, plan: StudyPlan) -> None:
         cell = plan.cells[0]

@@ -1,54 +1,90 @@
-"""A live bar while a sweep runs, on a terminal only."""
+"""What a sweep is doing: a live bar on a terminal, and a line a minute elsewhere."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from sweeper.report.words import fine_percent
 from sweeper.run import driver
 from sweeper.study.plan import StudyPlan
+from sweeper.terminal import plural, say
+
+_EVERY = 60.0  # seconds between lines
 
 
 @contextmanager
-def progress_bar(plan: StudyPlan, console: Console) -> "Iterator[_Bar]":
-    """A bar with trials, trials/s, the best value so far and the time left."""
+def progress_bar(plan: StudyPlan, console: Console) -> "Iterator[Watch]":
+    """A watch on a sweep of ``plan``, which shows what :meth:`Watch.text` says."""
     columns = (
         TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TextColumn("{task.fields[best]}"),
+        BarColumn(bar_width=20),
+        TextColumn("{task.fields[text]}", markup=False),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        yield _Bar(plan, bar)
+        yield Watch(plan, bar, console)
 
 
-class _Bar:
-    def __init__(self, plan: StudyPlan, bar: Progress) -> None:
-        self._bar, self._objective = bar, plan.study.objectives[0]
-        total = sum(cell.budget + cell.recheck for cell in plan.cells)
-        total += sum(cell.budget for one in plan.portfolios for cell in one.cells)
-        self._task = bar.add_task(plan.study.name, total=total, rate="", best="")
+class Watch:
+    """Looks at a sweep's progress: trials, trials/s, how busy the workers are, failures by cause,
+    what was not simulated again, the best value and its gap to the bound, the time left."""
+
+    def __init__(self, plan: StudyPlan, bar: Progress, console: Console) -> None:
+        self._plan, self._bar, self._console = plan, bar, console
+        self._objective = plan.study.objectives[0]
+        self._total = sum(cell.budget + cell.recheck for cell in plan.cells)
+        self._total += sum(cell.budget for one in plan.portfolios for cell in one.cells)
+        self._task = bar.add_task(plan.study.name, total=self._total, text="")
+        self._started = self._told = time.monotonic()
 
     def update(self, progress: driver.Progress) -> None:
-        task = self._bar.tasks[self._task]
-        self._bar.update(
-            self._task,
-            completed=progress.done,
-            rate=f"{task.speed:,.0f} trials/s" if task.speed else "",
-            best=f"best {self._show(progress)}" if progress.best else "",
-        )
+        """Show the progress, or tell it if the last line is a minute old."""
+        now = time.monotonic()
+        if self._console.is_terminal:
+            text = self.text(progress, now - self._started)
+            self._bar.update(self._task, completed=progress.done, text=text)
+        elif now - self._told >= _EVERY:
+            self._told = now
+            say(f"{self._plan.study.name}: {self._line(progress, now)}", self._console)
 
-    def _show(self, progress: driver.Progress) -> str:
-        value = progress.best[max(progress.best)][0]
-        return self._objective.show(value)
+    def _line(self, progress: driver.Progress, now: float) -> str:
+        seconds = now - self._started
+        left = (self._total - progress.done) * seconds / max(progress.done, 1)
+        return f"{self.text(progress, seconds)}, {left:,.0f} s left"
+
+    def text(self, progress: driver.Progress, seconds: float) -> str:
+        """What is known ``seconds`` after the start."""
+        by_inputs = progress.failed - progress.lost
+        counts = {
+            "known already": progress.reused,
+            "from other cells or studies": progress.borrowed,
+            "failed or infeasible": by_inputs,
+            "lost to the machine": progress.lost,
+        }
+        new = max(progress.done - progress.reused - progress.borrowed, 0)
+        busy = progress.engine_seconds / max(seconds * progress.workers, 1e-9)
+        nodes = f" on {plural(progress.nodes, 'node')}" if progress.nodes > 1 else ""
+        parts = [
+            f"{progress.done:,} of {self._total:,} trials",
+            f"{new / max(seconds, 1e-9):,.0f} trials/s",
+            f"{plural(progress.workers, 'worker')}{nodes} {min(busy, 1.0):.0%} busy",
+            *(f"{n:,} {what}" for what, n in counts.items() if n > 0),
+        ]
+        return ", ".join(parts) + self._best(progress)
+
+    def _best(self, progress: driver.Progress) -> str:
+        """The best value of the search that found one last."""
+        if not progress.best:
+            return ""
+        number = max(progress.best)
+        value = progress.best[number][0]
+        bound = next(cell.bound for cell in self._plan.cells if cell.cell.number == number)
+        text = f", best {self._objective.show(value)}"
+        if bound is not None:
+            gap = self._objective.loss(value) / self._objective.loss(bound) - 1
+            text += f", {fine_percent(gap)} from the bound"
+        return text

@@ -70,7 +70,7 @@ def sweep_study(composed: "Composed", console: "Console", *, retry_failed: bool 
     if not is_compiled():
         say("compiling the simulation kernel (once for an installation, about a minute)", console)
     plan = plan_study(composed)
-    say_warnings(plan.study.warnings, console)
+    _introduce(plan, console)
     with Ledger(plan.folder, plan.study, plan.schema, retry_failed=retry_failed) as ledger:
         say_warnings(ledger.notes, console)
         before = len(ledger.known)
@@ -103,6 +103,18 @@ def sweep_study(composed: "Composed", console: "Console", *, retry_failed: bool 
     say(_summary(plan, progress, new, seconds), console)
     _report(plan, console)
     return 0
+
+
+def _introduce(plan: "StudyPlan", console: "Console") -> None:
+    """Tell what is odd about the designs, and what is not obvious about the search."""
+    from sweeper.search import reason
+    from sweeper.terminal import say, say_warnings
+
+    say_warnings(plan.study.warnings, console)
+    searches = zip(plan.cells, plan.study.cells, strict=True)
+    reasons = [reason(cell.config, record.sampler) for cell, record in searches]
+    for text in dict.fromkeys(filter(None, reasons)):
+        say(text, console)
 
 
 def _report(plan: "StudyPlan", console: "Console") -> None:

@@ -19,6 +19,8 @@ from sweeper.study.cell import CellPlan
 from sweeper.study.plan import PortfolioPlan, StudyPlan
 from sweeper.study.portfolio import WORKLOAD, Together
 
+_SHARE = 4  # of workers, that a batch of thousands keeps busy for a few tenths of a second
+
 
 @dataclass
 class Progress:
@@ -26,6 +28,7 @@ class Progress:
     that other cells or studies had are ``borrowed``.
 
     ``lost`` are those that failed by a fault of the environment, which the next run tries again.
+    ``engine_seconds`` are the workers' own; there were ``workers`` on ``nodes`` at last.
     """
 
     done: int = 0
@@ -34,6 +37,8 @@ class Progress:
     failed: int = 0
     lost: int = 0
     engine_seconds: float = 0.0
+    workers: int = 1
+    nodes: int = 1
     best: dict[int, tuple[float, ...]] = field(default_factory=dict)  # cell -> best values
 
 
@@ -157,10 +162,12 @@ class _Driver:
         With an ``origin`` they are not the cells' own trials, and come after these.  No more are
         asked for once it is ``settled``.
         """
-        size, asked = cells[0].config.search.batch, 0
+        size, asked, gap = cells[0].config.search.batch, 0, cells[0].config.budget.gap
         ahead: deque[tuple[Trials, list[_Batch]]] = deque()
         while ahead or (asked < budget and not settled()):
-            while len(ahead) < sampler.prefetch and asked < budget and not settled():
+            # Where a gap ends the search, what was asked for by then depends on no worker.
+            depth = sampler.prefetch or 2 + (gap is None) * self._executor.n_workers // _SHARE
+            while len(ahead) < depth and asked < budget and not settled():
                 trials = Trials.of(sampler.ask(min(sampler.batch or size, budget - asked)))
                 asked += len(trials)
                 ahead.append((trials, [self.submit(c, _own(trials, c, origin)) for c in cells]))
@@ -196,6 +203,8 @@ class _Driver:
                 self.progress.engine_seconds += outcome.seconds
                 self.progress.lost += len(outcome.lost)
                 self._landed(outcome.rows)
+            self.progress.workers = self._executor.n_workers
+            self.progress.nodes = self._executor.n_nodes
             self._watch(self.progress)
         known, places = self.ledger.known, batch.places
         if (places < 0).any():

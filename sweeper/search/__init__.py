@@ -1,6 +1,6 @@
 """Samplers: who proposes the trials of a study."""
 
-from sweeper.search.choose import SAMPLERS, learns_from_slopes, make_sampler, sampler_name
+from sweeper.search.choose import SAMPLERS, learns_from_slopes, make_sampler, reason, sampler_name
 from sweeper.search.sampler import Sampler, Slopes, Task, Values
 
 __all__ = [
@@ -11,5 +11,6 @@ __all__ = [
     "Values",
     "learns_from_slopes",
     "make_sampler",
+    "reason",
     "sampler_name",
 ]

@@ -19,7 +19,7 @@ class BlockSampler:
     """Draws coordinates of the unit cube, as many as are asked for at once."""
 
     learns_from_slopes = False
-    prefetch = 2
+    prefetch = None
     batch = None
 
     def __init__(self, task: Task) -> None:

@@ -55,6 +55,17 @@ def sampler_name(config: Config, space: Space) -> str:
     return f"{begin}+qmc" if len(config.objective) > 1 else f"{begin}+cmaes"
 
 
+def reason(config: Config, name: str) -> str | None:
+    """Why ``auto`` became the sampler ``name``, where a user would not expect it."""
+    if config.search.sampler != AUTO or config.budget.trials <= HANDOVER or "+" not in name:
+        return None
+    begin, _, then = name.rpartition("+")
+    return (
+        f"search=auto: {begin} for {HANDOVER:,} trials and then {then}, since TPE takes longer for "
+        "a trial the more there are"
+    )
+
+
 def learns_from_slopes(name: str) -> bool:
     """Whether the sampler of that name is told slopes."""
     return SAMPLERS[name].learns_from_slopes

@@ -31,7 +31,7 @@ class RelaySampler:
         self._told: list[tuple[Trial, Values, Slopes]] = []
 
     @property
-    def prefetch(self) -> int:
+    def prefetch(self) -> int | None:
         return self._sampler.prefetch
 
     @property

@@ -40,16 +40,16 @@ class Task:
 class Sampler(Protocol):
     """Proposes trials, and perhaps learns from their values.
 
-    The driver asks for a batch while those before it, up to ``prefetch`` with it, are being
-    simulated, and tells each batch in the order of its trials, so what is proposed depends on the
-    seed and on nothing else.  ``batch`` is how many it wants to be asked for; ``None`` leaves it to
-    ``search.batch``.
+    The driver asks for a batch while those before it, up to ``prefetch`` with it (``None``: as many
+    as keep the workers busy), are being simulated, and tells each batch in the order of its trials,
+    so what is proposed depends on the seed and on nothing else.  ``batch`` is how many it wants to
+    be asked for; ``None`` leaves it to ``search.batch``.
     """
 
     learns_from_slopes: bool
 
     @property
-    def prefetch(self) -> int:
+    def prefetch(self) -> int | None:
         """How many batches may be asked for before the first of them is told."""
 
     @property

@@ -24,6 +24,10 @@ class Executor(Protocol):
     def n_workers(self) -> int:
         """How many simulate at the same time."""
 
+    @property
+    def n_nodes(self) -> int:
+        """On how many machines they are."""
+
     def submit(self, job: Job) -> None:
         """Queue the trials of ``job``."""
 

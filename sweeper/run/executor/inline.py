@@ -17,7 +17,7 @@ class InlineExecutor:
     stop its own compiled code, so ``timeout`` and ``memory`` are refused.
     """
 
-    n_workers = 1
+    n_workers = n_nodes = 1
     _SLICE = 256
 
     def __init__(

@@ -108,6 +108,11 @@ class RayExecutor:
         """The workers that there are, or that are asked for."""
         return len(self._seats)
 
+    @property
+    def n_nodes(self) -> int:
+        """The nodes on which workers have started."""
+        return len({seat.node for seat in self._seats if seat.node})
+
     def submit(self, job: Job) -> None:
         if job.trials:
             self._queue.append(_Piece(job))

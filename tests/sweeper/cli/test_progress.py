@@ -1,0 +1,57 @@
+"""What is told of a sweep while it runs."""
+
+from collections.abc import Callable
+
+import pytest
+from rich.console import Console
+
+from sweeper.cli.progress import progress_bar
+from sweeper.run.driver import Progress
+from sweeper.search import reason
+from sweeper.study.plan import StudyPlan
+
+Small = Callable[..., StudyPlan]
+
+
+def test_all_that_is_known_is_told(small: Small) -> None:
+    plan = small("budget.trials=2000")
+    bound = plan.cells[0].bound
+    assert bound is not None
+    progress = Progress(
+        done=1500,
+        reused=200,
+        borrowed=100,
+        failed=7,
+        lost=2,
+        engine_seconds=30.0,
+        workers=4,
+        nodes=2,
+    )
+    with progress_bar(plan, Console(quiet=True)) as watch:
+        assert watch.text(progress, 10.0) == (
+            "1,500 of 2,000 trials, 120 trials/s, 4 workers on 2 nodes 75% busy, "
+            "200 known already, 100 from other cells or studies, "
+            "5 failed or infeasible, 2 lost to the machine"
+        )
+        progress.best[0] = (1.01 * bound,)
+        assert watch.text(progress, 10.0).endswith("1% from the bound")
+
+
+def test_where_there_is_no_terminal_a_line_is_told_each_minute(
+    small: Small, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = iter([0.0, 59.0, 61.0, 80.0])
+    monkeypatch.setattr("sweeper.cli.progress.time.monotonic", lambda: next(now, 0.0))
+    with progress_bar(small("budget.trials=100"), Console(width=200)) as watch:
+        for done in (10, 50, 60):
+            watch.update(Progress(done=done))
+    (line,) = capsys.readouterr().out.strip().splitlines()
+    assert line.startswith("libra_gpt3_4d: 50 of 100 trials, 1 trials/s, 1 worker 0% busy")
+    assert line.endswith("61 s left")
+
+
+def test_auto_says_why_it_hands_over(small: Small) -> None:
+    for trials, told in ((1000, False), (1001, True)):
+        plan = small(f"budget.trials={trials}", "collective.chunks=1")
+        assert bool(reason(plan.config, plan.study.cells[0].sampler)) == told
+    assert reason(small("search=random").config, "random") is None
