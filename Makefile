@@ -1,5 +1,5 @@
 # make study   set up .venv and run the main study
-# make test    set up .venv and run the tests
+# make test    set up .venv and run the tests (EXAMPLES=10: with ten times as many random examples)
 # make check   formatting, lint and types
 # make bench   benchmarks, as ratios
 # make docs    the documentation as a site, in site/

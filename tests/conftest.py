@@ -2,6 +2,11 @@
 
 from hypothesis import settings
 
-# The same examples on every machine, and no verdict on how long one takes.
-settings.register_profile("dimsweep", deadline=None, derandomize=True)
+from tests.support.examples import TIMES
+
+# The same examples on every machine, unless more are asked for, and no verdict on how long one
+# takes.
+settings.register_profile(
+    "dimsweep", max_examples=50 * TIMES, deadline=None, derandomize=TIMES == 1
+)
 settings.load_profile("dimsweep")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import (
@@ -36,6 +36,7 @@ from engine import (
 )
 from engine.lower.program import NodeKind
 from engine.workload import Communication, Layer, Pass, TrainingLoop, training_iteration
+from tests.support.examples import examples
 from tests.support.programs import (
     axes,
     clusters,
@@ -61,7 +62,7 @@ ROUNDING = 0.5 * 25 * 16 * 2 * 7
 # --- shares -------------------------------------------------------------------------------------
 
 
-@settings(max_examples=80)
+@examples(40)
 @given(st.data())
 def test_shares_add_up(data: st.DataObject) -> None:
     """Someone always runs until the last rank ends: time is compute plus exposed communication."""
@@ -76,7 +77,7 @@ def test_shares_add_up(data: st.DataObject) -> None:
     assert (b.busy[0] <= b.time[0]).all()
 
 
-@settings(max_examples=60)
+@examples(40)
 @given(st.data())
 def test_utilisation_is_a_share(data: st.DataObject) -> None:
     """No port sends more than it can while it is busy.
@@ -143,7 +144,7 @@ def test_waiting_for_a_slower_rank_is_its_own_share() -> None:
     assert run.measures.compute[0].tolist() == [100, 900]
 
 
-@settings(max_examples=60)
+@examples(40)
 @given(st.data())
 def test_overlap_hides_communication(data: st.DataObject) -> None:
     """On one dimension, which never rests while there is work for it, overlap can only help.
@@ -280,7 +281,7 @@ def check_trace(result: Result) -> None:
     assert max(ends, default=0) == pytest.approx(result.time_ps / 1e6)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.data())
 def test_timelines(data: st.DataObject) -> None:
     cluster = data.draw(clusters(max_npus=16))

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import (
@@ -28,6 +28,7 @@ from engine import (
 )
 from engine.bound import closed_form
 from engine.workload import TrainingLoop
+from tests.support.examples import examples
 from tests.support.programs import clusters, one_collective, topologies, training
 from tests.support.reference import phases_of
 
@@ -106,7 +107,7 @@ def test_part_of_a_ring_demands_twice_its_bytes() -> None:
         assert form.demand.tolist() == [[demand]]
 
 
-@settings(max_examples=80)
+@examples(40)
 @given(st.data())
 def test_no_run_beats_the_closed_form(data: st.DataObject) -> None:
     """Whatever the order and queue; up to half a picosecond for every step that is rounded."""
@@ -123,7 +124,7 @@ def test_no_run_beats_the_closed_form(data: st.DataObject) -> None:
     assert time_of(program) >= best * (1 - 1e-12) - 0.5 * n_transfers(program)
 
 
-@settings(max_examples=80)
+@examples(40)
 @given(st.data())
 def test_a_run_is_within_its_fill_time_of_the_busiest_dimension(data: st.DataObject) -> None:
     """Baseline order, no overlap.
@@ -139,7 +140,7 @@ def test_a_run_is_within_its_fill_time_of_the_busiest_dimension(data: st.DataObj
     assert least <= time_of(program) <= most
 
 
-@settings(max_examples=80)
+@examples(40)
 @given(
     st.data(),
     st.sampled_from(
@@ -179,7 +180,7 @@ def faster(program: Program, dim: int | None, factor: float) -> Program:
     return program.rebind(bandwidth=bandwidth)
 
 
-@settings(max_examples=80)
+@examples(40)
 @given(st.data(), st.floats(1, 10))
 def test_more_bandwidth_never_costs_a_chunk_that_visits_once(
     data: st.DataObject, factor: float
@@ -210,7 +211,7 @@ def test_a_faster_dimension_can_cost_time() -> None:
     assert times.tolist() == [58_000_000, 58_800_000]
 
 
-@settings(max_examples=80)
+@examples(40)
 @given(st.data(), st.floats(1, 10))
 def test_more_bandwidth_costs_no_more_than_the_fill_time(
     data: st.DataObject, factor: float
@@ -224,7 +225,7 @@ def test_more_bandwidth_costs_no_more_than_the_fill_time(
         assert time_of(faster(program, dim, factor)) <= time_of(program) + most - least
 
 
-@settings(max_examples=80)
+@examples(40)
 @given(st.integers(1, 6), st.data())
 def test_scaling_all_bandwidths_together_helps_where_only_transfers_take_time(
     exponent: int, data: st.DataObject

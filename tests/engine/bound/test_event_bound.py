@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import (
@@ -38,6 +38,7 @@ from engine.bound import (
 )
 from engine.bound.items import items_of
 from engine.workload import Communication, Layer, Pass, TrainingLoop, training_iteration
+from tests.support.examples import examples
 from tests.support.libra import DIMS, program_of
 from tests.support.libra import WORKLOADS as WORKLOAD_NAMES
 from tests.support.programs import clusters, one_collective, pipelines, tangles, training, uneven
@@ -65,7 +66,7 @@ def assert_bound_holds(program: Program, space: LinearSpace, points: Any) -> Non
         assert time_of(bound, point) * PICOSECONDS <= time, point
 
 
-@settings(max_examples=150)
+@examples(50)
 @WORKLOADS
 @given(st.data(), st.sampled_from([1.0, 2.0, 30.0]), st.integers(0, 2**32))
 def test_no_run_beats_it(
@@ -81,7 +82,7 @@ def test_no_run_beats_it(
     assert_bound_holds(program, space, splits(space, seed))
 
 
-@settings(max_examples=150)
+@examples(50)
 @given(st.data(), st.integers(0, 2**32))
 def test_no_dimension_order_beats_it(data: st.DataObject, seed: int) -> None:
     """Themis, and many chunks, so that orders differ."""
@@ -93,7 +94,7 @@ def test_no_dimension_order_beats_it(data: st.DataObject, seed: int) -> None:
     assert_bound_holds(program, space, splits(space, seed))
 
 
-@settings(max_examples=60)
+@examples(30)
 @given(st.data(), st.booleans(), st.integers(0, 2**32))
 def test_the_least_bound_is_below_every_run(data: st.DataObject, priced: bool, seed: int) -> None:
     cluster = data.draw(clusters(max_npus=64))
@@ -112,7 +113,7 @@ def test_the_least_bound_is_below_every_run(data: st.DataObject, priced: bool, s
 # --- how tight ----------------------------------------------------------------------------------
 
 
-@settings(max_examples=60)
+@examples(30)
 @given(
     st.data(),
     st.sampled_from(
@@ -187,7 +188,7 @@ def test_libras_studies(name: str, dims: int) -> None:
 # --- LIBRA's overlap ----------------------------------------------------------------------------
 
 
-@settings(max_examples=40)
+@examples(30)
 @given(st.data())
 def test_without_overlap_the_longest_path_is_the_closed_form(data: st.DataObject) -> None:
     cluster = data.draw(clusters())
@@ -216,7 +217,7 @@ def test_gradients_that_overlap_hide_behind_compute() -> None:
 # --- the graph ----------------------------------------------------------------------------------
 
 
-@settings(max_examples=60)
+@examples(30)
 @given(st.data())
 def test_barriers_are_before_or_after_all_others(data: st.DataObject) -> None:
     cluster = data.draw(clusters(max_npus=16))

@@ -4,18 +4,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import DimsweepError, Prices, lower, run_batch
 from engine.bound import ClosedForm, LinearSpace, frontier, optimum
+from tests.support.examples import examples
 from tests.support.libra import program_of
 from tests.support.programs import clusters, training
 
 GB = 1e9
 
 
-@settings(max_examples=25, deadline=None)
+@examples(15)
 @given(st.data(), st.integers(0, 2**32))
 def test_no_run_is_below_the_front(data: st.DataObject, seed: int) -> None:
     cluster = data.draw(clusters(max_npus=512))
@@ -62,7 +63,7 @@ def test_rules_that_conflict_are_told() -> None:
         frontier(program_of("GPT_3", 4), space, Prices((1e-9,) * 4))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(30)
 @given(st.data(), st.booleans())
 def test_what_bandwidth_is_worth_is_what_a_larger_total_saves(
     data: st.DataObject, priced: bool

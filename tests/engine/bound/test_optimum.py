@@ -4,12 +4,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import DimsweepError, Prices
 from engine.bound import ClosedForm, LinearSpace, optimum, time_of
 from engine.bound.certificate import Cone, Multipliers, certify
+from tests.support.examples import examples
 from tests.support.golden import libra
 
 GB = 1e9
@@ -151,7 +152,7 @@ def obeys(space: LinearSpace, b: Any) -> bool:
     )
 
 
-@settings(max_examples=150)
+@examples(50)
 @given(problems())
 def test_the_optimum_is_certified(problem: tuple[ClosedForm, LinearSpace, Prices | None]) -> None:
     form, space, prices = problem
@@ -162,7 +163,7 @@ def test_the_optimum_is_certified(problem: tuple[ClosedForm, LinearSpace, Prices
     assert found.time == time_of(form, found.bandwidth)
 
 
-@settings(max_examples=100)
+@examples(50)
 @given(st.integers(0, 2**32))
 def test_poor_multipliers_make_a_certificate_loose_and_never_wrong(seed: int) -> None:
     """Random ones, against random points of the cone that they are for."""

@@ -4,11 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import DimsweepError, Prices
 from engine.bound import ClosedForm, LinearSpace, Measure, optimum, portfolio, time_of
+from tests.support.examples import examples
 
 GB = 1e9
 A = ClosedForm(0.0, np.array([[9e9, 0.0]]))
@@ -42,7 +43,7 @@ def test_the_worst_regret_is_shared() -> None:
     assert found.value == pytest.approx(0.6, rel=1e-9)
 
 
-@settings(max_examples=60)
+@examples(30)
 @given(st.data(), st.sampled_from(list(Measure)), st.booleans())
 def test_no_split_beats_it(data: st.DataObject, measure: Measure, priced: bool) -> None:
     n, names = 3, ["a", "b", "c"]

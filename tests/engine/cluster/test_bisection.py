@@ -4,11 +4,12 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import Topology
 from engine.cluster import bisection, cuts
+from tests.support.examples import examples
 
 
 def network(shape: str) -> Topology:
@@ -68,7 +69,7 @@ SHAPES = [
 ]
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.sampled_from(SHAPES), st.lists(st.integers(1, 30), min_size=3, max_size=3))
 def test_no_cut_into_halves_is_narrower(shape: str, numbers: list[int]) -> None:
     topology = network(shape)

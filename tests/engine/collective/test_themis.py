@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from engine import (
@@ -22,6 +22,7 @@ from engine import (
     simulate,
 )
 from engine.cluster.blocks import BLOCKS
+from tests.support.examples import examples
 from tests.support.golden import golden_file
 from tests.support.programs import collective_models, one_collective, topologies
 from tests.support.reference import phases_of
@@ -66,7 +67,7 @@ def spread_out(draw: st.DrawFn) -> tuple[CollectiveKind, Topology]:
     return draw(st.sampled_from(list(CollectiveKind))), topology
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(spread_out(), st.integers(1, 64))
 def test_every_chunk_visits_every_dimension(
     case: tuple[CollectiveKind, Topology], chunks: int
@@ -85,7 +86,7 @@ def test_every_chunk_visits_every_dimension(
             assert there == used
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(spread_out(), st.integers(1, 64))
 def test_no_byte_is_lost(case: tuple[CollectiveKind, Topology], chunks: int) -> None:
     """Whatever the order, P ranks reduce and gather (P - 1)/P of the bytes."""
@@ -99,7 +100,7 @@ def test_no_byte_is_lost(case: tuple[CollectiveKind, Topology], chunks: int) -> 
     assert sum(moved) == pytest.approx(1e6 * share, rel=1e-9)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.data())
 def test_one_dimension_leaves_nothing_to_choose(data: st.DataObject) -> None:
     n, p = data.draw(st.sampled_from([(2, 2), (4, 2), (6, 3), (8, 8), (5, 5)]))

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import FINISHED, Cluster, Workload, lower, run_batch
+from tests.support.examples import examples
 from tests.support.programs import clusters, pipelines, tangles, training, uneven
 
 SMALL = {"max_npus": 32}
@@ -32,7 +33,7 @@ def check_folding(workload: Workload, cluster: Cluster) -> int:
     return len(ranks)
 
 
-@settings(max_examples=60)
+@examples(40)
 @given(st.data())
 def test_training_iterations(data: st.DataObject) -> None:
     cluster = data.draw(clusters(**SMALL))
@@ -40,7 +41,7 @@ def test_training_iterations(data: st.DataObject) -> None:
     assert check_folding(workload, cluster) == 1
 
 
-@settings(max_examples=60)
+@examples(40)
 @given(st.data())
 def test_tangles_of_operators(data: st.DataObject) -> None:
     cluster = data.draw(clusters(**SMALL))
@@ -48,7 +49,7 @@ def test_tangles_of_operators(data: st.DataObject) -> None:
     assert check_folding(workload, cluster) == 1
 
 
-@settings(max_examples=100)
+@examples(40)
 @given(st.data())
 def test_ranks_that_compute_unevenly(data: st.DataObject) -> None:
     cluster = data.draw(clusters(**SMALL))
@@ -56,7 +57,7 @@ def test_ranks_that_compute_unevenly(data: st.DataObject) -> None:
     check_folding(workload, cluster)
 
 
-@settings(max_examples=100)
+@examples(40)
 @given(st.data())
 def test_pipelines_with_messages(data: st.DataObject) -> None:
     cluster = data.draw(clusters(**SMALL))

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import (
@@ -40,6 +40,7 @@ from engine.plan import (
 )
 from engine.plan.schedule import Action, actions
 from engine.plan.training import optimizer_bytes
+from tests.support.examples import examples
 
 SMALL = Transformer(64, 8, 8, 32, vocabulary=128)
 EXPERTS = Transformer(64, 8, 8, 32, vocabulary=128, experts=4, flash=True, dropout=False)
@@ -471,7 +472,7 @@ def plans(draw: st.DrawFn) -> tuple[Transformer, ParallelPlan, DeviceMesh, tuple
     return draw(st.sampled_from([SMALL, EXPERTS, LATENT])), plan, placed, sizes
 
 
-@settings(max_examples=25, deadline=None)
+@examples(15)
 @given(plans())
 def test_stages_fold_to_the_same_time(
     drawn: tuple[Transformer, ParallelPlan, DeviceMesh, tuple[int, ...]],

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import (
@@ -31,6 +31,7 @@ from engine.rules import (
     queue_matters,
     silent_dimensions,
 )
+from tests.support.examples import examples
 
 GB = 1e9
 
@@ -68,7 +69,7 @@ def test_small_groups_and_the_links_that_they_have() -> None:
     assert pairs[0].balance == pytest.approx(7 * (1 / 2) / (3 / 4 / 2), rel=1e-12)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(
     st.sampled_from(["all_reduce", "reduce_scatter", "all_gather"]),
     st.tuples(*[st.sampled_from([2, 4, 8])] * 3),

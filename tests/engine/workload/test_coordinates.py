@@ -3,11 +3,12 @@
 import itertools
 import math
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.workload import coordinates as c
 from engine.workload.graph import Group
+from tests.support.examples import examples
 
 SIZES = st.lists(st.integers(1, 5), min_size=1, max_size=4).map(tuple)
 
@@ -50,7 +51,7 @@ def test_offsets_lead_there_and_back(sizes: tuple[int, ...], data: st.DataObject
     assert c.at_offset(c.back(offset, sizes), sizes)[there] == here
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.data())
 def test_groups_share_all_digits_but_their_own(data: st.DataObject) -> None:
     parts = st.tuples(st.integers(1, 3), st.integers(1, 2), st.integers(1, 2))

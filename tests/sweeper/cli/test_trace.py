@@ -15,10 +15,24 @@ SMALL = ["topology.shape=Ring(4)_FullyConnected(2)_Switch(2)", "workload.paralle
 CLUSTER = ["topology=libra_3d", "cost=libra_3d", SMALL[0]]
 PNG = b"\x89PNG\r\n"
 # Presets that are a workload by themselves: not those that read a file.
+WORKLOADS = ROOT / "conf" / "workload"
+
+
+def kind_of(preset: str) -> tuple[object, ...]:
+    """What two presets must have in common for their traces to be of one kind."""
+    config = yaml.safe_load((WORKLOADS / f"{preset}.yaml").read_text())
+    interleaved = config.get("plan", {}).get("interleave", 1) > 1
+    family = config.get("model", {}).get("family")
+    return str(config["defaults"]), family, tuple(config["parallel"]), interleaved
+
+
+# One of each kind.
 PRESETS = sorted(
-    file.stem
-    for file in (ROOT / "conf" / "workload").glob("*.yaml")
-    if "???" not in file.read_text() and file.stem != "astra1_text"
+    {
+        kind_of(file.stem): file.stem
+        for file in sorted(WORKLOADS.glob("*.yaml"))
+        if "???" not in file.read_text() and file.stem != "astra1_text"
+    }.values()
 )
 
 
@@ -58,7 +72,7 @@ def broken(path: str) -> None:
 
 def small(preset: str) -> list[str]:
     """Overrides that make a preset fit 16 NPUs, with all the axes that it has."""
-    text = (ROOT / "conf" / "workload" / f"{preset}.yaml").read_text()
+    text = (WORKLOADS / f"{preset}.yaml").read_text()
     config = yaml.safe_load(text)
     if "plan" not in config:
         return [] if "tensor: 1," in text else [SMALL[1]]

@@ -5,14 +5,16 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.bound import Frontier
+from sweeper.draw.pictures import next_bandwidth as next_bandwidth_picture
 from sweeper.draw.pictures import pareto
-from sweeper.draw.show.page import write_report
+from sweeper.draw.show.page import render, write_report
 from sweeper.report import Report, summarise
 from sweeper.report.sections import front, next_bandwidth
+from tests.support.examples import examples
 from tests.support.reports import again, make_rows, make_study, only, search, text_of, with_cells
 
 # T = 0.5 + 1e6 / cost, known at three amounts.
@@ -96,20 +98,22 @@ WORTHS = [1e-30, 1e-15, 1e-9, 1.0, 1e30, 0.0, -1e-12, math.nan, math.inf, -math.
 
 @pytest.mark.parametrize("worth_ms", WORTHS)
 @pytest.mark.filterwarnings("error")
-def test_no_worth_ends_a_report(worth_ms, tmp_path):
+def test_no_worth_ends_a_report(worth_ms):
     """A Chakra trace's worth of about 1e-12 once did."""
     columns = {f"ms_per_GBps_{d}": -worth_ms * d for d in range(4)}
     rows = make_rows(search(5)).assign(**columns)
     study = with_cells(make_study(rows), ms_per_GBps=[-worth_ms, -1e-9, 0.0, 0.0])
     assert text_of(rows, study)
-    assert write_report(rows, study, tmp_path)
+    report = Report.of(rows, study)
+    assert next_bandwidth_picture.PICTURE.draw(report)
+    assert render(report, [])
 
 
 MAGNITUDES = st.floats(-30, 30).map(lambda exponent: 10.0**exponent)
 ANY = MAGNITUDES | MAGNITUDES.map(lambda x: -x) | st.sampled_from([0.0, math.nan, math.inf])
 
 
-@settings(deadline=None, max_examples=60)
+@examples(30)
 @given(time=MAGNITUDES, cost=MAGNITUDES, other=ANY, worths=st.lists(ANY, min_size=4, max_size=4))
 def test_no_number_ends_the_tables(time, cost, other, worths):
     rows = make_rows(search(5)).assign(**{f"ms_per_GBps_{d}": worths[d] for d in range(4)})
@@ -124,7 +128,7 @@ def test_no_number_ends_the_tables(time, cost, other, worths):
     assert "-0 " not in text
 
 
-@pytest.mark.parametrize("factor", [1e-30, 1e-9, 1e9, 1e30])
+@pytest.mark.parametrize("factor", [1e-30, 1e-9, 1e30])
 @pytest.mark.filterwarnings("error")
 def test_no_time_and_no_cost_ends_the_pictures(factor, tmp_path):
     rows = make_rows(search(20))

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sweeper import load
@@ -17,6 +17,7 @@ from sweeper.space.space import Choice, Parameter, Range, Space
 from sweeper.space.split import SplitSpace
 from sweeper.space.trials import Trial
 from sweeper.study.plan import StudyPlan
+from tests.support.examples import examples
 from tests.support.studies import run
 
 Small = Callable[..., StudyPlan]
@@ -64,7 +65,7 @@ def search_on(
     return trials, values
 
 
-@settings(max_examples=20)
+@examples(10)
 @given(
     st.integers(0, 2**32 - 1),
     st.sampled_from([(), ("b0 >= b1",), ("b0 <= 4 * b1", "b1 <= 3*b2"), ("b0 + b1 == 200 GB/s",)]),

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import DimsweepError, Prices
@@ -17,6 +17,7 @@ from sweeper.search.descent import DescentSampler
 from sweeper.space.space import Space
 from sweeper.space.split import SplitSpace
 from sweeper.study.plan import StudyPlan
+from tests.support.examples import examples
 from tests.support.studies import run
 
 SEARCH = Search(sampler="descent")
@@ -62,7 +63,7 @@ def all_splits(space: SplitSpace) -> np.ndarray:
     return found[inside & (found @ rows.T <= limits + 1).all(axis=1)]
 
 
-@settings(max_examples=30)
+@examples(20)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.booleans())
 def test_the_model_finds_its_least_split(seed: int, n_cuts: int, priced: bool) -> None:
     """Cuts of one convex time, so that none is lowered: brute force knows the least of them."""

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import DimsweepError
 from sweeper.space.split import SplitSpace
+from tests.support.examples import examples
 
 GB = 1e9
 STEP = 0.1 * GB
@@ -97,7 +98,7 @@ def small_spaces(draw, factors=(1,)):
     return Small(n_dims, total, minimum, maximum, rules)
 
 
-@settings(deadline=None, max_examples=150)
+@examples(50)
 @given(small_spaces(factors=(1, 2, 3, 4)))
 def test_small_spaces_are_covered_exactly(small):
     feasible = small.feasible()
@@ -125,7 +126,7 @@ def test_usual_spaces_are_decoded_many_points_at_once(constraints):
     assert (split.decode(unit) == one_by_one).all()
 
 
-@settings(deadline=None, max_examples=100)
+@examples(50)
 @given(small_spaces(), st.integers(0, 2**32 - 1))
 def test_nearest_beats_brute_force(small, seed):
     """Exactly for a wish that obeys the rules but for the grid, as one between feasible splits
@@ -142,7 +143,7 @@ def test_nearest_beats_brute_force(small, seed):
         assert np.linalg.norm(found - wish) <= best + rounding
 
 
-@settings(deadline=None, max_examples=60)
+@examples(40)
 @given(st.integers(1, 7), st.integers(0, 2**32 - 1), st.sampled_from([1.0, 0.1 * GB, 12.5e6]))
 def test_decoded_points_are_exact_and_invertible(n_dims, seed, step):
     rng = np.random.default_rng(seed)

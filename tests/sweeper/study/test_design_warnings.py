@@ -8,9 +8,10 @@ import pytest
 from sweeper.build.program import build_program
 from sweeper.config.compose import compose
 from sweeper.config.parts.places import homes
-from sweeper.draw.show.page import write_report
+from sweeper.draw.show.page import render
 from sweeper.ledger.ledger import load
 from sweeper.ledger.record import StudyRecord, read_study
+from sweeper.report import Report
 from sweeper.report.idle import idle_axes
 from sweeper.study.plan import StudyPlan
 from sweeper.study.rules import design_warnings, once, verdict
@@ -143,7 +144,7 @@ def test_the_ledger_and_the_page_have_them(small: Small) -> None:
         == list(plan.study.warnings)
         == ["network.packet has no effect: only fidelity=message simulates links"]
     )
-    page = write_report(rows, study, plan.folder / "report")[0].read_text()
+    page = render(Report.of(rows, study), [])
     assert "network.packet has no effect" in page
     assert "are provisioned for one another" in page
 
@@ -157,7 +158,7 @@ def test_axes_that_made_no_difference(small: Small) -> None:
     run(plan)
     rows = load(plan.folder).to_pandas()
     assert idle_axes(rows, plan.study) == ["collective.queue"]
-    page = write_report(rows, plan.study, plan.folder / "report")[0].read_text()
+    page = render(Report.of(rows, plan.study), [])
     assert "collective.queue made no difference" in page
 
 

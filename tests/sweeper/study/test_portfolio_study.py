@@ -2,7 +2,6 @@
 
 import io
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,11 @@ from rich.console import Console
 from engine import DimsweepError
 from engine.bound import Measure, Weighing
 from sweeper import load
-from sweeper.draw.show.page import write_report
+from sweeper.draw.pictures import PICTURES, regret
 from sweeper.draw.show.terminal import print_report
 from sweeper.ledger.record import StudyRecord, read_study
 from sweeper.objective import TIME
-from sweeper.report import summarise
+from sweeper.report import Report, summarise
 from sweeper.report.portfolio import PortfolioSummary, summarise_portfolios
 from sweeper.study.plan import StudyPlan
 from sweeper.study.portfolio import Together
@@ -104,7 +103,7 @@ def test_it_resumes_where_it_stopped(
     assert read_study(part.folder).portfolios == read_study(whole.folder).portfolios
 
 
-def test_a_grid_has_a_portfolio_for_each_of_its_cells(small: Small, tmp_path: Path) -> None:
+def test_a_grid_has_a_portfolio_for_each_of_its_cells(small: Small) -> None:
     plan = small(TWO, *FAST, "+grid={profile: [libra, native]}")
     run(plan)
     study, rows = read_study(plan.folder), load(plan.folder).to_pandas()
@@ -112,8 +111,7 @@ def test_a_grid_has_a_portfolio_for_each_of_its_cells(small: Small, tmp_path: Pa
     text = io.StringIO()
     print_report(rows, study, Console(file=text, width=100))
     assert "One split for all (profile native)" in text.getvalue()
-    files = [file.name for file in write_report(rows, study, tmp_path / "report")]
-    assert "regret.png" in files
+    assert regret.PICTURE in PICTURES and regret.PICTURE.draw(Report.of(rows, study))
 
 
 def test_one_workload_loses_nothing(small: Small) -> None:

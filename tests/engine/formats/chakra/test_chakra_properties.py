@@ -4,7 +4,7 @@ import gzip
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import DimsweepError
@@ -16,6 +16,7 @@ from engine.formats.chakra import (
     read_trace,
     write_trace,
 )
+from tests.support.examples import examples
 
 
 def integers(bits: int, signed: bool) -> st.SearchStrategy[int]:
@@ -133,7 +134,7 @@ def read_or_refuse(file: Path, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", ["w.et", "w.json", "w.et.gz"])
-@settings(max_examples=300)
+@examples(100)
 @given(data=st.data())
 def test_damage_is_refused_or_harmless(tmp_path_factory, name, data) -> None:
     file = tmp_path_factory.getbasetemp() / name

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import (
@@ -36,6 +36,7 @@ from engine.formats.chakra import (
 )
 from engine.formats.chakra.lint import lint_job
 from engine.replicas.astra_sim import simulate_astra
+from tests.support.examples import examples
 from tests.support.programs import clusters, pipelines, tangles, training, uneven
 
 TOPOLOGY = Topology.build("Ring(4)_Switch(2)", bandwidth=[2e9, 1e9], latency=[500, 900])
@@ -48,7 +49,7 @@ def there_and_back(workload: Workload, cluster: Cluster, folder: Path) -> Worklo
     return read_chakra_workload(prefix, groups, cluster.topology.sizes, workload.name)
 
 
-@settings(max_examples=60)
+@examples(30)
 @given(st.data())
 def test_any_workload_takes_as_long_from_its_traces(data: st.DataObject) -> None:
     cluster = data.draw(clusters(max_npus=32, max_dims=3))
@@ -231,7 +232,7 @@ def test_astra_sim_runs_what_is_written(tmp_path: Path) -> None:
     assert set(result.gpu) == {1_235_000 + 1_000_000 + 1}  # measured, by FLOPs, and almost nothing
 
 
-@settings(max_examples=30)
+@examples(20)
 @given(st.data())
 def test_what_is_written_is_sound(data: st.DataObject) -> None:
     cluster = data.draw(clusters(max_npus=16, max_dims=3))
@@ -246,7 +247,7 @@ def test_what_is_written_is_sound(data: st.DataObject) -> None:
     assert findings == []
 
 
-@settings(max_examples=30)
+@examples(20)
 @given(st.data())
 def test_astra_sim_runs_any_workload(data: st.DataObject) -> None:
     """Whose ranks issue their collectives in one order; lint says whether they do."""

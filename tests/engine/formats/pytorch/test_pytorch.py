@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import Cluster, DimsweepError, Topology, simulate
@@ -28,6 +28,7 @@ from engine.formats.chakra import (
 )
 from engine.formats.chakra.lint import lint_job
 from engine.formats.pytorch import convert_traces, is_execution_trace
+from tests.support.examples import examples
 
 SCHEMA = "1.1.1-chakra.0.0.4"
 THREAD = "[pytorch|profiler|execution_trace|thread]"
@@ -450,7 +451,7 @@ def test_what_is_no_profile(tmp_path: Path, content: str) -> None:
 JUNK = st.sampled_from([None, "", "x", -1, 2**70, 0.5, float("nan"), [], [[1]], {}, {"x": 1}, True])
 
 
-@settings(max_examples=150, deadline=None)
+@examples(60)
 @given(st.data())
 def test_damage_is_refused_or_harmless(data: st.DataObject) -> None:
     """Any one value of either file is another: an error that says so, or traces that are sound."""

@@ -13,7 +13,7 @@ import dataclasses
 from collections.abc import Callable
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import (
@@ -31,6 +31,7 @@ from engine import (
     Topology,
     Workload,
 )
+from tests.support.examples import examples
 from tests.support.messages import both
 from tests.support.programs import (
     collective_models,
@@ -130,19 +131,19 @@ def check_every_number(workload: Workload, cluster: Cluster) -> None:
         np.testing.assert_allclose(by_message, by_phase, rtol=1e-9, atol=1e-3, err_msg=name)
 
 
-@settings(max_examples=150)
+@examples(60)
 @given(cases((training, tangles)))
 def test_ranks_in_step(case: tuple[Workload, Cluster]) -> None:
     check_every_number(*case)
 
 
-@settings(max_examples=50)
+@examples(30)
 @given(cases((pipelines,)))
 def test_stages_in_step(case: tuple[Workload, Cluster]) -> None:
     check_every_number(*case)
 
 
-@settings(max_examples=100)
+@examples(40)
 @given(cases((lone_lines,)))
 def test_lines_by_themselves(case: tuple[Workload, Cluster]) -> None:
     check_every_number(*case)

@@ -4,7 +4,7 @@ from itertools import accumulate
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import (
@@ -24,6 +24,7 @@ from engine import (
     Workload,
 )
 from engine.cluster.network import NetworkModel, Switching
+from tests.support.examples import examples
 from tests.support.messages import Sending, both, carry, line_of, time_of, times
 from tests.support.programs import one_collective
 
@@ -76,7 +77,7 @@ links = st.lists(
 )
 
 
-@settings(max_examples=100)
+@examples(50)
 @given(links, st.integers(0, 10_000), st.integers(0, 12_000))
 def test_over_unequal_links(links: list[tuple[int, int]], n_bytes: int, packet: int) -> None:
     """A pipeline: on the slowest link all bytes, on every other one a packet."""
@@ -88,7 +89,7 @@ def test_over_unequal_links(links: list[tuple[int, int]], n_bytes: int, packet: 
     assert end == sum(latency for _, latency in links) + transfer
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(st.lists(st.integers(0, 10_000), min_size=1, max_size=8), st.integers(0, 10**7))
 def test_one_after_another(sizes: list[int], latency: int) -> None:
     """First in first out: the last byte of each has waited for all before it."""
@@ -160,7 +161,7 @@ def test_all_to_all_on_a_line_hides_latency(p: int) -> None:
     assert pair(far)[1] == (p - 1) * (transfer + far)
 
 
-@settings(max_examples=60)
+@examples(40)
 @given(st.data())
 def test_on_a_ring_the_phase_kernel_is_never_too_quick(data: st.DataObject) -> None:
     n = data.draw(st.integers(2, 12))

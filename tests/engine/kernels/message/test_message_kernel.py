@@ -6,7 +6,7 @@ from collections import defaultdict
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from engine import (
@@ -41,6 +41,7 @@ from engine.kernels.message.kernel import MessageRun
 from engine.network.fabric import Auto, Clos, Dragonfly, Mesh
 from engine.network.graph import Network
 from engine.network.routing import Routing
+from tests.support.examples import examples
 from tests.support.messages import time_of, times
 from tests.support.programs import (
     collective_models,
@@ -180,7 +181,7 @@ def run_freely(program: Program, *, record: bool = False) -> MessageRun:
         raise
 
 
-@settings(max_examples=60)
+@examples(30)
 @given(st.data())
 def test_no_link_carries_more_than_it_can(data: st.DataObject) -> None:
     topology, network = data.draw(networks())
@@ -196,7 +197,7 @@ def test_no_link_carries_more_than_it_can(data: st.DataObject) -> None:
         assert account.n_bytes <= could + rounding + 1e-6
 
 
-@settings(max_examples=60)
+@examples(30)
 @given(st.data())
 def test_what_is_sent_leaves_and_arrives(data: st.DataObject) -> None:
     """What NPUs send is on links out of NPUs, and as much comes in; switches keep nothing."""
@@ -215,7 +216,7 @@ def test_what_is_sent_leaves_and_arrives(data: st.DataObject) -> None:
     assert out >= run.measures.bytes_sent.sum() - 1  # and more where NPUs pass messages on
 
 
-@settings(max_examples=60)
+@examples(30)
 @given(st.data())
 def test_twice_as_fast_takes_half_as_long(data: st.DataObject) -> None:
     topology, network = data.draw(networks())
@@ -256,7 +257,7 @@ def test_a_program_may_be_moved_to_another_point() -> None:
     assert run_messages(moved).measures.time[0] == time_of(workload, Cluster(fast))
 
 
-@settings(max_examples=30)
+@examples(20)
 @given(st.data())
 def test_messages_are_counted_before_anything_is_lowered(data: st.DataObject) -> None:
     topology = data.draw(topologies(max_npus=16, max_dims=3))

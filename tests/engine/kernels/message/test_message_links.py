@@ -5,7 +5,7 @@ from collections import Counter
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import (
@@ -26,6 +26,7 @@ from engine.kernels.message import lower_by_rank, run_messages
 from engine.network.fabric import Auto, Clos, Dragonfly, Mesh, build_network
 from engine.network.graph import Network
 from engine.network.routing import Router, Routing
+from tests.support.examples import examples
 from tests.support.messages import Sending, carry, line_of
 from tests.support.programs import topologies
 
@@ -86,7 +87,7 @@ switching = st.builds(
 )
 
 
-@settings(max_examples=80)
+@examples(40)
 @given(loads(), switching)
 def test_every_node_passes_on_what_is_not_for_it(
     load: tuple[Network, list[Sending]], model: NetworkModel
@@ -104,7 +105,7 @@ def test_every_node_passes_on_what_is_not_for_it(
     assert set(balance.values()) <= {0}
 
 
-@settings(max_examples=80)
+@examples(40)
 @given(loads(), switching)
 def test_a_link_carries_one_message_at_a_time(
     load: tuple[Network, list[Sending]], model: NetworkModel
@@ -118,7 +119,7 @@ def test_a_link_carries_one_message_at_a_time(
         assert wire.n_bytes * 1e12 <= wire.link.bandwidth * wire.busy
 
 
-@settings(max_examples=80)
+@examples(40)
 @given(loads(), switching)
 def test_nobody_arrives_before_it_would_alone(
     load: tuple[Network, list[Sending]], model: NetworkModel
@@ -129,7 +130,7 @@ def test_nobody_arrives_before_it_would_alone(
     assert all(a <= b for a, b in zip(alone, together, strict=True))
 
 
-@settings(max_examples=80)
+@examples(40)
 @given(loads(), st.sampled_from(list(Switching)))
 def test_the_busiest_link_is_a_lower_bound_and_turns_an_upper_one(
     load: tuple[Network, list[Sending]], way: Switching
@@ -148,7 +149,7 @@ def test_the_busiest_link_is_a_lower_bound_and_turns_an_upper_one(
     assert max(on_link.values(), default=0) <= last <= one_by_one
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(loads(), switching)
 def test_twice_as_fast_takes_half_as_long(
     load: tuple[Network, list[Sending]], model: NetworkModel
@@ -164,7 +165,7 @@ def test_twice_as_fast_takes_half_as_long(
     assert carry(Network(slow), sendings, model).arrivals == twice
 
 
-@settings(max_examples=60)
+@examples(40)
 @given(
     st.lists(st.integers(0, 5000), min_size=1, max_size=10),
     st.integers(0, 10_000),

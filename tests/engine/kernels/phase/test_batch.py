@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import (
@@ -22,6 +22,7 @@ from engine import (
     run_batch,
     run_one,
 )
+from tests.support.examples import examples
 from tests.support.programs import clusters, one_collective, training, uneven
 
 RING = Cluster(Topology.build("Ring(4)", bandwidth=[1e9], latency=[1000]))
@@ -31,7 +32,7 @@ def all_reduce(n_bytes: float = 4e6) -> Program:
     return lower(one_collective(CollectiveKind.ALL_REDUCE, n_bytes, (4,)), RING)
 
 
-@settings(max_examples=60)
+@examples(30)
 @given(st.data())
 def test_rows_do_not_depend_on_one_another(data: st.DataObject) -> None:
     cluster = data.draw(clusters(max_npus=64))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import (
@@ -29,6 +29,7 @@ from engine import (
 from engine.kernels.phase.chains import chained
 from engine.model import Recompute, Transformer
 from engine.plan import DeviceMesh, ParallelPlan, training
+from tests.support.examples import examples
 from tests.support.programs import BANDWIDTHS, LATENCIES
 
 ALL_REDUCE = CollectiveKind.ALL_REDUCE
@@ -106,7 +107,7 @@ def main_lines(draw: st.DrawFn) -> Workload:
     return Workload((builder.build(),), GROUPS)
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(main_lines(), clusters(), st.booleans())
 def test_chains_change_nothing(workload: Workload, cluster: Cluster, fold: bool) -> None:
     assert_same(lower(workload, cluster, fold=fold))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, event, given, settings
+from hypothesis import assume, event, given
 from hypothesis import strategies as st
 
 from engine import (
@@ -25,6 +25,7 @@ from engine import (
 )
 from engine.cluster.blocks import BLOCKS
 from engine.kernels.phase.path import Path
+from tests.support.examples import examples
 from tests.support.programs import (
     clusters,
     collective_models,
@@ -88,7 +89,7 @@ def length(path: Path) -> np.ndarray:
     return path.compute + path.memory + (path.transfer + path.latency + path.endpoint).sum(axis=1)
 
 
-@settings(max_examples=300)
+@examples(70)
 @given(st.data())
 def test_the_path_is_as_long_as_the_run(data: st.DataObject) -> None:
     program = data.draw(programs(), "program")
@@ -106,7 +107,7 @@ def test_the_path_is_as_long_as_the_run(data: st.DataObject) -> None:
     assert (np.abs(path.transfer - seconds) <= limit).all()
 
 
-@settings(max_examples=300)
+@examples(70)
 @given(st.data())
 def test_the_path_is_a_chain_of_the_run(data: st.DataObject) -> None:
     """However else the phases lasted: with the same order of events, the run would never be shorter
@@ -127,7 +128,7 @@ def test_the_path_is_a_chain_of_the_run(data: st.DataObject) -> None:
         assert retimed(operators, trace, before, after, *rules) >= chain - rounding
 
 
-@settings(max_examples=200)
+@examples(60)
 @given(st.data())
 def test_slopes_are_those_of_finite_differences(data: st.DataObject) -> None:
     program = data.draw(programs(), "program")
@@ -151,7 +152,7 @@ def test_slopes_are_those_of_finite_differences(data: st.DataObject) -> None:
     assume(compared)
 
 
-@settings(max_examples=200)
+@examples(60)
 @given(st.data())
 def test_an_extra_picosecond_of_latency_costs_its_hops(data: st.DataObject) -> None:
     program = data.draw(programs(), "program")

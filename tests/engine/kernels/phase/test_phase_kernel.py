@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import (
@@ -28,6 +28,7 @@ from engine import (
     simulate,
 )
 from engine.lower.program import Lookahead
+from tests.support.examples import examples
 from tests.support.programs import clusters, one_collective, pipelines, tangles, training, uneven
 from tests.support.reference import Simulator, exposed, phases_of
 
@@ -368,7 +369,7 @@ def check_against_reference(workload: Workload, cluster: Cluster) -> None:
     assert run.measures.exposed_by_dim[0, 0] == pytest.approx(by_dim, rel=1e-9, abs=1e-3)
 
 
-@settings(max_examples=200)
+@examples(80)
 @given(st.data())
 def test_training_iterations_match_the_reference(data: st.DataObject) -> None:
     cluster = data.draw(clusters(), "cluster")
@@ -376,7 +377,7 @@ def test_training_iterations_match_the_reference(data: st.DataObject) -> None:
     check_against_reference(workload, cluster)
 
 
-@settings(max_examples=200)
+@examples(80)
 @given(st.data())
 def test_tangles_of_operators_match_the_reference(data: st.DataObject) -> None:
     cluster = data.draw(clusters(), "cluster")
@@ -387,7 +388,7 @@ def test_tangles_of_operators_match_the_reference(data: st.DataObject) -> None:
 # --- classes that go on by themselves -----------------------------------------------------------
 
 
-@settings(max_examples=150)
+@examples(60)
 @given(st.data())
 def test_going_ahead_of_the_other_classes_changes_nothing(data: st.DataObject) -> None:
     """Where every node counts as felt by others, all classes take part in every turn, and

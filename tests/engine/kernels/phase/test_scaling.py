@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import (
@@ -31,6 +31,7 @@ from engine import (
 from engine.bound import traffic
 from engine.cluster.blocks import BLOCKS
 from engine.workload import TrainingLoop
+from tests.support.examples import examples
 from tests.support.programs import (
     LATENCIES,
     bytes_by_dim,
@@ -89,7 +90,7 @@ def with_exact_sizes(workload: Workload) -> Workload:
     return replace(workload, graphs=tuple(tuple(map(rounded, graph)) for graph in workload.graphs))
 
 
-@settings(max_examples=100)
+@examples(40)
 @given(st.data())
 def test_half_as_fast_takes_exactly_twice_as_long(data: st.DataObject) -> None:
     """Without rounding, time is only a unit: all schedules and ties stay as they are."""
@@ -126,7 +127,7 @@ def test_half_as_fast_takes_twice_as_long_up_to_rounding(
     assert abs(slow.time_ps - 2 * fast.time_ps) <= 1.5 * n_transfers
 
 
-@settings(max_examples=60)
+@examples(30)
 @given(st.data())
 def test_bytes_follow_from_the_workload_alone(data: st.DataObject) -> None:
     """LIBRA's formulas give what an NPU sends; bandwidth, queues and chunks cannot change it."""
@@ -173,7 +174,7 @@ def test_messages_count_in_every_dimension_they_cross() -> None:
     assert list(result.bytes_by_dim.values()) == [1000, 1000, 0]
 
 
-@settings(max_examples=40)
+@examples(20)
 @given(st.data())
 def test_no_overlap_is_a_plain_sum(data: st.DataObject) -> None:
     """LIBRA's loop: the time is that of all compute and of every collective alone."""

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import DimsweepError, Ring
@@ -12,9 +12,10 @@ from engine.formats.chakra import CollectiveType, NodeType, TraceNode
 from engine.formats.chakra.node import node_of
 from engine.replicas.astra_sim.program import simulate
 from tests.support.astra_runs import inputs, ring_of_four, traces
+from tests.support.examples import examples
 
 
-@settings(max_examples=60)
+@examples(50)
 @given(st.data())
 def test_folding_changes_no_cycle(data: st.DataObject) -> None:
     given_inputs = data.draw(inputs())

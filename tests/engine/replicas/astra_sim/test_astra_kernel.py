@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import CollectiveKind, DimsweepError, Ring
@@ -21,6 +21,7 @@ from engine.replicas.astra_sim.npu import costs_of
 from engine.replicas.astra_sim.program import lower
 from engine.replicas.astra_sim.recipe import recipe
 from tests.support.astra_runs import inputs, pipelines, ring_of_four, traces
+from tests.support.examples import examples
 
 
 def is_compiled(given_inputs: Inputs, given_traces: Sequence[Sequence[Node]]) -> bool:
@@ -42,7 +43,7 @@ def is_compiled(given_inputs: Inputs, given_traces: Sequence[Sequence[Node]]) ->
 def test_random_collectives_as_in_python() -> None:
     """Of which enough are compiled, and enough are not, for either to be tried."""
 
-    @settings(max_examples=100)
+    @examples(60)
     @given(st.data())
     def compare(data: st.DataObject) -> None:
         given_inputs = data.draw(inputs())
@@ -53,7 +54,7 @@ def test_random_collectives_as_in_python() -> None:
     assert len(compiled) / 4 < sum(compiled) < len(compiled) * 3 / 4
 
 
-@settings(max_examples=100)
+@examples(60)
 @given(st.data())
 def test_random_graphs_with_messages_as_in_python(data: st.DataObject) -> None:
     given_inputs = data.draw(inputs())
@@ -85,7 +86,7 @@ class Mirror:
         self.clock.at(self.clock.now + int(latency + n_bytes / bandwidth), lambda: received())
 
 
-@settings(max_examples=200)
+@examples(100)
 @given(
     st.sampled_from(CollectiveKind),
     st.sampled_from(["ring", "direct", "direct1", "direct2", "direct3", "halvingDoubling"]),

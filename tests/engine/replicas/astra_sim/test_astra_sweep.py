@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import FINISHED, Cluster, DimsweepError, account, run_batch, run_one
@@ -15,6 +15,7 @@ from engine.replicas.astra_sim.fold import fold
 from engine.replicas.astra_sim.interpret import interpret
 from engine.replicas.astra_sim.sweep import lower_for_sweep
 from tests.support.astra_runs import inputs, ring_of_four, traces
+from tests.support.examples import examples
 
 
 def cycles(
@@ -27,7 +28,7 @@ def cycles(
     return max(found.cycles), max(found.gpu)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.data())
 def test_every_point_has_astra_sims_cycles(data: st.DataObject) -> None:
     given_inputs = data.draw(inputs())
