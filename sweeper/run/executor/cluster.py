@@ -3,6 +3,7 @@
 import logging
 import os
 import secrets
+import signal
 import socket
 import sys
 import threading
@@ -112,11 +113,12 @@ def connect(config: ExecutorConfig) -> Cluster:
         with suppress(AttributeError):  # and once more, if it was imported before
             ray._raylet.Config.initialize("")
 
-        if is_ours:
-            wanted = config.actors or os.cpu_count() or 1
-            ray.init("local", num_cpus=wanted, include_dashboard=False, **_options())
-        else:
-            _join(ray, config.address or "auto")
+        with _same_end():
+            if is_ours:
+                wanted = config.actors or os.cpu_count() or 1
+                ray.init("local", num_cpus=wanted, include_dashboard=False, **_options())
+            else:
+                _join(ray, config.address or "auto")
         return Cluster(ray, is_ours=is_ours, stack=stack.pop_all())
     raise AssertionError  # the stack swallows no exception
 
@@ -250,6 +252,17 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+@contextmanager
+def _same_end() -> Iterator[None]:
+    """Ray would end this process on a SIGTERM by itself; after this, what was to happen does."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if before is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager
