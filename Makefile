@@ -2,6 +2,7 @@
 # make test    set up .venv and run the tests (EXAMPLES=10: with ten times as many random examples)
 # make check   formatting, lint and types
 # make bench   benchmarks, as ratios
+# make faults  100 sweeps of which a part is killed, and 200 damaged studies (half an hour)
 # make docs    the documentation as a site, in site/
 
 PYTHON ?= python3
@@ -10,7 +11,7 @@ BIN    := $(VENV)/bin
 STUDY  ?= libra_gpt3_4d
 
 .DEFAULT_GOAL := help
-.PHONY: help setup study test check bench docs lock clean
+.PHONY: help setup study test check bench faults docs lock clean
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -39,6 +40,9 @@ check: setup
 
 bench: setup
 	@$(BIN)/python -m benchmarks
+
+faults: setup
+	@$(BIN)/python -m tests.faults
 
 docs: $(VENV)/.docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet && echo "the site is site/index.html"

@@ -1,0 +1,89 @@
+"""A Ray cluster of several nodes on this machine, of which any part may be killed."""
+
+import os
+import random
+import signal
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from sweeper.run.executor.cluster import _TOKEN
+
+ENVIRONMENT = {
+    "RAY_AUTH_MODE": "token",
+    "RAY_AUTH_TOKEN": _TOKEN,  # Ray keeps the first one that it reads in a process
+    "RAY_raylet_start_wait_time_s": "300",  # on a machine with much else to do
+}
+
+
+class Nodes:
+    """A head without CPUs, and nodes of one CPU each; they start in the current folder.
+
+    The environment must hold :data:`ENVIRONMENT`.
+    """
+
+    def __init__(self, n: int) -> None:
+        import ray
+        from ray.cluster_utils import Cluster
+
+        ray._raylet.Config.initialize("")  # reads the environment again
+        self._cluster = Cluster(
+            initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False}
+        )
+        self.address = str(self._cluster.address)
+        self.workers: list[Any] = []
+        self.fill(n)
+
+    def close(self) -> None:
+        """End all that is left of it."""
+        self._cluster.shutdown()
+
+    def fill(self, n: int) -> None:
+        """Add nodes until there are ``n``."""
+        while len(self.workers) < n:
+            self.workers.append(self._cluster.add_node(num_cpus=1))
+
+    def kill_actor(self, draw: random.Random) -> bool:
+        """Kill one of the actors; whether there was one."""
+        raylets = {_pid(node, "raylet") for node in self.workers}
+        actors = [pid for pid in _processes("ray::Guest") if _parent(pid) in raylets]
+        if actors:
+            _kill(draw.choice(actors))
+        return bool(actors)
+
+    def kill_node(self, draw: random.Random) -> None:
+        """Kill a node's daemon, which ends its actors."""
+        node = self.workers.pop(draw.randrange(len(self.workers)))
+        _kill(_pid(node, "raylet"))
+
+    def kill_head(self, *, whole: bool) -> None:
+        """Kill the head's table of the cluster, and its node as well if ``whole``."""
+        head = self._cluster.head_node
+        _kill(_pid(head, "gcs_server"))
+        if whole:
+            _kill(_pid(head, "raylet"))
+
+
+def _pid(node: Any, kind: str) -> int:
+    (process,) = node.all_processes[kind]
+    return int(process.process.pid)
+
+
+def _kill(pid: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _processes(name: str) -> list[int]:
+    found = []
+    for folder in Path("/proc").iterdir():
+        with suppress(OSError):
+            if folder.name.isdecimal() and (folder / "cmdline").read_text().startswith(name):
+                found.append(int(folder.name))
+    return found
+
+
+def _parent(pid: int) -> int:
+    with suppress(OSError):
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return 0

@@ -1,0 +1,84 @@
+"""A study on a cluster whose nodes come and go has the rows of one machine."""
+
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pytest
+
+import sweeper
+from engine import DimsweepError
+from sweeper import load
+from sweeper.config.compose import compose
+from sweeper.study.plan import plan_study
+from tests.faults.nodes import ENVIRONMENT, Nodes
+from tests.support.studies import run
+
+COMPARED = 1000  # trials
+INPUTS = Path(sweeper.__file__).parents[1] / "studies" / "traces" / "astra_sim"
+STUDY = """\
+defaults: [override /profile: astra_sim, override /search: random, _self_]
+workload: {name: mine, traces: mine/all_reduce.et, system: mine/system.json}
+topology: {file: mine/network.yml, tiers: []}
+space:
+  bandwidth: {total: 300 GB/s, min: 5 GB/s, step: 0.1 GB/s}
+search: {batch: 64}
+budget: {trials: 1000000}
+"""
+
+
+def n_rows(folder: Path) -> int:
+    try:
+        return int(load(folder).num_rows)
+    except DimsweepError:
+        return 0
+
+
+def wait_for(more_than: int, folder: Path, process: subprocess.Popen[str]) -> float:
+    """The seconds until there are more rows than that."""
+    start = time.monotonic()
+    while n_rows(folder) <= more_than:
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() - start < 120
+        time.sleep(0.1)
+    return time.monotonic() - start
+
+
+@pytest.mark.xdist_group("ray")  # one Ray at a time: two cores
+def test_a_second_node_joins_and_the_first_one_dies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The nodes start in another folder than the sweep, whose study names files beside itself."""
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "mine").symlink_to(INPUTS)
+    (tmp_path / "study.yaml").write_text(STUDY)
+    folder = tmp_path / "results" / "study"
+    nodes = Nodes(1)
+    try:
+        command = [sys.executable, "-m", "sweeper", "sweep", "study=study.yaml", "results=results"]
+        command += ["executor=address", f"executor.address={nodes.address}"]
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=tmp_path
+        ) as process:
+            wait_for(100, folder, process)
+            nodes.fill(2)
+            nodes.kill_node(random.Random(1))  # the first one, as the seed has it
+            assert wait_for(n_rows(folder), folder, process) < 15
+            wait_for(COMPARED + 64, folder, process)
+            time.sleep(5)  # a node is lost when it has not answered for three seconds
+            process.terminate()
+            said = process.communicate(timeout=120)[0]
+    finally:
+        nodes.close()
+    assert process.returncode == 130, said
+    assert "is lost; what it had to do is done elsewhere" in said and "Traceback" not in said
+
+    monkeypatch.chdir(tmp_path)
+    alone = plan_study(compose(["study=study.yaml", "results=alone", f"budget.trials={COMPARED}"]))
+    run(alone)
+    found = load(folder)
+    assert found.filter(pc.less(found["trial"], COMPARED)).equals(load(alone.folder))
