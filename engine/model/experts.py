@@ -5,12 +5,18 @@ the expert-parallel ranks takes it there, and another one brings the results bac
 gets ``imbalance`` times the mean number of tokens, and all wait for it.
 """
 
+from collections.abc import Iterator
+
 from engine.kinds import CollectiveKind as Kind
 from engine.model.parallel import Region
 from engine.model.rank import LayerBlock, Module
 from engine.model.shape import TransformerShape
 from engine.model.steps import CollectiveStep, Step, elementwise, linear
 from engine.workload.graph import Kernel
+
+# Dispatchers pad an expert's tokens to as many, which narrow products need (Megatron-LM's
+# moe_router_padding_for_quantization).
+_PADDED = 16
 
 
 def block(model: TransformerShape, r: Region) -> LayerBlock:
@@ -73,12 +79,25 @@ def _exchange(
 ) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
     """The tokens' way to the experts, and back."""
     permute = elementwise("permute", 2 * n_bytes)
-    exchange: tuple[Step, ...] = ()
-    if r.shard.expert > 1:
-        axis = "expert_ranks" if r.shard.whole_experts else "expert"
-        exchange = (CollectiveStep(Kind.ALL_TO_ALL, n_bytes * model.imbalance, axis),)
     gather, scatter = _tensor(r, n_bytes, whole)
-    return (permute, *exchange, *gather), (*scatter, *exchange, permute)
+    there = tuple(_travel(model, r, n_bytes * model.imbalance))
+    return (permute, *there, *gather), (*scatter, *there[::-1], permute)
+
+
+def _travel(model: TransformerShape, r: Region, n_bytes: float) -> Iterator[Step]:
+    """To the ranks that have the experts, or first to their nodes.
+
+    With experts chosen alike, ``top_k`` of them lie on n (1 - (1 - 1/n)^top_k) of n nodes.
+    """
+    n = r.shard.expert_nodes
+    if n > 1:
+        met = n * (1 - (1 - 1 / n) ** model.top_k)
+        yield CollectiveStep(Kind.ALL_TO_ALL, n_bytes * met / model.top_k, "expert_nodes")
+        if r.shard.expert > n:
+            yield CollectiveStep(Kind.ALL_TO_ALL, n_bytes, "expert_neighbours")
+    elif r.shard.expert > 1:
+        axis = "expert_ranks" if r.shard.whole_experts else "expert"
+        yield CollectiveStep(Kind.ALL_TO_ALL, n_bytes, axis)
 
 
 def _work(
@@ -87,7 +106,7 @@ def _work(
     """What the local experts do with the tokens that come: forward, backward, the activation."""
     value, inner = r.value, model.expert_inner // _cut(r)
     first, local = inner * (2 if model.gated else 1), model.experts // r.shard.expert
-    each = max(1, come // local)
+    each = -(-come // local // _PADDED) * _PADDED
     one = r.linear("expert 1", each, model.hidden, first, local)
     two = r.linear("expert 2", each, inner, model.hidden, local)
     activated = elementwise("activation", value * come * (first + inner))

@@ -105,6 +105,7 @@ class Shard:
     ``sequence_parallel``: what tensor parallelism leaves whole (norms, dropout, residuals) is cut
     along the sequence.  ``decode``: each sequence adds one token to those that it holds already.
     ``whole_experts``: ``expert`` counts tensor-parallel ranks, too, which cut no expert.
+    ``expert_nodes``: the nodes that they are on, if tokens are sent once to each node.
     ``narrow``: the precision of the factors of linear products,
     where it is narrower than that; ``wide_gathers``: sequence parallelism gathers them before they
     are cast to it.
@@ -124,6 +125,7 @@ class Shard:
     overlap_tensor: TensorOverlap = TensorOverlap.BACKWARD
     context_exchange: ContextExchange = ContextExchange.GATHER
     whole_experts: bool = False
+    expert_nodes: int = 1
 
     def again(self, module: Module) -> bool:
         """Whether a layer's backward pass computes ``module`` again by itself."""

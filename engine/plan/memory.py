@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from engine.model.rank import LayerBlock
 from engine.plan.mesh import EXPERT_REPLICAS, DeviceMesh
 from engine.plan.plan import Offload, Optimizer, ParallelPlan
-from engine.plan.schedule import Action
+from engine.plan.schedule import Action, at_once
 from engine.plan.stages import Stage
 from engine.workload.footprint import Footprint
 
@@ -81,7 +81,8 @@ def _peak(
     passing = [_passing(chunk, plan, mesh) for chunk in stage.chunks]
     buffer = max(block.gradient_buffer for chunk in stage.chunks for block in chunk)
     held, worst = 0.0, (0.0, 0.0, "nothing runs")
-    for action in order:
+    starts = [action for pair in at_once(order, plan.overlap_experts) for action in pair[::-1]]
+    for action in starts:
         if not action.backward:
             held += kept[action.chunk]
         transient = passing[action.chunk] + buffer + WORKSPACE

@@ -12,6 +12,8 @@ from engine.workload.placement import AXES, join, place
 REPLICAS = "replicas"  # the ranks that hold the same weights
 EXPERT_REPLICAS = "expert_replicas"  # the ranks that hold the same experts
 EXPERT_RANKS = "expert_ranks"  # tensor- and expert-parallel ranks that divide whole experts
+# Those that divide experts: neighbours in the innermost dimension, and alike ones in its domains.
+EXPERT_NEIGHBOURS, EXPERT_NODES = "expert_neighbours", "expert_nodes"
 SHARDS = "shards"  # neighbouring replicas that divide weights among themselves, if not all of them
 COPIES = "copies"  # the ranks that hold the same shard
 
@@ -109,6 +111,16 @@ class DeviceMesh:
         if not parts:
             return self
         return DeviceMesh({**self.groups, EXPERT_RANKS: join(parts)})
+
+    def with_expert_nodes(self) -> DeviceMesh:
+        """The mesh with the two ways of a token to its expert: to the node, and on within it."""
+        whole = self.groups.get(EXPERT_RANKS, self.groups.get("expert"))
+        if whole is None:
+            return self
+        ones = (1,) * (len(whole.sizes) - 1)
+        within = Group((whole.sizes[0], *ones), whole.strides)
+        between = Group((1, *whole.sizes[1:]), whole.strides)
+        return DeviceMesh({**self.groups, EXPERT_NEIGHBOURS: within, EXPERT_NODES: between})
 
     def n_micro_batches(self, batch: int, micro_batch: int) -> int:
         """Of each replica; context-parallel ranks share one batch."""

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from engine.errors import DimsweepError, check_least
 from engine.model.rank import ContextExchange, Module, Recompute, Shard, TensorOverlap
-from engine.plan.mesh import DeviceMesh
+from engine.plan.mesh import EXPERT_NODES, DeviceMesh
 from engine.plan.schedule import Schedule
 
 
@@ -43,6 +43,10 @@ class ParallelPlan:
     summed up at once, beside the rest of the backward pass if ``overlap_gradients``.
     ``whole_experts``: tensor-parallel ranks divide the experts as expert-parallel ones do, and cut
     none of them (Megatron's expert tensor parallelism of 1).
+    ``experts_by_node``: a token is sent once to each node that has experts for it, and copied to
+    them there (DeepSeek-AI's DeepEP).  ``overlap_experts``: a backward pass and the forward pass
+    after it run at once, so that the way of one's tokens goes beside the other's products
+    (Megatron-LM's overlap of expert parallelism in 1F1B).
     ``shard_ranks``: neighbouring replicas that divide among themselves what ``zero`` divides, while
     groups of them hold copies (hybrid sharding); 0: all replicas divide it.
     ``value`` and ``gradient_value``: bytes of a weight or activation, and of a gradient; ``narrow``
@@ -72,6 +76,8 @@ class ParallelPlan:
     overlap_tensor: TensorOverlap = TensorOverlap.BACKWARD
     context_exchange: ContextExchange = ContextExchange.GATHER
     whole_experts: bool = False
+    experts_by_node: bool = False
+    overlap_experts: bool = False
     blocking_messages: bool = False
     bucket: float = 25e6
     value: float = 2.0
@@ -122,4 +128,5 @@ class ParallelPlan:
             overlap_tensor=self.overlap_tensor,
             context_exchange=self.context_exchange,
             whole_experts=self.whole_experts,
+            expert_nodes=mesh.degree(EXPERT_NODES),
         )

@@ -1,5 +1,6 @@
 """In which order a pipeline stage runs the forward and backward passes of its micro-batches."""
 
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -56,6 +57,17 @@ def actions(
     for ahead, behind in zip(forward[warm_up:], backward, strict=False):
         order += [Action(False, *ahead), Action(True, *behind)]
     return order + [Action(True, *entry) for entry in backward[n - warm_up :]]
+
+
+def at_once(order: Sequence[Action], overlap: bool) -> Iterator[tuple[Action, ...]]:
+    """What runs at the same time: each action alone, or a backward pass and the forward pass after
+    it, which is another micro-batch's."""
+    i = 0
+    while i < len(order):
+        here, after = order[i], order[i + 1 : i + 2]
+        pair = overlap and here.backward and any(not action.backward for action in after)
+        yield (here, *after) if pair else (here,)
+        i += 2 if pair else 1
 
 
 def _place(i: int, n_stages: int, n_chunks: int) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 """From steps to operators: kernels that follow one another become one operator."""
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
@@ -152,6 +152,16 @@ class RankGraph:
 
     def _add(self, name: str, work: Work) -> int:
         return self._stamp("", (Operator(name, work),), [(0, tuple(sorted(set(self._last))))])
+
+    def beside(self, *parts: Callable[[], None]) -> None:
+        """Run parts at once, each after all that came before; what follows waits for all."""
+        start: tuple[int, ...] = self._last
+        ends: list[int] = []
+        for part in parts:
+            self._last = start
+            part()
+            ends += self._last
+        self._last = tuple(dict.fromkeys(ends))
 
     def send(self, name: str, message: Send, *, wait: bool = False) -> None:
         """Send beside what follows, or ``wait`` until the message has been sent."""

@@ -1,6 +1,7 @@
 """A training iteration: one graph for each pipeline stage, whatever the number of ranks."""
 
 from collections.abc import Iterator
+from functools import partial
 
 from engine.collector import no_collector
 from engine.kinds import CollectiveKind as Kind
@@ -9,7 +10,7 @@ from engine.model.steps import AccessStep, CollectiveStep, Step, WaitStep, eleme
 from engine.plan.memory import PIECES, footprint, state_bytes
 from engine.plan.mesh import COPIES, EXPERT_REPLICAS, SHARDS, DeviceMesh
 from engine.plan.plan import GradientExchange, Offload, ParallelPlan
-from engine.plan.schedule import Action, actions
+from engine.plan.schedule import Action, actions, at_once
 from engine.plan.stages import Stage, cut
 from engine.plan.steps import RankGraph, compile_steps
 from engine.workload.footprint import Footprint
@@ -26,8 +27,7 @@ def training(
 
     Raises :class:`DimsweepError` naming the key of the plan that does not divide.
     """
-    mesh = mesh.divided(plan.shard_ranks)
-    mesh = mesh.with_whole_experts() if plan.whole_experts else mesh
+    mesh = _grouped(plan, mesh)
     stages = _stages(model, plan, mesh)
     with no_collector():
         graphs = tuple(_StageProgram(stage, plan, mesh, order).build() for stage, order in stages)
@@ -42,8 +42,15 @@ def training(
 
 def training_footprint(model: Model, plan: ParallelPlan, mesh: DeviceMesh) -> Footprint:
     """What the fullest rank of :func:`training` must hold, without its graph."""
-    mesh = mesh.divided(plan.shard_ranks)
+    mesh = _grouped(plan, mesh)
     return _fullest(_stages(model, plan, mesh), plan, mesh)
+
+
+def _grouped(plan: ParallelPlan, mesh: DeviceMesh) -> DeviceMesh:
+    """The mesh with the groups that the plan needs."""
+    mesh = mesh.divided(plan.shard_ranks)
+    mesh = mesh.with_whole_experts() if plan.whole_experts else mesh
+    return mesh.with_expert_nodes() if plan.experts_by_node else mesh
 
 
 _Ordered = tuple[Stage, list[Action]]
@@ -96,24 +103,28 @@ class _StageProgram:
 
     def build(self) -> Graph:
         final = {a.chunk: a for a in self._order if a.backward}  # the last one of each chunk
-        for action in self._order:
-            self._receive(action)
-            prefix = f"{'B' if action.backward else 'F'}{action.micro_batch}.{action.chunk} "
-            if action.backward:
-                items = self._backward[final[action.chunk] == action][action.chunk]
-            else:
-                items = self._forward[action.chunk]
-            self._graph.run(prefix, items)
-            self._send(action)
-            if action.backward and self._plan.zero >= 2:
-                # Sent first: the stage before this one goes on beside the exchange.
-                self._graph.run(prefix, self._exchange[action.chunk])
+        for together in at_once(self._order, self._plan.overlap_experts):
+            self._graph.beside(
+                *(partial(self._run, a, last=final.get(a.chunk) == a) for a in together)
+            )
         if self._plan.zero < 2:
             for chunk in range(self._plan.interleave):
                 self._graph.run("", self._exchange[chunk])
         self._tie()
         self._graph.run("", compile_steps(self._finish()))
         return self._graph.build()
+
+    def _run(self, action: Action, *, last: bool) -> None:
+        self._receive(action)
+        prefix = f"{'B' if action.backward else 'F'}{action.micro_batch}.{action.chunk} "
+        chunk = action.chunk
+        self._graph.run(
+            prefix, self._backward[last][chunk] if action.backward else self._forward[chunk]
+        )
+        self._send(action)
+        if action.backward and self._plan.zero >= 2:
+            # Sent first: the stage before this one goes on beside the exchange.
+            self._graph.run(prefix, self._exchange[chunk])
 
     # --- between stages -------------------------------------------------------------------------
 

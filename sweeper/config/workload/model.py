@@ -89,6 +89,8 @@ class Plan(Part):
     overlap_gradients: Flag = True
     overlap_tensor: Annotated[TensorOverlap, member(TensorOverlap)] = default("backward")
     whole_experts: Flag = False
+    experts_by_node: Flag = False
+    overlap_experts: Flag = False
     context_exchange: Annotated[ContextExchange, member(ContextExchange)] = default("gather")
     blocking_messages: Flag = False
     wide_gathers: Flag = False

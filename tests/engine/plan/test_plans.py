@@ -26,7 +26,7 @@ from engine import (
     lower,
     simulate,
 )
-from engine.model import ContextExchange, Module, Recompute, Transformer
+from engine.model import ContextExchange, Module, Recompute, TensorOverlap, Transformer
 from engine.network import Mesh
 from engine.plan import (
     DeviceMesh,
@@ -466,6 +466,8 @@ def plans(draw: st.DrawFn) -> tuple[Transformer, ParallelPlan, DeviceMesh, tuple
         interleave=interleave,
         sequence_parallel=draw(st.booleans()),
         recompute=draw(st.sampled_from(Recompute)),
+        overlap_tensor=draw(st.sampled_from(TensorOverlap)),
+        overlap_experts=draw(st.booleans()),
         zero=draw(st.integers(0, 3)),
         bucket=draw(st.sampled_from([1e4, 1e9])),
     )
@@ -694,6 +696,42 @@ def test_gradients_of_several_micro_batches_are_added_up(
     assert added(4, 0) == 0, "one micro-batch has nothing to add to"
     assert added(12, 0) == pytest.approx(3 * SMALL.parameters * each)
     assert added(12, 3) == 0, "what is divided is exchanged at once"
+
+
+def _with_experts(**keys: object) -> Workload:
+    model = dataclasses.replace(SMALL, experts=8, top_k=2)
+    plan = ParallelPlan(batch=32, sequence_parallel=True, **keys)  # type: ignore[arg-type]
+    placed = DeviceMesh.place({"expert": 4, "pipeline": 2}, (2, 4))
+    return training(model, plan, placed)
+
+
+def test_a_token_goes_once_to_each_node_and_is_copied_there() -> None:
+    def sent(axis: str, **keys: object) -> float:
+        works = [o.work for o in _with_experts(**keys).graphs[0]]
+        found = {w.n_bytes for w in works if isinstance(w, Collective) and w.group == axis}
+        (n_bytes,) = found
+        return n_bytes
+
+    # Two experts of a token lie on 2 (1 - (1/2)^2) of two nodes.
+    direct = sent("expert")
+    assert sent("expert_neighbours", experts_by_node=True) == direct
+    assert sent("expert_nodes", experts_by_node=True) == pytest.approx(direct * 1.5 / 2)
+
+
+def test_exchanges_of_experts_hide_beside_another_micro_batch() -> None:
+    slow = cluster((2, 4), bandwidth=1e9, npu=Npu(flops=1e12, memory_bandwidth=1e11))
+    plain, beside = (simulate(_with_experts(overlap_experts=o), slow) for o in (False, True))
+    assert beside.compute == plain.compute
+    assert beside.time < 0.9 * plain.time
+
+
+def test_overlapped_passes_hold_one_more_micro_batch() -> None:
+    def held(overlap: bool) -> float:
+        footprint = _with_experts(overlap_experts=overlap).footprint
+        assert footprint is not None
+        return footprint.activations
+
+    assert held(True) == pytest.approx(1.5 * held(False)), "three in the place of two"
 
 
 def test_blocking_messages_are_waited_for() -> None:
