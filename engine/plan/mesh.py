@@ -112,7 +112,7 @@ class DeviceMesh:
             return self
         return DeviceMesh({**self.groups, EXPERT_RANKS: join(parts)})
 
-    def with_expert_nodes(self) -> DeviceMesh:
+    def with_expert_nodes(self) -> "DeviceMesh":
         """The mesh with the two ways of a token to its expert: to the node, and on within it."""
         whole = self.groups.get(EXPERT_RANKS, self.groups.get("expert"))
         if whole is None:

@@ -6,6 +6,7 @@ from typing import Any
 from sweeper.config.schema import Config
 from sweeper.verify.clusters.measurements import LeftOut, Measurement
 from sweeper.verify.clusters.models import model_keys
+from sweeper.verify.clusters.recipes import recipe
 from sweeper.verify.clusters.systems import system_of
 
 # PyTorch without fused kernels: norms, activations and losses make more passes over memory, and the
@@ -175,6 +176,10 @@ def _sharding(measured: Measurement) -> dict[str, Any]:
 
 def _stack(measured: Measurement) -> dict[str, Any]:
     keys = _entry(measured)[1]
+    if "Megatron-Bridge" in measured.source:
+        keys = keys | recipe(measured)
+    if re.search("deepep", measured.note.lower()):
+        keys = keys | {"experts_by_node": True}
     if re.search("async ?tp", measured.note.lower()):
         keys = keys | {"overlap_tensor": "pieces"}
     if "rowwise" in measured.precision.lower():
