@@ -106,13 +106,13 @@ def without_own_source(rows: Sequence[Compared]) -> list[Compared]:
     """Leave one source out: about what we would say of each row had its own source not been fitted.
 
     Rows of unfitted sources are as they are.  Those of a fitted source are corrected by the factor
-    for their GPU that makes its other fitted sources right in the mean; the constants are not
-    fitted again.  A fitted source that is the only one of its GPU has no judge, so its rows are
-    not among these.
+    for their GPU and kind that makes the other fitted sources right in the mean; the constants are
+    not fitted again.  Where there is no other one, nobody judges: those rows are not among these.
     """
     found = []
     for row in rows:
-        others = [o for o in rows if o.fitted and o.gpu == row.gpu and origin(o) != origin(row)]
+        alike = [o for o in rows if o.fitted and (o.gpu, o.kind) == (row.gpu, row.kind)]
+        others = [o for o in alike if origin(o) != origin(row)]
         if row.fitted:
             if not others:
                 continue

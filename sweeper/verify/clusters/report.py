@@ -92,7 +92,8 @@ def print_summary(times: Sequence[Compared], memory: Sequence[Compared], console
         )
         alone = sum(row.gpu in AIMED for row in times) - len(aimed)
         if alone:
-            say(f"not judged: {plural(alone, 'row')} of the only fitted source of a GPU", console)
+            what = "of the only fitted source of a GPU and kind"
+            say(f"not judged: {plural(alone, 'row')} {what}", console)
         say(f"worst source: mean {worst:.1%} of {name} (aim {SOURCE_AIM:.0%})", console)
         good &= _print_ranks(sources, console)
     if memory:
