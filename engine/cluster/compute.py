@@ -74,7 +74,7 @@ class SystolicArray:
 
     def cycles(self, product: MatMul) -> int:
         """Cycles until all of ``product`` is done."""
-        products, m, k, n = product
+        products, m, k, n = product[:4]
         spatial_rows, spatial_columns, temporal = {
             Dataflow.OUTPUT_STATIONARY: (m, n, k),
             Dataflow.WEIGHT_STATIONARY: (k, n, m),

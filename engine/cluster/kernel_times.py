@@ -84,11 +84,10 @@ class KernelTimes:
                 where="kernels",
                 hint=f"there are: {', '.join(self.products)}",
             )
-        count, m, k, n = product
-        rows, grid = count * m, self.products[precision]
+        rows, grid = product.products * product.m, self.products[precision]
         if rows % 4:
             grid = self.ragged.get(precision, grid)
-        return _at(grid, rows, n, k)
+        return _at(grid, rows, product.n, product.k)
 
     def attend(self, attention: Attention) -> float:
         """Picoseconds of the forward pass of fused attention in bf16.

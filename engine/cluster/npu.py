@@ -159,8 +159,9 @@ class Npu:
 
     def _without_tensor_cores(self, product: MatMul) -> float:
         """The least time of products that miss the tensor cores; 0 for all others."""
-        aligned = product.products == 1 or not (product.k % _ALIGNED or product.n % _ALIGNED)
-        if aligned or self.plain_flops is None:
+        first = product.m if product.transposed else product.k
+        aligned = not (first % _ALIGNED or product.n % _ALIGNED)
+        if product.products == 1 or aligned or self.plain_flops is None:
             return 0.0
         return product.flops / self.plain_flops * PICOSECONDS
 

@@ -14,10 +14,6 @@ from engine.model.shape import TransformerShape
 from engine.model.steps import CollectiveStep, Step, elementwise, linear
 from engine.workload.graph import Kernel
 
-# Dispatchers pad an expert's tokens to as many, which narrow products need (Megatron-LM's
-# moe_router_padding_for_quantization).
-_PADDED = 16
-
 
 def block(model: TransformerShape, r: Region) -> LayerBlock:
     """The feed-forward half of a layer with experts, on one rank."""
@@ -106,7 +102,7 @@ def _work(
     """What the local experts do with the tokens that come: forward, backward, the activation."""
     value, inner = r.value, model.expert_inner // _cut(r)
     first, local = inner * (2 if model.gated else 1), model.experts // r.shard.expert
-    each = -(-come // local // _PADDED) * _PADDED
+    each = max(1, come // local)
     one = r.linear("expert 1", each, model.hidden, first, local)
     two = r.linear("expert 2", each, inner, model.hidden, local)
     activated = elementwise("activation", value * come * (first + inner))

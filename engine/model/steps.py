@@ -38,9 +38,11 @@ class WaitStep(NamedTuple):
 Step = Kernel | CollectiveStep | AccessStep | WaitStep
 
 
-def product(name: str, products: int, m: int, k: int, n: int, value: float) -> Kernel:
+def product(
+    name: str, products: int, m: int, k: int, n: int, value: float, *, transposed: bool = False
+) -> Kernel:
     """A matrix product that reads both factors once and writes the result once."""
-    shape = MatMul(products, m, k, n)
+    shape = MatMul(products, m, k, n, transposed)
     return Kernel(name, shape.flops, value * products * (m * k + k * n + m * n), shape)
 
 
@@ -52,7 +54,7 @@ def linear(
     return (
         product(name, count, m, k, n, value),
         product(f"{name} input_grad", count, m, n, k, value),
-        product(f"{name} weight_grad", count, k, m, n, value),
+        product(f"{name} weight_grad", count, k, m, n, value, transposed=True),
     )
 
 
@@ -90,8 +92,8 @@ def narrow_linear(
         return Linear(name, (forward,), (input_grad,), (weight_grad,))
     factor = NARROW[precision]
 
-    def narrow(kernel_name: str, m: int, k: int, n: int) -> Kernel:
-        shape = MatMul(count, m, k, n)
+    def narrow(kernel_name: str, m: int, k: int, n: int, *, transposed: bool = False) -> Kernel:
+        shape = MatMul(count, m, k, n, transposed)
         n_bytes = count * (factor * (m * k + k * n) + value * m * n)
         return Kernel(kernel_name, shape.flops, n_bytes, shape, precision=precision)
 
@@ -103,7 +105,7 @@ def narrow_linear(
         name,
         (cast(name, m * k), narrow(name, m, k, n)),
         (cast(grad, m * n), narrow(grad, m, n, k)),
-        (narrow(weight, k, m, n),),
+        (narrow(weight, k, m, n, transposed=True),),
         precision,
     )
 

@@ -33,12 +33,14 @@ class Group:
 
 
 class MatMul(NamedTuple):
-    """``products`` of an ``m`` x ``k`` by a ``k`` x ``n`` matrix."""
+    """``products`` of an ``m`` x ``k`` by a ``k`` x ``n`` matrix; the first one may lie in memory
+    ``transposed``, as the gradients of weights read what the forward pass kept."""
 
     products: int
     m: int
     k: int
     n: int
+    transposed: bool = False
 
     @property
     def flops(self) -> float:

@@ -89,13 +89,14 @@ def test_several_products_with_odd_rows_miss_the_tensor_cores() -> None:
         flops=312e12, plain_flops=19.5e12, memory_bandwidth=2e12, kernels=kernel_times("a100")
     )
 
-    def each(products: int, k: int) -> int:
-        shape = MatMul(products, 2048, k, 2048)
+    def each(products: int, k: int, transposed: bool = False) -> int:
+        shape = MatMul(products, 2048, k, 2048, transposed)
         return npu.duration(Compute(kernels=(Kernel("scores", shape.flops, 0.0, shape),)))
 
     at_fp32 = 2 * 8 * 2048 * 108 * 2048 / 19.5e12 * 1e12
     assert each(8, 108) == pytest.approx(at_fp32)
     assert each(8, 112) < at_fp32 / 3
+    assert each(8, 108, transposed=True) < each(8, 112), "its rows are 2,048 long"
     assert each(1, 108) < each(1, 112), "a single product is padded"
 
 
