@@ -7,22 +7,31 @@ from pathlib import Path
 from engine.errors import DimsweepError
 
 _GZIP = b"\x1f\x8b"
+_LARGEST = 1 << 32  # bytes of an inflated file, which is held in memory as a whole
 
 
 def read_bytes(path: Path, what: str) -> bytes:
     """The content of a file, decompressed if it is gzip; ``what`` names it in errors.
 
-    Raises :class:`DimsweepError` for a file that cannot be read, or whose compression is damaged.
+    Raises :class:`DimsweepError` for a file that cannot be read, whose compression is damaged, or
+    that inflates to more than 4 GiB.
     """
     try:
-        data = path.read_bytes()
-        return gzip.decompress(data) if data.startswith(_GZIP) else data
+        with path.open("rb") as file:
+            if file.peek(len(_GZIP)).startswith(_GZIP):
+                data = gzip.GzipFile(fileobj=file).read(_LARGEST + 1)
+            else:
+                return file.read()
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         message = f"the compressed {what} is damaged: {error}"
         raise DimsweepError(message, where=str(path)) from error
     except OSError as error:
         message = f"cannot read the {what}: {error.strerror}"
         raise DimsweepError(message, where=str(path)) from error
+    if len(data) > _LARGEST:
+        message = f"the compressed {what} inflates to more than {_LARGEST / (1 << 30):g} GiB"
+        raise DimsweepError(message, where=str(path))
+    return data
 
 
 def read_text(path: Path, what: str) -> str:

@@ -39,6 +39,8 @@ def _mapping(path: Path, parse: Callable[[str], object], form: str) -> dict[str,
         content = parse(read_text(path, "file"))
     except (ValueError, yaml.YAMLError) as error:
         raise DimsweepError(f"the file is not {form}: {error}", where=str(path)) from error
+    except RecursionError as error:
+        raise DimsweepError("the file is nested too deeply", where=str(path)) from error
     if not isinstance(content, dict):
         raise DimsweepError("the file holds no mapping of keys", where=str(path))
     return content
