@@ -38,8 +38,13 @@ test: setup
 check: setup
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy
 
-bench: setup
+bench: $(VENV)/.bench
 	@$(BIN)/python -m benchmarks
+
+$(VENV)/.bench: $(VENV)/.ready
+	@echo "installing what dimsweep is compared with (once)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[bench]'
+	@touch $@
 
 faults: setup
 	@$(BIN)/python -m tests.faults

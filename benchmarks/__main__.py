@@ -2,13 +2,27 @@
 
 import sys
 
-from benchmarks import astra, bound, kernel, kernel_times, message, models, scale, search, sweep
+from benchmarks import (
+    astra,
+    bound,
+    driver,
+    kernel,
+    kernel_times,
+    message,
+    models,
+    scale,
+    search,
+    sweep,
+    tune,
+)
 
 ALL = {
     "kernel": kernel.main,
     "message": message.main,
     "scale": scale.main,
     "sweep": sweep.main,
+    "driver": driver.main,
+    "tune": tune.main,
     "search": search.main,
     "search-all": search.everything,
     "astra": astra.main,

@@ -50,6 +50,8 @@ class Shelf:
 
     def rows(self, wanted: Sequence[str]) -> tuple[np.ndarray, pa.Table | None]:
         """Which of the keys have rows here, and these rows in the order of the keys."""
+        if not len(self._places):
+            return np.zeros(len(wanted), dtype=bool), None
         places = self._places.places(wanted, 0)
         found, tables, order = places >= 0, [], []
         sources, at = self._places.values(places[found]).astype(np.int64).T
