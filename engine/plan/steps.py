@@ -3,9 +3,10 @@
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple, Self
 
-from engine.model.steps import AccessStep, Step, WaitStep
+from engine.model.steps import AccessStep, CollectiveStep, Step, WaitStep
 from engine.workload.graph import (
     Access,
     Collective,
@@ -37,27 +38,36 @@ def compile_steps(steps: Iterable[Step]) -> list[Item]:
 
     def flush() -> None:
         if kernels:
-            items.append(Item(kernels[0].name, Compute(kernels=tuple(kernels))))
+            items.append(_computation(tuple(kernels)))
             kernels.clear()
 
     for step in steps:
         if isinstance(step, Kernel):
             kernels.append(step)
             continue
+        flush()
         if isinstance(step, WaitStep):
-            flush()
             items.append(Item("", None, step.label))
         elif isinstance(step, AccessStep):
-            flush()
             access = Access(step.n_bytes, step.store)
             items.append(Item("store" if step.store else "load", access, step.label))
         else:
-            flush()
-            work = Collective(step.kind, step.n_bytes, step.axis)
-            name = f"{step.kind} {step.axis}"
-            items.append(Item(name, work, step.label, step.follows))
+            items.append(_collective(step))
     flush()
     return items
+
+
+# Layers are alike, and so are buckets of gradients: works that are equal are one object, which is
+# checked and timed once.
+@lru_cache(maxsize=4096)
+def _computation(kernels: tuple[Kernel, ...]) -> Item:
+    return Item(kernels[0].name, Compute(kernels=kernels))
+
+
+@lru_cache(maxsize=4096)
+def _collective(step: CollectiveStep) -> Item:
+    work = Collective(step.kind, step.n_bytes, step.axis)
+    return Item(f"{step.kind} {step.axis}", work, step.label, step.follows)
 
 
 _Before = int | str | None  # an operator of a template, or who had a label, or who came last

@@ -334,8 +334,7 @@ class _Buckets:
             self._waiting[kind] += parameters
             n_full = int(self._waiting[kind] // self._limit)
             self._waiting[kind] -= n_full * self._limit
-            for _ in range(n_full):
-                yield from self._reduce(kind, self._limit)
+            yield from list(self._reduce(kind, self._limit)) * n_full
 
     def rest(self) -> Iterator[Step]:
         for kind, parameters in enumerate(self._waiting):
