@@ -117,7 +117,7 @@ class Nodes:
         if cluster.memory is not None:
             self.streams(MEMORY)  # the first after the one that computes: both time what they run
         self.tallies: Interned[str] = Interned()
-        self._entries: list[_Known] = []
+        self._known: Interned[_Known] = Interned()
         self._sends: dict[_Transfer, list[int]] = {}
         self._receives: dict[_Transfer, list[int]] = {}
         self._meetings: dict[_Meeting, list[int]] = {}
@@ -164,16 +164,19 @@ class Nodes:
         for place, operator in enumerate(stamp.operators):
             number = works.get(id(operator.work))
             if number is None:
-                number = works[id(operator.work)] = len(self._entries)
-                name = stamp.prefix + operator.name
-                self._entries.append(self._know(cls, name, operator.work))
+                entry = self._know(cls, stamp.prefix + operator.name, operator.work)
+                number = works[id(operator.work)] = self._known(entry)
             known.append(number)
             after += [(place, before) for before in operator.after]
-            entry = self._entries[number]
-            if entry.kind in (p.NodeKind.SEND, p.NodeKind.RECEIVE) or len(entry.classes) > 1:
+            if self._is_shared(cls, operator.work):
                 shared.append((place, operator.work))
         pairs = np.array(after, dtype=np.int64).reshape(-1, 2)
         return _Template(np.array(known, dtype=np.int64), pairs, shared)
+
+    def _is_shared(self, cls: int, work: Work) -> bool:
+        if isinstance(work, Collective):
+            return len(self._folding.members[cls][work.group]) > 1
+        return isinstance(work, (Send, Receive))
 
     def _share(self, cls: int, node: int, work: Work, seen: dict[str, int]) -> None:
         """Note a node whose flow others take part in."""
@@ -188,7 +191,7 @@ class Nodes:
 
     def _flows(self) -> NDArray[np.int64]:
         """The flow of every node, -1 for none.  Sets what is known of the flows."""
-        opens = np.array([known.opens for known in self._entries], dtype=bool)[self._what]
+        opens = np.array([known.opens for known in self._known], dtype=bool)[self._what]
         opens[[nodes[0] for nodes in self._meetings.values()]] = True
         flow = np.where(opens, np.cumsum(opens) - 1, -1)
         for nodes in self._meetings.values():
@@ -197,7 +200,7 @@ class Nodes:
         self.members = inside[np.argsort(flow[inside], kind="stable")]  # nodes, flow by flow
         self.n_members = np.bincount(flow[inside], minlength=int(opens.sum()))
         self.flow_form = self.column("form")[opens]
-        groups = np.array([known.group for known in self._entries], dtype=object)
+        groups = np.array([known.group for known in self._known], dtype=object)
         self.flow_group: list[str] = groups[self._what[opens]].tolist()
         self.receiver = np.full(len(self.n_members), -1)
         return flow
@@ -205,11 +208,11 @@ class Nodes:
     def _check_complete(self) -> None:
         """Every member of a group must run as many collectives over it as the others, and the
         same."""
-        cls = self.column("cls")
+        cls, form = self.column("cls"), self.column("form")
         for (group, classes, number), nodes in self._meetings.items():
             first = nodes[0]
             for node in nodes[1:]:
-                if self._entries[self._what[node]].form != self._entries[self._what[first]].form:
+                if form[node] != form[first]:
                     raise DimsweepError(
                         f"members of group {group!r} disagree on its collective number {number}: "
                         f"rank {self._folding.first[cls[first]]} runs {self.name[first]!r}, rank "
@@ -245,7 +248,7 @@ class Nodes:
 
     def column(self, name: str) -> NDArray[np.int64]:
         """A field of what is known of each node: cls, kind, stream, tally, duration or memory."""
-        values = np.array([getattr(known, name) for known in self._entries], dtype=np.int64)
+        values = np.array([getattr(known, name) for known in self._known], dtype=np.int64)
         return values[self._what]
 
     def _know(self, cls: int, name: str, work: Work) -> _Known:

@@ -2,9 +2,9 @@
 
 from engine import DimsweepError
 
-# Of GPT-3 175B on 512 NPUs, counted and weighed with 8 to 256 micro-batches: 24 to 26 nodes for
-# each layer and micro-batch, and 240 to 300 bytes for each node.
-_NODES, _BYTES = 25, 300
+# Of GPT-3 175B in 8 interleaved stages, counted and weighed with 8 to 2,048 micro-batches: 24 to 26
+# nodes for each layer and micro-batch, and 300 to 320 bytes for each node while it is lowered.
+_NODES, _BYTES = 25, 320
 LARGEST = 20_000_000  # nodes, of all pipeline stages together
 
 
