@@ -81,7 +81,8 @@ def _run_cell(cell: CellPlan, driver: "_Driver") -> "_Best":
 
     for trials, (batch,) in driver.batches(sampler, [cell], cell.budget, settled=settled):
         values, slopes = driver.collect(batch)
-        sampler.tell(trials, _told(values), _told(slopes))
+        if sampler.prefetch is not None:
+            sampler.tell(trials, _told(values), _told(slopes))
         best.add(trials, values)
         driver.count(cell, values)
     values, _ = driver.collect(driver.submit(cell, Trials.of(best.again(first=cell.budget))))

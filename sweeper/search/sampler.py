@@ -41,8 +41,9 @@ class Sampler(Protocol):
     """Proposes trials, and perhaps learns from their values.
 
     The driver asks for a batch while those before it, up to ``prefetch`` with it (``None``: as many
-    as keep the workers busy), are being simulated, and tells each batch in the order of its trials,
-    so what is proposed depends on the seed and on nothing else.  ``batch`` is how many it wants to
+    as keep the workers busy; such a sampler need not be told anything), are being simulated, and
+    tells each batch in the order of its trials, so what is proposed depends on the seed and on
+    nothing else.  ``batch`` is how many it wants to
     be asked for; ``None`` leaves it to ``search.batch``.
     """
 
