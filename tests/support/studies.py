@@ -28,7 +28,9 @@ def run(
     """Run a plan in this process, or on an executor of its cells."""
     with Ledger(plan.folder, plan.study, plan.schema, retry_failed=retry_failed) as ledger:
         executor = executor or make_executor(
-            plan.config.changed({"executor.mode": "inline", "executor.timeout": None}),
+            plan.config.changed(
+                {"executor.mode": "inline", "executor.timeout": None, "executor.memory": None}
+            ),
             [cell.cell for cell in plan.cells],
             plan.schema,
         )

@@ -4,7 +4,9 @@ import itertools
 import os
 import signal
 from collections.abc import Callable, Sequence
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -15,6 +17,7 @@ from sweeper.run.executor import make_executor
 from sweeper.run.executor.evaluate import Job, Outcome, _state
 from sweeper.run.executor.ray import RayExecutor, _Seat
 from sweeper.run.executor.worker import Limits, Luggage, Worker
+from sweeper.space.space import Trial
 from sweeper.study.plan import StudyPlan
 from tests.support.studies import run
 
@@ -98,8 +101,8 @@ def test_the_inline_executor_says_that_it_has_no_limit(small: Small) -> None:
 
 
 class Faulty(Worker):
-    """A worker that hangs over trial 13 without ever coming back to Python, and dies over
-    trial 17."""
+    """A worker that hangs over trial 13 without ever coming back to Python, dies over trial 17, and
+    whose trial 19 wants 8 GB."""
 
     def __init__(
         self, cells: Sequence[Cell], schema: pa.Schema, limits: Limits, luggage: Luggage | None
@@ -107,6 +110,13 @@ class Faulty(Worker):
         super().__init__(cells, schema, limits, luggage)
         self._real = self._evaluator.evaluate
         self._evaluator.evaluate = self._faulty  # type: ignore[method-assign]
+        self._run = self._evaluator._run
+        self._evaluator._run = self._hungry  # type: ignore[method-assign]
+
+    def _hungry(self, program: Any, trials: list[Trial], *rest: Any) -> Any:
+        if any(trial.number == 19 for trial in trials):
+            np.ones(10**9)
+        return self._run(program, trials, *rest)
 
     def _faulty(self, job: Job) -> Outcome:
         numbers = {trial.number for trial in job.trials}
@@ -129,15 +139,19 @@ class Counting(RayExecutor):
 
 
 @pytest.mark.xdist_group("ray")  # one Ray at a time: two cores
-def test_a_trial_that_hangs_and_one_that_kills_its_worker_are_found(
-    small: Small,
-) -> None:
-    """In a piece of all 40 trials, which take milliseconds, each costs two workers; none of the
-    others, which wait for workers to start, takes longer than the limit."""
+def test_trials_that_hang_or_kill_their_worker_or_eat_memory_are_found(small: Small) -> None:
+    """In a piece of all 40 trials, which take milliseconds, the first two cost two workers each;
+    none of the others, which wait for workers to start, takes longer than the limit."""
     words = ["search=random", "search.batch=40"]
     whole = small(*words, results="whole")
     run(whole)
-    plan = small(*words, "executor.actors=1", "executor.timeout=2 s", results="faulty")
+    plan = small(
+        *words,
+        "executor.actors=1",
+        "executor.timeout=2 s",
+        "executor.memory=1 GB",
+        results="faulty",
+    )
     executor = Counting(plan.config.executor, [cell.cell for cell in plan.cells], plan.schema)
     executor._piece[0] = 40
     try:
@@ -145,11 +159,12 @@ def test_a_trial_that_hangs_and_one_that_kills_its_worker_are_found(
     finally:
         executor.close()
     rows = load(plan.folder).to_pandas()
-    assert progress.lost == 2, rows[rows.state == LOST][["trial", "error"]].to_string()
-    assert rows.trial[rows.state == LOST].tolist() == [13, 17]
+    assert progress.lost == 3, rows[rows.state == LOST][["trial", "error"]].to_string()
+    assert rows.trial[rows.state == LOST].tolist() == [13, 17, 19]
     assert "longer than 2 s (executor.timeout)" in rows.error[13]
     assert "worker died" in rows.error[17]
-    assert (rows.state == "complete").sum() == 38
+    assert "executor.memory allows no more" in rows.error[19]
+    assert (rows.state == "complete").sum() == 37
     assert executor.started == 1 + 1 + 1 + 1, "at first, after the piece, 13 and 17"
     run(plan)
     assert load(plan.folder).equals(load(whole.folder))
