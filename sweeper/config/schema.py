@@ -4,11 +4,12 @@ Values live in conf/ and studies/.  Hydra composes them; what it composed become
 :class:`Config`, and stays one up to the report.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Self
 
 from hydra.core.config_store import ConfigStore
+from pydantic import model_validator
 
 from engine import DimsweepError, Fidelity
 from sweeper.config.cluster import Collective, Cost, Memory, Network, Npu, Topology
@@ -70,6 +71,16 @@ class Config(Part):
     timeline: str | None = None
     picture: str | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_control_characters(cls, value: Any) -> Any:
+        """A terminal would obey them wherever the text is shown."""
+        for place, text in _texts(value):
+            if not text.isprintable() and any(ord(c) < 32 and c not in "\n\t" for c in text):
+                what = f"{text!r} has control characters in it"
+                raise ValueError(DimsweepError(what, where=place))
+        return value
+
     @property
     def by_message(self) -> bool:
         """Whether the message kernel is to simulate."""
@@ -113,6 +124,18 @@ class Config(Part):
                 node, last = _parent(text, name)
             node[last] = value
         return type(self).of(text)
+
+
+def _texts(node: Any, place: str = "") -> Iterator[tuple[str, str]]:
+    """Each text of plain data, and its key."""
+    if isinstance(node, str):
+        yield place, node
+    elif isinstance(node, Mapping):
+        for name, value in node.items():
+            yield from _texts(value, f"{place}.{name}".removeprefix("."))
+    elif isinstance(node, (list, tuple)):
+        for i, value in enumerate(node):
+            yield from _texts(value, f"{place}[{i}]")
 
 
 def _parent(node: Any, name: str) -> tuple[Any, Any]:

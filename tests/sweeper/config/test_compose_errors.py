@@ -86,6 +86,15 @@ def test_a_byte_that_is_not_utf_8_is_told_with_its_file(here: Path) -> None:
         compose(["study=broken"])
 
 
+def test_what_a_terminal_would_obey_is_refused_and_markup_is_text(here: Path) -> None:
+    (here / "good.yaml").write_text(GOOD)
+    with pytest.raises(DimsweepError, match=r"workload\.name.*control characters"):
+        compose(["study=good", "workload.name='a\x1b[31mb'"])
+    assert (
+        compose(["study=good", "workload.name='[red]a[/b]'"]).config.workload.name == "[red]a[/b]"
+    )
+
+
 def test_another_broken_study_harms_no_one(here: Path) -> None:
     (here / "broken.yaml").write_text("- a list")
     (here / "good.yaml").write_text(GOOD)
