@@ -28,6 +28,7 @@ from tests.support.reports import (
     ranked,
     search,
     text_of,
+    with_cells,
 )
 
 # --- the summary ---------------------------------------------------------------------------------
@@ -82,6 +83,13 @@ def test_the_gap_to_the_bound(objective, bound, gap):
     without = make_study(rows, objective=[objective])
     assert summarise(rows, without)[0].gap is None
     assert "proven bound" not in text_of(rows, without)
+
+
+@pytest.mark.parametrize(("limit", "stopped"), [(None, False), (0.24, False), (0.25, True)])
+def test_a_search_that_came_near_enough_has_stopped(limit, stopped):
+    rows = one_cell(time_s=[8.0, 5, 6, 7])
+    study = with_cells(bounded(make_study(rows), 4.0), stops_at_gap=limit)
+    assert summarise(rows, study)[0].stopped is stopped
 
 
 def test_the_gaps_of_a_grid():

@@ -75,10 +75,12 @@ def test_where_the_next_dollar_should_go(tmp_path):
     assert "worth.png" in [path.name for path in write_report(rows, study, tmp_path)]
 
 
-def test_without_prices_bandwidth_is_compared():
+@pytest.mark.parametrize("prices", [None, (8e3, 0.0, 16e3, 235e3)])
+def test_without_prices_bandwidth_is_compared(prices):
+    """Nor is a dollar, where some dimension costs nothing."""
     parts = [make_rows(search(20), cell, None, **{"a.total": f"{cell}"}) for cell in range(2)]
     rows = pd.concat(parts, ignore_index=True)
-    worth = {"ms_per_GBps": [-0.08, -0.04, 0.0, 0.0], "usd_per_GBps": None}
+    worth = {"ms_per_GBps": [-0.08, -0.04, 0.0, 0.0], "usd_per_GBps": prices}
     report = Report.of(rows, with_cells(make_study(rows, grid=["a.total"]), **worth))
     (sheet,) = next_bandwidth.table(report.summaries[0])
     assert [len(row) for row in sheet.rows] == [2] * 4
