@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import (
@@ -20,6 +20,7 @@ from engine.model import Transformer
 from engine.plan import DeviceMesh, ParallelPlan, Schedule
 from engine.plan import training as train
 from engine.workload.graph import Stamp, StampedGraph
+from tests.support.examples import examples
 from tests.support.programs import clusters, pipelines, tangles, training, uneven
 
 WORK = Compute(duration=1)
@@ -57,7 +58,7 @@ def test_a_plan_is_lowered_like_its_operators(plan: ParallelPlan) -> None:
     assert_same(workload, written_out(workload), Cluster(topology, Npu(312e12, 2e12)))
 
 
-@settings(max_examples=60)
+@examples(40)
 @given(st.data())
 def test_a_graph_may_be_cut_anywhere(data: st.DataObject) -> None:
     cluster = data.draw(clusters(max_npus=16))

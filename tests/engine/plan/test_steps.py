@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import Collective, CollectiveKind, Compute, GraphBuilder, Operator, Receive, Send
 from engine.plan.steps import Item, RankGraph
+from tests.support.examples import examples
 
 MESSAGE, ANSWER = Send(1.0, (1,)), Receive((-1,))
 LABELS = ["", "", "", "a", "b"]
@@ -52,7 +53,7 @@ def items(draw: st.DrawFn) -> list[Item]:
     return found
 
 
-@settings(max_examples=200)
+@examples(60)
 @given(st.lists(items(), min_size=1, max_size=3), st.data())
 def test_stamped_as_built_one_by_one(parts: list[list[Item]], data: st.DataObject) -> None:
     graph, plain = RankGraph(), OneByOne()
