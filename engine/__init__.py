@@ -25,7 +25,7 @@ from engine.errors import DimsweepError, InfeasibleError, suggestion
 from engine.kernels.phase.batch import Measures, is_compiled, outcome_error, run_batch, run_one
 from engine.kernels.phase.path import Path
 from engine.kernels.phase.state import FINISHED
-from engine.kinds import CollectiveKind, DimensionOrder, PortBusy, QueueOrder
+from engine.kinds import CollectiveKind, DimensionOrder, QueueOrder
 from engine.lower.lower import lower
 from engine.lower.memory import check_memory
 from engine.lower.program import Program
@@ -43,7 +43,7 @@ from engine.workload.graph import (
 from engine.workload.placement import place
 
 # Raise it when a change makes the same inputs give another result: ledgers keep versions apart.
-MODEL_VERSION = 4
+MODEL_VERSION = 5
 
 __all__ = [
     "FINISHED",
@@ -69,7 +69,6 @@ __all__ = [
     "Npu",
     "Operator",
     "Path",
-    "PortBusy",
     "Prices",
     "Program",
     "QueueOrder",

@@ -37,13 +37,6 @@ class DimensionOrder(NamedInt):
     THEMIS = 1
 
 
-class PortBusy(NamedInt):
-    """What keeps a port busy: a whole phase, or its transfer; latencies pass after that."""
-
-    PHASE = 0
-    TRANSFER = 1
-
-
 class QueueOrder(NamedInt):
     """Which waiting chunk a port serves next."""
 

@@ -41,6 +41,7 @@ class _Phase(NamedTuple):
     dim: int
     fixed: float  # seconds
     slope: float  # bytes
+    reduce: float = 0.0  # of the fixed seconds, those that keep a port busy as bytes do
 
 
 class _Part(NamedTuple):
@@ -100,10 +101,11 @@ class _Forms:
             visits = [i for i, phase in enumerate(phases) if phase.dim == d]
             here = self._held(_total([phases[i] for i in visits], chunks))
             load.append(here)
-            # The port waits for its first chunk, and the last one still has some way to go.
-            way = [*phases[: visits[0]], *phases[visits[-1] + 1 :]]
+            # The port waits for its first chunk, and the last one still has some way to go; where
+            # latencies pass after all transfers, all of its own.
+            way = [self._held(p) for p in (*phases[: visits[0]], *phases[visits[-1] + 1 :])]
             if self._s.shape.latency_after:
-                way.append(phases[visits[-1]]._replace(slope=0.0))
+                way += [_Phase(d, phase.fixed - phase.reduce, 0.0) for phase in phases]
             pieces.append([here] if self._s.shape.themis else [here, *way])
         return pieces, load
 
@@ -121,7 +123,7 @@ class _Forms:
 
     def _held(self, phase: _Phase) -> _Phase:
         """What of it keeps a port busy."""
-        return phase._replace(fixed=0.0) if self._s.shape.latency_after else phase
+        return phase._replace(fixed=phase.reduce) if self._s.shape.latency_after else phase
 
     def _phases(self, f: int) -> list[_Phase]:
         """A chunk's phases in the baseline order, as in :mod:`engine.kernels.phase.phase_time`."""
@@ -209,7 +211,7 @@ class _Forms:
     def _phase(self, d: int, part: _Part, held: float) -> _Phase:
         slope = self._rounded(part.n_bytes * held, part.roundings, d)
         reduce = max(0.0, part.reduce * held - 0.5 * part.reductions / PICOSECONDS)
-        return _Phase(int(d), part.fixed + reduce, slope)
+        return _Phase(int(d), part.fixed + reduce, slope, reduce)
 
     def _rounded(self, slope: float, roundings: int, dim: int) -> float:
         """``slope`` less what rounding may gain, in bytes."""
@@ -227,6 +229,7 @@ def _total(phases: list[_Phase], times: int) -> _Phase:
         phases[0].dim,
         times * sum(phase.fixed for phase in phases),
         times * sum(phase.slope for phase in phases),
+        times * sum(phase.reduce for phase in phases),
     )
 
 

@@ -10,7 +10,7 @@ from engine.cluster.memory import RemoteMemory
 from engine.cluster.network import NetworkModel
 from engine.cluster.npu import Npu
 from engine.errors import DimsweepError
-from engine.kinds import DimensionOrder, PortBusy, QueueOrder
+from engine.kinds import DimensionOrder, QueueOrder
 from engine.network.fabric import Auto
 from engine.units import MAX_PICOSECONDS
 
@@ -23,7 +23,6 @@ class CollectiveModel:
     (an empty tuple means auto everywhere).  ``endpoint_delay`` is picoseconds per step.
     ``chunks_on_one_dimension``: of a collective that crosses only one, where chunks have nothing to
     overlap with and each of them pays the latency; as many as ``chunks`` unless given.
-    ``port_busy``: whether a port waits for a phase's latencies, or serves the next chunk meanwhile.
     ``streams``: a group's collectives take this many streams in turn, and each runs one at a time.
 
     A ``library`` runs each collective over all its dimensions as it sees fit, and ``timings`` are
@@ -39,7 +38,6 @@ class CollectiveModel:
     algorithms: tuple[str, ...] = ()
     chunks_on_one_dimension: int | None = None
     streams: int = 1
-    port_busy: PortBusy = PortBusy.PHASE
     library: Nccl | None = None
     timings: Timings | None = None
     node_dimensions: int = 1

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from engine.cluster.cluster import Cluster
 from engine.collective.steps import Step
-from engine.kinds import DimensionOrder, PortBusy
+from engine.kinds import DimensionOrder
 from engine.lower import program as p
 from engine.lower.forms import Form, Forms, TypedSteps
 from engine.lower.nodes import Nodes
@@ -185,7 +185,7 @@ def _shape(cluster: Cluster, folding: Folding, nodes: Nodes) -> p.Shape:
         queue=model.queue,
         themis=model.order is DimensionOrder.THEMIS,
         endpoint_delay=model.endpoint_delay,
-        latency_after=model.port_busy is PortBusy.TRANSFER,
+        latency_after=True,
         reduce_time=PICOSECONDS / reduce_bandwidth if reduce_bandwidth else 0.0,
     )
 

@@ -11,7 +11,6 @@ import engine
 from engine import (
     DimensionOrder,
     DimsweepError,
-    PortBusy,
     QueueOrder,
     SubgroupBandwidth,
     suggestion,
@@ -270,7 +269,6 @@ class Collective(Part):
         "physical"
     )
     endpoint_delay: Time = default("0 ns")
-    port_busy: Annotated[PortBusy, member(PortBusy)] = default("phase")
     algorithms: Annotated[str | tuple[str, ...], Parsed(one_or_each(str))] = "auto"
     library: str | None = None
     gpu: str | None = None

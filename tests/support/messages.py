@@ -44,8 +44,8 @@ def carry(network: Network, sendings: Iterable[Sending], model: NetworkModel) ->
     sendings = list(sendings)
     arrivals = [-1] * len(sendings)
 
-    def arrived(number: int) -> None:
-        arrivals[number] = clock.ps
+    def arrived(number: int, late: int) -> None:
+        arrivals[number] = clock.ps + late
 
     for number, (source, target, n_bytes) in enumerate(sendings):
         transport.send(

@@ -15,7 +15,6 @@ from engine import (
     GraphBuilder,
     Group,
     Npu,
-    PortBusy,
     QueueOrder,
     Receive,
     Ring,
@@ -94,12 +93,10 @@ def collective_models(
     *,
     queues: tuple[QueueOrder, ...] = tuple(QueueOrder),
     orders: tuple[DimensionOrder, ...] = tuple(DimensionOrder),
-    port_busy: tuple[PortBusy, ...] = tuple(PortBusy),
 ) -> CollectiveModel:
     return CollectiveModel(
         chunks=draw(st.integers(1, 16)),
         streams=draw(st.integers(1, 3)),
-        port_busy=draw(st.sampled_from(port_busy)),
         order=draw(st.sampled_from(orders)),
         queue=draw(st.sampled_from(queues)),
         subgroup_bandwidth=draw(st.sampled_from(list(SubgroupBandwidth))),
@@ -118,11 +115,10 @@ def clusters(
     max_dims: int = 4,
     queues: tuple[QueueOrder, ...] = tuple(QueueOrder),
     orders: tuple[DimensionOrder, ...] = tuple(DimensionOrder),
-    port_busy: tuple[PortBusy, ...] = tuple(PortBusy),
 ) -> Cluster:
     topology = draw(topologies(max_npus=max_npus, max_dims=max_dims))
     npu = Npu(reduce_bandwidth=draw(st.sampled_from([None, 1e12, 3.3e9])))
-    model = collective_models(topology, queues=queues, orders=orders, port_busy=port_busy)
+    model = collective_models(topology, queues=queues, orders=orders)
     return Cluster(topology, npu, draw(model))
 
 

@@ -5,8 +5,8 @@ It knows one class of ranks and takes the phases of every collective as given.  
 - An operator is ready when all it waits for have ended.  Ready operators join their unit's queue in
   program order; a unit (the compute unit, or a communication stream) runs one at a time.
 - A collective sends all its chunks to the dimension of their first phase.  A dimension serves one
-  chunk at a time, for as long as the phase holds it; when the phase has ended the chunk moves on to
-  the dimension of its next phase.
+  chunk at a time, for as long as the phase holds it; then the chunk moves on to the dimension of
+  its next phase.  What its phases last beyond that passes when it has been through all of them.
 - What ends at an instant ends together, in a round.  Then ready operators and moving chunks join
   their queues, the chunks by (operator, chunk); then whatever is idle takes the first of its queue.
 - What takes no time ends in the next round of the instant in which it started.
@@ -35,7 +35,6 @@ class Served(NamedTuple):
 
     dim: int
     start: int
-    free: int  # when the dimension is
     end: int
     operator: int
     chunk: int
@@ -46,13 +45,13 @@ class Chunk(NamedTuple):
     number: int
 
 
-class Held(NamedTuple):
-    """A phase's hold of its dimension."""
+class Late(NamedTuple):
+    """A chunk that has been through all its phases, and makes up for being late."""
 
-    dim: int
+    chunk: Chunk
 
 
-Ending = Chunk | Held | int  # an operator by its number
+Ending = Chunk | Late | int  # an operator by its number
 Phases = dict[int, list[list[Phase]]]  # by operator, then chunk by chunk
 
 
@@ -63,6 +62,7 @@ class Trace:
     start: dict[int, int] = field(default_factory=dict)
     end: dict[int, int] = field(default_factory=dict)
     served: list[Served] = field(default_factory=list)
+    through: dict[int, tuple[int, int]] = field(default_factory=dict)  # when, from which dimension
 
     @property
     def time(self) -> int:
@@ -119,9 +119,9 @@ class Simulator:
                 ending.append(heapq.heappop(self.coming))
             for _, _, what in ending:
                 if isinstance(what, Chunk):
-                    self.end_chunk(what)
-                elif isinstance(what, Held):
-                    del self.dim_serves[what.dim]
+                    self.end_phase(what)
+                elif isinstance(what, Late):
+                    self.end_chunk(what.chunk)
                 else:
                     self.end_operator(what)
 
@@ -142,10 +142,8 @@ class Simulator:
         for dim, waiting in self.dim_queue.items():
             if waiting and dim not in self.dim_serves:
                 chunk = self.dim_serves[dim] = waiting.pop(0)
-                free = self.now + self.phase(chunk).hold
-                end = self.now + self.phase(chunk).duration
-                self.trace.served.append(Served(dim, self.now, free, end, *chunk))
-                self.ends_at(free, Held(dim))
+                end = self.now + self.phase(chunk).hold
+                self.trace.served.append(Served(dim, self.now, end, *chunk))
                 self.ends_at(end, chunk)
 
     def unit(self, i: int) -> str:
@@ -197,14 +195,30 @@ class Simulator:
                 if not after:
                     self.ready.append(j)
 
-    def end_chunk(self, chunk: Chunk) -> None:
+    def end_phase(self, chunk: Chunk) -> None:
+        dim, phases = self.phase(chunk).dim, self.phases[chunk.operator][chunk.number]
+        del self.dim_serves[dim]
         self.at[chunk] += 1
-        if self.at[chunk] < len(self.phases[chunk.operator][chunk.number]):
+        if self.at[chunk] < len(phases):
             self.moving.append(chunk)
             return
+        before = self.trace.through.get(chunk.operator, (0, 0))
+        self.trace.through[chunk.operator] = max(before, (self.now, dim))
+        late = late_by(phases)
+        if late:
+            self.ends_at(self.now + late, Late(chunk))
+        else:
+            self.end_chunk(chunk)
+
+    def end_chunk(self, chunk: Chunk) -> None:
         self.chunks_left[chunk.operator] -= 1
         if self.chunks_left[chunk.operator] == 0:
             self.end_operator(chunk.operator)
+
+
+def late_by(phases: list[Phase]) -> int:
+    """What a chunk's phases last beyond the time for which they hold dimensions."""
+    return sum(phase.duration - phase.hold for phase in phases)
 
 
 class Exposed(NamedTuple):
@@ -215,7 +229,8 @@ class Exposed(NamedTuple):
 def exposed(operators: Sequence[Operator], trace: Trace, n_dims: int) -> Exposed:
     """Communication while nothing computes, every instant shared among the dimensions that serve.
 
-    Worked out afterwards from the trace, interval by interval.
+    When all of a collective's chunks are through, the dimension that served the last one counts as
+    serving until the collective ends.  Worked out afterwards from the trace, interval by interval.
     """
     changes: dict[int, list[tuple[str, int]]] = defaultdict(list)
     for i, operator in enumerate(operators):
@@ -225,6 +240,9 @@ def exposed(operators: Sequence[Operator], trace: Trace, n_dims: int) -> Exposed
     for phase in trace.served:
         changes[phase.start].append((f"dim {phase.dim}", 1))
         changes[phase.end].append((f"dim {phase.dim}", -1))
+    for i, (through, dim) in trace.through.items():
+        changes[through].append((f"dim {dim}", 1))
+        changes[trace.end[i]].append((f"dim {dim}", -1))
     running: dict[str, int] = defaultdict(int)
     total, by_dim = 0, [0.0] * (n_dims + 1)
     for now, until in pairwise(sorted(changes)):
@@ -274,11 +292,12 @@ def retimed(
         waits[phase] = [(*chunk, number - 1) if number else ("start", served.operator)]
         if served.dim in dim_before:
             waits[phase].append(dim_before[served.dim])
-        dim_before[served.dim] = ("held", phase)
-        waits["held", phase], waits[phase] = waits[phase], [("held", phase)]
-        waits["end", served.operator].append(phase)
-        lasted = after[served.operator][served.chunk][number]
-        lasts["held", phase], lasts[phase] = lasted.hold, lasted.duration - lasted.hold
+        dim_before[served.dim] = phase
+        phases = after[served.operator][served.chunk]
+        lasts[phase] = phases[number].hold
+        if number == len(phases) - 1:
+            waits["late", chunk], lasts["late", chunk] = [phase], late_by(phases)
+            waits["end", served.operator].append(("late", chunk))
     ends: dict[object, int] = {}
     while len(ends) < len(waits):
         for what, others in waits.items():

@@ -2,10 +2,15 @@
 
 Each member goes its own way: it works through its strands (:mod:`engine.collective.rounds`) as
 messages arrive, and has finished when it has received everything and its own messages have left.
+
+Work and latencies are counted apart: a member sends a round when the bytes that it waits for are
+there and reduced, as if their latency took no time, and knows how *late* it really is: by the
+latencies and endpoint delays of the longest chain of messages behind it, of its chunk's earlier
+phases too.
 """
 
-from collections import Counter
-from collections.abc import Callable, Generator
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Generator, Mapping
 from functools import lru_cache, partial
 from typing import NamedTuple
 
@@ -18,7 +23,8 @@ from engine.kernels.message.transport import Message, Transport
 from engine.kernels.phase.phase_time import whole
 from engine.kinds import CollectiveKind
 
-Finish = Callable[[int], None]
+Finish = Callable[[int, int], None]  # a rank, and how late it is (ps)
+Late = Mapping[int, int]  # how late each rank is
 
 
 class World(NamedTuple):
@@ -30,9 +36,9 @@ class World(NamedTuple):
     reduce_time: float  # ps a byte
     bytes_sent: list[list[float]]
 
-    def digestion(self, n_bytes: float) -> int:
-        """Picoseconds that follow the arrival of a round's messages: endpoint delay, reduction."""
-        return self.endpoint_delay + int(whole(n_bytes * self.reduce_time))
+    def reduction(self, n_bytes: float) -> int:
+        """Picoseconds in which a round's messages are reduced."""
+        return int(whole(n_bytes * self.reduce_time))
 
 
 class Line(NamedTuple):
@@ -54,13 +60,14 @@ class Phase(NamedTuple):
         """How many messages the line's members send."""
         return self.algorithm.n_messages(self.kind, len(line.ranks), line.circle)
 
-    def begin(self, world: World, line: Line, name: str, finish: Finish) -> None:
-        """Start it on ``line``; ``finish`` is called with each rank that has done its part."""
+    def begin(self, world: World, line: Line, late: Late, name: str, finish: Finish) -> None:
+        """Start it on ``line``, whose ranks are ``late``; ``finish`` is called with each rank whose
+        bytes have come and gone, and how late it is then."""
         rounds = _rounds(self.algorithm, self.kind, len(line.ranks), line.circle)
         if isinstance(rounds, SwitchRounds):
-            _through_switch(world, self, rounds, line.ranks, name, finish)
+            _through_switch(world, self, rounds, line.ranks, late, name, finish)
         else:
-            _Exchange(world, self, rounds, line.ranks, name, finish)
+            _Exchange(world, self, rounds, line.ranks, late, name, finish)
 
 
 @lru_cache(maxsize=64)
@@ -79,8 +86,8 @@ class Crossing(NamedTuple):
     n_bytes: float
     crosses: tuple[int, ...]
 
-    def begin(self, world: World, line: Line, name: str, finish: Finish) -> None:
-        """Send it from the line's only rank; ``finish`` is called when it has been delivered."""
+    def begin(self, world: World, line: Line, late: Late, name: str, finish: Finish) -> None:
+        """Send it from the line's only rank; ``finish`` is called when its bytes are there."""
         (source,) = line.ranks
         for dim in self.crosses:
             world.bytes_sent[source][dim] += self.n_bytes
@@ -91,7 +98,7 @@ class Crossing(NamedTuple):
             dim=self.dim,
             way=0,
             left=lambda: None,
-            arrived=lambda: world.clock.later(world.endpoint_delay, lambda: finish(source)),
+            arrived=lambda way: finish(source, late[source] + way + world.endpoint_delay),
         )
 
 
@@ -104,6 +111,7 @@ class _Exchange:
         phase: Phase,
         rounds: MemberRounds,
         ranks: tuple[int, ...],
+        late: Late,
         name: str,
         finish: Finish,
     ) -> None:
@@ -115,16 +123,19 @@ class _Exchange:
             sum(1 + sum(len(round_.send) for round_ in strand) for strand in strands)
             for strands in rounds.strands
         ]
+        self._late = [late[rank] for rank in ranks]
         for member, strands in enumerate(rounds.strands):
             for number, strand in enumerate(strands):
                 world.clock.process(self._work(member, number, strand))
 
-    def _work(self, member: int, number: int, strand: Strand) -> Generator[simpy.Event, None, None]:
+    def _work(self, member: int, number: int, strand: Strand) -> Generator[simpy.Event, int, None]:
         world, phase, rank = self._world, self._phase, self._ranks[member]
+        late = self._late[member]
         for receive, reduce, send in strand:
             if receive:
-                yield self._inboxes[member][number].take(receive)
-                yield world.clock.timeout(world.digestion(reduce * phase.n_bytes))
+                came = yield self._inboxes[member][number].take(receive)
+                late = max(late, came) + world.endpoint_delay
+                yield world.clock.timeout(world.reduction(reduce * phase.n_bytes))
             for peer, fraction, way in send:
                 message = Message(fraction * phase.n_bytes, self._name)
                 world.bytes_sent[rank][phase.dim] += message.n_bytes
@@ -135,42 +146,49 @@ class _Exchange:
                     dim=phase.dim,
                     way=way,
                     left=partial(self._less, member),
-                    arrived=partial(self._inboxes[peer][number].put, member),
+                    arrived=partial(self._inboxes[peer][number].put, member, late),
                 )
+        self._late[member] = max(self._late[member], late)
         self._less(member)
 
     def _less(self, member: int) -> None:
         self._open[member] -= 1
         if not self._open[member]:
-            self._finish(self._ranks[member])
+            self._finish(self._ranks[member], self._late[member])
 
 
 class _Inbox:
-    """The messages that have come for one strand of a member."""
+    """The messages that have come for one strand of a member, each by how late it is."""
 
     def __init__(self, clock: Clock) -> None:
         self._event = clock.event
-        self._early: Counter[int] = Counter()
+        self._early: defaultdict[int, deque[int]] = defaultdict(deque)
         self._missing: Counter[int] = Counter()
+        self._late = 0  # of those that are taken
         self._complete: simpy.Event | None = None
 
     def take(self, senders: tuple[int, ...]) -> simpy.Event:
-        """An event that happens when one message from each of ``senders`` is there."""
-        wanted = Counter(senders)
-        self._missing = wanted - self._early
-        self._early -= wanted
-        self._complete = self._event()
-        if not self._missing:
-            self._complete.succeed()
+        """An event that happens when one message from each of ``senders`` is there; its value is
+        how late the latest of them is."""
+        self._late, self._complete = 0, self._event()
+        for sender in senders:
+            if self._early[sender]:
+                self._late = max(self._late, self._early[sender].popleft())
+            else:
+                self._missing[sender] += 1
+        if not self._missing.total():
+            self._complete.succeed(self._late)
         return self._complete
 
-    def put(self, sender: int) -> None:
+    def put(self, sender: int, late: int, on_the_way: int) -> None:
+        """A message that left ``late``, and whose own latency is ``on_the_way``, is there."""
         if not self._missing[sender]:
-            self._early[sender] += 1
+            self._early[sender].append(late + on_the_way)
             return
         self._missing[sender] -= 1
+        self._late = max(self._late, late + on_the_way)
         if not self._missing.total() and self._complete is not None:
-            self._complete.succeed()
+            self._complete.succeed(self._late)
 
 
 def _through_switch(
@@ -178,27 +196,31 @@ def _through_switch(
     phase: Phase,
     rounds: SwitchRounds,
     ranks: tuple[int, ...],
+    late: Late,
     name: str,
     finish: Finish,
 ) -> None:
     """The switch reduces what members send up, and sends down to each what is for it."""
     missing: Counter[int] = Counter()  # messages that a rank has to get rid of, or to receive
+    latest = dict(late)
 
-    def less(rank: int) -> None:
+    def less(rank: int, lateness: int = 0) -> None:
         missing[rank] -= 1
+        latest[rank] = max(latest[rank], lateness)
         if not missing[rank]:
-            world.clock.later(world.endpoint_delay, lambda: finish(rank))
+            finish(rank, latest[rank] + world.endpoint_delay)
 
     for sources, up, targets, _ in rounds.rounds:
         missing.update(ranks[member] for member in (*sources, *targets))
         for member in sources:
             world.bytes_sent[ranks[member]][phase.dim] += up * phase.n_bytes
     for sources, up, targets, down in rounds.rounds:
+        risen = max(late[ranks[member]] for member in sources)
         world.transport.through_switch(
             [ranks[member] for member in sources],
             Message(up * phase.n_bytes, name),
             [ranks[member] for member in targets],
             Message(down * phase.n_bytes, name),
             left=less,
-            arrived=less,
+            arrived=lambda rank, way, risen=risen: less(rank, risen + way),
         )

@@ -1,12 +1,15 @@
 """Flows: collectives as chunks that go from phase to phase, and messages from point to point."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
+from engine.kernels.message.clock import Clock
 from engine.kernels.message.exchange import Line
 from engine.kernels.message.phases import Phases
 from engine.kernels.message.ports import Job
+from engine.kernels.message.ranks import RankAccount
 from engine.lower.program import POINT_TO_POINT, Program
 
 
@@ -19,22 +22,35 @@ class _Place(NamedTuple):
     first: int
 
 
+@dataclass
+class _Part:
+    """What a rank has still to do for a flow."""
+
+    chunks: int  # that are not through
+    through: tuple[int, int] = (0, 0)  # when the last of the others was (ps), from which dimension
+    due: int = 0  # when the latest of them has arrived (ps)
+
+
 class Flows:
     """The flows of a program in which every rank is a class of its own.
 
-    ``submit`` queues a job; ``done(flow, rank)`` is called when a rank has done its part of a flow.
+    ``submit`` queues a job; ``done(flow, rank)`` is called when a rank has done its part of a flow:
+    when the last of its chunks is through and has made up for being late.
     """
 
     def __init__(
         self,
         program: Program,
+        clock: Clock,
+        accounts: Sequence[RankAccount],
         submit: Callable[[Job], None],
         done: Callable[[int, int], None],
     ) -> None:
         self._program, self._submit, self._done = program, submit, done
+        self._clock, self._accounts = clock, accounts
         self._phases = Phases(program)
-        self._chunks_left: dict[tuple[int, int], int] = {}  # of a flow, on a rank
-        self._gathering: dict[_Place, int] = {}  # members that have not come yet
+        self._parts: dict[tuple[int, int], _Part] = {}  # of a flow, a rank's
+        self._gathering: dict[_Place, dict[int, int]] = {}  # who has come, and how late
 
     def start(self, flow: int) -> None:
         """All members have arrived."""
@@ -44,33 +60,33 @@ class Flows:
         ranks = s.members["cls"][record["member_start"] : record["member_end"]].tolist()
         if form["kind"] == POINT_TO_POINT:
             line = Line(tuple(ranks))
-            done = partial(self._done, flow)
-            order = (int(record["key"]), 0)
             crossing = self._phases.crossing(flow)
-            self._submit(Job(crossing, line, self._name(flow), order, priority=0, done=done))
+            self._parts[flow, ranks[0]] = _Part(1)
+            done = partial(self._leave, flow, crossing.dim)
+            order, late = (int(record["key"]), 0), {ranks[0]: 0}
+            self._submit(Job(crossing, line, self._name(flow), order, 0, late, done))
             return
         for rank in ranks:
-            self._chunks_left[flow, rank] = int(form["chunks"])
+            self._parts[flow, rank] = _Part(int(form["chunks"]))
         for chunk in range(form["chunks"]):
             for rank in ranks:
-                self._enter(flow, chunk, 0, rank)
+                self._enter(flow, chunk, 0, rank, 0)
 
-    def _enter(self, flow: int, chunk: int, number: int, rank: int) -> None:
-        """``rank`` is ready for the chunk's phase ``number``."""
+    def _enter(self, flow: int, chunk: int, number: int, rank: int, late: int) -> None:
+        """``rank``, which is ``late``, is ready for the chunk's phase ``number``."""
         record = self._program.structure.flows[flow]
         phases = self._phases.of_chunk(int(record["form"]), chunk)
         if number == len(phases):
-            self._chunks_left[flow, rank] -= 1
-            if not self._chunks_left[flow, rank]:
-                self._done(flow, rank)
+            self._leave(flow, phases[-1].dim if phases else 0, rank, late)
             return
         phase = phases[number]
         line = self._phases.line(self._program.names.flow_group[flow], phase.dim, rank)
         place = _Place(flow, chunk, number, line.ranks[0])
-        missing = self._gathering.pop(place, len(line.ranks)) - 1
-        if missing:
-            self._gathering[place] = missing
+        gathered = self._gathering.setdefault(place, {})
+        gathered[rank] = late
+        if len(gathered) < len(line.ranks):
             return
+        del self._gathering[place]
         self._submit(
             Job(
                 phase,
@@ -78,9 +94,32 @@ class Flows:
                 self._name(flow),
                 order=(int(record["key"]), chunk),
                 priority=int(self._program.structure.forms[record["form"]]["priority"]),
+                late=gathered,
                 done=partial(self._enter, flow, chunk, number + 1),
             )
         )
+
+    def _leave(self, flow: int, dim: int, rank: int, late: int) -> None:
+        """The rank's part of a chunk is through, by its port into ``dim``, and ``late``."""
+        part, now = self._parts[flow, rank], self._clock.ps
+        part.chunks -= 1
+        part.through = max(part.through, (now, dim))
+        part.due = max(part.due, now + late)
+        if part.chunks:
+            return
+        if part.due == now:
+            self._done(flow, rank)
+            return
+        account, last = self._accounts[rank], part.through[1]
+        account.until(now)
+        account.late[last] += 1
+
+        def arrive() -> None:
+            account.until(self._clock.ps)
+            account.late[last] -= 1
+            self._done(flow, rank)
+
+        self._clock.later(part.due - now, arrive)
 
     def _name(self, flow: int) -> str:
         record = self._program.structure.flows[flow]

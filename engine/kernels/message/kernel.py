@@ -25,7 +25,6 @@ from engine.kernels.phase.batch import Measures, outcome_error
 from engine.kernels.phase.diagnosis import explain_stuck
 from engine.kernels.phase.phase_time import LONGEST, PICOSECONDS
 from engine.kernels.phase.state import DONE, FINISHED, TOO_LONG
-from engine.kinds import PortBusy
 from engine.lower.lower import lower
 from engine.lower.program import Program
 from engine.network.fabric import build_network, check_fabrics
@@ -113,12 +112,6 @@ def lower_by_rank(workload: Workload, cluster: Cluster) -> Program:
             where="fidelity",
             hint="fidelity=phase, or collective=default, whose algorithms send every message",
         )
-    if cluster.collectives.port_busy is not PortBusy.PHASE:
-        raise DimsweepError(
-            "message by message a port is busy until the last message of a phase has come",
-            where="collective.port_busy",
-            hint="collective.port_busy=phase, or fidelity=phase",
-        )
     check_fabrics(cluster.topology, cluster.network.fabrics)
     check_number(count_messages(workload, cluster), cluster.network)
     return lower(workload, cluster, fold=False)
@@ -158,7 +151,7 @@ class _Simulation:
             self.clock, self.transport, shape.endpoint_delay, shape.reduce_time, self.bytes_sent
         )
         self.ports = Ports(world, self.accounts, shape.n_dims, shape.queue, self._touch)
-        self.flows = Flows(program, self.ports.submit, self._done)
+        self.flows = Flows(program, self.clock, self.accounts, self.ports.submit, self._done)
         self.operators = Operators(
             self.clock, program, self.accounts, self._touch, self.flows.start
         )

@@ -5,6 +5,9 @@ Each rank has one port for each dimension, which runs one phase at a time, as in
 that differ in the phase's dimension only.  It is queued when all of them have finished the phase
 before, and starts when it heads all their queues and all their ports are free, so that members
 never wait for one another in a circle.
+
+A port is free again when the phase's bytes have come, gone and been reduced, and the chunk moves on
+at once.  It takes along how late it is (:mod:`engine.kernels.message.exchange`).
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
-from engine.kernels.message.exchange import Crossing, Line, Phase, World
+from engine.kernels.message.exchange import Crossing, Finish, Late, Line, Phase, World
 from engine.kernels.message.ranks import RankAccount
 from engine.kinds import QueueOrder
 
@@ -26,7 +29,8 @@ class Job:
     name: str
     order: tuple[int, int]  # among jobs queued at the same instant: the flow's key, the chunk
     priority: int
-    done: Callable[[int], None]  # called with each rank that has done its part
+    late: Late
+    done: Finish  # called with each rank that has done its part
 
 
 @dataclass
@@ -36,7 +40,7 @@ class _Port:
 
 
 class PhaseSpan(NamedTuple):
-    """When a rank's port was taken by a phase (ps)."""
+    """When a rank's port was busy with a phase (ps)."""
 
     rank: int
     dim: int
@@ -109,9 +113,10 @@ class Ports:
             port.serving = port.queue.pop(0)
             self._accounts[rank].until(now)
             self._accounts[rank].serving[dim] = True
-        job.phase.begin(self._world, job.line, job.name, partial(self._finish, job, now))
+        finish = partial(self._finish, job, now)
+        job.phase.begin(self._world, job.line, job.late, job.name, finish)
 
-    def _finish(self, job: Job, started: int, rank: int) -> None:
+    def _finish(self, job: Job, started: int, rank: int, late: int) -> None:
         now, dim = self._world.clock.ps, job.phase.dim
         self._accounts[rank].until(now)
         self._accounts[rank].serving[dim] = False
@@ -119,4 +124,4 @@ class Ports:
         self._touched[rank, dim] = None
         self.spans.append(PhaseSpan(rank, dim, started, now, job.name))
         self._touch()
-        job.done(rank)
+        job.done(rank, late)

@@ -8,13 +8,14 @@ class RankAccount:
 
     Call :meth:`until` before anything of the rank changes.  Communication is exposed while the
     rank computes nothing; an instant of it is shared equally among the operators in flight, and
-    among the dimensions that serve the rank.
+    among the dimensions that serve the rank, or from which the last latencies of a flow pass.
     """
 
     def __init__(self, n_dims: int, n_tallies: int) -> None:
         self.computing = False
         self.in_flight = np.zeros(n_tallies, dtype=np.int64)  # operators
         self.serving = np.zeros(n_dims, dtype=bool)
+        self.late = np.zeros(n_dims, dtype=np.int64)  # flows from each whose last latencies pass
         self.compute = self.exposed = 0  # ps
         self.by_tally = np.zeros(n_tallies)
         self.by_dim = np.zeros(n_dims + 1)  # the last: waiting, no dimension serves
@@ -35,7 +36,7 @@ class RankAccount:
         if operators:
             self.exposed += span
             self.by_tally += span * self.in_flight / operators
-            dims = np.flatnonzero(self.serving)
+            dims = np.flatnonzero(self.serving | (self.late > 0))
             if len(dims):
                 self.by_dim[dims] += span / len(dims)
             else:

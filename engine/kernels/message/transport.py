@@ -7,6 +7,11 @@ it takes
 
     k * latency + S/b + (k - 1) * min(P, S)/b
 
+Latencies are counted apart from the bytes: what travels is the bytes, and whoever gets a message is
+told how late it is, which is the sum of its links' latencies.  So no link is idle because a latency
+passes (:mod:`engine.kernels.message.ports` says why).  A window and a buffer know the whole way: a
+message counts in them until its latency has passed, too.
+
 A link that is faster than the one before cannot send what it has not got: the message holds it
 until the last packet has come and gone.  With finite buffers a message enters a link only once the
 far end has room for all of it, and leaves that room when its last byte is on the next link; a
@@ -94,22 +99,24 @@ class Transport:
         dim: int,
         way: int,
         left: Callable[[], None],
-        arrived: Callable[[], None],
+        arrived: Callable[[int], None],
     ) -> None:
         """Send a message.  ``left`` is called when its last byte is on the first link, ``arrived``
-        when it has reached ``target``; ``way`` chooses between two equally short routes."""
+        when it has reached ``target``, with the ps of latency that are still to pass; ``way``
+        chooses between two equally short routes."""
         route = [self.wires[i] for i in self._router.route(source, target, way)]
+        late = sum(wire.link.latency for wire in route)
         parts = _parts(route, message.n_bytes)
         self.n_messages += parts
         check_number(self.n_messages, self._model)  # parts are known only here
         part = Message(message.n_bytes / parts, message.name)
-        left, arrived = _after(parts, left), _after(parts, arrived)
+        left, there = _after(parts, left), _after(parts, partial(arrived, late))
         for _ in range(parts):
             if self._limit is None:
-                self._travel(route, part, left, arrived)
+                self._travel(route, part, left, there)
             else:
                 window = self._window(source, dim, self._limit)
-                self._travel_in_window(window, route, part, left, arrived)
+                self._travel_in_window(window, route, part, left, there, late)
 
     def through_switch(
         self,
@@ -119,14 +126,16 @@ class Transport:
         down: Message,
         *,
         left: Callable[[int], None],
-        arrived: Callable[[int], None],
+        arrived: Callable[[int, int], None],
     ) -> None:
         """Every source sends ``up`` to the switch it shares with all the others, which reduces what
         it gets as it comes (or multicasts what a single source sends), and ``down`` goes to each
-        target.  The switch buffers nothing, so no room can run out."""
+        target.  The switch buffers nothing, so no room can run out.  ``left`` is called with the
+        source, ``arrived`` with the target and the ps of latency still to pass."""
         switch = self._shared_switch({*sources, *targets})
         number = self._network.number
         tails: list[int] = []
+        rise_late = max(self.wires[number[source, switch]].link.latency for source in sources)
         self.n_messages += len(sources) + len(targets)
 
         def rise(source: int) -> None:
@@ -141,7 +150,10 @@ class Transport:
 
         def fall(target: int) -> None:
             wire = self.wires[number[switch, target]]
-            self._cross(wire, down, max(tails), _nothing, lambda _: arrived(target), last=True)
+            late = rise_late + wire.link.latency
+            self._cross(
+                wire, down, max(tails), _nothing, lambda _: arrived(target, late), last=True
+            )
 
         for source in sources:
             rise(source)
@@ -169,7 +181,7 @@ class Transport:
         if at + 1 == len(route):
             self._cross(wire, message, tail, left, lambda _: arrived(), last=True)
             return
-        leave = _giving_back(wire.room, message)
+        leave = self._giving_back(wire, message)
         go_on = partial(self._enter, route, at + 1, message, leave, arrived)
         self._cross(wire, message, tail, left, go_on, room=wire.room)
 
@@ -180,11 +192,12 @@ class Transport:
         message: Message,
         left: Callable[[], None],
         arrived: Callable[[], None],
+        late: int,
     ) -> None:
         permit = window.request()
 
         def close() -> None:
-            window.release(permit)
+            self._clock.later(late, lambda: window.release(permit))
             arrived()
 
         permit.callbacks.append(lambda _: self._travel(route, message, left, close))
@@ -202,9 +215,9 @@ class Transport:
     ) -> None:
         """Take a message whose last byte comes at ``tail`` over a link.
 
-        ``left`` is called when its last byte is on the link; ``passed``, with the time at which its
-        last byte is at the far end, when the far end may pass it on (on the ``last`` link, when it
-        is all there).
+        ``left`` is called when its last byte is on the link; ``passed``, with the time at which
+        that is so, when the far end may pass it on (on the ``last`` link, when it is all there).
+        The link's latency is left out.
         """
         turn = wire.request()
         wire.longest_queue = max(wire.longest_queue, len(wire.queue))
@@ -220,20 +233,30 @@ class Transport:
             wire.blocked = ""
             start, head = self._clock.ps, wire.head(message.n_bytes)
             end = max(start + wire.transfer(message.n_bytes), tail + head)
-            there = end + wire.link.latency
             wire.n_bytes += message.n_bytes
             wire.busy += end - start
             if self._record:
                 wire.spans.append(Span(start, end, message.name))
             self._clock.later(end - start, free)
-            ready = there if last else start + head + wire.link.latency
-            self._clock.later(ready - start, partial(passed, there))
+            ready = end if last else start + head
+            self._clock.later(ready - start, partial(passed, end))
 
         def free() -> None:
             wire.release(turn)
             left()
 
         turn.callbacks.append(enter)
+
+    def _giving_back(self, wire: Wire, message: Message) -> Callable[[], None]:
+        """What gives the room at the link's far end back, when the latency has passed, too."""
+        room, latency = wire.room, wire.link.latency
+        if room is None:
+            return _nothing
+
+        def give() -> None:
+            room.put(_room(message))
+
+        return lambda: self._clock.later(latency, give)
 
     def _window(self, npu: int, dim: int, limit: int) -> simpy.Resource:
         if (npu, dim) not in self._windows:
@@ -275,16 +298,6 @@ def _room(message: Message) -> int:
 
 def _nothing() -> None:
     pass
-
-
-def _giving_back(room: simpy.Container | None, message: Message) -> Callable[[], None]:
-    if room is None:
-        return _nothing
-
-    def give() -> None:
-        room.put(_room(message))
-
-    return give
 
 
 def _after(count: int, call: Callable[[], None]) -> Callable[[], None]:

@@ -1,6 +1,7 @@
 """When something ends next: in a class, and of all.
 
-A slot holds the time at which what a timed stream runs, or what a place at a port serves, ends.
+A slot holds the time at which what a timed stream runs, what a place at a port serves, or the first
+of a class's flows that wait for latencies only, ends.
 ``State.tree`` keeps the earliest slot of every class, and over them the earliest of two and two as
 in a tournament: its leaves are the classes, and 1 is its root.
 """

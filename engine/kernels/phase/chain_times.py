@@ -48,10 +48,12 @@ def _time_link(s: Structure, times: PhaseTimes, st: State, i: int) -> float:
     duration = np.int64(link["duration"])
     if link["form"] != NO_FORM:
         form, span = s.forms[link["form"]], times.spans[link["form"]]
+        late = np.int64(0)
         for phase in times.phases[span["start"] : span["start"] + span["length"]]:
             if phase["dim"] != NO_DIM:
-                duration += form["chunks"] * phase["duration"]
                 out["busy"] += form["chunks"] * phase["hold"]
+                late = phase["late"]  # of the last chunk
+        duration += out["busy"] + late
     out["end"] = out["start"] + duration
     return float(duration)
 
@@ -61,11 +63,11 @@ def _rank(s: Structure, st: State, before: int, link: int) -> int:
     """Which of several links that end together lets ``link`` start: who frees its port, or else its
     stream, or else the last to end in the kernel's order: computations, then ports."""
     mine, its = s.links[link], s.links[before]
-    if mine["port"] == its["port"]:
+    flies = st.links[before]["busy"] < st.links[before]["end"] - st.links[before]["start"]
+    if mine["port"] == its["port"] and not flies:
         return 3 * s.shape.n_ports
     if mine["stream"] == its["stream"]:
         return 2 * s.shape.n_ports
-    flies = st.links[before]["busy"] < st.links[before]["end"] - st.links[before]["start"]
     return its["port"] + s.shape.n_ports * (flies and its["port"] >= 0)
 
 

@@ -115,8 +115,8 @@ def _undisturbed(s: Structure) -> Bools:
 
 def _serial(s: Structure) -> Bools:
     """The forms whose chunks' phases follow one another on one port without a gap, so that they
-    last as long as their sum."""
-    forms, own_ways = s.forms, s.shape.latency_after or s.shape.themis
+    last as long as all of them hold it, and the last chunk's latencies."""
+    forms, own_ways = s.forms, s.shape.themis
     alone = (forms["use_end"] - forms["use_start"] == 1) & (forms["kind"] != POINT_TO_POINT)
     return alone & (forms["n_bytes"] > 0) & ((forms["chunks"] == 1) | (not own_ways))
 

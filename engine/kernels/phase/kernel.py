@@ -3,7 +3,8 @@
 Every class of ranks has streams (one computes, the others are communication streams) and one port
 for each dimension.  A chunk of a collective takes one phase at a time: it queues at the port of
 its next dimension on every member class, starts when it heads all those queues and all those
-ports are free, and holds them for the phase's duration.
+ports are free, and holds them while the phase's bytes move and are reduced.  The latencies of its
+phases pass when it has been through all of them; the collective ends when the last chunk's have.
 
 Time goes in rounds: everything that ends at an instant ends together; then the operators that
 became ready join their streams' queues and the chunks that moved on join their ports' queues, both
@@ -107,19 +108,10 @@ def _end_all(s: Structure, times: PhaseTimes, st: State, first: int, last: int, 
                 else:
                     next_due = min(next_due, st.place_due[place])
             if s.shape.latency_after:
-                next_due = min(next_due, _land_all(s, times, st, cls, now))
+                while st.flight_due[cls] == now:
+                    land(s, st, cls, now)
+                next_due = min(next_due, st.flight_due[cls])
             set_class_due(st, cls, next_due)
-
-
-@inlined
-def _land_all(s: Structure, times: PhaseTimes, st: State, cls: int, now: int) -> int:
-    """Every chunk of the class that arrives now; returns when the next one does."""
-    due = long(NEVER)
-    for port in range(cls * s.shape.n_ports, (cls + 1) * s.shape.n_ports):
-        while st.flight_due[port] == now:
-            land(s, times, st, port, now)
-        due = min(due, st.flight_due[port])
-    return due
 
 
 @kernel
@@ -223,9 +215,12 @@ def _is_felt_later(s: Structure, st: State, cls: int, now: int) -> bool:
             node = s.members[chunk["member_start"]]["node"]
             if s.nodes[node]["lookahead"] != Lookahead.FULL:
                 return False
-    for port in range(cls * s.shape.n_ports, (cls + 1) * s.shape.n_ports):
-        if st.flight_due[port] == now:
-            return False  # nearly right: at worst the class waits for its turn
+    f = st.classes[cls]["late"]
+    while f >= 0 and st.flows[f]["due"] == now:
+        node = s.members[s.flows[f]["member_start"]]["node"]
+        if s.nodes[node]["lookahead"] != Lookahead.FULL:
+            return False
+        f = st.flows[f]["next"]
     for i in range(s.shape.n_timed):
         if st.stream_due[cls * s.shape.n_timed + i] == now:
             node = st.streams[cls * s.shape.n_streams + i]["node"]
@@ -242,18 +237,18 @@ def _reset(s: Structure, st: State) -> None:
         stream = st.streams[i]
         stream["head"], stream["node"], stream["freed"] = NOTHING, NOTHING, -1
     for i in range(len(st.flows)):
-        st.flows[i]["arrived"] = 0
+        st.flows[i]["arrived"], st.flows[i]["due"] = 0, -1
         st.flows[i]["left"] = s.flows[i]["chunk_end"] - s.flows[i]["chunk_start"]
     for i in range(len(st.chunks)):
         st.chunks[i]["at"] = st.chunks[i]["first"]
     for i in range(len(st.ports)):
         port = st.ports[i]
         port["head"], port["serving"], port["freed"] = NOTHING, 0, -1
-        port["flight"], port["under_way"] = NOTHING, 0
-        port["busy"], port["exposed"] = 0, 0.0
+        port["under_way"], port["busy"], port["exposed"] = 0, 0, 0.0
     for i in range(len(st.classes)):
         cls = st.classes[i]
         cls["in_flight"], cls["serving"], cls["bound"], cls["felt"] = 0, 0, 0, 0
+        cls["late"] = NOTHING
         cls["per_operator"], cls["per_port"], cls["unserved"], cls["marked"] = 0.0, 0.0, 0.0, -1
         cls["clock"], cls["compute"], cls["exposed"], cls["end"] = 0, 0, 0, 0
         cls["mark_due"], cls["pauses"] = NEVER, 0

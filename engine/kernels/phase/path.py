@@ -84,13 +84,20 @@ def walk_back(
             out.compute[point] += node["duration"] - node["memory"]
             interval = st.node_critical[number]
     _visit_links(s, times, st, out, point)
-    for i in range(len(st.visits)):
-        if st.visits[i] + st.transfers[i] == 0:
-            continue
-        if times.phases[i]["steps"] >= 0:
-            _add_phase(s, bandwidth, latency, times, st, out, point, i)
-        else:
-            _add_transfer(s, latency, times, st, out, point, i)
+    for span in times.spans:
+        for variant in range(span["variants"]):
+            first = span["start"] + variant * span["length"]
+            late = np.int64(0)
+            for i in range(first + span["length"] - 1, first - 1, -1):
+                moves = np.int64(st.visits[i] + st.transfers[i])
+                # A chunk that ended a flow has the latencies of all its phases.
+                late = late + st.visits[i] if s.shape.latency_after else np.int64(st.visits[i])
+                if moves + late == 0:
+                    continue
+                if times.phases[i]["steps"] >= 0:
+                    _add_phase(s, bandwidth, latency, times, out, point, i, moves, late)
+                else:
+                    _add_transfer(s, latency, times, out, point, i, moves, late)
 
 
 @kernel
@@ -106,8 +113,13 @@ def _visit_links(s: Structure, times: PhaseTimes, st: State, out: Path, point: i
             out.compute[point] += n * (link["duration"] - link["memory"])
             if link["form"] != NO_FORM:
                 span, form = times.spans[link["form"]], s.forms[link["form"]]
-                for i in range(span["start"], span["start"] + span["length"]):
-                    st.visits[i] += n * form["chunks"] * (times.phases[i]["dim"] != NO_DIM)
+                i = span["start"]
+                while i < span["start"] + span["length"] and times.phases[i]["dim"] != NO_DIM:
+                    st.transfers[i] += n * form["chunks"]
+                    i += 1
+                # The last chunk's last phase brings its latencies.
+                st.transfers[i - 1] -= n
+                st.visits[i - 1] += n
 
 
 @kernel
@@ -116,36 +128,48 @@ def _add_phase(
     bandwidth: Floats,
     latency: Longs,
     times: PhaseTimes,
-    st: State,
     out: Path,
     point: int,
     i: int,
+    moves: int,
+    late: int,
 ) -> None:
-    phase, n, more = times.phases[i], np.int64(st.visits[i]), np.int64(st.transfers[i])
+    """Phase ``i``: its bytes ``moves`` times, its latencies ``late`` times."""
+    phase = times.phases[i]
     d, steps = phase["dim"], s.phase_steps[phase["steps"]]
     parts = parts_of(s, steps, phase["n_bytes"], bandwidth[d], latency[d])
-    hops, endpoint = np.int64(parts.hops), np.int64(parts.endpoint)
-    out.hops[point, d] += n * hops
-    out.latency[point, d] += n * hops * latency[d]
-    out.endpoint[point, d] += n * endpoint
-    out.transfer[point, d] += (n + more) * (phase["duration"] - hops * latency[d] - endpoint)
-    out.demand[point, d] += (n + more) * phase["n_bytes"] * parts.fraction / steps["share"]
+    hops = np.int64(parts.hops)
+    delay, reduction = np.int64(parts.delay), np.int64(parts.reduction)
+    out.hops[point, d] += late * hops
+    out.latency[point, d] += late * hops * latency[d]
+    out.endpoint[point, d] += late * delay + moves * reduction
+    bytes_move = phase["duration"] - hops * latency[d] - delay - reduction
+    out.transfer[point, d] += moves * bytes_move
+    out.demand[point, d] += moves * phase["n_bytes"] * parts.fraction / steps["share"]
 
 
 @kernel
 def _add_transfer(
-    s: Structure, latency: Longs, times: PhaseTimes, st: State, out: Path, point: int, i: int
+    s: Structure,
+    latency: Longs,
+    times: PhaseTimes,
+    out: Path,
+    point: int,
+    i: int,
+    moves: int,
+    late: int,
 ) -> None:
-    phase, n, more = times.phases[i], np.int64(st.visits[i]), np.int64(st.transfers[i])
+    """The same of a message from point to point."""
+    phase = times.phases[i]
     form, narrowest = s.forms[~phase["steps"]], phase["dim"]
     left = phase["duration"] - s.shape.endpoint_delay
     for use in s.uses[form["use_start"] : form["use_end"]]:
         d, steps = use["dim"], s.phase_steps[use["scatter"]]
         hops = s.steps[steps["step_start"]]["hops"]
-        out.hops[point, d] += n * hops
-        out.latency[point, d] += n * hops * latency[d]
+        out.hops[point, d] += late * hops
+        out.latency[point, d] += late * hops * latency[d]
         left -= hops * latency[d]
         if d == narrowest:
-            out.demand[point, d] += (n + more) * phase["n_bytes"] / steps["share"]
-    out.endpoint[point, narrowest] += n * s.shape.endpoint_delay
-    out.transfer[point, narrowest] += (n + more) * left
+            out.demand[point, d] += moves * phase["n_bytes"] / steps["share"]
+    out.endpoint[point, narrowest] += late * s.shape.endpoint_delay
+    out.transfer[point, narrowest] += moves * left

@@ -27,7 +27,8 @@ PHASE = np.dtype(
         ("port", "i4"),  # of each member class, or NO_PORT: it holds its operator's stream
         ("steps", "i4"),  # its PHASE_STEPS; ~form for a transfer from point to point
         ("duration", "i8"),
-        ("hold", "i8"),  # of its ports: all of it, or its transfer
+        ("hold", "i8"),  # of its ports: all of it, or what is no latency or delay
+        ("late", "i8"),  # what no port is held for, of this phase and those before it
         ("n_bytes", "f8"),  # held on entering the phase
     ],
     align=True,
@@ -46,7 +47,8 @@ class Parts(NamedTuple):
 
     duration: float  # ps
     hops: float  # latencies
-    endpoint: float  # ps of endpoint delays and reductions
+    delay: float  # ps of endpoint delays
+    reduction: float  # ps
     fraction: float  # bytes that leave an NPU, as a share of those held on entry
 
 
@@ -105,16 +107,17 @@ def whole(picoseconds: float) -> float:
 def parts_of(s: Structure, steps: np.void, held: float, bandwidth: float, latency: float) -> Parts:
     """A phase in which members enter with ``held`` bytes, by the formula of
     engine.collective.steps, every step in whole picoseconds (or ticks)."""
-    duration, hops, endpoint, fraction = 0.0, 0.0, 0.0, 0.0
+    duration, hops, delay, reduction, fraction = 0.0, 0.0, 0.0, 0.0, 0.0
     for step in s.steps[steps["step_start"] : steps["step_end"]]:
         message = message_time(s, steps, step, held, bandwidth, latency)
-        reduction = whole(step["reduce"] * held * s.shape.reduce_time)
-        fixed = float(s.shape.endpoint_delay + step["fixed"]) + reduction
-        duration += step["count"] * (message + fixed)
+        fixed = float(s.shape.endpoint_delay + step["fixed"])
+        reduces = whole(step["reduce"] * held * s.shape.reduce_time)
+        duration += step["count"] * (message + fixed + reduces)
         hops += float(step["count"] * step["hops"])
-        endpoint += step["count"] * fixed
+        delay += step["count"] * fixed
+        reduction += step["count"] * reduces
         fraction += step["count"] * step["n_bytes"]
-    return Parts(duration, hops, endpoint, fraction)
+    return Parts(duration, hops, delay, reduction, fraction)
 
 
 @inlined
@@ -185,7 +188,7 @@ def _time_chunk(
     """One chunk's phases, written from ``at``: up the dimensions in ``order``, then down."""
     form = s.forms[f]
     uses = s.uses[form["use_start"] : form["use_end"]]
-    kind, held, total = form["kind"], form["n_bytes"], 0.0
+    kind, held, total, late = form["kind"], form["n_bytes"], 0.0, np.int64(0)
     n, end = len(uses), at + out.spans[f]["length"]
     n_phases = end - at
     i = 0
@@ -200,6 +203,8 @@ def _time_chunk(
         d, port = use["dim"], use["dim"] * (s.shape.n_ports // s.shape.n_dims)
         total += _time_phase(s, f, at, d, port, chosen, held, copies, out)
         held *= s.phase_steps[chosen]["growth"]
+        late += out.phases[at]["duration"] - out.phases[at]["hold"]
+        out.phases[at]["late"] = late
         at += 1
     while at < end:
         out.phases[at]["dim"] = -1
@@ -246,7 +251,7 @@ def _time_phase(
     phase["duration"], phase["n_bytes"] = np.int64(min(parts.duration, LONGEST)), held
     phase["hold"] = phase["duration"]
     if s.shape.latency_after:
-        phase["hold"] -= np.int64(parts.hops) * out.latency[d] + np.int64(parts.endpoint)
+        phase["hold"] -= np.int64(parts.hops) * out.latency[d] + np.int64(parts.delay)
     out.bytes_sent[f, d] += copies * held * steps["bytes_sent"]
     out.demand[f, d] += copies * held * parts.fraction / steps["share"]
     return parts.duration
@@ -274,6 +279,7 @@ def _time_transfer(
     phase["hold"] = phase["duration"]
     if s.shape.latency_after:
         phase["hold"] = np.int64(min(whole(form["n_bytes"] * slowest), LONGEST))
+    phase["late"] = phase["duration"] - phase["hold"]
     return duration
 
 

@@ -1,4 +1,9 @@
-"""Chunks at the ports of a run: they queue for one, hold a place for a phase, and move on."""
+"""Chunks at the ports of a run: they queue for one, hold a place for a phase, and move on.
+
+Where Shape.latency_after says so, a phase holds its place while bytes move and are reduced, and the
+chunk moves on at once.  Its latencies pass when it is through, and its flow ends when those of all
+its chunks have.
+"""
 
 import numpy as np
 
@@ -105,7 +110,7 @@ def _start_phase(s: Structure, times: PhaseTimes, st: State, chunk: np.void, now
     """All ports that the chunk needs start it."""
     phase, entry = times.phases[chunk["at"]], chunk["entry"]
     number = chunk["record"] + chunk["at"] - chunk["first"]
-    critical = number - 1
+    critical = _as_served(s, number - 1)
     if chunk["at"] == chunk["first"]:
         critical = st.flows[chunk["flow"]]["critical"]
     for m in range(chunk["members"]):
@@ -152,74 +157,77 @@ def _class(s: Structure, chunk: np.void, member: int) -> int:
 
 @inlined
 def end_phase(s: Structure, times: PhaseTimes, st: State, place: int, now: int) -> None:
-    """What kept a place busy ends: free its ports, and send the chunk on when it has arrived."""
+    """What kept a place busy ends: free its ports, and send the chunk on."""
     st.place_due[place] = NEVER
     c = st.places[place]["chunk"]
-    chunk = st.chunks[c]
-    phase = times.phases[chunk["at"]]
-    flies = phase["hold"] < phase["duration"]
-    number = chunk["record"] + chunk["at"] - chunk["first"]
-    for m in range(chunk["members"]):
-        at = _class(s, chunk, m) * s.shape.n_ports + phase["port"]
-        port = st.ports[at]
-        port["serving"] -= 1
-        port["critical"], port["freed"] = transfer_of(number) if flies else number, now
-        if port["head"] >= 0:
-            append(st.touched, st.counts, TOUCHED, at)
-    if flies:
-        _fly(s, st, c, phase["port"], now + phase["duration"] - phase["hold"])
-    else:
-        _arrive(s, times, st, c, now)
-
-
-@inlined
-def _fly(s: Structure, st: State, c: int, port_of_class: int, due: int) -> None:
-    """The chunk has left its ports; it arrives when the latency has passed, too."""
-    chunk = st.chunks[c]
-    number = chunk["cls"] * s.shape.n_ports + port_of_class
-    port = st.ports[number]
-    before, after = NOTHING, port["flight"]
-    if after >= 0 and st.chunks[port["flight_tail"]]["due"] <= due:  # nearly always
-        before, after = port["flight_tail"], NOTHING
-    while after >= 0 and st.chunks[after]["due"] <= due:
-        before, after = after, st.chunks[after]["next"]
-    chunk["due"], chunk["next"] = due, after
-    if after < 0:
-        port["flight_tail"] = c
-    if before >= 0:
-        st.chunks[before]["next"] = c
-        return
-    port["flight"] = c
-    st.flight_due[number] = due
-    note_start(st, chunk["cls"], due)
-
-
-@inlined
-def land(s: Structure, times: PhaseTimes, st: State, number: int, now: int) -> None:
-    """The first chunk in flight from the port arrives."""
-    port = st.ports[number]
-    c = port["flight"]
-    port["flight"] = st.chunks[c]["next"]
-    st.flight_due[number] = st.chunks[port["flight"]]["due"] if port["flight"] >= 0 else NEVER
-    _arrive(s, times, st, c, now)
-
-
-@inlined
-def _arrive(s: Structure, times: PhaseTimes, st: State, c: int, now: int) -> None:
-    """The chunk's phase is over: it moves on to the next."""
     chunk = st.chunks[c]
     phase = times.phases[chunk["at"]]
     number = chunk["record"] + chunk["at"] - chunk["first"]
     for m in range(chunk["members"]):
         cls = _class(s, chunk, m)
-        end_at_port(s, st, cls, cls * s.shape.n_ports + phase["port"], now)
+        at = cls * s.shape.n_ports + phase["port"]
+        port = st.ports[at]
+        port["serving"] -= 1
+        port["critical"], port["freed"] = _as_served(s, number), now
+        if port["head"] >= 0:
+            append(st.touched, st.counts, TOUCHED, at)
+        end_at_port(s, st, cls, at, now)
     chunk["at"] += 1
     if chunk["at"] < chunk["end"] and times.phases[chunk["at"]]["dim"] != NO_DIM:
         move(st, c)
         return
-    st.flows[chunk["flow"]]["left"] -= 1
-    if st.flows[chunk["flow"]]["left"] == 0:
-        finish_flow(s, st, chunk["flow"], number)
+    f = chunk["flow"]
+    flow = st.flows[f]
+    flow["left"] -= 1
+    if now + phase["late"] >= flow["due"]:
+        flow["due"], flow["last"] = now + phase["late"], number
+    if flow["left"] == 0:
+        if flow["due"] == now:
+            finish_flow(s, st, f, number)
+        else:
+            _wait_for_latencies(s, st, f, phase["port"], now)
+
+
+@inlined
+def _as_served(s: Structure, number: int) -> int:
+    """The phase as what a port was busy with."""
+    return transfer_of(number) if s.shape.latency_after else number
+
+
+@inlined
+def _wait_for_latencies(s: Structure, st: State, f: int, port: int, now: int) -> None:
+    """All of the flow's chunks are through, the last one by ``port`` of each member class."""
+    flow = st.flows[f]
+    flow["port"] = port
+    for member in s.members[s.flows[f]["member_start"] : s.flows[f]["member_end"]]:
+        begin_at_port(s, st, member["cls"], member["cls"] * s.shape.n_ports + port, now)
+    number = s.members[s.flows[f]["member_start"]]["cls"]
+    before, after = NOTHING, st.classes[number]["late"]
+    while after >= 0 and (
+        st.flows[after]["due"] < flow["due"]
+        or (st.flows[after]["due"] == flow["due"] and st.flows[after]["port"] <= port)
+    ):
+        before, after = after, st.flows[after]["next"]
+    flow["next"] = after
+    if before >= 0:
+        st.flows[before]["next"] = f
+        return
+    st.classes[number]["late"] = f
+    st.flight_due[number] = flow["due"]
+    note_start(st, number, flow["due"])
+
+
+@inlined
+def land(s: Structure, st: State, cls: int, now: int) -> None:
+    """The latencies of the first of the class's flows that wait for them have passed."""
+    f = st.classes[cls]["late"]
+    after = st.flows[f]["next"]
+    st.classes[cls]["late"] = after
+    st.flight_due[cls] = st.flows[after]["due"] if after >= 0 else NEVER
+    for member in s.members[s.flows[f]["member_start"] : s.flows[f]["member_end"]]:
+        at = member["cls"] * s.shape.n_ports + st.flows[f]["port"]
+        end_at_port(s, st, member["cls"], at, now)
+    finish_flow(s, st, f, st.flows[f]["last"])
 
 
 @inlined

@@ -18,8 +18,9 @@ WAITING, QUEUED, RUNNING, DONE = range(4)
 
 # An *interval* is a phase that is served, by its number among all chunks' phases, or a computation
 # or access, by its node's number behind them (see State.n_phases).  A field ``critical`` names the
-# interval that ended last before something could happen; where a port was free before the phase's
-# latency had passed, that is the phase's transfer (see transfer_of).
+# interval that ended last before something could happen.  Where latencies pass after all transfers
+# (Shape.latency_after), a phase that let another one start is named by its transfer (see
+# transfer_of), and one that ended a flow stands for its transfer and all latencies of its chunk.
 
 NODE_STATE = np.dtype(
     [
@@ -47,7 +48,12 @@ FLOW_STATE = np.dtype(
         ("arrived", "i4"),  # members
         ("left", "i4"),  # chunks
         ("critical", "i4"),  # of the last member's arrival; valid once all have arrived
-    ]
+        ("last", "i4"),  # the last phase of the chunk that is due last; valid while due
+        ("next", "i4"),  # behind it among the flows of its class that wait for latencies only
+        ("port", "i4"),  # of each member class, from which that last phase came; valid then
+        ("due", "i8"),  # when the latest of the chunks that are through has arrived; -1 before
+    ],
+    align=True,
 )
 CHUNK = np.dtype(
     [
@@ -60,9 +66,7 @@ CHUNK = np.dtype(
         ("cls", "i4"),  # the first member's class
         ("flow", "i4"),
         ("record", "i4"),  # number of its first phase among all chunks' phases
-        ("next", "i4"),  # in flight behind it, from the same port; valid in flight
         ("order", "i8"),  # among chunks that move at the same time: (flow key, number)
-        ("due", "i8"),  # when it arrives; valid in flight
     ],
     align=True,
 )
@@ -71,9 +75,7 @@ PORT = np.dtype(
         ("head", "i4"),  # of its queue
         ("tail", "i4"),  # valid while there is a head
         ("serving", "i4"),  # chunks that it is busy with
-        ("under_way", "i4"),  # these, and those in flight
-        ("flight", "i4"),  # first chunk in flight, by its due
-        ("flight_tail", "i4"),  # valid while there is one
+        ("under_way", "i4"),  # these, and flows whose last latencies pass
         ("critical", "i4"),  # the phase, or its transfer, that left it last; valid from then on
         ("freed", "i8"),  # when; -1 before
         ("busy", "i8"),  # ps, of all its places together
@@ -96,6 +98,7 @@ CLASS = np.dtype(
         ("serving", "i4"),  # ports with phases under way
         ("bound", "i4"),  # operators ready or begun that have no lookahead
         ("felt", "i4"),  # operators begun whose lookahead ends with them
+        ("late", "i4"),  # the first of its flows that wait for latencies only, by their due
         ("clock", "i8"),  # accounted up to here
         ("compute", "i8"),
         ("exposed", "i8"),
@@ -166,7 +169,7 @@ class State(NamedTuple):
     # When something ends, or NEVER (see engine.kernels.phase.agenda).
     stream_due: Longs  # what a timed stream runs
     place_due: Longs  # what keeps a place busy: a phase, or its transfer
-    flight_due: Longs  # the first phase in flight from a port
+    flight_due: Longs  # the first flow of a class that waits for latencies only
     tree: Longs
     # Work lists of a round.
     ready: Indices
@@ -208,7 +211,7 @@ def empty_state(s: Structure, times: PhaseTimes, *, record: bool = False) -> Sta
         chain_bytes=np.zeros((len(s.chains), s.shape.n_dims)),
         stream_due=np.zeros(s.shape.n_classes * s.shape.n_timed, dtype=np.int64),
         place_due=np.zeros(n_places, dtype=np.int64),
-        flight_due=np.zeros(n_ports, dtype=np.int64),
+        flight_due=np.zeros(s.shape.n_classes, dtype=np.int64),
         tree=np.zeros(2 * 2 ** (s.shape.n_classes - 1).bit_length(), dtype=np.int64),
         ready=np.zeros(n + 1, dtype=np.uint32),
         open_streams=np.zeros(2 * n + 1, dtype=np.uint32),

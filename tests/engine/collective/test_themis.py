@@ -15,7 +15,6 @@ from engine import (
     CollectiveModel,
     DimensionOrder,
     Npu,
-    PortBusy,
     QueueOrder,
     Topology,
     lower,
@@ -42,7 +41,6 @@ def microseconds(
     n_bytes: float = GIB,
     latency: Sequence[int] = (),
     endpoint_delay: int = 0,
-    port_busy: PortBusy = PortBusy.PHASE,
 ) -> float:
     """An all-reduce in 64 chunks over a whole cluster (GB are 2^30, as in the published runs)."""
     topology = Topology.build(
@@ -50,9 +48,7 @@ def microseconds(
         bandwidth=[b * GIB for b in gigabytes_per_second],
         latency=latency or [0] * len(gigabytes_per_second),
     )
-    model = CollectiveModel(
-        order=order, queue=queue, endpoint_delay=endpoint_delay, port_busy=port_busy
-    )
+    model = CollectiveModel(order=order, queue=queue, endpoint_delay=endpoint_delay)
     workload = one_collective(ALL_REDUCE, n_bytes, topology.sizes)
     return simulate(workload, Cluster(topology, collectives=model)).time_ps / 1e6
 
@@ -242,7 +238,6 @@ def test_the_papers_points_with_its_own_latencies() -> None:
             queue,
             n_bytes=float(row["allreduce_GB"]) * 1000 * 2.0**20,
             latency=[1000 * step // n for step, n in zip(steps, hops, strict=True)],
-            port_busy=PortBusy.TRANSFER,
         )
         error = abs(ours / float(row["comm_time_us_fig8"]) - 1)
         errors.append(error)

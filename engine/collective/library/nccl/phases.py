@@ -21,7 +21,7 @@ from engine.collective.library.nccl.tuning import (
 )
 from engine.collective.request import Answer, Phases, Request
 from engine.collective.steps import PhaseSteps, Step
-from engine.kinds import CollectiveKind, PortBusy
+from engine.kinds import CollectiveKind
 
 _MICROSECOND = 1_000_000  # ps
 _PIECE = 4 * 2**20  # bytes of a channel's buffer: less is not cut into chunks
@@ -43,18 +43,17 @@ def answer(gpu: Gpu, request: Request, model: CollectiveModel) -> Answer:
     is_cut = n_dims > 1 or request.nodes > 1
     pieces = min(model.chunks, math.ceil(request.n_bytes / _PIECE)) if is_cut else 1
     chunks = max(1, pieces)
-    run = _Run(gpu, request, choice, chunks if model.port_busy is PortBusy.PHASE else 1)
+    run = _Run(gpu, request, choice)
     return Answer(chunks, tuple(run.dimension(i) for i in range(n_dims)))
 
 
 @dataclass(frozen=True)
 class _Run:
-    """A collective as NCCL runs it, in chunks of which ``sharers`` share its latencies."""
+    """A collective as NCCL runs it."""
 
     gpu: Gpu
     request: Request
     choice: Choice
-    sharers: int
 
     def dimension(self, i: int) -> Phases:
         """The phases in the i-th of the group's dimensions; what is paid once a collective is paid
@@ -121,11 +120,10 @@ class _Run:
     def _step(self, count: int, hops: int, n_bytes: float, each: float) -> Step:
         """``count`` steps that send ``n_bytes``, of what is held, in all, and last ``each`` us.
 
-        A stream of chunks pays these once, not once a chunk: while a protocol waits for one piece
-        it has others under way.  Where a port is busy for a whole phase, each chunk has its share.
+        A stream of chunks pays these once, as a port serves the next chunk while they pass: while
+        a protocol waits for one piece it has others under way.
         """
-        fixed = round(each * _MICROSECOND / self.sharers)
-        return Step(count, hops, n_bytes / count, fixed=fixed)
+        return Step(count, hops, n_bytes / count, fixed=round(each * _MICROSECOND))
 
     @property
     def _cost(self) -> Cost:

@@ -25,7 +25,6 @@ from engine import (
     FullyConnected,
     Group,
     Npu,
-    PortBusy,
     Ring,
     SubgroupBandwidth,
     Topology,
@@ -48,13 +47,10 @@ Draw = Callable[[tuple[int, ...]], st.SearchStrategy[Workload]]
 
 def is_even_on_a_ring(dim: Dimension, p: int, stride: int, kinds: set[CollectiveKind]) -> bool:
     """Whether the links of a Ring give the group what the phase kernel takes for granted."""
-    if p == 1 or (stride == 1 and p in (2, dim.size)):
+    if p == 1 or p * stride == dim.size or (stride == 1 and p == 2):
         return True
-    if dim.latency:
-        return False  # hidden behind other groups' turns, or met by one member of a line less
-    if stride == 1:
-        return ALL_TO_ALL not in kinds  # else the middle of a line is done last
-    return p * stride == dim.size
+    # One member of a line meets less latency, and the middle of a line is done last.
+    return stride == 1 and not dim.latency and ALL_TO_ALL not in kinds
 
 
 def is_even_on_a_switch(algorithm: str, p: int) -> bool:
@@ -95,7 +91,7 @@ def cases(draw: st.DrawFn, programs: tuple[Draw, ...]) -> tuple[Workload, Cluste
         first = dataclasses.replace(topology.dims[0], block=Ring())
         topology = Topology((first, *topology.dims[1:]))
     model = dataclasses.replace(
-        draw(collective_models(topology, port_busy=(PortBusy.PHASE,))),
+        draw(collective_models(topology)),
         chunks=draw(st.integers(1, 4)),
         subgroup_bandwidth=SubgroupBandwidth.PHYSICAL,
     )

@@ -22,8 +22,6 @@ from engine import (
     FullyConnected,
     GraphBuilder,
     Npu,
-    PortBusy,
-    Program,
     Receive,
     Result,
     Ring,
@@ -261,8 +259,7 @@ def test_a_program_may_be_moved_to_another_point() -> None:
 @given(st.data())
 def test_messages_are_counted_before_anything_is_lowered(data: st.DataObject) -> None:
     topology = data.draw(topologies(max_npus=16, max_dims=3))
-    orders, port_busy = (DimensionOrder.BASELINE,), (PortBusy.PHASE,)
-    model = data.draw(collective_models(topology, orders=orders, port_busy=port_busy))
+    model = data.draw(collective_models(topology, orders=(DimensionOrder.BASELINE,)))
     fabrics = tuple(
         data.draw(st.sampled_from([Auto(), Mesh()])) if dim.block == Ring() else Auto()
         for dim in topology.dims

@@ -15,7 +15,6 @@ from engine import (
     Group,
     Measures,
     Npu,
-    PortBusy,
     Program,
     QueueOrder,
     Receive,
@@ -64,7 +63,6 @@ def clusters(draw: st.DrawFn) -> Cluster:
     model = CollectiveModel(
         chunks=draw(st.integers(1, 3)),
         streams=draw(st.integers(1, 2)),
-        port_busy=draw(st.sampled_from(list(PortBusy))),
         queue=draw(st.sampled_from(list(QueueOrder))),
     )
     bandwidth = [draw(st.sampled_from(BANDWIDTHS)) for _ in range(2)]

@@ -77,10 +77,8 @@ def same_counts(path: Path, rows: list[int]) -> bool:
 
 def roundings(program: Program, path: Path) -> np.ndarray:
     """How many messages the path may have rounded in each dimension: two a step, and a step has a
-    hop at least; where transfers without their hops may be on it, as many as the run sends."""
+    hop at least; transfers without their hops may be on it, as many as the run sends."""
     s = program.structure
-    if not s.shape.latency_after:
-        return 2 * path.hops
     chunks = s.flows["chunk_end"].max(initial=0)
     return 2 * path.hops + 2 * chunks * (s.steps["count"] * s.steps["messages"]).sum()
 
