@@ -6,8 +6,9 @@ each of which holds whatever the kernel's queues and orders decide:
 1. *Paths.*  An operator starts after all that it waits for, and a flow after all its members, so
    no run is shorter than any path.  A collective of C chunks lasts no less than one chunk's phases
    one after another; and for any dimension, no less than its port takes to serve all C chunks, plus
-   the phases of a chunk before that port and after it (see :mod:`engine.bound.work`; without these
-   under Themis, whose chunks take different ways).
+   what the phases before that port and after it hold their ports for, and all latencies of the last
+   chunk (see :mod:`engine.bound.work`; without these under Themis, whose chunks take different
+   ways).
 2. *Loads.*  A port serves one chunk at a time and a stream runs one operator at a time.  So of any
    set of operators, the time from the first start to the last end is no less than the sum of what
    they ask of one port, or than their durations on one stream.  The sets are those between two

@@ -22,7 +22,7 @@ class CollectiveModel:
     ``algorithms`` holds one name a dimension, ``"auto"`` for the block's topology-aware algorithm
     (an empty tuple means auto everywhere).  ``endpoint_delay`` is picoseconds per step.
     ``chunks_on_one_dimension``: of a collective that crosses only one, where chunks have nothing to
-    overlap with and each of them pays the latency; as many as ``chunks`` unless given.
+    overlap with; as many as ``chunks`` unless given.
     ``streams``: a group's collectives take this many streams in turn, and each runs one at a time.
 
     A ``library`` runs each collective over all its dimensions as it sees fit, and ``timings`` are

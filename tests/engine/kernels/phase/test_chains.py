@@ -115,12 +115,11 @@ def test_chains_change_nothing(workload: Workload, cluster: Cluster, fold: bool)
 
 
 @pytest.mark.parametrize("overlap", [False, True])
-@pytest.mark.parametrize("port_busy", list(PortBusy))
-def test_a_transformer_is_mostly_chains(overlap: bool, port_busy: PortBusy) -> None:
+def test_a_transformer_is_mostly_chains(overlap: bool) -> None:
     topology = Topology.build(
         "Switch(4)_Switch(4)_Switch(2)", bandwidth=[200e9, 50e9, 20e9], latency=[1000, 1000, 2000]
     )
-    model = CollectiveModel(chunks=4, chunks_on_one_dimension=1, port_busy=port_busy)
+    model = CollectiveModel(chunks=4, chunks_on_one_dimension=1)
     mesh = DeviceMesh.place({"tensor": 4, "pipeline": 4, "data": 2}, topology.sizes)
     plan = ParallelPlan(
         batch=16,
