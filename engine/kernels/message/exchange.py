@@ -210,6 +210,9 @@ def _through_switch(
         if not missing[rank]:
             finish(rank, latest[rank] + world.endpoint_delay)
 
+    def arrive(risen: int, rank: int, way: int) -> None:
+        less(rank, risen + way)
+
     for sources, up, targets, _ in rounds.rounds:
         missing.update(ranks[member] for member in (*sources, *targets))
         for member in sources:
@@ -222,5 +225,5 @@ def _through_switch(
             [ranks[member] for member in targets],
             Message(down * phase.n_bytes, name),
             left=less,
-            arrived=lambda rank, way, risen=risen: less(rank, risen + way),
+            arrived=partial(arrive, risen),
         )

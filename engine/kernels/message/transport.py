@@ -197,8 +197,11 @@ class Transport:
         permit = window.request()
 
         def close() -> None:
-            self._clock.later(late, lambda: window.release(permit))
+            self._clock.later(late, release)
             arrived()
+
+        def release() -> None:
+            window.release(permit)
 
         permit.callbacks.append(lambda _: self._travel(route, message, left, close))
 

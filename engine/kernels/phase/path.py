@@ -18,7 +18,7 @@ import numpy as np
 
 from engine.kernels.jit import kernel
 from engine.kernels.phase.phase_time import PhaseTimes, parts_of
-from engine.kernels.phase.state import BEGINNING, LAST, State, transfer_of
+from engine.kernels.phase.state import BEGINNING, LAST, State, long, transfer_of
 from engine.lower.program import NO_DIM, NO_FORM, Floats, Longs, NodeKind, Structure
 
 
@@ -87,11 +87,11 @@ def walk_back(
     for span in times.spans:
         for variant in range(span["variants"]):
             first = span["start"] + variant * span["length"]
-            late = np.int64(0)
+            late = long(0)
             for i in range(first + span["length"] - 1, first - 1, -1):
-                moves = np.int64(st.visits[i] + st.transfers[i])
+                moves = long(st.visits[i]) + st.transfers[i]
                 # A chunk that ended a flow has the latencies of all its phases.
-                late = late + st.visits[i] if s.shape.latency_after else np.int64(st.visits[i])
+                late = late * s.shape.latency_after + st.visits[i]
                 if moves + late == 0:
                     continue
                 if times.phases[i]["steps"] >= 0:

@@ -22,6 +22,7 @@ from engine import (
     FullyConnected,
     GraphBuilder,
     Npu,
+    Program,
     Receive,
     Result,
     Ring,
