@@ -38,7 +38,8 @@ def simpy_iteration(program: Program) -> int:
         for phase in phases[span["start"] : span["start"] + span["length"]]:
             with ports[phase["dim"]].request() as turn:
                 yield turn
-                yield env.timeout(int(phase["duration"]))
+                yield env.timeout(int(phase["hold"]))
+        yield env.timeout(int(phase["late"]))
 
     def iteration() -> Generator[Any, Any, None]:
         for node in s.nodes:

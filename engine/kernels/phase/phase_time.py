@@ -158,9 +158,7 @@ def time_phases(s: Structure, bandwidth: Floats, latency: Longs, out: PhaseTimes
             continue
         for i in range(len(uses)):
             order[i] = i
-            loads[i] = 0.0  # a latency that passes after a port is free is no load
-            if not s.shape.latency_after:
-                loads[i] = _fixed_latency(s.phase_steps, s.steps, uses[i], latency)
+            loads[i] = 0.0
         copies = form["chunks"] // span["variants"]
         for variant in range(span["variants"]):
             if span["variants"] > 1:
@@ -284,20 +282,11 @@ def _time_transfer(
 
 
 @kernel
-def _fixed_latency(phase_steps: Table, steps: Table, use: np.void, latency: Longs) -> float:
-    chosen, total = phase_steps[use["scatter"]], 0.0
-    for step in steps[chosen["step_start"] : chosen["step_end"]]:
-        total += float(step["count"] * step["hops"]) * latency[use["dim"]]
-    return total
-
-
-@kernel
 def _themis_order(s: Structure, f: int, bandwidth: Floats, loads: Floats, order: Ints) -> None:
     """Themis (Rashidi et al., ISCA 2022): the next chunk goes to the least loaded dimension first.
 
-    Loads start as each dimension's fixed latency, where that keeps ports busy.  While they differ
-    by less than the time of a sixteenth of the chunk on the least loaded dimension, the baseline
-    order is as good.
+    Latencies, which keep no port busy, are no load.  While loads differ by less than the time of a
+    sixteenth of the chunk on the least loaded dimension, the baseline order is as good.
     An all-gather is scheduled as the reduce-scatter that it reverses.
     """
     form = s.forms[f]
