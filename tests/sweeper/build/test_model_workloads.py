@@ -205,8 +205,8 @@ def test_what_does_not_fit_goes_to_remote_memory() -> None:
     assert error.value.where.startswith("workload.plan.offload")
 
 
-def test_narrow_precision_speeds_up_linear_layers_and_no_message() -> None:
-    whole, narrow = (
+def test_narrow_precision_speeds_up_linear_layers_and_what_is_gathered_for_them() -> None:
+    whole, narrow, cast_later = (
         Result(
             run_one(
                 program(
@@ -214,14 +214,16 @@ def test_narrow_precision_speeds_up_linear_layers_and_no_message() -> None:
                     "npu=h100",
                     "npu.launch=0 ns",
                     f"workload.plan.precision={p}",
+                    f"workload.plan.wide_gathers={wide}",
                     "npu.memory=null",
                 )
             )
         )
-        for p in ("bf16", "fp8")
+        for p, wide in (("bf16", False), ("fp8", False), ("fp8", True))
     )
     assert 0.4 * whole.compute < narrow.compute < whole.compute
-    assert narrow.bytes_by_dim == whole.bytes_by_dim
+    assert cast_later.bytes_by_dim == whole.bytes_by_dim
+    assert sum(narrow.bytes_by_dim.values()) < sum(whole.bytes_by_dim.values())
 
 
 @pytest.mark.parametrize(
