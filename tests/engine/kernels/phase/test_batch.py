@@ -52,8 +52,11 @@ def test_rows_do_not_depend_on_one_another(data: st.DataObject) -> None:
         alone = run_one(program.rebind(bandwidth=bandwidth[row], latency=latency[row])).measures
         where = int(np.flatnonzero(shuffled == row)[0])
         for name, expected in columns(alone).items():
-            assert columns(batch)[name][row].tolist() == expected[0].tolist(), name
-            assert columns(other)[name][where].tolist() == expected[0].tolist(), name
+            found = columns(batch)[name][row]
+            assert columns(other)[name][where].tolist() == found.tolist(), name
+            # A batch runs chains of operators, which add bytes up in another order.
+            within = 1e-12 if found.dtype == np.float64 else 0
+            np.testing.assert_allclose(found, expected[0], rtol=within, err_msg=name)
 
 
 def columns(measures: Measures) -> dict[str, np.ndarray]:
