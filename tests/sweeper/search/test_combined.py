@@ -156,12 +156,11 @@ def test_the_best_known_in_40_trials(small: Small, topology: str) -> None:
     assert load(plan.folder).to_pandas().time_s.min() <= cell.bound * 1.001
 
 
-def test_with_themis_it_is_no_worse_than_the_bounds_split(small: Small) -> None:
-    """There the slopes mislead; 40 trials still gain a thousandth on the splits tried first."""
+def test_with_themis_it_comes_near_the_bound_though_slopes_mislead(small: Small) -> None:
     plan = small(*NATIVE, "collective.order=themis", "budget.trials=40")
     run(plan)
-    times = load(plan.folder).to_pandas().time_s
-    assert times.min() < times[:3].min() * 0.999
+    (cell,) = plan.study.cells
+    assert load(plan.folder).to_pandas().time_s.min() <= cell.bound * 1.002
 
 
 @pytest.mark.parametrize(
