@@ -66,14 +66,7 @@ class Npu:
         for key in ("efficiency", "memory_efficiency"):
             if not 0 < getattr(self, key) <= 1:
                 raise DimsweepError(f"{getattr(self, key)} is not in (0, 1]", where=key)
-        for key in (
-            "flops",
-            "plain_flops",
-            "memory_bandwidth",
-            "reduce_bandwidth",
-            "memory",
-            *_FACTORS,
-        ):
+        for key in (*_RATES, *_FACTORS):
             rate = getattr(self, key)
             if rate is not None and not 0 < rate < math.inf:
                 raise DimsweepError(f"{rate:g}; it must be more than zero", where=key)
