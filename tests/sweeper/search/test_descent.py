@@ -129,7 +129,7 @@ CONSTRAINTS = [
 @pytest.mark.parametrize("objective", ["time", "perf_per_cost"])
 @pytest.mark.parametrize("constraints", CONSTRAINTS)
 def test_it_finds_the_best_split(objective: str, constraints: tuple[str, ...]) -> None:
-    """Of landscapes of two to six paths: a kink in some others leaves it 0.2 % away."""
+    """Of landscapes of two to six paths; in some others a kink stops it further away."""
     space, gaps = splits(*constraints), []
     every = all_splits(space)
     for seed in range(2, 5):
