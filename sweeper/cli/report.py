@@ -44,7 +44,7 @@ def report_study(folder: Path, console: "Console") -> None:
     """Print a study's table and write its pictures and page."""
     from sweeper.draw.show.page import write_report
     from sweeper.draw.show.terminal import print_report
-    from sweeper.ledger.ledger import load
+    from sweeper.ledger.load import load
     from sweeper.ledger.record import read_study
     from sweeper.terminal import say
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sweeper.ledger.ledger import flat, load
-from sweeper.ledger.record import StudyRecord, read_study
+from sweeper.ledger.load import load
+from sweeper.ledger.record import StudyRecord, flat, read_study
 from sweeper.ledger.rows import COMPLETE
 
 _NAMES = ("key", "cell", "trial", "origin")  # which say nothing of a row's result

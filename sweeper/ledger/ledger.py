@@ -13,7 +13,7 @@ no file but its own.
 
 import itertools
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -23,22 +23,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine import DimsweepError
-from sweeper.ledger import files, keys
+from sweeper.ledger import files
 from sweeper.ledger.files import DamagedError, Log
 from sweeper.ledger.known import Known
 from sweeper.ledger.lock import hold, says_of
-from sweeper.ledger.record import DamagedStudyError, StudyRecord, read_study
+from sweeper.ledger.merge import each_key_once, identity, in_order
+from sweeper.ledger.record import DamagedStudyError, StudyRecord, check_same, read_study
 from sweeper.ledger.rows import (
     COMPLETE,
     FAILED,
     LOST,
-    PORTFOLIO,
-    RECHECK,
     Cell,
     labels,
     numbers,
     renamed,
-    row_schema,
     slope_columns,
     slopes,
 )
@@ -165,7 +163,7 @@ class Ledger:
             self._set_aside(file, error.what)
         else:
             if old is not None:
-                _check_same(old, study, self.folder)
+                check_same(old, study, self.folder)
                 self._config = old.config
                 new = [each for each in study.provenance if each not in old.provenance]
                 self._provenance = (*old.provenance, *new)
@@ -195,7 +193,7 @@ class Ledger:
                 self._set_aside(part, str(error))
         if tables:
             every = pa.concat_tables(tables)
-            known = _first(every, _identity(every), _by_state)
+            known = each_key_once(every)
             known = known.filter(pc.invert(pc.is_in(known["state"], pa.array(sorted(again)))))
             for batch in known.combine_chunks().to_batches():
                 self._remember(batch)
@@ -218,7 +216,7 @@ class Ledger:
         return Log(self.folder, number, self.schema, self._study)
 
     def _remember(self, batch: pa.RecordBatch) -> None:
-        own = _identity(pa.Table.from_batches([batch]))
+        own = identity(pa.Table.from_batches([batch]))
         values = numbers(batch, self._objective)
         complete = pc.equal(batch.column("state"), COMPLETE).to_numpy(zero_copy_only=False)
         values[~complete | np.isnan(values).any(axis=1)] = np.nan
@@ -246,7 +244,7 @@ class Ledger:
         """Write the part of ``batches``, and see that it is what was written."""
         if not batches:
             return
-        rows = _in_order(pa.Table.from_batches(batches).select(self.schema.names))
+        rows = in_order(pa.Table.from_batches(batches).select(self.schema.names))
         name, data = files.encode_part(rows, number, self._study)
         part = self.folder / name
         _write_atomically(part, data)
@@ -261,124 +259,6 @@ class Ledger:
                 where=str(part),
                 hint="check the disk; the same command continues",
             )
-
-
-def load(folder: str | Path) -> pa.Table:
-    """All rows of the study in ``folder``, ordered by cell and trial, each once.
-
-    Safe while a sweep is writing: no load returns fewer rows than an earlier one.  Raises
-    :class:`DimsweepError` if there is no study, or if files of it are damaged; it names them.
-    """
-    folder = Path(folder)
-    study = read_study(folder)
-    tables, damaged = dict[int, list[pa.Table]](), []
-    # Logs first: the rows of one that is sealed meanwhile are in a part when the parts are listed.
-    for log in files.logs(folder):
-        try:
-            content = files.read_log(log, study.identity)
-        except FileNotFoundError:
-            continue
-        if content.batches:
-            rows = pa.Table.from_batches(content.batches)
-            tables.setdefault(files.number(log), []).append(rows)
-        if content.damage:
-            damaged.append(f"{log}: {content.damage}")
-    for part in files.parts(folder):
-        try:
-            rows = files.read_part(part, study.identity)
-            tables.setdefault(files.number(part), []).append(rows)
-        except DamagedError as error:
-            damaged.append(f"{part}: {error}")
-    if damaged:
-        raise DimsweepError(
-            "files of the ledger are not what a sweep wrote:"
-            + "".join(f"\n  {d}" for d in damaged),
-            where=str(folder),
-            hint="sweep the study again: it sets them aside and evaluates their trials again",
-        )
-    if not tables:
-        n_dims = max((len(cell.dims) for cell in study.cells), default=0)
-        return row_schema(n_dims, study.grid, study.parameters).empty_table()
-    in_order = [rows for number in sorted(tables) for rows in tables[number]]
-    return _in_order(_each_once(pa.concat_tables(in_order)))
-
-
-def _each_once(table: pa.Table) -> pa.Table:
-    """The rows of files in their order, each trial once.
-
-    A key may occur twice where a log has become a part, where a lost lock let two sweeps evaluate
-    the same trial, or where a trial was tried again: what was simulated counts.  The number of a
-    trial occurs twice where a trial before it was tried again, and the search, which knew more
-    then, proposed another one: the later counts.
-    """
-    table = _first(table, _identity(table), _by_state)
-    origin = pc.index_in(table["origin"], pa.array([RECHECK, PORTFOLIO])).fill_null(2)
-    cell, trial = (table[name].to_numpy().astype(np.uint64) for name in ("cell", "trial"))
-    # The bits of a cell, of a kind and of a trial.
-    identity = cell << np.uint64(34) | origin.to_numpy().astype(np.uint64) << np.uint64(32) | trial
-    return _first(table, identity[:, None], _latest)
-
-
-def _identity(table: pa.Table) -> np.ndarray:
-    return keys.in_cells(keys.from_column(table["key"]), table["cell"].to_numpy())
-
-
-def _by_state(table: pa.Table) -> np.ndarray:
-    """Simulated rows before failed ones, and these before lost ones."""
-    failed, lost = (pc.equal(table["state"], state).to_numpy() for state in (FAILED, LOST))
-    return np.asarray(failed + 2 * lost)
-
-
-def _latest(table: pa.Table) -> np.ndarray:
-    return np.arange(len(table), 0, -1)
-
-
-def _first(
-    table: pa.Table, identity: np.ndarray, order: Callable[[pa.Table], np.ndarray]
-) -> pa.Table:
-    """The first row, by ``order`` and then by place, of those whose ``identity`` (N, C) is equal;
-    in the order of the table."""
-    if keys.differ(identity):
-        return table
-    by = np.lexsort((order(table), *identity.T))
-    first = np.append(True, (identity[by[1:]] != identity[by[:-1]]).any(axis=1))
-    return table.take(pa.array(np.sort(by[first])))
-
-
-def _in_order(table: pa.Table) -> pa.Table:
-    """The rows by cell and trial; only those are moved that are not in their place."""
-    order = np.lexsort((table["trial"].to_numpy(), table["cell"].to_numpy()))
-    moved = order != np.arange(len(order))
-    ends = [0, *(np.flatnonzero(np.diff(moved)) + 1).tolist(), len(order)]
-    return pa.concat_tables(
-        table.take(pa.array(order[start:stop]))
-        if moved[start]
-        else table.slice(start, stop - start)
-        for start, stop in itertools.pairwise(ends)
-        if start < stop
-    )
-
-
-def _check_same(old: StudyRecord, new: StudyRecord, folder: Path) -> None:
-    before, after = flat(old.config), flat(new.config)
-    for version in ("model", "rows"):
-        before[version], after[version] = getattr(old, version), getattr(new, version)
-    changed = [key for key in {**before, **after} if before.get(key) != after.get(key)]
-    if changed:
-        lines = [f"\n  {key}: {before.get(key)!r} -> {after.get(key)!r}" for key in changed[:12]]
-        more = f"\n  ... and {len(changed) - 12} more" if len(changed) > 12 else ""
-        raise DimsweepError(
-            "these results are of another study; their rows would not mix:" + "".join(lines) + more,
-            where=str(folder),
-            hint="give the new study a name of its own (name=...), or remove the folder",
-        )
-
-
-def flat(node: Any, path: str = "") -> dict[str, Any]:
-    """The values of nested mappings by dotted key."""
-    if isinstance(node, Mapping) and node:
-        return {k: v for key in node for k, v in flat(node[key], f"{path}.{key}").items()}
-    return {path.removeprefix("."): node}
 
 
 def _write_atomically(file: Path, data: bytes | pa.Buffer) -> None:

@@ -170,6 +170,30 @@ def read_study(folder: Path) -> StudyRecord:
         ) from error
 
 
+def check_same(old: StudyRecord, new: StudyRecord, folder: Path) -> None:
+    """Raises :class:`DimsweepError`, which says what differs, if rows of ``new`` must not be among
+    those of ``old``."""
+    before, after = flat(old.config), flat(new.config)
+    for version in ("model", "rows"):
+        before[version], after[version] = getattr(old, version), getattr(new, version)
+    changed = [key for key in {**before, **after} if before.get(key) != after.get(key)]
+    if changed:
+        lines = [f"\n  {key}: {before.get(key)!r} -> {after.get(key)!r}" for key in changed[:12]]
+        more = f"\n  ... and {len(changed) - 12} more" if len(changed) > 12 else ""
+        raise DimsweepError(
+            "these results are of another study; their rows would not mix:" + "".join(lines) + more,
+            where=str(folder),
+            hint="give the new study a name of its own (name=...), or remove the folder",
+        )
+
+
+def flat(node: Any, path: str = "") -> dict[str, Any]:
+    """The values of nested mappings by dotted key."""
+    if isinstance(node, Mapping) and node:
+        return {k: v for key in node for k, v in flat(node[key], f"{path}.{key}").items()}
+    return {path.removeprefix("."): node}
+
+
 def _canonical(node: Any) -> bytes:
     return json.dumps(node, sort_keys=True).encode()
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from engine import MODEL_VERSION, DimsweepError, Fidelity
 from sweeper.config.schema import Config
-from sweeper.ledger.ledger import load
+from sweeper.ledger.load import load
 from sweeper.ledger.record import CellRecord, Provenance, StudyRecord, read_study
 from sweeper.ledger.rows import COMPLETE, RECHECK, Cell
 from sweeper.run.executor.evaluate import Evaluator, Job

@@ -12,7 +12,7 @@ from engine import DimsweepError
 from engine.cluster import bisection
 from sweeper.build.program import build_cluster
 from sweeper.config.compose import compose
-from sweeper.ledger.ledger import load
+from sweeper.ledger.load import load
 from sweeper.space.split import Spending, SplitSpace
 from sweeper.study.plan import StudyPlan
 from tests.support.examples import examples

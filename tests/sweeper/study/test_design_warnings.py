@@ -9,7 +9,7 @@ from sweeper.build.program import build_program
 from sweeper.config.compose import compose
 from sweeper.config.parts.places import homes
 from sweeper.draw.show.page import render
-from sweeper.ledger.ledger import load
+from sweeper.ledger.load import load
 from sweeper.ledger.record import StudyRecord, read_study
 from sweeper.report import Report
 from sweeper.report.idle import idle_axes
