@@ -1,4 +1,5 @@
 # make study   set up .venv and run the main study
+# make studies the published studies of docs/studies, point by point, and their pictures
 # make test    set up .venv and run the tests (EXAMPLES=10: with ten times as many random examples)
 # make check   formatting, lint and types
 # make bench   benchmarks, as ratios
@@ -11,7 +12,7 @@ BIN    := $(VENV)/bin
 STUDY  ?= libra_gpt3_4d
 
 .DEFAULT_GOAL := help
-.PHONY: help setup study test check bench faults docs lock clean
+.PHONY: help setup study studies test check bench faults docs lock clean
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -30,6 +31,9 @@ $(VENV)/.ready: pyproject.toml requirements.lock
 study: setup
 	@echo "running the study $(STUDY): every trial is a full simulation (first run also compiles)"
 	@$(BIN)/dimsweep sweep study=$(STUDY)
+
+studies: setup
+	@$(BIN)/dimsweep verify studies --pictures docs/studies
 
 test: setup
 	@echo "running the tests (2 processes)"

@@ -48,6 +48,8 @@ def waiting(what: str, console: Console) -> Iterator[None]:
 
 
 def plural(n: int, thing: str) -> str:
-    """``1 trace``, ``2 traces``, ``2 classes``."""
+    """``1 trace``, ``2 traces``, ``2 classes``, ``2 studies``."""
+    if n != 1 and thing.endswith("y"):
+        return f"{n:,} {thing[:-1]}ies"
     ending = "" if n == 1 else "es" if thing.endswith("s") else "s"
     return f"{n:,} {thing}{ending}"

@@ -125,7 +125,7 @@ def _plan_cells(
 ) -> _Cells:
     """All cells of the grid; without those that cannot be, if they may be left out."""
     cells = _Cells([], [], [], [])
-    for number, (coordinates, cell) in enumerate(_compose_cells(composed, grid)):
+    for number, (coordinates, cell) in enumerate(compose_cells(composed, grid)):
         turned = [*composed.overridden, *composed.config.grid, *cell.config.space.parameters]
         try:
             plan, program = plan_cell(number, coordinates, cell, turned)
@@ -143,7 +143,7 @@ def _plan_cells(
     return cells
 
 
-def _compose_cells(
+def compose_cells(
     composed: Composed, grid: Mapping[str, tuple[Any, ...]]
 ) -> list[tuple[dict[str, str], Composed]]:
     """Each combination of the grid's values, composed with them: options of config groups as

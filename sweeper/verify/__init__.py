@@ -1,11 +1,40 @@
-"""``dimsweep verify NAME``: measurements that others published or recorded, against our times.
+"""``dimsweep verify NAME``: what others published or recorded, beside ours.
 
-A verification is a file here with a click command called ``command``, and a line below.
+A verification is a file here with a click command called ``command``, and a line below.  One that
+compares the points of a published study has a function ``find`` beside it, which returns
+:class:`sweeper.verify.points.Findings`, and makes its command of it with
+:func:`sweeper.verify.points.verification`.
 """
 
+from typing import NamedTuple
+
+
+class Verification(NamedTuple):
+    """What a verification compares, in one sentence, and where that was published.
+
+    ``is_study``: a published study, which has a page in docs/studies and a function ``find``.
+    """
+
+    what: str
+    source: str
+    is_study: bool = False
+
+
 VERIFICATIONS = {
-    "megatron": "Compare eight published batch times of Megatron-LM on 8 to 512 A100.",
-    "nccl": "Compare measured NCCL collectives on A100, H100, B200 and L40S.",
-    "clusters": "Compare training iterations measured on real clusters, times and memory.",
-    "astra_sim": "Compare recorded runs of ASTRA-sim 2.0, rank by rank, to the cycle.",
+    "megatron": Verification(
+        "Compare eight published batch times of Megatron-LM on 8 to 512 A100.",
+        "Korthikanti et al., MLSys 2023, tables 3 and 5",
+    ),
+    "nccl": Verification(
+        "Compare measured NCCL collectives on A100, H100, B200 and L40S.",
+        "nccl-tests that vendors and centres published (tests/golden/nccl.csv)",
+    ),
+    "clusters": Verification(
+        "Compare training iterations measured on real clusters, times and memory.",
+        "reports of Megatron, NeMo, BigScience and others (tests/golden/clusters)",
+    ),
+    "astra_sim": Verification(
+        "Compare recorded runs of ASTRA-sim 2.0, rank by rank, to the cycle.",
+        "runs of ASTRA-sim's analytical back ends (tests/golden/astra)",
+    ),
 }

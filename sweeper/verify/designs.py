@@ -1,0 +1,23 @@
+"""The designs of a study whose grid is the whole question: each cell simulated once, here."""
+
+from engine import InfeasibleError, Result, run_one
+from sweeper.build.program import build_program
+from sweeper.config.compose import compose
+from sweeper.study.plan import compose_cells
+from sweeper.study.portfolio import grid_of
+
+
+def simulate_designs(study: str, *overrides: str) -> dict[tuple[str, ...], Result]:
+    """The results of a study that searches nothing, by the values of its grid, in the grid's order.
+
+    ``overrides`` are Hydra's.  A design that cannot be, such as one that does not fit its memory,
+    has no entry; ``dimsweep sweep study=NAME`` tells why.
+    """
+    composed = compose([f"study={study}", *overrides])
+    results = {}
+    for coordinates, cell in compose_cells(composed, grid_of(composed.config)):
+        try:
+            results[tuple(coordinates.values())] = Result(run_one(build_program(cell.config)))
+        except InfeasibleError:
+            continue
+    return results

@@ -1,0 +1,200 @@
+"""Published points beside ours: one record, one table, and one command for all studies of them."""
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import click
+from rich.console import Console
+
+from sweeper.terminal import plural, say, table, waiting
+
+_COLUMNS = ("point", "published", "ours", "difference", "tolerance", "verdict")
+
+
+class Tolerance(NamedTuple):
+    """How far ours may be from the published value: relative to it, in its unit, or anywhere from
+    ``low`` to ``high``."""
+
+    kind: Literal["relative", "absolute", "between"]
+    low: float
+    high: float
+
+    def difference(self, published: float, ours: float) -> float:
+        """Ours over the published value, less 1; or ours less the published value."""
+        if self.kind == "relative":
+            return ours / published - 1 if published else math.inf
+        return ours - published
+
+    def holds(self, published: float, ours: float) -> bool:
+        """Whether ours is near enough; the last bits of a sum are no difference."""
+        found = ours if self.kind == "between" else self.difference(published, ours)
+        return self.low - 1e-12 <= found <= self.high + 1e-12
+
+    def __str__(self) -> str:
+        if self.kind == "between":
+            return f"{self.low:g} to {self.high:g}"
+        return f"±{self.high:.3g}" if self.kind == "absolute" else f"±{self.high * 100:.3g}%"
+
+
+def relative(share: float) -> Tolerance:
+    """Within a share of the published value: 0.01 is 1 %."""
+    return Tolerance("relative", -share, share)
+
+
+def absolute(amount: float) -> Tolerance:
+    """Within an amount, in the point's unit."""
+    return Tolerance("absolute", -amount, amount)
+
+
+def between(low: float, high: float) -> Tolerance:
+    """From ``low`` to ``high``, in the point's unit."""
+    return Tolerance("between", low, high)
+
+
+@dataclass(frozen=True)
+class Value:
+    """A published number beside ours, both in ``unit``.
+
+    ``source`` says where it was published, ``note`` what was assumed.
+    """
+
+    name: str
+    published: float
+    ours: float
+    tolerance: Tolerance
+    source: str
+    unit: str = ""
+    note: str = ""
+    kind: Literal["value"] = "value"
+
+    @property
+    def holds(self) -> bool:
+        return self.tolerance.holds(self.published, self.ours)
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The columns of the table."""
+        difference = self.tolerance.difference(self.published, self.ours)
+        share = self.tolerance.kind == "relative"
+        return (
+            self.name,
+            *(f"{value:,.5g} {self.unit}".strip() for value in (self.published, self.ours)),
+            f"{difference * 100:+.2f}%" if share else f"{difference:+.3g}",
+            str(self.tolerance),
+            "within" if self.holds else "OUTSIDE",
+        )
+
+    def record(self) -> dict[str, object]:
+        """For other programs; ``difference`` is relative where the tolerance is."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "published": self.published,
+            "unit": self.unit,
+            "source": self.source,
+            "ours": self.ours,
+            "difference": self.tolerance.difference(self.published, self.ours),
+            "tolerance": self.tolerance._asdict(),
+            "verdict": self.holds,
+            "note": self.note,
+        }
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A published claim that no number stands for, beside what we found: a test of shape only."""
+
+    name: str
+    published: str
+    ours: str
+    holds: bool
+    source: str
+    note: str = ""
+    kind: Literal["shape"] = "shape"
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The columns of the table."""
+        return (self.name, self.published, self.ours, "", "", "holds" if self.holds else "FAILS")
+
+    def record(self) -> dict[str, object]:
+        """For other programs."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "published": self.published,
+            "unit": "",
+            "source": self.source,
+            "ours": self.ours,
+            "difference": None,
+            "tolerance": None,
+            "verdict": self.holds,
+            "note": self.note,
+        }
+
+
+Point = Value | Shape
+
+
+class Findings(NamedTuple):
+    """What a verification found: its points, and what draws its picture as a PNG, if it has one."""
+
+    points: Sequence[Point]
+    draw: Callable[[], bytes] | None = None
+
+
+def verification(name: str, find: Callable[[], Findings], *, drawn: bool = False) -> click.Command:
+    """The command ``dimsweep verify NAME``, whose help is the docstring of ``find``.
+
+    ``drawn``: it has a picture.  The exit code is 1 unless every value is within its tolerance and
+    every claim holds.
+    """
+
+    def run(as_json: bool, picture: Path | None = None) -> int:
+        console = Console(stderr=as_json)
+        with waiting(f"simulating {name}", console):
+            found = find()
+        if as_json:
+            print(json.dumps([point.record() for point in found.points], indent=1))
+        else:
+            print_points(found.points, console)
+        if picture is not None and found.draw is not None:
+            picture.write_bytes(found.draw())
+            say(f"{picture} shows them", console)
+        return int(not all(point.holds for point in found.points))
+
+    options: list[click.Parameter] = [JSON]
+    if drawn:
+        where = click.Path(path_type=Path)
+        options.append(click.Option(["--picture"], type=where, help="Draw the study as a PNG."))
+    return click.Command(name, callback=run, params=options, help=find.__doc__)
+
+
+JSON = click.Option(["--json", "as_json"], is_flag=True, help="Print the points as JSON.")
+
+
+def print_points(points: Sequence[Point], console: Console) -> None:
+    """Values, then claims, each with its sources and notes, and a line that sums them up."""
+    kinds: dict[str, tuple[str, list[Point]]] = {
+        "value": ("within their tolerance", [p for p in points if p.kind == "value"]),
+        "shape": ("hold (tests of shape only)", [p for p in points if p.kind == "shape"]),
+    }
+    for _, own in kinds.values():
+        if own:
+            left = 3 if own[0].kind == "shape" else 1
+            columns = _COLUMNS if left == 1 else (*_COLUMNS[:3], "", "", "verdict")
+            console.print(table(columns, [point.cells for point in own], left=left))
+    for word, texts in (
+        ("source", dict.fromkeys(point.source for point in points)),
+        ("note", dict.fromkeys(point.note for point in points if point.note)),
+    ):
+        for text in texts:
+            say(f"{word}: {text}", console)
+    for kind, (verdict, own) in kinds.items():
+        if own:
+            good = sum(point.holds for point in own)
+            say(f"{good} of {plural(len(own), kind)} {verdict}", console)
