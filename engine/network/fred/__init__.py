@@ -1,0 +1,10 @@
+"""FRED: switches of tiny switches that reduce and distribute, and the routes of flows through them.
+
+After Rashidi et al., "FRED: A Wafer-scale Fabric for 3D Parallel DNN Training" (ISCA 2025).
+"""
+
+from engine.network.fred.flow import Flow, Route, UnroutableError
+from engine.network.fred.remedy import Remedy, Schedule, schedule
+from engine.network.fred.switch import FredSwitch
+
+__all__ = ["Flow", "FredSwitch", "Remedy", "Route", "Schedule", "UnroutableError", "schedule"]
