@@ -17,12 +17,21 @@ from engine.lower.stages import (
     keeps_stages,
 )
 from engine.workload.coordinates import Offset, at_offset, graph_by_rank, group_members, modulo
-from engine.workload.graph import Collective, Group, Receive, Send, Workload
+from engine.workload.graph import Access, Collective, Group, Receive, Send, Workload
+
+_NODES = "nodes of the memory"
 
 
-def fold_ranks(workload: Workload, sizes: tuple[int, ...], *, fold: bool = True) -> Folding:
-    """The coarsest stable classes, or one class a rank when ``fold`` is false."""
+def fold_ranks(
+    workload: Workload, sizes: tuple[int, ...], *, fold: bool = True, nodes: Group | None = None
+) -> Folding:
+    """The coarsest stable classes, or one class a rank when ``fold`` is false.
+
+    Ranks that share one of the ``nodes`` are partners, too, where those are given.
+    """
     groups, offsets = _used(workload, sizes)
+    if nodes is not None:
+        groups[_NODES] = nodes
     n = math.prod(sizes)
     stages = workload.stages and workload.groups[workload.stages]
     if fold and workload.graph_of_rank is None and not stages:
@@ -48,7 +57,7 @@ def _used(workload: Workload, sizes: tuple[int, ...]) -> tuple[dict[str, Group],
     groups: dict[str, Group] = {}
     offsets: dict[Offset, None] = {}
     for work in workload.works():
-        if isinstance(work, Collective):
+        if isinstance(work, Collective) or (isinstance(work, Access) and work.group):
             groups[work.group] = workload.groups[work.group]
         elif isinstance(work, (Send, Receive)):
             offsets[modulo(work.offset, sizes)] = None

@@ -8,7 +8,7 @@ from engine.errors import DimsweepError
 from engine.lower import program as p
 from engine.lower.fold import fold_ranks
 from engine.lower.forms import Forms
-from engine.lower.memory import check_memory
+from engine.lower.memory import Servers, check_memory, with_expansion
 from engine.lower.nodes import Nodes
 from engine.lower.tables import structure
 from engine.workload.graph import Workload
@@ -31,9 +31,10 @@ def _lower(workload: Workload, cluster: Cluster, *, fold: bool) -> p.Program:
     if workload.footprint is not None:
         check_memory(workload.footprint, cluster)
     _check_acyclic(workload)
-    folding = fold_ranks(workload, cluster.topology.sizes, fold=fold)
+    cluster, servers = with_expansion(cluster, workload.footprint), Servers(workload, cluster)
+    folding = fold_ranks(workload, cluster.topology.sizes, fold=fold, nodes=servers.unequal)
     forms = Forms(cluster)
-    nodes = Nodes(workload, cluster, folding, forms)
+    nodes = Nodes(workload, cluster, folding, forms, servers)
     nodes.match_transfers()
     names = p.Names(
         node=nodes.name,

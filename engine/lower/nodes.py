@@ -1,6 +1,7 @@
 """Nodes: the operators of every class of ranks, and the flows that join them."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple, overload
 
 import numpy as np
@@ -10,6 +11,7 @@ from engine.cluster.cluster import Cluster
 from engine.errors import DimsweepError
 from engine.lower import program as p
 from engine.lower.forms import Forms, Interned
+from engine.lower.memory import Servers
 from engine.lower.stages import Folding
 from engine.workload.coordinates import Offset, back, modulo
 from engine.workload.graph import (
@@ -72,6 +74,16 @@ class _Template(NamedTuple):
     shared: list[tuple[int, Work]]  # those whose flows others take part in
 
 
+@contextmanager
+def _operator(name: str) -> Iterator[None]:
+    """Errors from within say which operator they are about."""
+    try:
+        yield
+    except DimsweepError as error:
+        what = f"operator {name!r}: {error.what}"
+        raise DimsweepError(what, where=error.where, hint=error.hint) from None
+
+
 class NodeNames(Sequence[str]):
     """The names of the operators of every class, made when they are asked for."""
 
@@ -104,7 +116,12 @@ class Nodes:
     """
 
     def __init__(
-        self, workload: Workload, cluster: Cluster, folding: Folding, forms: Forms
+        self,
+        workload: Workload,
+        cluster: Cluster,
+        folding: Folding,
+        forms: Forms,
+        servers: Servers,
     ) -> None:
         self._folding, self._forms, self._workload, self._cluster = (
             folding,
@@ -112,7 +129,7 @@ class Nodes:
             workload,
             cluster,
         )
-        self._sizes = cluster.topology.sizes
+        self._sizes, self._servers = cluster.topology.sizes, servers
         self.streams: Interned[str] = Interned()  # before collectives take several in turn
         if cluster.memory is not None:
             self.streams(MEMORY)  # the first after the one that computes: both time what they run
@@ -256,7 +273,7 @@ class Nodes:
             return _Known(cls, p.NodeKind.COMPUTE, 0, -1, *self._compute(name, work))
         if isinstance(work, Access):
             stream, tally = 1 + self.streams(MEMORY), self.tallies("memory")
-            duration = self._access(name, work)
+            duration = self._access(cls, name, work)
             return _Known(cls, p.NodeKind.ACCESS, stream, tally, duration, duration)
         if isinstance(work, Collective):
             stream = 1 + self.streams(work.stream or work.group)
@@ -274,19 +291,20 @@ class Nodes:
     def _compute(self, name: str, work: Compute) -> tuple[int, int]:
         """Picoseconds, and those of them that memory bandwidth sets."""
         npu = self._cluster.npu
-        try:
+        with _operator(name):
             return npu.duration(work), npu.memory_bound(work)
-        except DimsweepError as error:
-            raise DimsweepError(
-                f"operator {name!r}: {error.what}", where=error.where, hint=error.hint
-            ) from None
 
-    def _access(self, name: str, work: Access) -> int:
+    def _access(self, cls: int, name: str, work: Access) -> int:
         if self._cluster.memory is None:
             raise DimsweepError(
                 f"operator {name!r} uses remote memory, and there is none", where="memory"
             )
-        return self._cluster.memory.duration(work.n_bytes)
+        with _operator(name):
+            if work.group:
+                self._servers.check_alike(work, self._folding, cls)
+            return self._cluster.memory.access(
+                self._servers.request(work, self._folding.first[cls])
+            )
 
     def match_transfers(self) -> None:
         """Give every send its receive: the k-th with the same peer and tag, on both sides."""

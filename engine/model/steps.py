@@ -22,11 +22,13 @@ class CollectiveStep(NamedTuple):
 
 class AccessStep(NamedTuple):
     """A load from remote memory, or a ``store`` to it; it runs beside what follows, until a
-    :class:`WaitStep` for its label."""
+    :class:`WaitStep` for its label.  Over an ``axis`` it gathers or reduces (see a graph's
+    ``Access``)."""
 
     n_bytes: float
     label: str
     store: bool = False
+    axis: str = ""
 
 
 class WaitStep(NamedTuple):

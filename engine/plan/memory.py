@@ -44,15 +44,17 @@ def footprint(
     for what in away:
         # What is in use, and what comes meanwhile.
         here[what] = min(here[what], 2 * _unit(what, stage, here[what]))
+    gradients = held(plan.gradient_value, cut=plan.zero >= 2)
+    stored = gradients if plan.reduces_on_store else 0.0
     return Footprint(
         stage=stage.number,
         weights=here[Offload.WEIGHTS],
-        gradients=held(plan.gradient_value, cut=plan.zero >= 2),
+        gradients=gradients - stored,
         optimizer=here[Offload.OPTIMIZER],
         activations=here[Offload.ACTIVATIONS],
         transient=transient,
         peak=peak,
-        remote=sum(away.values()),
+        remote=sum(away.values()) + stored,
     )
 
 

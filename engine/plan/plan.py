@@ -57,7 +57,8 @@ class ParallelPlan:
     ``stage_layers``: the layers of each chunk of each stage, in the order in which a micro-batch
     passes them; as equal as can be unless given.
     ``offload``: what lives in remote memory; a block's part of it is loaded while the block before
-    it runs.
+    it runs.  ``memory_collectives``: what ZeRO divides is gathered by the memory's switches as it
+    is loaded, and gradients are reduced by them as they are stored.
     """
 
     batch: int
@@ -85,6 +86,18 @@ class ParallelPlan:
     narrow: str = ""
     wide_gathers: bool = False
     offload: frozenset[Offload] = frozenset()
+    memory_collectives: bool = False
+
+    @property
+    def gathers_on_load(self) -> bool:
+        """Whether weights are gathered on their way from remote memory."""
+        return self.memory_collectives and self.zero == 3 and Offload.WEIGHTS in self.offload
+
+    @property
+    def reduces_on_store(self) -> bool:
+        """Whether gradients are reduced on their way to remote memory, where the optimizer's state
+        is."""
+        return self.memory_collectives and self.zero >= 2 and Offload.OPTIMIZER in self.offload
 
     @property
     def has_master_copy(self) -> bool:
@@ -108,6 +121,12 @@ class ParallelPlan:
         if self.shard_ranks and not self.zero:
             raise DimsweepError(
                 "replicas divide nothing without ZeRO", where="shard_ranks", hint="zero: 3"
+            )
+        if self.memory_collectives and (self.zero < 2 or self.shard_ranks):
+            raise DimsweepError(
+                "memory gathers and reduces what ZeRO 2 or 3 divides among all replicas",
+                where="memory_collectives",
+                hint="zero: 3 and shard_ranks: 0",
             )
         if not self.bucket > 0:
             raise DimsweepError(f"a bucket of {self.bucket:g} bytes", where="bucket")

@@ -49,12 +49,19 @@ def compile_steps(steps: Iterable[Step]) -> list[Item]:
         if isinstance(step, WaitStep):
             items.append(Item("", None, step.label))
         elif isinstance(step, AccessStep):
-            access = Access(step.n_bytes, step.store)
-            items.append(Item("store" if step.store else "load", access, step.label))
+            access = Access(step.n_bytes, step.store, step.axis)
+            items.append(Item(_name(step), access, step.label))
         else:
             items.append(_collective(step))
     flush()
     return items
+
+
+def _name(step: AccessStep) -> str:
+    name = "store" if step.store else "load"
+    return (
+        f"{'reduce and' if step.store else 'gather and'} {name} {step.axis}" if step.axis else name
+    )
 
 
 # Layers are alike, and so are buckets of gradients: works that are equal are one object, which is

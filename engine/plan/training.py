@@ -16,7 +16,7 @@ from engine.plan.steps import RankGraph, compile_steps
 from engine.workload.footprint import Footprint
 from engine.workload.graph import Graph, Receive, Send, Workload
 
-_GRADIENTS, _SHARD = "gradients", "shard of gradients"
+_GRADIENTS, _SHARD, _STORED = "gradients", "shard of gradients", "stored gradients"
 _FORWARD, _BACKWARD, _EMBEDDING = range(3)  # tags
 
 
@@ -250,6 +250,9 @@ class _StageProgram:
             gathers = self._gathers and n > 1
             share = parameters * self._plan.value / (n if gathers else 1)
             loaded = ""
+            if gathers and share and self._plan.gathers_on_load:
+                yield AccessStep(share, ready, axis=axis)
+                continue
             if self._keeps_away(Offload.WEIGHTS) and share:
                 loaded = f"{axis} {i}" if gathers else ready
                 yield AccessStep(share, loaded)
@@ -275,6 +278,8 @@ class _StageProgram:
             n_bytes = parameters * self._plan.gradient_value
             if self._plan.gradient_exchange is GradientExchange.PARAMETER_SERVER:
                 yield CollectiveStep(Kind.ALL_TO_ALL, n_bytes, axis, label)
+            elif self._plan.reduces_on_store:
+                yield AccessStep(n_bytes / n, label or _STORED, store=True, axis=axis)
             elif axis == SHARDS:
                 yield CollectiveStep(Kind.REDUCE_SCATTER, n_bytes, axis, label and _SHARD)
                 follows = label and _SHARD
@@ -287,6 +292,7 @@ class _StageProgram:
     def _finish(self) -> Iterator[Step]:
         """The optimizer's step, and what must be gathered after it."""
         yield WaitStep(_GRADIENTS)
+        yield WaitStep(_STORED)
         served = self._plan.gradient_exchange is GradientExchange.PARAMETER_SERVER
         cut = bool(self._plan.zero) or served
         dense, experts = self._stage.parameters, self._stage.expert_parameters
@@ -307,10 +313,12 @@ class _StageProgram:
             yield elementwise("optimizer", own * optimizer_bytes(self._plan))
             return
         piece = own / PIECES
-        yield AccessStep(piece * state_bytes(self._plan), "piece 0")
+        loaded = state_bytes(self._plan)
+        loaded += self._plan.gradient_value if self._plan.reduces_on_store else 0.0
+        yield AccessStep(piece * loaded, "piece 0")
         for i in range(PIECES):
             if i + 1 < PIECES:
-                yield AccessStep(piece * state_bytes(self._plan), f"piece {i + 1}")
+                yield AccessStep(piece * loaded, f"piece {i + 1}")
             yield WaitStep(f"piece {i}")
             yield elementwise("optimizer", piece * optimizer_bytes(self._plan))
             yield AccessStep(piece * state_bytes(self._plan), "updated", store=True)

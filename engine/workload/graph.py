@@ -87,10 +87,15 @@ class Compute:
 @dataclass(frozen=True)
 class Access:
     """Load from, or ``store`` to, the NPU's remote memory; accesses go one after another, beside
-    computation and communication."""
+    computation and communication.
+
+    With a ``group`` the memory's switches gather what its members load, or reduce what they store:
+    each member owns ``n_bytes`` there, and gets, or gives, as many for every member.
+    """
 
     n_bytes: float
     store: bool = False
+    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -313,9 +318,10 @@ def _check_group(name: str, group: Group, sizes: tuple[int, ...]) -> None:
 
 def _check_work(operator: Operator, groups: dict[str, Group], sizes: tuple[int, ...]) -> None:
     work, where = operator.work, f"operator {operator.name!r}"
-    if isinstance(work, Collective) and work.group not in groups:
+    over = work.group if isinstance(work, (Access, Collective)) else ""
+    if over not in groups and (over or isinstance(work, Collective)):
         known = ", ".join(sorted(groups)) or "none"
-        raise DimsweepError(f"unknown group {work.group!r}", where=where, hint=f"groups: {known}")
+        raise DimsweepError(f"unknown group {over!r}", where=where, hint=f"groups: {known}")
     if isinstance(work, (Access, Collective, Send)) and not 0 <= work.n_bytes < 2**63:
         raise DimsweepError(f"{work.n_bytes} bytes is no message size", where=where)
     if isinstance(work, Compute) and not (

@@ -3,6 +3,7 @@
 Each part builds the engine's object of the same name.
 """
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -234,25 +235,53 @@ class Npu(Part):
 
 
 class Memory(Part):
-    """Remote memory of each NPU (see engine.RemoteMemory); none without a ``bandwidth``.  ``kind``
-    is a name in :data:`engine.cluster.MEMORIES`."""
+    """Memory beyond an NPU's own (see engine.cluster.memory); none unless something is given.
 
-    kind: str = "share"
+    ``kind`` is a name in :data:`engine.cluster.MEMORIES`, whose class says which of the other keys
+    it knows; the rest must stay null.
+    """
+
+    kind: str = "npu"
     bandwidth: Bandwidth | None = None
-    latency: Time = default("0 ns")
+    latency: Time | None = None
     capacity: Bytes | None = None
+    npus_per_node: Whole | None = None
+    drives: Whole | None = None
+    link_bandwidth: Bandwidth | None = None
+    groups: Whole | None = None
+    switches: Whole | None = None
+    switch_bandwidth: Bandwidth | None = None
+    fabric_bandwidth: Bandwidth | None = None
+    chunk: Bytes | None = None
 
     def build(self) -> engine.RemoteMemory | None:
-        """The memory, if there is one."""
-        if self.bandwidth is None:
+        """The memory, if there is one.  Raises :class:`DimsweepError` naming the key that is
+        missing, or that its kind does not know."""
+        given = {name: value for name, value in self if name != "kind" and value is not None}
+        if not given:
             return None
         if self.kind not in MEMORIES:
             raise DimsweepError(
                 f"there is no memory {self.kind!r}",
-                where="memory.kind",
+                where="kind",
                 hint=suggestion(self.kind, MEMORIES),
             )
-        return MEMORIES[self.kind](self.bandwidth, self.latency, self.capacity)
+        known = {field.name for field in dataclasses.fields(MEMORIES[self.kind])}
+        for name in given:
+            if name not in known:
+                raise DimsweepError(
+                    f"a memory of kind {self.kind!r} has no {name}",
+                    where=name,
+                    hint=f"{name}: null, or a kind that has it; keys of {self.kind}: "
+                    f"{', '.join(sorted(known))}",
+                )
+        if self.bandwidth is None:
+            raise DimsweepError(
+                f"the memory has {', '.join(given)}, but no bandwidth",
+                where="bandwidth",
+                hint="such as 25 GB/s; memory=none is no memory at all",
+            )
+        return MEMORIES[self.kind](**given)
 
 
 class Collective(Part):

@@ -149,7 +149,8 @@ class _Conversion:
                 return _compute(node, ours)
             case NodeType.MEM_LOAD | NodeType.MEM_STORE:
                 store = node.type is NodeType.MEM_STORE
-                return Access(_exact(ours, own.BYTES, node.tensor), store=store)
+                group = self._group_name(rank, node, ours) if own.GROUP in ours else ""
+                return Access(_exact(ours, own.BYTES, node.tensor), store, group)
             case NodeType.METADATA | NodeType.INVALID:
                 return Compute(duration=0)
             case NodeType.COMM_COLL:
@@ -168,6 +169,16 @@ class _Conversion:
                 f"a collective of type {node.collective} is not simulated",
                 hint=", ".join(map(str, KINDS.values())),
             )
+        return Collective(
+            kind,
+            _exact(ours, own.BYTES, node.size),
+            self._group_name(rank, node, ours),
+            stream=str(ours.get(own.STREAM, "")),
+            priority=node.priority,
+        )
+
+    def _group_name(self, rank: int, node: Node, ours: Mapping[str, Value]) -> str:
+        """The name in the workload of the group that a node is over."""
         group = self._group(rank, node)
         name = str(ours.get(own.GROUP) or _name(group))
         if self.groups.setdefault(name, group) != group:
@@ -176,13 +187,7 @@ class _Conversion:
                 f"elsewhere of {_name(self.groups[name])}",
                 hint="the topology.shape and the groups that the traces were written with",
             )
-        return Collective(
-            kind,
-            _exact(ours, own.BYTES, node.size),
-            name,
-            stream=str(ours.get(own.STREAM, "")),
-            priority=node.priority,
-        )
+        return name
 
     def _group(self, rank: int, node: Node) -> Group:
         if node.group in ("", "0"):

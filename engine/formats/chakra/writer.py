@@ -189,7 +189,10 @@ class _Writer:
             return node(NodeType.COMP, *self._compute(work))
         if isinstance(work, Access):
             type_ = NodeType.MEM_STORE if work.store else NodeType.MEM_LOAD
-            return node(type_, _size(work.n_bytes, "tensor_size"))
+            size = _size(work.n_bytes, "tensor_size")
+            if not work.group:
+                return node(type_, size)
+            return self._over(work.group, size, lambda group: node(type_, group))
         if isinstance(work, Collective):
             return self._collective(work, lambda group: node(NodeType.COMM_COLL, group))
         key = (self._offset(work), work.tag)
@@ -233,16 +236,18 @@ class _Writer:
         return attributes, round(duration / _MICROSECOND)
 
     def _collective(self, work: Collective, node: Callable[[_Attributes], bytes]) -> _Piece:
-        group = self._workload.groups[work.group]
-        attributes: _Attributes = {
-            "comm_type": int(_CODES[work.kind]),
-            **_size(work.n_bytes),
-            own.GROUP: work.group,
-        }
+        attributes: _Attributes = {"comm_type": int(_CODES[work.kind]), **_size(work.n_bytes)}
         if work.priority:
             attributes["comm_priority"] = work.priority
         if work.stream:
             attributes[own.STREAM] = work.stream
+        return self._over(work.group, attributes, node)
+
+    def _over(
+        self, name: str, attributes: _Attributes, node: Callable[[_Attributes], bytes]
+    ) -> _Piece:
+        """A node over the group called ``name``."""
+        group, attributes = self._workload.groups[name], {**attributes, own.GROUP: name}
         if all(p in (1, n) for p, n in zip(group.sizes, self._sizes, strict=True)):
             return node({**attributes, "involved_dim": tuple(p > 1 for p in group.sizes)})
         numbers = self.communicators.of(group)

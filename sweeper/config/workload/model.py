@@ -98,6 +98,7 @@ class Plan(Part):
     offload: Annotated[
         Any, Parsed(_offload, lambda what: what if what == "auto" else sorted(map(str, what)))
     ] = "auto"
+    memory_collectives: Flag = False
 
     def batch_on(self, mesh: DeviceMesh) -> int:
         """The batch of all replicas."""
@@ -181,7 +182,7 @@ class Model(Workload):
         if self.plan.offload != "auto":
             return replace(plan, offload=self.plan.offload)
         capacity = cluster.npu.memory
-        if cluster.memory is None or capacity is None:
+        if cluster.memory is None or not cluster.memory.HOLDS or capacity is None:
             return plan
         for n in range(len(Offload) + 1):
             spilled = replace(plan, offload=frozenset(list(Offload)[:n]))

@@ -1,0 +1,36 @@
+"""Memories beyond the registers of an NPU, one file each."""
+
+from engine.cluster.memory.expansion import MemoryExpansion
+from engine.cluster.memory.hierarchical import HierarchicalMemory
+from engine.cluster.memory.local import LocalMemory
+from engine.cluster.memory.memory import RemoteMemory, Request, Sharing, node_sizes
+from engine.cluster.memory.per_node import NodeMemory
+from engine.cluster.memory.per_npu import NpuMemory
+from engine.cluster.memory.pool import PooledMemory
+from engine.cluster.memory.zero_infinity import ZeroInfinity
+
+__all__ = [
+    "MEMORIES",
+    "HierarchicalMemory",
+    "LocalMemory",
+    "MemoryExpansion",
+    "NodeMemory",
+    "NpuMemory",
+    "PooledMemory",
+    "RemoteMemory",
+    "Request",
+    "Sharing",
+    "ZeroInfinity",
+    "node_sizes",
+]
+
+# A new memory is one file with a subclass, and one line here: memory.kind -> its class.
+MEMORIES: dict[str, type[RemoteMemory]] = {
+    "local": LocalMemory,
+    "npu": NpuMemory,
+    "node": NodeMemory,
+    "pool": PooledMemory,
+    "zero_infinity": ZeroInfinity,
+    "hierarchical": HierarchicalMemory,
+    "expansion": MemoryExpansion,
+}

@@ -1,0 +1,108 @@
+"""Hierarchical disaggregated memory: groups of it behind switches, in front of the nodes' fabrics.
+
+The remote memory of ASTRA-sim 2.0 (Won et al., ISPASS 2023): memory groups -> out-node switches ->
+in-node pooled fabric -> NPU.  What all NPUs load flows through these stages in chunks, so the
+slowest stage sets the rate and the others only fill the pipeline.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from engine.cluster.memory.memory import MemoryOfNodes, Request, Sharing
+from engine.errors import DimsweepError, check_least
+from engine.units import PICOSECONDS
+
+
+class Pipeline(NamedTuple):
+    """The seconds that a chunk takes in each stage, and how many chunks there are."""
+
+    group: float
+    switch: float
+    fabric: float
+    chunks: int
+
+    @property
+    def seconds(self) -> float:
+        """t1 + t2 + t3 + (N - 1) max(t1, t2, t3)."""
+        stages = self.group, self.switch, self.fabric
+        return math.fsum(stages) + (self.chunks - 1) * max(stages)
+
+    @property
+    def bottleneck(self) -> str:
+        """The slowest stage."""
+        return max(("group", "switch", "fabric"), key=lambda stage: float(getattr(self, stage)))
+
+
+@dataclass(frozen=True)
+class HierarchicalMemory(MemoryOfNodes):
+    """``groups`` of remote memory, of ``bandwidth`` and ``capacity`` each, behind ``switches``.
+
+    Each switch has a link of ``switch_bandwidth`` to every node, and an NPU a port of
+    ``fabric_bandwidth`` into the fabric of its node.  A chunk is ``chunk`` bytes of each group.
+
+    A chunk takes, for n NPUs of m nodes that load at once,
+
+        t1 = chunk / bandwidth
+        t2 = groups chunk / (switches m switch_bandwidth)
+        t3 = groups chunk / (n fabric_bandwidth)
+
+    In a gather each byte leaves its group once, the switches copy it to the nodes that want it, and
+    the fabrics to their NPUs: t2 is as many times longer as the gathering group has nodes, and t3
+    as it has members.  A store that reduces is the same the other way.
+    """
+
+    SHARING: ClassVar[Sharing] = Sharing.CLUSTER
+    GATHERS: ClassVar[bool] = True
+
+    groups: int = 0
+    switches: int = 0
+    switch_bandwidth: float = 0.0
+    fabric_bandwidth: float = 0.0
+    chunk: float = 2.0**20
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for key, path in (
+            ("switch_bandwidth", "from its switches to the nodes"),
+            ("fabric_bandwidth", "from a node's fabric to its NPUs"),
+        ):
+            if not getattr(self, key):
+                raise DimsweepError(
+                    f"remote memory has no path {path}", where=key, hint="such as 256 GB/s"
+                )
+            self._check_amount(key)
+        self._check_amount("chunk")
+        check_least(self, 1, "groups", "switches")
+        if self.groups < self.switches:
+            raise DimsweepError(
+                f"{self.switches} switches for {self.groups} memory groups: some have no memory",
+                where="switches",
+                hint=f"1 to {self.groups}",
+            )
+
+    def pipeline(self, request: Request) -> Pipeline:
+        """How the bytes of all NPUs that ask come through the stages, in equal chunks."""
+        total = request.n_bytes * request.npus
+        chunks = max(1, math.ceil(total / (self.groups * self.chunk)))
+        whole = total / chunks  # of all groups
+        return Pipeline(
+            group=whole / self.groups / self.bandwidth,
+            switch=whole
+            * request.member_nodes
+            / (self.switches * request.nodes * self.switch_bandwidth),
+            fabric=whole * request.members / (request.npus * self.fabric_bandwidth),
+            chunks=chunks,
+        )
+
+    def access(self, request: Request) -> int:
+        """Picoseconds until the last chunk has come through, or gone."""
+        return self._rounded(self.latency + self.pipeline(request).seconds * PICOSECONDS)
+
+    def duration(self, n_bytes: float) -> int:
+        """Picoseconds of an access of one NPU alone."""
+        return self.access(Request(n_bytes))
+
+    def held_for_each(self, npus: int) -> float | None:
+        """Bytes that each of ``npus`` NPUs may keep in the groups."""
+        return None if self.capacity is None else self.capacity * self.groups / npus

@@ -1,0 +1,132 @@
+"""What a memory is: how long an access lasts, who shares a server, and how much it holds."""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar, NamedTuple
+
+from engine.errors import DimsweepError
+from engine.units import MAX_PICOSECONDS, PICOSECONDS
+
+
+class Sharing(StrEnum):
+    """The NPUs that one server of a memory serves: each its own, those of a node, or all."""
+
+    NPU = "npu"
+    NODE = "node"
+    CLUSTER = "cluster"
+
+
+class Request(NamedTuple):
+    """What the NPUs of a server ask for at once: ``n_bytes`` that each of them owns.
+
+    ``npus`` of ``nodes`` nodes ask.  In a gather or a reduction ``members`` of them, on
+    ``member_nodes`` nodes, get (or give) the bytes of one another, too.
+    """
+
+    n_bytes: float
+    npus: int = 1
+    nodes: int = 1
+    members: int = 1
+    member_nodes: int = 1
+
+
+@dataclass(frozen=True)
+class RemoteMemory:
+    """A server has ``bandwidth`` bytes/s and holds ``capacity`` bytes, or no limit; an access pays
+    ``latency`` ps.
+
+    A memory is a subclass that says who shares a server (``SHARING``) and, if it is not latency +
+    bytes / bandwidth, how long an access lasts.  NPUs that share a server are served at once, each
+    at an equal share of its bandwidth.  Its fields are its keys in a configuration.
+    """
+
+    SHARING: ClassVar[Sharing] = Sharing.NPU
+    GATHERS: ClassVar[bool] = False  # whether its switches gather loads and reduce stores
+    HOLDS: ClassVar[bool] = True  # whether a plan may keep in it what an NPU has no room for
+    EXPANDS: ClassVar[bool] = False  # whether it is a part of the memory that kernels work on
+
+    bandwidth: float
+    latency: int = 0
+    capacity: float | None = None
+
+    def __post_init__(self) -> None:
+        for key in ("bandwidth", "capacity"):
+            self._check_amount(key)
+        if not 0 <= self.latency <= MAX_PICOSECONDS:
+            raise DimsweepError(f"{self.latency} ps is no latency", where="latency")
+
+    def _check_amount(self, key: str) -> None:
+        value = getattr(self, key)
+        if value is not None and not 0 < value < math.inf:
+            raise DimsweepError(f"{value:g}; it must be more than zero", where=key)
+
+    def duration(self, n_bytes: float) -> int:
+        """Picoseconds in which a server moves ``n_bytes`` for whoever asks."""
+        return self._rounded(self.latency + n_bytes / self.bandwidth * PICOSECONDS)
+
+    def access(self, request: Request) -> int:
+        """Picoseconds of an access of all NPUs of a server at once."""
+        return self.duration(request.n_bytes * request.npus)
+
+    def node(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
+        """How many NPUs of each dimension make a node of a cluster of these ``sizes``."""
+        return node_sizes(1, sizes)
+
+    def held_for_each(self, npus: int) -> float | None:
+        """Bytes that each of the ``npus`` NPUs of a server may keep there; None: any number."""
+        return None if self.capacity is None else self.capacity / npus
+
+    def blended(self, bandwidth: float, memory: float, footprint: float) -> float:
+        """Bytes/s that kernels see of an NPU whose own memory has ``bandwidth`` and holds
+        ``memory`` bytes of ``footprint``."""
+        return bandwidth
+
+    @staticmethod
+    def _rounded(picoseconds: float) -> int:
+        if picoseconds > MAX_PICOSECONDS:
+            raise DimsweepError(
+                f"an access would take {picoseconds / PICOSECONDS:.3g} s", where="memory"
+            )
+        return int(picoseconds + 0.5)
+
+
+@dataclass(frozen=True)
+class MemoryOfNodes(RemoteMemory):
+    """A memory that knows nodes of ``npus_per_node`` NPUs: those of the innermost dimension unless
+    given."""
+
+    npus_per_node: int | None = None
+
+    def node(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
+        """How many NPUs of each dimension make a node of a cluster of these ``sizes``."""
+        return node_sizes(self.npus_per_node, sizes)
+
+
+def node_sizes(npus_per_node: int | None, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """A node's size in each dimension: ``npus_per_node`` NPUs, innermost first, or all of the
+    innermost dimension.
+
+    Raises :class:`DimsweepError` for nodes that do not tile the cluster.
+    """
+    left = sizes[0] if npus_per_node is None else npus_per_node
+    where, n = "memory.npus_per_node", math.prod(sizes)
+    if not 1 <= left <= n:
+        raise DimsweepError(
+            f"{left} NPUs are to share a server, and the cluster has {n}",
+            where=where,
+            hint=f"1 to {n}",
+        )
+    node = []
+    for size in sizes:
+        node.append(math.gcd(left, size))
+        left //= node[-1]
+        if node[-1] < size:
+            break
+    if left > 1:
+        raise DimsweepError(
+            f"nodes of {npus_per_node} NPUs do not tile dimensions of {list(sizes)} NPUs",
+            where=where,
+            hint=f"such as {math.prod(node)}, the product of the innermost dimensions",
+        )
+    return (*node, *[1] * (len(sizes) - len(node)))
