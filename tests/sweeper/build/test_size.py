@@ -21,7 +21,7 @@ GPT3 = ("workload=gpt3_175b", "topology=hgx_h100", "topology.shape=Switch(8)_Swi
         ),
         (
             ("study=libra_gpt3_4d", "workload.layers=100000000"),
-            "about 2.5e[+]09 nodes and take 7.5e[+]02 GB",
+            "about 2.5e[+]09 nodes and take 8e[+]02 GB",
         ),
     ],
 )
