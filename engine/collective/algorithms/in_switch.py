@@ -7,33 +7,37 @@ from engine.kinds import CollectiveKind
 
 
 class InSwitch(Algorithm):
-    """Reduction and multicast by the switch itself, cut through and full duplex."""
+    """Reduction and multicast by the switch itself, cut through and full duplex.
+
+    One rule for all kinds: what a member enters a phase with goes up once, and what it leaves with
+    comes down once, both at the same time.  So a reduce-scatter takes as long as what goes up, and
+    an all-gather as long as what comes down, a member's own shard included: the switch multicasts
+    to the whole group.  A fused all-reduce sends half of what any other algorithm must.
+    """
 
     name = "in_switch"
     fuses = True
 
     def steps(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:
         p, use = setting.p, setting.use
-        if kind is CollectiveKind.ALL_GATHER:
-            # An NPU sends its own shard once and receives the others'.
-            everything = Step(1, use.hops, p - 1.0, messages=p - 1)
-            return PhaseSteps((everything,), use.share, float(p), 1.0)
-        # Everything goes up while a member's shard, or the whole result, comes down.
-        growth = {CollectiveKind.REDUCE_SCATTER: 1 / p, CollectiveKind.ALL_REDUCE: 1.0}
-        if kind not in growth:
-            raise self.cannot(kind)
-        return PhaseSteps((Step(1, use.hops, 1.0),), use.share, growth[kind], 1.0)
+        growth = self._growth(kind, p)
+        # The shards of an all-gather come down one after another.
+        pieces = p if kind is CollectiveKind.ALL_GATHER else 1
+        through = Step(1, use.hops, max(1.0, growth), messages=pieces)
+        return PhaseSteps((through,), use.share, growth, 1.0)
 
     def rounds(self, kind: CollectiveKind, p: int, circle: bool) -> SwitchRounds:
-        members = tuple(range(p))
+        members, growth = tuple(range(p)), self._growth(kind, p)
         if kind is CollectiveKind.ALL_GATHER:
-            others = [tuple(other for other in members if other != i) for i in members]
-            return SwitchRounds(tuple(SwitchRound((i,), 1.0, others[i], 1.0) for i in members))
-        if kind is CollectiveKind.REDUCE_SCATTER:
-            return SwitchRounds((SwitchRound(members, 1.0, members, 1 / p),))
-        if kind is CollectiveKind.ALL_REDUCE:
-            return SwitchRounds((SwitchRound(members, 1.0, members, 1.0),))
-        raise self.cannot(kind)
+            return SwitchRounds(tuple(SwitchRound((i,), 1.0, members, 1.0) for i in members))
+        return SwitchRounds((SwitchRound(members, 1.0, members, growth),))
+
+    def _growth(self, kind: CollectiveKind, p: int) -> float:
+        """The bytes that come down to a member, of those that it sends up."""
+        if kind is CollectiveKind.ALL_TO_ALL:
+            raise self.cannot(kind)
+        growth = {CollectiveKind.REDUCE_SCATTER: 1 / p, CollectiveKind.ALL_GATHER: float(p)}
+        return growth.get(kind, 1.0)
 
     def n_messages(self, kind: CollectiveKind, p: int, circle: bool) -> int:
-        return p * p if kind is CollectiveKind.ALL_GATHER else 2 * p
+        return p * (p + 1) if kind is CollectiveKind.ALL_GATHER else 2 * p
