@@ -14,7 +14,15 @@ from typing import Literal
 from engine import units
 from engine.account.breakdown import Breakdown, account
 from engine.account.result import Result
-from engine.cluster.blocks import Block, FullyConnected, Ring, SubgroupBandwidth, Switch
+from engine.cluster.blocks import (
+    Block,
+    FullyConnected,
+    Mesh2D,
+    Ring,
+    SubgroupBandwidth,
+    Switch,
+    Torus2D,
+)
 from engine.cluster.blocks.topology import Dimension, Topology
 from engine.cluster.cluster import Cluster, CollectiveModel
 from engine.cluster.cost import Prices
@@ -65,6 +73,7 @@ __all__ = [
     "Group",
     "InfeasibleError",
     "Measures",
+    "Mesh2D",
     "NetworkModel",
     "Npu",
     "Operator",
@@ -80,6 +89,7 @@ __all__ = [
     "SubgroupBandwidth",
     "Switch",
     "Topology",
+    "Torus2D",
     "Workload",
     "account",
     "check_memory",

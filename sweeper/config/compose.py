@@ -234,7 +234,7 @@ def _for_hydra(override: str) -> str:
         return f"{key}={Path(value).stem}"
     if not _sets_a_key(override):
         return override
-    if re.fullmatch(r"\w+\(\w*\)(_\w+\(\w*\))*", value):
+    if re.fullmatch(r"\w+\([\w,]*\)(_\w+\([\w,]*\))*", value):
         value = f"'{value}'"
     return f"++{_key(override)}={value}"
 

@@ -2,25 +2,34 @@
 
 from engine.cluster.blocks.block import Block, LinkUse, Pair, Part, SubgroupBandwidth, Way
 from engine.cluster.blocks.fully_connected import FullyConnected
+from engine.cluster.blocks.grid import Grid
+from engine.cluster.blocks.mesh2d import Mesh2D
 from engine.cluster.blocks.ring import Ring
 from engine.cluster.blocks.switch import Switch
+from engine.cluster.blocks.torus2d import Torus2D
 from engine.errors import DimsweepError
 
 __all__ = [
     "BLOCKS",
+    "GRIDS",
     "Block",
     "FullyConnected",
+    "Grid",
     "LinkUse",
+    "Mesh2D",
     "Pair",
     "Part",
     "Ring",
     "SubgroupBandwidth",
     "Switch",
+    "Torus2D",
     "Way",
     "register",
 ]
 
 BLOCKS: dict[str, Block] = {}  # by the name in shapes
+# Those of two sides, ``Mesh2D(5,4)``; a grid of every size is a block of its own.
+GRIDS: dict[str, type[Grid]] = {grid.name: grid for grid in (Mesh2D, Torus2D)}
 
 
 def register(*blocks: Block) -> None:

@@ -62,6 +62,10 @@ class Block(ABC):
     def name(self) -> str:
         """The name in shapes: ``Ring`` for ``Ring(4)``."""
 
+    def label(self, n: int) -> str:
+        """A block of ``n`` NPUs in shapes: ``Ring(4)``."""
+        return f"{self.name}({n})"
+
     @property
     @abstractmethod
     def algorithms(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.cluster.blocks import BLOCKS, Block
+from engine.cluster.blocks import BLOCKS, GRIDS, Block, Grid
 from engine.errors import DimsweepError
 from engine.units import MAX_PICOSECONDS
 
@@ -35,6 +35,8 @@ class Dimension:
             raise DimsweepError(
                 f"a dimension has {self.size} NPUs; it needs at least 1", where="size"
             )
+        if isinstance(self.block, Grid) and self.block.size != self.size:
+            raise DimsweepError(f"{self.name} has not {self.size} NPUs", where="size")
         if not (self.bandwidth > 0 and math.isfinite(self.bandwidth)):
             raise DimsweepError(
                 f"a bandwidth of {self.bandwidth:g} B/s; it must be more than zero",
@@ -46,7 +48,7 @@ class Dimension:
     @property
     def name(self) -> str:
         """As in shapes: ``Ring(4)``."""
-        return f"{self.block.name}({self.size})"
+        return self.block.label(self.size)
 
 
 @dataclass(frozen=True)
@@ -103,28 +105,40 @@ class Topology:
         return cls(tuple(dims))
 
 
-_BLOCK = re.compile(r"(\w+)\((\d+)\)")
+_BLOCK = re.compile(r"(\w+)\((\d+(?:,\d+)?)\)")
+_MOST = 10**7  # NPUs of a dimension
 
 
 def parse_shape(shape: str) -> list[tuple[Block, int]]:
-    """``Ring(4)_Switch(8)`` as pairs of block and size."""
-    names = {name.lower(): block for name, block in BLOCKS.items()}
+    """``Ring(4)_Switch(8)`` as pairs of block and size; ``Mesh2D(5,4)`` has two sides."""
     blocks = []
     for part in shape.replace(" ", "").split("_"):
         match = _BLOCK.fullmatch(part)
-        if match is None or match[1].lower() not in names:
+        found = _find(match[1].lower(), match[2]) if match else None
+        if found is None:
             raise DimsweepError(
                 f"{part!r} is no network dimension",
                 where="shape",
                 hint=f"write {_alternatives()}, joined by _",
             )
-        size = int(match[2])
-        if not 1 <= size <= 10**7:
-            raise DimsweepError(f"{part}: a dimension has 1 to 10,000,000 NPUs", where="shape")
-        blocks.append((names[match[1].lower()], size))
+        if not 1 <= found[1] <= _MOST:
+            raise DimsweepError(f"{part}: a dimension has 1 to {_MOST:,} NPUs", where="shape")
+        blocks.append(found)
     return blocks
 
 
+def _find(name: str, sides: str) -> tuple[Block, int] | None:
+    """The block of that name in lower case, and its size; nothing where it has other sides."""
+    block = {known.lower(): block for known, block in BLOCKS.items()}.get(name)
+    grid = {known.lower(): grid for known, grid in GRIDS.items()}.get(name)
+    numbers = [int(side) for side in sides.split(",")]
+    if block is not None and len(numbers) == 1:
+        return block, numbers[0]
+    if grid is not None and len(numbers) == 2:
+        return grid(*numbers), numbers[0] * numbers[1]
+    return None
+
+
 def _alternatives() -> str:
-    *others, last = (f"{name}(n)" for name in BLOCKS)
+    *others, last = (*(f"{grid}(x,y)" for grid in GRIDS), *(f"{name}(n)" for name in BLOCKS))
     return f"{', '.join(others)} or {last}"

@@ -10,6 +10,7 @@ from engine.collective.algorithms.in_switch import InSwitch
 from engine.collective.algorithms.rabenseifner import Rabenseifner
 from engine.collective.algorithms.relay import Relay
 from engine.collective.algorithms.ring import RingAlgorithm
+from engine.collective.algorithms.xy_rings import XyDirect, XyRings
 from engine.errors import DimsweepError
 from engine.kinds import CollectiveKind
 
@@ -26,6 +27,8 @@ __all__ = [
     "Relay",
     "RingAlgorithm",
     "ScatterGather",
+    "XyDirect",
+    "XyRings",
     "algorithm_for",
     "algorithm_of_phase",
     "algorithms_of",
@@ -104,7 +107,7 @@ def _registered(block: Block, name: str) -> Algorithm:
             where="collective.algorithms",
             hint=f"there are: {', '.join(ALGORITHMS)}",
         )
-    return ALGORITHMS[name]
+    return ALGORITHMS[name].on(block)
 
 
 register(
@@ -115,4 +118,6 @@ register(
     DoubleBinaryTree(),
     Rabenseifner(),
     Relay(),
+    XyRings(),
+    XyDirect(),
 )

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
+from engine.cluster.blocks import Block
 from engine.collective.rounds import MemberRounds, Shifts, SwitchRounds, all_back, in_step
 from engine.collective.steps import PhaseSteps, Setting, Step, backwards
 from engine.errors import DimsweepError
@@ -40,6 +41,10 @@ class Algorithm(ABC):
     def fuses(self) -> bool:
         """Whether it has a fused all-reduce."""
         return False
+
+    def on(self, block: Block) -> "Algorithm":
+        """The algorithm for a block of this very size and shape, where it depends on them."""
+        return self
 
     @abstractmethod
     def steps(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from engine import Block, CollectiveKind, DimsweepError, Ring, Switch
+from engine.cluster.blocks import Mesh2D
 from engine.collective.algorithms import ALGORITHMS as KNOWN
 from engine.collective.algorithms import Algorithm, AllReduceOnly, algorithm_of_phase
 from engine.collective.rounds import MemberRounds, RoundMessage, Strand, SwitchRounds
@@ -288,7 +289,7 @@ def test_the_switch_hears_and_tells_everyone(p: int) -> None:
 
 
 def test_an_algorithm_refuses_what_it_cannot_do() -> None:
-    for algorithm in KNOWN.values():
+    for algorithm in (known.on(Mesh2D(2, 2)) for known in KNOWN.values()):
         for kind in CollectiveKind:
             for describe in (
                 lambda a=algorithm, k=kind: a.steps(k, Setting(Switch(), 4, 4, 1)),
@@ -303,7 +304,7 @@ def test_an_algorithm_refuses_what_it_cannot_do() -> None:
 
 def can(algorithm: Algorithm, kind: CollectiveKind) -> bool:
     if kind is CollectiveKind.ALL_TO_ALL:
-        return algorithm.name in ("direct", "relay")
+        return algorithm.name in ("direct", "relay", "xy_direct")
     if kind is CollectiveKind.ALL_REDUCE:
         return algorithm.fuses
-    return algorithm.name != "relay"
+    return algorithm.name not in ("relay", "xy_direct")

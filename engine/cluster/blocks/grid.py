@@ -1,0 +1,155 @@
+"""NPUs in rows and columns: what a mesh and a torus have in common.
+
+NPU ``x + columns * y`` of a grid is the one at column x and row y.  Messages travel along their row
+first, and then along the column (X-Y routing).
+"""
+
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+
+from engine.cluster.blocks.block import Block, LinkUse, Pair, Way
+from engine.errors import DimsweepError
+
+
+@dataclass(frozen=True)
+class Grid(Block):
+    """``columns`` by ``rows`` NPUs, each joined to its neighbours by links of equal bandwidth.
+
+    The bandwidth of an NPU is that of all links of one with the most; NPUs at an edge of a mesh
+    leave some of it unused.  A group is taken together with all that look like it, whose traffic
+    shares the links: of 20 NPUs, the five pairs of a row with those of every other row.
+    Raises :class:`DimsweepError` for a side of less than 2.
+    """
+
+    columns: int
+    rows: int
+
+    algorithms = ("xy_rings",)
+    all_to_all = "xy_direct"
+    hops = 1
+    side_by_side = False
+    parts = ()
+
+    def __post_init__(self) -> None:
+        if min(self.columns, self.rows) < 2:
+            raise DimsweepError(
+                f"{self.label(self.columns * self.rows)} is a line; a grid has 2 NPUs or more "
+                "either way",
+                where="shape",
+                hint="a line of NPUs is part of a Ring",
+            )
+
+    @property
+    @abstractmethod
+    def closes(self) -> bool:
+        """Whether a link joins the ends of every row and column."""
+
+    @property
+    def size(self) -> int:
+        """All NPUs."""
+        return self.columns * self.rows
+
+    def label(self, n: int) -> str:
+        return f"{self.name}({self.columns},{self.rows})"
+
+    def use(self, n: int, p: int, stride: int) -> LinkUse:
+        """A logical ring through the members in the order of their numbers, by X-Y routes, both
+        ways round where it :meth:`circles`.  The busiest link says what share of a link each ring
+        has, and the longest way to a next member how many hops a step takes."""
+        rings = list(_groups(self.size, p, stride))
+        load = self.busiest(p, stride, ((k, (k + 1) % p) for k in range(p)))
+        ways = 2 if self.circles(n, p, stride) else 1
+        steps = [(ring[k], ring[k + 1]) for ring in rings for k in range(p - 1)]
+        hops = max(len(self.route(*ends)) for ends in steps)
+        wrap = max(len(self.route(ring[-1], ring[0])) for ring in rings)
+        return LinkUse(ways / (self.links(n) * load), hops, max(hops, wrap), load)
+
+    def busiest(self, p: int, stride: int, pairs: Iterable[tuple[int, int]]) -> int:
+        """How many messages the busiest link carries when each of ``pairs`` (two members of a group
+        by their numbers) exchanges one, in all groups alike at once."""
+        return _busiest(self, p, stride, tuple(pairs))
+
+    def farthest(self, p: int, stride: int) -> int:
+        """The hops between the two members of a group that are farthest apart."""
+        ends = (
+            (a, b) for members in _groups(self.size, p, stride) for a in members for b in members
+        )
+        return max(len(self.route(a, b)) for a, b in ends)
+
+    def way(self, n: int, offset: int) -> Way:
+        """One link at a time, over the hops that most NPUs have to theirs: few wrap round."""
+        hops = Counter(len(self.route(i, (i + offset) % n)) for i in range(n))
+        return Way(1 / self.links(n), hops.most_common(1)[0][0])
+
+    def circles(self, n: int, p: int, stride: int) -> bool:
+        """A group that goes all round a row, or a column, of a torus."""
+        along_row = p * stride == self.columns
+        along_column = stride % self.columns == 0 and p * stride == self.size
+        return self.closes and p > 2 and (along_row or along_column)
+
+    def links(self, n: int) -> int:
+        return min(2, self.columns - 1) + min(2, self.rows - 1)
+
+    def wire(self, npus: range, place: str) -> Iterator[Pair]:
+        """The links along rows before those along columns, so that routes are X-Y."""
+        for i, npu in enumerate(npus):
+            for neighbour in self._neighbours(i):
+                yield npu, npus[neighbour]
+
+    def _neighbours(self, i: int) -> list[int]:
+        y, x = divmod(i, self.columns)
+        row = [(there, y) for there in self._next_to(x, self.columns)]
+        column = [(x, there) for there in self._next_to(y, self.rows)]
+        return [there + self.columns * level for there, level in (*row, *column)]
+
+    def _next_to(self, place: int, size: int) -> list[int]:
+        """The next place and the previous one, of which a line of two has but one."""
+        both = [place + 1, place - 1]
+        if self.closes:
+            return list(dict.fromkeys(there % size for there in both))
+        return [there for there in both if 0 <= there < size]
+
+    def route(self, source: int, target: int) -> list[Pair]:
+        """The links of the X-Y way between two NPUs of the grid, the shorter way round a torus."""
+        (y, x), (row, column) = divmod(source, self.columns), divmod(target, self.columns)
+        xs = self._line(x, column, self.columns)
+        ys = self._line(y, row, self.rows)
+        stops = [there + self.columns * y for there in xs]
+        stops += [column + self.columns * there for there in ys[1:]]
+        return list(pairwise(stops))
+
+    def _line(self, start: int, end: int, size: int) -> list[int]:
+        """The places from ``start`` to ``end``, upwards where both ways round are as short."""
+        up = (end - start) % size
+        if not self.closes:
+            step = 1 if end >= start else -1
+            return [*range(start, end, step), end]
+        step, n = (1, up) if up <= size - up else (-1, size - up)
+        return [(start + step * k) % size for k in range(n + 1)]
+
+    def cut(self, n: int) -> float:
+        """The links between halves, across a side of even length where there is one."""
+        sides = ((self.columns, self.rows), (self.rows, self.columns))
+        links = {side: other * (2 if self.closes and side > 2 else 1) for side, other in sides}
+        even = [n_links for side, n_links in links.items() if side % 2 == 0]
+        return min(even or links.values()) / self.links(n)
+
+
+def _groups(n: int, p: int, stride: int) -> Iterator[range]:
+    """The members of all groups of ``p`` that are ``stride`` apart."""
+    for block in range(0, n - p * stride + 1, p * stride):
+        for first in range(block, block + stride):
+            yield range(first, first + p * stride, stride)
+
+
+@lru_cache(maxsize=256)
+def _busiest(grid: Grid, p: int, stride: int, pairs: tuple[tuple[int, int], ...]) -> int:
+    load = Counter[Pair]()
+    for members in _groups(grid.size, p, stride):
+        for source, target in pairs:
+            load.update(grid.route(members[source], members[target]))
+    return max(load.values())
