@@ -1,6 +1,5 @@
 """dimsweep diff: what tells two studies apart."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -8,13 +7,11 @@ import click
 if TYPE_CHECKING:
     from sweeper.ledger.diff import Difference
 
-_FOLDER = click.Path(path_type=Path)
-
 
 @click.command("diff")
-@click.argument("first", metavar="RESULTS/A", type=_FOLDER)
-@click.argument("second", metavar="RESULTS/B", type=_FOLDER)
-def command(first: Path, second: Path) -> int:
+@click.argument("first", metavar="RESULTS/A")
+@click.argument("second", metavar="RESULTS/B")
+def command(first: str, second: str) -> int:
     """Tell what two studies do not have in common.
 
     It shows the keys of the configuration that differ, what wrote the rows (versions, packages,
@@ -26,14 +23,15 @@ def command(first: Path, second: Path) -> int:
       dimsweep diff results/libra_gpt3_4d results/my_cmaes
     """
     from sweeper.ledger.diff import diff
+    from sweeper.ledger.place import place
 
-    found = diff(first, second)
+    found = diff(place(first), place(second))
     for line in _lines(found, first, second):
         click.echo(line)
     return 1 if found.columns else 0
 
 
-def _lines(found: "Difference", first: Path, second: Path) -> list[str]:
+def _lines(found: "Difference", first: str, second: str) -> list[str]:
     lines = [f"{key}: {a!r} -> {b!r}" for key, (a, b) in found.config.items()]
     lines.append(
         f"{found.only[0]} rows are in {first} only, {found.only[1]} in {second} only, and of those "

@@ -1,7 +1,6 @@
 """dimsweep report: a study's tables, pictures and page."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -10,6 +9,8 @@ from sweeper.cli.overrides import overrides
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from sweeper.ledger.place import Place
 
 
 @click.command("report")
@@ -33,14 +34,15 @@ def command(overrides: Sequence[str]) -> int:
     from rich.console import Console
 
     from sweeper.config.compose import compose
+    from sweeper.ledger.place import place
     from sweeper.study.plan import study_name
 
     composed = compose(overrides)
-    report_study(Path(composed.config.results) / study_name(composed), Console())
+    report_study(place(composed.config.results) / study_name(composed), Console())
     return 0
 
 
-def report_study(folder: Path, console: "Console") -> None:
+def report_study(folder: "Place", console: "Console") -> None:
     """Print a study's table and write its pictures and page."""
     from sweeper.draw.show.page import write_report
     from sweeper.draw.show.terminal import print_report

@@ -1,6 +1,5 @@
 """dimsweep reproduce: are a study's rows what this machine simulates?"""
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -12,10 +11,10 @@ _SHOWN = 10  # rows that differ
 
 
 @click.command("reproduce")
-@click.argument("folder", metavar="RESULTS/STUDY", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="RESULTS/STUDY")
 @click.option("--sample", metavar="N", type=click.IntRange(1), help="N rows at random, not all.")
 @click.option("--seed", metavar="N", default=0, help="Which rows the sample has.")
-def command(folder: Path, sample: int | None, seed: int) -> int:
+def command(folder: str, sample: int | None, seed: int) -> int:
     """Simulate rows of a study again and compare them bit for bit.
 
     The configuration is the one that the study has kept; files that it names must be as they were.
@@ -26,9 +25,10 @@ def command(folder: Path, sample: int | None, seed: int) -> int:
       dimsweep reproduce results/libra_gpt3_4d
       dimsweep reproduce results/libra_gpt3_4d --sample 20
     """
+    from sweeper.ledger.place import place
     from sweeper.run.reproduce import reproduce
 
-    found = reproduce(folder, sample, seed)
+    found = reproduce(place(folder), sample, seed)
     for line in _lines(found):
         click.echo(line)
     return 1 if found.differ else 0

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from sweeper.ledger.load import load
+from sweeper.ledger.place import Place
 from sweeper.ledger.record import StudyRecord, flat, read_study
 from sweeper.ledger.rows import COMPLETE
 
@@ -33,7 +33,7 @@ class Difference:
     best: list[tuple[Mapping[str, str], float | None, float | None]]
 
 
-def diff(first: Path, second: Path) -> Difference:
+def diff(first: Place, second: Place) -> Difference:
     """How the study in ``second`` differs from that in ``first``."""
     studies, tables = [read_study(f) for f in (first, second)], [load(f) for f in (first, second)]
     texts = [_described(study) for study in studies]

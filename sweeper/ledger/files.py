@@ -8,21 +8,21 @@ The schema of either has the identity of its study in its metadata.  No two writ
 same file, and sealing the same rows twice makes the same part.
 """
 
-import io
-import os
 import re
 import secrets
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sweeper.ledger.place import Place, entries, read
+from sweeper.ledger.sink import Sink
+
 _STUDY, _CHECK = b"dimsweep.study", b"dimsweep.crc32"
 _LOG = re.compile(r"log-(\d{5,})-[0-9a-f]{8}\.arrows")
 _PART = re.compile(r"part-(\d{5,})-([0-9a-f]{8})\.parquet")
-_LARGEST_WRITE = 1 << 26  # bytes; a batch reaches the system in one piece
 
 
 class DamagedError(Exception):
@@ -42,14 +42,21 @@ class LogContent:
 class Log:
     """The log of one writer, who alone knows its name.  It keeps its rows in memory, too."""
 
-    def __init__(self, folder: Path, number: int, schema: pa.Schema, study: str) -> None:
-        """Raises :class:`OSError` if it cannot be created."""
+    def __init__(
+        self,
+        folder: Place,
+        number: int,
+        schema: pa.Schema,
+        study: str,
+        sink: Callable[[Place], Sink],
+    ) -> None:
+        """Raises :class:`OSError` if ``sink`` cannot create it."""
         self.number = number
         self.path = folder / f"log-{number:05d}-{secrets.token_hex(4)}.arrows"
         self.rows: list[pa.RecordBatch] = []
         self._schema = schema.with_metadata({_STUDY: study})
         self._check = zlib.crc32(self._schema.serialize())
-        self._file = io.BufferedWriter(io.FileIO(self.path, "x"), _LARGEST_WRITE)
+        self._file = sink(self.path)
         self._stream = pa.ipc.new_stream(self._file, self._schema)
         self._file.flush()
 
@@ -59,7 +66,7 @@ class Log:
         return sum(len(batch) for batch in self.rows)
 
     def append(self, batch: pa.RecordBatch) -> None:
-        """Add rows; when this returns they are with the operating system.
+        """Add rows; when this returns they are with the sink.
 
         Raises :class:`OSError` if they cannot be written; what was written before is safe.
         """
@@ -72,35 +79,38 @@ class Log:
 
     def is_mine(self) -> bool:
         """Whether the file is still there, and still the one that this writer made."""
-        try:
-            return os.path.samestat(self.path.stat(), os.fstat(self._file.fileno()))
-        except FileNotFoundError:
-            return False
+        return self._file.is_mine()
+
+    @property
+    def n_unsafe(self) -> int:
+        """The rows that would die with this process."""
+        written = self._file.n_safe - 1  # the first is the schema
+        return sum(len(batch) for batch in self.rows[max(written, 0) :])
 
     def close(self) -> None:
         """Let go of the file, which stays as it is.  What was not written is dropped."""
-        self._file.raw.close()
+        self._file.let_go()
 
 
-def logs(folder: Path) -> list[Path]:
+def logs(folder: Place) -> list[Place]:
     """The files of ``folder`` that look like logs, in order."""
-    return sorted(folder.glob("log-*"))
+    return [file for file in entries(folder) if file.name.startswith("log-")]
 
 
-def parts(folder: Path) -> list[Path]:
+def parts(folder: Place) -> list[Place]:
     """The files of ``folder`` that look like parts, in order."""
-    return sorted(folder.glob("part-*"))
+    return [file for file in entries(folder) if file.name.startswith("part-")]
 
 
-def number(file: Path) -> int:
+def number(file: Place) -> int:
     """The number of a log or part; -1 if it is neither."""
     match = _LOG.fullmatch(file.name) or _PART.fullmatch(file.name)
     return int(match[1]) if match else -1
 
 
-def read_log(file: Path, study: str) -> LogContent:
+def read_log(file: Place, study: str) -> LogContent:
     """What the log of the ``study`` holds; raises :class:`FileNotFoundError` if there is none."""
-    data = _bytes(file)
+    data = read(file)
     if not _LOG.fullmatch(file.name):
         return LogContent([], "no sweep gives a log this name")
     source, batches, whole = pa.BufferReader(data), [], 0
@@ -148,7 +158,7 @@ def encode_part(rows: pa.Table, number: int, study: str) -> tuple[str, pa.Buffer
     return f"part-{number:05d}-{zlib.crc32(data):08x}.parquet", data
 
 
-def read_part(file: Path, study: str, columns: list[str] | None = None) -> pa.Table:
+def read_part(file: Place, study: str, columns: list[str] | None = None) -> pa.Table:
     """The rows of a part, or some columns of them.
 
     Raises :class:`DamagedError` if it is not as it was written, or of another study than ``study``.
@@ -156,7 +166,7 @@ def read_part(file: Path, study: str, columns: list[str] | None = None) -> pa.Ta
     match = _PART.fullmatch(file.name)
     if not match:
         raise DamagedError("no sweep gives a part this name")
-    data = _bytes(file)
+    data = read(file)
     if f"{zlib.crc32(data):08x}" != match[2]:
         raise DamagedError("its checksum is not the one in its name")
     try:
@@ -167,10 +177,3 @@ def read_part(file: Path, study: str, columns: list[str] | None = None) -> pa.Ta
         return part.read(columns).replace_schema_metadata(None)
     except (OSError, pa.ArrowException) as error:
         raise DamagedError(str(error)) from error
-
-
-def _bytes(file: Path) -> pa.Buffer:
-    """A file's bytes, in memory of Arrow's: its threads may let go of them after Python has ended,
-    which must not run Python code any more."""
-    with pa.OSFile(str(file)) as source:
-        return source.read_buffer()

@@ -12,7 +12,6 @@ no file but its own.
 """
 
 import itertools
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,8 +25,9 @@ from engine import DimsweepError
 from sweeper.ledger import files
 from sweeper.ledger.files import DamagedError, Log
 from sweeper.ledger.known import Known
-from sweeper.ledger.lock import hold, says_of
+from sweeper.ledger.lock import hold
 from sweeper.ledger.merge import each_key_once, identity, in_order
+from sweeper.ledger.place import Place, make, reaching, write
 from sweeper.ledger.record import DamagedStudyError, StudyRecord, check_same, read_study
 from sweeper.ledger.rows import (
     COMPLETE,
@@ -57,7 +57,7 @@ class Ledger:
     """
 
     def __init__(
-        self, folder: Path, study: StudyRecord, schema: pa.Schema, *, retry_failed: bool = False
+        self, folder: Place, study: StudyRecord, schema: pa.Schema, *, retry_failed: bool = False
     ) -> None:
         """Create the ledger in ``folder``, or resume the one that is there.
 
@@ -69,9 +69,9 @@ class Ledger:
         self._slopes = slope_columns(schema) if study.learns_from_slopes else []
         self.known = Known(len(self._objective), len(self._slopes))
         with self._writing():
-            folder.mkdir(parents=True, exist_ok=True)
+            make(folder)
             self._lock = hold(folder)
-        self.notes = says_of(self._lock)
+        self.notes = list(self._lock.notes)
         try:
             with self._writing():
                 self._config = self._settle(study)
@@ -94,7 +94,8 @@ class Ledger:
                 raise
 
     def append(self, batch: pa.RecordBatch) -> None:
-        """Add rows; they are safe from this process's death when this returns."""
+        """Add rows.  In a folder of this machine they are safe from this process's death when this
+        returns; on an object store a few seconds later."""
         with self._writing():
             self._log.append(batch)
             self._remember(batch)
@@ -119,7 +120,7 @@ class Ledger:
         kept = {"config": self._config, "provenance": self._provenance}
         same = study.model_copy(update=kept)
         with self._writing():
-            _write_atomically(self.folder / "study.json", same.to_json())
+            write(self.folder / "study.json", same.to_json())
 
     def close(self) -> None:
         """Seal what the log holds."""
@@ -133,18 +134,28 @@ class Ledger:
     def _writing(self) -> Iterator[None]:
         """Within it, the system's errors are told as what they mean for the rows."""
         try:
-            yield
+            with reaching(self.folder):
+                yield
         except OSError as error:
-            if len(self.known) and not self.folder.exists():
+            if self._is_deleted():
                 raise self._deleted() from error
             why = f"the results folder cannot be written: {error.strerror or error}"
-            n = len(self.known)
+            n = self._n_safe
             safe = f"; the {n} rows before this are safe" if n else ""
             raise DimsweepError(
                 why + safe,
                 where=str(self.folder),
                 hint="the same command continues once the folder can be written",
             ) from error
+
+    @property
+    def _n_safe(self) -> int:
+        """The rows that outlive this process."""
+        log = vars(self).get("_log")  # there is none yet while the folder is opened
+        return len(self.known) - (log.n_unsafe if log else 0)
+
+    def _is_deleted(self) -> bool:
+        return bool(len(self.known)) and isinstance(self.folder, Path) and not self.folder.exists()
 
     def _deleted(self) -> DimsweepError:
         return DimsweepError(
@@ -198,13 +209,13 @@ class Ledger:
             for batch in known.combine_chunks().to_batches():
                 self._remember(batch)
 
-    def _set_aside(self, file: Path, why: str) -> None:
+    def _set_aside(self, file: Place, why: str) -> None:
         aside = self.folder / SET_ASIDE
-        aside.mkdir(exist_ok=True)
+        make(aside)
         n, target = 1, aside / file.name
         while target.exists():
             n, target = n + 1, aside / f"{file.name}.{n}"
-        os.replace(file, target)
+        file.rename(str(target))
         self.notes.append(
             f"{file} is damaged ({why}); it is now {target}, and rows that were lost with it are "
             "evaluated again"
@@ -213,7 +224,7 @@ class Ledger:
     def _next_log(self) -> Log:
         taken = [*files.parts(self.folder), *files.logs(self.folder)]
         number = 1 + max(map(files.number, taken), default=-1)
-        return Log(self.folder, number, self.schema, self._study)
+        return Log(self.folder, number, self.schema, self._study, self._lock.sink)
 
     def _remember(self, batch: pa.RecordBatch) -> None:
         own = identity(pa.Table.from_batches([batch]))
@@ -224,12 +235,11 @@ class Ledger:
 
     def _give_way(self) -> None:
         """Stop, since another sweep took this one for dead; what is known is kept for it."""
-        rows = f"the {len(self.known)} rows known to it are safe"
-        if not self.folder.exists():
+        if self._is_deleted():
             raise self._deleted()
         raise DimsweepError(
-            "this sweep's log was taken away: the lock was removed while it was running, and "
-            f"another sweep has taken the study over; {rows}",
+            "this sweep has lost its lock while it was running, and another sweep has taken the "
+            f"study over; the {self._n_safe} rows known to it are safe",
             where=str(self.folder),
             hint="let the other sweep go on, or stop it and run the same command again",
         )
@@ -247,7 +257,7 @@ class Ledger:
         rows = in_order(pa.Table.from_batches(batches).select(self.schema.names))
         name, data = files.encode_part(rows, number, self._study)
         part = self.folder / name
-        _write_atomically(part, data)
+        write(part, data)
         self._shelf.add_part(part, self._study)
         try:
             whole = files.read_part(part, self._study).equals(rows)
@@ -255,16 +265,7 @@ class Ledger:
             whole = False
         if not whole:
             raise DimsweepError(
-                "a part of the ledger is not what was written; its rows are still in their log",
+                "a part of the ledger is not what was written",
                 where=str(part),
-                hint="check the disk; the same command continues",
+                hint="check the disk; the same command sets it aside, and continues",
             )
-
-
-def _write_atomically(file: Path, data: bytes | pa.Buffer) -> None:
-    new = file.with_name(f"new-{file.name}")
-    with new.open("wb") as handle:
-        handle.write(data)
-        handle.flush()
-        os.fsync(handle.fileno())
-    os.replace(new, file)

@@ -1,43 +1,31 @@
 """Reading a study's rows."""
 
-from pathlib import Path
-
 import pyarrow as pa
 
 from engine import DimsweepError
 from sweeper.ledger import files
 from sweeper.ledger.files import DamagedError
 from sweeper.ledger.merge import each_once, in_order
+from sweeper.ledger.place import Place, place, reaching
 from sweeper.ledger.record import read_study
 from sweeper.ledger.rows import row_schema
 
 
-def load(folder: str | Path) -> pa.Table:
+def load(folder: str | Place) -> pa.Table:
     """All rows of the study in ``folder``, ordered by cell and trial, each once.
 
     Safe while a sweep is writing: no load returns fewer rows than an earlier one.  Raises
     :class:`DimsweepError` if there is no study, or if files of it are damaged; it names them.
     """
-    folder = Path(folder)
+    folder = place(folder)
     study = read_study(folder)
-    tables, damaged = dict[int, list[pa.Table]](), []
-    # Logs first: the rows of one that is sealed meanwhile are in a part when the parts are listed.
-    for log in files.logs(folder):
-        try:
-            content = files.read_log(log, study.identity)
-        except FileNotFoundError:
-            continue
-        if content.batches:
-            rows = pa.Table.from_batches(content.batches)
-            tables.setdefault(files.number(log), []).append(rows)
-        if content.damage:
-            damaged.append(f"{log}: {content.damage}")
-    for part in files.parts(folder):
-        try:
-            rows = files.read_part(part, study.identity)
-            tables.setdefault(files.number(part), []).append(rows)
-        except DamagedError as error:
-            damaged.append(f"{part}: {error}")
+    try:
+        with reaching(folder):
+            tables, damaged = _tables(folder, study.identity)
+    except OSError as error:
+        raise DimsweepError(
+            f"the rows cannot be read: {error.strerror or error}", where=str(folder)
+        ) from error
     if damaged:
         raise DimsweepError(
             "files of the ledger are not what a sweep wrote:"
@@ -50,3 +38,26 @@ def load(folder: str | Path) -> pa.Table:
         return row_schema(n_dims, study.grid, study.parameters).empty_table()
     by_number = [rows for number in sorted(tables) for rows in tables[number]]
     return in_order(each_once(pa.concat_tables(by_number)))
+
+
+def _tables(folder: Place, study: str) -> tuple[dict[int, list[pa.Table]], list[str]]:
+    """The rows of the files by their number, and what is damaged."""
+    tables, damaged = dict[int, list[pa.Table]](), list[str]()
+    # Logs first: the rows of one that is sealed meanwhile are in a part when the parts are listed.
+    for log in files.logs(folder):
+        try:
+            content = files.read_log(log, study)
+        except FileNotFoundError:
+            continue
+        if content.batches:
+            rows = pa.Table.from_batches(content.batches)
+            tables.setdefault(files.number(log), []).append(rows)
+        if content.damage:
+            damaged.append(f"{log}: {content.damage}")
+    for part in files.parts(folder):
+        try:
+            rows = files.read_part(part, study)
+            tables.setdefault(files.number(part), []).append(rows)
+        except DamagedError as error:
+            damaged.append(f"{part}: {error}")
+    return tables, damaged

@@ -4,7 +4,6 @@ import hashlib
 import json
 import zlib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -13,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, Val
 from engine import DimsweepError
 from engine.bound import Frontier
 from engine.rules import Pair
+from sweeper.ledger.place import Place, reaching, read
 from sweeper.objective import OBJECTIVES, Objective
 
 
@@ -139,11 +139,12 @@ class DamagedStudyError(DimsweepError):
     """A ``study.json`` that is not what a sweep wrote."""
 
 
-def read_study(folder: Path) -> StudyRecord:
+def read_study(folder: Place) -> StudyRecord:
     """The study in ``folder``; raises :class:`DimsweepError` if there is none."""
     file = folder / "study.json"
     try:
-        node = json.loads(file.read_bytes())
+        with reaching(folder):
+            node = json.loads(read(file).to_pybytes())
         written = node.pop("checksum", None)
         if written not in (None, _checksum(node)):
             raise ValueError("its checksum is wrong")
@@ -170,7 +171,7 @@ def read_study(folder: Path) -> StudyRecord:
         ) from error
 
 
-def check_same(old: StudyRecord, new: StudyRecord, folder: Path) -> None:
+def check_same(old: StudyRecord, new: StudyRecord, folder: Place) -> None:
     """Raises :class:`DimsweepError`, which says what differs, if rows of ``new`` must not be among
     those of ``old``."""
     before, after = flat(old.config), flat(new.config)

@@ -7,7 +7,6 @@ keys can be are looked into.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +17,7 @@ from engine import DimsweepError
 from sweeper.ledger import files, keys
 from sweeper.ledger.files import DamagedError
 from sweeper.ledger.known import Known
+from sweeper.ledger.place import Place, entries
 from sweeper.ledger.record import StudyRecord, read_study
 from sweeper.ledger.rows import COMPLETE
 
@@ -26,19 +26,19 @@ class Shelf:
     """Where complete rows are, by key: in parts of this study and of those beside it, and in the
     batches of this study's log."""
 
-    def __init__(self, folder: Path, study: StudyRecord) -> None:
+    def __init__(self, folder: Place, study: StudyRecord) -> None:
         """The rows of the studies beside ``folder``; this one's are told as they are written."""
         contents = Counter(cell.content for cell in study.cells if cell.content)
         self._within = any(n > 1 for n in contents.values())
         self._places = Known(2, 0)  # of rows: their source, and where in it they are
-        self._sources: list[tuple[Path, str] | pa.RecordBatch] = []
+        self._sources: list[tuple[Place, str] | pa.RecordBatch] = []
         for other, record in _studies_beside(folder):
             same = (record.model, record.rows) == (study.model, study.rows)
             if same and not contents.keys().isdisjoint(cell.content for cell in record.cells):
                 for part in files.parts(other):
                     self._add_part(part, record.identity)
 
-    def add_part(self, part: Path, study: str) -> None:
+    def add_part(self, part: Place, study: str) -> None:
         """A part of this study has been found, or made of its log."""
         if self._within:
             self._add_part(part, study)
@@ -69,7 +69,7 @@ class Shelf:
         return found, pa.concat_tables(tables, promote_options="default").take(np.argsort(order))
 
     def _taken(
-        self, source: tuple[Path, str] | pa.RecordBatch, rows: np.ndarray
+        self, source: tuple[Place, str] | pa.RecordBatch, rows: np.ndarray
     ) -> pa.Table | None:
         if isinstance(source, pa.RecordBatch):
             return pa.Table.from_batches([source]).take(rows)
@@ -78,13 +78,14 @@ class Shelf:
         except (DamagedError, OSError):
             return None
 
-    def _add_part(self, part: Path, study: str) -> None:
+    def _add_part(self, part: Place, study: str) -> None:
         try:
-            self._add((part, study), pq.read_table(part, columns=["key", "state"]))
+            with part.open("rb") as file:
+                self._add((part, study), pq.read_table(file, columns=["key", "state"]))
         except (OSError, pa.ArrowException):
             return  # damaged, or gone: what is in it is simulated again
 
-    def _add(self, source: tuple[Path, str] | pa.RecordBatch, table: pa.Table) -> None:
+    def _add(self, source: tuple[Place, str] | pa.RecordBatch, table: pa.Table) -> None:
         complete = pc.equal(table["state"], COMPLETE).to_numpy()
         own = keys.from_column(table["key"].filter(pa.array(complete)))
         rows = np.flatnonzero(complete)
@@ -93,9 +94,9 @@ class Shelf:
         self._sources.append(source)
 
 
-def _studies_beside(folder: Path) -> Iterator[tuple[Path, StudyRecord]]:
-    for other in sorted(folder.parent.iterdir()):
-        if other != folder and (other / "study.json").is_file():
+def _studies_beside(folder: Place) -> Iterator[tuple[Place, StudyRecord]]:
+    for other in entries(folder.parent):
+        if other.name != folder.name and (other / "study.json").is_file():
             try:
                 yield other, read_study(other)
             except DimsweepError:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import pyarrow.compute as pc
 from engine import MODEL_VERSION, DimsweepError, Fidelity
 from sweeper.config.schema import Config
 from sweeper.ledger.load import load
+from sweeper.ledger.place import Place
 from sweeper.ledger.record import CellRecord, Provenance, StudyRecord, read_study
 from sweeper.ledger.rows import COMPLETE, RECHECK, Cell
 from sweeper.run.executor.evaluate import Evaluator, Job
@@ -33,7 +33,7 @@ class Reproduced:
     now: Provenance
 
 
-def reproduce(folder: Path, sample: int | None = None, seed: int = 0) -> Reproduced:
+def reproduce(folder: Place, sample: int | None = None, seed: int = 0) -> Reproduced:
     """Simulate the complete rows of the study in ``folder`` again, or a random ``sample`` of them,
     and compare every column bit for bit.
 
@@ -60,7 +60,7 @@ def reproduce(folder: Path, sample: int | None = None, seed: int = 0) -> Reprodu
     return Reproduced(len(rows), complete, differ, study.provenance, provenance())
 
 
-def _simulated(study: StudyRecord, record: CellRecord, rows: pa.Table, folder: Path) -> pa.Table:
+def _simulated(study: StudyRecord, record: CellRecord, rows: pa.Table, folder: Place) -> pa.Table:
     """The rows of a cell, simulated now, in the order of those that are stored."""
     stored = {key: value for key, value in study.config.items() if key != "files"}
     config = Config.of(stored | dict(record.config or {}))

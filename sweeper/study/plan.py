@@ -4,7 +4,6 @@ import itertools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ from engine import MODEL_VERSION, DimsweepError, InfeasibleError, Program
 from engine.bound import EventBound, Weighing
 from sweeper.config.compose import Composed, compose, is_group
 from sweeper.config.schema import RUNTIME_KEYS, Config
+from sweeper.ledger.place import Place, place
 from sweeper.ledger.record import CellRecord, PortfolioRecord, PrunedCell, StudyRecord
 from sweeper.ledger.rows import ROWS_VERSION, row_schema
 from sweeper.search import Sampler, learns_from_slopes, make_sampler
@@ -54,7 +54,7 @@ class PortfolioPlan:
 class StudyPlan:
     """A whole study; ``study`` is what the ledger keeps of it."""
 
-    folder: Path
+    folder: Place
     study: StudyRecord
     schema: pa.Schema
     cells: list[CellPlan]
@@ -101,7 +101,7 @@ def plan_study(composed: Composed) -> StudyPlan:
     )
     n_dims = max(len(cell.dims) for cell in cells.records)
     schema = row_schema(n_dims, list(grid), parameters)
-    folder = Path(config.results) / name
+    folder = place(config.results) / name
     return StudyPlan(folder, study, schema, cells.plans, portfolios, config)
 
 

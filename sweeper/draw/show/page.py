@@ -1,12 +1,12 @@
 """The report as one self-contained HTML page, and its pictures as files beside it."""
 
 import base64
-import os
 from pathlib import Path
 
 import pandas as pd
 
 from sweeper.draw.pictures import PICTURES
+from sweeper.ledger.place import Place, make, reaching, write
 from sweeper.ledger.record import StudyRecord
 from sweeper.report import words
 from sweeper.report.report import Report
@@ -15,7 +15,7 @@ from sweeper.report.sheet import Sheet
 from sweeper.report.summary import frequent_errors
 
 
-def write_report(rows: pd.DataFrame, study: StudyRecord, folder: Path) -> list[Path]:
+def write_report(rows: pd.DataFrame, study: StudyRecord, folder: Place) -> list[Place]:
     """Write report.html and its pictures into ``folder``; returns their paths, the page first.
 
     ``rows`` is the study's ledger.  Raises :class:`DimsweepError` when no trial is complete.
@@ -26,8 +26,11 @@ def write_report(rows: pd.DataFrame, study: StudyRecord, folder: Path) -> list[P
     captions = [(picture.caption, png) for picture, png in pictures.items()]
     files = {"report.html": render(report, captions).encode()}
     files |= {picture.file: png for picture, png in pictures.items()}
-    folder.mkdir(parents=True, exist_ok=True)
-    return [_write(folder / name, content) for name, content in files.items()]
+    with reaching(folder):
+        make(folder)
+        for name, content in files.items():
+            write(folder / name, content)
+    return [folder / name for name in files]
 
 
 def render(report: Report, pictures: list[tuple[str, bytes]]) -> str:
@@ -55,11 +58,3 @@ def render(report: Report, pictures: list[tuple[str, bytes]]) -> str:
         failures=Sheet("Failed trials", ("error", "trials"), errors) if errors else None,
         config=yaml.safe_dump(dict(report.study.config), sort_keys=False, allow_unicode=True),
     )
-
-
-def _write(path: Path, content: bytes) -> Path:
-    """Write all or nothing, so that a reader never meets half a picture."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_bytes(content)
-    os.replace(temporary, path)
-    return path

@@ -1,0 +1,94 @@
+"""Where studies lie: in folders of this machine, or on any file system that fsspec knows."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+from upath import UPath
+
+from engine import DimsweepError
+
+Place = Path | UPath  # the latter elsewhere than in this machine's folders
+
+
+def place(name: str | Place) -> Place:
+    """The folder or file called ``name``, a path or a URL such as ``s3://bucket/folder``.
+
+    Raises :class:`DimsweepError` if no package is there for such URLs.
+    """
+    if not isinstance(name, str):
+        return name
+    if "://" not in name:
+        return Path(name)
+    try:
+        found = UPath(name)
+        found.fs.dircache.use_listings_cache = False  # other processes write there, too
+    except (ImportError, ValueError) as error:
+        raise DimsweepError(
+            f"there is no way to this file system: {error}",
+            where=name,
+            hint="dimsweep[s3] brings what s3:// needs; others have packages of their own",
+        ) from error
+    return Path(found.path) if found.protocol in ("file", "local") else found
+
+
+@contextmanager
+def reaching(where: Place) -> Iterator[None]:
+    """Within it, the errors of a remote file system's own packages are :class:`OSError`."""
+    try:
+        yield
+    except Exception as error:
+        ours = isinstance(where, Path) or isinstance(error, DimsweepError)
+        if ours or type(error).__module__ == "builtins":
+            raise
+        raise OSError(str(error) or type(error).__name__) from error
+
+
+def make(folder: Place) -> None:
+    """Make the folder, where there are folders; a bucket is not made."""
+    folder.mkdir(parents=isinstance(folder, Path), exist_ok=True)
+
+
+def entries(folder: Place) -> list[Place]:
+    """What is in the folder, in order; nothing where it does not exist."""
+    try:
+        return sorted(folder.iterdir(), key=lambda entry: entry.name)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def read(file: Place) -> pa.Buffer:
+    """A file's bytes, in memory of Arrow's: its threads may let go of them after Python has ended,
+    which must not run Python code any more."""
+    if isinstance(file, Path):
+        with pa.OSFile(str(file)) as source:
+            return source.read_buffer()
+    sink = pa.BufferOutputStream()
+    sink.write(file.fs.cat_file(file.path))
+    return sink.getvalue()
+
+
+def write(file: Place, data: bytes | pa.Buffer) -> None:
+    """Write a file whole or not at all, instead of one that may be there; an object store does
+    so by itself."""
+    if not isinstance(file, Path):
+        file.fs.pipe_file(file.path, bytes(data))
+        return
+    new = file.with_name(f"new-{os.getpid()}-{file.name}")
+    with new.open("wb") as handle:
+        handle.write(data)
+        handle.flush()
+        os.fsync(handle.fileno())
+    os.replace(new, file)
+
+
+def create(file: Place, data: bytes) -> None:
+    """Write a file only if there is none; raises :class:`OSError` if there is, and
+    :class:`NotImplementedError` where a file system cannot tell."""
+    if isinstance(file, Path):
+        with file.open("xb") as handle:
+            handle.write(data)
+    else:
+        file.fs.pipe_file(file.path, data, mode="create")
