@@ -45,7 +45,9 @@ def footprint(
         # What is in use, and what comes meanwhile.
         here[what] = min(here[what], 2 * _unit(what, stage, here[what]))
     gradients = held(plan.gradient_value, cut=plan.zero >= 2)
-    stored = gradients if plan.reduces_on_store else 0.0
+    stored = 0.0
+    if plan.reduces_on_store:  # what others have a share of
+        stored = sum(p * plan.gradient_value / n for p, n in copies if n > 1)
     return Footprint(
         stage=stage.number,
         weights=here[Offload.WEIGHTS],

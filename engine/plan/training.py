@@ -313,18 +313,24 @@ class _StageProgram:
             yield elementwise("optimizer", own * optimizer_bytes(self._plan))
             return
         piece = own / PIECES
-        loaded = state_bytes(self._plan)
-        loaded += self._plan.gradient_value if self._plan.reduces_on_store else 0.0
-        yield AccessStep(piece * loaded, "piece 0")
+        loaded = piece * state_bytes(self._plan) + self._stored() / PIECES
+        yield AccessStep(loaded, "piece 0")
         for i in range(PIECES):
             if i + 1 < PIECES:
-                yield AccessStep(piece * loaded, f"piece {i + 1}")
+                yield AccessStep(loaded, f"piece {i + 1}")
             yield WaitStep(f"piece {i}")
             yield elementwise("optimizer", piece * optimizer_bytes(self._plan))
             yield AccessStep(piece * state_bytes(self._plan), "updated", store=True)
         if self._keeps_away(Offload.WEIGHTS):
             yield AccessStep(own * self._plan.value, "updated", store=True)
         yield WaitStep("updated")
+
+    def _stored(self) -> float:
+        """Bytes of gradients that were reduced on their way to remote memory."""
+        if not self._plan.reduces_on_store:
+            return 0.0
+        shares = self._shares(self._stage.parameters, self._stage.expert_parameters)
+        return sum(parameters * self._plan.gradient_value / n for parameters, _, n in shares)
 
 
 class _Buckets:

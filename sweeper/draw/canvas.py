@@ -110,6 +110,21 @@ def draw_bars(ax: Any, rows: Sequence[str], groups: Sequence[Bars]) -> None:
     ax.grid(visible=False, axis="y")
 
 
+def draw_stack(ax: Any, rows: Sequence[str], parts: Sequence[Bars], ends: Sequence[str]) -> None:
+    """Horizontal bars in named ``rows``, made of ``parts`` one after the other, with a text at the
+    end of each; NaN is no bar."""
+    places, reached = np.arange(len(rows)), np.zeros(len(rows))
+    for bars in parts:
+        values = np.nan_to_num(bars.values)
+        ax.barh(places, values, 0.7, left=reached, color=bars.colour, label=bars.label)
+        reached += values
+    for place, end, text in zip(places, reached, ends, strict=True):
+        ax.annotate(text, (end, place), (4, 0), textcoords="offset points", va="center", size=9)
+    ax.set_yticks(places, rows)
+    ax.invert_yaxis()
+    ax.grid(visible=False, axis="y")
+
+
 def label_cells(ax: Any, values: Any, texts: Sequence[Sequence[str]]) -> None:
     """A heat map of ``values`` (R, C) with its ``texts`` in it, the darker the more."""
     ax.imshow(values, cmap="Oranges", vmin=0, vmax=1.15 * values.max() or 1.0, aspect="auto")

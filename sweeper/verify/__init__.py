@@ -37,4 +37,9 @@ VERIFICATIONS = {
         "Compare recorded runs of ASTRA-sim 2.0, rank by rank, to the cycle.",
         "runs of ASTRA-sim's analytical back ends (tests/golden/astra)",
     ),
+    "hierarchical_memory": Verification(
+        "Compare ZeRO-Infinity with hierarchical memory for a mixture of experts.",
+        "Won et al., ASTRA-sim 2.0 (ISPASS 2023), case study 3",
+        is_study=True,
+    ),
 }
