@@ -9,7 +9,7 @@ from engine.cluster.compute import Dataflow, EfficiencyCurve, SystolicArray
 from engine.cluster.cost import TierPrice, network_prices
 from engine.cluster.kernel_times import KernelTimes, kernel_times
 from engine.cluster.library import Nccl, Timing, Timings
-from engine.cluster.memory import MEMORIES
+from engine.cluster.memory import MEMORIES, Request
 from engine.cluster.network import Switching
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "EfficiencyCurve",
     "KernelTimes",
     "Nccl",
+    "Request",
     "Switching",
     "SystolicArray",
     "TierPrice",

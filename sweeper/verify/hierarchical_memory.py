@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from engine import DimsweepError, Result
-from engine.cluster.memory import Request
+from engine.cluster import Request
 from sweeper.build.program import build_cluster
 from sweeper.config.compose import compose
 from sweeper.draw.canvas import BLUE, GREEN, ORANGE, Bars, draw_stack, frame, png
