@@ -174,6 +174,7 @@ def read_part(file: Place, study: str, columns: list[str] | None = None) -> pa.T
         metadata = part.schema_arrow.metadata or {}
         if metadata.get(_STUDY, b"").decode() != study:
             raise DamagedError("it is of another study")
-        return part.read(columns).replace_schema_metadata(None)
+        # One thread: more of them wait for one another's memory from the system.
+        return part.read(columns, use_threads=False).replace_schema_metadata(None)
     except (OSError, pa.ArrowException) as error:
         raise DamagedError(str(error)) from error

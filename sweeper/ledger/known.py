@@ -1,8 +1,7 @@
 """What the driver remembers of rows: their values by key, a few numbers a row."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,98 +9,150 @@ from numpy.typing import NDArray
 from sweeper.ledger.keys import Halves, from_texts, in_cells
 
 Floats = NDArray[np.float64]
+Places = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 
 class Known:
     """The objective values, and perhaps slopes, of rows, by key.
 
-    A key of 32 hexadecimal digits takes 16 bytes here, and its place 16 more.
+    A key has a place from when it is claimed, and values from when its row has landed.  It takes 16
+    bytes here, and its place 8 to 16 more.
     """
 
     def __init__(self, n_values: int, n_slopes: int) -> None:
-        self._values, self._slopes = _Column(n_values), _Column(n_slopes)
-        self._runs: list[_Run] = []  # the first is the largest
+        self._places = _Index()
+        self._values, self._slopes = _Column(n_values, np.nan), _Column(n_slopes, np.nan)
+        self._landed = _Column(1, 0, np.bool_)
+        self._n = 0
 
     def __len__(self) -> int:
-        return self._values.size
+        """The rows that have landed."""
+        return self._n
 
-    def places(self, keys: Sequence[str], cell: int) -> NDArray[np.int64]:
-        """Where the rows of a cell with these keys are; -1 where there is none."""
-        return self._find(in_cells(from_texts(keys), np.full(len(keys), cell)))
+    def places(self, keys: Sequence[str], cell: int) -> Places:
+        """Where the rows of a cell with these keys are; -1 where none has landed."""
+        found = self._places.find(_identity(keys, cell))
+        there = np.flatnonzero(found >= 0)
+        found[there[~self.landed(found[there])]] = -1
+        return found
+
+    def claim(self, keys: Sequence[str], cell: int) -> tuple[Places, Mask]:
+        """The places of a cell's keys, and which of them had none before; of several equal ones
+        that is the first."""
+        return self._claim(_identity(keys, cell))
 
     def add(self, halves: Halves, values: Floats, slopes: Floats) -> None:
         """Remember rows, or what is new of rows that are known: their keys in their cells, values
         (N, K), NaN where a trial failed, and slopes (N, D), NaN where they are not known."""
-        places = self._find(halves)
-        new = np.flatnonzero(places < 0)
-        new = new[np.lexsort(halves[new].T[::-1])]
-        first = np.append(True, (np.diff(halves[new], axis=0) != 0).any(axis=1))[: len(new)]
-        places[new] = len(self) + np.cumsum(first) - 1
-        if len(new):
-            self._insert(halves[new[first]], places[new[first]])
-        for column, rows in ((self._values, values), (self._slopes, slopes)):
-            column.extend(int(first.sum()))
-            column.rows[places] = rows
+        places, _ = self._claim(halves)
+        fresh = np.sort(places[~self.landed(places)])
+        self._n += int((np.diff(fresh, prepend=-1) > 0).sum())
+        self._landed.rows[places] = True
+        self._values.rows[places] = values
+        self._slopes.rows[places] = slopes
 
-    def values(self, places: NDArray[np.int64]) -> Floats:
+    def landed(self, places: Places) -> Mask:
+        """Which rows are there."""
+        return np.asarray(self._landed.rows[places, 0])
+
+    def values(self, places: Places) -> Floats:
         """The objective values (N, K) of rows, NaN where a trial failed."""
         return self._values.rows[places]
 
-    def slopes(self, places: NDArray[np.int64]) -> Floats:
+    def slopes(self, places: Places) -> Floats:
         """dT/db (N, D) of rows, in seconds per byte/s, NaN where it is not known."""
         return self._slopes.rows[places]
 
-    def _find(self, halves: Halves) -> NDArray[np.int64]:
+    def _claim(self, halves: Halves) -> tuple[Places, Mask]:
+        places, new = self._places.claim(halves)
+        for column in (self._landed, self._values, self._slopes):
+            column.extend(int(new.sum()))
+        return places, new
+
+
+def _identity(keys: Sequence[str], cell: int) -> Halves:
+    return in_cells(from_texts(keys), np.full(len(keys), cell))
+
+
+class _Index:
+    """Numbers keys in the order in which they come: a table of places with open addressing, at most
+    half full.  Keys are hashes, so their own bits say where to look first."""
+
+    def __init__(self) -> None:
+        self._keys = _Column(2, 0, np.uint64)
+        self._table = np.full(2048, -1, dtype=np.int32)
+
+    def find(self, halves: Halves) -> Places:
+        """The places of keys; -1 where there is none."""
         places = np.full(len(halves), -1)
-        for run in self._runs:
-            at = np.searchsorted(run.first, halves[:, 0])
-            wanted = np.arange(len(halves))
-            while len(wanted):  # once, unless two keys agree in their first half
-                wanted = wanted[at[wanted] < len(run.first)]
-                wanted = wanted[run.first[at[wanted]] == halves[wanted, 0]]
-                same = run.last[at[wanted]] == halves[wanted, 1]
-                places[wanted[same]] = run.places[at[wanted[same]]]
-                wanted = wanted[~same]
-                at[wanted] += 1
+        slot, wanted = self._first_slot(halves), np.arange(len(halves))
+        while len(wanted):
+            taken = self._table[slot] >= 0
+            wanted, slot = wanted[taken], slot[taken]
+            kept, own = self._keys.rows[self._table[slot]], halves[wanted]
+            same = (kept[:, 0] == own[:, 0]) & (kept[:, 1] == own[:, 1])
+            places[wanted[same]] = self._table[slot[same]]
+            wanted, slot = wanted[~same], self._after(slot[~same])
         return places
 
-    def _insert(self, keys: Halves, places: NDArray[np.int64]) -> None:
-        """Add a sorted run, and merge runs of like size, so that there are few."""
-        new = _Run(keys[:, 0].copy(), keys[:, 1].copy(), places)
-        while self._runs and len(self._runs[-1].places) < 2 * len(new.places):
-            new = self._runs.pop().merged(new)
-        self._runs.append(new)
+    def claim(self, halves: Halves) -> tuple[Places, Mask]:
+        """The places of keys, and which of them are new; of equal ones, the first."""
+        places, new = self.find(halves), np.zeros(len(halves), dtype=bool)
+        absent = np.flatnonzero(places < 0)
+        first, which = _distinct(halves[absent])
+        new[absent[first]] = True
+        start = self._keys.size
+        number = start + np.cumsum(new) - 1
+        places[absent] = number[absent[first]][which]
+        self._keys.extend(int(new.sum()))
+        self._keys.rows[start:] = halves[new]
+        if 2 * self._keys.size > len(self._table):
+            self._table = np.full(1 << (3 * self._keys.size).bit_length(), -1, dtype=np.int32)
+            start = 0
+        self._enter(np.arange(start, self._keys.size, dtype=np.int32))
+        return places, new
+
+    def _enter(self, places: NDArray[np.int32]) -> None:
+        """Put places, of keys that are all different, into the table."""
+        slot = self._first_slot(self._keys.rows[places])
+        while len(places):
+            free = self._table[slot] < 0
+            self._table[slot[free]] = places[free]  # one of those that want the same slot
+            rest = self._table[slot] != places
+            places, slot = places[rest], self._after(slot[rest])
+
+    def _first_slot(self, halves: Halves) -> Places:
+        return (halves[:, 1] & np.uint64(len(self._table) - 1)).astype(np.int64)
+
+    def _after(self, slot: Places) -> Places:
+        return (slot + 1) & (len(self._table) - 1)
 
 
-@dataclass(frozen=True)
-class _Run:
-    """The halves of keys, apart, sorted by the first; and where their rows are."""
-
-    first: NDArray[np.uint64]
-    last: NDArray[np.uint64]
-    places: NDArray[np.int64]
-
-    def merged(self, other: Self) -> Self:
-        first = np.concatenate([self.first, other.first])
-        order = np.argsort(first, kind="stable")
-        last = np.concatenate([self.last, other.last])
-        places = np.concatenate([self.places, other.places])
-        return type(self)(first[order], last[order], places[order])
+def _distinct(halves: Halves) -> tuple[Places, Places]:
+    """Where each distinct key is first, and which of these each of the keys (N, 2) is."""
+    first, which = np.unique(halves[:, 0], return_index=True, return_inverse=True)[1:]
+    if len(first) < len(halves):  # rare: trials that are the same, or agree in half of their key
+        first, which = np.unique(halves, axis=0, return_index=True, return_inverse=True)[1:]
+    return first, which.reshape(-1)
 
 
 class _Column:
-    """Rows of numbers that grow."""
+    """Rows of numbers that grow; new ones are ``blank``."""
 
-    def __init__(self, width: int) -> None:
-        self.size, self._kept = 0, np.empty((1024, width))
+    def __init__(self, width: int, blank: float, kind: Any = np.float64) -> None:
+        self.size, self._blank = 0, blank
+        self._kept = np.empty((1024, width), kind)
 
     @property
-    def rows(self) -> Floats:
+    def rows(self) -> NDArray[Any]:
         return self._kept[: self.size]
 
     def extend(self, n: int) -> None:
         if self.size + n > len(self._kept):
-            room = np.empty((max(2 * self.size, self.size + n), self._kept.shape[1]))
+            size, width = max(2 * self.size, self.size + n), self._kept.shape[1]
+            room = np.empty((size, width), self._kept.dtype)
             room[: self.size] = self.rows
             self._kept = room
+        self._kept[self.size : self.size + n] = self._blank
         self.size += n

@@ -1,12 +1,11 @@
 """Running a study: asks the samplers, keeps the executor busy, writes the ledger."""
 
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from engine import DimsweepError, Fidelity
 from sweeper.ledger.ledger import Ledger
@@ -44,11 +43,9 @@ class Progress:
 
 @dataclass(frozen=True)
 class _Batch:
-    """Trials of a cell, their keys, and where the ledger has their rows, or has not (-1) yet."""
+    """Trials, and where the ledger has their rows, or will have them."""
 
-    cell: int
     trials: Trials
-    keys: list[str]
     places: Integers
 
 
@@ -147,7 +144,6 @@ class _Driver:
     ) -> None:
         self.ledger, self.progress = ledger, Progress()
         self._executor, self._watch = executor, watch
-        self._in_flight: defaultdict[int, set[str]] = defaultdict(set)  # cell -> keys
 
     def batches(
         self,
@@ -177,44 +173,31 @@ class _Driver:
     def submit(self, cell: CellPlan, trials: Trials) -> _Batch:
         """Have simulated what neither the ledger nor a batch before this one knows."""
         keys, number = cell.content.keys(trials), cell.cell.number
-        batch = _Batch(number, trials, keys, self.ledger.known.places(keys, number))
-        flying, new = self._in_flight[number], dict[str, int]()
-        for i in np.flatnonzero(batch.places < 0).tolist():
-            if keys[i] not in flying:
-                new.setdefault(keys[i], i)
-        self.progress.reused += len(trials) - len(new)
-        job = Job(number, trials.take(list(new.values())), list(new))
+        places, new = self.ledger.known.claim(keys, number)
+        self.progress.reused += int((~new).sum())
+        job = Job(number, trials, keys).some(np.flatnonzero(new))
         borrowed = self.ledger.borrow(cell.cell, job.trials, job.keys)
         if borrowed.any():
             self.progress.borrowed += int(borrowed.sum())
-            rest = np.flatnonzero(~borrowed)
-            job = Job(number, job.trials.take(rest), [job.keys[i] for i in rest.tolist()])
-        flying.update(job.keys)
+            job = job.some(np.flatnonzero(~borrowed))
         self._executor.submit(job)
-        return batch
+        return _Batch(trials, places)
 
     def collect(self, batch: _Batch) -> tuple[Floats, Floats]:
         """Write down what the executor delivers until the batch is complete; its values (N, K), NaN
         where a trial failed, and slopes (N, D), NaN where they are not known."""
-        while not self._in_flight[batch.cell].isdisjoint(batch.keys):
+        known, places = self.ledger.known, batch.places
+        while not known.landed(places).all():
             outcome = self._executor.collect()
             if outcome is not None:
                 for rows in outcome.rows.combine_chunks().to_batches():
                     self.ledger.append(rows)
                 self.progress.engine_seconds += outcome.seconds
                 self.progress.lost += len(outcome.lost)
-                self._landed(outcome.rows)
             self.progress.workers = self._executor.n_workers
             self.progress.nodes = self._executor.n_nodes
             self._watch(self.progress)
-        known, places = self.ledger.known, batch.places
-        if (places < 0).any():
-            places = known.places(batch.keys, batch.cell)
         return known.values(places), known.slopes(places)
-
-    def _landed(self, rows: pa.Table) -> None:
-        for cell, key in zip(rows["cell"].to_pylist(), rows["key"].to_pylist(), strict=True):
-            self._in_flight[cell].discard(key)
 
     def count(self, cell: CellPlan, values: Floats, *, searched: bool = True) -> None:
         """Add a batch's values to the progress; the best are those of the cell's own search."""

@@ -24,7 +24,7 @@ from engine import (
 from engine.kernels.message import run_messages
 from sweeper.build.program import build_program
 from sweeper.ledger.rows import FAILED, INFEASIBLE, LOST, Cell, complete_rows, failed_row, labels
-from sweeper.space.trials import Trial, Trials
+from sweeper.space.trials import Integers, Trial, Trials
 
 _PROGRAMS_KEPT = 64
 
@@ -38,8 +38,14 @@ class Job:
     keys: Sequence[str]
 
     def part(self, start: int, stop: int | None) -> Self:
-        """The job of some of the trials."""
+        """The job of the trials from one place to another."""
         return type(self)(self.cell, self.trials[start:stop], self.keys[start:stop])
+
+    def some(self, rows: Integers) -> Self:
+        """The job of the trials at some places."""
+        if len(rows) == len(self.keys):
+            return self
+        return type(self)(self.cell, self.trials.take(rows), [self.keys[i] for i in rows.tolist()])
 
     def alone(self, keys: Collection[str]) -> list[Self]:
         """A job of its own for each trial whose key is among ``keys``."""
@@ -48,23 +54,28 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The rows of a job, in any order, and the seconds spent in the engine."""
+    """The rows of a job, in any order, the CPU seconds spent in the engine, and the keys of the
+    trials that the environment failed, which may be tried again."""
 
     rows: pa.Table
     seconds: float
-
-    @property
-    def lost(self) -> set[str]:
-        """The keys of the trials that the environment failed, which may be tried again."""
-        return set(self.rows.filter(self._is_lost)["key"].to_pylist())
+    lost: frozenset[str] = frozenset()
 
     def without_lost(self) -> Self:
         """What remains if those are tried again."""
-        return replace(self, rows=self.rows.filter(pc.invert(self._is_lost)))
+        kept = pc.not_equal(self.rows["state"], LOST)
+        return replace(self, rows=self.rows.filter(kept), lost=frozenset())
 
-    @property
-    def _is_lost(self) -> pa.ChunkedArray:
-        return pc.equal(self.rows["state"], LOST)
+    def __reduce__(self) -> tuple[Any, ...]:
+        # As one buffer, which arrives without a copy: Ray's way with a table takes milliseconds.
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, self.rows.schema) as stream:
+            stream.write_table(self.rows)
+        return _arrived, (sink.getvalue(), self.seconds, self.lost)
+
+
+def _arrived(rows: pa.Buffer, seconds: float, lost: frozenset[str]) -> Outcome:
+    return Outcome(pa.ipc.open_stream(rows).read_all(), seconds, lost)
 
 
 class Evaluator:
@@ -87,15 +98,14 @@ class Evaluator:
 
     def evaluate(self, job: Job) -> Outcome:
         """Simulate all trials of ``job``; those that share a program in one compiled call."""
-        batches: list[pa.RecordBatch] = []
-        seconds = 0.0
+        batches, seconds = list[pa.RecordBatch](), 0.0
         for parameters, indices in self._calls(job):
             trials = job.trials.take(indices)
             named = labels(self._cells[job.cell], trials, [job.keys[i] for i in indices])
             done, spent = self._simulate(job.cell, parameters, trials, named)
             seconds += spent
             batches += done
-        return Outcome(pa.Table.from_batches(batches), seconds)
+        return Outcome(pa.Table.from_batches(batches), seconds, frozenset(_lost(batches)))
 
     def _calls(self, job: Job) -> Iterator[tuple[str, list[int]]]:
         """Parameters (as JSON) and the trials that have them; the message kernel takes one trial
@@ -136,14 +146,14 @@ class Evaluator:
         self, program: Program, trials: Trials, named: dict[str, Sequence[Any]], fidelity: str
     ) -> tuple[list[pa.RecordBatch], float]:
         bandwidth = _bandwidths(program, trials)
-        start = time.perf_counter()
+        start = time.thread_time()
         if fidelity == Fidelity.MESSAGE:
             (trial,) = bandwidth
             measures = run_messages(program.rebind(bandwidth=trial)).measures
         else:
             measures = run_batch(program, bandwidth)
         breakdown = account(program, bandwidth, measures)
-        seconds = time.perf_counter() - start
+        seconds = time.thread_time() - start
         rows = complete_rows(self._schema, named, bandwidth, breakdown, program.names.tally)
         finished = measures.outcome == FINISHED
         if finished.all():
@@ -165,6 +175,13 @@ class Evaluator:
 
     def _lower(self, cell: int, parameters: str) -> Program:
         return build_program(self._cells[cell].config.changed(json.loads(parameters)))
+
+
+def _lost(batches: Sequence[pa.RecordBatch]) -> Iterator[str]:
+    """The keys of lost trials; whatever failed is a batch of one row."""
+    for batch in batches:
+        if len(batch) == 1 and batch["state"][0].as_py() == LOST:
+            yield batch["key"][0].as_py()
 
 
 def _state(error: BaseException) -> str:

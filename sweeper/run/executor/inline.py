@@ -48,7 +48,8 @@ class InlineExecutor:
             return outcome
         again = [self._evaluator.evaluate(one) for one in job.alone(lost)]
         rows = pa.concat_tables([outcome.without_lost().rows, *(each.rows for each in again)])
-        return Outcome(rows, outcome.seconds + sum(each.seconds for each in again))
+        still = frozenset[str]().union(*(each.lost for each in again))
+        return Outcome(rows, outcome.seconds + sum(each.seconds for each in again), still)
 
     def close(self) -> None:
         self._jobs.clear()

@@ -18,9 +18,10 @@ from sweeper.run.executor.cluster import Cluster, Node, connect
 from sweeper.run.executor.evaluate import Job, Outcome
 from sweeper.run.executor.worker import Limits, Luggage, Worker
 
-# A piece should last long enough to make a call's overhead (about a millisecond) vanish, and not so
+# A piece should last long enough to make a call's overhead (some milliseconds) vanish, and not so
 # long that the others wait at the end of a batch.
-_PIECE_SECONDS = 0.1
+_PIECE_SECONDS = 0.4
+_PIECES_PER_SECOND = 500  # that the driver hands out, and no more, to however many workers
 _FIRST_PIECE = 1  # how long a trial takes is not known yet: a microsecond, or minutes
 _LARGEST_PIECE = 4096
 _MAX_TRIES = 2  # of a trial that a worker died over or that was lost otherwise
@@ -63,7 +64,7 @@ class _Call:
 
 
 class RayExecutor:
-    """Keeps every actor busy with pieces of about a tenth of a second.
+    """Keeps every actor busy with pieces of a few tenths of a second.
 
     Actors are asked for, ``executor.actors`` of them or one for each CPU of the cluster, and work
     from the moment that they are there; nodes may come and go.  What a lost node worked on is given
@@ -242,7 +243,8 @@ class RayExecutor:
         named = labels(self._cells[piece.job.cell], piece.job.trials, piece.job.keys)
         own = {name: column[0] for name, column in named.items()}
         row = failed_row(self._schema, own, piece.job.trials[0].bandwidth, why, LOST)
-        self._done.append(Outcome(pa.Table.from_batches([row]), 0.0))
+        lost = frozenset(piece.job.keys)
+        self._done.append(Outcome(pa.Table.from_batches([row]), 0.0, lost))
 
     def _again(self, piece: _Piece, keys: Collection[str], avoid: _Seat | None = None) -> None:
         alone = [_Piece(job, piece.tries + 1, avoid) for job in piece.job.alone(keys)]
@@ -271,9 +273,15 @@ class RayExecutor:
         self._calls[seat.actor.evaluate.remote(piece.job)] = call
         seat.load += piece.weight
 
+    @property
+    def _piece_seconds(self) -> float:
+        seconds = max(_PIECE_SECONDS, len(self._seats) / _PIECES_PER_SECOND)
+        # A time-out is one for a trial: all of a piece must not take as long.
+        return min(seconds, self._timeout / 4) if self._timeout else seconds
+
     def _adapt(self, job: Job, seconds: float) -> None:
         size = len(job.trials)
-        wanted = int(size * _PIECE_SECONDS / max(seconds, 1e-6))
+        wanted = int(size * self._piece_seconds / max(seconds, 1e-6))
         now = self._piece.get(job.cell, _FIRST_PIECE)
         # Grow no more than fourfold at a time: the first piece also lowers and loads.
         self._piece[job.cell] = max(1, min(wanted, 4 * now, _LARGEST_PIECE))
