@@ -5,21 +5,18 @@ Hansen, CEC 2005), so that generations grow with the study, and with them what i
 """
 
 from collections import deque
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from engine import DimsweepError, suggestion
+from sweeper.search.evolution import Evolution
 from sweeper.search.sampler import Task, Values
-from sweeper.space.trials import Floats, Trial, Trials
-
-if TYPE_CHECKING:
-    from cmaes import CMA
+from sweeper.space.trials import Trial, Trials
 
 _OPTIONS = ("popsize", "sigma0")
 _SIGMA = 1 / 6  # of the unit cube
-_SAME = 1e-6  # of a loss: the losses of a generation that has converged differ by less
 _SIDE_BY_SIDE = 64  # from generations of this size on two searches take turns
 
 
@@ -45,7 +42,6 @@ class CmaEsSampler:
         self._n_searches = 0
         self._best: tuple[float, Trial] | None = None
         self._searches: deque[_Search] = deque()  # the one whose turn it is first
-        self._owner: dict[int, _Search] = {}  # of trials that are not told yet
 
     @property
     def prefetch(self) -> int:
@@ -55,17 +51,15 @@ class CmaEsSampler:
     def batch(self) -> int:
         if len(self._waiting):
             return len(self._waiting)
-        return self._next().population
+        return self._next().evolution.population
 
     def ask(self, n: int) -> Trials:
         trials, self._waiting = self._waiting[:n], self._waiting[n:]
         if not len(trials):
             search = self._next()
             self._searches.rotate(-1)
-            numbers = range(self._asked, self._asked + min(n, search.population))
-            unit = search.ask(numbers)
-            trials = self._task.space.from_unit(unit, self._asked, "cmaes")
-            self._owner.update(dict.fromkeys(numbers, search))
+            search.first, search.units = self._asked, search.evolution.ask()
+            trials = self._task.space.from_unit(search.units[:n], self._asked, "cmaes")
         self._asked += len(trials)
         return trials
 
@@ -73,14 +67,14 @@ class CmaEsSampler:
         self, trials: Sequence[Trial], values: Sequence[Values], slopes: Sequence[object]
     ) -> None:
         """Values of trials, of this search or of any other before it."""
-        sign, numbers = self._task.objective[0].sign, Trials.of(trials).number.tolist()
-        for i, (number, value) in enumerate(zip(numbers, values, strict=True)):
-            loss = np.inf if value is None else sign * value[0]
-            if loss < (np.inf if self._best is None else self._best[0]):
-                self._best = loss, trials[i]
-            search = self._owner.pop(number, None)
-            if search is not None and search.tell(number, loss):
-                self._begin(search, 2 * search.population)
+        sign = self._task.objective[0].sign
+        losses = np.array([np.inf if value is None else sign * value[0] for value in values])
+        least = int(np.argmin(losses))
+        if losses[least] < (np.inf if self._best is None else self._best[0]):
+            self._best = float(losses[least]), trials[least]
+        for search in list(self._searches):
+            if search.first == trials[0].number and search.tell(losses):
+                self._begin(search, 2 * search.evolution.population)
 
     def _next(self) -> "_Search":
         """The search whose turn it is; the first begins at the best trial, if there is one."""
@@ -96,56 +90,43 @@ class CmaEsSampler:
         if not self._n_searches and self._best is not None:
             centre = space.to_unit(self._best[1])
         self._n_searches += 1
-        search.begin(
-            centre, float(options.get("sigma0", _SIGMA)), population, seed + self._n_searches
-        )
-        if search.population >= _SIDE_BY_SIDE and len(self._searches) == 1:
+        sigma = float(options.get("sigma0", _SIGMA))
+        search.evolution = Evolution(centre, sigma, population, seed + self._n_searches)
+        if search.evolution.population >= _SIDE_BY_SIDE and len(self._searches) == 1:
             self._searches.append(_Search())
-            self._begin(self._searches[1], search.population)
+            self._begin(self._searches[1], search.evolution.population)
+
+    def state(self, told: int) -> Mapping[str, Any] | None:
+        """See :class:`~sweeper.search.sampler.Sampler`."""
+        if len(self._waiting) or not self._searches:
+            return None
+        flying = sorted((s for s in self._searches if s.first >= 0), key=lambda s: s.first)
+        order = flying + [search for search in self._searches if search.first < 0]
+        return {
+            "asked": flying[0].first if flying else self._asked,
+            "n_searches": self._n_searches,
+            "searches": [search.evolution.state() for search in order],
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """See :class:`~sweeper.search.sampler.Sampler`."""
+        self._waiting, self._asked = self._waiting[:0], state["asked"]
+        self._n_searches = state["n_searches"]
+        self._searches = deque(_Search(Evolution.restored(each)) for each in state["searches"])
 
 
 class _Search:
-    """One run of CMA-ES, until it has converged."""
+    """A run of CMA-ES, and the generation of it that is not told yet."""
 
-    _cma: "CMA"
+    evolution: Evolution
 
-    def __init__(self) -> None:
-        self._units: dict[int, Floats] = {}  # of the generation, by trial
-        self._told: list[tuple[Floats, float]] = []
+    def __init__(self, evolution: Evolution | None = None) -> None:
+        self.first, self.units = -1, np.empty((0, 0))  # the number of its first trial
+        if evolution is not None:
+            self.evolution = evolution
 
-    def begin(self, centre: Floats, sigma: float, population: int | None, seed: int) -> None:
-        """Begin around ``centre`` (F,) in the unit cube."""
-        from cmaes import CMA  # takes a moment to import
-
-        # The library wants two coordinates and more; what a second one says is not used.
-        self._n = len(centre)
-        mean = np.append(centre, [0.5] * (self._n == 1))
-        self._cma = CMA(
-            mean,
-            sigma,
-            bounds=np.array([[0.0, 1.0]] * len(mean)),
-            seed=seed,
-            population_size=population,
-        )
-
-    @property
-    def population(self) -> int:
-        """The trials of a generation."""
-        return self._cma.population_size
-
-    def ask(self, numbers: range) -> Floats:
-        """The coordinates (P, F) of trials with these numbers."""
-        units = [self._cma.ask() for _ in numbers]
-        self._units.update(zip(numbers, units, strict=True))
-        return np.array(units)[:, : self._n]
-
-    def tell(self, number: int, loss: float) -> bool:
-        """A trial's loss, infinite if it failed; whether the search has converged with it."""
-        self._told.append((self._units.pop(number), loss))
-        if len(self._told) < self.population:
-            return False
-        losses = [loss for _, loss in self._told]
-        best, worst = min(losses), max(losses)
-        self._cma.tell(self._told)
-        self._told = []
-        return worst == best or worst - best < _SAME * abs(best) or self._cma.should_stop()
+    def tell(self, losses: np.ndarray) -> bool:
+        """The losses of the generation; whether the search has converged with it."""
+        self.first = -1
+        # Less than a generation, where the study ended with it.
+        return len(losses) == len(self.units) and self.evolution.tell(self.units, losses)

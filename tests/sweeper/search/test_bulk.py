@@ -1,5 +1,6 @@
 """Samplers for many trials: batch sizes that change no row, generations that grow, handing over."""
 
+import json
 from collections.abc import Callable
 
 import numpy as np
@@ -112,3 +113,19 @@ def test_auto_hands_over_what_a_shorter_study_begins(
     assert (rows.origin[rows.trial >= 20] == goes_on).all()
     first = rows[rows.trial < 20].reset_index(drop=True)
     assert first.equals(load(short.folder).to_pandas())
+
+
+def test_cma_es_goes_on_from_its_state() -> None:
+    """As it would have, with the generations that were asked for and not told yet asked again."""
+    whole, start = CmaEsSampler(task(popsize=32)), CmaEsSampler(task(popsize=32))
+    search(start, 32 * 40)
+    state = json.loads(json.dumps(start.state(told=32 * 40)))
+    resumed = CmaEsSampler(task(popsize=32))
+    resumed.restore(state)
+    search(whole, state["asked"])
+    for _ in range(3):
+        one, other = whole.ask(64), resumed.ask(64)
+        assert one.number[0] == other.number[0]
+        assert one.bandwidth is not None
+        assert other.bandwidth is not None
+        assert (one.bandwidth == other.bandwidth).all()
