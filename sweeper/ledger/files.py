@@ -97,6 +97,11 @@ def logs(folder: Place) -> list[Place]:
     return [file for file in entries(folder) if file.name.startswith("log-")]
 
 
+def studies(folder: Place) -> list[Place]:
+    """The files of ``folder`` that look like a study's record, in order."""
+    return [file for file in entries(folder) if file.name.startswith("study")]
+
+
 def parts(folder: Place) -> list[Place]:
     """The files of ``folder`` that look like parts, in order."""
     return [file for file in entries(folder) if file.name.startswith("part-")]

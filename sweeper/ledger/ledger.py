@@ -28,7 +28,7 @@ from sweeper.ledger.known import Known
 from sweeper.ledger.lock import hold
 from sweeper.ledger.merge import each_key_once, identity, in_order
 from sweeper.ledger.place import Place, make, reaching, write
-from sweeper.ledger.record import DamagedStudyError, StudyRecord, check_same, read_study
+from sweeper.ledger.record import STUDY, DamagedStudyError, StudyRecord, check_same, read_study
 from sweeper.ledger.rows import (
     COMPLETE,
     FAILED,
@@ -120,7 +120,7 @@ class Ledger:
         kept = {"config": self._config, "provenance": self._provenance}
         same = study.model_copy(update=kept)
         with self._writing():
-            write(self.folder / "study.json", same.to_json())
+            write(self.folder / STUDY, same.to_json())
 
     def close(self) -> None:
         """Seal what the log holds."""
@@ -166,7 +166,10 @@ class Ledger:
     def _settle(self, study: StudyRecord) -> Mapping[str, Any]:
         """Write what the study is, or check that it is the one that the folder holds; the
         configuration as it was written first."""
-        file = self.folder / "study.json"
+        file = self.folder / STUDY
+        for other in files.studies(self.folder):
+            if other.name != STUDY:
+                self._set_aside(other, "no sweep gives a study this name")
         self._config, self._provenance = study.config, study.provenance
         try:
             old = read_study(self.folder) if file.exists() else None

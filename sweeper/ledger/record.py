@@ -15,6 +15,8 @@ from engine.rules import Pair
 from sweeper.ledger.place import Place, reaching, read
 from sweeper.objective import OBJECTIVES, Objective
 
+STUDY = "study.json"  # the name of a study's record in its folder
+
 
 def _frontier(value: Any) -> Frontier:
     if isinstance(value, Frontier):
@@ -141,7 +143,7 @@ class DamagedStudyError(DimsweepError):
 
 def read_study(folder: Place) -> StudyRecord:
     """The study in ``folder``; raises :class:`DimsweepError` if there is none."""
-    file = folder / "study.json"
+    file = folder / STUDY
     try:
         with reaching(folder):
             node = json.loads(read(file).to_pybytes())

@@ -18,7 +18,7 @@ from sweeper.ledger import files, keys
 from sweeper.ledger.files import DamagedError
 from sweeper.ledger.known import Known
 from sweeper.ledger.place import Place, entries
-from sweeper.ledger.record import StudyRecord, read_study
+from sweeper.ledger.record import STUDY, StudyRecord, read_study
 from sweeper.ledger.rows import COMPLETE
 
 
@@ -96,7 +96,7 @@ class Shelf:
 
 def _studies_beside(folder: Place) -> Iterator[tuple[Place, StudyRecord]]:
     for other in entries(folder.parent):
-        if other.name != folder.name and (other / "study.json").is_file():
+        if other.name != folder.name and (other / STUDY).is_file():
             try:
                 yield other, read_study(other)
             except DimsweepError:

@@ -119,7 +119,7 @@ def read_rows(path: Path) -> list[Row]:
 def _read(file: Path) -> Iterable[Row]:
     try:
         with file.open(newline="", encoding="utf-8") as lines:
-            reader = csv.DictReader(lines)
+            reader = csv.DictReader(lines, restval="")
             missing = [name for name in _COLUMNS if name not in (reader.fieldnames or ())]
             if missing:
                 raise DimsweepError(f"it has no column {', '.join(missing)}", where=str(file))

@@ -4,10 +4,10 @@ import os
 import random
 import signal
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from sweeper.run.executor.cluster import _TOKEN
+from tests.support.processes import parent, processes
 
 ENVIRONMENT = {
     "RAY_AUTH_MODE": "token",
@@ -46,7 +46,7 @@ class Nodes:
     def kill_actor(self, draw: random.Random) -> bool:
         """Kill one of the actors; whether there was one."""
         raylets = {_pid(node, "raylet") for node in self.workers}
-        actors = [pid for pid in _processes("ray::Guest") if _parent(pid) in raylets]
+        actors = [pid for pid in processes("ray::Guest") if parent(pid) in raylets]
         if actors:
             _kill(draw.choice(actors))
         return bool(actors)
@@ -72,18 +72,3 @@ def _pid(node: Any, kind: str) -> int:
 def _kill(pid: int) -> None:
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
-
-
-def _processes(name: str) -> list[int]:
-    found = []
-    for folder in Path("/proc").iterdir():
-        with suppress(OSError):
-            if folder.name.isdecimal() and (folder / "cmdline").read_text().startswith(name):
-                found.append(int(folder.name))
-    return found
-
-
-def _parent(pid: int) -> int:
-    with suppress(OSError):
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    return 0

@@ -5,6 +5,7 @@ import os
 import secrets
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -21,6 +22,7 @@ from sweeper.run.executor.executor import LostClusterError
 _GLANCE = 1.0  # seconds between two looks at the nodes
 _ANSWERS_WITHIN = 2.0  # seconds, of a port of a node
 _STRIKES = 3  # looks in a row without an answer, after which a node is lost
+_STARTS_WITHIN = 180.0  # seconds; Ray itself gives up after 30, where it notices
 _HEAD_MAY_RESTART = 30.0  # seconds; Ray itself gives up after 60, and ends this process
 _TOKEN = secrets.token_hex(32)  # of the clusters that this process starts; Ray keeps the first
 _QUIET = {
@@ -114,17 +116,62 @@ def connect(config: ExecutorConfig) -> Cluster:
             ray._raylet.Config.initialize("")
 
         with _same_end():
-            if is_ours:
+            if not is_ours:
+                _join(ray, config.address or "auto")
+                return Cluster(ray, is_ours=False, stack=stack.pop_all())
+            with _starting(ray):
                 wanted = config.actors or os.cpu_count() or 1
                 ray.init("local", num_cpus=wanted, include_dashboard=False, **_options())
-            else:
-                _join(ray, config.address or "auto")
-        return Cluster(ray, is_ours=is_ours, stack=stack.pop_all())
+                return Cluster(ray, is_ours=True, stack=stack.pop_all())
     raise AssertionError  # the stack swallows no exception
 
 
 def _options() -> dict[str, Any]:
     return {"log_to_driver": False, "logging_level": logging.CRITICAL}
+
+
+@contextmanager
+def _starting(ray: Any) -> Iterator[None]:
+    """Within it Ray starts here.  Where a daemon dies at once Ray may raise, wait for ever in
+    native code, or end this process without a word; each ends in one sentence."""
+    why = f"a daemon of it died, or did not answer in {_STARTS_WITHIN:.0f} s"
+    limit = threading.Timer(_STARTS_WITHIN, os._exit, (1,))  # nothing else ends native code
+    limit.daemon = True
+    limit.start()
+    try:
+        with _last_words(f"error: {_no_start(why)}"):
+            yield
+    except Exception as error:
+        with suppress(Exception):
+            ray.shutdown()  # ends the daemons that live
+        raise _no_start((str(error).strip().splitlines() or [type(error).__name__])[0]) from error
+    finally:
+        limit.cancel()
+
+
+def _no_start(why: str) -> DimsweepError:
+    return DimsweepError(
+        f"Ray did not start on this machine: {why}",
+        where="executor",
+        hint="its daemons' logs are in /tmp/ray/session_latest/logs; executor=inline needs no Ray",
+    )
+
+
+@contextmanager
+def _last_words(text: str) -> Iterator[None]:
+    """Within it, a shell waits for the end of this process, to tell what it cannot tell itself."""
+    waits = ["sh", "-c", 'read word || echo "$1" >&2', "sh", text]
+    try:
+        said = sys.stderr.fileno()
+    except (OSError, ValueError):  # a notebook's or a test's has no descriptor
+        said = subprocess.DEVNULL
+    with subprocess.Popen(
+        waits, stdin=subprocess.PIPE, stderr=said, start_new_session=True
+    ) as shell:
+        try:
+            yield
+        finally:
+            shell.communicate(b"all is well\n")
 
 
 def _join(ray: Any, address: str) -> None:

@@ -7,9 +7,10 @@ value with its unit.
 import csv
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from engine import DimsweepError
 
@@ -94,7 +95,7 @@ def find_tables(folder: Path) -> list[Path]:
 
 def read_table(file: Path) -> Iterator[tuple[int, Measurement | LeftOut]]:
     """Line number and measurement, or why it is left out, of each row."""
-    with file.open(encoding="utf-8", newline="") as lines:
+    with _opened(file) as lines:
         reader = csv.DictReader(lines)
         for row in reader:
             filled = {key: (value or "").strip() for key, value in row.items() if key}
@@ -105,8 +106,17 @@ def read_table(file: Path) -> Iterator[tuple[int, Measurement | LeftOut]]:
 
 
 def _header(file: Path) -> list[str]:
-    with file.open(encoding="utf-8", newline="") as lines:
+    with _opened(file) as lines:
         return next(csv.reader(lines), [])
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[TextIO]:
+    try:
+        with file.open(encoding="utf-8", newline="") as lines:
+            yield lines
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DimsweepError(f"it cannot be read: {error}", where=str(file)) from error
 
 
 def _measurement(table: str, row: Mapping[str, str]) -> Measurement:

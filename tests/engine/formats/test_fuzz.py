@@ -1,7 +1,6 @@
 """Whatever is in a file of another tool, reading it ends in what it says or in one sentence."""
 
 import gzip
-import random
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +14,8 @@ from engine.formats.chakra import read_groups, read_trace, scan_traces, write_tr
 from engine.formats.chakra.lint.trace import lint_trace
 from engine.formats.content import read_bytes
 from engine.formats.pytorch import convert_traces
+from engine.network.files import read_network
+from tests.support.mutations import end_in_a_sentence
 
 STUDIES = Path(__file__).parents[3] / "studies" / "traces" / "astra_sim"
 NETWORK, SYSTEM = STUDIES / "network.yml", STUDIES / "system.json"
@@ -35,21 +36,39 @@ HOST = """\
 "inputs": {"values": [], "shapes": [], "types": []}, "outputs": {"values": [], "shapes": [],
 "types": []}, "attrs": [{"name": "rf_id", "type": "uint64", "value": 1}]}]}
 """
-JUNK = (
-    *(b"", b"\0", b"\xff" * 9, b"\x80\x80\x80", b"-1", b"1e999", b"1e-20", b"nan", b"null", b"[]"),
-    *(
-        b"{",
-        b"[[1], 2]",
-        b'"',
-        b"[bold]",
-        b"\x1b[31m",
-        b",",
-        b"\n",
-        b"9" * 40,
-        "é".encode("latin-1"),
-    ),
-    *(b"[" * 3000, b'{"a":' * 3000, b"&a [*a]", b"true", b"0", b":"),
-)
+PROFILE = """\
+{"traceEvents": [{"ph": "M", "name": "process_name", "pid": 0},
+{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 1.5, "dur": 20, "tid": 3, "args":
+{"External id": 902, "Record function id": 1}},
+{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": 2, "dur": 1, "tid": 3, "args":
+{"External id": 902, "correlation": 77}},
+{"ph": "X", "cat": "kernel", "name": "gemm", "ts": 30, "dur": 12.25, "args":
+{"stream": 7, "correlation": 77}},
+{"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce", "ts": 50, "dur": 9, "args":
+{"stream": 20, "External id": 902, "Collective name": "allreduce", "In msg nelems": 512,
+"dtype": "BFloat16", "Process Group Name": "5"}},
+{"ph": "X", "cat": "cuda_runtime", "name": "cudaStreamSynchronize", "ts": 22, "dur": 40, "tid": 3,
+"args": {"External id": 902, "correlation": 4}}],
+"distributedInfo": {"rank": 1, "world_size": 4, "pg_config": [{"pg_name": "5", "ranks": [1, 3]}]}}
+"""
+LINKS = """\
+{"directed": false, "nodes": [{"id": "a", "npu": 0}, {"id": "b", "npu": 1}, {"id": 7}], "edges": [
+{"source": "a", "target": 7, "bandwidth": "50 GB/s", "latency": "500 ns"},
+{"source": 7, "target": "b", "bandwidth": "8 Gb/s", "latency": "0 s", "buffer": "1 MB"}]}
+"""
+GRAPHML = """\
+<?xml version="1.0" encoding="UTF-8"?>
+<graphml xmlns="http://graphml.graphdrawing.org/xmlns">
+  <key id="n" for="node" attr.name="npu" attr.type="int"/>
+  <key id="b" for="edge" attr.name="bandwidth" attr.type="string"/>
+  <key id="l" for="edge" attr.name="latency" attr.type="string"><default>5 ns</default></key>
+  <graph edgedefault="directed">
+    <node id="a"><data key="n">0</data></node><node id="b"><data key="n">1</data></node>
+    <edge source="a" target="b"><data key="b">1 GB/s</data></edge>
+    <edge source="b" target="a"><data key="b">2 GB/s</data><data key="l">7 ns</data></edge>
+  </graph>
+</graphml>
+"""
 
 
 def written(json: bool) -> bytes:
@@ -57,6 +76,13 @@ def written(json: bool) -> bytes:
     file = Path(f"written.{'json' if json else 'et'}")
     write_trace(file, read_trace(TRACE))
     return file.read_bytes()
+
+
+def host() -> Path:
+    """The file of an execution trace."""
+    file = Path("host.json")
+    file.write_text(HOST)
+    return file
 
 
 READERS: dict[str, tuple[str, Callable[[], bytes], Callable[[Path], object]]] = {
@@ -83,35 +109,19 @@ READERS: dict[str, tuple[str, Callable[[], bytes], Callable[[Path], object]]] = 
     "nccl-tests": (".txt", NCCL.encode, read_nccl_tests),
     "measured": (".csv", MEASURED.encode, read_measured),
     "PyTorch": (".json", HOST.encode, lambda file: convert_traces([file], [])),
+    "PyTorch profile": (".json", PROFILE.encode, lambda file: convert_traces([host()], [file])),
+    "network in JSON": (".json", LINKS.encode, read_network),
+    "network in GraphML": (".graphml", GRAPHML.encode, read_network),
 }
-EACH = 200
 
 
 @pytest.mark.parametrize("name", READERS)
 def test_mutated_files_end_in_a_sentence(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Seeded; bytes are flipped, cut out, doubled or exchanged for what some reader dislikes."""
     monkeypatch.chdir(tmp_path)
     ending, original, read = READERS[name]
-    draw, whole, told = random.Random(name), original(), 0
-    file = tmp_path / f"fuzzed{ending}"
-    for _ in range(EACH):
-        data = bytearray(whole)
-        for _ in range(draw.randint(1, 3)):
-            at, length = draw.randrange(len(data) + 1), draw.randint(0, 8)
-            data[at : at + length] = draw.choice(
-                [*JUNK, bytes(data[at : at + 40]), bytes([at % 256])]
-            )
-        file.write_bytes(data)
-        try:
-            read(file)
-        except DimsweepError as error:
-            told += 1
-            assert error.what.strip(), bytes(data)[:300]
-        except Exception as error:
-            raise AssertionError(f"{error!r} of {bytes(data)[:400]!r}") from error
-    assert told > EACH // 10, "these were no mutations"
+    end_in_a_sentence(name, original(), tmp_path / f"fuzzed{ending}", read, 200)
 
 
 def test_a_file_inflates_within_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,6 +100,14 @@ def test_a_synced_copy_is_not_counted_and_is_named(sealed: Path) -> None:
     assert trials(sealed) == list(range(16))
 
 
+def test_a_copy_of_the_study_s_record_is_named(sealed: Path) -> None:
+    shutil.copy(sealed / "study.json", sealed / "study (1).json")
+    assert trials(sealed) == list(range(16))
+    assert "study (1).json is damaged (no sweep gives a study this name)" in resume(sealed).notes[0]
+    assert (sealed / SET_ASIDE / "study (1).json").exists()
+    assert not resume(sealed).notes
+
+
 @pytest.mark.parametrize("kind", ["part", "log"])
 def test_files_of_another_study_are_not_counted_and_are_named(
     kind: str, sealed: Path, tmp_path: Path

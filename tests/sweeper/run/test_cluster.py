@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from sweeper.config.compose import compose
 from sweeper.config.parts import places
 from sweeper.ledger.rows import Cell
 from sweeper.run.executor import guest, make_executor
-from sweeper.run.executor.cluster import _refusal
+from sweeper.run.executor.cluster import _refusal, _starting
 from sweeper.run.executor.worker import Luggage, _memory_limit
 from sweeper.study.plan import StudyPlan
 
@@ -50,6 +51,36 @@ def test_an_address_where_no_cluster_is(address: str, says: str, small: Small) -
     plan = small("executor=address", f"executor.address={address}")
     with pytest.raises(DimsweepError, match=says):
         make_executor(plan.config, [cell.cell for cell in plan.cells], plan.schema)
+
+
+def test_a_ray_that_does_not_start_is_told() -> None:
+    calls = list[str]()
+
+    def dies(*_: object, **__: object) -> None:
+        raise Exception("The current node timed out during startup.\nThis could happen because ...")
+
+    ray = SimpleNamespace(init=dies, shutdown=lambda: calls.append("shutdown"))
+    told = "did not start on this machine: The current node"
+    with pytest.raises(DimsweepError, match=told), _starting(ray):
+        ray.init()
+    assert calls == ["shutdown"], "no daemon is left"
+
+
+DIES = """
+import os, time
+from sweeper.run.executor import cluster
+cluster._STARTS_WITHIN = 0.5
+with cluster._starting(None):
+    {what}
+"""
+
+
+@pytest.mark.parametrize("what", ["os._exit(1)", "time.sleep(60)"])
+def test_a_ray_that_ends_the_process_or_hangs_is_told(what: str) -> None:
+    script = DIES.format(what=what)
+    found = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
+    assert found.returncode == 1
+    assert found.stderr.startswith("error: executor: Ray did not start on this machine: a daemon")
 
 
 def test_files_that_a_study_names_are_found_where_they_are_not(

@@ -19,6 +19,7 @@ from sweeper.run.executor.ray import RayExecutor, _Seat
 from sweeper.run.executor.worker import Limits, Luggage, Worker
 from sweeper.space.space import Trial
 from sweeper.study.plan import StudyPlan
+from tests.support.processes import LOOPBACK, environment, listening, offspring
 from tests.support.studies import run
 
 Small = Callable[..., StudyPlan]
@@ -138,6 +139,15 @@ class Counting(RayExecutor):
         super()._start(seat)
 
 
+def _is_private() -> None:
+    """The Ray that this process has started hears nobody else, and asks for a token."""
+    daemons = [pid for pid in offspring(os.getpid()) if "RAY_AUTH_MODE" in environment(pid)]
+    assert listening(daemons) and listening(daemons) <= LOOPBACK
+    assert {environment(pid)["RAY_AUTH_MODE"] for pid in daemons} == {"token"}
+    tokens = {environment(pid).get("RAY_AUTH_TOKEN") for pid in daemons} - {None}  # not workers
+    assert [len(token) for token in tokens if token] == [64]
+
+
 @pytest.mark.xdist_group("ray")  # one Ray at a time: two cores
 def test_trials_that_hang_or_kill_their_worker_or_eat_memory_are_found(small: Small) -> None:
     """In a piece of all 40 trials, which take milliseconds, the first two cost two workers each;
@@ -155,6 +165,7 @@ def test_trials_that_hang_or_kill_their_worker_or_eat_memory_are_found(small: Sm
     executor = Counting(plan.config.executor, [cell.cell for cell in plan.cells], plan.schema)
     executor._piece[0] = 40
     try:
+        _is_private()
         progress = run(plan, executor)
     finally:
         executor.close()

@@ -1,0 +1,36 @@
+"""Whatever is in a table of measurements or a study's record, it ends in one sentence."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sweeper.ledger.record import StudyRecord, read_study
+from sweeper.verify.clusters.measurements import find_tables, read_table
+from sweeper.verify.nccl import read_rows
+from tests.support.mutations import end_in_a_sentence
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+STUDY = StudyRecord(name="s", model=1, rows=1, objective=("time",), config={"a": {"b": 1}})
+
+
+def head(file: str) -> bytes:
+    """A recorded table's first lines."""
+    return b"".join((GOLDEN / file).read_bytes().splitlines(keepends=True)[:4])
+
+
+READERS: dict[str, tuple[str, Callable[[], bytes], Callable[[Path], object]]] = {
+    "collectives": ("nccl.csv", lambda: head("nccl.csv"), read_rows),
+    "iterations": (
+        "iterations.csv",
+        lambda: head("clusters/torchtitan_h100.csv"),
+        lambda file: [list(read_table(table)) for table in find_tables(file.parent)],
+    ),
+    "study.json": ("study.json", STUDY.to_json, lambda file: read_study(file.parent)),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_mutated_tables_end_in_a_sentence(name: str, tmp_path: Path) -> None:
+    file, original, read = READERS[name]
+    end_in_a_sentence(name, original(), tmp_path / file, read, 200)
