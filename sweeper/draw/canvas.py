@@ -155,6 +155,17 @@ def png(figure: Any) -> bytes:
     return buffer.getvalue()
 
 
+def small_png(figure: Any) -> bytes:
+    """A finished picture of few colours, for a page that is kept in git."""
+    from PIL import Image
+
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=100)
+    buffer = io.BytesIO()
+    Image.open(drawn).convert("RGB").quantize(32).save(buffer, format="png", optimize=True)
+    return buffer.getvalue()
+
+
 def _shared_legend(figure: Any, axes: Sequence[Any]) -> None:
     """One legend below all panels, since they all mean the same by a colour."""
     entries: dict[str, Any] = {}

@@ -21,6 +21,11 @@ class Verification(NamedTuple):
 
 
 VERIFICATIONS = {
+    "themis": Verification(
+        "Reproduce Themis's evaluation: all-reduces, chunk counts, training on six systems.",
+        "Rashidi et al., ISCA 2022, figures 8, 10, 11 and 12",
+        is_study=True,
+    ),
     "megatron": Verification(
         "Compare eight published batch times of Megatron-LM on 8 to 512 A100.",
         "Korthikanti et al., MLSys 2023, tables 3 and 5",

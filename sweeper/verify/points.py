@@ -12,6 +12,7 @@ from rich.console import Console
 
 from sweeper.terminal import plural, say, table, waiting
 
+_WIDE = 160
 _COLUMNS = ("point", "published", "ours", "difference", "tolerance", "verdict")
 
 
@@ -155,7 +156,7 @@ def verification(name: str, find: Callable[[], Findings], *, drawn: bool = False
     """
 
     def run(as_json: bool, picture: Path | None = None) -> int:
-        console = Console(stderr=as_json)
+        console = console_for(as_json)
         with waiting(f"simulating {name}", console):
             found = find()
         if as_json:
@@ -172,6 +173,12 @@ def verification(name: str, find: Callable[[], Findings], *, drawn: bool = False
         where = click.Path(path_type=Path)
         options.append(click.Option(["--picture"], type=where, help="Draw the study as a PNG."))
     return click.Command(name, callback=run, params=options, help=find.__doc__)
+
+
+def console_for(as_json: bool) -> Console:
+    """Where a verification prints; a file or a pipe is as wide as its table."""
+    console = Console(stderr=as_json)
+    return console if console.is_terminal else Console(stderr=as_json, width=_WIDE)
 
 
 JSON = click.Option(["--json", "as_json"], is_flag=True, help="Print the points as JSON.")

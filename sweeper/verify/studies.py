@@ -5,11 +5,10 @@ from importlib import import_module
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from sweeper.terminal import plural, say, waiting
 from sweeper.verify import VERIFICATIONS
-from sweeper.verify.points import Findings, Point, print_points
+from sweeper.verify.points import Findings, Point, console_for, print_points
 
 
 @click.command("studies")
@@ -20,7 +19,7 @@ def command(as_json: bool, pictures: Path | None) -> int:
 
     The exit code is 1 unless every value is within its tolerance and every claim holds.
     """
-    console, found = Console(stderr=as_json), dict[str, Findings]()
+    console, found = console_for(as_json), dict[str, Findings]()
     for name in (name for name, each in VERIFICATIONS.items() if each.is_study):
         say(f"\n{name}: {VERIFICATIONS[name].what}", console, "bold")
         with waiting(f"simulating {name}", console):
