@@ -42,19 +42,25 @@ class Known:
         that is the first."""
         return self._claim(_identity(keys, cell))
 
-    def add(self, halves: Halves, values: Floats, slopes: Floats) -> None:
+    def add(self, halves: Halves, values: Floats, slopes: Floats) -> Places:
         """Remember rows, or what is new of rows that are known: their keys in their cells, values
-        (N, K), NaN where a trial failed, and slopes (N, D), NaN where they are not known."""
+        (N, K), NaN where a trial failed, and slopes (N, D), NaN where they are not known.  Where
+        they are."""
         places, _ = self._claim(halves)
         fresh = np.sort(places[~self.landed(places)])
         self._n += int((np.diff(fresh, prepend=-1) > 0).sum())
         self._landed.rows[places] = True
         self._values.rows[places] = values
         self._slopes.rows[places] = slopes
+        return places
 
     def landed(self, places: Places) -> Mask:
         """Which rows are there."""
         return np.asarray(self._landed.rows[places, 0])
+
+    def keys(self, places: Places) -> Halves:
+        """The keys (N, 2) of rows, each in its cell."""
+        return self._places.keys(places)
 
     def values(self, places: Places) -> Floats:
         """The objective values (N, K) of rows, NaN where a trial failed."""
@@ -82,6 +88,10 @@ class _Index:
     def __init__(self) -> None:
         self._keys = _Column(2, 0, np.uint64)
         self._table = np.full(2048, -1, dtype=np.int32)
+
+    def keys(self, places: Places) -> Halves:
+        """The keys at places."""
+        return self._keys.rows[places]
 
     def find(self, halves: Halves) -> Places:
         """The places of keys; -1 where there is none."""

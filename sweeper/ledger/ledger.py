@@ -3,6 +3,7 @@
     study.json                    what the study is: name, objective, cells, resolved configuration
     log-00002-1f3a9c5e.arrows     rows as they arrive, handed to the system batch by batch
     part-00000-8d2b70c4.parquet   immutable rows
+    search-00000.json             where the search of a cell stood; nothing is lost with it
 
 Rows go to the log; a full log becomes the part of its number, written under another name and then
 renamed, and the next log begins.  So at any moment every row is in at least one readable place: a
@@ -23,8 +24,9 @@ import pyarrow.compute as pc
 
 from engine import DimsweepError
 from sweeper.ledger import files
+from sweeper.ledger.bookmark import keep, kept
 from sweeper.ledger.files import DamagedError, Log
-from sweeper.ledger.known import Known
+from sweeper.ledger.known import Known, Places
 from sweeper.ledger.lock import hold
 from sweeper.ledger.merge import each_key_once, identity, in_order
 from sweeper.ledger.place import Place, make, reaching, write
@@ -33,6 +35,8 @@ from sweeper.ledger.rows import (
     COMPLETE,
     FAILED,
     LOST,
+    PORTFOLIO,
+    RECHECK,
     Cell,
     labels,
     numbers,
@@ -44,6 +48,7 @@ from sweeper.ledger.shelf import Shelf
 from sweeper.space.trials import Trials
 
 ROWS_PER_PART = 10_000
+_NONE = np.empty(0, dtype=np.int64)
 SET_ASIDE = "damaged"  # the folder for files that are not what a sweep wrote
 
 
@@ -68,6 +73,7 @@ class Ledger:
         self._objective = [objective.column for objective in study.objectives]
         self._slopes = slope_columns(schema) if study.learns_from_slopes else []
         self.known = Known(len(self._objective), len(self._slopes))
+        self._found = _NONE, _NONE, _NONE  # cells, numbers of trials and places of the first rows
         with self._writing():
             make(folder)
             self._lock = hold(folder)
@@ -114,6 +120,24 @@ class Ledger:
             named = labels(cell, trials.take(found), list(itertools.compress(own, found)))
             self.append(renamed(rows, self.schema, named))
         return found
+
+    def trials(self, cell: int, n: int) -> Places:
+        """Where the rows of a cell's first ``n`` trials were when the ledger was opened, in the
+        order of their numbers; of several rows of one number the last."""
+        cells, numbers, places = self._found
+        start, stop = np.searchsorted(cells, [cell, cell + 1])
+        numbers, places = numbers[start:stop], places[start:stop]
+        return places[(np.diff(numbers, append=-1) != 0) & (numbers < n)]
+
+    def kept(self, cell: int) -> Mapping[str, Any] | None:
+        """The bookmark of a cell's search, if there is one of this study."""
+        found = kept(self.folder, cell)
+        return found if found is not None and found.get("study") == self._study else None
+
+    def keep(self, cell: int, bookmark: Mapping[str, Any]) -> None:
+        """Write the bookmark of a cell's search."""
+        with self._writing():
+            keep(self.folder, cell, {**bookmark, "study": self._study})
 
     def describe(self, study: StudyRecord) -> None:
         """Keep what has become known of the study since it was opened."""
@@ -198,7 +222,8 @@ class Ledger:
             if content.torn:
                 self.notes.append(f"{log} ends within a row; its trial is evaluated again")
             log.unlink()
-        columns, tables = ["key", "cell", "state", *self._objective, *self._slopes], []
+        columns = ["key", "cell", "state", "trial", "origin", *self._objective, *self._slopes]
+        tables = []
         for part in files.parts(self.folder):
             try:
                 tables.append(files.read_part(part, self._study, columns))
@@ -206,11 +231,10 @@ class Ledger:
             except DamagedError as error:
                 self._set_aside(part, str(error))
         if tables:
-            every = pa.concat_tables(tables)
-            known = each_key_once(every)
+            known = each_key_once(pa.concat_tables(tables))
             known = known.filter(pc.invert(pc.is_in(known["state"], pa.array(sorted(again)))))
-            for batch in known.combine_chunks().to_batches():
-                self._remember(batch)
+            places = [self._remember(rows) for rows in known.combine_chunks().to_batches()]
+            self._found = _by_trial(known, np.concatenate([_NONE, *places]))
 
     def _set_aside(self, file: Place, why: str) -> None:
         aside = self.folder / SET_ASIDE
@@ -229,12 +253,12 @@ class Ledger:
         number = 1 + max(map(files.number, taken), default=-1)
         return Log(self.folder, number, self.schema, self._study, self._lock.sink)
 
-    def _remember(self, batch: pa.RecordBatch) -> None:
+    def _remember(self, batch: pa.RecordBatch) -> Places:
         own = identity(pa.Table.from_batches([batch]))
         values = numbers(batch, self._objective)
         complete = pc.equal(batch.column("state"), COMPLETE).to_numpy(zero_copy_only=False)
         values[~complete | np.isnan(values).any(axis=1)] = np.nan
-        self.known.add(own, values, slopes(batch, self._slopes))
+        return self.known.add(own, values, slopes(batch, self._slopes))
 
     def _give_way(self) -> None:
         """Stop, since another sweep took this one for dead; what is known is kept for it."""
@@ -272,3 +296,13 @@ class Ledger:
                 where=str(part),
                 hint="check the disk; the same command sets it aside, and continues",
             )
+
+
+def _by_trial(rows: pa.Table, places: Places) -> tuple[Places, Places, Places]:
+    """The cells, numbers and places of the rows of the cells' own searches, in this order; of equal
+    ones in that of the rows."""
+    others = pc.is_in(rows["origin"], pa.array([RECHECK, PORTFOLIO])).to_numpy()
+    own = np.flatnonzero(~others)
+    cells, numbers = (rows[name].to_numpy()[own].astype(np.int64) for name in ("cell", "trial"))
+    order = np.lexsort((numbers, cells))
+    return cells[order], numbers[order], places[own][order]

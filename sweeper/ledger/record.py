@@ -134,7 +134,7 @@ class StudyRecord(_Record):
     def to_json(self) -> bytes:
         """The text of ``study.json``, with a checksum of everything else in it."""
         node = json.loads(self.model_dump_json())
-        return json.dumps(node | {"checksum": _checksum(node)}, indent=1).encode()
+        return json.dumps(node | {"checksum": checksum(node)}, indent=1).encode()
 
 
 class DamagedStudyError(DimsweepError):
@@ -148,7 +148,7 @@ def read_study(folder: Place) -> StudyRecord:
         with reaching(folder):
             node = json.loads(read(file).to_pybytes())
         written = node.pop("checksum", None)
-        if written not in (None, _checksum(node)):
+        if written not in (None, checksum(node)):
             raise ValueError("its checksum is wrong")
         return StudyRecord.model_validate(node)
     except FileNotFoundError:
@@ -201,5 +201,6 @@ def _canonical(node: Any) -> bytes:
     return json.dumps(node, sort_keys=True).encode()
 
 
-def _checksum(node: Any) -> str:
+def checksum(node: Any) -> str:
+    """A CRC-32 of plain data, whatever the order of its keys."""
     return f"{zlib.crc32(_canonical(node)):08x}"

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from engine import DimsweepError, Fidelity
+from engine import DimsweepError
 from sweeper.ledger.ledger import Ledger
-from sweeper.ledger.rows import PORTFOLIO, RECHECK
+from sweeper.ledger.rows import PORTFOLIO
+from sweeper.run.best import Best
 from sweeper.run.executor import Executor
 from sweeper.run.executor.evaluate import Job
+from sweeper.run.standing import Standing
 from sweeper.search import Sampler, Values
 from sweeper.space.trials import Floats, Integers, Trial, Trials
 from sweeper.study.cell import CellPlan
@@ -69,27 +71,31 @@ def run_sweep(
     return driver.progress
 
 
-def _run_cell(cell: CellPlan, driver: "_Driver") -> "_Best":
+def _run_cell(cell: CellPlan, driver: "_Driver") -> Best:
     """Search a cell, and look again at its best designs; the best ones."""
-    sampler, best = cell.sampler(), _Best(cell)
+    standing = Standing(cell, driver.ledger)
+    sampler, best = standing.sampler, standing.best
+    driver.take_up(cell, standing)
 
     def settled() -> bool:
         return cell.is_settled(driver.progress.best.get(cell.cell.number))
 
-    for trials, (batch,) in driver.batches(sampler, [cell], cell.budget, settled=settled):
+    for trials, (batch,) in driver.batches(
+        sampler, [cell], cell.budget, settled=settled, asked=standing.n_trials
+    ):
         values, slopes = driver.collect(batch)
         if sampler.prefetch is not None:
             sampler.tell(trials, _told(values), _told(slopes))
         best.add(trials, values)
         driver.count(cell, values)
+        standing.told(batch.places)
+    standing.finish()
     values, _ = driver.collect(driver.submit(cell, Trials.of(best.again(first=cell.budget))))
     driver.count(cell, values, searched=False)
     return best
 
 
-def _run_portfolio(
-    plan: PortfolioPlan, own: "Sequence[_Best]", driver: "_Driver"
-) -> dict[str, Any]:
+def _run_portfolio(plan: PortfolioPlan, own: "Sequence[Best]", driver: "_Driver") -> dict[str, Any]:
     """Search the split for all workloads, each split simulated for all of them; each workload's
     own best, and the proven bound of the measure."""
     together = _together(plan, own)
@@ -107,7 +113,7 @@ def _run_portfolio(
     return {"own": tuple(together.own.tolist()), "bound": None if proven is None else proven.bound}
 
 
-def _together(plan: PortfolioPlan, own: "Sequence[_Best]") -> Together:
+def _together(plan: PortfolioPlan, own: "Sequence[Best]") -> Together:
     values = []
     for cell, best in zip(plan.cells, own, strict=True):
         if best.value is None:
@@ -124,7 +130,7 @@ def _together(plan: PortfolioPlan, own: "Sequence[_Best]") -> Together:
     return Together(plan.weighing, objective.loss(np.array(values)), objective)
 
 
-def _first(plan: PortfolioPlan, own: "Sequence[_Best]", least: np.ndarray | None) -> list[Trial]:
+def _first(plan: PortfolioPlan, own: "Sequence[Best]", least: np.ndarray | None) -> list[Trial]:
     """Splits worth knowing: each workload's own best, where the bound is least, and those that do
     not depend on the workload."""
     one = plan.cells[0]
@@ -152,14 +158,15 @@ class _Driver:
         budget: int,
         origin: str | None = None,
         settled: Callable[[], bool] = lambda: False,
+        asked: int = 0,
     ) -> Iterator[tuple[Trials, list[_Batch]]]:
         """The batches of a search, and each as one of every cell, which are being simulated; the
         next ones are asked for when the caller has told the search of this one.
 
         With an ``origin`` they are not the cells' own trials, and come after these.  No more are
-        asked for once it is ``settled``.
+        asked for once it is ``settled``; so many were ``asked`` for before.
         """
-        size, asked, gap = cells[0].config.search.batch, 0, cells[0].config.budget.gap
+        size, gap = cells[0].config.search.batch, cells[0].config.budget.gap
         ahead: deque[tuple[Trials, list[_Batch]]] = deque()
         while ahead or (asked < budget and not settled()):
             # Where a gap ends the search, what was asked for by then depends on no worker.
@@ -169,6 +176,13 @@ class _Driver:
                 asked += len(trials)
                 ahead.append((trials, [self.submit(c, _own(trials, c, origin)) for c in cells]))
             yield ahead.popleft()
+
+    def take_up(self, cell: CellPlan, standing: Standing) -> None:
+        """Count the trials of a search that goes on."""
+        self.progress.reused += standing.n_trials
+        if standing.n_trials:
+            self.count(cell, self.ledger.known.values(standing.places))
+            self.progress.done += standing.n_trials - len(standing.places)
 
     def submit(self, cell: CellPlan, trials: Trials) -> _Batch:
         """Have simulated what neither the ledger nor a batch before this one knows."""
@@ -225,51 +239,3 @@ def _told(rows: Floats) -> list[Values]:
     if known.all():
         return list(map(tuple, rows.tolist()))
     return [tuple(row[own].tolist()) or None for row, own in zip(rows, known, strict=True)]
-
-
-class _Best:
-    """The best designs of a cell so far, one or as many as are to be looked at again, each once."""
-
-    def __init__(self, cell: CellPlan) -> None:
-        self._again = cell.recheck
-        self._sign = cell.objective[0].sign
-        self._kept: list[tuple[float, int, Trial]] = []
-
-    @property
-    def value(self) -> float | None:
-        """The best value of the first objective; ``None`` if no trial is complete."""
-        return self._sign * self._kept[0][0] if self._kept else None
-
-    @property
-    def trial(self) -> Trial:
-        """The best trial; there must be one."""
-        return self._kept[0][2]
-
-    def add(self, trials: Trials, values: Floats) -> None:
-        """Look at trials with higher numbers than those before, and their values (N, K)."""
-        losses = self._sign * values[:, 0]
-        full = len(self._kept) == max(self._again, 1)
-        found = [
-            (float(losses[i]), trials[i].number, trials[i])
-            for i in np.flatnonzero(losses < (self._kept[-1][0] if full else np.inf)).tolist()
-        ]
-        designs: dict[tuple[object, ...], tuple[float, int, Trial]] = {}
-        for entry in sorted([*self._kept, *found], key=lambda entry: entry[:2]):
-            if len(designs) == max(self._again, 1):
-                break
-            trial = entry[2]
-            design = (trial.bandwidth, *map(str, trial.parameters.values()))
-            designs.setdefault(design, entry)
-        self._kept = list(designs.values())
-
-    def again(self, first: int) -> list[Trial]:
-        """The designs to look at again as trials of the message kernel, numbered from ``first``."""
-        return [
-            Trial(
-                first + i,
-                RECHECK,
-                trial.bandwidth,
-                {**trial.parameters, "fidelity": Fidelity.MESSAGE.value},
-            )
-            for i, (_, _, trial) in enumerate(self._kept[: self._again])
-        ]

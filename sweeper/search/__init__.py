@@ -1,12 +1,14 @@
 """Samplers: who proposes the trials of a study."""
 
 from sweeper.search.choose import SAMPLERS, learns_from_slopes, make_sampler, reason, sampler_name
-from sweeper.search.sampler import Sampler, Slopes, Task, Values
+from sweeper.search.sampler import STATE_VERSION, Sampler, Slopes, State, Task, Values
 
 __all__ = [
     "SAMPLERS",
+    "STATE_VERSION",
     "Sampler",
     "Slopes",
+    "State",
     "Task",
     "Values",
     "learns_from_slopes",

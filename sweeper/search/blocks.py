@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from engine import DimsweepError
-from sweeper.search.sampler import Task
+from sweeper.search.sampler import State, Task
 from sweeper.space.trials import Floats, Trials
 
 
@@ -26,7 +26,19 @@ class BlockSampler:
         if task.search.options:
             raise DimsweepError(f"{task.name} takes no options", where="search.options")
         self._space, self._waiting, self._asked = task.space, Trials.of(task.first), task.start
-        self._name = task.name
+        self._name, self._start = task.name, task.start
+
+    def state(self, told: int) -> State:
+        """See :class:`~sweeper.search.sampler.Sampler`: their number says it all."""
+        return {"asked": told}
+
+    def restore(self, state: State) -> None:
+        """See :class:`~sweeper.search.sampler.Sampler`."""
+        drawn = state["asked"] - self._start - len(self._waiting)
+        self._waiting = self._waiting[state["asked"] - self._start :]
+        if drawn > 0:
+            self._skip(drawn)
+        self._asked = state["asked"]
 
     def ask(self, n: int) -> Trials:
         known, self._waiting = self._waiting[:n], self._waiting[n:]
@@ -45,16 +57,25 @@ class BlockSampler:
     def _draw(self, n: int) -> Floats:
         """(n, space.n_unit) coordinates in [0, 1]."""
 
+    @abstractmethod
+    def _skip(self, n: int) -> None:
+        """Be where ``n`` drawn trials lead to."""
+
 
 class RandomSampler(BlockSampler):
     """Uniformly random trials."""
 
     def __init__(self, task: Task) -> None:
         super().__init__(task)
-        self._random = np.random.default_rng(task.search.seed)
+        self._bits = np.random.PCG64(task.search.seed)  # as that of NumPy's default generator
+        self._random = np.random.Generator(self._bits)
 
     def _draw(self, n: int) -> Floats:
         return self._random.random((n, self._space.n_unit))
+
+    def _skip(self, n: int) -> None:
+        # One draw of the generator for each number.
+        self._bits.advance(n * self._space.n_unit)
 
 
 class QmcSampler(BlockSampler):
@@ -72,3 +93,6 @@ class QmcSampler(BlockSampler):
             warnings.simplefilter("ignore", UserWarning)
             unit: Floats = self._sobol.random(n)
         return unit
+
+    def _skip(self, n: int) -> None:
+        self._sobol.fast_forward(n)

@@ -5,14 +5,13 @@ Hansen, CEC 2005), so that generations grow with the study, and with them what i
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from engine import DimsweepError, suggestion
 from sweeper.search.evolution import Evolution
-from sweeper.search.sampler import Task, Values
+from sweeper.search.sampler import State, Task, Values
 from sweeper.space.trials import Trial, Trials
 
 _OPTIONS = ("popsize", "sigma0")
@@ -96,7 +95,7 @@ class CmaEsSampler:
             self._searches.append(_Search())
             self._begin(self._searches[1], search.evolution.population)
 
-    def state(self, told: int) -> Mapping[str, Any] | None:
+    def state(self, told: int) -> State | None:
         """See :class:`~sweeper.search.sampler.Sampler`."""
         if len(self._waiting) or not self._searches:
             return None
@@ -108,7 +107,7 @@ class CmaEsSampler:
             "searches": [search.evolution.state() for search in order],
         }
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: State) -> None:
         """See :class:`~sweeper.search.sampler.Sampler`."""
         self._waiting, self._asked = self._waiting[:0], state["asked"]
         self._n_searches = state["n_searches"]
@@ -127,6 +126,7 @@ class _Search:
 
     def tell(self, losses: np.ndarray) -> bool:
         """The losses of the generation; whether the search has converged with it."""
+        if len(losses) < len(self.units):
+            return False  # the study ends within the generation: a longer one would ask for it anew
         self.first = -1
-        # Less than a generation, where the study ended with it.
-        return len(losses) == len(self.units) and self.evolution.tell(self.units, losses)
+        return self.evolution.tell(self.units, losses)

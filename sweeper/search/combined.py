@@ -7,14 +7,14 @@ from functools import partial
 
 from sweeper.search.descent import DescentSampler
 from sweeper.search.optuna_sampler import TpeSampler
-from sweeper.search.sampler import Slopes, Task, Values
+from sweeper.search.sampler import AskedAgain, Slopes, Task, Values
 from sweeper.space.space import Space
 from sweeper.space.trials import Trial
 
 _TRIES = 10  # to propose a design that was not asked for before
 
 
-class CombinedSampler:
+class CombinedSampler(AskedAgain):
     """A descent in the splits and TPE in everything, each told what the other found.
 
     After a new best trial the descent goes on from there, alone: slopes say where to.  When that

@@ -7,14 +7,14 @@ import numpy as np
 from engine import DimsweepError
 from sweeper.objective import follows_slopes
 from sweeper.search.cuts import CutModel
-from sweeper.search.sampler import Slopes, Task, Values
+from sweeper.search.sampler import AskedAgain, Slopes, Task, Values
 from sweeper.space.trials import Floats, Trial
 
 _WIDEST = 1.0  # trust region: factors of e up and down around the best split
 _NARROWEST = 0.02
 
 
-class DescentSampler:
+class DescentSampler(AskedAgain):
     """A trust region around the best split so far, in which the cuts are minimised.
 
     The region grows where a step keeps most of what the model promised, and shrinks where it gains

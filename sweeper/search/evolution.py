@@ -29,7 +29,7 @@ class Evolution:
         self._covariance, self._axes, self._lengths = np.eye(n), np.eye(n), np.ones(n)
         self._path, self._step_path = np.zeros(n), np.zeros(n)
         self._random = np.random.default_rng(seed)
-        self._before = self._random.bit_generator.state  # of the generation that is not told yet
+        self._before = self._random.bit_generator.state  # without a generation that is not told yet
         self._rates = _Rates(n, self.population)
 
     def ask(self) -> Floats:
@@ -76,6 +76,7 @@ class Evolution:
         )
         self._sigma *= math.exp(min(1.0, c / rates.damping * (length / rates.expected - 1)))
         self._decompose()
+        self._before = self._random.bit_generator.state
         return self._has_converged(losses[order])
 
     def _decompose(self) -> None:

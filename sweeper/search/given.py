@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from sweeper.search.sampler import Task
+from sweeper.search.sampler import AskedAgain, Task
 from sweeper.space.trials import Trial
 
 
-class Given:
+class Given(AskedAgain):
     """Proposes the first trials, and no other."""
 
     learns_from_slopes = False

@@ -10,12 +10,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from engine import DimsweepError, suggestion
-from sweeper.search.sampler import Task, Values
+from sweeper.search.sampler import AskedAgain, Task, Values
 from sweeper.space.space import Choice, Parameter
 from sweeper.space.trials import Trial
 
 
-class OptunaSampler:
+class OptunaSampler(AskedAgain):
     """A sampler of Optuna's, which ``kind`` names.
 
     Resuming needs no stored sampler state: the driver asks again from the start and tells the

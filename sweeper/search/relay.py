@@ -8,7 +8,7 @@ from sweeper.search.blocks import QmcSampler
 from sweeper.search.cmaes import CmaEsSampler
 from sweeper.search.combined import CombinedSampler
 from sweeper.search.optuna_sampler import TpeSampler
-from sweeper.search.sampler import Sampler, Slopes, Task, Values
+from sweeper.search.sampler import Sampler, Slopes, State, Task, Values
 from sweeper.space.trials import Trial
 
 # The time that TPE takes for a trial grows with the trials before it; it has about ten milliseconds
@@ -52,6 +52,17 @@ class RelaySampler:
         self._sampler.tell(trials, values, slopes)
         if self._task is not None:
             self._told += zip(trials, values, slopes, strict=True)
+
+    def state(self, told: int) -> State | None:
+        """See :class:`~sweeper.search.sampler.Sampler`."""
+        return self._sampler.state(told) if self._task is None else None
+
+    def restore(self, state: State) -> None:
+        """See :class:`~sweeper.search.sampler.Sampler`."""
+        assert self._task is not None
+        self._sampler, self._task = self.then(self._task), None
+        self._sampler.restore(state)
+        self._asked = state["asked"]
 
     def _hand_over(self, task: Task) -> None:
         self._sampler, self._task = self.then(task), None

@@ -1,8 +1,8 @@
 """What a sampler is."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from engine import Prices
 from sweeper.config.study import Search
@@ -12,6 +12,8 @@ from sweeper.space.trials import Trial
 
 # A trial's objective values in the study's order, or None if it failed.
 Values = Sequence[float] | None
+
+State = Mapping[str, Any]  # of a sampler
 
 # What one more unit of bandwidth in each dimension adds to a trial's time, in seconds per byte/s;
 # None where that is not known.
@@ -35,6 +37,10 @@ class Task:
     prices: Prices | None = None
     by_message: bool = False
     start: int = 0
+
+
+# Raise it when a sampler proposes other trials than before, or its state is another one.
+STATE_VERSION = 1
 
 
 class Sampler(Protocol):
@@ -67,3 +73,23 @@ class Sampler(Protocol):
         self, trials: Sequence[Trial], values: Sequence[Values], slopes: Sequence[Slopes]
     ) -> None:
         """The values of trials asked for earlier, and slopes if the sampler learns from them."""
+
+    def state(self, told: int) -> State | None:
+        """What :meth:`restore` needs after trials up to number ``told``, as plain data;
+        ``asked`` in it is the number of the trial that is then asked for next.  ``None`` if there
+        is no other way than to ask from the start."""
+
+    def restore(self, state: State) -> None:
+        """Bring a new sampler to where another one was."""
+
+
+class AskedAgain:
+    """A sampler that is asked from the start when a study is resumed."""
+
+    def state(self, told: int) -> State | None:
+        """None."""
+        return None
+
+    def restore(self, state: State) -> None:
+        """There is nothing to restore from."""
+        raise NotImplementedError

@@ -1,0 +1,52 @@
+"""Where a search stood, so that it goes on from there and need not be asked from the start.
+
+A bookmark is no part of the truth about a study.  It has a hash of what the search had been told;
+if the rows say something else (some are missing, or were simulated again) it is not used.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweeper.ledger.place import Place, write
+from sweeper.ledger.record import checksum
+
+
+class Told:
+    """A hash of what a search was told, row by row, in batches of any size."""
+
+    def __init__(self) -> None:
+        self._columns = [hashlib.blake2b(digest_size=16) for _ in range(3)]
+
+    def add(self, *columns: NDArray[Any]) -> None:
+        """The keys, values and slopes (N, ...) of its next rows."""
+        for own, column in zip(self._columns, columns, strict=True):
+            own.update(np.ascontiguousarray(column).tobytes())
+
+    @property
+    def text(self) -> str:
+        """The hash of all that was added."""
+        return "".join(own.hexdigest() for own in self._columns)
+
+
+def keep(folder: Place, cell: int, bookmark: Mapping[str, Any]) -> None:
+    """Write a cell's bookmark, plain data, in the place of the one before it."""
+    text = json.dumps({**bookmark, "checksum": checksum(bookmark)})
+    write(_file(folder, cell), text.encode())
+
+
+def kept(folder: Place, cell: int) -> Mapping[str, Any] | None:
+    """A cell's bookmark; ``None`` if there is none, or none that is whole."""
+    try:
+        node = json.loads(_file(folder, cell).read_bytes())
+        return node if node.pop("checksum") == checksum(node) else None
+    except (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError):
+        return None
+
+
+def _file(folder: Place, cell: int) -> Place:
+    return folder / f"search-{cell:05d}.json"

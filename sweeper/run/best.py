@@ -1,0 +1,71 @@
+"""The best designs of a search."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from engine import Fidelity
+from sweeper.ledger.rows import RECHECK
+from sweeper.space.trials import Floats, Trial, Trials
+from sweeper.study.cell import CellPlan
+
+
+class Best:
+    """The best designs of a cell so far, one or as many as are to be looked at again, each once."""
+
+    def __init__(self, cell: CellPlan) -> None:
+        self._again = cell.recheck
+        self._sign = cell.objective[0].sign
+        self._kept: list[tuple[float, int, Trial]] = []
+
+    @property
+    def value(self) -> float | None:
+        """The best value of the first objective; ``None`` if no trial is complete."""
+        return self._sign * self._kept[0][0] if self._kept else None
+
+    @property
+    def trial(self) -> Trial:
+        """The best trial; there must be one."""
+        return self._kept[0][2]
+
+    def add(self, trials: Trials, values: Floats) -> None:
+        """Look at trials with higher numbers than those before, and their values (N, K)."""
+        losses = self._sign * values[:, 0]
+        full = len(self._kept) == max(self._again, 1)
+        found = [
+            (float(losses[i]), trials[i].number, trials[i])
+            for i in np.flatnonzero(losses < (self._kept[-1][0] if full else np.inf)).tolist()
+        ]
+        designs: dict[tuple[object, ...], tuple[float, int, Trial]] = {}
+        for entry in sorted([*self._kept, *found], key=lambda entry: entry[:2]):
+            if len(designs) == max(self._again, 1):
+                break
+            trial = entry[2]
+            design = (trial.bandwidth, *map(str, trial.parameters.values()))
+            designs.setdefault(design, entry)
+        self._kept = list(designs.values())
+
+    def again(self, first: int) -> list[Trial]:
+        """The designs to look at again as trials of the message kernel, numbered from ``first``."""
+        return [
+            Trial(
+                first + i,
+                RECHECK,
+                trial.bandwidth,
+                {**trial.parameters, "fidelity": Fidelity.MESSAGE.value},
+            )
+            for i, (_, _, trial) in enumerate(self._kept[: self._again])
+        ]
+
+    def state(self) -> list[Any]:
+        """What :meth:`restore` needs, as plain data."""
+        return [[loss, int(number), vars(trial)] for loss, number, trial in self._kept]
+
+    def restore(self, state: Sequence[Any]) -> None:
+        """Have the best that another one had."""
+        self._kept = [(loss, number, _trial(**own)) for loss, number, own in state]
+
+
+def _trial(bandwidth: Sequence[float] | None, **rest: Any) -> Trial:
+    return Trial(bandwidth=None if bandwidth is None else tuple(bandwidth), **rest)

@@ -1,0 +1,101 @@
+"""Where a cell's search stands, kept in the ledger and taken up again."""
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from sweeper.ledger.bookmark import Told
+from sweeper.ledger.ledger import Ledger
+from sweeper.run.best import Best
+from sweeper.search import STATE_VERSION, State, sampler_name
+from sweeper.space.trials import Integers
+from sweeper.study.cell import CellPlan
+
+_EVERY = 5.0  # seconds between two bookmarks
+_WORTH = 1.0  # seconds of a search that had better not be repeated
+
+
+class Standing:
+    """The ``sampler`` of a cell's search and its ``best`` designs: at the beginning, or, where the
+    ledger has a bookmark, after the first ``n_trials`` trials, whose rows are at ``places``.
+
+    It holds where the rows have the same keys, values and slopes, in the same order, that the
+    search was told.  Rows that are missing, or were simulated again, make the search begin anew.
+    """
+
+    def __init__(self, cell: CellPlan, ledger: Ledger) -> None:
+        self._cell, self._ledger, self._number = cell, ledger, cell.cell.number
+        self.sampler, self.best = cell.sampler(), Best(cell)
+        self.n_trials, self.places = 0, np.empty(0, dtype=np.int64)
+        self._told, self._seen = Told(), np.zeros(0, dtype=bool)
+        found = ledger.kept(self._number)
+        if found is not None and found["search"] == self._search:
+            self._take_up(found)
+        self._kept_at = time.monotonic()
+
+    @property
+    def _search(self) -> list[object]:
+        """What a bookmark must agree in."""
+        name = sampler_name(self._cell.config, self._cell.space)
+        return [name, STATE_VERSION, self._cell.recheck]
+
+    def _take_up(self, found: State) -> None:
+        n = found["told"]
+        places = self._ledger.trials(self._number, n)
+        if self._hash(places).text != found["hash"]:
+            return
+        if n < self._cell.budget and not self._cell.is_settled(self._best(places)):
+            if found["sampler"] is None:
+                return
+            self.sampler.restore(found["sampler"])
+            n = found["sampler"]["asked"]
+        self.best.restore(found["best"])
+        self.n_trials, self.places = n, self._ledger.trials(self._number, n)
+        self._told = self._hash(self.places)
+        self._see(self.places)
+
+    def _best(self, places: Integers) -> Sequence[float] | None:
+        values = self._ledger.known.values(places)
+        complete = values[~np.isnan(values).any(axis=1)]
+        sign = self._cell.objective[0].sign
+        return complete[np.argmin(sign * complete[:, 0])].tolist() if len(complete) else None
+
+    def _hash(self, places: Integers) -> Told:
+        told, known = Told(), self._ledger.known
+        told.add(known.keys(places), known.values(places), known.slopes(places))
+        return told
+
+    def _see(self, places: Integers) -> Integers:
+        """Those of the rows that are new to the search; a design that it asks for again has none
+        of its own."""
+        new = places[np.sort(np.unique(places, return_index=True)[1])]
+        if len(new) and new.max() >= len(self._seen):
+            self._seen = np.append(self._seen, np.zeros(2 * int(new.max()) + 1, dtype=bool))
+        new = new[~self._seen[new]]
+        self._seen[new] = True
+        return new
+
+    def told(self, places: Integers) -> None:
+        """The search has been told the rows at these places, too."""
+        self.n_trials += len(places)
+        new, known = self._see(places), self._ledger.known
+        self._told.add(known.keys(new), known.values(new), known.slopes(new))
+        if time.monotonic() - self._kept_at > _EVERY:
+            self._keep()
+
+    def finish(self) -> None:
+        """The search is over."""
+        if time.monotonic() - self._kept_at > _WORTH:
+            self._keep()
+
+    def _keep(self) -> None:
+        bookmark = {
+            "search": self._search,
+            "told": self.n_trials,
+            "hash": self._told.text,
+            "sampler": self.sampler.state(self.n_trials),
+            "best": self.best.state(),
+        }
+        self._ledger.keep(self._number, bookmark)
+        self._kept_at = time.monotonic()

@@ -1,0 +1,116 @@
+"""A search goes on from its bookmark, as if it had never stopped, and asks for nothing again."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sweeper import load
+from sweeper.ledger.ledger import Ledger
+from sweeper.run import standing
+from sweeper.run.driver import Progress, run_sweep
+from sweeper.run.executor.inline import InlineExecutor
+from sweeper.search import SAMPLERS, relay
+from sweeper.study.plan import StudyPlan
+from tests.support.studies import run
+
+Small = Callable[..., StudyPlan]
+GO_ON = ["random", "qmc", "cmaes", "auto"]  # from their state; the others begin anew
+BUDGET, TOLD = 120, 70
+
+
+@pytest.fixture(autouse=True)
+def always_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(standing, "_EVERY", -1.0)
+    monkeypatch.setattr(standing, "_WORTH", -1.0)
+    monkeypatch.setattr(relay, "HANDOVER", 30)
+    monkeypatch.setattr("sweeper.search.choose.HANDOVER", 30)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """The numbers of the trials that samplers are asked for."""
+    numbers = list[int]()
+    for kind in {SAMPLERS[name] for name in ("random", "qmc", "cmaes", "descent+tpe+cmaes", "tpe")}:
+        ask = kind.ask
+
+        def counted(self: object, n: int, ask: Callable[..., object] = ask) -> object:
+            trials = ask(self, n)
+            numbers.extend(trial.number for trial in trials)  # type: ignore[attr-defined]
+            return trials
+
+        monkeypatch.setattr(kind, "ask", counted)
+    return numbers
+
+
+def search(small: Small, sampler: str, results: str, **budget: int) -> StudyPlan:
+    trials = budget.get("trials", BUDGET)
+    words = [f"search={sampler}", "search.batch=10", "collective.chunks=1", "executor=inline"]
+    return small(*words, f"budget.trials={trials}", results=results)
+
+
+def stopped(plan: StudyPlan) -> None:
+    """Run a plan until ``TOLD`` trials are done."""
+
+    def watch(progress: Progress) -> None:
+        if progress.done >= TOLD:
+            raise KeyboardInterrupt
+
+    cells = [cell.cell for cell in plan.cells]
+    executor = InlineExecutor(plan.config.executor, cells, plan.schema)
+    ledger = Ledger(plan.folder, plan.study, plan.schema)
+    with pytest.raises(KeyboardInterrupt):
+        run_sweep(plan, ledger, executor, watch)
+    ledger.close()
+
+
+@pytest.mark.parametrize("sampler", [*GO_ON, "tpe"])
+def test_a_stopped_search_goes_on(small: Small, sampler: str, asked: list[int]) -> None:
+    whole, parts = search(small, sampler, "whole"), search(small, sampler, "parts")
+    run(whole)
+    stopped(parts)
+    asked.clear()
+    progress = run(parts)
+    assert (progress.done, progress.failed) == (BUDGET, 0)
+    assert load(parts.folder).equals(load(whole.folder))
+    assert (min(asked) >= TOLD - 20) == (sampler in GO_ON)
+    asked.clear()
+    assert run(parts).best == progress.best
+    assert not asked, "a finished search needs no sampler"
+
+
+@pytest.mark.parametrize("sampler", [*GO_ON, "tpe"])
+def test_a_longer_budget_goes_on(small: Small, sampler: str, asked: list[int]) -> None:
+    """In the middle of a generation, too."""
+    whole = search(small, sampler, "whole")
+    run(whole)
+    run(search(small, sampler, "parts", trials=TOLD))
+    asked.clear()
+    parts = search(small, sampler, "parts")
+    run(parts)
+    assert load(parts.folder).equals(load(whole.folder))
+    assert (min(asked) >= TOLD - 20) == (sampler in GO_ON)
+
+
+def damage_bookmark(folder: Path) -> None:
+    file = folder / "search-00000.json"
+    file.write_text(file.read_text().replace('"told": 70', '"told": 60'))
+
+
+def lose_a_part(folder: Path) -> None:
+    next(folder.glob("part-*")).unlink()
+
+
+@pytest.mark.parametrize("harm", [damage_bookmark, lose_a_part])
+def test_a_bookmark_that_the_rows_do_not_bear_out_is_not_used(
+    small: Small, harm: Callable[[Path], None], asked: list[int]
+) -> None:
+    whole = search(small, "cmaes", "whole")
+    run(whole)
+    run(search(small, "cmaes", "parts", trials=TOLD))
+    parts = search(small, "cmaes", "parts")
+    harm(parts.folder)
+    asked.clear()
+    run(parts)
+    assert min(asked) == 0
+    assert load(parts.folder).equals(load(whole.folder))
