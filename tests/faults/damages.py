@@ -11,14 +11,19 @@ import pyarrow as pa
 
 from engine import DimsweepError
 from sweeper import load
-from sweeper.config.compose import compose
 from sweeper.ledger.ledger import Ledger
-from sweeper.run.driver import Progress, run_sweep
-from sweeper.run.executor import make_executor
-from sweeper.study.plan import StudyPlan, plan_study
+from sweeper.run.driver import Progress
+from sweeper.study.plan import StudyPlan
+from tests.support.studies import planned, run
 
 TRIALS = 1200
-_STUDY = ("study=libra_gpt3_4d", "search=random", "collective.chunks=8", "search.batch=100")
+_STUDY = (
+    "study=libra_gpt3_4d",
+    "search=random",
+    "collective.chunks=8",
+    "search.batch=100",
+    f"budget.trials={TRIALS}",
+)
 
 
 @dataclass
@@ -34,23 +39,24 @@ class Found:
 
 def damage_at_random(times: int, scratch: Path) -> Found:
     """Damage a copy of a study as often as ``times``, load it, and go on with it."""
-    plan, found = _plan(scratch / "whole", TRIALS), Found()
+    plan, found = planned(_STUDY, scratch / "whole"), Found()
     interrupted = scratch / "interrupted"
-    _sweep(_plan(scratch / "whole", TRIALS // 2))  # the rows of a part
+    half = planned([*_STUDY, f"budget.trials={TRIALS // 2}"], scratch / "whole")
+    run(half)  # the rows of a part
 
     def keep(progress: Progress) -> None:  # the state of a sweep that is killed: a part and a log
         if progress.done > TRIALS * 3 // 4 and not interrupted.exists():
             shutil.copytree(plan.folder, interrupted)
 
-    _sweep(plan, keep)
+    run(plan, watch=keep)
     whole = load(plan.folder)
     for i in range(times):
         draw = random.Random(i)
-        copy = _plan(scratch / f"damage{i}", TRIALS)
+        copy = planned(_STUDY, scratch / f"damage{i}")
         shutil.copytree(draw.choice([interrupted, plan.folder]), copy.folder)
         before = load(copy.folder)
         _damage_once(draw, copy, before, found)
-        _sweep(copy)
+        run(copy)
         found.equal += load(copy.folder).equals(whole)
         shutil.rmtree(scratch / f"damage{i}")
     return found
@@ -113,14 +119,3 @@ DAMAGES: dict[str, Callable[[random.Random, Path], str]] = {
     "zeros": _zeros,
     "a copy under another name": _copied,
 }
-
-
-def _plan(results: Path, trials: int) -> StudyPlan:
-    return plan_study(compose([*_STUDY, f"budget.trials={trials}", f"results={results}"]))
-
-
-def _sweep(plan: StudyPlan, watch: Callable[[Progress], None] = lambda _: None) -> None:
-    inline = plan.config.changed({"executor.mode": "inline", "executor.timeout": None})
-    executor = make_executor(inline, [cell.cell for cell in plan.cells], plan.schema)
-    with Ledger(plan.folder, plan.study, plan.schema) as ledger:
-        run_sweep(plan, ledger, executor, watch)

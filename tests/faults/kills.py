@@ -17,10 +17,8 @@ import sweeper.cli.report
 from engine import DimsweepError
 from sweeper import load
 from sweeper.cli.main import main
-from sweeper.config.compose import compose
-from sweeper.study.plan import plan_study
 from tests.faults.nodes import Nodes
-from tests.support.studies import run
+from tests.support.studies import planned, run
 
 TRIALS = 4000
 STUDY = (
@@ -76,7 +74,7 @@ def kill_at_random(runs: int, scratch: Path) -> Found:
 
 def undisturbed(scratch: Path) -> pa.Table:
     """The rows of the study, run in this process."""
-    plan = plan_study(compose([*STUDY, f"results={scratch / 'whole'}"]))
+    plan = planned(STUDY, scratch / "whole")
     run(plan)
     return load(plan.folder)
 

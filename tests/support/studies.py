@@ -1,9 +1,12 @@
 """Small studies, and how the tests run them."""
 
+from collections.abc import Callable, Sequence
+
+from sweeper.config.compose import compose
 from sweeper.ledger.ledger import Ledger
 from sweeper.run.driver import Progress, run_sweep
 from sweeper.run.executor import Executor, make_executor
-from sweeper.study.plan import StudyPlan
+from sweeper.study.plan import StudyPlan, plan_study
 
 SMALL = ("study=libra_gpt3_4d", "collective.chunks=8", "budget.trials=40")
 # Of eight NPUs, so that its designs can be simulated message by message too.
@@ -22,8 +25,17 @@ TINY = (
 )
 
 
+def planned(words: Sequence[str], results: object) -> StudyPlan:
+    """The study of ``words``, with its results in the folder ``results``."""
+    return plan_study(compose([*words, f"results={results}"]))
+
+
 def run(
-    plan: StudyPlan, executor: Executor | None = None, *, retry_failed: bool = False
+    plan: StudyPlan,
+    executor: Executor | None = None,
+    *,
+    retry_failed: bool = False,
+    watch: Callable[[Progress], None] = lambda _: None,
 ) -> Progress:
     """Run a plan in this process, or on an executor of its cells."""
     with Ledger(plan.folder, plan.study, plan.schema, retry_failed=retry_failed) as ledger:
@@ -34,4 +46,4 @@ def run(
             [cell.cell for cell in plan.cells],
             plan.schema,
         )
-        return run_sweep(plan, ledger, executor, lambda _: None)
+        return run_sweep(plan, ledger, executor, watch)

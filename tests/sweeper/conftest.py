@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.config.compose import compose
-from sweeper.study.plan import StudyPlan, plan_study
-from tests.support.studies import SMALL
+from sweeper.study.plan import StudyPlan
+from tests.support.studies import SMALL, planned
 
 
 @pytest.fixture
@@ -15,6 +14,6 @@ def small(tmp_path: Path) -> Callable[..., StudyPlan]:
     """Plans the main study, smaller, with results in a temporary folder, under more overrides."""
 
     def plan(*overrides: str, results: str = "results") -> StudyPlan:
-        return plan_study(compose([*SMALL, f"results={tmp_path / results}", *overrides]))
+        return planned([*SMALL, *overrides], tmp_path / results)
 
     return plan

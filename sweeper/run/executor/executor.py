@@ -7,10 +7,10 @@ import pyarrow as pa
 
 from engine import DimsweepError, suggestion
 from sweeper.config.schema import Config
-from sweeper.config.study import Executor as ExecutorConfig
 from sweeper.ledger.rows import Cell
 from sweeper.run.executor.evaluate import Job, Outcome
 from sweeper.run.executor.inline import InlineExecutor
+from sweeper.run.executor.setup import Setup, Tell
 
 
 class LostClusterError(DimsweepError):
@@ -41,17 +41,14 @@ class Executor(Protocol):
         """Let go of the workers; what is queued is dropped."""
 
 
-Tell = Callable[[str], None]  # what an executor has to say while it works, a line at a time
-
-
-def _ray(config: ExecutorConfig, cells: Sequence[Cell], schema: pa.Schema, tell: Tell) -> Executor:
+def _ray(setup: Setup) -> Executor:
     from sweeper.run.executor.ray import RayExecutor  # Ray takes half a second to import
 
-    return RayExecutor(config, cells, schema, tell)
+    return RayExecutor(setup)
 
 
 # A new executor is one file, and one line here: executor.mode -> what makes it.
-EXECUTORS: dict[str, Callable[[ExecutorConfig, Sequence[Cell], pa.Schema, Tell], Executor]] = {
+EXECUTORS: dict[str, Callable[[Setup], Executor]] = {
     "inline": InlineExecutor,
     "local": _ray,
     "address": _ray,
@@ -59,10 +56,7 @@ EXECUTORS: dict[str, Callable[[ExecutorConfig, Sequence[Cell], pa.Schema, Tell],
 
 
 def make_executor(
-    config: Config,
-    cells: Sequence[Cell],
-    schema: pa.Schema,
-    tell: Tell = lambda text: None,
+    config: Config, cells: Sequence[Cell], schema: pa.Schema, tell: Tell = lambda text: None
 ) -> Executor:
     """The executor that ``config.executor`` describes, for ``cells`` whose rows have ``schema``."""
     mode = config.executor.mode
@@ -72,4 +66,4 @@ def make_executor(
             where="executor.mode",
             hint=suggestion(mode, EXECUTORS),
         )
-    return EXECUTORS[mode](config.executor, cells, schema, tell)
+    return EXECUTORS[mode](Setup(config.executor, cells, schema, tell))

@@ -1,13 +1,10 @@
 """An executor in this process."""
 
-from collections.abc import Callable, Sequence
-
 import pyarrow as pa
 
 from engine import DimsweepError
-from sweeper.config.study import Executor as ExecutorConfig
-from sweeper.ledger.rows import Cell
 from sweeper.run.executor.evaluate import Evaluator, Job, Outcome
+from sweeper.run.executor.setup import Setup
 
 
 class InlineExecutor:
@@ -20,21 +17,15 @@ class InlineExecutor:
     n_workers = n_nodes = 1
     _SLICE = 256
 
-    def __init__(
-        self,
-        config: ExecutorConfig,
-        cells: Sequence[Cell],
-        schema: pa.Schema,
-        tell: Callable[[str], None] = lambda text: None,
-    ) -> None:
+    def __init__(self, setup: Setup) -> None:
         for name, limit in (("time", "timeout"), ("memory", "memory")):
-            if getattr(config, limit) is not None:
+            if getattr(setup.config, limit) is not None:
                 raise DimsweepError(
                     f"the inline executor has no {name} limit: it cannot stop its own process",
                     where=f"executor.{limit}",
                     hint="executor=local runs trials in processes that it can stop",
                 )
-        self._evaluator = Evaluator(cells, schema)
+        self._evaluator = Evaluator(setup.cells, setup.schema)
         self._jobs: list[Job] = []
 
     def submit(self, job: Job) -> None:

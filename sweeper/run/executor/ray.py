@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -11,11 +11,11 @@ import pyarrow as pa
 
 import sweeper
 from engine import DimsweepError
-from sweeper.config.study import Executor as ExecutorConfig
-from sweeper.ledger.rows import LOST, Cell, failed_row, labels
+from sweeper.ledger.rows import LOST, failed_row, labels
 from sweeper.run.executor import guest
 from sweeper.run.executor.cluster import Cluster, Node, connect
 from sweeper.run.executor.evaluate import Job, Outcome
+from sweeper.run.executor.setup import Setup
 from sweeper.run.executor.worker import Limits, Luggage, Worker
 
 # A piece should last long enough to make a call's overhead (some milliseconds) vanish, and not so
@@ -78,14 +78,10 @@ class RayExecutor:
 
     worker: ClassVar[type[Worker]] = Worker
 
-    def __init__(
-        self,
-        config: ExecutorConfig,
-        cells: Sequence[Cell],
-        schema: pa.Schema,
-        tell: Callable[[str], None] = lambda text: None,
-    ) -> None:
-        self._cells, self._schema, self._tell = {c.number: c for c in cells}, schema, tell
+    def __init__(self, setup: Setup) -> None:
+        config, cells, schema = setup.config, setup.cells, setup.schema
+        self._cells, self._schema = {c.number: c for c in cells}, schema
+        self._tell = setup.tell
         self._wanted, self._timeout = config.actors, float(config.timeout or 0)
         luggage = None if config.mode != "address" else Luggage.of(cells)
         self._cluster = connect(config)

@@ -13,13 +13,11 @@ import pytest
 from engine import DimsweepError
 from sweeper import load
 from sweeper.cli.main import main
-from sweeper.config.compose import compose
 from sweeper.ledger import lease
 from sweeper.ledger.ledger import Ledger
 from sweeper.ledger.place import Place, entries, place
-from sweeper.study.plan import plan_study
 from tests.support.ledgers import SCHEMA, STUDY, batch, trials, values
-from tests.support.studies import TINY, run
+from tests.support.studies import TINY, planned, run
 
 BEAT = 0.1  # seconds
 
@@ -151,8 +149,7 @@ def test_a_study_is_swept_resumed_reported_and_compared(
     monkeypatch.setattr("sweeper.draw.show.page.PICTURES", ())  # they take their time
 
     def sweep(results: object, trials: int) -> Place:
-        words = (*TINY, f"budget.trials={trials}", f"results={results}")
-        plan = plan_study(compose(words))
+        plan = planned([*TINY, f"budget.trials={trials}"], results)
         assert run(plan).done == trials
         return plan.folder
 

@@ -16,6 +16,7 @@ from sweeper.ledger.rows import FAILED, LOST, Cell
 from sweeper.run.executor import make_executor
 from sweeper.run.executor.evaluate import Job, Outcome, _state
 from sweeper.run.executor.ray import RayExecutor, _Seat
+from sweeper.run.executor.setup import Setup
 from sweeper.run.executor.worker import Limits, Luggage, Worker
 from sweeper.space.space import Trial
 from sweeper.study.plan import StudyPlan
@@ -162,7 +163,8 @@ def test_trials_that_hang_or_kill_their_worker_or_eat_memory_are_found(small: Sm
         "executor.memory=1 GB",
         results="faulty",
     )
-    executor = Counting(plan.config.executor, [cell.cell for cell in plan.cells], plan.schema)
+    cells = [cell.cell for cell in plan.cells]
+    executor = Counting(Setup(plan.config.executor, cells, plan.schema, print))
     executor._piece[0] = 40
     try:
         _is_private()

@@ -7,16 +7,15 @@ import pytest
 
 from engine import DimsweepError
 from sweeper import load
-from sweeper.config.compose import compose
 from sweeper.space.trials import Trial, Trials
-from sweeper.study.plan import StudyPlan, plan_study
-from tests.support.studies import TINY, run
+from sweeper.study.plan import StudyPlan
+from tests.support.studies import TINY, planned, run
 
 
 @pytest.fixture
 def tiny(tmp_path: Path) -> object:
     def plan(*overrides: str, results: str = "results") -> StudyPlan:
-        return plan_study(compose([*TINY, f"results={tmp_path / results}", *overrides]))
+        return planned([*TINY, *overrides], tmp_path / results)
 
     return plan
 

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from sweeper import load
-from sweeper.config.compose import compose
 from sweeper.ledger.record import read_study
 from sweeper.run.executor.evaluate import Job
 from sweeper.run.executor.inline import InlineExecutor
+from sweeper.run.executor.setup import Setup
 from sweeper.space.trials import Trial, Trials
-from sweeper.study.plan import StudyPlan, plan_study
-from tests.support.studies import SMALL, TINY, run
+from sweeper.study.plan import StudyPlan
+from tests.support.studies import SMALL, TINY, planned, run
 
 Small = Callable[..., StudyPlan]
 SAMPLERS = ["auto", "random", "qmc", "tpe", "cmaes", "nsga2", "descent"]
@@ -227,7 +227,7 @@ def test_actors_and_a_kill_change_nothing(tmp_path: Path) -> None:
     """Two actors killed in the middle, and one that resumes and looks at the best again, message
     by message: the rows of an undisturbed run."""
     words = [*TINY, "budget.trials=600", "search.batch=64", "recheck.top=3"]
-    inline = plan_study(compose([*words, f"results={tmp_path / 'inline'}"]))
+    inline = planned(words, tmp_path / "inline")
     run(inline)
     expected = load(inline.folder)
 
@@ -278,7 +278,8 @@ def test_control_c_leaves_a_resumable_study(tmp_path: Path) -> None:
 
 def test_inline_executor_slices_jobs(small: Small) -> None:
     plan = small("executor=inline")
-    executor = InlineExecutor(plan.config.executor, [cell.cell for cell in plan.cells], plan.schema)
+    cells = [cell.cell for cell in plan.cells]
+    executor = InlineExecutor(Setup(plan.config.executor, cells, plan.schema, print))
     trials = Trials.of([Trial(i, "known", (125e9,) * 4) for i in range(600)])
     executor.submit(Job(0, trials, [str(i) for i in range(600)]))
     sizes = [executor.collect().rows.num_rows for _ in range(3)]  # type: ignore[union-attr]

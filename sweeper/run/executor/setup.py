@@ -1,0 +1,22 @@
+"""What an executor is made of."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from sweeper.config.study import Executor as ExecutorConfig
+from sweeper.ledger.rows import Cell
+
+Tell = Callable[[str], None]  # what an executor has to say while it works, a line at a time
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Where and within which limits the trials of ``cells`` are simulated, the ``schema`` of their
+    rows, and who is told what happens meanwhile."""
+
+    config: ExecutorConfig
+    cells: Sequence[Cell]
+    schema: pa.Schema
+    tell: Tell
