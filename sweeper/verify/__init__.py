@@ -47,4 +47,9 @@ VERIFICATIONS = {
         "Won et al., ASTRA-sim 2.0 (ISPASS 2023), case study 3",
         is_study=True,
     ),
+    "comet": Verification(
+        "Compare clusters for Transformer-1T by degree, memory expansion, network and node.",
+        "Kadiyala et al., COMET (arXiv:2211.16648)",
+        is_study=True,
+    ),
 }

@@ -1,5 +1,6 @@
 """The published studies on memory: the points that a few designs decide."""
 
+from sweeper.verify import comet
 from sweeper.verify.designs import simulate_designs
 from sweeper.verify.hierarchical_memory import STUDY, TOKENS, compared
 
@@ -9,3 +10,31 @@ def test_hierarchical_memory_is_as_fast_as_drives_and_its_optimised_design_four_
     assert len(designs) == 3
     points = compared(designs)
     assert all(point.holds for point in points), points
+
+
+def test_memory_expansion_moves_the_best_degree_down() -> None:
+    degrees = simulate_designs("comet", "grid={workload.parallel.tensor:[8,32]}")
+    assert ("none", "8") not in degrees  # it does not fit
+    grid = "{workload.parallel.tensor:[8],memory.bandwidth:[2 TB/s],memory.capacity:[250 GB]}"
+    expansion = simulate_designs("comet_expansion", f"grid={grid}")
+    points = [*comet.expanded(degrees, expansion), *comet.footprints(degrees, degrees)]
+    assert all(point.holds for point in points), points
+
+
+def test_time_is_u_shaped_on_one_switch() -> None:
+    grid = "grid={topology:[flat_1024],workload.parallel.tensor:[1,4,16]}"
+    designs = simulate_designs("comet_degrees", grid)
+    nodes = {(memory, n, "hgx_a100"): result for (memory, n, _), result in designs.items()}
+    assert comet.u_shape(designs | nodes).holds
+    right = {key: result for key, result in (designs | nodes).items() if key[1] != "1"}
+    assert not comet.u_shape(right).holds
+
+
+def test_a_cluster_counts_at_its_best_degree() -> None:
+    grid = "{npu:[peak_a100,peak_tpu_v4],topology:[hgx_a100],workload.parallel.tensor:[32,64]}"
+    best = comet.best_of(simulate_designs("comet_clusters", f"grid={grid}"))
+    assert [(each.name, each.degree) for each in best] == [
+        ("a100 on hgx_a100", "32"),
+        ("a100 on hgx_a100 + expansion", "32"),
+        ("tpu_v4 on hgx_a100 + expansion", "32"),  # alone it has room for neither
+    ]
