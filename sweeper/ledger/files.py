@@ -17,11 +17,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sweeper.ledger.place import Place, entries, read
+from sweeper.ledger.place import NEW, Place, entries, read
 from sweeper.ledger.sink import Sink
 
 _STUDY, _CHECK = b"dimsweep.study", b"dimsweep.crc32"
 _LOG = re.compile(r"log-(\d{5,})-[0-9a-f]{8}\.arrows")
+_JSON = re.compile(r"study\.json|search-\d{5,}\.json")
 _PART = re.compile(r"part-(\d{5,})-([0-9a-f]{8})\.parquet")
 
 
@@ -97,9 +98,16 @@ def logs(folder: Place) -> list[Place]:
     return [file for file in entries(folder) if file.name.startswith("log-")]
 
 
-def studies(folder: Place) -> list[Place]:
-    """The files of ``folder`` that look like a study's record, in order."""
-    return [file for file in entries(folder) if file.name.startswith("study")]
+def strays(folder: Place) -> list[Place]:
+    """The files of ``folder`` that look like a study's record or a bookmark, but have a name that
+    no sweep gives, such as copies; in order."""
+    alike = [file for file in entries(folder) if file.name.startswith(("study", "search"))]
+    return [file for file in alike if not _JSON.fullmatch(file.name)]
+
+
+def unfinished(folder: Place) -> list[Place]:
+    """What writers left in ``folder`` that were killed before they gave it its name."""
+    return [file for file in entries(folder) if file.name.startswith(NEW)]
 
 
 def parts(folder: Place) -> list[Place]:

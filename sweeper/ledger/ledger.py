@@ -190,10 +190,11 @@ class Ledger:
     def _settle(self, study: StudyRecord) -> Mapping[str, Any]:
         """Write what the study is, or check that it is the one that the folder holds; the
         configuration as it was written first."""
+        for file in files.unfinished(self.folder):
+            file.unlink()
+        for file in files.strays(self.folder):
+            self._set_aside(file, "no sweep gives a file this name")
         file = self.folder / STUDY
-        for other in files.studies(self.folder):
-            if other.name != STUDY:
-                self._set_aside(other, "no sweep gives a study this name")
         self._config, self._provenance = study.config, study.provenance
         try:
             old = read_study(self.folder) if file.exists() else None

@@ -11,6 +11,7 @@ from upath import UPath
 from engine import DimsweepError
 
 Place = Path | UPath  # the latter elsewhere than in this machine's folders
+NEW = "new-"  # so begin the names of files that are being written
 
 
 def place(name: str | Place) -> Place:
@@ -76,7 +77,7 @@ def write(file: Place, data: bytes | pa.Buffer) -> None:
     if not isinstance(file, Path):
         file.fs.pipe_file(file.path, bytes(data))
         return
-    new = file.with_name(f"new-{os.getpid()}-{file.name}")
+    new = file.with_name(f"{NEW}{os.getpid()}-{file.name}")
     with new.open("wb") as handle:
         handle.write(data)
         handle.flush()

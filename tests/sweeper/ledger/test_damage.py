@@ -100,12 +100,19 @@ def test_a_synced_copy_is_not_counted_and_is_named(sealed: Path) -> None:
     assert trials(sealed) == list(range(16))
 
 
-def test_a_copy_of_the_study_s_record_is_named(sealed: Path) -> None:
-    shutil.copy(sealed / "study.json", sealed / "study (1).json")
+@pytest.mark.parametrize("name", ["study (1).json", "search-00000 (1).json"])
+def test_a_copy_of_a_record_is_named(name: str, sealed: Path) -> None:
+    shutil.copy(sealed / "study.json", sealed / name)
     assert trials(sealed) == list(range(16))
-    assert "study (1).json is damaged (no sweep gives a study this name)" in resume(sealed).notes[0]
-    assert (sealed / SET_ASIDE / "study (1).json").exists()
+    assert f"{name} is damaged (no sweep gives a file this name)" in resume(sealed).notes[0]
+    assert (sealed / SET_ASIDE / name).exists()
     assert not resume(sealed).notes
+
+
+def test_what_a_killed_writer_left_is_removed(sealed: Path) -> None:
+    (sealed / "new-4711-study.json").write_text("half")
+    assert not resume(sealed).notes
+    assert not list(sealed.glob("new-*")) and trials(sealed) == list(range(16))
 
 
 @pytest.mark.parametrize("kind", ["part", "log"])

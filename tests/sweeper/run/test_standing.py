@@ -10,6 +10,7 @@ from sweeper.ledger.ledger import Ledger
 from sweeper.run import standing
 from sweeper.run.driver import Progress, run_sweep
 from sweeper.run.executor.inline import InlineExecutor
+from sweeper.run.executor.setup import Setup
 from sweeper.search import SAMPLERS, relay
 from sweeper.study.plan import StudyPlan
 from tests.support.studies import run
@@ -57,7 +58,7 @@ def stopped(plan: StudyPlan) -> None:
             raise KeyboardInterrupt
 
     cells = [cell.cell for cell in plan.cells]
-    executor = InlineExecutor(plan.config.executor, cells, plan.schema)
+    executor = InlineExecutor(Setup(plan.config.executor, cells, plan.schema, print))
     ledger = Ledger(plan.folder, plan.study, plan.schema)
     with pytest.raises(KeyboardInterrupt):
         run_sweep(plan, ledger, executor, watch)
