@@ -77,7 +77,7 @@ class Cluster:
     @property
     def symmetric(self) -> tuple[bool, ...]:
         """Of each dimension, whether NPUs may change places in it without any effect."""
-        free = self.network.graph is None and not any(
+        free = (self.network.graph, self.network.wafer) == (None, None) and not any(
             fabric != Auto() for fabric in self.network.fabrics
         )
         return tuple(free and dim.block.symmetric for dim in self.topology.dims)

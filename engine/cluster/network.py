@@ -8,6 +8,7 @@ from engine.errors import DimsweepError
 from engine.network.fabric import Fabric
 from engine.network.graph import Network
 from engine.network.routing import Routing
+from engine.network.wafer import Wafer
 
 
 class Switching(StrEnum):
@@ -23,7 +24,10 @@ class NetworkModel:
 
     ``fabrics`` realise the topology's dimensions, one each (none given: their own blocks);
     ``graph`` replaces them by a network of any shape, on which the dimensions only say who
-    communicates with whom.  ``routing`` None is by dimension, or the shortest path on a graph.
+    communicates with whom; so does a ``wafer``, which also says how collectives run on it, lets
+    messages of tensor-parallel groups go before those between stages, and these before all others,
+    and may have more NPUs than the topology.
+    ``routing`` None is by dimension, or the shortest path on a graph, or the wafer's own.
     ``packet`` is the bytes after which a cut-through device passes a message on.  ``buffer`` is
     the bytes of messages that may wait at the far end of a link (None: no limit); while it is
     full the link stands still.  ``window`` is how many messages an NPU may have on their way in
@@ -32,6 +36,7 @@ class NetworkModel:
 
     fabrics: tuple[Fabric, ...] = ()
     graph: Network | None = None
+    wafer: Wafer | None = None
     routing: Routing | None = None
     seed: int = 0
     switching: Switching = Switching.CUT_THROUGH
@@ -53,6 +58,8 @@ class NetworkModel:
             raise DimsweepError(
                 "give the fabrics of the dimensions or a graph, not both", where="fabric"
             )
+        if self.wafer is not None and (self.fabrics or self.graph is not None):
+            raise DimsweepError("a wafer has a network of its own", where="wafer")
 
     @property
     def packet_limit(self) -> float:

@@ -14,12 +14,15 @@ class Routing(StrEnum):
     """How a way is chosen.
 
     ``SHORTEST``: fewest hops; ``ECMP``: the same, ties broken by a hash; ``DIMENSION_ORDER``: a
-    shortest way inside dimension 0 to the target's coordinate, then inside dimension 1, and so on.
+    shortest way inside dimension 0 to the target's coordinate, then inside dimension 1, and so on;
+    ``FAT_TREE``: fewest hops, ties broken on the first half of the way by the number of the sending
+    NPU, then by that of the receiving one, modulo how many ways there are.
     """
 
     DIMENSION_ORDER = "dimension_order"
     SHORTEST = "shortest"
     ECMP = "ecmp"
+    FAT_TREE = "fat_tree"
 
 
 class Router:
@@ -87,6 +90,8 @@ class Router:
             choice = way
             if self._routing is Routing.ECMP and len(options) > 1:
                 choice = _hash(f"{self._seed} {source} {target} {way} {node}")
+            elif self._routing is Routing.FAT_TREE:
+                choice = source if 2 * remaining >= hops else target
             number = options[choice % len(options)]
             yield number
             node = self._network.links[number].target

@@ -56,6 +56,9 @@ class ParallelPlan:
     DeepSpeed's pipelines; else what follows goes on beside it.
     ``stage_layers``: the layers of each chunk of each stage, in the order in which a micro-batch
     passes them; as equal as can be unless given.
+    ``weight_streaming``: a block's weights come from remote memory for its forward and its backward
+    pass of each micro-batch, nothing ahead of time, and its gradients leave for there, summed up on
+    the way; the optimizer is there, too.
     ``offload``: what lives in remote memory; a block's part of it is loaded while the block before
     it runs.  ``memory_collectives``: what ZeRO divides is gathered by the memory's switches as it
     is loaded, and gradients are reduced by them as they are stored.
@@ -85,6 +88,7 @@ class ParallelPlan:
     gradient_value: float = 2.0
     narrow: str = ""
     wide_gathers: bool = False
+    weight_streaming: bool = False
     offload: frozenset[Offload] = frozenset()
     memory_collectives: bool = False
 
@@ -127,6 +131,12 @@ class ParallelPlan:
                 "memory gathers and reduces what ZeRO 2 or 3 divides among all replicas",
                 where="memory_collectives",
                 hint="zero: 3 and shard_ranks: 0",
+            )
+        if self.weight_streaming and (self.zero or self.offload):
+            raise DimsweepError(
+                "weights that stream are neither divided among replicas nor offloaded",
+                where="weight_streaming",
+                hint="zero: 0 and offload: []",
             )
         if not self.bucket > 0:
             raise DimsweepError(f"a bucket of {self.bucket:g} bytes", where="bucket")

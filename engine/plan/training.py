@@ -202,11 +202,15 @@ class _StageProgram:
         blocks = self._stage.chunks[chunk][::-1]
         buckets = _Buckets(self._plan, self)
         exchanges = self._plan.overlap_gradients and (last or self._plan.zero >= 2)
+        exchanges = exchanges and not self._plan.weight_streaming
         for i, block in enumerate(blocks):
             yield from self._arrive(blocks, i, backward=True)
             yield from block.again
             yield from block.backward
-            yield from self._sum_up(block)
+            if self._plan.weight_streaming:
+                yield from _stream(block.parameters * self._plan.gradient_value, store=True)
+            else:
+                yield from self._sum_up(block)
             if exchanges:
                 yield from buckets.add(block)
         if exchanges:
@@ -222,7 +226,7 @@ class _StageProgram:
 
     def _exchange_steps(self, chunk: int) -> Iterator[Step]:
         """The exchange of a chunk's gradients where it does not go beside the backward pass."""
-        if self._plan.overlap_gradients:
+        if self._plan.overlap_gradients or self._plan.weight_streaming:
             return
         buckets = _Buckets(self._plan, self)
         for block in self._stage.chunks[chunk][::-1]:
@@ -231,6 +235,8 @@ class _StageProgram:
 
     def _arrive(self, blocks: tuple[LayerBlock, ...], i: int, *, backward: bool) -> Iterator[Step]:
         """Wait for what a block needs from elsewhere; it came while the block before it ran."""
+        if self._plan.weight_streaming:
+            yield from _stream(blocks[i].parameters * self._plan.value, store=False)
         if not (self._gathers or self._plan.offload):
             return
         if i == 0:
@@ -291,6 +297,8 @@ class _StageProgram:
 
     def _finish(self) -> Iterator[Step]:
         """The optimizer's step, and what must be gathered after it."""
+        if self._plan.weight_streaming:
+            return
         yield WaitStep(_GRADIENTS)
         yield WaitStep(_STORED)
         served = self._plan.gradient_exchange is GradientExchange.PARAMETER_SERVER
@@ -331,6 +339,13 @@ class _StageProgram:
             return 0.0
         shares = self._shares(self._stage.parameters, self._stage.expert_parameters)
         return sum(parameters * self._plan.gradient_value / n for parameters, _, n in shares)
+
+
+def _stream(n_bytes: float, *, store: bool) -> Iterator[Step]:
+    """Weights that come, or gradients that leave, before anything else is done."""
+    if n_bytes:
+        yield AccessStep(n_bytes, "streamed", store=store)
+        yield WaitStep("streamed")
 
 
 class _Buckets:

@@ -4,6 +4,7 @@ Errors name the key (``topology.bandwidth[1]``); :meth:`Origin.blame` adds the f
 """
 
 from engine import Cluster, Program, Workload
+from engine.cluster import MEMORIES
 from sweeper.config.parts.part import key
 from sweeper.config.schema import Config
 
@@ -17,7 +18,11 @@ def build_program(config: Config) -> Program:
 
 
 def build_cluster(config: Config) -> Cluster:
-    """Topology, NPU, collective model, network, prices and memory."""
+    """Topology, NPU, collective model, network, prices and memory.
+
+    On a wafer without other memory, NPUs load what its I/O controllers broadcast: all weights, of
+    which one part in ``n_shards`` is for each.
+    """
     with key("topology"):
         topology = config.topology.build()
     n_dims = len(topology.dims)
@@ -29,6 +34,8 @@ def build_cluster(config: Config) -> Cluster:
         collectives = config.collective.build(n_dims)
     with key("network"):
         network = config.network.build(n_dims)
+    if memory is None and network.wafer is not None:
+        memory = MEMORIES["npu"](network.wafer.stream_bandwidth / config.workload.n_shards)
     with key("cost"):
         prices = config.cost.build(topology)
     return Cluster(topology, npu, collectives, network, prices, memory)

@@ -32,6 +32,7 @@ from engine.cluster import TierPrice as EngineTierPrice
 from engine.formats import read_measured, read_nccl_tests
 from engine.formats.astra_sim import read_topology
 from engine.network import Auto, Clos, Dragonfly, Fabric, Mesh, Routing, read_network
+from engine.network.wafer import FredWafer, MeshWafer, Wafer
 from sweeper.config.parts.part import (
     RATE,
     Bandwidth,
@@ -341,6 +342,28 @@ FABRICS: dict[str, type[Fabric]] = {
 _FABRIC = OneOf(FABRICS, "kind", "fabric")
 
 
+WAFERS: dict[str, type[Wafer]] = {"mesh": MeshWafer, "fred": FredWafer}
+_WAFER = OneOf(
+    WAFERS,
+    "kind",
+    "wafer",
+    link=Bandwidth,
+    npu=Bandwidth,
+    trunk=Bandwidth,
+    io=Bandwidth,
+    latency=Time,
+)
+
+
+def _wafer(value: Any) -> Wafer | None:
+    wafer: Wafer | None = None if value is None else _WAFER.parse(value)
+    return wafer
+
+
+def _written_wafer(wafer: Wafer | None) -> Any:
+    return None if wafer is None else _WAFER.write(wafer)
+
+
 def _routing(value: Any) -> Routing | None:
     if value is None or value == "auto":
         return None
@@ -357,12 +380,14 @@ class Network(Part):
     """Links, switches and routes, for fidelity=message (see engine.NetworkModel).  ``fabric``: what
     realises the dimensions, one value or a list: auto, mesh, {kind: clos, levels: 2, leaf: 8,
     oversubscription: 2}, {kind: dragonfly, routers: 4, npus: 2}; ``file``: a graph instead,
-    node-link JSON or GraphML."""
+    node-link JSON or GraphML; ``wafer``: {kind: mesh, columns: 5, rows: 4} or {kind: fred,
+    leaves: 5, leaf: 4} (see engine.network.Wafer) instead."""
 
     fabric: Annotated[
         Fabric | tuple[Fabric, ...], Parsed(one_or_each(_FABRIC.parse), _FABRIC.write)
     ] = default("auto")
     file: str | None = None
+    wafer: Annotated[Wafer | None, Parsed(_wafer, _written_wafer)] = None
     routing: Annotated[Routing | None, Parsed(_routing, lambda found: str(found or "auto"))] = (
         default("auto")
     )
@@ -380,9 +405,11 @@ class Network(Part):
         if self.file is not None:
             with within("file"):
                 graph = read_network(self.file)
+        if self.file is not None or self.wafer is not None:
             if any(fabric != Auto() for fabric in fabrics):
                 raise DimsweepError(
-                    "give the fabrics of the dimensions or a file, not both", where="fabric"
+                    "give the fabrics of the dimensions or another network, not both",
+                    where="fabric",
                 )
             fabrics = ()
         plain = {name: value for name, value in self if name not in ("fabric", "file")}

@@ -10,9 +10,11 @@ from engine.collective.algorithms.in_switch import InSwitch
 from engine.collective.algorithms.rabenseifner import Rabenseifner
 from engine.collective.algorithms.relay import Relay
 from engine.collective.algorithms.ring import RingAlgorithm
+from engine.collective.algorithms.two_level_rings import TwoLevelRings
 from engine.collective.algorithms.xy_rings import XyDirect, XyRings
 from engine.errors import DimsweepError
 from engine.kinds import CollectiveKind
+from engine.network.wafer import Wafer
 
 __all__ = [
     "ALGORITHMS",
@@ -27,6 +29,7 @@ __all__ = [
     "Relay",
     "RingAlgorithm",
     "ScatterGather",
+    "TwoLevelRings",
     "XyDirect",
     "XyRings",
     "algorithm_for",
@@ -83,6 +86,9 @@ def chosen_algorithms(cluster: Cluster) -> tuple[str, ...]:
     """
     dims = cluster.topology.dims
     names = cluster.collectives.algorithms or (AUTO,) * len(dims)
+    if cluster.network.wafer is not None:
+        own = _of_wafer(cluster.network.wafer)
+        names = tuple(own if name == AUTO else name for name in names)
     if len(names) != len(dims):
         raise DimsweepError(
             f"{len(names)} algorithms for {len(dims)} dimensions", where="collective.algorithms"
@@ -98,6 +104,14 @@ def algorithm_of_phase(kind: CollectiveKind, block: Block, name: str) -> Algorit
     if kind is CollectiveKind.ALL_TO_ALL:
         return _registered(block, block.all_to_all)
     return algorithm_for(block, name)
+
+
+def _of_wafer(wafer: Wafer) -> str:
+    """The name of what collectives run on a wafer where nothing else is chosen."""
+    if wafer.rings is None:
+        return InSwitch().name
+    register(rings := TwoLevelRings(*wafer.rings))
+    return rings.name
 
 
 def _registered(block: Block, name: str) -> Algorithm:

@@ -55,6 +55,7 @@ class Phase(NamedTuple):
     kind: CollectiveKind
     algorithm: Algorithm
     n_bytes: float
+    rank: int = 0  # on a wafer messages of a lower one go first
 
     def n_messages(self, line: Line) -> int:
         """How many messages the line's members send."""
@@ -85,6 +86,7 @@ class Crossing(NamedTuple):
     target: int
     n_bytes: float
     crosses: tuple[int, ...]
+    rank: int = 0  # on a wafer messages of a lower one go first
 
     def begin(self, world: World, line: Line, late: Late, name: str, finish: Finish) -> None:
         """Send it from the line's only rank; ``finish`` is called when its bytes are there."""
@@ -94,7 +96,7 @@ class Crossing(NamedTuple):
         world.transport.send(
             source,
             self.target,
-            Message(self.n_bytes, name),
+            Message(self.n_bytes, name, (self.rank, 0)),
             dim=self.dim,
             way=0,
             left=lambda: None,
@@ -137,7 +139,8 @@ class _Exchange:
                 late = max(late, came) + world.endpoint_delay
                 yield world.clock.timeout(world.reduction(reduce * phase.n_bytes))
             for peer, fraction, way in send:
-                message = Message(fraction * phase.n_bytes, self._name)
+                # What began first is let through first, so that one strand makes way for the next.
+                message = Message(fraction * phase.n_bytes, self._name, (phase.rank, number))
                 world.bytes_sent[rank][phase.dim] += message.n_bytes
                 world.transport.send(
                     rank,
@@ -221,9 +224,9 @@ def _through_switch(
         risen = max(late[ranks[member]] for member in sources)
         world.transport.through_switch(
             [ranks[member] for member in sources],
-            Message(up * phase.n_bytes, name),
+            Message(up * phase.n_bytes, name, (phase.rank, 0)),
             [ranks[member] for member in targets],
-            Message(down * phase.n_bytes, name),
+            Message(down * phase.n_bytes, name, (phase.rank, 0)),
             left=less,
             arrived=partial(arrive, risen),
         )

@@ -12,6 +12,9 @@ from engine.kernels.message.ports import Job
 from engine.kernels.message.ranks import RankAccount
 from engine.lower.program import POINT_TO_POINT, Program
 
+# Who goes first on a wafer's links: tensor parallelism, pipelines, all else (FRED, section 8).
+_TENSOR, _BETWEEN_STAGES, _OTHERS = range(3)
+
 
 class _Place(NamedTuple):
     """Where a chunk's phase takes place: the line's first member stands for it."""
@@ -60,7 +63,7 @@ class Flows:
         ranks = s.members["cls"][record["member_start"] : record["member_end"]].tolist()
         if form["kind"] == POINT_TO_POINT:
             line = Line(tuple(ranks))
-            crossing = self._phases.crossing(flow)
+            crossing = self._phases.crossing(flow)._replace(rank=_BETWEEN_STAGES)
             self._parts[flow, ranks[0]] = _Part(1)
             done = partial(self._leave, flow, crossing.dim)
             order, late = (int(record["key"]), 0), {ranks[0]: 0}
@@ -79,8 +82,9 @@ class Flows:
         if number == len(phases):
             self._leave(flow, phases[-1].dim if phases else 0, rank, late)
             return
-        phase = phases[number]
-        line = self._phases.line(self._program.names.flow_group[flow], phase.dim, rank)
+        group = self._program.names.flow_group[flow]
+        phase = phases[number]._replace(rank=_TENSOR if group == "tensor" else _OTHERS)
+        line = self._phases.line(group, phase.dim, rank)
         place = _Place(flow, chunk, number, line.ranks[0])
         gathered = self._gathering.setdefault(place, {})
         gathered[rank] = late

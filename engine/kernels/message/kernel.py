@@ -18,6 +18,7 @@ from engine.kernels.message.count import count_messages
 from engine.kernels.message.exchange import World
 from engine.kernels.message.flows import Flows
 from engine.kernels.message.operators import Operators
+from engine.kernels.message.phases import reduction_trees
 from engine.kernels.message.ports import PhaseSpan, Ports
 from engine.kernels.message.ranks import RankAccount
 from engine.kernels.message.transport import Span, Transport, Wire, check_number
@@ -124,6 +125,9 @@ def network_of(program: Program) -> Network:
     topology, or the fabrics do not fit the dimensions.
     """
     topology, model = program.cluster.topology, program.cluster.network
+    if model.wafer is not None:
+        model.wafer.check_ranks(topology.n_npus)
+        return model.wafer.network
     if model.graph is not None:
         if model.graph.n_npus != topology.n_npus:
             raise DimsweepError(
@@ -144,7 +148,9 @@ class _Simulation:
         shape, model = program.structure.shape, program.cluster.network
         self.program = program
         self.clock = Clock()
-        self.transport = Transport(self.clock, network, model, record=record)
+        trees = reduction_trees(program)
+        places = model.wafer.places(program.cluster.topology.sizes) if model.wafer else ()
+        self.transport = Transport(self.clock, network, model, trees, places, record=record)
         self.accounts = [RankAccount(shape.n_dims, shape.n_tallies) for _ in range(program.n_npus)]
         self.bytes_sent = [[0.0] * shape.n_dims for _ in self.accounts]
         world = World(

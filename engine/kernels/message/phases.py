@@ -9,6 +9,7 @@ from engine.kernels.phase.phase_time import empty_phase_times, time_phases
 from engine.kinds import CollectiveKind
 from engine.lower.program import Program
 from engine.network.fabric import Auto
+from engine.network.wafer import Tree
 from engine.workload.coordinates import members_along
 from engine.workload.graph import Group
 
@@ -63,6 +64,22 @@ class Phases:
         cluster = self._program.cluster
         ranks = members_along(group, rank, cluster.topology.sizes, dim)
         return Line(tuple(ranks), circles(cluster, group, dim))
+
+
+def reduction_trees(program: Program) -> dict[frozenset[int], Tree]:
+    """What reduces for each line of the program's groups on a wafer (see :meth:`Wafer.trees`); the
+    lines of a group that differ in one dimension run their collectives at once."""
+    wafer, sizes = program.cluster.network.wafer, program.cluster.topology.sizes
+    found: dict[frozenset[int], Tree] = {}
+    if wafer is None:
+        return found
+    for name in dict.fromkeys(program.names.flow_group):
+        group = program.workload.groups.get(name)
+        for dim, p in enumerate(group.sizes if group else ()):
+            if group and p > 1:
+                along = (members_along(group, i, sizes, dim) for i in range(program.n_npus))
+                found |= wafer.trees(sorted({tuple(line) for line in along}))
+    return found
 
 
 def circles(cluster: Cluster, group: Group, dim: int) -> bool:

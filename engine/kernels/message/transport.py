@@ -20,19 +20,22 @@ another goes.  NPUs take what is addressed to them at once.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
 import simpy
+from simpy.resources.resource import PriorityRequest, Request, SortedQueue
 
 from engine.cluster.blocks.block import Node
 from engine.cluster.network import NetworkModel
 from engine.errors import DimsweepError
 from engine.kernels.message.clock import Clock
+from engine.kernels.message.reduction import Reduction
 from engine.kernels.phase.phase_time import PICOSECONDS, whole
 from engine.network.graph import Link, Network
 from engine.network.routing import Router, Routing
+from engine.network.wafer import Tree
 
 
 class Span(NamedTuple):
@@ -64,30 +67,66 @@ class Wire(simpy.Resource):
         """Picoseconds until ``n_bytes`` are on the link."""
         return int(whole(n_bytes * self._per_byte))
 
+    def ask(self, message: "Message") -> Request:
+        """A turn on the link, as an event."""
+        return self.request()
+
     def head(self, n_bytes: float) -> int:
         """Picoseconds until as much is on it as the far end waits for."""
         return self.transfer(min(self._packet, n_bytes))
 
 
+class OrderedWire(Wire):
+    """A link that what goes first is let onto first (see :class:`Message`)."""
+
+    PutQueue = SortedQueue
+
+    def ask(self, message: "Message") -> Request:
+        # SimPy sorts by the priority, and any that can be compared will do.
+        return PriorityRequest(self, message.order, preempt=False)  # type: ignore[arg-type]
+
+
 class Message(NamedTuple):
-    """Bytes under way, and the name they are recorded under."""
+    """Bytes under way, and the name they are recorded under.
+
+    On a wafer messages of a lower ``order`` go first.  No message is interrupted: between the
+    pieces of a collective what goes first takes its turn.
+    """
 
     n_bytes: float
     name: str
+    order: tuple[int, int] = (0, 0)
 
 
 class Transport:
-    """Carries messages over a network."""
+    """Carries messages over a network.
+
+    ``trees`` are the switches that reduce for some groups, by their members; any other group needs
+    a switch that all its members share.  ``places`` are the NPUs that the ranks are at, none if
+    they are where their numbers say.
+    """
 
     def __init__(
-        self, clock: Clock, network: Network, model: NetworkModel, *, record: bool
+        self,
+        clock: Clock,
+        network: Network,
+        model: NetworkModel,
+        trees: Mapping[frozenset[int], Tree] | None = None,
+        places: Sequence[int] = (),
+        *,
+        record: bool,
     ) -> None:
-        self._clock, self._network, self._record = clock, network, record
+        self.clock, self._network, self._record = clock, network, record
         default = Routing.DIMENSION_ORDER if network.sizes else Routing.SHORTEST
+        if model.wafer is not None:
+            default = model.wafer.routing
         self._router = Router(network, model.routing or default, model.seed)
         self._limit = model.window
         self._windows: dict[tuple[int, int], simpy.Resource] = {}
-        self.wires = [Wire(clock, link, model) for link in network.links]
+        kind = Wire if model.wafer is None else OrderedWire
+        self.wires = [kind(clock, link, model) for link in network.links]
+        self._trees = trees or {}
+        self._places: Sequence[int] = places or range(network.n_npus)
         self._model, self.n_messages = model, 0
 
     def send(
@@ -104,12 +143,13 @@ class Transport:
         """Send a message.  ``left`` is called when its last byte is on the first link, ``arrived``
         when it has reached ``target``, with the ps of latency that are still to pass; ``way``
         chooses between two equally short routes."""
-        route = [self.wires[i] for i in self._router.route(source, target, way)]
+        ends = self._places[source], self._places[target]
+        route = [self.wires[i] for i in self._router.route(*ends, way)]
         late = sum(wire.link.latency for wire in route)
         parts = _parts(route, message.n_bytes)
         self.n_messages += parts
         check_number(self.n_messages, self._model)  # parts are known only here
-        part = Message(message.n_bytes / parts, message.name)
+        part = message._replace(n_bytes=message.n_bytes / parts)
         left, there = _after(parts, left), _after(parts, partial(arrived, late))
         for _ in range(parts):
             if self._limit is None:
@@ -128,35 +168,17 @@ class Transport:
         left: Callable[[int], None],
         arrived: Callable[[int, int], None],
     ) -> None:
-        """Every source sends ``up`` to the switch it shares with all the others, which reduces what
+        """Every source sends ``up`` to its group's switch, or tree of switches, which reduces what
         it gets as it comes (or multicasts what a single source sends), and ``down`` goes to each
-        target.  The switch buffers nothing, so no room can run out.  ``left`` is called with the
+        target.  Switches buffer nothing, so no room can run out.  ``left`` is called with the
         source, ``arrived`` with the target and the ps of latency still to pass."""
-        switch = self._shared_switch({*sources, *targets})
-        number = self._network.number
-        tails: list[int] = []
-        rise_late = max(self.wires[number[source, switch]].link.latency for source in sources)
-        self.n_messages += len(sources) + len(targets)
+        members = frozenset((*sources, *targets))
+        tree = self._trees.get(members) or Tree({self._shared_switch(members): tuple(members)})
+        Reduction(self, tree, sources, up, targets, down, left, arrived).start()
 
-        def rise(source: int) -> None:
-            wire = self.wires[number[source, switch]]
-            self._cross(wire, up, self._clock.ps, lambda: left(source), risen)
-
-        def risen(tail: int) -> None:
-            tails.append(tail)
-            if len(tails) == len(sources):
-                for target in targets:
-                    fall(target)
-
-        def fall(target: int) -> None:
-            wire = self.wires[number[switch, target]]
-            late = rise_late + wire.link.latency
-            self._cross(
-                wire, down, max(tails), _nothing, lambda _: arrived(target, late), last=True
-            )
-
-        for source in sources:
-            rise(source)
+    def wire(self, source: Node, target: Node) -> Wire:
+        """The link between two neighbours."""
+        return self.wires[self._network.number[source, target]]
 
     def _travel(
         self,
@@ -166,7 +188,7 @@ class Transport:
         arrived: Callable[[], None],
     ) -> None:
         """Take a message over its route, one link after another."""
-        self._enter(route, 0, message, left, arrived, self._clock.ps)
+        self._enter(route, 0, message, left, arrived, self.clock.ps)
 
     def _enter(
         self,
@@ -179,11 +201,11 @@ class Transport:
     ) -> None:
         wire = route[at]
         if at + 1 == len(route):
-            self._cross(wire, message, tail, left, lambda _: arrived(), last=True)
+            self.cross(wire, message, tail, left, lambda _: arrived(), last=True)
             return
         leave = self._giving_back(wire, message)
         go_on = partial(self._enter, route, at + 1, message, leave, arrived)
-        self._cross(wire, message, tail, left, go_on, room=wire.room)
+        self.cross(wire, message, tail, left, go_on, room=wire.room)
 
     def _travel_in_window(
         self,
@@ -197,7 +219,7 @@ class Transport:
         permit = window.request()
 
         def close() -> None:
-            self._clock.later(late, release)
+            self.clock.later(late, release)
             arrived()
 
         def release() -> None:
@@ -205,7 +227,7 @@ class Transport:
 
         permit.callbacks.append(lambda _: self._travel(route, message, left, close))
 
-    def _cross(
+    def cross(
         self,
         wire: Wire,
         message: Message,
@@ -222,7 +244,7 @@ class Transport:
         that is so, when the far end may pass it on (on the ``last`` link, when it is all there).
         The link's latency is left out.
         """
-        turn = wire.request()
+        turn = wire.ask(message)
         wire.longest_queue = max(wire.longest_queue, len(wire.queue))
 
         def enter(_: simpy.Event) -> None:
@@ -234,15 +256,15 @@ class Transport:
 
         def go(_: simpy.Event) -> None:
             wire.blocked = ""
-            start, head = self._clock.ps, wire.head(message.n_bytes)
+            start, head = self.clock.ps, wire.head(message.n_bytes)
             end = max(start + wire.transfer(message.n_bytes), tail + head)
             wire.n_bytes += message.n_bytes
             wire.busy += end - start
             if self._record:
                 wire.spans.append(Span(start, end, message.name))
-            self._clock.later(end - start, free)
+            self.clock.later(end - start, free)
             ready = end if last else start + head
-            self._clock.later(ready - start, partial(passed, end))
+            self.clock.later(ready - start, partial(passed, end))
 
         def free() -> None:
             wire.release(turn)
@@ -259,14 +281,20 @@ class Transport:
         def give() -> None:
             room.put(_room(message))
 
-        return lambda: self._clock.later(latency, give)
+        return lambda: self.clock.later(latency, give)
 
     def _window(self, npu: int, dim: int, limit: int) -> simpy.Resource:
         if (npu, dim) not in self._windows:
-            self._windows[npu, dim] = simpy.Resource(self._clock, limit)
+            self._windows[npu, dim] = simpy.Resource(self.clock, limit)
         return self._windows[npu, dim]
 
-    def _shared_switch(self, npus: set[int]) -> Node:
+    def _shared_switch(self, npus: frozenset[int]) -> str:
+        if self._model.wafer is not None and self._model.wafer.rings is not None:
+            raise DimsweepError(
+                "the switches of this wafer do not reduce",
+                where="collective.algorithms",
+                hint="auto, or a wafer whose switches do: network.wafer.reduces=true",
+            )
         graph = self._network.graph
         shared = set.intersection(*(set(graph[npu]) & set(graph.pred[npu]) for npu in npus))
         switches = sorted(node for node in shared if isinstance(node, str))
@@ -318,6 +346,6 @@ def _after(count: int, call: Callable[[], None]) -> Callable[[], None]:
     return once_more
 
 
-def _few(npus: set[int]) -> str:
+def _few(npus: Iterable[int]) -> str:
     shown = sorted(npus)
     return ", ".join(map(str, shown[:6])) + (", ..." if len(shown) > 6 else "")

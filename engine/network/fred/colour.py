@@ -1,6 +1,6 @@
 """Colouring the conflict graph of flows: the colour of a flow is its middle switch."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from engine.network.fred.flow import Flow
@@ -11,17 +11,26 @@ if TYPE_CHECKING:  # networkx is imported by the functions that need it: few run
 
 def conflicts(flows: Sequence[Flow]) -> "nx.Graph":
     """The numbers of ``flows``, joined where two share a microswitch of the first or last stage."""
+    return joined(
+        [
+            {("in", switch) for switch in halved(flow.inputs)}
+            | {("out", switch) for switch in halved(flow.outputs)}
+            for flow in flows
+        ]
+    )
+
+
+def joined(parts: Sequence[Iterable[Hashable]]) -> "nx.Graph":
+    """The numbers of ``parts``, joined where two have something in common."""
     import networkx as nx
 
     graph = nx.Graph()
-    graph.add_nodes_from(range(len(flows)))
-    for side in ("inputs", "outputs"):
-        through: dict[int, int] = {}
-        for number, flow in enumerate(flows):
-            for switch in halved(getattr(flow, side)):
-                if switch in through:
-                    graph.add_edge(through[switch], number)
-                through[switch] = number
+    graph.add_nodes_from(range(len(parts)))
+    has: dict[Hashable, list[int]] = {}
+    for number, part in enumerate(parts):
+        for thing in part:
+            graph.add_edges_from((other, number) for other in has.setdefault(thing, []))
+            has[thing].append(number)
     return graph
 
 

@@ -245,12 +245,13 @@ class OneOf:
     """The parser and the writer of objects of some dataclasses.
 
     An object is a mapping of its fields and of ``key``, which holds its name in ``kinds``; or that
-    name alone.  ``what`` is what such an object is called in an error.
+    name alone.  ``what`` is what such an object is called in an error, ``types`` are those of some
+    fields, such as quantities.
     """
 
-    def __init__(self, kinds: Mapping[str, type[Any]], key: str, what: str) -> None:
+    def __init__(self, kinds: Mapping[str, type[Any]], key: str, what: str, **types: Any) -> None:
         self._kinds, self._key, self._what = kinds, key, what
-        self._part = cache(lambda kind: mirror(kinds[kind]))
+        self._part = cache(lambda kind: mirror(kinds[kind], **types))
 
     def parse(self, value: Any) -> Any:
         if type(value) in self._kinds.values():

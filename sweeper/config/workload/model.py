@@ -94,6 +94,7 @@ class Plan(Part):
     context_exchange: Annotated[ContextExchange, member(ContextExchange)] = default("gather")
     blocking_messages: Flag = False
     wide_gathers: Flag = False
+    weight_streaming: Flag = False
     bucket: Bytes = default("25 MB")
     offload: Annotated[
         Any, Parsed(_offload, lambda what: what if what == "auto" else sorted(map(str, what)))

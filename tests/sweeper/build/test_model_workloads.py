@@ -16,7 +16,11 @@ from sweeper.verify.megatron import CASES, simulate_case
 
 CONF = Path(__file__).resolve().parents[3] / "conf" / "workload"
 PRESETS = [file.stem for file in sorted(CONF.glob("*.yaml")) if "kind/model" in file.read_text()]
-SHAPES = {"megatron_530b": "Switch(8)_Switch(35)", "megatron_22b": "Switch(8)_Switch(1)"}
+SHAPES = {
+    "megatron_530b": "Switch(8)_Switch(35)",
+    "megatron_22b": "Switch(8)_Switch(1)",
+    "fred_transformer_17b": "Switch(3)_Switch(6)",
+}
 
 
 def program(*overrides: str) -> Any:

@@ -1,0 +1,225 @@
+"""Wafers: the closed forms of FRED's paper against the engine, hot spots, placement, refusals."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine import (
+    Cluster,
+    Collective,
+    CollectiveKind,
+    CollectiveModel,
+    DimsweepError,
+    GraphBuilder,
+    NetworkModel,
+    Send,
+    Topology,
+    Workload,
+    place,
+    simulate,
+)
+from engine.network.fred import UnroutableError
+from engine.network.wafer import FredWafer, MeshWafer, Wafer, heaviest, plan_trees
+from engine.workload.graph import Receive
+
+MESH = MeshWafer(latency=0)
+A = FredWafer(trunk=1.5e12, reduces=False, latency=0)
+B = FredWafer(trunk=1.5e12, latency=0)
+C = FredWafer(reduces=False, latency=0)
+D = FredWafer(latency=0)
+BYTES = 1.2e9
+SIZES = (2, 2, 5)  # tensor, pipeline, data
+
+
+def cluster(wafer: Wafer, sizes: Sequence[int], **collectives: Any) -> Cluster:
+    shape = "_".join(f"Switch({n})" for n in sizes)
+    n = len(sizes)
+    topology = Topology.build(shape, bandwidth=[3e12] * n, latency=[0] * n)
+    model = CollectiveModel(chunks=1, **collectives)
+    return Cluster(topology, collectives=model, network=NetworkModel(wafer=wafer))
+
+
+def rate(
+    wafer: Wafer,
+    group: str,
+    sizes: tuple[int, int, int] = SIZES,
+    kind: CollectiveKind = CollectiveKind.ALL_REDUCE,
+) -> float:
+    """GB/s of a collective of all groups along an axis at once: bytes of each member over time."""
+    graph = GraphBuilder()
+    graph.add("it", Collective(kind, BYTES, group))
+    axes = dict(zip(("tensor", "pipeline", "data"), sizes, strict=True))
+    workload = Workload((graph.build(),), place(axes, sizes))
+    return BYTES / simulate(workload, cluster(wafer, sizes), fidelity="message").time / 1e9
+
+
+def ring(p: int) -> float:
+    """What a ring sends for each byte of an all-reduce."""
+    return 2 * (p - 1) / p
+
+
+# --- effective bandwidth of an NPU (section 8.1 of the paper) ------------------------------------
+
+
+@pytest.mark.parametrize(("wafer", "expected"), [(C, 3000 / ring(20)), (B, 1500), (D, 3000)])
+def test_wafer_wide_all_reduce(wafer: Wafer, expected: float) -> None:
+    """C sends by rings at an NPU's whole bandwidth; in-switch, every byte crosses once: at the
+    trunk's bandwidth in B, at the NPU's in D."""
+    assert rate(wafer, "data", (1, 1, 20)) == pytest.approx(expected, rel=1e-6)
+
+
+def test_wafer_wide_on_the_mesh() -> None:
+    """Half of the bytes in each order puts 1.0 of all bytes on a row's links, 0.9 on a column's; on
+    both alike it would be 0.95, all that the two links of a corner, 1,500 GB/s, can do."""
+    assert rate(MESH, "data", (1, 1, 20)) == pytest.approx(750, rel=1e-6)
+
+
+def test_wafer_wide_on_narrow_trunks() -> None:
+    """Between L1 switches 0.4 of the bytes cross a lane of 375 GB/s; the rest is hidden but for the
+    first and the last of 32 pieces."""
+    bound = 375 / 0.4
+    assert 0.97 * bound < rate(A, "data", (1, 1, 20)) <= bound
+
+
+@pytest.mark.parametrize(
+    ("wafer", "group", "expected"),
+    [
+        (MESH, "tensor", 750 / ring(2)),
+        (A, "tensor", 3000 / ring(2)),
+        (D, "tensor", 3000),
+        (MESH, "data", 750 / ring(5)),
+        (A, "data", 375 / ring(5)),
+        (B, "data", 375),  # 1/1.6 = 0.625 of the ring's traffic: 37.5 % less
+        (C, "data", 3000 / ring(5)),
+        (D, "data", 3000),
+    ],
+)
+def test_mp2_dp5_pp2(wafer: Wafer, group: str, expected: float) -> None:
+    assert rate(wafer, group) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize(("wafer", "expected"), [(MESH, 750), (C, 3000), (D, 3000)])
+def test_a_message_between_stages(wafer: Wafer, expected: float) -> None:
+    """From rank 0 to rank 2; all others are idle."""
+    send, receive, idle = GraphBuilder(), GraphBuilder(), GraphBuilder()
+    send.add("send", Send(BYTES, (0, 1, 0)))
+    receive.add("receive", Receive((0, 1, 0)))
+    graphs = (send.build(), receive.build(), idle.build())
+    ranks = np.array([0, 2, 1, *[2] * 17])
+    workload = Workload(graphs, graph_of_rank=ranks)
+    time = simulate(workload, cluster(wafer, SIZES), fidelity="message").time
+    assert BYTES / time / 1e9 == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", [CollectiveKind.REDUCE_SCATTER, CollectiveKind.ALL_GATHER])
+def test_in_switch_phases_of_groups_that_share_a_leaf(kind: CollectiveKind) -> None:
+    """What goes up, or all that comes down, crosses an NPU's link once."""
+    grows = 5 if kind is CollectiveKind.ALL_GATHER else 1
+    assert rate(D, "data", kind=kind) == pytest.approx(3000 / grows, rel=1e-2)
+
+
+def test_in_step_the_phase_kernel_sees_no_congestion_on_fred_d() -> None:
+    graph = GraphBuilder()
+    graph.add("it", Collective(CollectiveKind.ALL_REDUCE, BYTES, "data"))
+    workload = Workload((graph.build(),), place({"data": 20}, (20,)))
+    on = cluster(D, (20,))
+    by_phase, by_message = (simulate(workload, on, fidelity=f).time for f in ("phase", "message"))
+    assert by_phase == pytest.approx(by_message, rel=1e-9)
+
+
+# --- I/O -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(5, 4), (4, 4), (7, 3), (3, 2)])
+def test_the_hot_spot_of_a_mesh(columns: int, rows: int) -> None:
+    """(2N - 1) P, N the longer side: 9 * 128 = 1,152 GB/s on a link of 750 at 5 x 4."""
+    mesh = MeshWafer(columns=columns, rows=rows)
+    assert heaviest(mesh.streams()) == 2 * max(columns, rows) - 1
+    assert len(mesh.streams()) == 2 * (columns + rows)
+
+
+def test_io_streams() -> None:
+    assert MESH.io_share == pytest.approx(750 / 1152)
+    assert (C.io_share, D.io_share) == (1, 1)
+    assert D.stream_bandwidth == 18 * 128e9
+    # An L1 switch with three controllers gets the streams of the other fifteen over its trunk.
+    assert A.io_share == B.io_share == pytest.approx(1500 / (15 * 128))
+
+
+@pytest.mark.parametrize("wafer", [MESH, MeshWafer(columns=3, rows=6), A, D, FredWafer(leaves=3)])
+def test_every_stream_reaches_every_npu_once(wafer: Wafer) -> None:
+    for stream in wafer.streams():
+        assert all(ends in wafer.network.number for ends in stream)
+        into = [0.0] * wafer.n_npus
+        for (_, target), share in stream.items():
+            if isinstance(target, int):
+                into[target] += share
+        assert into == [1.0] * wafer.n_npus
+
+
+@pytest.mark.parametrize(("wafer", "bisection"), [(MESH, 3.75e12), (B, 3.75e12), (D, 30e12)])
+def test_bisection(wafer: Wafer, bisection: float) -> None:
+    assert wafer.bisection() == bisection
+
+
+# --- placement and routes ------------------------------------------------------------------------
+
+
+def test_groups_that_fill_no_column_lie_along_a_snake() -> None:
+    assert list(MESH.places(SIZES)) == list(range(20))
+    places = MESH.places((3, 2, 3))
+    assert len(places) == 18
+    assert all(MESH.network.graph.has_edge(one, other) for one, other in pairwise(places))
+    assert rate(MESH, "tensor", (3, 2, 3)) == pytest.approx(750 / ring(3), rel=1e-6)
+
+
+@pytest.mark.parametrize("group", ["tensor", "data"])
+def test_groups_that_straddle_leaves_have_all_of_fred_d(group: str) -> None:
+    assert rate(D, group, (3, 2, 3)) == pytest.approx(3000, rel=1e-6)
+    assert rate(C, group, (3, 2, 3)) == pytest.approx(3000 / ring(3), rel=1e-6)
+
+
+def test_lines_that_cannot_be_routed_are_refused_by_name() -> None:
+    """Four NPUs of every leaf in groups that meet pairwise at the L1 switches."""
+    lines = [(0, 4, 8), (1, 12, 16), (5, 13, 20), (9, 17, 21)]
+    shape = {"leaf": 4, "leaves": 6}
+    plan_trees(lines, **shape, middles=4)
+    crossed = [(0, 2, 4), (1, 6, 8), (3, 7, 10), (5, 9, 11)]
+    with pytest.raises(UnroutableError, match=r"cannot keep them apart: \{0, 2, 4\}"):
+        plan_trees(crossed, leaf=12, leaves=1, middles=3)
+
+
+def test_what_does_not_fit_a_wafer_is_refused() -> None:
+    graph = GraphBuilder()
+    graph.add("it", Collective(CollectiveKind.ALL_REDUCE, BYTES, "data"))
+    workload = Workload((graph.build(),), place({"data": 24}, (24,)))
+    with pytest.raises(DimsweepError, match="24 NPUs do not fit a wafer of 20"):
+        simulate(workload, cluster(D, (24,)), fidelity="message")
+
+
+def test_switches_that_do_not_reduce_are_not_asked_to() -> None:
+    graph = GraphBuilder()
+    graph.add("it", Collective(CollectiveKind.ALL_REDUCE, BYTES, "data"))
+    workload = Workload((graph.build(),), place({"data": 20}, (20,)))
+    with pytest.raises(DimsweepError, match="do not reduce"):
+        simulate(workload, cluster(C, (20,), algorithms=("in_switch",)), fidelity="message")
+
+
+@pytest.mark.parametrize(
+    ("make", "what"),
+    [
+        (lambda: FredWafer(middles=1), "middles"),
+        (lambda: FredWafer(leaf=1), "leaf"),
+        (lambda: FredWafer(trunk=0.0), "trunk"),
+        (lambda: MeshWafer(columns=1), "columns"),
+        (lambda: MeshWafer(link=-1.0), "link"),
+        (lambda: NetworkModel(wafer=D, graph=D.network), "wafer"),
+    ],
+)
+def test_senseless_wafers_name_the_key(make: Any, what: str) -> None:
+    with pytest.raises(DimsweepError) as error:
+        make()
+    assert error.value.where == what
