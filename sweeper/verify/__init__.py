@@ -21,6 +21,11 @@ class Verification(NamedTuple):
 
 
 VERIFICATIONS = {
+    "wafer": Verification(
+        "Reproduce ASTRA-sim 2.0's comparison of wafers with conventional clusters, with Themis.",
+        "Won et al., ASTRA-sim 2.0 (ISPASS 2023), case studies 1 and 2",
+        is_study=True,
+    ),
     "themis": Verification(
         "Reproduce Themis's evaluation: all-reduces, chunk counts, training on six systems.",
         "Rashidi et al., ISCA 2022, figures 8, 10, 11 and 12",
