@@ -10,6 +10,7 @@ from benchmarks import (
     kernel_times,
     message,
     models,
+    packets,
     scale,
     search,
     sweep,
@@ -19,6 +20,7 @@ from benchmarks import (
 ALL = {
     "kernel": kernel.main,
     "message": message.main,
+    "packets": packets.main,
     "scale": scale.main,
     "sweep": sweep.main,
     "driver": driver.main,

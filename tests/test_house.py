@@ -90,6 +90,7 @@ DOORS = {
     "engine.network.wafer",
     "engine.plan",
     "engine.replicas.astra_sim",
+    "engine.replicas.ns3_rdma",
     "engine.rules",
     "engine.workload",
 }

@@ -38,6 +38,7 @@ for _name, _what in {
     "show": "Print the whole configuration that overrides make.",
     "verify": "Compare published or recorded measurements with dimsweep's times.",
     "astra": "Run ASTRA-sim 2.0's input files to the same cycles.",
+    "packets": "Simulate a packet simulator's recorded runs again.",
     "trace": "Check, count, draw, simulate, write and convert Chakra traces.",
     "completion": "Print a completion script for your shell.",
 }.items():

@@ -47,6 +47,10 @@ VERIFICATIONS = {
         "Compare recorded runs of ASTRA-sim 2.0, rank by rank, to the cycle.",
         "runs of ASTRA-sim's analytical back ends (tests/golden/astra)",
     ),
+    "packets": Verification(
+        "Compare recorded runs of ns-3's RDMA model, flow by flow, to the nanosecond.",
+        "runs of ASTRA-sim's ns-3 back end (tests/golden/roce)",
+    ),
     "hierarchical_memory": Verification(
         "Compare ZeRO-Infinity with hierarchical memory for a mixture of experts.",
         "Won et al., ASTRA-sim 2.0 (ISPASS 2023), case study 3",

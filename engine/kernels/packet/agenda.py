@@ -1,0 +1,246 @@
+"""What happens when: a calendar queue (Brown, 1988) whose order is exact.
+
+Events are ordered by time and then by number, as they were planned.  Near events lie in a ring of
+buckets, each a sorted list; a bitmap of two levels finds the next bucket that holds one.  Events
+beyond the ring lie in a binary heap.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.kernels.packet.compile import inlined, kernel
+from engine.lower.program import Ints, Longs, Table
+
+BUCKETS = 1 << 16
+_MASK = BUCKETS - 1
+_NONE = -1
+
+EVENT = np.dtype(
+    [
+        ("time", "i8"),
+        ("number", "i8"),
+        ("what", "i4"),
+        ("next", "i4"),  # of its bucket, or of the free ones
+    ]
+)
+# Entries of ``counts``.
+# TIMERS: how many of the planned events can make nobody send by themselves.
+NOW, CURRENT, NUMBERS, FREE, FAR, SHIFT, LEFT, TIMERS = range(8)
+
+_DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
+_POSITION = np.zeros(64, np.int64)
+for _bit in range(64):
+    _POSITION[((1 << _bit) * 0x03F79D71B4CB0A89 & (1 << 64) - 1) >> 58] = _bit
+
+
+class Agenda(NamedTuple):
+    """The events that are planned."""
+
+    events: Table  # (capacity,) of EVENT
+    first: Ints  # (BUCKETS,): the first event of a bucket, or -1
+    last: Ints  # (BUCKETS,)
+    bits: NDArray[np.uint64]  # (BUCKETS / 64,): which buckets hold one
+    words: NDArray[np.uint64]  # (BUCKETS / 4096,): which words of ``bits`` are not zero
+    far: Ints  # (capacity,): a heap of events beyond the ring
+    counts: Longs
+
+
+def new_agenda(capacity: int, shift: int) -> Agenda:
+    """An empty agenda for ``capacity`` events; a bucket is 2^shift ticks wide."""
+    events = np.zeros(capacity, EVENT)
+    events["next"] = np.arange(1, capacity + 1)
+    events["next"][-1] = _NONE
+    counts = np.zeros(8, np.int64)
+    counts[LEFT] = capacity
+    counts[SHIFT] = shift
+    return Agenda(
+        events,
+        np.full(BUCKETS, _NONE, np.int32),
+        np.full(BUCKETS, _NONE, np.int32),
+        np.zeros(BUCKETS // 64, np.uint64),
+        np.zeros(BUCKETS // 4096, np.uint64),
+        np.zeros(capacity, np.int32),
+        counts,
+    )
+
+
+def enlarged_agenda(a: Agenda, capacity: int) -> Agenda:
+    """The same events with room for ``capacity``."""
+    old = len(a.events)
+    more = np.zeros(capacity - old, EVENT)
+    more["next"] = np.arange(old + 1, capacity + 1)
+    more["next"][-1] = a.counts[FREE]
+    a.counts[FREE] = old
+    a.counts[LEFT] += capacity - old
+    far = np.concatenate([a.far, np.zeros(capacity - old, np.int32)])
+    return a._replace(events=np.concatenate([a.events, more]), far=far)
+
+
+@inlined
+def next_number(a: Agenda) -> int:
+    number = a.counts[NUMBERS]
+    a.counts[NUMBERS] = number + 1
+    return number
+
+
+@inlined
+def plan(a: Agenda, time: int, what: int) -> int:
+    """Plan an event behind all that are planned for this time; returns its number."""
+    number = next_number(a)
+    plan_as(a, time, number, what)
+    return number
+
+
+@inlined
+def plan_timer(a: Agenda, time: int, what: int) -> int:
+    """Plan an event that changes a rate, but makes nobody send; returns its number."""
+    a.counts[TIMERS] += 1
+    return plan(a, time, what)
+
+
+@inlined
+def passed(a: Agenda, time: int, number: int) -> bool:
+    """Whether the event of this time and number is over or under way."""
+    now = a.counts[NOW]
+    return time < now or (time == now and number <= a.counts[CURRENT])
+
+
+@inlined
+def plan_as(a: Agenda, time: int, number: int, what: int) -> None:
+    """Plan an event with a number that was taken before."""
+    event = a.counts[FREE]
+    record = a.events[event]
+    a.counts[FREE] = record.next
+    a.counts[LEFT] -= 1
+    record.time = time
+    record.number = number
+    record.what = what
+    shift = a.counts[SHIFT]
+    if (time >> shift) - (a.counts[NOW] >> shift) >= BUCKETS:
+        _push_far(a, event)
+    else:
+        _put(a, event)
+
+
+@inlined
+def _put(a: Agenda, event: int) -> None:
+    events = a.events
+    bucket = (events[event].time >> a.counts[SHIFT]) & _MASK
+    last = a.last[bucket]
+    if last < 0:
+        events[event].next = _NONE
+        a.first[bucket] = event
+        a.last[bucket] = event
+        word = bucket >> 6
+        a.bits[word] |= np.uint64(1) << np.uint64(bucket & 63)
+        a.words[word >> 6] |= np.uint64(1) << np.uint64(word & 63)
+    elif _before(events, last, event):
+        events[event].next = _NONE
+        events[last].next = event
+        a.last[bucket] = event
+    elif _before(events, event, a.first[bucket]):
+        events[event].next = a.first[bucket]
+        a.first[bucket] = event
+    else:
+        at = np.int64(a.first[bucket])
+        while _before(events, events[at].next, event):
+            at = events[at].next
+        events[event].next = events[at].next
+        events[at].next = event
+
+
+@inlined
+def _before(events: Table, one: int, other: int) -> bool:
+    if events[one].time != events[other].time:
+        return events[one].time < events[other].time
+    return events[one].number < events[other].number
+
+
+@inlined
+def take(a: Agenda) -> int:
+    """Go to the next event; returns WHAT it is, or -1 if there is none."""
+    bucket = _next_bucket(a)
+    if a.counts[FAR] > 0 and (bucket < 0 or _before(a.events, a.far[0], a.first[bucket])):
+        event = _pop_far(a)
+    elif bucket < 0:
+        return _NONE
+    else:
+        event = a.first[bucket] + 0
+        after = a.events[event].next
+        a.first[bucket] = after
+        if after < 0:
+            a.last[bucket] = _NONE
+            word = bucket >> 6
+            a.bits[word] &= ~(np.uint64(1) << np.uint64(bucket & 63))
+            if a.bits[word] == 0:
+                a.words[word >> 6] &= ~(np.uint64(1) << np.uint64(word & 63))
+    record = a.events[event]
+    a.counts[NOW] = record.time
+    a.counts[CURRENT] = record.number
+    record.next = a.counts[FREE]
+    a.counts[FREE] = event
+    a.counts[LEFT] += 1
+    return record.what
+
+
+@inlined
+def _next_bucket(a: Agenda) -> int:
+    """The first bucket that holds an event, from the present one on and around the ring."""
+    start = (a.counts[NOW] >> a.counts[SHIFT]) & _MASK
+    word = start >> 6
+    found = a.bits[word] >> np.uint64(start & 63)
+    if found:
+        return start + _lowest(found)
+    n_words, n_tops = len(a.bits), len(a.words)
+    top, offset = word >> 6, (word & 63) + 1
+    if offset < 64:
+        found = a.words[top] >> np.uint64(offset)
+        if found:
+            word = (top << 6) + offset + _lowest(found)
+            return (word << 6) + _lowest(a.bits[word])
+    for i in range(1, n_tops + 1):
+        other = (top + i) % n_tops
+        if a.words[other]:
+            word = (other << 6) + _lowest(a.words[other])
+            return (word << 6) + _lowest(a.bits[word % n_words])
+    return _NONE
+
+
+@inlined
+def _lowest(word: int) -> int:
+    """The position of the lowest bit that is set."""
+    low = word & (~word + np.uint64(1))
+    return _POSITION[(low * _DE_BRUIJN) >> np.uint64(58)]
+
+
+@kernel
+def _push_far(a: Agenda, event: int) -> None:
+    at = a.counts[FAR]
+    a.counts[FAR] = at + 1
+    while at > 0:
+        above = (at - 1) >> 1
+        if _before(a.events, a.far[above], event):
+            break
+        a.far[at] = a.far[above]
+        at = above
+    a.far[at] = event
+
+
+@kernel
+def _pop_far(a: Agenda) -> int:
+    event = a.far[0]
+    n = a.counts[FAR] - 1
+    a.counts[FAR] = n
+    moved, at = a.far[n], 0
+    while 2 * at + 1 < n:
+        below = 2 * at + 1
+        if below + 1 < n and _before(a.events, a.far[below + 1], a.far[below]):
+            below += 1
+        if _before(a.events, moved, a.far[below]):
+            break
+        a.far[at] = a.far[below]
+        at = below
+    a.far[at] = moved
+    return event

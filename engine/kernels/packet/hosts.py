@@ -1,0 +1,127 @@
+"""A host's network card: which queue pair sends next, and when it looks again."""
+
+import numpy as np
+
+from engine.kernels.packet.agenda import NOW, passed, plan
+from engine.kernels.packet.compile import inlined
+from engine.kernels.packet.ports import first_of, new_packet, time_on_wire, time_to_send
+from engine.kernels.packet.settings import Wake
+from engine.kernels.packet.state import (
+    DATA,
+    KIND_BITS,
+    NONE,
+    WAKE,
+    Run,
+)
+
+_NEVER = np.iinfo(np.int64).max
+
+
+@inlined
+def set_rate(r: Run, flow: int, rate: int) -> None:
+    """A queue pair's rate, and with it what its window allows."""
+    f = r.flows[flow]
+    f.rate = rate
+    if f.window > 0 and r.settings.vary_window:
+        f.allowed = max(f.window * rate // f.line_rate, 1)
+
+
+@inlined
+def _window_full(r: Run, flow: int) -> bool:
+    f = r.flows[flow]
+    return f.sent - f.acked >= f.allowed
+
+
+@inlined
+def pick_at_host(r: Run, port: int) -> int:
+    """What a host sends next: an ACK, or else a packet of the queue pair whose turn it is."""
+    p = r.ports[port]
+    if p.paused == 0 and p.head >= 0:
+        return first_of(r, port)
+    if p.pairs == 0:
+        return NONE
+    pair = _whose_turn(r, port)
+    if pair < 0:
+        _wake_later(r, port)
+        return NONE
+    p.served = pair
+    flow = r.pairs[p.first_pair + pair]
+    f = r.flows[flow]
+    payload = min(r.settings.payload, f.size - f.sent)
+    packet = new_packet(r, DATA, flow, payload + r.settings.data_header)
+    k = r.packets[packet]
+    f.sent += payload
+    k.upto = f.sent
+    k.hop = f.data_route
+    now = r.agenda.counts[NOW]
+    k.stamp = now
+    f.last_size = k.size
+    if f.rate == p.rate:
+        f.next_at = now + time_on_wire(r, port, k.size)
+    else:
+        f.next_at = now + time_to_send(r, k.size, f.rate)
+    return packet
+
+
+@inlined
+def _whose_turn(r: Run, port: int) -> int:
+    """The place of the next queue pair that may send, or NONE; forgets those that have ended."""
+    p = r.ports[port]
+    n, now = p.pairs, r.agenda.counts[NOW]
+    turn, ended = NONE, n
+    for i in range(1, n + 1):
+        at = (i + p.served) % n
+        flow = r.pairs[p.first_pair + at]
+        f = r.flows[flow]
+        if p.paused == 0 and f.sent < f.size and not _window_full(r, flow):
+            if f.next_at <= now:
+                turn = at
+                break
+        elif f.acked >= f.size:
+            ended = min(ended, at)
+    if ended < n:
+        kept = ended
+        for at in range(ended, n):
+            flow = r.pairs[p.first_pair + at]
+            if r.flows[flow].acked < r.flows[flow].size:
+                if at == turn:
+                    turn = kept
+                r.pairs[p.first_pair + kept] = flow
+                kept += 1
+        p.pairs = kept
+    return turn
+
+
+@inlined
+def _wake_later(r: Run, port: int) -> None:
+    """Look again when the first queue pair may send by its rate."""
+    p = r.ports[port]
+    now = r.agenda.counts[NOW]
+    if p.wake_number >= 0 and not passed(r.agenda, p.wake_time, p.wake_number):
+        return
+    first = _NEVER
+    for at in range(p.pairs):
+        flow = r.pairs[p.first_pair + at]
+        f = r.flows[flow]
+        if r.settings.wake != Wake.ALL:
+            if f.sent == f.size:
+                continue
+            if r.settings.wake == Wake.ABLE and _window_full(r, flow):
+                continue
+        first = min(first, f.next_at)
+    if now < first < _NEVER:
+        p.wake_time = first
+        p.wake_number = plan(r.agenda, first, WAKE | port << KIND_BITS)
+
+
+@inlined
+def change_rate(r: Run, flow: int, rate: int) -> None:
+    """A new rate moves the time at which the queue pair may send again, and the card's alarm."""
+    f = r.flows[flow]
+    f.next_at += time_to_send(r, f.last_size, rate) - time_to_send(r, f.last_size, f.rate)
+    set_rate(r, flow, rate)
+    p = r.ports[f.port]
+    waits = p.wake_number >= 0 and not passed(r.agenda, p.wake_time, p.wake_number)
+    if waits and f.next_at < p.wake_time:
+        p.wake_time = max(f.next_at, r.agenda.counts[NOW])
+        p.wake_number = plan(r.agenda, p.wake_time, WAKE | f.port << KIND_BITS)

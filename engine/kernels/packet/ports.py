@@ -1,0 +1,224 @@
+"""How ports send: queues, pause frames, marks and telemetry."""
+
+from engine.kernels.packet.agenda import NOW, next_number, passed, plan, plan_as
+from engine.kernels.packet.buffers import admit, admits, may_resume, must_pause, release
+from engine.kernels.packet.compile import inlined, kernel
+from engine.kernels.packet.state import (
+    ACK,
+    ARRIVE,
+    DATA,
+    DRAWN,
+    FREE_LEFT,
+    FREE_PACKET,
+    HOPS,
+    KIND_BITS,
+    NONE,
+    PAUSE,
+    RESUME,
+    SENT,
+    Run,
+)
+
+
+@inlined
+def new_packet(r: Run, kind: int, flow: int, size: int) -> int:
+    packet = r.counts[FREE_PACKET]
+    record = r.packets[packet]
+    r.counts[FREE_PACKET] = record.next
+    r.counts[FREE_LEFT] -= 1
+    record.kind = kind
+    record.flow = flow
+    record.size = size
+    record.marked = 0
+    record.hops = 0
+    return packet
+
+
+@inlined
+def free_packet(r: Run, packet: int) -> None:
+    r.packets[packet].next = r.counts[FREE_PACKET]
+    r.counts[FREE_PACKET] = packet
+    r.counts[FREE_LEFT] += 1
+
+
+@inlined
+def time_to_send(r: Run, size: int, rate: int) -> int:
+    """Ticks, rounded half up."""
+    return (16 * size * r.settings.ticks + rate) // (2 * rate)
+
+
+@inlined
+def time_on_wire(r: Run, port: int, size: int) -> int:
+    p = r.ports[port]
+    if size != p.last_size:
+        p.last_size = size
+        p.last_time = time_to_send(r, size, p.rate)
+    return p.last_time
+
+
+@inlined
+def busy(r: Run, port: int) -> bool:
+    """Whether the port sends now; if so, it will look into its queue when it ends."""
+    p = r.ports[port]
+    if p.number < 0 or passed(r.agenda, p.until, p.number):
+        return False
+    if p.planned == 0:
+        p.planned = 1
+        plan_as(r.agenda, p.until, p.number, SENT | port << KIND_BITS)
+    return True
+
+
+@inlined
+def send(r: Run, port: int, packet: int) -> None:
+    """Put ``packet`` on the wire.
+
+    What frees the port afterwards is an event only if somebody waits for it.
+    """
+    p = r.ports[port]
+    now = r.agenda.counts[NOW]
+    p.until = now + time_on_wire(r, port, r.packets[packet].size)
+    p.number = next_number(r.agenda)
+    p.planned = p.head >= 0 or p.frames >= 0 or p.pairs > 0
+    if p.planned:
+        plan_as(r.agenda, p.until, p.number, SENT | port << KIND_BITS)
+    plan(r.agenda, p.until + p.delay, ARRIVE | packet << KIND_BITS)
+
+
+@inlined
+def append(r: Run, port: int, packet: int) -> None:
+    """Behind all data and ACKs that wait at ``port``."""
+    p = r.ports[port]
+    r.packets[packet].next = NONE
+    if p.head < 0:
+        p.head = packet
+    else:
+        r.packets[p.tail].next = packet
+    p.tail = packet
+
+
+@inlined
+def first_of(r: Run, port: int) -> int:
+    p = r.ports[port]
+    packet = p.head
+    p.head = r.packets[packet].next
+    return packet
+
+
+@inlined
+def pick_at_switch(r: Run, port: int) -> int:
+    """What a switch sends next: a pause frame, or else what waits unless the port is paused."""
+    p = r.ports[port]
+    if p.frames >= 0:
+        packet = p.frames
+        p.frames = r.packets[packet].next
+    elif p.head >= 0 and p.paused == 0:
+        packet = first_of(r, port)
+    else:
+        return NONE
+    size = r.packets[packet].size
+    p.waiting -= size
+    if r.packets[packet].kind <= ACK:
+        _leave(r, port, packet)
+    p.sent += size
+    return packet
+
+
+@inlined
+def _leave(r: Run, port: int, packet: int) -> None:
+    """Data or an ACK leave a switch: the buffer is freed, and marks and telemetry are written."""
+    k, p = r.packets[packet], r.ports[port]
+    release(r, k.came, k.size)
+    p.egress -= k.size
+    if p.egress > p.mark_from and _marks(r, port) and k.kind == DATA:
+        k.marked = 1
+    if may_resume(r, k.came):
+        _tell(r, k.came, RESUME)
+    if k.kind == DATA:
+        p.data += 1
+        p.data_bytes += k.size
+        p.marked += k.marked
+        if len(r.telemetry) > 1 and k.hops < HOPS:
+            hop = r.telemetry[packet, k.hops]
+            hop.time = r.agenda.counts[NOW]
+            hop.bytes = p.sent
+            hop.queue = p.waiting
+            hop.rate = p.rate
+            k.hops += 1
+
+
+@inlined
+def _marks(r: Run, port: int) -> bool:
+    p = r.ports[port]
+    if p.egress > p.mark_all:
+        return True
+    chance = p.mark_most * (p.egress - p.mark_from) / (p.mark_all - p.mark_from)
+    draw = r.counts[DRAWN]
+    r.counts[DRAWN] = draw + 1
+    return r.draws[draw] < chance
+
+
+@inlined
+def receive_at_switch(r: Run, port: int, came: int, packet: int) -> int:
+    """A packet that came in by ``came`` waits at ``port``, if the buffer has room.
+
+    Returns the port, or NONE if the packet is dropped.
+    """
+    k = r.packets[packet]
+    if not admits(r, came, k.size):
+        r.ports[came].dropped += 1
+        free_packet(r, packet)
+        return NONE
+    admit(r, came, k.size)
+    p = r.ports[port]
+    p.egress += k.size
+    if p.egress > p.most:
+        p.most = p.egress
+        p.most_at = r.agenda.counts[NOW]
+    if must_pause(r, came):
+        _tell(r, came, PAUSE)
+    k.came = came
+    p.waiting += k.size
+    append(r, port, packet)
+    return port
+
+
+@kernel
+def _tell(r: Run, port: int, kind: int) -> None:
+    """Tell the other end of ``port`` to pause or to resume."""
+    p = r.ports[port]
+    p.pausing = kind == PAUSE
+    r.counts[DRAWN] += r.settings.draws_per_frame
+    frame = new_packet(r, kind, p.back, r.settings.frame_size)
+    r.packets[frame].next = NONE
+    p.waiting += r.settings.frame_size
+    if p.frames < 0:
+        p.frames = frame
+    else:
+        r.packets[p.frames_tail].next = frame
+    p.frames_tail = frame
+    if busy(r, port):
+        return
+    # A frame waits for no data, so nothing else can be sent first: no recursion is needed.
+    p.waiting -= r.settings.frame_size
+    p.sent += r.settings.frame_size
+    p.frames = NONE
+    send(r, port, frame)
+
+
+@inlined
+def hear(r: Run, port: int, kind: int) -> None:
+    """A pause frame has arrived for ``port``."""
+    p = r.ports[port]
+    now = r.agenda.counts[NOW]
+    if kind == PAUSE:
+        p.pauses += 1
+        if p.first_pause < 0:
+            p.first_pause = now
+        if p.paused == 0:
+            p.paused_since = now
+        p.paused = 1
+    else:
+        p.resumes += 1
+        if p.paused:
+            p.paused_ticks += now - p.paused_since
+        p.paused = 0

@@ -1,0 +1,149 @@
+"""What a run of the packet kernel reads and changes: one record a port, a flow and a packet."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from engine.kernels.packet.agenda import Agenda
+from engine.kernels.packet.settings import Settings
+from engine.lower.program import Floats, Longs, Table
+
+NONE = -1
+# Outcomes of a run.  FULL: a table is too small; enlarge it and go on.
+FINISHED, STUCK, STOPPED, FULL = range(4)
+# Kinds of packets.
+DATA, ACK, PAUSE, RESUME = range(4)
+# Kinds of events, in the lowest bits of ``what``; the rest says of which packet, port or flow.
+ARRIVE, SENT, WAKE, START, TIMER_A, TIMER_B, TIMER_C = range(7)
+KIND_BITS = 3
+HOPS = 5  # whose telemetry a packet carries
+
+PORT = np.dtype(
+    [
+        # What every packet asks for
+        ("rate", "i8"),  # bits a second
+        ("delay", "i8"),  # ticks
+        ("until", "i8"),  # when it is free
+        ("number", "i8"),  # of the event that then frees it
+        ("back", "i4"),  # the port at the link's other end, whose packets arrive here
+        ("switch", "i4"),  # the switch it belongs to; -1 for a host's
+        ("head", "i4"),  # of the queue of data and ACKs
+        ("tail", "i4"),
+        ("frames", "i4"),  # of the queue of pause frames
+        ("frames_tail", "i4"),
+        ("pairs", "i4"),  # a host's active queue pairs
+        ("planned", "i1"),  # whether the event that frees it is planned, not just numbered
+        ("paused", "i1"),
+        ("pausing", "i1"),  # whether the other end was told to pause
+        ("shift", "i1"),  # the threshold is the free shared buffer / 2^shift
+        ("last_size", "i8"),  # of the packet it sent last, and
+        ("last_time", "i8"),  # how long that took
+        ("waiting", "i8"),  # bytes in its queues
+        ("egress", "i8"),  # bytes of data and ACKs in its queue
+        ("sent", "i8"),  # bytes since the beginning
+        ("ingress", "i8"),  # bytes that arrived by it in the buffer, without those in the headroom
+        ("over", "i8"),  # bytes in the headroom
+        ("headroom", "i8"),  # bytes of buffer behind the threshold, for what arrives here
+        ("most", "i8"),  # bytes that were in the queue
+        ("most_at", "i8"),
+        ("data", "i8"),  # packets
+        ("data_bytes", "i8"),
+        ("marked", "i8"),  # packets
+        ("mark_from", "i8"),  # bytes; nothing is marked at or below
+        ("mark_all", "i8"),  # bytes; everything is marked above
+        ("mark_most", "f8"),  # the probability of a mark at mark_all
+        # A host's
+        ("first_pair", "i8"),  # its queue pairs in Run.pairs
+        ("served", "i8"),  # the place of the one that was served last
+        ("wake_time", "i8"),  # when it looks again whether one may send
+        ("wake_number", "i8"),
+        # What is reported
+        ("pauses", "i8"),
+        ("resumes", "i8"),
+        ("paused_since", "i8"),
+        ("first_pause", "i8"),
+        ("paused_ticks", "i8"),
+        ("dropped", "i8"),  # packets
+    ],
+    align=True,
+)
+FLOW = np.dtype(
+    [
+        # What a network card asks of every queue pair, in one cache line
+        ("size", "i8"),  # bytes
+        ("sent", "i8"),  # bytes
+        ("acked", "i8"),  # bytes
+        ("allowed", "i8"),  # bytes under way: what the window is at the present rate
+        ("next_at", "i8"),  # when its rate lets it send again
+        ("rate", "i8"),  # bits a second
+        ("port", "i4"),  # the sender's
+        ("host", "i4"),  # the receiver's port
+        ("data_route", "i4"),  # its first port in Run.routes
+        ("ack_route", "i4"),
+        # Fixed
+        ("line_rate", "i8"),
+        ("window", "i8"),  # bytes; 0 for none
+        ("round_trip", "i8"),  # ticks
+        ("after", "i8"),  # ticks from the last flow that it waits for, or from the beginning
+        ("waits", "i8"),  # flows that have not ended
+        ("start", "i8"),
+        ("end", "i8"),
+        ("last_size", "i8"),  # bytes of the packet sent last
+        # The transport's
+        ("a", "f8"),
+        ("i", "i8"),
+        ("j", "i8"),
+        ("k", "i8"),
+        ("target", "i8"),
+        ("stage", "i8"),
+        ("timer_a", "i8"),  # the numbers of the timers that are running
+        ("timer_b", "i8"),
+        ("timer_c", "i8"),
+    ],
+    align=True,
+)
+PACKET = np.dtype(
+    [
+        ("upto", "i8"),  # the flow's bytes up to its end; of an ACK: those acknowledged
+        ("stamp", "i8"),  # when its data were sent
+        ("flow", "i4"),  # of a pause frame: the port it pauses
+        ("size", "i4"),  # bytes with headers
+        ("hop", "i4"),  # its port, in Run.routes
+        ("came", "i4"),  # the port by which it came into this switch
+        ("next", "i4"),  # of its queue, or of the free ones
+        ("kind", "i1"),
+        ("marked", "i1"),
+        ("hops", "i1"),  # how many hops have written their telemetry
+    ],
+    align=True,
+)
+SWITCH = np.dtype(
+    [
+        ("shared", "i8"),  # bytes that the ports share, beside headroom and reserves
+        ("used", "i8"),  # of them
+    ]
+)
+HOP = np.dtype([("time", "i8"), ("bytes", "i8"), ("queue", "i8"), ("rate", "i8")])
+
+
+class Run(NamedTuple):
+    """All tables of a run."""
+
+    settings: Settings
+    agenda: Agenda
+    ports: Table
+    switches: Table
+    flows: Table
+    packets: Table
+    telemetry: Table  # (packets, HOPS) of HOP, or (1, HOPS) if none is carried
+    known: Table  # (flows, HOPS) of HOP: what the sender has last seen
+    routes: Longs  # ports, one route after another
+    pairs: Longs  # active flows of each host's port
+    followers: Longs  # flows that wait for a flow ...
+    follow_from: Longs  # (flows + 1,): ... from here on
+    draws: Floats  # random numbers in [0, 1), in the order of their use
+    counts: Longs
+
+
+# Entries of ``counts``.
+FREE_PACKET, FREE_LEFT, ENDED, DRAWN = range(4)

@@ -1,0 +1,173 @@
+"""Recorded runs of ns-3's RDMA model, simulated again and compared to the nanosecond."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from engine import DimsweepError
+from engine.replicas.ns3_rdma import Build, PacketRun, Scenario, Topology, simulate_scenario
+from sweeper.terminal import plural, waiting
+
+_PINT = 10  # its CC_MODE
+_CLOSE = 0.03  # of the mean completion time, where a run is not equal
+_CASES = "cases_*.jsonl"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A recorded run: its line of the file, and what it ran."""
+
+    line: dict[str, Any]
+    scenario: Scenario
+
+    @property
+    def name(self) -> str:
+        return f"{self.line['build']} {self.line['id']}"
+
+    @property
+    def left_out(self) -> str:
+        """Why it is not simulated, or nothing."""
+        if self.line["cc_mode"] == _PINT:
+            return "HPCC-PINT is no transport here"
+        if any(usable < 0 for *_, usable in self.line["out"]["switch_mmu"]):
+            return "the headroom exceeds the buffer, and the recorded simulator wrapped a number"
+        return ""
+
+    def simulate(self) -> PacketRun:
+        return simulate_scenario(
+            self.scenario,
+            self.line["cc_mode"],
+            window=bool(self.line["has_win"]),
+            build=Build(self.line["build"]),
+            run=self.line["rng_run"],
+        )
+
+
+@dataclass
+class Compared:
+    """The runs of one build and variant."""
+
+    runs: int = 0
+    equal: int = 0
+    worst: float = 0.0  # of the mean completion times, relative
+    faults: list[str] = field(default_factory=list)
+    cpu: float = 0.0
+    recorded_cpu: float = 0.0
+    packets: int = 0
+
+    def add(self, case: Case, run: PacketRun) -> None:
+        out = case.line["out"]
+        self.runs += 1
+        self.cpu += run.cpu
+        self.recorded_cpu += out["run_cpu_s"]
+        self.packets += out["host_data_packets"]
+        fault = _fault(out, run)
+        self.equal += not fault
+        mean, expected = run.completion_times.mean(), sum(out["fct_ns"]) / len(out["fct_ns"])
+        difference = abs(mean / expected - 1)
+        self.worst = max(self.worst, difference)
+        if fault:
+            close = difference <= _CLOSE and (run.pauses > 0) == (out["pfc_pauses"] > 0)
+            told = f"{fault} (mean completion time {difference:.2%} off)"
+            self.faults += [] if close else [f"{case.name}: {told}"]
+
+
+def read_cases(folder: Path) -> Iterator[Case]:
+    """The cases of every file cases_*.jsonl in ``folder``."""
+    try:
+        topologies = json.loads((folder / "topologies.json").read_text())
+        scenarios = json.loads((folder / "scenarios.json").read_text())
+        base = json.loads((folder / "base_config.json").read_text())
+        files = sorted(folder.glob(_CASES))
+        if not files:
+            raise DimsweepError(f"there is no file {_CASES}", where=str(folder))
+        for file in files:
+            for text in file.read_text().splitlines():
+                line = json.loads(text)
+                scenario = scenarios[line["scenario"]]
+                topology = topologies[scenario["topology"]]
+                yield Case(line, _scenario(scenario, topology, base))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DimsweepError(
+            f"the recorded runs cannot be read: {type(error).__name__}: {error}",
+            where=str(folder),
+            hint="a folder with topologies.json, scenarios.json, base_config.json and "
+            f"{_CASES}, as tests/golden/roce",
+        ) from error
+
+
+def _scenario(scenario: dict[str, Any], topology: dict[str, Any], base: dict[str, Any]) -> Scenario:
+    links = tuple(tuple(link) for link in topology["links_a_b_bps_delayns"])
+    return Scenario(
+        Topology(topology["nodes"], tuple(topology["switches"]), links),
+        scenario["flows"],
+        base | scenario.get("config_overrides", {}),
+    )
+
+
+def compare(folder: Path) -> int:
+    """Simulate the recorded runs, print what differs and a table; the exit code is 1 if some do."""
+    compared: dict[tuple[str, str], Compared] = {}
+    left_out: dict[str, int] = {}
+    with waiting("simulating recorded runs", Console()):
+        for case in read_cases(folder):
+            if case.left_out:
+                left_out[case.left_out] = left_out.get(case.left_out, 0) + 1
+                continue
+            key = str(case.line["variant"]), str(case.line["build"])
+            compared.setdefault(key, Compared()).add(case, case.simulate())
+    for why, n in left_out.items():
+        print(f"left out: {plural(n, 'run')}: {why}")
+    return _report(compared)
+
+
+def _report(compared: dict[tuple[str, str], Compared]) -> int:
+    table = Table("variant", "build", "runs", "equal", "worst mean", "CPU time, recorded / ours")
+    for (variant, build), of in sorted(compared.items()):
+        speed = f"{of.recorded_cpu / of.cpu:.1f}" if of.cpu else ""
+        table.add_row(variant, build, str(of.runs), str(of.equal), f"{of.worst:.2%}", speed)
+    Console().print(table)
+    faults = [fault for of in compared.values() for fault in of.faults]
+    for fault in faults:
+        print(fault)
+    runs, equal = (sum(getattr(of, name) for of in compared.values()) for name in ("runs", "equal"))
+    print(f"{equal} of {runs} runs are equal: every completion time, pause count and queue")
+    return 1 if faults else 0
+
+
+def _fault(out: dict[str, Any], run: PacketRun) -> str:
+    """What differs first from the recorded run, or nothing."""
+    for i, (ours, expected) in enumerate(
+        zip(run.completion_times.tolist(), out["fct_ns"], strict=True)
+    ):
+        if ours != expected:
+            return f"flow {i} takes {ours} ns, recorded {expected}"
+    if run.pauses != out["pfc_pauses"]:
+        return f"{run.pauses} pauses, recorded {out['pfc_pauses']}"
+    queues = {(port.node, port.to): port.longest_queue for port in run.ports}
+    for node, to, longest, *_ in out["ports"]:
+        if queues[node, to] != longest:
+            return f"port {node} - {to} holds {queues[node, to]} bytes, recorded {longest}"
+    return ""
+
+
+@click.command("packets")
+@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
+def command(folder: Path) -> int:
+    """Compare recorded runs of ns-3's RDMA model, flow by flow, to the nanosecond.
+
+    FOLDER holds topologies.json, scenarios.json, base_config.json and cases_*.jsonl. A run whose
+    marks are drawn otherwise must have a mean completion time within 3% and pauses where the
+    recorded one has some; the exit code is 1 if any has not.
+
+    \b
+    Example:
+      dimsweep verify packets tests/golden/roce
+    """
+    return compare(folder)

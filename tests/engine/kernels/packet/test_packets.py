@@ -1,0 +1,207 @@
+"""The packet kernel's own rules: what a person can work out by hand, and what must always hold."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.errors import DimsweepError
+from engine.kernels.packet import (
+    Fabric,
+    Flow,
+    Marking,
+    PacketRun,
+    Port,
+    Settings,
+    Transport,
+    simulate_packets,
+    tables,
+)
+
+GBPS = 10**9
+US = 10**6  # ticks: picoseconds
+SWITCH = 100
+SETTINGS = Settings()
+
+
+def star(n: int, rate: int = 100 * GBPS, delay: int = US, buffer: int = 32 << 20) -> Fabric:
+    """``n`` hosts around one switch."""
+    marking = Marking(400_000, 1_600_000, 0.2)
+    ports = []
+    for host in range(n):
+        ports += [
+            Port(host, SWITCH, rate, delay),
+            Port(SWITCH, host, rate, delay, marking, headroom=3 * rate * delay // 8 // 10**12),
+        ]
+    return Fabric(ports, {SWITCH: buffer})
+
+
+def across(source: int, target: int, size: int, **options: object) -> Flow:
+    way = (source, SWITCH, target)
+    return Flow(size, way, way[::-1], **options)  # type: ignore[arg-type]
+
+
+def to_send(n_bytes: int, rate: int = 100 * GBPS) -> int:
+    return (16 * n_bytes * 10**12 + rate) // (2 * rate)
+
+
+@pytest.mark.parametrize("size", [1, 999, 1000, 1001, 65_536, 1_000_000])
+def test_a_flow_alone_takes_what_its_packets_take_one_after_another(size: int) -> None:
+    run = simulate_packets(star(2), [across(0, 1, size)])
+    n = math.ceil(size / 1000)
+    data = [1000 + SETTINGS.data_header] * (n - 1) + [size - 1000 * (n - 1) + SETTINGS.data_header]
+    arrived = [0] * n
+    for sizes in (data, data, [SETTINGS.ack_size] * n, [SETTINGS.ack_size] * n):
+        free = 0  # the link sends one packet after another, each when it has come and it is free
+        for i, n_bytes in enumerate(sizes):
+            free = max(free, arrived[i]) + to_send(n_bytes)
+            arrived[i] = free + US
+    assert run.completion_times.tolist() == [arrived[-1]]
+
+
+def test_an_incast_leaves_no_gap_at_the_receivers_port() -> None:
+    n, size = 8, 1_000_000
+    run = simulate_packets(star(n + 1), [across(i, n, size) for i in range(n)])
+    tx = to_send(1000 + SETTINGS.data_header)
+    back = 2 * (to_send(SETTINGS.ack_size) + US)
+    assert run.completion_times.max() == n * 1000 * tx + tx + 2 * US + back
+
+
+def test_a_window_holds_the_queue_down() -> None:
+    def queue(window: int | None) -> int:
+        run = simulate_packets(star(9), [across(i, 8, 1_000_000, window=window) for i in range(8)])
+        return max(port.longest_queue for port in run.ports)
+
+    assert queue(50_000) < 9 * 50_000 < queue(None)
+
+
+def test_a_flow_waits_for_those_it_names() -> None:
+    flows = [across(0, 1, 5000), across(1, 2, 5000, after=(0,), start=7 * US), across(2, 0, 100)]
+    run = simulate_packets(star(3), flows)
+    assert run.starts.tolist() == [0, run.ends[0] + 7 * US, 0]
+
+
+def test_small_buffers_pause_the_senders_and_lose_nothing() -> None:
+    flows = [across(i, 8, 500_000) for i in range(8)]
+    run = simulate_packets(star(9, buffer=1 << 20), flows)
+    assert run.pauses > 0
+    assert sum(port.resumes for port in run.ports) == run.pauses
+    assert sum(port.dropped for port in run.ports) == 0
+    assert max(port.longest_queue for port in run.ports) <= 1 << 20
+
+
+@pytest.mark.parametrize("transport", Transport)
+def test_every_transport_finishes_an_incast_and_repeats_itself(transport: Transport) -> None:
+    flows = [across(i, 8, 300_000, window=60_000, round_trip=5 * US) for i in range(8)]
+    settings = Settings(transport=transport)
+    one, other = (simulate_packets(star(9), flows, settings, seed=3) for _ in range(2))
+    assert one.ends.tolist() == other.ends.tolist()
+    assert one.completion_times.min() > 0
+
+
+def test_marks_slow_dcqcn_down_but_not_a_sender_that_does_not_listen() -> None:
+    flows = [across(i, 8, 2_000_000) for i in range(8)]
+
+    def slowest(transport: Transport) -> int:
+        run = simulate_packets(star(9), flows, Settings(transport=transport))
+        return int(run.completion_times.max())
+
+    assert slowest(Transport.DCQCN) > 1.5 * slowest(Transport.STATIC)
+
+
+def test_tables_that_grow_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    flows = [across(i, 8, 400_000, round_trip=5 * US, window=10**6) for i in range(8)]
+    settings = Settings(transport=Transport.HPCC)
+    roomy = simulate_packets(star(9), flows, settings)
+    monkeypatch.setattr(tables, "_MOST_PACKETS", 300)
+    tight = simulate_packets(star(9), flows, settings)
+    assert tight.ends.tolist() == roomy.ends.tolist()
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 4),
+            st.integers(1, 4),
+            st.integers(1, 60_000),
+            st.integers(0, 3 * US),
+            st.sampled_from([None, 4000, 20_000]),
+        ),
+        min_size=1,
+        max_size=12,
+    ),
+    st.sampled_from([400_000, 32 << 20]),
+    st.sampled_from(list(Transport)),
+)
+def test_every_byte_arrives_once_and_no_link_exceeds_its_rate(
+    drawn: list[tuple[int, int, int, int, int | None]], buffer: int, transport: Transport
+) -> None:
+    flows = [
+        across(source, (source + step) % 5, size, start=start, window=window or 30_000)._replace(
+            round_trip=5 * US
+        )
+        for source, step, size, start, window in drawn
+    ]
+    run = simulate_packets(star(5, buffer=buffer), flows, Settings(transport=transport))
+    for host in range(5):
+        arriving = [flow for flow in flows if flow.way[-1] == host]
+        packets = sum(math.ceil(flow.size / 1000) for flow in arriving)
+        expected = sum(flow.size for flow in arriving) + packets * SETTINGS.data_header
+        port = _port(run, SWITCH, host)
+        assert (port.data, port.data_bytes) == (packets, expected)
+        assert port.dropped == 0
+        assert to_send(expected) <= run.ends.max()
+
+
+def _port(run: PacketRun, node: int, to: int):  # type: ignore[no-untyped-def]
+    return next(port for port in run.ports if (port.node, port.to) == (node, to))
+
+
+def test_a_circle_of_full_buffers_is_found_and_named() -> None:
+    """Three switches in a ring, each host's flow two switches on: the classic deadlock."""
+    rate, delay, buffer = 100 * GBPS, US, 250_000
+    ports = []
+    for i in range(3):
+        for a, b in ((i, 10 + i), (10 + i, 10 + (i + 1) % 3)):
+            for end in ((a, b), (b, a)):
+                ports.append(Port(*end, rate, delay, headroom=37_500 if end[0] >= 10 else 0))
+    flows = []
+    for i in range(3):
+        way = (i, 10 + i, 10 + (i + 1) % 3, 10 + (i + 2) % 3, (i + 2) % 3)
+        # The ACKs go the other way round the ring, so that they wait for no data.
+        flows += [Flow(4_000_000, way, way[::-1])] * 2
+    with pytest.raises(DimsweepError, match=r"6 flows never end .* a deadlock of pauses"):
+        simulate_packets(Fabric(ports, dict.fromkeys((10, 11, 12), buffer)), flows)
+
+
+@pytest.mark.parametrize(
+    ("fabric", "flow", "told"),
+    [
+        (star(2)._replace(ports=star(2).ports[:3]), across(0, 1, 1), "one way only"),
+        (star(2, buffer=10_000), across(0, 1, 1), "switch 100: the headroom and the reserves"),
+        (star(2), across(0, 1, 0), "flow 0: 0 bytes"),
+        (star(2), across(0, 5, 10), "there is no link 100 - 5"),
+        (star(2), across(0, 1, 10, after=(3,)), "waits for flow 3"),
+        (star(2), across(0, 1, 10, window=0), "a window of 0 bytes"),
+        (star(2, rate=0), across(0, 1, 10), "no such link"),
+        (star(2), Flow(10, (0, SWITCH, 1), (0, SWITCH, 1)), "do not go back to its sender"),
+    ],
+)
+def test_wrong_input_is_named(fabric: Fabric, flow: Flow, told: str) -> None:
+    with pytest.raises(DimsweepError, match=told):
+        simulate_packets(fabric, [flow])
+
+
+def test_marking_thresholds_are_checked() -> None:
+    ports = [port._replace(marking=Marking(2, 1, 0.5)) for port in star(2).ports]
+    with pytest.raises(DimsweepError, match="KMIN"):
+        simulate_packets(star(2)._replace(ports=ports), [across(0, 1, 10)])
+
+
+def test_flows_that_wait_for_each_other_are_named() -> None:
+    flows = [across(0, 1, 10, after=(1,)), across(1, 0, 10, after=(0,))]
+    with pytest.raises(DimsweepError, match=r"2 flows never end \(0, 1\): they wait for flows"):
+        simulate_packets(star(2), flows)
+    assert np.all(simulate_packets(star(2), [flows[0]._replace(after=())]).ends > 0)
