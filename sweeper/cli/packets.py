@@ -16,7 +16,9 @@ from sweeper.verify.packets import compare
     help="The folder of the recorded runs.",
 )
 def command(folder: Path) -> int:
-    """Simulate a packet simulator's recorded runs again, as `dimsweep verify packets` does.
+    """Simulate a packet simulator's recorded runs again.
+
+    It compares them flow by flow, as `dimsweep verify packets` does.
 
     \b
     Example:

@@ -52,7 +52,7 @@ VERIFICATIONS = {
         "runs of ASTRA-sim's ns-3 back end (tests/golden/roce)",
     ),
     "hierarchical_memory": Verification(
-        "Compare ZeRO-Infinity with hierarchical memory for a mixture of experts.",
+        "Compare ZeRO-Infinity with hierarchical memory for a mixture of experts on 256 GPUs.",
         "Won et al., ASTRA-sim 2.0 (ISPASS 2023), case study 3",
         is_study=True,
     ),

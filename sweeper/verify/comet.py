@@ -34,7 +34,7 @@ class Best(NamedTuple):
 
 
 def find() -> Findings:
-    """Compare clusters for Transformer-1T: degrees, memory expansion, networks and nodes.
+    """Compare clusters for Transformer-1T by degree, memory expansion, network and node.
 
     COMET asks how much memory nodes should have, and how fast. It takes a minute.
     """

@@ -74,7 +74,7 @@ def test_every_command_has_help_of_its_own(
 
 def test_all_commands_are_there() -> None:
     rooms = {"simulate", "sweep", "report", "list", "show", "verify", "astra", "trace"}
-    rooms |= {"reproduce", "diff"}
+    rooms |= {"reproduce", "diff", "packets"}
     assert rooms | {"completion"} == {words[0] for words in COMMANDS}
     assert ("verify", "megatron") in COMMANDS and ("trace", "lint") in COMMANDS
 
