@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from rich.console import Console
 
 from engine import DimsweepError
@@ -17,6 +18,35 @@ from engine.formats.astra_sim import Inputs, Options, read_inputs, read_ranks, r
 from engine.formats.chakra import Node
 from engine.replicas.astra_sim import Cycles, simulate_astra
 from sweeper.terminal import plural, waiting
+
+
+class _Ranks(BaseModel):
+    cycles: list[int]
+    exposed: list[int]
+
+
+class _Alike(BaseModel):
+    cycles: int
+    exposed: int
+
+
+class _AllAlike(BaseModel):
+    all_ranks: _Alike
+
+
+class _Nothing(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class _Result(BaseModel):
+    """What is read of a ``result.json``."""
+
+    backend: str = ""
+    npus: int = Field(ge=1, le=1 << 24)
+    args_extra: list[str] = []
+    ranks_finished: int | None = None
+    workload_tar: str | None = None
+    per_rank: _AllAlike | _Ranks | _Nothing | None = None
 
 
 @dataclass(frozen=True)
@@ -34,7 +64,7 @@ class Case:
     @property
     def left_out(self) -> str:
         """Why there is nothing to compare, or nothing."""
-        recorded = "per_rank" in self.result and self.result.get("ranks_finished")
+        recorded = self.result.get("per_rank") and self.result.get("ranks_finished")
         return "" if recorded else "ASTRA-sim recorded no cycles"
 
     def expected(self) -> tuple[list[int], list[int]]:
@@ -56,10 +86,22 @@ def find_cases(folders: Sequence[Path]) -> list[Case]:
             where=str(folders[0]),
             hint="a recorded case is a folder with a result.json",
         )
+    return [_read(file) for file in files]
+
+
+def _read(file: Path) -> Case:
     try:
-        return [Case(file.parent, json.loads(file.read_text())) for file in files]
-    except (OSError, ValueError) as error:
-        raise DimsweepError(f"a result.json cannot be read: {error}") from error
+        result = json.loads(file.read_text())
+        _Result.model_validate(result, strict=True)
+        case = Case(file.parent, result)
+        _options(case)
+    except ValidationError as error:
+        first = error.errors()[0]
+        what = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        raise DimsweepError(f"it cannot be read: {what}", where=str(file)) from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise DimsweepError(f"it cannot be read: {error}", where=str(file)) from error
+    return case
 
 
 def run_case(case: Case, *, folded: bool = True) -> Cycles:

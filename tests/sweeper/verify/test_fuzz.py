@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from sweeper.ledger.record import StudyRecord, read_study
+from sweeper.verify.astra_sim import find_cases
 from sweeper.verify.clusters.measurements import find_tables, read_table
 from sweeper.verify.nccl import read_rows
 from tests.support.mutations import end_in_a_sentence
@@ -25,6 +26,11 @@ READERS: dict[str, tuple[str, Callable[[], bytes], Callable[[Path], object]]] = 
         "iterations.csv",
         lambda: head("clusters/torchtitan_h100.csv"),
         lambda file: [list(read_table(table)) for table in find_tables(file.parent)],
+    ),
+    "result.json": (
+        "result.json",
+        lambda: (GOLDEN / "astra/A/all_gather_Ring64_ring_1MB_c4/result.json").read_bytes(),
+        lambda file: [case.left_out or case.expected() for case in find_cases([file.parent])],
     ),
     "study.json": ("study.json", STUDY.to_json, lambda file: read_study(file.parent)),
 }
