@@ -61,4 +61,9 @@ VERIFICATIONS = {
         "Kadiyala et al., COMET (arXiv:2211.16648)",
         is_study=True,
     ),
+    "compute_capability": Verification(
+        "Show how much communication is exposed as NPUs get faster, on a torus of 2 x 4 x 4.",
+        "Rashidi et al., ASTRA-sim (ISPASS 2020)",
+        is_study=True,
+    ),
 }

@@ -1,6 +1,6 @@
-"""The published studies on memory: the points that a few designs decide."""
+"""The published studies on memory and on compute: the points that a few designs decide."""
 
-from sweeper.verify import comet
+from sweeper.verify import comet, compute_capability
 from sweeper.verify.designs import simulate_designs
 from sweeper.verify.hierarchical_memory import STUDY, TOKENS, compared
 
@@ -38,3 +38,12 @@ def test_a_cluster_counts_at_its_best_degree() -> None:
         ("a100 on hgx_a100 + expansion", "32"),
         ("tpu_v4 on hgx_a100 + expansion", "32"),  # alone it has room for neither
     ]
+
+
+def test_faster_npus_hide_less() -> None:
+    grid = "grid={workload:[resnet50],npu.flops:[16 TFLOP/s,512 TFLOP/s]}"
+    designs = simulate_designs(compute_capability.STUDY, grid)
+    (point,) = compute_capability.points(designs)
+    assert point.holds, point
+    (slower,) = compute_capability.points(dict(reversed(designs.items())))
+    assert not slower.holds
