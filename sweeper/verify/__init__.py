@@ -31,6 +31,11 @@ VERIFICATIONS = {
         "Rashidi et al., ISCA 2022, figures 8, 10, 11 and 12",
         is_study=True,
     ),
+    "what_is_left": Verification(
+        "Ask how much of LIBRA's gain is left with Themis, in-switch reduction, or both.",
+        "Won et al., LIBRA, ISPASS 2024 (its optima); the question is new",
+        is_study=True,
+    ),
     "megatron": Verification(
         "Compare eight published batch times of Megatron-LM on 8 to 512 A100.",
         "Korthikanti et al., MLSys 2023, tables 3 and 5",
