@@ -65,9 +65,7 @@ class Fabric(NamedTuple):
 
 def check(fabric: Fabric, flows: Sequence[Flow], payload: int, reserve: int) -> None:
     """Raises :class:`DimsweepError` naming the port, switch or flow that cannot be simulated."""
-    ends = {(port.node, port.to) for port in fabric.ports}
-    for port in fabric.ports:
-        _check_port(port, ends)
+    check_flows(fabric, flows)
     for switch in fabric.buffers:
         shared = shared_buffer(fabric, switch, reserve)
         if shared <= 0:
@@ -77,10 +75,17 @@ def check(fabric: Fabric, flows: Sequence[Flow], payload: int, reserve: int) -> 
                 where=f"switch {switch}",
                 hint="a larger buffer, or links that are slower, shorter or fewer",
             )
-    for i, flow in enumerate(flows):
-        _check_flow(i, flow, ends, len(flows))
     if payload <= 0:
         raise DimsweepError(f"a payload of {payload} bytes", hint="a packet carries some bytes")
+
+
+def check_flows(fabric: Fabric, flows: Sequence[Flow]) -> None:
+    """Raises :class:`DimsweepError` naming the link or the flow that there cannot be."""
+    ends = {(port.node, port.to) for port in fabric.ports}
+    for port in fabric.ports:
+        _check_port(port, ends)
+    for i, flow in enumerate(flows):
+        _check_flow(i, flow, ends, len(flows))
 
 
 def shared_buffer(fabric: Fabric, switch: int, reserve: int) -> int:

@@ -1,0 +1,5 @@
+"""The flow kernel: flows share links in the max-min fair way, and nothing is cut into packets."""
+
+from engine.kernels.flow.run import FlowRun, fair_rates, simulate_flows
+
+__all__ = ["FlowRun", "fair_rates", "simulate_flows"]
