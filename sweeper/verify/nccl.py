@@ -1,6 +1,7 @@
 """Collectives that others measured with nccl-tests, beside ours with ``collective=nccl``."""
 
 import csv
+import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from engine import (
 )
 from engine.cluster import Nccl
 from sweeper.terminal import plural, say, table, waiting
+from sweeper.verify.points import Value, relative
 
 _GOLDEN = Path(__file__).resolve().parents[2] / "tests" / "golden" / "nccl.csv"
 _LARGE = 16 * 2**20  # bytes
@@ -178,7 +180,8 @@ def _cluster(gpu: str, ranks_a_node: int, nodes: int, rail: float) -> Cluster:
     help="A CSV file, or a folder with *nccl*.csv; tests/golden/nccl.csv unless given.",
 )
 @click.option("--rows", is_flag=True, help="Print every row.")
-def command(data: Path, rows: bool) -> int:
+@click.option("--json", "as_json", is_flag=True, help="Print every row as JSON.")
+def command(data: Path, rows: bool, as_json: bool) -> int:
     """Compare measured NCCL collectives on A100, H100, B200 and L40S.
 
     The aims are a mean error of 10 % from 16 MiB up and of 25 % below, for each kind of GPU; the
@@ -189,11 +192,13 @@ def command(data: Path, rows: bool) -> int:
     Example:
       dimsweep verify nccl --data nccl.csv
     """
-    console = Console()
+    console = Console(stderr=as_json)
     found = read_rows(data)
     compared = [row for row in found if not row.left_out]
     with waiting(f"simulating {plural(len(compared), 'collective')}", console):
         errors = {row: simulate_row(row) / row.seconds - 1 for row in compared}
+    if as_json:
+        print(json.dumps([_point(row, error).record() for row, error in errors.items()], indent=1))
     if rows:
         _print_rows(errors, console)
     _print_table(errors, console)
@@ -201,6 +206,15 @@ def command(data: Path, rows: bool) -> int:
     for reason in dict.fromkeys(reasons):
         say(f"left out: {plural(reasons.count(reason), 'row')}: {reason}", console)
     return _summary(errors, console)
+
+
+def _point(row: Row, error: float) -> Value:
+    """A row as a point; its tolerance is the aim for the mean of rows like it."""
+    name = (
+        f"{row.kind} of {row.n_bytes:,} bytes, {row.ranks} {row.gpu} on {plural(row.nodes, 'node')}"
+    )
+    measured, tolerance = row.seconds * 1e6, relative(AIMS[row.is_large])
+    return Value(name, measured, measured * (1 + error), tolerance, row.source, "us", row.note)
 
 
 def _print_rows(errors: dict[Row, float], console: Console) -> None:
