@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 import click
 from rich.console import Console
 
+from sweeper.draw.canvas import reduced
 from sweeper.terminal import plural, say, table, waiting
 
 _WIDE = 160
@@ -164,7 +165,7 @@ def verification(name: str, find: Callable[[], Findings], *, drawn: bool = False
         else:
             print_points(found.points, console)
         if picture is not None and found.draw is not None:
-            picture.write_bytes(found.draw())
+            picture.write_bytes(reduced(found.draw()))
             say(f"{picture} shows them", console)
         return int(not all(point.holds for point in found.points))
 

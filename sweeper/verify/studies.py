@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from sweeper.draw.canvas import reduced
 from sweeper.terminal import plural, say, waiting
 from sweeper.verify import VERIFICATIONS
 from sweeper.verify.points import Findings, Point, console_for, print_points
@@ -28,7 +29,7 @@ def command(as_json: bool, pictures: Path | None) -> int:
             print_points(found[name].points, console)
         draw = found[name].draw
         if pictures is not None and draw is not None:
-            (pictures / f"{name}.png").write_bytes(draw())
+            (pictures / f"{name}.png").write_bytes(reduced(draw()))
     if as_json:
         records = [{"study": name, **p.record()} for name, own in found.items() for p in own.points]
         print(json.dumps(records, indent=1))

@@ -22,7 +22,7 @@ from engine import (
     simulate,
 )
 from sweeper.config.compose import compose
-from sweeper.draw.canvas import BLUE, GREY, ORANGE, frame, small_png
+from sweeper.draw.canvas import BLUE, GREY, ORANGE, frame, png
 from sweeper.verify.designs import simulate_designs
 from sweeper.verify.points import (
     Findings,
@@ -234,7 +234,7 @@ def _draw(used: Chunked, faster: dict[str, list[float]]) -> bytes:
         top, bottom = figure.subplots(2, 1)
         _draw_chunks(top, used)
         _draw_training(bottom, faster)
-        return small_png(figure)
+        return png(figure)
 
 
 def _draw_chunks(ax: Any, used: Chunked) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from engine import Topology
 from sweeper.config.compose import compose
-from sweeper.draw.canvas import BLUE, ORANGE, Bars, draw_bars, frame, small_png
+from sweeper.draw.canvas import BLUE, ORANGE, Bars, draw_bars, frame, png
 from sweeper.verify.designs import simulate_designs
 from sweeper.verify.points import Findings, Point, Shape, Value, relative, verification
 from sweeper.verify.themis import all_reduce, without_latency
@@ -154,7 +154,7 @@ def _draw(times: Times) -> bytes:
             ax.margins(x=0.15)
             ax.set_xlabel("time, W-1D-600 = 1")
         figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=2)
-        return small_png(figure)
+        return png(figure)
 
 
 command = verification("wafer", find, drawn=True)

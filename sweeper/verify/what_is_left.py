@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sweeper.draw.canvas import BLUE, GREEN, GREY, ORANGE, frame, small_png
+from sweeper.draw.canvas import BLUE, GREEN, GREY, ORANGE, frame, png
 from sweeper.verify.points import Findings, Point, Shape, Value, relative, verification
 from sweeper.verify.searched import run_searches
 
@@ -116,7 +116,7 @@ def _draw(cells: Cells) -> bytes:
         ax.set_ylabel("gain over the equal split (%)")
         ax.grid(visible=False, axis="x")
         ax.legend(loc="upper left")
-        return small_png(figure)
+        return png(figure)
 
 
 command = verification("what_is_left", find, drawn=True)

@@ -7,6 +7,7 @@ import click
 import pytest
 
 from sweeper.cli.main import main
+from sweeper.draw.canvas import frame, png
 from sweeper.verify import VERIFICATIONS
 from sweeper.verify.points import (
     Findings,
@@ -71,9 +72,18 @@ def test_points_for_other_programs(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_picture_is_drawn_where_the_user_says(tmp_path: Path) -> None:
-    command = verification("some", lambda: Findings([GOOD], lambda: b"png"), drawn=True)
-    assert run(command, "--picture", str(tmp_path / "x.png")) == 0
-    assert (tmp_path / "x.png").read_bytes() == b"png"
+    """Smaller than it was drawn, since pages keep it in git."""
+
+    def draw() -> bytes:
+        with frame("a claim", 3.0) as figure:
+            figure.subplots().plot([1, 2], [2, 1])
+            return png(figure)
+
+    file = tmp_path / "x.png"
+    command = verification("some", lambda: Findings([GOOD], draw), drawn=True)
+    assert run(command, "--picture", str(file)) == 0
+    assert file.read_bytes().startswith(b"\x89PNG")
+    assert file.stat().st_size < len(draw())
 
 
 def test_the_list_has_every_verification_with_its_source(
