@@ -51,8 +51,10 @@ def pick_at_host(r: Run, port: int) -> int:
     packet = new_packet(r, DATA, flow, payload + r.settings.data_header)
     k = r.packets[packet]
     f.sent += payload
-    k.upto = f.sent
-    k.hop = f.data_route
+    way = r.ways[f.ways + f.turn]
+    f.turn = f.turn + 1 if f.turn + 1 < f.n_ways else 0
+    k.hop = way.data
+    k.back = way.ack
     now = r.agenda.counts[NOW]
     k.stamp = now
     f.last_size = k.size

@@ -5,6 +5,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from engine.errors import DimsweepError
+from engine.kernels.packet.settings import Settings, Transport
 
 
 class Marking(NamedTuple):
@@ -40,8 +41,9 @@ class Flow(NamedTuple):
 
     It starts ``start`` ticks after the last of the flows ``after`` has ended (at its sender), or
     after the beginning.  ``way`` are the nodes that its data pass, ``way_back`` those that its ACKs
-    pass, hosts included.  ``window`` bytes may be under way (``None``: any number); ``round_trip``
-    is the ticks that HPCC smooths over.
+    pass, hosts included; packets take the ways (and ways back) of ``sprayed``, too, all in turn.
+    ``window`` bytes may be under way (``None``: any number).  ``round_trip`` is the ticks that HPCC
+    smooths over, and to which Swift adds what may queue.
     """
 
     size: int
@@ -51,6 +53,12 @@ class Flow(NamedTuple):
     after: tuple[int, ...] = ()
     window: int | None = None
     round_trip: int = 0
+    sprayed: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = ()
+
+
+def ways_of(flow: Flow) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
+    """All ways of a flow's packets, each with the way back of its ACK."""
+    return ((flow.way, flow.way_back), *flow.sprayed)
 
 
 class Fabric(NamedTuple):
@@ -63,11 +71,11 @@ class Fabric(NamedTuple):
     buffers: dict[int, int]
 
 
-def check(fabric: Fabric, flows: Sequence[Flow], payload: int, reserve: int) -> None:
+def check(fabric: Fabric, flows: Sequence[Flow], settings: Settings) -> None:
     """Raises :class:`DimsweepError` naming the port, switch or flow that cannot be simulated."""
     check_flows(fabric, flows)
     for switch in fabric.buffers:
-        shared = shared_buffer(fabric, switch, reserve)
+        shared = shared_buffer(fabric, switch, settings.reserve)
         if shared <= 0:
             raise DimsweepError(
                 f"the headroom and the reserves of its ports take more than its buffer of "
@@ -75,8 +83,23 @@ def check(fabric: Fabric, flows: Sequence[Flow], payload: int, reserve: int) -> 
                 where=f"switch {switch}",
                 hint="a larger buffer, or links that are slower, shorter or fewer",
             )
-    if payload <= 0:
-        raise DimsweepError(f"a payload of {payload} bytes", hint="a packet carries some bytes")
+    if settings.payload <= 0:
+        raise DimsweepError(
+            f"a payload of {settings.payload} bytes", hint="a packet carries some bytes"
+        )
+    if settings.transport in (Transport.HPCC, Transport.SWIFT):
+        _check_windows(Transport(settings.transport), flows)
+
+
+def _check_windows(transport: Transport, flows: Sequence[Flow]) -> None:
+    """Both relate what they measure to a window and a round trip."""
+    for i, flow in enumerate(flows):
+        if flow.window is None or flow.round_trip <= 0:
+            raise DimsweepError(
+                f"{transport.name} needs the flow's window and its round trip",
+                where=f"flow {i}",
+                hint="window in bytes (the bandwidth-delay product), round_trip in ticks",
+            )
 
 
 def check_flows(fabric: Fabric, flows: Sequence[Flow]) -> None:
@@ -118,9 +141,11 @@ def _check_flow(i: int, flow: Flow, ends: set[tuple[int, int]], n: int) -> None:
     late = [other for other in flow.after if not 0 <= other < n or other == i]
     if late:
         raise DimsweepError(f"it waits for flow {late[0]}, which there is not", where=where)
-    if (flow.way[0], flow.way[-1]) != (flow.way_back[-1], flow.way_back[0]):
-        raise DimsweepError("its ACKs do not go back to its sender", where=where)
-    for way in (flow.way, flow.way_back):
-        for pair in pairwise(way):
+    for way, back in ways_of(flow):
+        if (way[0], way[-1], way[-1], way[0]) != (flow.way[0], flow.way[-1], back[0], back[-1]):
+            raise DimsweepError("its ACKs do not go back to its sender", where=where)
+        if (way[1], back[1]) != (flow.way[1], flow.way_back[1]):
+            raise DimsweepError("its ways do not begin at the same port", where=where)
+        for pair in (*pairwise(way), *pairwise(back)):
             if pair not in ends:
                 raise DimsweepError(f"there is no link {pair[0]} - {pair[1]}", where=where)

@@ -108,12 +108,17 @@ def _arrive(r: Run, packet: int) -> int:
 
 @inlined
 def _acknowledge(r: Run, packet: int) -> int:
-    """The receiver sends the packet back as an ACK, with its mark and its telemetry."""
+    """The receiver sends the packet back as an ACK, with its mark and its telemetry.
+
+    It says how many bytes have come, in whatever order.
+    """
     k = r.packets[packet]
     f = r.flows[k.flow]
+    f.received += k.size - r.settings.data_header
     k.kind = ACK
     k.size = r.settings.ack_size
-    k.hop = f.ack_route
+    k.upto = f.received
+    k.hop = k.back
     append(r, f.host, packet)
     return f.host
 

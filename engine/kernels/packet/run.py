@@ -74,7 +74,7 @@ def simulate_packets(
     naming the flows that never end if the fabric deadlocks.
     """
     settings = settings or Settings()
-    check(fabric, flows, settings.payload, settings.reserve)
+    check(fabric, flows, settings)
     draws = draws or _seeded(seed)
     tables = new_run(fabric, flows, settings, draws)
     begin(tables)

@@ -12,6 +12,7 @@ class Transport(IntEnum):
     DCTCP = 2
     TIMELY = 3
     HPCC = 4
+    SWIFT = 5
 
 
 class Wake(IntEnum):
@@ -87,6 +88,24 @@ class Hpcc(NamedTuple):
     time_bits: int = 0
 
 
+class Swift(NamedTuple):
+    """Times in ticks (the defaults: picoseconds).
+
+    ``add`` packets a round trip, ``beta`` and ``most_cut`` are the paper's (Kumar et al., SIGCOMM
+    2020, section 3.1).  The target is the flow's own round trip, ``base`` for queues, and up to
+    ``flow_range`` more as its window falls from ``wide`` to ``narrow`` packets (section 3.5).
+    """
+
+    add: float = 1.0
+    beta: float = 0.8
+    most_cut: float = 0.5
+    least: float = 0.01  # packets
+    base: int = 20_000_000
+    flow_range: int = 100_000_000
+    narrow: float = 0.1
+    wide: float = 100.0
+
+
 class Settings(NamedTuple):
     """What holds for a whole run; sizes in bytes."""
 
@@ -106,3 +125,4 @@ class Settings(NamedTuple):
     dctcp: Dctcp = Dctcp()
     timely: Timely = Timely()
     hpcc: Hpcc = Hpcc()
+    swift: Swift = Swift()

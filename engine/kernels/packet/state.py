@@ -78,12 +78,14 @@ FLOW = np.dtype(
         ("rate", "i8"),  # bits a second
         ("port", "i4"),  # the sender's
         ("host", "i4"),  # the receiver's port
-        ("data_route", "i4"),  # its first port in Run.routes
-        ("ack_route", "i4"),
+        ("ways", "i4"),  # its first in Run.ways
+        ("n_ways", "i4"),  # packets take them in turn
         # Fixed
         ("line_rate", "i8"),
         ("window", "i8"),  # bytes; 0 for none
         ("round_trip", "i8"),  # ticks
+        ("turn", "i8"),  # which way the next packet takes
+        ("received", "i8"),  # bytes, by the receiver
         ("after", "i8"),  # ticks from the last flow that it waits for, or from the beginning
         ("waits", "i8"),  # flows that have not ended
         ("start", "i8"),
@@ -109,6 +111,7 @@ PACKET = np.dtype(
         ("flow", "i4"),  # of a pause frame: the port it pauses
         ("size", "i4"),  # bytes with headers
         ("hop", "i4"),  # its port, in Run.routes
+        ("back", "i4"),  # where the way of its ACK begins there
         ("came", "i4"),  # the port by which it came into this switch
         ("next", "i4"),  # of its queue, or of the free ones
         ("kind", "i1"),
@@ -117,6 +120,7 @@ PACKET = np.dtype(
     ],
     align=True,
 )
+WAY = np.dtype([("data", "i4"), ("ack", "i4")])  # where they begin in Run.routes
 SWITCH = np.dtype(
     [
         ("shared", "i8"),  # bytes that the ports share, beside headroom and reserves
@@ -137,7 +141,8 @@ class Run(NamedTuple):
     packets: Table
     telemetry: Table  # (packets, HOPS) of HOP, or (1, HOPS) if none is carried
     known: Table  # (flows, HOPS) of HOP: what the sender has last seen
-    routes: Longs  # ports, one route after another
+    ways: Table  # of WAY
+    routes: Longs  # ports, one way after another
     pairs: Longs  # active flows of each host's port
     followers: Longs  # flows that wait for a flow ...
     follow_from: Longs  # (flows + 1,): ... from here on

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 
 from engine.kernels.packet.agenda import LEFT, enlarged_agenda, new_agenda
-from engine.kernels.packet.inputs import Fabric, Flow, shared_buffer
+from engine.kernels.packet.inputs import Fabric, Flow, shared_buffer, ways_of
 from engine.kernels.packet.settings import Settings, Transport
 from engine.kernels.packet.state import (
     DRAWN,
@@ -19,6 +19,7 @@ from engine.kernels.packet.state import (
     PACKET,
     PORT,
     SWITCH,
+    WAY,
     Run,
 )
 from engine.lower.program import Floats, Longs, Table
@@ -34,10 +35,11 @@ Draws = Callable[[int], Floats]  # the first n random numbers of a run
 def new_run(fabric: Fabric, flows: Sequence[Flow], settings: Settings, draws: Draws) -> Run:
     """Tables before anything has happened; the inputs are checked."""
     numbers = {(port.node, port.to): i for i, port in enumerate(fabric.ports)}
+    ways: list[tuple[int, int]] = []
     routes: list[int] = []
     ports, table = _ports(fabric, numbers), np.zeros(len(flows), FLOW)
     for record, flow in zip(table, flows, strict=True):
-        _fill_flow(record, flow, ports, numbers, routes, settings)
+        _fill_flow(record, flow, ports, numbers, ways, routes, settings)
     senders = np.bincount(table["port"], minlength=len(ports))
     ports["first_pair"] = np.cumsum(senders) - senders
     followers, follow_from = _followers(flows)
@@ -52,6 +54,7 @@ def new_run(fabric: Fabric, flows: Sequence[Flow], settings: Settings, draws: Dr
         _free_packets(n_packets),
         np.zeros((n_packets if carries else 1, HOPS), HOP),
         np.zeros((len(flows) if carries else 1, HOPS), HOP),
+        np.array(ways, WAY),
         np.array(routes, np.int64),
         np.zeros(len(flows), np.int64),
         followers,
@@ -110,13 +113,15 @@ def _fill_flow(
     flow: Flow,
     ports: Table,
     numbers: dict[tuple[int, int], int],
+    ways: list[tuple[int, int]],
     routes: list[int],
     settings: Settings,
 ) -> None:
     record["size"], record["after"], record["waits"] = flow.size, flow.start, len(flow.after)
-    for name, way in (("data_route", flow.way), ("ack_route", flow.way_back)):
-        record[name] = len(routes)
-        routes += [numbers[pair] for pair in pairwise(way)]
+    record["ways"], record["n_ways"] = len(ways), 1 + len(flow.sprayed)
+    for pair in ways_of(flow):
+        ways.append((len(routes), len(routes) + len(pair[0]) - 1))
+        routes += [numbers[hop] for way in pair for hop in pairwise(way)]
     record["port"] = numbers[flow.way[0], flow.way[1]]
     record["host"] = numbers[flow.way_back[0], flow.way_back[1]]
     rate = ports["rate"][record["port"]]

@@ -1,6 +1,6 @@
 """Transports: how a sender's rate answers to acknowledgements, one file each."""
 
-from engine.kernels.packet import dcqcn, dctcp, hpcc, timely
+from engine.kernels.packet import dcqcn, dctcp, hpcc, swift, timely
 from engine.kernels.packet.compile import inlined
 from engine.kernels.packet.settings import Transport
 from engine.kernels.packet.state import Run
@@ -18,6 +18,8 @@ def on_ack(r: Run, flow: int, packet: int) -> None:
         timely.on_ack(r, flow, packet)
     elif which == Transport.HPCC:
         hpcc.on_ack(r, flow, packet)
+    elif which == Transport.SWIFT:
+        swift.on_ack(r, flow, packet)
 
 
 @inlined

@@ -111,6 +111,34 @@ def test_marks_slow_dcqcn_down_but_not_a_sender_that_does_not_listen() -> None:
     assert slowest(Transport.DCQCN) > 1.5 * slowest(Transport.STATIC)
 
 
+def test_swift_keeps_the_queue_at_its_target() -> None:
+    """Sixteen windows of 100 kB queue for 120 us; Swift's target is 20 us and some."""
+
+    def probe(transport: Transport) -> float:
+        """How long a packet takes that is sent long after the first round trip, in us."""
+        flows = [across(i, 16, 3_000_000, window=100_000, round_trip=5 * US) for i in range(16)]
+        late = across(17, 16, 1000, start=1000 * US, window=100_000, round_trip=5 * US)
+        run = simulate_packets(star(18), [*flows, late], Settings(transport=transport))
+        return run.completion_times[-1] / US
+
+    assert 20 < probe(Transport.SWIFT) < 40
+    assert probe(Transport.STATIC) > 100
+
+
+def test_swift_shares_a_port_evenly_in_time() -> None:
+    flows = [across(i, 4, 5_000_000, window=100_000, round_trip=5 * US) for i in range(4)]
+    run = simulate_packets(star(5), flows, Settings(transport=Transport.SWIFT))
+    ideal = 4 * 5000 * to_send(1000 + SETTINGS.data_header)
+    assert ideal < run.completion_times.max() < 1.15 * ideal
+    assert run.completion_times.min() > 0.8 * run.completion_times.max()
+
+
+@pytest.mark.parametrize("transport", [Transport.HPCC, Transport.SWIFT])
+def test_a_transport_without_its_window_is_refused(transport: Transport) -> None:
+    with pytest.raises(DimsweepError, match=f"{transport.name} needs the flow's window"):
+        simulate_packets(star(2), [across(0, 1, 10)], Settings(transport=transport))
+
+
 def test_tables_that_grow_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     flows = [across(i, 8, 400_000, round_trip=5 * US, window=10**6) for i in range(8)]
     settings = Settings(transport=Transport.HPCC)
@@ -118,6 +146,33 @@ def test_tables_that_grow_change_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(tables, "_MOST_PACKETS", 300)
     tight = simulate_packets(star(9), flows, settings)
     assert tight.ends.tolist() == roomy.ends.tolist()
+
+
+def test_spraying_uses_all_ways_where_a_hash_would_use_one() -> None:
+    """Two flows between two leaves and over two spines: on one spine they collide."""
+    rate = 100 * GBPS
+    links = [(0, 10), (1, 10), (2, 11), (3, 11), (10, 20), (10, 21), (11, 20), (11, 21)]
+    ports = [
+        Port(a, b, rate, US, headroom=37_500 if a >= 10 else 0)
+        for link in links
+        for a, b in (link, link[::-1])
+    ]
+    fabric = Fabric(ports, dict.fromkeys((10, 11, 20, 21), 32 << 20))
+
+    def ways(source: int, target: int, spine: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        way = (source, 10, spine, 11, target)
+        return way, way[::-1]
+
+    def slowest(*, spray: bool) -> int:
+        flows = [
+            Flow(10**6, *ways(i, i + 2, 20), sprayed=(ways(i, i + 2, 21),) if spray else ())
+            for i in (0, 1)
+        ]
+        return int(simulate_packets(fabric, flows).completion_times.max())
+
+    alone = 1000 * to_send(1000 + SETTINGS.data_header)
+    assert slowest(spray=False) > 2 * alone
+    assert alone < slowest(spray=True) < 1.1 * alone
 
 
 @given(
