@@ -26,7 +26,7 @@ class Npu:
 
     What is known of single kernels refines it: ``matmul_efficiency`` by the size of a matrix
     product, or a ``systolic`` array in the place of the peak; ``launch`` (ps) before each kernel;
-    ``host`` (ps) that the host needs to issue one, so that a run of them lasts no less;
+    ``host`` (ps) that the host needs to issue one, so that kernels may wait (:meth:`issued`);
     ``measured`` durations (ps) by the kernel's name, in the place of all else.
 
     With ``kernels`` products and fused attention take the times that were measured of a GPU;
@@ -84,25 +84,37 @@ class Npu:
             raise DimsweepError("a systolic array is no measured GPU", where="kernels")
 
     def duration(self, work: Compute) -> int:
-        """Picoseconds of an operator.
+        """Picoseconds of an operator that the host issues when it can start.
 
         Raises :class:`DimsweepError` when it needs a rate that the NPU does not state.
         """
+        return self.issued(work, 0)[0]
+
+    def issued(self, work: Compute, lead: int) -> tuple[int, int]:
+        """Picoseconds of an operator that the host begins to issue by a ``lead`` before it can
+        start, and the lead with which it goes on.
+
+        A kernel that the host has not issued yet is waited for; while kernels are long, the host
+        runs ahead; and where it ``awaits`` a result, it has no lead after it.
+        """
         if work.duration is not None:
-            return work.duration
+            return work.duration, lead + work.duration
         kernels = _kernels(work)
-        picoseconds = max(math.fsum(map(self._kernel, kernels)), self._issue(kernels))
+        issues = self.host if self.measured is None else 0
+        picoseconds = 0.0
+        for kernel in kernels:
+            time = self._kernel(kernel)
+            if issues and time and kernel.launched:
+                wait = max(0, issues - lead)
+                picoseconds += wait
+                lead += wait - issues
+            picoseconds += time
+            lead = 0 if kernel.awaited else lead + round(time)
         if picoseconds > MAX_PICOSECONDS:
             raise DimsweepError(
                 f"an operator would take {picoseconds / PICOSECONDS:.3g} s", where="npu"
             )
-        return int(picoseconds + 0.5)
-
-    def _issue(self, kernels: tuple[Kernel, ...]) -> int:
-        """How long the host takes to issue kernels, of which those without work are none."""
-        if not self.host or self.measured is not None:
-            return 0
-        return self.host * sum(bool(kernel.flops or kernel.n_bytes) for kernel in kernels)
+        return int(picoseconds + 0.5), lead
 
     def memory_bound(self, work: Compute) -> int:
         """Those of its :meth:`duration` in kernels that last as long as their bytes take."""
@@ -125,7 +137,8 @@ class Npu:
             return 0.0
         if self.measured is not None and kernel.name:
             return self._measured(kernel.name)
-        return self.launch + max(self._arithmetic(kernel), self._memory(kernel))
+        launch = self.launch if kernel.launched else 0
+        return launch + max(self._arithmetic(kernel), self._memory(kernel))
 
     def _arithmetic(self, kernel: Kernel) -> float:
         if self.systolic is not None and kernel.matmul is not None:

@@ -160,7 +160,7 @@ class Nodes:
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         """What is known of the nodes of a class, and who waits for whom, stamp by stamp."""
         templates: dict[int, _Template] = {}
-        works: dict[int, int] = {}  # what is known of them, by identity: graphs share works, too
+        works: dict[int, _Known] = {}  # by identity: graphs share works, too
         seen: dict[str, int] = {}
         outside: list[tuple[int, int]] = []
         base = int(self.name.start[cls])
@@ -176,19 +176,33 @@ class Nodes:
             yield template.known, template.after + start
         yield np.zeros(0, dtype=np.int64), np.array(outside, dtype=np.int64).reshape(-1, 2)
 
-    def _template(self, cls: int, stamp: Stamp, works: dict[int, int]) -> _Template:
+    def _template(self, cls: int, stamp: Stamp, works: dict[int, _Known]) -> _Template:
         known, after, shared = [], [], []
+        lead = 0  # of the host: it begins a pass when the NPU does, as a message or a batch comes
         for place, operator in enumerate(stamp.operators):
-            number = works.get(id(operator.work))
-            if number is None:
+            entry = works.get(id(operator.work))
+            if entry is None:
                 entry = self._know(cls, stamp.prefix + operator.name, operator.work)
-                number = works[id(operator.work)] = self._known(entry)
-            known.append(number)
+                works[id(operator.work)] = entry
+            if self._cluster.npu.host:
+                entry, lead = self._issued(entry, operator.work, lead)
+            known.append(self._known(entry))
             after += [(place, before) for before in operator.after]
             if self._is_shared(cls, operator.work):
                 shared.append((place, operator.work))
         pairs = np.array(after, dtype=np.int64).reshape(-1, 2)
         return _Template(np.array(known, dtype=np.int64), pairs, shared)
+
+    def _issued(self, known: _Known, work: Work, lead: int) -> tuple[_Known, int]:
+        """What is known of a node that the host issues with a ``lead``, and the lead after it.
+
+        A collective is a kernel to issue; how long it takes depends on the network, and is no lead.
+        """
+        npu = self._cluster.npu
+        if isinstance(work, Compute):
+            duration, lead = npu.issued(work, lead)
+            return known._replace(duration=duration), lead
+        return known, lead - npu.host * isinstance(work, Collective)
 
     def _is_shared(self, cls: int, work: Work) -> bool:
         if isinstance(work, Collective):

@@ -14,7 +14,7 @@ def block(model: TransformerShape, r: Region) -> LayerBlock:
     queries = model.heads * model.head // t
     projected = (model.heads + 2 * model.kv) * model.head // t
     norm, norm_back = r.norm("attention norm")
-    residual, residual_back = r.residual("attention", dropout=model.dropout)
+    residual, residual_back = r.residual("attention", dropout=model.dropout, bias=model.bias)
     into = r.linear("qkv", tokens, model.hidden, projected)
     out = r.linear("projection", tokens, queries, model.hidden)
     core, core_back, core_kept, core_gradients = _core(model, r)

@@ -25,8 +25,10 @@ def block(model: TransformerShape, r: Region) -> LayerBlock:
     come = round((r.tokens if _cut(r) > 1 else r.rows) * model.top_k * model.imbalance)
     local = model.experts // n
     norm, norm_back = r.norm("mlp norm")
-    residual, residual_back = r.residual("mlp", dropout=model.dropout)
+    residual, residual_back = r.residual("mlp", dropout=model.dropout, bias=model.bias)
     route, *route_back = linear("router", r.rows, hidden, model.experts, value)
+    # The host needs the number of tokens of each expert before it can issue what follows.
+    route = route._replace(awaited=True)
     n_bytes = value * sent * hidden  # that leave the rank for experts
     there, back = _exchange(model, r, n_bytes, value * come * hidden)
     work, work_back, activated = _work(model, r, come)
@@ -73,11 +75,14 @@ def _cut(r: Region) -> int:
 def _exchange(
     model: TransformerShape, r: Region, n_bytes: float, whole: float
 ) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
-    """The tokens' way to the experts, and back."""
+    """The tokens' way to the experts, and back: each rank sorts its own by expert, and those that
+    come from several ranks once more, if it has several experts."""
     permute = elementwise("permute", 2 * n_bytes)
     gather, scatter = _tensor(r, n_bytes, whole)
     there = tuple(_travel(model, r, n_bytes * model.imbalance))
-    return (permute, *there, *gather), (*scatter, *there[::-1], permute)
+    again = 1 < r.shard.expert < model.experts
+    sort = (elementwise("sort", 2 * whole),) * again
+    return (permute, *there, *gather, *sort), (*sort, *scatter, *there[::-1], permute)
 
 
 def _travel(model: TransformerShape, r: Region, n_bytes: float) -> Iterator[Step]:

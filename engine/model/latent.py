@@ -21,7 +21,7 @@ def block(model: TransformerShape, r: Region) -> LayerBlock:
     value, tokens, t = r.value, r.tokens, r.shard.tensor
     heads, latent = model.heads // t, model.query_rank + model.kv_rank + model.rope
     norm, norm_back = r.norm("attention norm")
-    residual, residual_back = r.residual("attention", dropout=model.dropout)
+    residual, residual_back = r.residual("attention", dropout=model.dropout, bias=model.bias)
     down = r.linear("latent down", r.rows, model.hidden, latent)
     small = elementwise("latent norm", 2 * value * r.rows * latent)
     small_back = elementwise("latent norm input_grad", 3 * value * r.rows * latent)

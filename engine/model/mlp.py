@@ -13,7 +13,7 @@ def block(model: TransformerShape, r: Region) -> LayerBlock:
     one = r.linear("mlp 1", tokens, model.hidden, first)
     two = r.linear("mlp 2", tokens, inner, model.hidden)
     norm, norm_back = r.norm("mlp norm")
-    residual, residual_back = r.residual("mlp", dropout=model.dropout)
+    residual, residual_back = r.residual("mlp", dropout=model.dropout, bias=model.bias)
     activated = elementwise("activation", value * tokens * (first + inner))
     activated_back = elementwise("activation input_grad", value * tokens * (2 * first + inner))
     forward: tuple[Step, ...] = (

@@ -16,6 +16,7 @@ from engine.model.steps import (
     Linear,
     Step,
     WaitStep,
+    divided,
     elementwise,
     linear,
     narrow_linear,
@@ -100,7 +101,7 @@ class Region:
         """The first matrix of a region."""
         if not self._overlaps:
             return (*self.enter(precision=layer.precision), *layer.forward)
-        return self._beside_arrival(layer, layer.name, layer.forward)
+        return self._beside_arrival(layer, layer.name, self._pieces(layer.forward))
 
     def row(self, layer: Linear) -> tuple[Step, ...]:
         """The last matrix of a region.
@@ -113,7 +114,16 @@ class Region:
         label, last = f"{layer.name} sum", self.whole / self.shard.tensor
         before = CollectiveStep(Kind.REDUCE_SCATTER, self.whole - last, AXIS, label)
         after = CollectiveStep(Kind.REDUCE_SCATTER, last, AXIS)
-        return (before, *layer.forward, WaitStep(label), after)
+        return (before, *self._pieces(layer.forward), WaitStep(label), after)
+
+    def _pieces(self, kernels: tuple[Kernel, ...]) -> tuple[Kernel, ...]:
+        """Products as one of each rank's tokens after another; one call issues them all."""
+        n = self.shard.tensor
+        return tuple(
+            piece._replace(launched=kernel.launched and i == 0)
+            for kernel in kernels
+            for i, piece in enumerate(divided(kernel, n) if kernel.matmul else (kernel,))
+        )
 
     def _beside_arrival(
         self, layer: Linear, name: str, kernels: tuple[Step, ...]
@@ -144,7 +154,8 @@ class Region:
         if not self._overlaps:
             return (*self.enter(precision=layer.precision), *layer.backward)
         name = f"{layer.name} backward"
-        return (*self._beside_arrival(layer, name, layer.input_grad), *layer.weight_grad)
+        pieces = self._pieces(layer.input_grad)
+        return (*self._beside_arrival(layer, name, pieces), *layer.weight_grad)
 
     def whole_linear(
         self, name: str, k: int, n: int, m: int = 0
@@ -153,10 +164,15 @@ class Region:
         forward, input_grad, weight_grad = linear(name, m or self.tokens, k, n, self.value)
         return (forward,), (input_grad, weight_grad)
 
-    def residual(self, name: str, *, dropout: bool) -> tuple[Kernel, Kernel]:
-        """Bias, dropout and the sum with the residual, and their backward pass."""
+    def residual(self, name: str, *, dropout: bool, bias: bool) -> tuple[Kernel, Kernel]:
+        """Bias, dropout and the sum with the residual, and their backward pass.
+
+        Autograd adds the residual's gradient to that of the branch in a kernel of its own; dropout
+        reads and writes a gradient, and a bias's gradient reads it once more.
+        """
         mask = self.rows * self.hidden if dropout else 0
+        passes = 3 + 2 * dropout + bias
         return (
             elementwise(f"{name} residual", 3 * self.part + mask),
-            elementwise(f"{name} residual input_grad", 2 * self.part + mask),
+            elementwise(f"{name} residual input_grad", passes * self.part + mask),
         )

@@ -87,7 +87,8 @@ def narrow_linear(
 
     The input and the gradient of the output are cast before their first product, once along each
     of the two dimensions that products contract; the weights are cast when they are updated, once
-    for all micro-batches (as NVIDIA's Transformer Engine does it).
+    for all micro-batches (as NVIDIA's Transformer Engine does it, where a norm, an activation, or
+    the product's own call casts, so that no launch is added).
     """
     if not precision:
         forward, input_grad, weight_grad = linear(name, m, k, n, value, count)
@@ -100,7 +101,8 @@ def narrow_linear(
         return Kernel(kernel_name, shape.flops, n_bytes, shape, precision=precision)
 
     def cast(kernel_name: str, values: int) -> Kernel:
-        return elementwise(f"{kernel_name} cast", (value + 2 * factor) * count * values)
+        n_bytes = (value + 2 * factor) * count * values
+        return elementwise(f"{kernel_name} cast", n_bytes)._replace(launched=False)
 
     grad, weight = f"{name} input_grad", f"{name} weight_grad"
     return Linear(
@@ -109,6 +111,22 @@ def narrow_linear(
         (cast(grad, m * n), narrow(grad, m, n, k)),
         (narrow(weight, k, m, n, transposed=True),),
         precision,
+    )
+
+
+def divided(kernel: Kernel, n: int) -> tuple[Kernel, ...]:
+    """A product as ``n`` of as many of its rows each; what is left over comes with the last."""
+    whole = kernel.matmul
+    assert whole is not None
+    rows = max(1, whole.m // n)
+    sizes = [rows] * (n - 1) + [max(1, whole.m - rows * (n - 1))]
+    return tuple(
+        kernel._replace(
+            flops=kernel.flops * m / whole.m,
+            n_bytes=kernel.n_bytes * m / whole.m,
+            matmul=whole._replace(m=m),
+        )
+        for m in sizes
     )
 
 

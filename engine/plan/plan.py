@@ -47,6 +47,9 @@ class ParallelPlan:
     them there (DeepSeek-AI's DeepEP).  ``overlap_experts``: a backward pass and the forward pass
     after it run at once, so that the way of one's tokens goes beside the other's products
     (Megatron-LM's overlap of expert parallelism in 1F1B).
+    ``whole_sums``: every replica gets all sums of gradients though ``zero`` cuts the optimizer's
+    state (an all-reduce in the place of a reduce-scatter, as DeepSpeed's stage 1); ``fused_sums``:
+    a product adds its gradient to a sum in wider numbers by itself (Megatron-LM's fusion).
     ``shard_ranks``: neighbouring replicas that divide among themselves what ``zero`` divides, while
     groups of them hold copies (hybrid sharding); 0: all replicas divide it.
     ``value`` and ``gradient_value``: bytes of a weight or activation, and of a gradient; ``narrow``
@@ -73,6 +76,8 @@ class ParallelPlan:
     recompute: Recompute = Recompute.NONE
     recompute_modules: frozenset[Module] = frozenset()
     zero: int = 0
+    whole_sums: bool = False
+    fused_sums: bool = True
     shard_ranks: int = 0
     optimizer: Optimizer = Optimizer.ADAM
     gradient_exchange: GradientExchange = GradientExchange.ALL_REDUCE
@@ -137,6 +142,12 @@ class ParallelPlan:
                 "weights that stream are neither divided among replicas nor offloaded",
                 where="weight_streaming",
                 hint="zero: 0 and offload: []",
+            )
+        if self.whole_sums and self.zero > 1:
+            raise DimsweepError(
+                "replicas that divide gradients do not hold all of them",
+                where="whole_sums",
+                hint="zero: 1",
             )
         if not self.bucket > 0:
             raise DimsweepError(f"a bucket of {self.bucket:g} bytes", where="bucket")

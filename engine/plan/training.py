@@ -213,6 +213,8 @@ class _StageProgram:
                 yield from self._sum_up(block)
             if exchanges:
                 yield from buckets.add(block)
+            if exchanges and self._plan.zero == 3:
+                yield from buckets.rest()  # a block's come and go at once, as its weights do
         if exchanges:
             yield from buckets.rest()
 
@@ -290,7 +292,7 @@ class _StageProgram:
                 yield CollectiveStep(Kind.REDUCE_SCATTER, n_bytes, axis, label and _SHARD)
                 follows = label and _SHARD
                 yield CollectiveStep(Kind.ALL_REDUCE, n_bytes / n, COPIES, label, follows)
-            elif self._plan.zero:
+            elif self._plan.zero and not self._plan.whole_sums:
                 yield CollectiveStep(Kind.REDUCE_SCATTER, n_bytes, axis, label)
             else:
                 yield CollectiveStep(Kind.ALL_REDUCE, n_bytes, axis, label)
@@ -377,10 +379,10 @@ class _Buckets:
 def sum_bytes(plan: ParallelPlan) -> float:
     """Memory traffic of adding a micro-batch's gradient to a sum, a parameter.
 
-    A sum in wider numbers is read and written by the product itself, in the place of its result
-    (Megatron-LM's fused accumulation); else the result is read, and the sum read and written.
+    A fused sum in wider numbers is read and written by the product itself, in the place of its
+    result; else the result is read, and the sum read and written.
     """
-    if plan.gradient_value > plan.value:
+    if plan.fused_sums and plan.gradient_value > plan.value:
         return 2 * plan.gradient_value - plan.value
     return plan.value + 2 * plan.gradient_value
 

@@ -63,7 +63,9 @@ class Attention(NamedTuple):
 class Kernel(NamedTuple):
     """What an NPU launches at once: FLOPs, bytes to and from its memory, and their shape if it is
     a matrix product (of which fused attention has several).  Measured durations are looked up by
-    ``name``; ``precision`` is that of the factors, where it is narrower than the rest's."""
+    ``name``; ``precision`` is that of the factors, where it is narrower than the rest's.  One that
+    is not ``launched`` is a part of a neighbour, whose launch counts for both.  The host waits for
+    one that is ``awaited`` before it issues more."""
 
     name: str
     flops: float
@@ -71,6 +73,8 @@ class Kernel(NamedTuple):
     matmul: MatMul | None = None
     attention: Attention | None = None
     precision: str = ""
+    launched: bool = True
+    awaited: bool = False
 
 
 @dataclass(frozen=True)

@@ -83,6 +83,8 @@ class Plan(Part):
     recompute: Annotated[Recompute, member(Recompute)] = default("none")
     recompute_modules: Annotated[frozenset[Module], Parsed(_modules, sorted)] = default(list)
     zero: Whole = 0
+    whole_sums: Flag = False
+    fused_sums: Flag = True
     shard_ranks: Whole = 0
     optimizer: Annotated[Optimizer, member(Optimizer)] = default("adam")
     gradient_exchange: Annotated[GradientExchange, member(GradientExchange)] = default("all_reduce")

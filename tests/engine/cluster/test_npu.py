@@ -88,10 +88,22 @@ def test_lowering_names_the_operator_that_lacks_a_rate() -> None:
         lower(Workload((builder.build(),)), Cluster(topology))
 
 
-def test_a_run_of_kernels_lasts_at_least_as_long_as_the_host_issues_them() -> None:
-    kernels = tuple(Kernel("copy", 0.0, 1e5 * i) for i in range(4))  # 0 to 3 us, the first is none
-    slow, quick = (Npu(memory_bandwidth=1e11, host=host) for host in (3_000_000, 1_000_000))
-    assert slow.duration(Compute(kernels=kernels)) == 9_000_000
-    assert quick.duration(Compute(kernels=kernels)) == 6_000_000
+def test_kernels_wait_for_a_host_that_runs_ahead_of_long_ones() -> None:
+    def work(*microseconds: int) -> Compute:
+        return Compute(kernels=tuple(Kernel("copy", 0.0, 1e5 * time) for time in microseconds))
+
+    slow, quick = (Npu(memory_bandwidth=1e11, host=host) for host in (4_000_000, 1_000_000))
+    assert slow.duration(work(0, 1, 2, 3)) == 15_000_000  # what has no work is not issued
+    assert quick.duration(work(0, 1, 2, 3)) == 7_000_000  # the first one alone is late
+    assert quick.issued(work(1, 2, 3), 1_000_000) == (6_000_000, 4_000_000)
+    assert quick.issued(work(9), -2_000_000) == (12_000_000, 9_000_000)
     with pytest.raises(DimsweepError, match="no duration"):
         Npu(host=-1)
+
+
+def test_the_host_issues_a_part_with_its_neighbour_and_has_no_lead_after_what_it_awaits() -> None:
+    npu = Npu(memory_bandwidth=1e11, launch=500_000, host=2_000_000)
+    norm, cast = Kernel("norm", 0.0, 3e5), Kernel("cast", 0.0, 1e5, launched=False)
+    assert npu.issued(Compute(kernels=(norm, cast)), 0) == (6_500_000, 4_500_000)
+    routed = norm._replace(awaited=True)
+    assert npu.issued(Compute(kernels=(routed, norm)), 0) == (11_000_000, 3_500_000)

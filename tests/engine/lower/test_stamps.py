@@ -19,7 +19,7 @@ from engine import (
 from engine.model import Transformer
 from engine.plan import DeviceMesh, ParallelPlan, Schedule
 from engine.plan import training as train
-from engine.workload.graph import Stamp, StampedGraph
+from engine.workload.graph import Kernel, Stamp, StampedGraph
 from tests.support.examples import examples
 from tests.support.programs import clusters, pipelines, tangles, training, uneven
 
@@ -96,3 +96,18 @@ def test_a_stamp_waits_for_what_stands_before_it() -> None:
     wrong = Stamp((Operator("three", WORK),), "", 2, ((0, (2,)),))
     with pytest.raises(DimsweepError, match="does not exist"):
         Workload((StampedGraph([first, wrong]),)).check((4,))
+
+
+def test_a_host_runs_ahead_through_a_pass_and_begins_each_pass_anew() -> None:
+    short, long = (Compute(kernels=(Kernel("copy", 0.0, n),)) for n in (1e6, 5e6))  # 1 and 5 us
+    operators = (
+        Operator("copy", long),
+        Operator("copy", short, (0,)),
+        Operator("copy", short, (1,)),
+    )
+    graph = StampedGraph([Stamp(operators), Stamp(operators, start=3, outside=((0, (2,)),))])
+    topology = Topology.build("Ring(2)", bandwidth=[1e9], latency=[0])
+    npu = Npu(memory_bandwidth=1e12, host=3_000_000)
+    nodes = lower(Workload((graph,)), Cluster(topology, npu)).structure.nodes
+    # Issued at 3, 6 and 9 us; the NPU is done with the first at 8 us, and with the second at 9.
+    assert nodes["duration"].tolist() == [8_000_000, 1_000_000, 1_000_000] * 2

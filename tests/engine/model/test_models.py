@@ -9,7 +9,7 @@ from engine import CollectiveKind, DimsweepError
 from engine.model import ConvNet, Dlrm, Gnmt, TensorOverlap, Transformer
 from engine.model.rank import LayerBlock, RankModel, Recompute, Shard
 from engine.model.steps import CollectiveStep, Step, WaitStep
-from engine.workload.graph import Kernel
+from engine.workload.graph import Kernel, MatMul
 
 GPT3 = Transformer(12288, 96, 96, 2048, vocabulary=51200)
 LLAMA70 = Transformer(
@@ -236,9 +236,12 @@ def test_overlapped_tensor_parallelism_moves_the_same_bytes_beside_the_products(
             for steps in (before, after)
         ]
         assert sent[0] == sent[1] and sent[2] == pytest.approx(sent[3])
-        assert [s for s in before if isinstance(s, Kernel)] == [
-            s for s in after if isinstance(s, Kernel)
-        ]
+        kernels = [[s for s in steps if isinstance(s, Kernel)] for steps in (before, after)]
+        work = [(sum(k.flops for k in own), sum(k.n_bytes for k in own)) for own in kernels]
+        assert work[0] == pytest.approx(work[1])
+        assert len(kernels[0]) == sum(k.launched for k in kernels[1]), "one call issues all pieces"
+    pieces = [s.matmul for s in beside.forward if isinstance(s, Kernel) and s.name == "qkv"]
+    assert pieces == [MatMul(1, 2048 // 8, 12288, 3 * 12288 // 8)] * 8
     blocking = [s for s in beside.forward if isinstance(s, CollectiveStep) and not s.label]
     whole = 2048 * 12288 * 2
     assert [s.n_bytes for s in blocking] == [whole / 8] * 2, "the last pieces of two results"

@@ -177,6 +177,25 @@ def test_zero_moves_what_its_paper_says(zero: int) -> None:
     assert moved[CollectiveKind.ALL_GATHER] == pytest.approx(psi / n * gathers)
 
 
+def test_whole_sums_are_reduced_by_all_though_each_updates_its_part() -> None:
+    plan = ParallelPlan(batch=4, zero=1, whole_sums=True)
+    moved = collective_bytes(training(SMALL, plan, mesh((4,))), "replicas")
+    psi = 2.0 * SMALL.parameters
+    assert moved == pytest.approx(
+        {CollectiveKind.ALL_REDUCE: psi, CollectiveKind.ALL_GATHER: psi / 4}
+    )
+    with pytest.raises(DimsweepError, match="do not hold all"):
+        ParallelPlan(batch=4, zero=2, whole_sums=True)
+
+
+def test_divided_weights_gradients_go_block_by_block() -> None:
+    """FSDP exchanges the gradients of a block while the next block runs, whatever the bucket."""
+    plan = ParallelPlan(batch=4, zero=3, bucket=1e12)
+    (graph,) = training(SMALL, plan, mesh((4,))).graphs
+    sums = [o for o in graph if getattr(o.work, "kind", None) is CollectiveKind.REDUCE_SCATTER]
+    assert len(sums) == SMALL.layers + 2  # the embedding and the logits are blocks, too
+
+
 @pytest.mark.parametrize("overlap_gradients", [True, False])
 @pytest.mark.parametrize("zero", [1, 3])
 def test_groups_of_neighbours_divide_and_sum_up_with_their_copies(
