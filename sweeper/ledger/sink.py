@@ -22,8 +22,7 @@ class Sink(Protocol):
     def flush(self) -> None: ...
 
     def is_mine(self) -> bool:
-        """Whether no other process has taken the study over; raises :class:`OSError` if it has not
-        been known for long."""
+        """Whether no other process has taken the study over."""
 
     def let_go(self) -> None:
         """Close it as it is; what was not flushed is dropped."""
@@ -65,6 +64,7 @@ class ObjectSink(io.BytesIO):
         self.n_safe = 0
 
     def flush(self) -> None:
+        self._check()
         self._flushed = self.tell(), self._flushed[1] + 1
 
     def save(self) -> None:

@@ -6,14 +6,25 @@ from typing import Any
 from sweeper.config.schema import Config
 from sweeper.verify.clusters.measurements import LeftOut, Measurement
 from sweeper.verify.clusters.models import model_keys
-from sweeper.verify.clusters.recipes import recipe
+from sweeper.verify.clusters.recipes import in_graphs, recipe
 from sweeper.verify.clusters.systems import system_of
 
 # PyTorch without fused kernels: norms, activations and losses make more passes over memory, and the
 # host issues five to ten kernels for one of ours (docs/accuracy.md).
 _EAGER = {"npu.memory_efficiency": 0.5, "npu.launch": "110 us"}
+# BLOOM's chronicles: from 20 nodes on jobs hang unless CUDA_LAUNCH_BLOCKING=1 makes the host wait
+# for each kernel.  That slowed a 200B model down from 97.20 to 91.04 TFLOP/s on 80 GPUs, 75 us for
+# each of 192,000 kernels of ours; on 160 GPUs it made 90, with and without.
+_BLOCKING = {"npu.launch": "185 us"}
+_BLOCKING_GPUS = 160
+# "A100s PCI-Express/NUMA was improved today so all TFLOPs have changed for the better (1-5%)", the
+# chronicles say on 25 February: what was measured before was 3 % slower.
+_BEFORE_REPAIR = {"npu.efficiency": 0.88, "npu.memory_efficiency": 0.485}
 # What a table does not print of a stack: keys of workload.plan, and others, by the document; the
 # first one counts.
+_HOST = {"npu.host": "100 us"}
+# Layers with experts have several more kernels for one of ours: routing, sorting, adding up.
+_HOST_OF_EXPERTS = {"npu.host": "150 us"}
 _TORCHTITAN = {"sequence_parallel": True, "overlap_tensor": "none", "gradients": "fp32"}
 _MEGATRON = {"sequence_parallel": True, "overlap_tensor": "pieces", "gradients": "fp32"}
 _STACKS: tuple[tuple[str, dict[str, Any], dict[str, Any]], ...] = (
@@ -25,8 +36,11 @@ _STACKS: tuple[tuple[str, dict[str, Any], dict[str, Any]], ...] = (
             "overlap_gradients": False,
             "blocking_messages": True,
             "overlap_tensor": "none",
-            # Its ZeRO-1 all-reduces gradients of 16 bits, as many bytes as these reduce-scattered.
-            "gradients": "fp32",
+            # Its ZeRO-1 all-reduces gradients of 16 bits, its BF16_Optimizer sums in fp32; neither
+            # product adds its gradient to the sum (deepspeed/runtime/{zero,bf16_optimizer.py}).
+            "gradients": "bf16",
+            "whole_sums": True,
+            "fused_sums": False,
         },
         _EAGER,
     ),
@@ -41,16 +55,21 @@ _STACKS: tuple[tuple[str, dict[str, Any], dict[str, Any]], ...] = (
         {},
     ),
     ("launcher", {"sequence_parallel": True, "gradients": "fp32"}, _EAGER),
-    ("simumax", {"sequence_parallel": True, "overlap_gradients": False, "gradients": "fp32"}, {}),
+    (
+        "simumax",  # its rows say "overlap paths off"
+        {
+            "sequence_parallel": True,
+            "overlap_gradients": False,
+            "overlap_tensor": "none",
+            "gradients": "fp32",
+        },
+        _HOST,
+    ),
     ("llm-foundry", {"gradients": "bf16"}, _EAGER),
     ("torchtitan.* eager", _TORCHTITAN, _EAGER),
     ("torchtitan", _TORCHTITAN, {}),
-    ("", _MEGATRON, {}),
+    ("", _MEGATRON, _HOST),
 )
-# Until CUDA graphs hold whole layers with experts, the host waits for the number of tokens of each
-# expert, and then issues a layer's kernels one by one.
-_HOST = "200 us"
-_WITHOUT_GRAPHS = re.compile(r"\[25\.|\[26\.02")
 # Attention kernels, relative to those that were measured: FlashAttention 2 on the A100, 3 on the
 # H100.  FlashAttention 1 takes 1.5 times as long as 2, which takes 1.8 times as long as 3; the
 # H100's rows with ALiBi say 3.4 for both.
@@ -178,8 +197,12 @@ def _stack(measured: Measurement) -> dict[str, Any]:
     keys = _entry(measured)[1]
     if "Megatron-Bridge" in measured.source:
         keys = keys | recipe(measured)
+    if "fsdp" in measured.sharding.lower() and keys == _MEGATRON:
+        keys = keys | {"gradients": "bf16"}  # Megatron-FSDP's user guide
     if re.search("deepep", measured.note.lower()):
         keys = keys | {"experts_by_node": True}
+    if "bigscience" in measured.source and measured.precision == "bf16":
+        keys = keys | {"gradients": "fp32"}
     if re.search("async ?tp", measured.note.lower()):
         keys = keys | {"overlap_tensor": "pieces"}
     if "rowwise" in measured.precision.lower():
@@ -190,8 +213,13 @@ def _stack(measured: Measurement) -> dict[str, Any]:
 def _software(measured: Measurement) -> dict[str, Any]:
     """What the stack makes of the GPU: its kernels, and how it launches them."""
     keys = dict(_entry(measured)[2])
-    if "experts" in model_keys(measured) and _WITHOUT_GRAPHS.search(measured.source):
-        keys["npu.host"] = _HOST
+    if "npu.host" in keys and "experts" in model_keys(measured):
+        keys |= _HOST_OF_EXPERTS
+    if "Megatron-Bridge" in measured.source and in_graphs(measured):
+        del keys["npu.host"]
+    if "bigscience" in measured.source:
+        keys |= _BLOCKING if measured.gpus >= _BLOCKING_GPUS else {}
+        keys |= _BEFORE_REPAIR if re.search("; 02-2[0-4];", measured.note) else {}
     if re.search("gpt.?oss", measured.model.lower()):
         # No fused kernel adds its experts' biases and clamps their activations.
         keys["npu.memory_efficiency"] = _EAGER["npu.memory_efficiency"]

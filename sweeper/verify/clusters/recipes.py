@@ -8,14 +8,21 @@ off, so how well the rows are met since then judges less than rows of other sour
 import re
 from typing import Any
 
-from sweeper.verify.clusters.measurements import Measurement
+from sweeper.verify.clusters.measurements import LeftOut, Measurement
 
 _ALL = {"gradients": "bf16"}  # grad_reduce_in_fp32 is off
 _BY_NODE = {"experts_by_node": True}  # the flex dispatcher: DeepEP, HybridEP
 _OVERLAP = {"overlap_experts": True}  # moe_a2a_overlap
 _MADE_AGAIN = {"recompute_modules": ["activation", "norm"]}  # layernorm, moe_act
-# Model, GPU, expert-parallel ranks; the first that matches counts.
+_FEW_GPUS = re.compile("llama.*70b")  # LLAMA3_70B_LORA_CONFIG_* alone run on 8 GPUs
+# Model, GPU and release, expert-parallel ranks; the first that matches counts.
 _RECIPES: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
+    (
+        "qwen3.?235",
+        r"h100.*\[25\.09",
+        "",
+        {},
+    ),  # before the overlap of experts, with that of tensors
     ("deepseek.?v3", "h100", "", _BY_NODE | _OVERLAP),
     ("deepseek.?v3", "b200", "^32$", _BY_NODE | _OVERLAP),
     ("deepseek|kimi", "", "", _BY_NODE),
@@ -30,8 +37,21 @@ _RECIPES: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
 
 def recipe(measured: Measurement) -> dict[str, Any]:
     """Keys of workload.plan for a row of Megatron-Bridge's tables."""
-    values = (measured.model, measured.gpu, str(measured.expert))
+    if _FEW_GPUS.search(measured.model.lower()) and measured.gpus == 8:
+        raise LeftOut("it trains adapters of low rank (LoRA), which are not simulated")
+    release = re.search(r"\[.*", measured.source)
+    where = measured.gpu + (release[0] if release else "")
+    values = (measured.model, where, str(measured.expert))
     for *patterns, keys in _RECIPES:
         if all(re.search(p, v.lower()) for p, v in zip(patterns, values, strict=True)):
             return _ALL | keys
     return _ALL
+
+
+def in_graphs(measured: Measurement) -> bool:
+    """Whether CUDA graphs hold the layers, so that the host issues few kernels by itself: those of
+    small or NVFP4 Llama models on Blackwell, and those of layers with experts from 26.04 on."""
+    model, blackwell = measured.model.lower(), "h100" not in measured.gpu.lower()
+    if "llama" in model:
+        return blackwell and ("8b" in model or "fp4" in measured.precision.lower())
+    return not re.search(r"\[25\.|\[26\.02", measured.source)

@@ -8,13 +8,12 @@ FITTED: tuple[str, ...] = (
     # Eager PyTorch's launches and memory passes, and FlashAttention 1 (plans.py); the H100's
     # efficiency in bf16.
     "mosaicml/llm-foundry",
-    # The B200's efficiency in bf16.
+    # The B200's efficiency in bf16, and how long Megatron-LM's host takes to issue a kernel.
     "MooreThreads/SimuMax",
-    # The B200's products in fp8, mxfp8 and nvfp4, relative to bf16; both: the H100's launches.
+    # The B200's products in fp8, mxfp8 and nvfp4, relative to bf16, and the host's time for kernels
+    # of layers with experts; both: the H100's launches.
     "NVIDIA-NeMo/Megatron-Bridge",
     "NVIDIA/NeMo:docs",
-    # What 500 W last for.
-    "pytorch/torchtitan",
 )
 
 

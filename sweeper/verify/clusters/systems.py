@@ -55,9 +55,9 @@ SYSTEMS = (
     System("A800", "a800", 8, (*_A100, "topology.bandwidth=[200 GB/s,25 GB/s]")),
     System("H800", "h800", 8, (*_H100, "topology.bandwidth=[200 GB/s,50 GB/s]")),
     System("H200", "h200", 8, _hgx("h200", "topology=hgx_h100")),
-    # Other memory, and 500 W in the place of 700, which last for 0.8 of the speed.
+    # Other memory, and 500 W in the place of 700, which sustain as much less.
     System(
-        "H100", "h100.*500w", 8, (*_H100, "npu.efficiency=0.7", "npu.memory_bandwidth=2400 GB/s")
+        "H100", "h100.*500w", 8, (*_H100, "npu.efficiency=0.65", "npu.memory_bandwidth=2400 GB/s")
     ),
     System("H100", "h100", 8, _H100),
     # B200's chip; no kernels of the others were measured.

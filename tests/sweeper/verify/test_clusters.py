@@ -272,8 +272,19 @@ def test_a_folder_without_tables_is_an_error(tmp_path: Path) -> None:
         ),
         (
             {"source": "bigscience-workshop/bigscience:x.md"},
-            {"launch": "110 us"},
+            {"launch": "110 us", "efficiency": 0.91},
             {"sequence_parallel": False, "blocking_messages": True, "overlap_tensor": "none"},
+        ),
+        (
+            {
+                "source": "bigscience-workshop/bigscience:x.md",
+                "note": "x; 02-21; y",
+                "gpus": "160",
+                "dp": "40",
+                "global_batch": "320",
+            },
+            {"launch": "185 us", "efficiency": 0.88},
+            {"gradients": "fp32", "whole_sums": True, "fused_sums": False},
         ),
         (
             {"source": "pytorch/torchtitan:x.md", "micro_batch": "4", "note": "1F1B AsyncTP"},
@@ -287,8 +298,23 @@ def test_a_folder_without_tables_is_an_error(tmp_path: Path) -> None:
         ),
         (
             {"source": "NVIDIA-NeMo/Megatron-Bridge:x.md [25.11]", "model": "Qwen3_30B_a3B"},
-            {"host": "200 us"},
+            {"host": "150 us"},
             {},
+        ),
+        (
+            {"source": "NVIDIA-NeMo/Megatron-Bridge:x.md [26.04]", "model": "Qwen3_30B_a3B"},
+            {"host": "0 ns"},
+            {"gradients": "bf16"},
+        ),
+        (
+            {"source": "MooreThreads/SimuMax:x.json", "note": "overlap paths off"},
+            {"host": "100 us"},
+            {"overlap_tensor": "none"},
+        ),
+        (
+            {"zero_or_fsdp": "FSDP On"},
+            {"host": "100 us"},
+            {"zero": 3, "gradients": "bf16"},
         ),
     ],
     ids=lambda changes: str(changes.get("source", "") if isinstance(changes, dict) else changes),
