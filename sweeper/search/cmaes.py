@@ -16,6 +16,7 @@ from sweeper.space.trials import Trial, Trials
 
 _OPTIONS = ("popsize", "sigma0")
 _SIGMA = 1 / 6  # of the unit cube
+_DISTINCT = 0.75  # of the designs of a generation; with fewer a search is down to the grid
 _SIDE_BY_SIDE = 64  # from generations of this size on two searches take turns
 
 
@@ -59,6 +60,7 @@ class CmaEsSampler:
             self._searches.rotate(-1)
             search.first, search.units = self._asked, search.evolution.ask()
             trials = self._task.space.from_unit(search.units[:n], self._asked, "cmaes")
+            search.is_crowded = trials.n_designs < _DISTINCT * len(trials)
         self._asked += len(trials)
         return trials
 
@@ -73,7 +75,8 @@ class CmaEsSampler:
             self._best = float(losses[least]), trials[least]
         for search in list(self._searches):
             if search.first == trials[0].number and search.tell(losses):
-                self._begin(search, 2 * search.evolution.population)
+                larger = 1 if search.evolution.generation == 1 else 2
+                self._begin(search, larger * search.evolution.population)
 
     def _next(self) -> "_Search":
         """The search whose turn it is; the first begins at the best trial, if there is one."""
@@ -121,6 +124,7 @@ class _Search:
 
     def __init__(self, evolution: Evolution | None = None) -> None:
         self.first, self.units = -1, np.empty((0, 0))  # the number of its first trial
+        self.is_crowded = False
         if evolution is not None:
             self.evolution = evolution
 
@@ -129,4 +133,4 @@ class _Search:
         if len(losses) < len(self.units):
             return False  # the study ends within the generation: a longer one would ask for it anew
         self.first = -1
-        return self.evolution.tell(self.units, losses)
+        return self.evolution.tell(self.units, losses) or self.is_crowded

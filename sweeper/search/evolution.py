@@ -25,7 +25,7 @@ class Evolution:
     def __init__(self, centre: Floats, sigma: float, population: int | None, seed: int) -> None:
         n = len(centre)
         self.population = max(population or 4 + int(3 * math.log(n)), 2)
-        self._mean, self._sigma, self._generation = np.array(centre, dtype=float), sigma, 0
+        self._mean, self._sigma, self.generation = np.array(centre, dtype=float), sigma, 0
         self._covariance, self._axes, self._lengths = np.eye(n), np.eye(n), np.ones(n)
         self._path, self._step_path = np.zeros(n), np.zeros(n)
         self._random = np.random.default_rng(seed)
@@ -56,12 +56,12 @@ class Evolution:
         root = self._axes / self._lengths @ self._axes.T  # C^(-1/2)
         best = rates.weights[: rates.parents] @ steps[: rates.parents]
         self._mean = self._mean + self._sigma * best
-        self._generation += 1
+        self.generation += 1
 
         c = rates.step
         self._step_path = (1 - c) * self._step_path + rates.step_norm * (root @ best)
         length = float(np.linalg.norm(self._step_path))
-        grown = length / math.sqrt(1 - (1 - c) ** (2 * self._generation))
+        grown = length / math.sqrt(1 - (1 - c) ** (2 * self.generation))
         stalls = float(grown >= (1.4 + 2 / (n + 1)) * rates.expected)
         self._path = (1 - rates.path) * self._path + (1 - stalls) * rates.path_norm * best
 
@@ -95,7 +95,7 @@ class Evolution:
         """What :meth:`restored` needs, as plain data: before the generation that is not told."""
         return {
             "population": self.population,
-            "generation": self._generation,
+            "generation": self.generation,
             "sigma": self._sigma,
             "random": self._before,
             **{name: getattr(self, f"_{name}").tolist() for name in _ARRAYS},

@@ -115,6 +115,12 @@ class Trials(Sequence[Trial]):
             settings=tuple(self.settings[i] for i in used),
         )
 
+    @property
+    def n_designs(self) -> int:
+        """How many different designs there are among them."""
+        split = np.empty((len(self), 0)) if self.bandwidth is None else self.bandwidth
+        return len(np.unique(np.column_stack([split, self.setting]), axis=0))
+
     def renamed(self, first: int, origin: str) -> Self:
         """The same designs under numbers that begin ``first`` later, and of another origin."""
         origins = np.full(len(self), origin, dtype=object)
