@@ -112,7 +112,7 @@ def _introduce(plan: "StudyPlan", console: "Console") -> None:
 
     say_warnings(plan.study.warnings, console)
     searches = zip(plan.cells, plan.study.cells, strict=True)
-    reasons = [reason(cell.config, record.sampler) for cell, record in searches]
+    reasons = [reason(cell.config, record.sampler, record.trials) for cell, record in searches]
     for text in dict.fromkeys(filter(None, reasons)):
         say(text, console)
 

@@ -1,6 +1,13 @@
 """Samplers: who proposes the trials of a study."""
 
-from sweeper.search.choose import SAMPLERS, learns_from_slopes, make_sampler, reason, sampler_name
+from sweeper.search.choose import (
+    SAMPLERS,
+    learns_from_slopes,
+    make_sampler,
+    n_trials,
+    reason,
+    sampler_name,
+)
 from sweeper.search.sampler import STATE_VERSION, Sampler, Slopes, State, Task, Values
 
 __all__ = [
@@ -13,6 +20,7 @@ __all__ = [
     "Values",
     "learns_from_slopes",
     "make_sampler",
+    "n_trials",
     "reason",
     "sampler_name",
 ]

@@ -7,7 +7,7 @@ from sweeper.search.blocks import QmcSampler, RandomSampler
 from sweeper.search.cmaes import CmaEsSampler
 from sweeper.search.combined import CombinedSampler
 from sweeper.search.descent import DescentSampler
-from sweeper.search.given import Given
+from sweeper.search.grid import GridSampler, grid_size
 from sweeper.search.optuna_sampler import GpSampler, Nsga2Sampler, TpeSampler
 from sweeper.search.relay import HANDOVER, DescentThenCmaEs, TpeThenCmaEs, TpeThenQmc
 from sweeper.search.sampler import Sampler, Task
@@ -28,7 +28,7 @@ SAMPLERS: dict[str, type[Sampler]] = {
     "descent+tpe+cmaes": DescentThenCmaEs,
     "tpe+cmaes": TpeThenCmaEs,
     "tpe+qmc": TpeThenQmc,
-    GRID: Given,
+    GRID: GridSampler,
 }
 
 
@@ -55,8 +55,23 @@ def sampler_name(config: Config, space: Space) -> str:
     return f"{begin}+qmc" if len(config.objective) > 1 else f"{begin}+cmaes"
 
 
-def reason(config: Config, name: str) -> str | None:
-    """Why ``auto`` became the sampler ``name``, where a user would not expect it."""
+def n_trials(config: Config, space: Space, first: list[Trial], prices: Prices | None) -> int:
+    """How many trials a search has at most."""
+    if not space.n_unit:
+        return 1
+    limit = config.budget.trials
+    if sampler_name(config, space) != GRID:
+        return limit
+    return grid_size(_task(config, space, first, prices), limit)
+
+
+def reason(config: Config, name: str, trials: int) -> str | None:
+    """What a user would not expect: why ``auto`` became the sampler ``name``, or that the
+    ``trials`` of a grid are a part of it."""
+    if config.search.sampler == GRID and trials == config.budget.trials:
+        return (
+            f"search=grid: no more than budget.trials={trials:,} trials, from the grid's beginning"
+        )
     if config.search.sampler != AUTO or config.budget.trials <= HANDOVER or "+" not in name:
         return None
     begin, _, then = name.rpartition("+")
@@ -77,7 +92,7 @@ def make_sampler(
     """The sampler that ``config.search`` describes; ``first`` are trials to propose first, and
     ``prices`` what the network costs."""
     name = sampler_name(config, space)
-    if name == GRID and not config.grid and space.split is None:
+    if name == GRID and not config.grid and space.split is None and not space.n_unit:
         raise DimsweepError(
             "there is nothing to search",
             where="space",
@@ -89,7 +104,16 @@ def make_sampler(
             where="search.sampler",
             hint=suggestion(name, [AUTO, *SAMPLERS]),
         )
-    task = Task(
-        name, config.search, space, config.objective, first, prices, by_message=config.by_message
+    return SAMPLERS[name](_task(config, space, first, prices))
+
+
+def _task(config: Config, space: Space, first: list[Trial], prices: Prices | None) -> Task:
+    return Task(
+        sampler_name(config, space),
+        config.search,
+        space,
+        config.objective,
+        first,
+        prices,
+        by_message=config.by_message,
     )
-    return SAMPLERS[name](task)

@@ -31,6 +31,9 @@ class Choice:
     def nearest(self, value: Any) -> Any:
         return value if value in self.values else self.values[0]
 
+    def all_values(self) -> Sequence[Any]:
+        return self.values
+
 
 @dataclass(frozen=True)
 class Range:
@@ -64,6 +67,14 @@ class Range:
         if self.integer:
             return round(number)
         return f"{number!r} {self.unit}" if self.unit else number
+
+    def all_values(self) -> Sequence[Any] | None:
+        """All of them, or ``None`` if there is no step to go by."""
+        step = self.step or (1.0 if self.integer else None)
+        if step is None or self.log:
+            return None
+        n = math.floor((self.high - self.low) / step + 1e-9)
+        return [self.value(self.low + i * step) for i in range(n + 1)]
 
     def nearest(self, value: Any) -> Any:
         number, unit = _number_and_unit(value)

@@ -17,7 +17,7 @@ from sweeper.config.schema import Config
 from sweeper.ledger.record import CellRecord
 from sweeper.ledger.rows import Cell
 from sweeper.objective import Objective
-from sweeper.search import Sampler, make_sampler, sampler_name
+from sweeper.search import Sampler, make_sampler, n_trials, sampler_name
 from sweeper.space.space import Space, build_space
 from sweeper.space.trials import Trial
 from sweeper.study.bound import least_bound, proven_bound, proven_front
@@ -97,15 +97,16 @@ def plan_cell(
     hopes = list(front.bandwidth) if front is not None else [least.bandwidth] if least else []
     bound = proven_bound(config, space, least, objective[0])
     worth = None if bound is None or least is None else (least.per_bandwidth * 1e12).tolist()
+    first = _first_trials(config, space, program, hopes)
     plan = CellPlan(
         cell=Cell(number, config, coordinates),
         space=space,
         bound=bound,
         worth=worth and tuple(worth),
         front=front,
-        first=_first_trials(config, space, program, hopes),
+        first=first,
         prices=program.prices,
-        budget=config.budget.trials if space.n_unit else 1,
+        budget=n_trials(config, space, first, program.prices),
         warnings=design_warnings(composed, program, turned, searched=space.split is not None),
     )
     plan.sampler()  # refuses bad options now, not when the cell's turn comes

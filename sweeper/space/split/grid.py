@@ -19,6 +19,7 @@ Row = tuple[tuple[int, ...], int]  # coefficients and limit: coefficients . x <=
 
 _SET = isl.dim_type.set
 _MOST_TRIED = 2000  # values, in a search of the nearest point
+_TOGETHER = 4096  # points
 _NOISE = 1e-6  # of a step
 
 
@@ -45,6 +46,13 @@ class Values:
         """The least member from ``limit`` on; infinity if there is none."""
         some = self._members.lower_bound_val(_SET, 0, isl.Val(limit))
         return math.inf if some.is_empty() else some.dim_min_val(0).to_python()
+
+    def upward(self) -> Iterator[int]:
+        """All members, the least first."""
+        value, last = self.ends()
+        while value <= last:
+            yield value
+            value = self.first(value + 1)  # type: ignore[assignment]  # infinity ends it
 
     def outward(self, centre: float) -> Iterator[int]:
         """All members, the nearest to ``centre`` first."""
@@ -108,6 +116,46 @@ class IntegerGrid:
                 assert bounds is not None
                 found[:, d] = bounds.least(values)
         return found
+
+    def all(self) -> Iterator[Integers]:
+        """Every point (P, D), some at a time, in ascending order of the free dimensions."""
+        yield from self._all_from(np.empty((1, 0), dtype=np.int64))
+
+    def _all_from(self, earlier: Integers) -> Iterator[Integers]:
+        """The points whose first free dimensions have the values (P, i), depth first, so that no
+        more than some thousand are there at a time."""
+        if earlier.shape[1] == len(self.free):
+            if self.is_convex:
+                yield self.points(earlier)
+            else:
+                yield np.array([self.point(row) for row in earlier.tolist()], dtype=np.int64)
+            return
+        for some, counts in self._counted(earlier):
+            rows, values = np.repeat(some, counts, axis=0), self._next(some, counts)
+            yield from self._all_from(np.column_stack([rows, values]))
+
+    def _counted(self, earlier: Integers) -> Iterator[tuple[Integers, Integers]]:
+        """Stretches of ``earlier`` (P, i), and how many values the next free dimension has after
+        each of them."""
+        if not self.is_convex:
+            for row in earlier:
+                yield row[None], np.array([sum(1 for _ in self.values(row.tolist()).upward())])
+            return
+        low, high = self.ends(earlier)
+        counts, start = high - low + 1, 0
+        ends = np.cumsum(counts)
+        while start < len(earlier):
+            done = ends[start - 1] if start else 0
+            stop = max(start + 1, int(np.searchsorted(ends, done + _TOGETHER, side="right")))
+            yield earlier[start:stop], counts[start:stop]
+            start = stop
+
+    def _next(self, earlier: Integers, counts: Integers) -> Integers:
+        """The values of the next free dimension, after each of ``earlier`` (P, i)."""
+        if not self.is_convex:
+            return np.array([v for row in earlier.tolist() for v in self.values(row).upward()])
+        before = np.repeat(np.cumsum(counts) - counts, counts)
+        return np.repeat(self.ends(earlier)[0], counts) + np.arange(len(before)) - before
 
     def values(self, earlier: Sequence[int]) -> Values:
         """What the next free dimension may be, given the earlier ones."""

@@ -14,7 +14,7 @@ Everything is exact, because everything is a whole number of grid steps:
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -98,6 +98,11 @@ class SplitSpace:
         if self._grid.is_convex:
             return self._decoded_together(u)
         return np.array([self._decoded(row) for row in u.tolist()]).reshape(len(u), -1)
+
+    def all(self) -> Iterator[Floats]:
+        """Every split (P, D), in bytes/s, some thousand at a time; in ascending order of the free
+        bandwidths, the last of them fastest."""
+        return (self._in_bytes(points) for points in self._grid.all())
 
     def encode(self, bandwidth: Floats) -> Floats:
         """Unit coordinates (F,) that :meth:`decode` to ``nearest(bandwidth)``, (D,) in bytes/s."""

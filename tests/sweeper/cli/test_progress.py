@@ -53,5 +53,13 @@ def test_where_there_is_no_terminal_a_line_is_told_each_minute(
 def test_auto_says_why_it_hands_over(small: Small) -> None:
     for trials, told in ((1000, False), (1001, True)):
         plan = small(f"budget.trials={trials}", "collective.chunks=1")
-        assert bool(reason(plan.config, plan.study.cells[0].sampler)) == told
-    assert reason(small("search=random").config, "random") is None
+        (cell,) = plan.study.cells
+        assert bool(reason(plan.config, cell.sampler, cell.trials)) == told
+    assert reason(small("search=random").config, "random", 40) is None
+
+
+def test_a_grid_says_that_it_is_cut(small: Small) -> None:
+    for step, told in (("50 GB/s", False), ("1 GB/s", True)):
+        plan = small("search=grid", "budget.trials=200", f"space.bandwidth.step={step}")
+        (cell,) = plan.study.cells
+        assert bool(reason(plan.config, cell.sampler, cell.trials)) == told

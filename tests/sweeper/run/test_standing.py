@@ -16,7 +16,7 @@ from sweeper.study.plan import StudyPlan
 from tests.support.studies import run
 
 Small = Callable[..., StudyPlan]
-GO_ON = ["random", "qmc", "cmaes", "auto"]  # from their state; the others begin anew
+GO_ON = ["random", "qmc", "grid", "cmaes", "auto"]  # from their state; the others begin anew
 BUDGET, TOLD = 120, 70
 
 
@@ -32,7 +32,9 @@ def always_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """The numbers of the trials that samplers are asked for."""
     numbers = list[int]()
-    for kind in {SAMPLERS[name] for name in ("random", "qmc", "cmaes", "descent+tpe+cmaes", "tpe")}:
+    for kind in {
+        SAMPLERS[name] for name in ("random", "qmc", "grid", "cmaes", "descent+tpe+cmaes", "tpe")
+    }:
         ask = kind.ask
 
         def counted(self: object, n: int, ask: Callable[..., object] = ask) -> object:
