@@ -37,7 +37,7 @@ class BlockSampler:
         drawn = state["asked"] - self._start - len(self._waiting)
         self._waiting = self._waiting[state["asked"] - self._start :]
         if drawn > 0:
-            self._skip(drawn)
+            self._draw(drawn)
         self._asked = state["asked"]
 
     def ask(self, n: int) -> Trials:
@@ -57,25 +57,16 @@ class BlockSampler:
     def _draw(self, n: int) -> Floats:
         """(n, space.n_unit) coordinates in [0, 1]."""
 
-    @abstractmethod
-    def _skip(self, n: int) -> None:
-        """Be where ``n`` drawn trials lead to."""
-
 
 class RandomSampler(BlockSampler):
     """Uniformly random trials."""
 
     def __init__(self, task: Task) -> None:
         super().__init__(task)
-        self._bits = np.random.PCG64(task.search.seed)  # as that of NumPy's default generator
-        self._random = np.random.Generator(self._bits)
+        self._random = np.random.default_rng(task.search.seed)
 
     def _draw(self, n: int) -> Floats:
         return self._random.random((n, self._space.n_unit))
-
-    def _skip(self, n: int) -> None:
-        # One draw of the generator for each number.
-        self._bits.advance(n * self._space.n_unit)
 
 
 class QmcSampler(BlockSampler):
@@ -93,6 +84,3 @@ class QmcSampler(BlockSampler):
             warnings.simplefilter("ignore", UserWarning)
             unit: Floats = self._sobol.random(n)
         return unit
-
-    def _skip(self, n: int) -> None:
-        self._sobol.fast_forward(n)

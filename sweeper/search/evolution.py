@@ -107,7 +107,7 @@ class Evolution:
         found = cls(np.array(state["mean"]), state["sigma"], state["population"], 0)
         for name in _ARRAYS:
             setattr(found, f"_{name}", np.array(state[name]))
-        found._generation = state["generation"]
+        found.generation = state["generation"]
         found._random.bit_generator.state = found._before = state["random"]
         return found
 
