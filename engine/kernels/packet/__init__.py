@@ -1,6 +1,7 @@
 """The packet kernel: every packet of every flow, with shared buffers, pauses and transports."""
 
 from engine.kernels.packet.inputs import Fabric, Flow, Marking, Port
+from engine.kernels.packet.notes import Pausing, Queue
 from engine.kernels.packet.run import PacketRun, PortAccount, simulate_packets
 from engine.kernels.packet.settings import (
     Dcqcn,
@@ -21,8 +22,10 @@ __all__ = [
     "Hpcc",
     "Marking",
     "PacketRun",
+    "Pausing",
     "Port",
     "PortAccount",
+    "Queue",
     "Settings",
     "Swift",
     "Timely",

@@ -17,6 +17,6 @@ class _NoChecks(Compiler):
 
 
 _here = Path(__file__).resolve().parent
-_around = {_here / f"{name}.py" for name in ("__init__", "inputs", "run", "tables")}
+_around = {_here / f"{name}.py" for name in ("__init__", "inputs", "notes", "run", "tables")}
 _packet = _NoChecks([*{*_here.glob("*.py")} - _around, _here.parent / "jit.py"])
 compiled, kernel, inlined = _packet.compiled, _packet.kernel, _packet.inlined

@@ -23,6 +23,8 @@ from engine.kernels.packet.state import (
     FREE_LEFT,
     FULL,
     KIND_BITS,
+    N_PAUSINGS,
+    N_SAMPLES,
     NONE,
     RESUME,
     SENT,
@@ -58,6 +60,8 @@ def run(r: Run) -> int:
             r.counts[FREE_LEFT] < _ROOM
             or a.counts[LEFT] < _ROOM + len(r.flows)
             or r.counts[DRAWN] + _ROOM > len(r.draws)
+            or r.counts[N_SAMPLES] + _ROOM > len(r.samples)
+            or r.counts[N_PAUSINGS] + _ROOM > len(r.pausings)
         ):
             return FULL
         what = take(a)

@@ -12,6 +12,8 @@ from engine.kernels.packet.state import (
     FREE_PACKET,
     HOPS,
     KIND_BITS,
+    N_PAUSINGS,
+    N_SAMPLES,
     NONE,
     PAUSE,
     RESUME,
@@ -129,10 +131,12 @@ def _leave(r: Run, port: int, packet: int) -> None:
     k, p = r.packets[packet], r.ports[port]
     release(r, k.came, k.size)
     p.egress -= k.size
+    if p.watched:
+        _note(r, port)
     if p.egress > p.mark_from and _marks(r, port) and k.kind == DATA:
         k.marked = 1
     if may_resume(r, k.came):
-        _tell(r, k.came, RESUME)
+        _tell(r, k.came, RESUME, NONE)
     if k.kind == DATA:
         p.data += 1
         p.data_bytes += k.size
@@ -174,18 +178,35 @@ def receive_at_switch(r: Run, port: int, came: int, packet: int) -> int:
     if p.egress > p.most:
         p.most = p.egress
         p.most_at = r.agenda.counts[NOW]
+    if p.watched:
+        _note(r, port)
     if must_pause(r, came):
-        _tell(r, came, PAUSE)
+        _tell(r, came, PAUSE, port)
     k.came = came
     p.waiting += k.size
     append(r, port, packet)
     return port
 
 
+@inlined
+def _note(r: Run, port: int) -> None:
+    sample = r.samples[r.counts[N_SAMPLES]]
+    sample.time = r.agenda.counts[NOW]
+    sample.port = port
+    sample.queue = r.ports[port].egress
+    r.counts[N_SAMPLES] += 1
+
+
 @kernel
-def _tell(r: Run, port: int, kind: int) -> None:
-    """Tell the other end of ``port`` to pause or to resume."""
+def _tell(r: Run, port: int, kind: int, queue: int) -> None:
+    """Tell the other end of ``port`` to pause, since a packet waits at ``queue``, or to resume."""
     p = r.ports[port]
+    pausing = r.pausings[r.counts[N_PAUSINGS]]
+    pausing.time = r.agenda.counts[NOW]
+    pausing.port = p.back
+    pausing.kind = kind
+    pausing.queue = queue
+    r.counts[N_PAUSINGS] += 1
     p.pausing = kind == PAUSE
     r.counts[DRAWN] += r.settings.draws_per_frame
     frame = new_packet(r, kind, p.back, r.settings.frame_size)

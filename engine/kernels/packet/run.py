@@ -1,6 +1,6 @@
 """Runs the packet kernel, and says what happened."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from time import process_time
 from typing import NamedTuple
@@ -11,6 +11,7 @@ from engine.errors import DimsweepError
 from engine.kernels.packet.agenda import NUMBERS
 from engine.kernels.packet.inputs import Fabric, Flow, check
 from engine.kernels.packet.kernel import begin, run
+from engine.kernels.packet.notes import Pausing, Queue, read_pausings, read_queues
 from engine.kernels.packet.settings import Settings
 from engine.kernels.packet.state import FULL, STUCK, Run
 from engine.kernels.packet.tables import Draws, enlarged, new_run
@@ -45,6 +46,8 @@ class PacketRun:
     starts: Longs
     ends: Longs
     ports: tuple[PortAccount, ...]
+    queues: dict[tuple[int, int], Queue]  # of the ports that were watched
+    pausings: tuple[Pausing, ...]
     events: int
     cpu: float  # seconds of the simulation itself, without its set-up
 
@@ -64,11 +67,13 @@ def simulate_packets(
     flows: Sequence[Flow],
     settings: Settings | None = None,
     *,
+    watch: Collection[tuple[int, int]] = (),
     seed: int = 0,
     draws: Draws | None = None,
 ) -> PacketRun:
     """Send every packet of every flow.
 
+    ``watch`` names ports by their node and the one they send to, whose queues are noted over time.
     Marks are drawn by ``draws``, a function that returns the first n random numbers of the run, or
     by a generator with ``seed``.  Raises :class:`DimsweepError` for what cannot be simulated, and
     naming the flows that never end if the fabric deadlocks.
@@ -77,6 +82,7 @@ def simulate_packets(
     check(fabric, flows, settings)
     draws = draws or _seeded(seed)
     tables = new_run(fabric, flows, settings, draws)
+    _watch(fabric, tables, watch)
     begin(tables)
     cpu = -process_time()
     while (outcome := run(tables)) == FULL:
@@ -90,9 +96,23 @@ def simulate_packets(
         tables.flows["start"].copy(),
         tables.flows["end"].copy(),
         tuple(_account(fabric, tables)),
+        read_queues(fabric, tables),
+        read_pausings(fabric, tables),
         int(tables.agenda.counts[NUMBERS]),
         cpu,
     )
+
+
+def _watch(fabric: Fabric, tables: Run, watch: Collection[tuple[int, int]]) -> None:
+    numbers = {(port.node, port.to): i for i, port in enumerate(fabric.ports)}
+    for node, to in watch:
+        if (node, to) not in numbers or node not in fabric.buffers:
+            raise DimsweepError(
+                f"there is no switch's port {node} - {to} to watch",
+                where="watch",
+                hint="name a switch and the node to which its port sends",
+            )
+        tables.ports["watched"][numbers[node, to]] = 1
 
 
 def _seeded(seed: int) -> Draws:

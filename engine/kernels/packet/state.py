@@ -34,6 +34,7 @@ PORT = np.dtype(
         ("pairs", "i4"),  # a host's active queue pairs
         ("planned", "i1"),  # whether the event that frees it is planned, not just numbered
         ("paused", "i1"),
+        ("watched", "i1"),  # whether each change of its queue is noted
         ("pausing", "i1"),  # whether the other end was told to pause
         ("shift", "i1"),  # the threshold is the free shared buffer / 2^shift
         ("last_size", "i8"),  # of the packet it sent last, and
@@ -127,6 +128,16 @@ SWITCH = np.dtype(
         ("used", "i8"),  # of them
     ]
 )
+SAMPLE = np.dtype([("time", "i8"), ("port", "i4"), ("queue", "i4")])  # bytes
+PAUSING = np.dtype(
+    [
+        ("time", "i8"),  # when the frame was ordered
+        ("port", "i4"),  # that is to pause or to resume
+        ("kind", "i4"),
+        ("queue", "i4"),  # the port to which the packet goes that made it so; NONE of a resume
+    ],
+    align=True,
+)
 HOP = np.dtype([("time", "i8"), ("bytes", "i8"), ("queue", "i8"), ("rate", "i8")])
 
 
@@ -146,9 +157,11 @@ class Run(NamedTuple):
     pairs: Longs  # active flows of each host's port
     followers: Longs  # flows that wait for a flow ...
     follow_from: Longs  # (flows + 1,): ... from here on
+    samples: Table  # of SAMPLE, of the ports that are watched
+    pausings: Table  # of PAUSING
     draws: Floats  # random numbers in [0, 1), in the order of their use
     counts: Longs
 
 
 # Entries of ``counts``.
-FREE_PACKET, FREE_LEFT, ENDED, DRAWN = range(4)
+FREE_PACKET, FREE_LEFT, ENDED, DRAWN, N_SAMPLES, N_PAUSINGS = range(6)

@@ -15,9 +15,13 @@ from engine.kernels.packet.state import (
     FREE_PACKET,
     HOP,
     HOPS,
+    N_PAUSINGS,
+    N_SAMPLES,
     NONE,
     PACKET,
+    PAUSING,
     PORT,
+    SAMPLE,
     SWITCH,
     WAY,
     Run,
@@ -27,6 +31,7 @@ from engine.lower.program import Floats, Longs, Table
 _ANY = 1 << 62  # bytes
 _LEAST_PACKETS, _MOST_PACKETS = 1 << 8, 1 << 16  # at first
 _FIRST_DRAWS = 1 << 12
+_FIRST_NOTES = 1 << 8
 _ROOM = 128  # below which a table is enlarged
 
 Draws = Callable[[int], Floats]  # the first n random numbers of a run
@@ -59,8 +64,10 @@ def new_run(fabric: Fabric, flows: Sequence[Flow], settings: Settings, draws: Dr
         np.zeros(len(flows), np.int64),
         followers,
         follow_from,
+        np.zeros(_FIRST_NOTES, SAMPLE),
+        np.zeros(_FIRST_NOTES, PAUSING),
         draws(_FIRST_DRAWS),
-        np.array([0, n_packets, 0, 0], np.int64),
+        np.array([0, n_packets, 0, 0, 0, 0], np.int64),
     )
 
 
@@ -72,7 +79,15 @@ def enlarged(run: Run, draws: Draws) -> Run:
         run = run._replace(agenda=enlarged_agenda(run.agenda, 2 * len(run.agenda.events)))
     if run.counts[DRAWN] + _ROOM > len(run.draws):
         run = run._replace(draws=draws(2 * len(run.draws)))
+    if run.counts[N_SAMPLES] + _ROOM > len(run.samples):
+        run = run._replace(samples=_twice(run.samples))
+    if run.counts[N_PAUSINGS] + _ROOM > len(run.pausings):
+        run = run._replace(pausings=_twice(run.pausings))
     return run
+
+
+def _twice(table: Table) -> Table:
+    return np.concatenate([table, np.zeros_like(table)])
 
 
 def _packets_under_way(flows: Sequence[Flow], payload: int) -> int:

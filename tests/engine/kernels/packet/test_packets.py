@@ -214,6 +214,36 @@ def _port(run: PacketRun, node: int, to: int):  # type: ignore[no-untyped-def]
     return next(port for port in run.ports if (port.node, port.to) == (node, to))
 
 
+def test_a_watched_queue_is_noted_at_every_change() -> None:
+    flows = [across(i, 4, 100_000) for i in range(4)]
+    run = simulate_packets(star(5), flows, watch=[(SWITCH, 4)])
+    queue = run.queues[SWITCH, 4]
+    assert queue.n_bytes.max() == _port(run, SWITCH, 4).longest_queue
+    assert queue.n_bytes[-1] == 0
+    assert np.all(np.diff(queue.times) >= 0)
+    assert len(queue.times) == 2 * 400  # every packet comes and goes
+    with pytest.raises(DimsweepError, match="no switch's port 4 - 100 to watch"):
+        simulate_packets(star(5), flows, watch=[(4, SWITCH)])
+
+
+def test_a_tree_of_pauses_has_its_root_where_packets_wait() -> None:
+    """Hosts 0 to 5 send over two switches to host 9, whose port is why all of them pause."""
+    rate = 100 * GBPS
+    links = [(i, 20) for i in range(6)] + [(20, 21), (9, 21)]
+    ports = [
+        Port(a, b, 4 * rate if {a, b} == {20, 21} else rate, US, headroom=37_500 * 4)
+        for link in links
+        for a, b in (link, link[::-1])
+    ]
+    fabric = Fabric(ports, {20: 2 << 20, 21: 1 << 20})
+    way = [(i, 20, 21, 9) for i in range(6)]
+    run = simulate_packets(fabric, [Flow(10**6, one, one[::-1]) for one in way])
+    told = {pausing.port: pausing for pausing in run.pausings}
+    assert told[20, 21].root == (21, 9)
+    assert (told[0, 20].queue, told[0, 20].root) == ((20, 21), (21, 9))
+    assert len(run.pausings) == run.pauses
+
+
 def test_a_circle_of_full_buffers_is_found_and_named() -> None:
     """Three switches in a ring, each host's flow two switches on: the classic deadlock."""
     rate, delay, buffer = 100 * GBPS, US, 250_000
