@@ -87,6 +87,7 @@ DOORS = {
     "engine.kernels.message",
     "engine.model",
     "engine.network",
+    "engine.network.fred",
     "engine.network.wafer",
     "engine.plan",
     "engine.replicas.astra_sim",

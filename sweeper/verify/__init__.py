@@ -36,6 +36,11 @@ VERIFICATIONS = {
         "Won et al., LIBRA, ISPASS 2024 (its optima); the question is new",
         is_study=True,
     ),
+    "fred": Verification(
+        "Reproduce FRED's wafer: bandwidths, hot spots, routes, four models on five fabrics.",
+        "Rashidi et al., ISCA 2025 (arXiv:2406.19580), section 8",
+        is_study=True,
+    ),
     "megatron": Verification(
         "Compare eight published batch times of Megatron-LM on 8 to 512 A100.",
         "Korthikanti et al., MLSys 2023, tables 3 and 5",

@@ -3,6 +3,7 @@
 from engine import InfeasibleError, Result, run_one
 from sweeper.build.program import build_program
 from sweeper.config.compose import compose
+from sweeper.config.schema import Config
 from sweeper.study.plan import compose_cells
 from sweeper.study.portfolio import grid_of
 
@@ -17,7 +18,16 @@ def simulate_designs(study: str, *overrides: str) -> dict[tuple[str, ...], Resul
     results = {}
     for coordinates, cell in compose_cells(composed, grid_of(composed.config)):
         try:
-            results[tuple(coordinates.values())] = Result(run_one(build_program(cell.config)))
+            results[tuple(coordinates.values())] = _simulate(cell.config)
         except InfeasibleError:
             continue
     return results
+
+
+def _simulate(config: Config) -> Result:
+    program = build_program(config)
+    if not config.by_message:
+        return Result(run_one(program))
+    from engine.kernels.message import run_messages  # SimPy, which few need
+
+    return Result(run_messages(program))

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine import (
     Cluster,
@@ -22,6 +24,7 @@ from engine import (
     simulate,
 )
 from engine.network.fred import UnroutableError
+from engine.network.routing import Router
 from engine.network.wafer import FredWafer, MeshWafer, Wafer, heaviest, plan_trees
 from engine.workload.graph import Receive
 
@@ -174,6 +177,13 @@ def test_groups_that_fill_no_column_lie_along_a_snake() -> None:
     assert len(places) == 18
     assert all(MESH.network.graph.has_edge(one, other) for one, other in pairwise(places))
     assert rate(MESH, "tensor", (3, 2, 3)) == pytest.approx(750 / ring(3), rel=1e-6)
+
+
+@given(st.permutations(range(20)))
+def test_no_two_messages_of_a_permutation_meet_on_fred(order: list[int]) -> None:
+    router = Router(C.network, C.routing)
+    links = [link for npu in range(20) for link in router.route(npu, order[npu])]
+    assert len(set(links)) == len(links)
 
 
 @pytest.mark.parametrize("group", ["tensor", "data"])
