@@ -27,7 +27,7 @@ from engine import (
 from engine.network.fred import Flow, FredSwitch, UnroutableError
 from engine.network.wafer import Wafer, heaviest
 from sweeper.config.compose import compose
-from sweeper.draw.canvas import BLUE, GREEN, GREY, ORANGE, frame, small_png
+from sweeper.draw.canvas import BLUE, GREEN, GREY, ORANGE, frame, png
 from sweeper.verify.designs import simulate_designs
 from sweeper.verify.points import Findings, Point, Shape, Value, absolute, relative, verification
 
@@ -298,7 +298,7 @@ def _draw(designs: Designs) -> bytes:
         ax.set_xticks(at, list(MODELS.values()))
         ax.set_ylabel("speed-up over the mesh")
         ax.legend(ncols=5, fontsize=8)
-        return small_png(figure)
+        return png(figure)
 
 
 command = verification("fred", find, drawn=True)
