@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from pydantic import BaseModel, Field, ValidationError
 from rich.console import Console
 from rich.table import Table
 
@@ -17,6 +18,28 @@ from sweeper.terminal import plural, waiting
 _PINT = 10  # its CC_MODE
 _CLOSE = 0.03  # of the mean completion time, where a run is not equal
 _CASES = "cases_*.jsonl"
+
+
+class _Out(BaseModel):
+    run_cpu_s: float
+    host_data_packets: int
+    fct_ns: list[int] = Field(min_length=1)
+    pfc_pauses: int
+    ports: list[list[int]]
+    switch_mmu: list[list[int]]
+
+
+class _Line(BaseModel):
+    """What is read of a line of cases."""
+
+    id: str
+    build: Build
+    scenario: str
+    variant: str
+    cc_mode: int
+    has_win: int
+    rng_run: int
+    out: _Out
 
 
 @dataclass(frozen=True)
@@ -90,10 +113,15 @@ def read_cases(folder: Path) -> Iterator[Case]:
         for file in files:
             for text in file.read_text().splitlines():
                 line = json.loads(text)
+                _Line.model_validate(line)
                 scenario = scenarios[line["scenario"]]
                 topology = topologies[scenario["topology"]]
                 yield Case(line, _scenario(scenario, topology, base))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = f"{file}: {'.'.join(map(str, first['loc']))}"
+        raise DimsweepError(f"it cannot be read: {first['msg']}", where=where) from error
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise DimsweepError(
             f"the recorded runs cannot be read: {type(error).__name__}: {error}",
             where=str(folder),

@@ -1,5 +1,6 @@
 """Whatever is in a table of measurements or a study's record, it ends in one sentence."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from sweeper.ledger.record import StudyRecord, read_study
 from sweeper.verify.astra_sim import find_cases
 from sweeper.verify.clusters.measurements import find_tables, read_table
 from sweeper.verify.nccl import read_rows
+from sweeper.verify.packets import read_cases
 from tests.support.mutations import end_in_a_sentence
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -18,6 +20,13 @@ STUDY = StudyRecord(name="s", model=1, rows=1, objective=("time",), config={"a":
 def head(file: str) -> bytes:
     """A recorded table's first lines."""
     return b"".join((GOLDEN / file).read_bytes().splitlines(keepends=True)[:4])
+
+
+def beside(cases: Path) -> Path:
+    """The folder of recorded packets, with what each case refers to."""
+    for name in ("topologies", "scenarios", "base_config"):
+        shutil.copy(GOLDEN / f"roce/{name}.json", cases.parent)
+    return cases.parent
 
 
 READERS: dict[str, tuple[str, Callable[[], bytes], Callable[[Path], object]]] = {
@@ -31,6 +40,11 @@ READERS: dict[str, tuple[str, Callable[[], bytes], Callable[[Path], object]]] = 
         "result.json",
         lambda: (GOLDEN / "astra/A/all_gather_Ring64_ring_1MB_c4/result.json").read_bytes(),
         lambda file: [case.left_out or case.expected() for case in find_cases([file.parent])],
+    ),
+    "recorded packets": (
+        "cases_asis.jsonl",
+        lambda: head("roce/cases_asis.jsonl"),
+        lambda file: [case.left_out for case in read_cases(beside(file))],
     ),
     "study.json": ("study.json", STUDY.to_json, lambda file: read_study(file.parent)),
 }
