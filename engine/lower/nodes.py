@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache, partial
 from typing import NamedTuple, overload
 
 import numpy as np
@@ -130,11 +131,13 @@ class Nodes:
             cluster,
         )
         self._sizes, self._servers = cluster.topology.sizes, servers
+        self._modulo = lru_cache(maxsize=None)(partial(modulo, sizes=self._sizes))
         self.streams: Interned[str] = Interned()  # before collectives take several in turn
         if cluster.memory is not None:
             self.streams(MEMORY)  # the first after the one that computes: both time what they run
         self.tallies: Interned[str] = Interned()
         self._known: Interned[_Known] = Interned()
+        self._messages: dict[tuple[object, ...], int] = {}
         self._sends: dict[_Transfer, list[int]] = {}
         self._receives: dict[_Transfer, list[int]] = {}
         self._meetings: dict[_Meeting, list[int]] = {}
@@ -158,23 +161,43 @@ class Nodes:
     def _stamped(
         self, cls: int, graph: Graph
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """What is known of the nodes of a class, and who waits for whom, stamp by stamp."""
+        """What is known of the nodes of a class, and who waits for whom, stamp by stamp.
+
+        Messages come one a stamp, since each has a tag of its own, and nothing else that is new.
+        """
         templates: dict[int, _Template] = {}
+        messages: list[int] = []  # what is known of those since the last other stamp
         works: dict[int, _Known] = {}  # by identity: graphs share works, too
         seen: dict[str, int] = {}
         outside: list[tuple[int, int]] = []
         base = int(self.name.start[cls])
         for stamp in stamps_of(graph):
+            start = base + stamp.start
+            for place, after in stamp.outside:
+                outside += [(start + place, base + before) for before in after]
+            if len(stamp.operators) == 1 and isinstance(stamp.operators[0].work, (Send, Receive)):
+                messages.append(self._message(cls, stamp.operators[0].work))
+                self._share(cls, start, stamp.operators[0].work, seen)
+                continue
+            if messages:
+                yield np.array(messages, dtype=np.int64), np.zeros((0, 2), dtype=np.int64)
+                messages = []
             template = templates.get(id(stamp.operators))
             if template is None:
                 template = templates[id(stamp.operators)] = self._template(cls, stamp, works)
-            start = base + stamp.start
             for place, work in template.shared:
                 self._share(cls, start + place, work, seen)
-            for place, after in stamp.outside:
-                outside += [(start + place, base + before) for before in after]
             yield template.known, template.after + start
-        yield np.zeros(0, dtype=np.int64), np.array(outside, dtype=np.int64).reshape(-1, 2)
+        rest = np.array(outside, dtype=np.int64).reshape(-1, 2)
+        yield np.array(messages, dtype=np.int64), rest
+
+    def _message(self, cls: int, work: Send | Receive) -> int:
+        """The number of what is known of a message, whatever its tag."""
+        key = (cls, work.n_bytes, work.offset, work.stream) if isinstance(work, Send) else (cls,)
+        number = self._messages.get(key)
+        if number is None:
+            number = self._messages[key] = self._known(self._know(cls, "", work))
+        return number
 
     def _template(self, cls: int, stamp: Stamp, works: dict[int, _Known]) -> _Template:
         known, after, shared = [], [], []
@@ -217,7 +240,7 @@ class Nodes:
             self._meetings.setdefault(meeting, []).append(node)
         elif isinstance(work, (Send, Receive)):
             ends = self._sends if isinstance(work, Send) else self._receives
-            key = _Transfer(cls, modulo(work.offset, self._sizes), work.tag)
+            key = _Transfer(cls, self._modulo(work.offset), work.tag)
             ends.setdefault(key, []).append(node)
 
     def _flows(self) -> NDArray[np.int64]:
