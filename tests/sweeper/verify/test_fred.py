@@ -2,12 +2,10 @@
 
 import pytest
 
-from engine import Result
-from engine.kernels.message import run_messages
-from sweeper.build.program import build_program
-from sweeper.config.compose import compose
 from sweeper.verify import fred
 from sweeper.verify.designs import simulate_designs
+
+SMALL = "workload.model.layers=2"  # of 78 and 128
 
 
 def test_hot_spots_bisections_and_messages_are_the_papers() -> None:
@@ -21,18 +19,15 @@ def test_all_partitions_are_routed_side_by_side() -> None:
 
 
 def test_streaming_weights_gain_what_was_published() -> None:
-    grid = "{workload:[fred_transformer_1t],network:[wafer_mesh,fred_b,fred_d]}"
-    designs = simulate_designs("fred", f"grid={grid}")
+    grid = "grid={workload:[fred_transformer_1t],network:[wafer_mesh,fred_b,fred_d]}"
+    designs = simulate_designs("fred", grid, SMALL)
     b, d = (fred.gain(designs, "fred_transformer_1t", each) for each in ("fred_b", "fred_d"))
     assert d == pytest.approx(1.40, rel=0.1)
     assert 1 < b < d
 
 
 def test_groups_that_fit_no_mesh_gain_most() -> None:
-    """Two of Transformer-17B's 78 layers; with all of them it is 2.00."""
-    times = []
-    for network in ("wafer_mesh", "fred_d"):
-        settings = ["workload=fred_transformer_17b", "workload.model.layers=2", "fidelity=message"]
-        settings += [f"network={network}", "topology=wafer", "npu=fred", "collective=whole"]
-        times.append(Result(run_messages(build_program(compose(settings).config))).time)
-    assert 1.7 < times[0] / times[1] < 2.4
+    """With all layers it is 2.00."""
+    grid = "grid={workload:[fred_transformer_17b],network:[wafer_mesh,fred_d]}"
+    designs = simulate_designs("fred", grid, SMALL)
+    assert 1.7 < fred.gain(designs, "fred_transformer_17b", "fred_d") < 2.4
