@@ -40,8 +40,8 @@ REFERENCE = {
     "conv_4d": (4437.5, 3717.1, 3608.4),
 }
 _TIES = (
-    "Themis first in first out on Conv-3D and smallest first on Conv-4D come closer to the ideal "
-    "than the reference, which seems to serve equal chunks in a queue in another order"
+    "Themis first in first out on Conv-3D and smallest first on Conv-4D hang on ties between equal "
+    "chunks: what ends at one instant ends together here, and one after another in the reference"
 )
 _RELAYED = "DLRM's all-to-alls pay on a Ring for the hops that their bytes travel"
 _EQUAL = 0.10  # what counts as near-identical
