@@ -1,6 +1,7 @@
 """Where the nodes of a network are drawn, so that its structure can be seen.
 
-One dimension is a circle, with its switches inside, or a row, with levels of switches above.
+One dimension is a circle, with its switches inside, or a row, with levels of switches above, or has
+rows and columns by itself.
 Several are a grid: the first two across and up, the third aslant behind them, more as blocks apart.
 A graph from a file, which has no dimensions, is laid out by networkx.
 """
@@ -57,6 +58,9 @@ def lay_out(network: Network) -> Layout:
     if not network.sizes or not dims or dims[0] < 0:
         return _by_networkx(network)
     lines = {d: list(_lines(network, d)) for d in dims}
+    columns = _columns(network) if len(dims) == 1 else None
+    if columns is not None:
+        return _rows(network, columns)
     if len(dims) == 1 and _is_round(network, lines[dims[0]][0]):
         layout = _circles(network, lines[dims[0]][0])
     else:
@@ -85,6 +89,34 @@ def _is_round(network: Network, line: _Line) -> bool:
     if line.levels:
         return len(line.levels) == 1
     return (line.npus[0], line.npus[-1]) in network.number
+
+
+def _columns(network: Network) -> int | None:
+    """How many columns the NPUs of a mesh or a torus have; none where a link leaves both its row
+    and its column."""
+    n = network.n_npus
+    ends = [(link.source, link.target) for link in network.links]
+    if any(isinstance(end, str) for pair in ends for end in pair):
+        return None
+    return next((k for k in range(2, n // 2 + 1) if n % k == 0 and _keep(ends, k)), None)
+
+
+def _keep(ends: Sequence[tuple[Node, Node]], columns: int) -> bool:
+    """Whether all links keep to a row or a column, and some to each."""
+    numbers = [(int(a), int(b)) for a, b in ends]
+    in_row = [a // columns == b // columns for a, b in numbers]
+    in_column = [a % columns == b % columns for a, b in numbers]
+    both = all(r or c for r, c in zip(in_row, in_column, strict=True))
+    return both and any(in_row) and any(in_column)
+
+
+def _rows(network: Network, columns: int) -> Layout:
+    """Columns across and rows up; links that close a ring bow past what lies between."""
+    places: dict[Node, Vector] = {
+        npu: np.array([npu % columns, npu // columns], dtype=float) for npu in range(network.n_npus)
+    }
+    steps = [np.abs(places[k.source] - places[k.target]).sum() for k in network.links]
+    return Layout(places, [_BOW * (1 - 1 / max(step, 1)) for step in steps])
 
 
 def _circles(network: Network, line: _Line) -> Layout:

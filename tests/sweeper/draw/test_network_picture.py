@@ -103,6 +103,8 @@ NETWORKS = {
     "dragonfly": network("Switch(72)", Dragonfly(4, 2)),
     "torus": network("Ring(4)_Ring(4)"),
     "mesh": network("Ring(4)_Ring(4)", Mesh(), Mesh()),
+    "mesh of one dimension": network("Mesh2D(4,4)"),
+    "torus of one dimension": network("Torus2D(4,4)"),
     "torus of three": network("Ring(4)_Ring(4)_Ring(4)"),
     "ring and switch": network("Ring(4)_Switch(4)"),
     "switches": network("Switch(4)_Switch(5)"),
@@ -156,7 +158,9 @@ def test_a_clos_has_rows_of_switches_over_its_npus():
         assert spots[f"leaf d0 line 0 no {leaf}"][0] == pytest.approx(np.mean(below))
 
 
-@pytest.mark.parametrize("name", ["torus", "mesh"])
+@pytest.mark.parametrize(
+    "name", ["torus", "mesh", "mesh of one dimension", "torus of one dimension"]
+)
 def test_two_dimensions_are_a_grid(name):
     spots = places(NETWORKS[name])
     assert all(spots[x + 4 * y] == (x, y) for x in range(4) for y in range(4))

@@ -1,5 +1,6 @@
 """Measured NCCL collectives beside ours."""
 
+import json
 from pathlib import Path
 from statistics import fmean
 
@@ -68,6 +69,9 @@ def test_the_command_fails_beyond_its_aim(tmp_path: Path) -> None:
         result = CliRunner().invoke(command, ["--data", str(tmp_path)], standalone_mode=False)
         assert result.return_value == code
         assert "aim 10%, 1 row" in result.output
+        printed = CliRunner().invoke(command, ["--data", str(tmp_path), "--json"]).stdout
+        (point,) = json.loads(printed)
+        assert (point["published"], point["unit"], point["verdict"]) == (time, "us", not code)
 
 
 @pytest.mark.parametrize(
