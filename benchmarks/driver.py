@@ -15,8 +15,11 @@ from sweeper.config.compose import compose
 from sweeper.ledger.ledger import Ledger
 from sweeper.run.driver import run_sweep
 from sweeper.run.executor.evaluate import Evaluator, Job, Outcome
+from sweeper.run.executor.ray import PIECE_SECONDS, PIECES_PER_SECOND
 from sweeper.study.plan import StudyPlan, plan_study
 
+_NODES, _CORES = 64, 64
+_PIECE_COST = 1e-3  # seconds of the driver for a piece: Ray's submit, wait and get
 _PIECE = 512  # trials, as of a worker that simulates for a tenth of a second
 
 
@@ -57,16 +60,45 @@ class FreeExecutor:
 
 
 def main() -> None:
-    """Print how many trials the driver does in a second, and what resuming and loading take."""
+    """Print how many trials the driver does in a second, what resuming and loading take, and what
+    that means for a large cluster."""
     for trials in (10_000, 100_000, 1_000_000):
-        measure_apart("random", trials)
-    for sampler in ("qmc", "cmaes", "auto"):
+        rate = measure_apart("random", trials)
+    for sampler in ("qmc", "grid", "cmaes", "auto"):
         measure_apart(sampler, 100_000)
+    tell_of_a_cluster(rate)
 
 
-def measure_apart(sampler: str, trials: int) -> None:
-    """Measure in a process of its own, whose memory is that of this sweep."""
-    subprocess.run([sys.executable, "-m", __name__, sampler, str(trials)], check=True)
+def measure_apart(sampler: str, trials: int) -> float:
+    """Measure in a process of its own, whose memory is that of this sweep; the trials a second."""
+    command = [sys.executable, "-m", __name__, sampler, str(trials)]
+    told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    print(told, end="", flush=True)
+    return float(told.partition(" trials a CPU second")[0].rpartition(" ")[2].replace(",", ""))
+
+
+def tell_of_a_cluster(rate: float) -> None:
+    """Print how busy a driver of ``rate`` trials a second keeps the cores of a cluster.
+
+    The model: workers that take t seconds for a trial ask for cores / t trials a second.  The
+    driver gives them at most ``rate`` less what handing out pieces takes of its time; pieces last
+    as long as :mod:`sweeper.run.executor.ray` makes them, and each takes the driver
+    ``_PIECE_COST`` seconds beside its trials.  Networks, and Ray's own daemons, cost nothing.
+    """
+    cores = _NODES * _CORES
+    pieces = cores / max(PIECE_SECONDS, cores / PIECES_PER_SECOND)
+    able = rate * (1 - pieces * _PIECE_COST)
+    print(
+        f"{_NODES} nodes of {_CORES} cores: {pieces:,.0f} pieces/s take {pieces * _PIECE_COST:.0%} "
+        f"of the driver, which then handles {able:,.0f} trials/s"
+    )
+    for milliseconds in (0.22, 1, 5, 20, 100):
+        done = min(able, cores / milliseconds * 1e3)
+        busy = done * milliseconds / 1e3
+        print(
+            f"  trials of {milliseconds:g} ms: {done:,.0f} trials/s, {busy:,.0f} busy cores, "
+            f"{busy / cores:.0%} of all"
+        )
 
 
 def _measure(sampler: str, trials: int) -> None:

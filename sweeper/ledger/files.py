@@ -8,10 +8,12 @@ The schema of either has the identity of its study in its metadata.  No two writ
 same file, and sealing the same rows twice makes the same part.
 """
 
+import os
 import re
 import secrets
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -24,6 +26,11 @@ _STUDY, _CHECK = b"dimsweep.study", b"dimsweep.crc32"
 _LOG = re.compile(r"log-(\d{5,})-[0-9a-f]{8}\.arrows")
 _JSON = re.compile(r"study\.json|search-\d{5,}\.json")
 _PART = re.compile(r"part-(\d{5,})-([0-9a-f]{8})\.parquet")
+
+# Arrow's default allocator asks for huge pages, which take the system seconds for a million rows.
+if "ARROW_DEFAULT_MEMORY_POOL" not in os.environ:
+    with suppress(NotImplementedError):  # where Arrow is built without the other one
+        pa.set_memory_pool(pa.jemalloc_memory_pool())
 
 
 class DamagedError(Exception):

@@ -20,8 +20,8 @@ from sweeper.run.executor.worker import Limits, Luggage, Worker
 
 # A piece should last long enough to make a call's overhead (some milliseconds) vanish, and not so
 # long that the others wait at the end of a batch.
-_PIECE_SECONDS = 0.4
-_PIECES_PER_SECOND = 500  # that the driver hands out, and no more, to however many workers
+PIECE_SECONDS = 0.4
+PIECES_PER_SECOND = 500  # that the driver hands out, and no more, to however many workers
 _FIRST_PIECE = 1  # how long a trial takes is not known yet: a microsecond, or minutes
 _LARGEST_PIECE = 4096
 _MAX_TRIES = 2  # of a trial that a worker died over or that was lost otherwise
@@ -271,7 +271,7 @@ class RayExecutor:
 
     @property
     def _piece_seconds(self) -> float:
-        seconds = max(_PIECE_SECONDS, len(self._seats) / _PIECES_PER_SECOND)
+        seconds = max(PIECE_SECONDS, len(self._seats) / PIECES_PER_SECOND)
         # A time-out is one for a trial: all of a piece must not take as long.
         return min(seconds, self._timeout / 4) if self._timeout else seconds
 
