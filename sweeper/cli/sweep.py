@@ -41,7 +41,7 @@ def command(overrides: Sequence[str], retry_failed: bool) -> int:
       study=NAME             the study to run; `dimsweep list study` shows them; a path works, too
       name=NAME              another name for the results, such as after a change of the study
       budget.trials=N        how many trials the search may simulate
-      search=NAME            auto, descent, random, qmc, tpe, cmaes, gp or nsga2
+      search=NAME            auto, descent, random, qmc, grid, tpe, cmaes, gp or nsga2
       executor=NAME          where trials run: local, inline (no Ray) or address (a Ray cluster)
 
     \b
