@@ -22,7 +22,8 @@ class Sink(Protocol):
     def flush(self) -> None: ...
 
     def is_mine(self) -> bool:
-        """Whether no other process has taken the study over."""
+        """Whether no other process has taken the study over; raises :class:`OSError` if it has not
+        been known for long."""
 
     def let_go(self) -> None:
         """Close it as it is; what was not flushed is dropped."""
@@ -64,7 +65,6 @@ class ObjectSink(io.BytesIO):
         self.n_safe = 0
 
     def flush(self) -> None:
-        self._check()
         self._flushed = self.tell(), self._flushed[1] + 1
 
     def save(self) -> None:

@@ -122,6 +122,27 @@ def test_a_writer_that_was_taken_for_dead_stops(bucket: Place) -> None:
     assert trials(folder) == [*range(8), 100]
 
 
+def test_a_store_that_is_gone_for_long_is_told(
+    bucket: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone() -> bool:
+        raise OSError("no route to host")
+
+    folder = bucket / "s"
+    with Ledger(folder, STUDY, SCHEMA) as ledger:
+        ledger.append(batch(0, 4))
+        wait_for(lambda: len(load(folder)) == 4)
+        with monkeypatch.context() as away:
+            away.setattr(ledger._lock._lease, "renew", gone)
+            wait_for(lambda: ledger._lock._failures == 2)
+            ledger.append(batch(4, 4))  # it may come back
+            wait_for(lambda: ledger._lock._failures >= lease.PATIENCE)
+            with pytest.raises(DimsweepError, match="no route to host; the 4 rows before this"):
+                ledger.append(batch(8, 4))
+        wait_for(lambda: not ledger._lock._failures)
+    assert trials(folder) == list(range(12))
+
+
 def test_damage_is_named_and_set_aside(bucket: Place) -> None:
     folder = bucket / "s"
     with Ledger(folder, STUDY, SCHEMA) as ledger:
