@@ -112,8 +112,7 @@ def connect(config: ExecutorConfig) -> Cluster:
         stack.enter_context(_silence())
         import ray  # half a second; it reads its environment when it is imported
 
-        with suppress(AttributeError):  # and once more, if it was imported before
-            ray._raylet.Config.initialize("")
+        _read_again(ray)
 
         with _same_end():
             if not is_ours:
@@ -124,6 +123,17 @@ def connect(config: ExecutorConfig) -> Cluster:
                 ray.init("local", num_cpus=wanted, include_dashboard=False, **_options())
                 return Cluster(ray, is_ours=True, stack=stack.pop_all())
     raise AssertionError  # the stack swallows no exception
+
+
+def _read_again(ray: Any) -> None:
+    """Make a Ray that was imported before read its environment again."""
+    with suppress(AttributeError):
+        ray._raylet.Config.initialize("")
+        constants = ray._private.ray_constants
+        everywhere = constants.env_bool(
+            constants.ENABLE_RAY_CLUSTERS_ENV_VAR, not constants.IS_WINDOWS_OR_OSX
+        )
+        constants.ENABLE_RAY_CLUSTER = everywhere
 
 
 def _options() -> dict[str, Any]:

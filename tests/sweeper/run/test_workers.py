@@ -8,6 +8,7 @@ import pytest
 from sweeper import load
 from sweeper.run.executor.evaluate import Outcome
 from sweeper.run.executor.inline import InlineExecutor
+from sweeper.run.executor.setup import Setup
 from sweeper.search import relay
 from sweeper.study.plan import StudyPlan
 from tests.support.studies import run
@@ -21,7 +22,8 @@ class Workers(InlineExecutor):
     _SLICE = 3
 
     def __init__(self, plan: StudyPlan, n: int) -> None:
-        super().__init__(plan.config.executor, [cell.cell for cell in plan.cells], plan.schema)
+        cells = [cell.cell for cell in plan.cells]
+        super().__init__(Setup(plan.config.executor, cells, plan.schema, print))
         self.n_workers, self._chance = n, random.Random(n)
 
     def collect(self) -> Outcome | None:
