@@ -1,6 +1,6 @@
 # make study   set up .venv and run the main study
 # make studies the published studies of docs/studies, point by point, and their pictures
-# make test    set up .venv and run the tests (EXAMPLES=10: with ten times as many random examples)
+# make test    set up .venv and run the tests (EXAMPLES=10: with many more random examples)
 # make check   formatting, lint and types
 # make bench   benchmarks, as ratios
 # make faults  100 sweeps of which a part is killed, and 200 damaged studies (half an hour)
