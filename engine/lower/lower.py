@@ -45,7 +45,8 @@ def _lower(workload: Workload, cluster: Cluster, *, fold: bool) -> p.Program:
         class_first=tuple(folding.first),
         flow_group=tuple(nodes.flow_group),
     )
-    return p.Program.on(cluster, structure(cluster, folding, nodes, forms), names, workload)
+    tables = structure(cluster, folding, nodes, forms, in_order=workload.in_order)
+    return p.Program.on(cluster, tables, names, workload)
 
 
 def _check_acyclic(workload: Workload) -> None:

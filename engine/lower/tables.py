@@ -31,9 +31,11 @@ def table(dtype: np.dtype[np.void], n: int, **columns: Iterable[Any]) -> p.Table
     return records
 
 
-def structure(cluster: Cluster, folding: Folding, nodes: Nodes, forms: Forms) -> p.Structure:
+def structure(
+    cluster: Cluster, folding: Folding, nodes: Nodes, forms: Forms, *, in_order: bool
+) -> p.Structure:
     """The tables of a lowered workload."""
-    shape = _shape(cluster, folding, nodes)
+    shape = _shape(cluster, folding, nodes, in_order=in_order)
     following = Following.of_pairs(nodes.after, len(nodes.name))
     form_list = list(forms.forms)
     return p.Structure(
@@ -173,7 +175,7 @@ def lookahead(felt: NDArray[np.int64], following: Following) -> NDArray[np.int64
     return np.where((felt == p.Lookahead.FULL) & soon, int(p.Lookahead.UNTIL_END), felt)
 
 
-def _shape(cluster: Cluster, folding: Folding, nodes: Nodes) -> p.Shape:
+def _shape(cluster: Cluster, folding: Folding, nodes: Nodes, *, in_order: bool) -> p.Shape:
     model, reduce_bandwidth = cluster.collectives, cluster.npu.reduce_bandwidth
     return p.Shape(
         n_classes=len(folding.graph),
@@ -185,6 +187,7 @@ def _shape(cluster: Cluster, folding: Folding, nodes: Nodes) -> p.Shape:
         queue=model.queue,
         themis=model.order is DimensionOrder.THEMIS,
         endpoint_delay=model.endpoint_delay,
+        stream_order=p.StreamOrder.KEY if in_order else p.StreamOrder.ARRIVAL,
         latency_after=True,
         reduce_time=PICOSECONDS / reduce_bandwidth if reduce_bandwidth else 0.0,
     )

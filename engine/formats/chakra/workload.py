@@ -41,8 +41,10 @@ def read_chakra_workload(
 
     ``groups`` is a file of communicator groups (``{"1": [0, 1, ...]}``), ``sizes`` those of the
     topology's dimensions.  Computation is by FLOPs and bytes where a node gives them, else by its
-    duration.  Raises :class:`DimsweepError` naming file, rank and node for what cannot be read, and
-    for groups that are no sub-mesh of the topology.
+    duration.  Nodes that are ready together start in the order of their ids, as their framework
+    issued them; those of our own traces as those of the workload do that was written.  Raises
+    :class:`DimsweepError` naming file, rank and node for what cannot be read, and for groups that
+    are no sub-mesh of the topology.
     """
     n = math.prod(sizes)
     alone = traces.suffix in (".et", ".json")
@@ -64,6 +66,7 @@ def read_chakra_workload(
         conversion.groups,
         np.array([place[key] for key in keys]) if len(graphs) > 1 else None,
         name=name,
+        in_order=own.GRAPH not in read[0].metadata,
     )
 
 
@@ -117,7 +120,8 @@ class _Conversion:
         self._sub_mesh = lru_cache(maxsize=None)(self._find_sub_mesh)
 
     def graph(self, rank: int, nodes: Sequence[TraceNode]) -> tuple[Operator, ...]:
-        """One rank's operators, in the order of the file."""
+        """One rank's operators, in the order of their ids."""
+        nodes = sorted(nodes, key=lambda node: node.id)
         place = {node.id: i for i, node in enumerate(nodes)}
         return tuple(
             Operator(

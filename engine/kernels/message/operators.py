@@ -2,10 +2,11 @@
 
 The rules are those of :mod:`engine.kernels.phase.kernel`, told once more in plain Python: each rank
 has streams (one computes, the others are communication streams) that run one operator at a time, in
-the order in which operators become ready; whatever ends at an instant ends together, and only then
-do operators start, in the order of the graphs.
+the order in which operators become ready, or in that of the graph; whatever ends at an instant ends
+together, and only then do operators start, in the order of the graphs.
 """
 
+import bisect
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -14,7 +15,7 @@ from typing import NamedTuple
 from engine.kernels.message.clock import Clock
 from engine.kernels.message.ranks import RankAccount
 from engine.kernels.phase.state import DONE, QUEUED, RUNNING, WAITING
-from engine.lower.program import NodeKind, Program
+from engine.lower.program import NodeKind, Program, StreamOrder
 
 
 class _Node(NamedTuple):
@@ -52,6 +53,7 @@ class Operators:
         s = program.structure
         self._clock, self._accounts = clock, accounts
         self._touch, self._start_flow = touch, start_flow
+        self._by_key = s.shape.stream_order == StreamOrder.KEY
         self._nodes = [_Node(*row) for row in s.nodes[list(_Node._fields)].tolist()]
         self._following = s.following.tolist()
         starts, ends = s.flows["member_start"].tolist(), s.flows["member_end"].tolist()
@@ -78,7 +80,11 @@ class Operators:
             if node.kind == NodeKind.RECEIVE:
                 starting.append(number)
                 continue
-            self._queues[node.stream].append(number)
+            queue = self._queues[node.stream]
+            if self._by_key:
+                bisect.insort(queue, number, key=lambda waiting: self._nodes[waiting].key)
+            else:
+                queue.append(number)
             self._open[node.stream] = None
         opened, self._open = self._open, {}
         for stream in opened:

@@ -13,6 +13,7 @@ from engine import (
     CollectiveModel,
     Compute,
     DimsweepError,
+    Fidelity,
     GraphBuilder,
     Group,
     Npu,
@@ -22,7 +23,15 @@ from engine import (
     simulate,
 )
 from engine.formats.astra_sim import read_topology
-from engine.formats.chakra import NodeType, Trace, TraceNode, read_chakra_workload, write_trace
+from engine.formats.chakra import (
+    NodeType,
+    Trace,
+    TraceNode,
+    Value,
+    own,
+    read_chakra_workload,
+    write_trace,
+)
 from tests.support.golden import astra_case
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -83,6 +92,30 @@ def test_a_trace_takes_as_long_as_the_graph_it_is_of(tmp_path: Path) -> None:
 
     assert traced.graph_of_rank is None
     assert simulate(traced, CLUSTER).time_ps == simulate(by_hand, CLUSTER).time_ps
+
+
+@pytest.mark.parametrize("fidelity", list(Fidelity))
+def test_nodes_ready_together_start_in_the_order_of_their_ids(
+    tmp_path: Path, fidelity: Fidelity
+) -> None:
+    """Node 1 becomes ready after 2 and 3 and goes before them, as in ASTRA-sim, wherever it stands
+    in the file.  In a trace of ours it waits for its turn, as in the workload that was written."""
+    writer = Writer()
+    first = writer.compute(micros=10)
+    second = writer.compute(first, micros=10)
+    writer.compute(micros=20)
+    writer.compute(micros=20)
+    writer.collective(second, involved_dim=(True, False))
+    shuffled = tuple(writer.nodes[place] for place in (3, 0, 4, 2, 1))
+
+    def time_ps(metadata: dict[str, Value], fold: bool) -> int:
+        write_trace(tmp_path / "all.et", Trace(shuffled, metadata=metadata))
+        workload = read_chakra_workload(tmp_path / "all.et", None, TOPOLOGY.sizes, "traced")
+        return simulate(workload, CLUSTER, fidelity=fidelity, fold=fold).time_ps
+
+    collective = time_ps({own.GRAPH: 0}, fold=True) - 60_000_000
+    assert collective > 40_000_000
+    assert {time_ps({}, fold) - 20_000_000 for fold in (True, False)} == {collective}
 
 
 @pytest.mark.parametrize(
