@@ -62,8 +62,8 @@ def sweep_study(composed: "Composed", console: "Console", *, retry_failed: bool 
     from engine import DimsweepError, is_compiled
     from sweeper.cli.progress import progress_bar
     from sweeper.ledger.ledger import Ledger
-    from sweeper.run.driver import run_sweep
-    from sweeper.run.executor import LostClusterError, make_executor
+    from sweeper.run.executor import LostClusterError
+    from sweeper.run.session import run_in
     from sweeper.study.plan import plan_study
     from sweeper.terminal import say, say_warnings
 
@@ -77,14 +77,11 @@ def sweep_study(composed: "Composed", console: "Console", *, retry_failed: bool 
         if before:
             say(f"resuming: {plan.folder} has {before} trials", console)
         started = time.monotonic()
-        executor = None
         try:
             with _terminable(), progress_bar(plan, console) as bar:
-                cells = [cell.cell for cell in plan.cells]
-                executor = make_executor(
-                    plan.config, cells, plan.schema, tell=lambda text: say(text, console, "yellow")
+                progress = run_in(
+                    ledger, plan, bar.update, tell=lambda text: say(text, console, "yellow")
                 )
-                progress = run_sweep(plan, ledger, executor, bar.update)
         except KeyboardInterrupt:
             n = len(ledger.known)
             safe = f": {n} trials are safe in {plan.folder}" if n else " before the first trial"
@@ -95,9 +92,6 @@ def sweep_study(composed: "Composed", console: "Console", *, retry_failed: bool 
                 f"{error.what}; {len(ledger.known)} trials are safe in {plan.folder}",
                 hint="the same command continues, once there is a cluster",
             ) from error
-        finally:
-            if executor is not None:
-                executor.close()
     new = len(ledger.known) - before - progress.borrowed
     seconds = time.monotonic() - started
     say(_summary(plan, progress, new, seconds), console)

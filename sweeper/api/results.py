@@ -1,0 +1,146 @@
+"""What a study has found so far, read from its folder."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import pandas as pd
+import pyarrow as pa
+
+from engine import DimsweepError
+from sweeper.ledger.load import load
+from sweeper.ledger.place import Place, place
+from sweeper.ledger.record import StudyRecord, read_study
+from sweeper.report import CellSummary, Report
+
+if TYPE_CHECKING:
+    import polars
+
+
+class Results:
+    """The results in a folder such as ``results/libra_gpt3_4d``.
+
+    Everything is read anew whenever it is asked for, so it follows a sweep that still runs.
+    """
+
+    def __init__(self, folder: str | Place) -> None:
+        self.folder = place(folder)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.folder)!r})"
+
+    @property
+    def record(self) -> StudyRecord:
+        """What the study is; raises :class:`DimsweepError` if none is in the folder."""
+        return read_study(self.folder)
+
+    @property
+    def report(self) -> Report:
+        """The findings; raises :class:`DimsweepError` while no trial is complete."""
+        return Report.of(self.to_pandas(), self.record)
+
+    @property
+    def headline(self) -> str:
+        """The finding in a sentence."""
+        return f"{self.report.headline}."
+
+    def to_arrow(self) -> pa.Table:
+        """All rows, ordered by cell and trial (docs/results.md lists the columns)."""
+        return load(self.folder)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """All rows as a Pandas table."""
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> "polars.DataFrame":
+        """All rows as a Polars table; raises :class:`DimsweepError` without Polars."""
+        try:
+            import polars
+        except ImportError:
+            raise DimsweepError("Polars is not installed", hint="pip install polars") from None
+        return polars.DataFrame(polars.from_arrow(self.to_arrow()))
+
+    @property
+    def best(self) -> pd.Series:
+        """The row that is best in the first objective, of all cells."""
+        return self._winner.best
+
+    @property
+    def bound(self) -> float | None:
+        """What is proven that no split beats in the first objective, in the cell of :attr:`best`
+        and in the unit of the objective's column; None where nothing is proven."""
+        return self._winner.bound
+
+    @property
+    def front(self) -> pd.DataFrame:
+        """The rows of each cell that no other one beats in one objective without losing in the
+        other; with one objective the best row of each."""
+        return pd.concat([cell.front for cell in self.report.found], ignore_index=True)
+
+    @property
+    def cells(self) -> pd.DataFrame:
+        """A row for each cell that has complete trials: its coordinates, the split (GB/s) and the
+        objectives of its best trial, the proven bound and the relative gap to it."""
+        return pd.DataFrame([_described(cell) for cell in self.report.found])
+
+    @property
+    def _winner(self) -> CellSummary:
+        return min(self.report.found, key=_loss)
+
+    @classmethod
+    def of(cls, one: "Self | str | Place") -> Self:
+        """``one`` itself, or the results in the folder of that name."""
+        return one if isinstance(one, cls) else cls(one)  # type: ignore[arg-type]
+
+
+def _loss(cell: CellSummary) -> float:
+    return float(cell.objective.loss(cell.objective.of(cell.best)))
+
+
+def _described(cell: CellSummary) -> dict[str, Any]:
+    """A cell's coordinates and its best."""
+    split = {f"bandwidth_{d}_GBps": b for d, b in enumerate(cell.split(cell.best).tolist())}
+    values = {objective.column: objective.of(cell.best) for objective in cell.objectives}
+    parameters = {key: cell.best[key] for key in cell.parameters}
+    return {
+        **cell.cell.coordinates,
+        **split,
+        **parameters,
+        **values,
+        "bound": cell.bound,
+        "gap": cell.gap,
+    }
+
+
+def compare(*studies: Results | str | Place) -> pd.DataFrame:
+    """The best of each cell of several studies, a row each: which study, the cell's coordinates,
+    the split (GB/s), the objectives, the proven bound and the gap to it, and ``over_best``, how
+    many times as bad as the best of all rows it is in the first objective.
+
+    Each is a :class:`Results` or the name of a folder of results.  Raises :class:`DimsweepError`
+    if they do not have the same first objective.
+    """
+    found = [Results.of(study) for study in studies]
+    records = [each.record for each in found]
+    objectives = {record.objectives[0].name: record.objectives[0] for record in records}
+    if len(objectives) != 1:
+        each = ", ".join(f"{r.name}: {r.objectives[0].name}" for r in records)
+        raise DimsweepError(
+            f"studies of different objectives cannot be ranked: {each}"
+            if records
+            else "there is nothing to compare",
+            hint="compare studies that search for the same thing first",
+        )
+    (objective,) = objectives.values()
+    tables = [
+        pd.concat([pd.DataFrame({"study": [name] * len(cells)}), cells], axis=1)
+        for name, cells in zip(_names(records), (each.cells for each in found), strict=True)
+    ]
+    rows = pd.concat(tables, ignore_index=True)
+    loss = objective.loss(rows[objective.column])
+    return rows.assign(over_best=loss / loss.min())
+
+
+def _names(records: Sequence[StudyRecord]) -> list[str]:
+    """The studies' names, numbered where two are alike."""
+    names = [record.name for record in records]
+    return [name if names.count(name) == 1 else f"{name} ({i + 1})" for i, name in enumerate(names)]

@@ -1,0 +1,50 @@
+"""A study as Optuna keeps its own."""
+
+from pathlib import Path
+
+import optuna
+import pandas as pd
+import pytest
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import TrialState
+
+from engine import DimsweepError
+from sweeper.export.optuna import write_optuna
+from sweeper.report import Report
+from tests.support.reports import fail, make_rows, make_study, search
+
+
+def test_every_trial_of_every_cell_is_there(tmp_path: Path) -> None:
+    rows = pd.concat(
+        [fail(make_rows(search(6, seed=c), cell=c, budget=str(c)), {2}, "boom") for c in range(2)]
+    ).assign(**{"collective.chunks": ["8", "64"] * 6})
+    study = make_study(
+        rows, objective=["time", "cost"], grid=["budget"], parameters=["collective.chunks"]
+    )
+    file = str(tmp_path / "journal.log")
+    names = write_optuna(Report.of(rows, study), file)
+    assert names == ["demo: budget 0", "demo: budget 1"]
+    storage = JournalStorage(JournalFileBackend(file))
+    for cell, name in enumerate(names):
+        found = optuna.load_study(study_name=name, storage=storage)
+        own = rows[rows["cell"] == cell].set_index("trial")
+        assert [t.state for t in found.trials].count(TrialState.FAIL) == 1
+        for number, trial in enumerate(found.trials):
+            row = own.loc[number]
+            assert trial.params["bandwidth_3_GBps"] == row["bandwidth_3_GBps"]
+            assert trial.params["collective.chunks"] == row["collective.chunks"]
+            if trial.state == TrialState.COMPLETE:
+                assert trial.values == [row["time_s"], row["cost_usd"]]
+            else:
+                assert trial.user_attrs["error"] == "boom"
+        fastest = min(found.best_trials, key=lambda trial: trial.values[0])
+        assert fastest.values[0] == own["time_s"].min()
+
+
+def test_a_study_that_is_there_already_is_kept(tmp_path: Path) -> None:
+    rows = make_rows(search(3))
+    report, file = Report.of(rows, make_study(rows)), str(tmp_path / "journal.log")
+    write_optuna(report, file)
+    with pytest.raises(DimsweepError, match="has a study 'demo' already"):
+        write_optuna(report, file)
