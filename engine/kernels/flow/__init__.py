@@ -1,5 +1,6 @@
 """The flow kernel: flows share links in the max-min fair way, and nothing is cut into packets."""
 
-from engine.kernels.flow.run import FlowRun, fair_rates, simulate_flows
+from engine.kernels.flow.network import FlowNetwork, FlowRun
+from engine.kernels.flow.run import fair_rates, simulate_flows
 
-__all__ = ["FlowRun", "fair_rates", "simulate_flows"]
+__all__ = ["FlowNetwork", "FlowRun", "fair_rates", "simulate_flows"]

@@ -5,5 +5,6 @@ from pathlib import Path
 from engine.kernels.jit import Compiler
 
 _here = Path(__file__).resolve().parent
-_flow = Compiler([*_here.glob("*.py"), _here.parent / "jit.py"])
+_shared = [_here.parent / "jit.py", _here.parent / "packet" / "following.py"]
+_flow = Compiler([*_here.glob("*.py"), *_shared])
 compiled, kernel = _flow.compiled, _flow.kernel

@@ -8,7 +8,7 @@ equal.
 import numpy as np
 
 from engine.kernels.flow.compile import compiled, kernel
-from engine.kernels.flow.tables import N_MOVING, N_SHARINGS, Flows
+from engine.kernels.flow.tables import N_FLOWS, N_MOVING, N_SHARINGS, Flows
 
 _EQUAL = 1 + 1e-12  # shares that differ by less differ by rounding
 _NO_RATE = -1.0
@@ -17,9 +17,9 @@ _NO_RATE = -1.0
 @compiled
 def share_now(f: Flows) -> None:
     """Give all flows their rates, as if all moved."""
-    for i in range(len(f.flows)):
+    for i in range(f.counts[N_FLOWS]):
         f.moving[i] = i
-    f.counts[N_MOVING] = len(f.flows)
+    f.counts[N_MOVING] = f.counts[N_FLOWS]
     share(f)
 
 

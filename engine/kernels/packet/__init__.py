@@ -1,13 +1,17 @@
 """The packet kernel: every packet of every flow, with shared buffers, pauses and transports."""
 
-from engine.kernels.packet.inputs import Fabric, Flow, Marking, Port
+from engine.kernels.packet.account import PacketRun, PortAccount
+from engine.kernels.packet.flows import Flow, FlowColumns, flow_columns
+from engine.kernels.packet.inputs import Fabric, Marking, Port
+from engine.kernels.packet.network import Completed, PacketNetwork
 from engine.kernels.packet.notes import Pausing, Queue
-from engine.kernels.packet.run import PacketRun, PortAccount, simulate_packets
+from engine.kernels.packet.run import simulate_packets
 from engine.kernels.packet.settings import (
     Dcqcn,
     Dctcp,
     Hpcc,
     Settings,
+    Stop,
     Swift,
     Timely,
     Transport,
@@ -15,21 +19,26 @@ from engine.kernels.packet.settings import (
 )
 
 __all__ = [
+    "Completed",
     "Dcqcn",
     "Dctcp",
     "Fabric",
     "Flow",
+    "FlowColumns",
     "Hpcc",
     "Marking",
+    "PacketNetwork",
     "PacketRun",
     "Pausing",
     "Port",
     "PortAccount",
     "Queue",
     "Settings",
+    "Stop",
     "Swift",
     "Timely",
     "Transport",
     "Wake",
+    "flow_columns",
     "simulate_packets",
 ]

@@ -27,7 +27,9 @@ EVENT = np.dtype(
 )
 # Entries of ``counts``.
 # TIMERS: how many of the planned events can make nobody send by themselves.
-NOW, CURRENT, NUMBERS, FREE, FAR, SHIFT, LEFT, TIMERS = range(8)
+# UNTIL: the last tick of which events are taken.
+NOW, CURRENT, NUMBERS, FREE, FAR, SHIFT, LEFT, TIMERS, UNTIL = range(9)
+EMPTY, LATER = -1, -2  # what ``take`` returns instead of an event
 
 _DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
 _POSITION = np.zeros(64, np.int64)
@@ -52,8 +54,9 @@ def new_agenda(capacity: int, shift: int) -> Agenda:
     events = np.zeros(capacity, EVENT)
     events["next"] = np.arange(1, capacity + 1)
     events["next"][-1] = _NONE
-    counts = np.zeros(8, np.int64)
+    counts = np.zeros(9, np.int64)
     counts[LEFT] = capacity
+    counts[UNTIL] = np.iinfo(np.int64).max
     counts[SHIFT] = shift
     return Agenda(
         events,
@@ -160,22 +163,23 @@ def _before(events: Table, one: int, other: int) -> bool:
 
 @inlined
 def take(a: Agenda) -> int:
-    """Go to the next event; returns WHAT it is, or -1 if there is none."""
+    """Go to the next event; returns WHAT it is.
+
+    EMPTY if there is none, LATER if it is after UNTIL; then nothing changes.
+    """
     bucket = _next_bucket(a)
     if a.counts[FAR] > 0 and (bucket < 0 or _before(a.events, a.far[0], a.first[bucket])):
-        event = _pop_far(a)
+        event = a.far[0] + 0
+        if a.events[event].time > a.counts[UNTIL]:
+            return LATER
+        _pop_far(a)
     elif bucket < 0:
-        return _NONE
+        return EMPTY
     else:
         event = a.first[bucket] + 0
-        after = a.events[event].next
-        a.first[bucket] = after
-        if after < 0:
-            a.last[bucket] = _NONE
-            word = bucket >> 6
-            a.bits[word] &= ~(np.uint64(1) << np.uint64(bucket & 63))
-            if a.bits[word] == 0:
-                a.words[word >> 6] &= ~(np.uint64(1) << np.uint64(word & 63))
+        if a.events[event].time > a.counts[UNTIL]:
+            return LATER
+        _leave_bucket(a, bucket)
     record = a.events[event]
     a.counts[NOW] = record.time
     a.counts[CURRENT] = record.number
@@ -183,6 +187,19 @@ def take(a: Agenda) -> int:
     a.counts[FREE] = event
     a.counts[LEFT] += 1
     return record.what
+
+
+@inlined
+def _leave_bucket(a: Agenda, bucket: int) -> None:
+    """The first event of a bucket is no longer in it."""
+    after = a.events[a.first[bucket]].next
+    a.first[bucket] = after
+    if after < 0:
+        a.last[bucket] = _NONE
+        word = bucket >> 6
+        a.bits[word] &= ~(np.uint64(1) << np.uint64(bucket & 63))
+        if a.bits[word] == 0:
+            a.words[word >> 6] &= ~(np.uint64(1) << np.uint64(word & 63))
 
 
 @inlined
@@ -229,8 +246,7 @@ def _push_far(a: Agenda, event: int) -> None:
 
 
 @kernel
-def _pop_far(a: Agenda) -> int:
-    event = a.far[0]
+def _pop_far(a: Agenda) -> None:
     n = a.counts[FAR] - 1
     a.counts[FAR] = n
     moved, at = a.far[n], 0
@@ -243,4 +259,3 @@ def _pop_far(a: Agenda) -> int:
         a.far[at] = a.far[below]
         at = below
     a.far[at] = moved
-    return event

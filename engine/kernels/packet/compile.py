@@ -17,6 +17,7 @@ class _NoChecks(Compiler):
 
 
 _here = Path(__file__).resolve().parent
-_around = {_here / f"{name}.py" for name in ("__init__", "inputs", "notes", "run", "tables")}
-_packet = _NoChecks([*{*_here.glob("*.py")} - _around, _here.parent / "jit.py"])
+_AROUND = ("__init__", "account", "flows", "inputs", "network", "notes", "run", "tables", "ways")
+_sources = [file for file in _here.glob("*.py") if file.stem not in _AROUND]
+_packet = _NoChecks([*_sources, _here.parent / "jit.py"])
 compiled, kernel, inlined = _packet.compiled, _packet.kernel, _packet.inlined

@@ -1,11 +1,13 @@
-"""What the packet kernel simulates: ports, and flows between hosts."""
+"""What the packet kernel simulates flows on: ports, links and switches."""
 
+from collections import Counter
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 from engine.errors import DimsweepError
-from engine.kernels.packet.settings import Settings, Transport
+from engine.kernels.packet.settings import Settings
+
+_LARGEST = (1 << 63) - 1
 
 
 class Marking(NamedTuple):
@@ -36,31 +38,6 @@ class Port(NamedTuple):
     shift: int = 3
 
 
-class Flow(NamedTuple):
-    """``size`` bytes that a host sends to another one.
-
-    It starts ``start`` ticks after the last of the flows ``after`` has ended (at its sender), or
-    after the beginning.  ``way`` are the nodes that its data pass, ``way_back`` those that its ACKs
-    pass, hosts included; packets take the ways (and ways back) of ``sprayed``, too, all in turn.
-    ``window`` bytes may be under way (``None``: any number).  ``round_trip`` is the ticks that HPCC
-    smooths over, and to which Swift adds what may queue.
-    """
-
-    size: int
-    way: tuple[int, ...]
-    way_back: tuple[int, ...]
-    start: int = 0
-    after: tuple[int, ...] = ()
-    window: int | None = None
-    round_trip: int = 0
-    sprayed: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = ()
-
-
-def ways_of(flow: Flow) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
-    """All ways of a flow's packets, each with the way back of its ACK."""
-    return ((flow.way, flow.way_back), *flow.sprayed)
-
-
 class Fabric(NamedTuple):
     """Ports, and the buffer of each switch in bytes; every other node is a host.
 
@@ -71,11 +48,16 @@ class Fabric(NamedTuple):
     buffers: dict[int, int]
 
 
-def check(fabric: Fabric, flows: Sequence[Flow], settings: Settings) -> None:
-    """Raises :class:`DimsweepError` naming the port, switch or flow that cannot be simulated."""
-    check_flows(fabric, flows)
-    for switch in fabric.buffers:
-        shared = shared_buffer(fabric, switch, settings.reserve)
+def check_fabric(fabric: Fabric) -> None:
+    """Raises :class:`DimsweepError` naming the link that there cannot be."""
+    ends = Counter((port.node, port.to) for port in fabric.ports)
+    for port in fabric.ports:
+        _check_port(port, ends)
+
+
+def check_settings(fabric: Fabric, settings: Settings) -> None:
+    """Raises :class:`DimsweepError` naming the switch or the setting that cannot be simulated."""
+    for switch, shared in shared_buffers(fabric, settings.reserve).items():
         if shared <= 0:
             raise DimsweepError(
                 f"the headroom and the reserves of its ports take more than its buffer of "
@@ -83,44 +65,29 @@ def check(fabric: Fabric, flows: Sequence[Flow], settings: Settings) -> None:
                 where=f"switch {switch}",
                 hint="a larger buffer, or links that are slower, shorter or fewer",
             )
-    if settings.payload <= 0:
+    largest = settings.payload + settings.data_header
+    if settings.payload <= 0 or 32 * largest * settings.ticks > _LARGEST:
         raise DimsweepError(
-            f"a payload of {settings.payload} bytes", hint="a packet carries some bytes"
+            f"a payload of {settings.payload} bytes",
+            hint=f"1 to {_LARGEST // (32 * settings.ticks) - settings.data_header} bytes",
         )
-    if settings.transport in (Transport.HPCC, Transport.SWIFT):
-        _check_windows(Transport(settings.transport), flows)
 
 
-def _check_windows(transport: Transport, flows: Sequence[Flow]) -> None:
-    """Both relate what they measure to a window and a round trip."""
-    for i, flow in enumerate(flows):
-        if flow.window is None or flow.round_trip <= 0:
-            raise DimsweepError(
-                f"{transport.name} needs the flow's window and its round trip",
-                where=f"flow {i}",
-                hint="window in bytes (the bandwidth-delay product), round_trip in ticks",
-            )
-
-
-def check_flows(fabric: Fabric, flows: Sequence[Flow]) -> None:
-    """Raises :class:`DimsweepError` naming the link or the flow that there cannot be."""
-    ends = {(port.node, port.to) for port in fabric.ports}
+def shared_buffers(fabric: Fabric, reserve: int) -> dict[int, int]:
+    """Bytes that the ports of each switch share: what headroom and reserves leave."""
+    left = dict(fabric.buffers)
     for port in fabric.ports:
-        _check_port(port, ends)
-    for i, flow in enumerate(flows):
-        _check_flow(i, flow, ends, len(flows))
+        if port.node in left:
+            left[port.node] -= port.headroom + reserve
+    return left
 
 
-def shared_buffer(fabric: Fabric, switch: int, reserve: int) -> int:
-    """Bytes that the ports of ``switch`` share: what headroom and reserves leave."""
-    own = [port.headroom + reserve for port in fabric.ports if port.node == switch]
-    return fabric.buffers[switch] - sum(own)
-
-
-def _check_port(port: Port, ends: set[tuple[int, int]]) -> None:
+def _check_port(port: Port, ends: Counter[tuple[int, int]]) -> None:
     where = f"link {port.node} - {port.to}"
     if (port.to, port.node) not in ends:
         raise DimsweepError("the link leads one way only", where=where, hint="ACKs must return")
+    if ends[port.node, port.to] > 1:
+        raise DimsweepError("the link is there twice", where=where, hint="one, of the sum's rate")
     if port.rate <= 0 or port.delay < 0 or port.headroom < 0 or port.shift < 0:
         raise DimsweepError(f"no such link: {port}", where=where, hint="a rate above zero")
     marking = port.marking
@@ -130,22 +97,3 @@ def _check_port(port: Port, ends: set[tuple[int, int]]) -> None:
             where=where,
             hint="it starts (KMIN) below where it is full (KMAX), with a probability of 0 to 1",
         )
-
-
-def _check_flow(i: int, flow: Flow, ends: set[tuple[int, int]], n: int) -> None:
-    where = f"flow {i}"
-    if flow.size <= 0 or flow.start < 0:
-        raise DimsweepError(f"{flow.size} bytes from tick {flow.start} on", where=where)
-    if flow.window is not None and flow.window <= 0:
-        raise DimsweepError(f"a window of {flow.window} bytes", where=where)
-    late = [other for other in flow.after if not 0 <= other < n or other == i]
-    if late:
-        raise DimsweepError(f"it waits for flow {late[0]}, which there is not", where=where)
-    for way, back in ways_of(flow):
-        if (way[0], way[-1], way[-1], way[0]) != (flow.way[0], flow.way[-1], back[0], back[-1]):
-            raise DimsweepError("its ACKs do not go back to its sender", where=where)
-        if (way[1], back[1]) != (flow.way[1], flow.way_back[1]):
-            raise DimsweepError("its ways do not begin at the same port", where=where)
-        for pair in (*pairwise(way), *pairwise(back)):
-            if pair not in ends:
-                raise DimsweepError(f"there is no link {pair[0]} - {pair[1]}", where=where)

@@ -1,8 +1,11 @@
 """The packet kernel: store-and-forward of every packet, event by event, compiled with Numba."""
 
-from engine.kernels.packet.agenda import CURRENT, LEFT, NOW, TIMERS, plan, take
+import numpy as np
+
+from engine.kernels.packet.agenda import CURRENT, EMPTY, LEFT, NOW, TIMERS, UNTIL, plan, take
 from engine.kernels.packet.compile import compiled, inlined, kernel
 from engine.kernels.packet.dcqcn import on_end
+from engine.kernels.packet.following import link
 from engine.kernels.packet.hosts import pick_at_host
 from engine.kernels.packet.ports import (
     append,
@@ -13,62 +16,65 @@ from engine.kernels.packet.ports import (
     receive_at_switch,
     send,
 )
+from engine.kernels.packet.settings import Stop
 from engine.kernels.packet.state import (
     ACK,
     ARRIVE,
     DATA,
     DRAWN,
-    ENDED,
-    FINISHED,
     FREE_LEFT,
     FULL,
     KIND_BITS,
+    N_ACKNOWLEDGED,
+    N_ARRIVED,
+    N_EDGES,
+    N_ENDED,
+    N_FLOWS,
     N_PAUSINGS,
     N_SAMPLES,
     NONE,
     RESUME,
     SENT,
     START,
-    STOPPED,
-    STUCK,
+    STOP,
     WAKE,
     Run,
 )
 from engine.kernels.packet.transports import on_ack, on_timer
+from engine.lower.program import Longs
 
-_ROOM = 64  # packets and events that one event may need, beside the flows that it starts
+ROOM = 64  # packets and events that one event may need, beside the flows that it starts
 _KIND = (1 << KIND_BITS) - 1
 
 
 @compiled
-def begin(r: Run) -> None:
-    """Plan the flows that wait for no other."""
-    for flow in range(len(r.flows)):
+def admit(r: Run, first: int, at: int, after: Longs, after_from: Longs) -> None:
+    """Take in the flows from ``first`` on; those that wait for none start from ``at`` on."""
+    r.counts[N_EDGES] = link(r.flows, r.edges, r.counts[N_EDGES], first, after, after_from)
+    for flow in range(first, r.counts[N_FLOWS]):
         if r.flows[flow].waits == 0:
-            plan(r.agenda, r.flows[flow].after, START | flow << KIND_BITS)
+            plan(r.agenda, at + r.flows[flow].after, START | flow << KIND_BITS)
 
 
 @compiled
 def run(r: Run) -> int:
-    """Simulate until no event is left; returns the outcome.
+    """Simulate until no event is left (EMPTY) or all are after UNTIL (LATER), or tables are FULL.
 
     Whatever happens, happens so that one port may have something to send.
     """
     a = r.agenda
     while True:
         if (
-            r.counts[FREE_LEFT] < _ROOM
-            or a.counts[LEFT] < _ROOM + len(r.flows)
-            or r.counts[DRAWN] + _ROOM > len(r.draws)
-            or r.counts[N_SAMPLES] + _ROOM > len(r.samples)
-            or r.counts[N_PAUSINGS] + _ROOM > len(r.pausings)
+            r.counts[FREE_LEFT] < ROOM
+            or a.counts[LEFT] < ROOM + r.counts[N_FLOWS]
+            or r.counts[DRAWN] + ROOM > len(r.draws)
+            or r.counts[N_SAMPLES] + ROOM > len(r.samples)
+            or r.counts[N_PAUSINGS] + ROOM > len(r.pausings)
         ):
             return FULL
         what = take(a)
         if what < 0:
-            break
-        if a.counts[NOW] > r.settings.until:
-            return STOPPED
+            return what
         kind, which = what & _KIND, what >> KIND_BITS
         port = NONE
         if kind == ARRIVE:
@@ -84,12 +90,11 @@ def run(r: Run) -> int:
             a.counts[TIMERS] -= 1
             on_timer(r, which, kind)
             if len(a.events) - a.counts[LEFT] == a.counts[TIMERS]:
-                break
+                return EMPTY
         if port >= 0 and not busy(r, port):
             packet = pick_at_host(r, port) if r.ports[port].switch < 0 else pick_at_switch(r, port)
             if packet >= 0:
                 send(r, port, packet)
-    return FINISHED if r.counts[ENDED] == len(r.flows) else STUCK
 
 
 @inlined
@@ -119,6 +124,8 @@ def _acknowledge(r: Run, packet: int) -> int:
     k = r.packets[packet]
     f = r.flows[k.flow]
     f.received += k.size - r.settings.data_header
+    if f.received == f.size:
+        _arrived(r, k.flow)
     k.kind = ACK
     k.size = r.settings.ack_size
     k.upto = f.received
@@ -134,7 +141,7 @@ def _acknowledged(r: Run, packet: int) -> int:
     flow = k.flow
     f = r.flows[flow]
     f.acked = max(f.acked, k.upto)
-    if f.acked >= f.size:
+    if f.acked >= f.size and f.end < 0:
         _end(r, flow)
     on_ack(r, flow, packet)
     free_packet(r, packet)
@@ -142,17 +149,48 @@ def _acknowledged(r: Run, packet: int) -> int:
 
 
 @kernel
+def _arrived(r: Run, flow: int) -> None:
+    """The receiver has the last byte."""
+    r.flows[flow].arrival = r.agenda.counts[NOW]
+    r.arrived[r.counts[N_ARRIVED]] = flow
+    r.counts[N_ARRIVED] += 1
+    _stop_at(r, Stop.ARRIVAL)
+    if r.settings.after_arrival:
+        _release(r, flow)
+
+
+@kernel
 def _end(r: Run, flow: int) -> None:
-    """A flow has ended; what waited for it and nothing else may start."""
-    f, now = r.flows[flow], r.agenda.counts[NOW]
-    f.end = now
+    """The sender knows that all has arrived."""
+    r.flows[flow].end = r.agenda.counts[NOW]
     on_end(r, flow)
-    r.counts[ENDED] += 1
-    for i in range(r.follow_from[flow], r.follow_from[flow + 1]):
-        follower = r.followers[i]
+    r.counts[N_ENDED] += 1
+    r.acknowledged[r.counts[N_ACKNOWLEDGED]] = flow
+    r.counts[N_ACKNOWLEDGED] += 1
+    _stop_at(r, Stop.ACKNOWLEDGED)
+    if not r.settings.after_arrival:
+        _release(r, flow)
+
+
+@kernel
+def _stop_at(r: Run, what: int) -> None:
+    """No later events are taken, if that is to stop the run."""
+    if r.counts[STOP] >= what:
+        r.agenda.counts[UNTIL] = r.agenda.counts[NOW]
+
+
+@kernel
+def _release(r: Run, flow: int) -> None:
+    """What waited for a flow and for nothing else may start."""
+    f, now = r.flows[flow], r.agenda.counts[NOW]
+    f.done = 1
+    edge = np.int64(f.followers)
+    while edge >= 0:
+        follower = r.edges[edge].follower
         r.flows[follower].waits -= 1
         if r.flows[follower].waits == 0:
             plan(r.agenda, now + r.flows[follower].after, START | follower << KIND_BITS)
+        edge = np.int64(r.edges[edge].next)
 
 
 @inlined

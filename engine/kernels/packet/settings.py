@@ -27,6 +27,14 @@ class Wake(IntEnum):
     ALL = 2
 
 
+class Stop(IntEnum):
+    """What stops a run: nothing, a flow that has arrived, or also that its sender knows."""
+
+    NEVER = 0
+    ARRIVAL = 1
+    ACKNOWLEDGED = 2
+
+
 class Dcqcn(NamedTuple):
     """Intervals in ticks (the defaults: picoseconds), rates in bits a second.
 
@@ -119,6 +127,7 @@ class Settings(NamedTuple):
     resume_below: int = 3072  # the threshold
     vary_window: bool = True  # with the rate
     wake: int = Wake.ABLE
+    after_arrival: bool = True  # flows wait until others have arrived; else until senders know
     until: int = 1 << 62  # tick after which nothing happens any more
     draws_per_frame: int = 0  # random numbers that a pause frame uses up
     dcqcn: Dcqcn = Dcqcn()

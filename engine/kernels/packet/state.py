@@ -9,8 +9,7 @@ from engine.kernels.packet.settings import Settings
 from engine.lower.program import Floats, Longs, Table
 
 NONE = -1
-# Outcomes of a run.  FULL: a table is too small; enlarge it and go on.
-FINISHED, STUCK, STOPPED, FULL = range(4)
+FULL = -3  # an outcome of a run beside EMPTY and LATER: enlarge the tables and go on
 # Kinds of packets.
 DATA, ACK, PAUSE, RESUME = range(4)
 # Kinds of events, in the lowest bits of ``what``; the rest says of which packet, port or flow.
@@ -55,6 +54,8 @@ PORT = np.dtype(
         ("mark_most", "f8"),  # the probability of a mark at mark_all
         # A host's
         ("first_pair", "i8"),  # its queue pairs in Run.pairs
+        ("flows", "i4"),  # that it has ever had to send
+        ("most_pairs", "i4"),  # room for queue pairs
         ("served", "i8"),  # the place of the one that was served last
         ("wake_time", "i8"),  # when it looks again whether one may send
         ("wake_number", "i8"),
@@ -87,10 +88,14 @@ FLOW = np.dtype(
         ("round_trip", "i8"),  # ticks
         ("turn", "i8"),  # which way the next packet takes
         ("received", "i8"),  # bytes, by the receiver
-        ("after", "i8"),  # ticks from the last flow that it waits for, or from the beginning
-        ("waits", "i8"),  # flows that have not ended
+        ("after", "i8"),  # ticks from the last flow that it waits for, or the tick it starts at
+        ("waits", "i4"),  # flows that are not done
+        ("followers", "i4"),  # the first edge to those that wait for it, and
+        ("last_follower", "i4"),  # the last one
+        ("done", "i4"),  # whether those need wait no longer
         ("start", "i8"),
-        ("end", "i8"),
+        ("arrival", "i8"),  # of its last byte
+        ("end", "i8"),  # when its sender knows
         ("last_size", "i8"),  # bytes of the packet sent last
         # The transport's
         ("a", "f8"),
@@ -121,7 +126,6 @@ PACKET = np.dtype(
     ],
     align=True,
 )
-WAY = np.dtype([("data", "i4"), ("ack", "i4")])  # where they begin in Run.routes
 SWITCH = np.dtype(
     [
         ("shared", "i8"),  # bytes that the ports share, beside headroom and reserves
@@ -155,8 +159,9 @@ class Run(NamedTuple):
     ways: Table  # of WAY
     routes: Longs  # ports, one way after another
     pairs: Longs  # active flows of each host's port
-    followers: Longs  # flows that wait for a flow ...
-    follow_from: Longs  # (flows + 1,): ... from here on
+    edges: Table  # of EDGE: flows that wait for a flow
+    arrived: Longs  # flows that have arrived since the last look, and
+    acknowledged: Longs  # flows whose sender has learned of it
     samples: Table  # of SAMPLE, of the ports that are watched
     pausings: Table  # of PAUSING
     draws: Floats  # random numbers in [0, 1), in the order of their use
@@ -164,4 +169,6 @@ class Run(NamedTuple):
 
 
 # Entries of ``counts``.
-FREE_PACKET, FREE_LEFT, ENDED, DRAWN, N_SAMPLES, N_PAUSINGS = range(6)
+FREE_PACKET, FREE_LEFT, DRAWN, N_SAMPLES, N_PAUSINGS, N_FLOWS, N_EDGES, N_PAIRS = range(8)
+N_ENDED, N_ARRIVED, N_ACKNOWLEDGED, STOP = range(8, 12)
+N_COUNTS = 12

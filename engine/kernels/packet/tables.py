@@ -1,12 +1,14 @@
 """Inputs as the tables of a run, and larger tables when a run has filled them."""
 
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+from collections.abc import Callable
 
 import numpy as np
 
 from engine.kernels.packet.agenda import LEFT, enlarged_agenda, new_agenda
-from engine.kernels.packet.inputs import Fabric, Flow, shared_buffer, ways_of
+from engine.kernels.packet.flows import FlowColumns
+from engine.kernels.packet.following import EDGE
+from engine.kernels.packet.inputs import Fabric, shared_buffers
+from engine.kernels.packet.kernel import ROOM
 from engine.kernels.packet.settings import Settings, Transport
 from engine.kernels.packet.state import (
     DRAWN,
@@ -15,6 +17,10 @@ from engine.kernels.packet.state import (
     FREE_PACKET,
     HOP,
     HOPS,
+    N_COUNTS,
+    N_EDGES,
+    N_FLOWS,
+    N_PAIRS,
     N_PAUSINGS,
     N_SAMPLES,
     NONE,
@@ -23,65 +29,110 @@ from engine.kernels.packet.state import (
     PORT,
     SAMPLE,
     SWITCH,
-    WAY,
     Run,
 )
+from engine.kernels.packet.ways import WAY, KnownWays, with_room
 from engine.lower.program import Floats, Longs, Table
 
 _ANY = 1 << 62  # bytes
-_LEAST_PACKETS, _MOST_PACKETS = 1 << 8, 1 << 16  # at first
+_FIRST_PACKETS = 1 << 8
 _FIRST_DRAWS = 1 << 12
 _FIRST_NOTES = 1 << 8
-_ROOM = 128  # below which a table is enlarged
 
 Draws = Callable[[int], Floats]  # the first n random numbers of a run
 
 
-def new_run(fabric: Fabric, flows: Sequence[Flow], settings: Settings, draws: Draws) -> Run:
-    """Tables before anything has happened; the inputs are checked."""
-    numbers = {(port.node, port.to): i for i, port in enumerate(fabric.ports)}
-    ways: list[tuple[int, int]] = []
-    routes: list[int] = []
-    ports, table = _ports(fabric, numbers), np.zeros(len(flows), FLOW)
-    for record, flow in zip(table, flows, strict=True):
-        _fill_flow(record, flow, ports, numbers, ways, routes, settings)
-    senders = np.bincount(table["port"], minlength=len(ports))
-    ports["first_pair"] = np.cumsum(senders) - senders
-    followers, follow_from = _followers(flows)
+def new_run(fabric: Fabric, settings: Settings, draws: Draws) -> Run:
+    """Tables without flows; the inputs are checked."""
     carries = settings.transport == Transport.HPCC
-    n_packets = _packets_under_way(flows, settings.payload)
+    counts = np.zeros(N_COUNTS, np.int64)
+    counts[FREE_LEFT] = _FIRST_PACKETS
     return Run(
         settings,
-        new_agenda(2 * n_packets + 2 * len(flows), _shift(settings.ticks)),
-        ports,
+        new_agenda(2 * _FIRST_PACKETS, _shift(settings.ticks)),
+        _ports(fabric),
         _switches(fabric, settings),
-        table,
-        _free_packets(n_packets),
-        np.zeros((n_packets if carries else 1, HOPS), HOP),
-        np.zeros((len(flows) if carries else 1, HOPS), HOP),
-        np.array(ways, WAY),
-        np.array(routes, np.int64),
-        np.zeros(len(flows), np.int64),
-        followers,
-        follow_from,
+        np.zeros(0, FLOW),
+        _free_packets(_FIRST_PACKETS),
+        np.zeros((_FIRST_PACKETS if carries else 1, HOPS), HOP),
+        np.zeros((0 if carries else 1, HOPS), HOP),
+        np.zeros(0, WAY),
+        np.zeros(0, np.int64),
+        np.zeros(0, np.int64),
+        np.zeros(0, EDGE),
+        np.zeros(0, np.int64),
+        np.zeros(0, np.int64),
         np.zeros(_FIRST_NOTES, SAMPLE),
         np.zeros(_FIRST_NOTES, PAUSING),
         draws(_FIRST_DRAWS),
-        np.array([0, n_packets, 0, 0, 0, 0], np.int64),
+        counts,
     )
+
+
+def with_flows(run: Run, flows: FlowColumns, choices: Table, known: KnownWays) -> Run:
+    """Room for more flows, with what they read filled in; ``choices`` are their ways."""
+    first, n_edges = int(run.counts[N_FLOWS]), int(run.counts[N_EDGES])
+    n = first + len(flows.sizes)
+    run.counts[N_FLOWS] = n
+    table = with_room(run.flows, n)
+    carries = run.settings.transport == Transport.HPCC
+    run = run._replace(
+        flows=table,
+        known=with_room(run.known, n) if carries else run.known,
+        ways=known.table,
+        routes=known.routes,
+        edges=with_room(run.edges, n_edges + len(flows.after)),
+        arrived=with_room(run.arrived, n),
+        acknowledged=with_room(run.acknowledged, n),
+    )
+    _fill_flows(run, table[first:n], flows, choices)
+    return _with_pairs(run, table["port"][first:n])
+
+
+def _fill_flows(run: Run, table: Table, flows: FlowColumns, choices: Table) -> None:
+    way = run.ways[choices["first"]]
+    table["size"], table["after"] = flows.sizes, flows.starts
+    table["ways"], table["n_ways"] = choices["first"], choices["n"]
+    table["port"], table["host"] = run.routes[way["data"]], run.routes[way["ack"]]
+    rate = run.ports["rate"][table["port"]]
+    for name in ("line_rate", "rate", "target"):
+        table[name] = rate
+    table["window"] = flows.windows
+    table["allowed"] = np.where(flows.windows > 0, flows.windows, _ANY)
+    table["round_trip"] = flows.round_trips
+    for name in ("start", "arrival", "end", "followers"):
+        table[name] = NONE
+    # Full path and full share of marks are what HPCC and DCTCP assume before they know.
+    table["a"] = run.settings.transport in (Transport.HPCC, Transport.DCTCP)
+
+
+def _with_pairs(run: Run, senders: Longs) -> Run:
+    """Room for the queue pairs of more flows; a port that needs more moves to the end."""
+    more = np.bincount(senders, minlength=len(run.ports))
+    ports = run.ports
+    ports["flows"] += more
+    for port in np.flatnonzero(ports["flows"] > ports["most_pairs"]):
+        p = ports[port]
+        first, n = int(run.counts[N_PAIRS]), 2 * int(p["flows"])
+        pairs = with_room(run.pairs, first + n)
+        active = slice(p["first_pair"], p["first_pair"] + p["pairs"])
+        pairs[first : first + p["pairs"]] = run.pairs[active]
+        p["first_pair"], p["most_pairs"] = first, n
+        run.counts[N_PAIRS] = first + n
+        run = run._replace(pairs=pairs)
+    return run
 
 
 def enlarged(run: Run, draws: Draws) -> Run:
     """The same run with twice the room wherever it has filled a table."""
-    if run.counts[FREE_LEFT] < _ROOM:
+    if run.counts[FREE_LEFT] < ROOM:
         run = _with_packets(run, 2 * len(run.packets))
-    if run.agenda.counts[LEFT] < _ROOM + len(run.flows):
-        run = run._replace(agenda=enlarged_agenda(run.agenda, 2 * len(run.agenda.events)))
-    if run.counts[DRAWN] + _ROOM > len(run.draws):
+    run = with_events(run, ROOM + int(run.counts[N_FLOWS]))
+    if run.counts[DRAWN] + ROOM > len(run.draws):
         run = run._replace(draws=draws(2 * len(run.draws)))
-    if run.counts[N_SAMPLES] + _ROOM > len(run.samples):
+    if run.counts[N_SAMPLES] + ROOM > len(run.samples):
         run = run._replace(samples=_twice(run.samples))
-    if run.counts[N_PAUSINGS] + _ROOM > len(run.pausings):
+    if run.counts[N_PAUSINGS] + ROOM > len(run.pausings):
         run = run._replace(pausings=_twice(run.pausings))
     return run
 
@@ -90,10 +141,11 @@ def _twice(table: Table) -> Table:
     return np.concatenate([table, np.zeros_like(table)])
 
 
-def _packets_under_way(flows: Sequence[Flow], payload: int) -> int:
-    """How many packets windows allow, within limits; the tables grow if pause frames need more."""
-    bytes_allowed = sum(min(flow.size, flow.window or flow.size) + payload for flow in flows)
-    return min(max(bytes_allowed // payload, _LEAST_PACKETS), _MOST_PACKETS)
+def with_events(run: Run, n: int) -> Run:
+    """Room for ``n`` more events."""
+    while run.agenda.counts[LEFT] < n:
+        run = run._replace(agenda=enlarged_agenda(run.agenda, 2 * len(run.agenda.events)))
+    return run
 
 
 def _shift(ticks: int) -> int:
@@ -101,7 +153,8 @@ def _shift(ticks: int) -> int:
     return max(ticks // 10**9, 1).bit_length() - 1
 
 
-def _ports(fabric: Fabric, numbers: dict[tuple[int, int], int]) -> Table:
+def _ports(fabric: Fabric) -> Table:
+    numbers = {(port.node, port.to): i for i, port in enumerate(fabric.ports)}
     order = {switch: i for i, switch in enumerate(fabric.buffers)}
     table = np.zeros(len(fabric.ports), PORT)
     for name in ("head", "tail", "frames", "frames_tail", "number", "wake_number", "first_pause"):
@@ -119,43 +172,8 @@ def _ports(fabric: Fabric, numbers: dict[tuple[int, int], int]) -> Table:
 
 def _switches(fabric: Fabric, settings: Settings) -> Table:
     table = np.zeros(len(fabric.buffers), SWITCH)
-    table["shared"] = [shared_buffer(fabric, s, settings.reserve) for s in fabric.buffers]
+    table["shared"] = list(shared_buffers(fabric, settings.reserve).values())
     return table
-
-
-def _fill_flow(
-    record: np.void,
-    flow: Flow,
-    ports: Table,
-    numbers: dict[tuple[int, int], int],
-    ways: list[tuple[int, int]],
-    routes: list[int],
-    settings: Settings,
-) -> None:
-    record["size"], record["after"], record["waits"] = flow.size, flow.start, len(flow.after)
-    record["ways"], record["n_ways"] = len(ways), 1 + len(flow.sprayed)
-    for pair in ways_of(flow):
-        ways.append((len(routes), len(routes) + len(pair[0]) - 1))
-        routes += [numbers[hop] for way in pair for hop in pairwise(way)]
-    record["port"] = numbers[flow.way[0], flow.way[1]]
-    record["host"] = numbers[flow.way_back[0], flow.way_back[1]]
-    rate = ports["rate"][record["port"]]
-    record["line_rate"] = record["rate"] = record["target"] = rate
-    record["window"], record["allowed"] = flow.window or 0, flow.window or _ANY
-    record["round_trip"] = flow.round_trip
-    record["start"] = record["end"] = NONE
-    # Full path and full share of marks are what HPCC and DCTCP assume before they know.
-    record["a"] = settings.transport in (Transport.HPCC, Transport.DCTCP)
-
-
-def _followers(flows: Sequence[Flow]) -> tuple[Longs, Longs]:
-    """The flows that wait for each flow, one after another, and where each one's begin."""
-    lists: list[list[int]] = [[] for _ in flows]
-    for i, flow in enumerate(flows):
-        for other in flow.after:
-            lists[other].append(i)
-    starts = np.cumsum([0, *map(len, lists)])
-    return np.array([i for some in lists for i in some], np.int64), starts
 
 
 def _free_packets(n: int, first: int = 0) -> Table:

@@ -111,6 +111,7 @@ def _settings(config: Mapping[str, Any], mode: int, build: Build) -> Settings:
         vary_window=bool(config["VAR_WIN"]),
         wake=Wake.ALL if build is Build.ASIS else Wake.UNSENT,
         until=int(float(config["SIMULATOR_STOP_TIME"]) * _SECOND),
+        after_arrival=False,
         draws_per_frame=1,
         dcqcn=Dcqcn(
             gain,

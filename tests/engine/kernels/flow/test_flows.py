@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import DimsweepError
-from engine.kernels.flow import fair_rates, simulate_flows
+from engine.kernels.flow import FlowNetwork, fair_rates, simulate_flows
 from engine.kernels.packet import Fabric, Flow, Port, simulate_packets
 
 GBPS = 10**9
@@ -117,6 +117,25 @@ def test_no_flow_is_faster_than_alone_and_no_link_carries_more_than_it_can(
         if used:
             carried = sum(flows[i].size for i in used) * 8 * 10**12 / port.rate
             assert carried <= run.ends[used].max() - run.starts[used].min()
+
+
+def test_flows_that_are_added_while_it_runs_change_nothing() -> None:
+    """Each is added when what it waits for has arrived, instead of all before the beginning."""
+    first = [across(i, 4, 30_000 * (i + 1)) for i in range(4)]
+    later = [across(4, i, 50_000, after=(i,), start=US) for i in range(4)]
+    known = simulate_flows(dumbbell(), first + later)
+    network = FlowNetwork(dumbbell())
+    network.add(first)
+    assert network.advance(until=US).arrived.tolist() == []
+    numbers = {}
+    while len((done := network.advance()).arrived):
+        for flow in done.arrived.tolist():
+            if flow < 4:
+                (numbers[flow],) = network.add([later[flow]._replace(after=())], done.time)
+    found = network.account()
+    order = [0, 1, 2, 3, *(numbers[i] for i in range(4))]
+    assert found.starts[order].tolist() == known.starts.tolist()
+    assert found.ends[order].tolist() == known.ends.tolist()
 
 
 def test_flows_that_wait_for_each_other_are_named() -> None:

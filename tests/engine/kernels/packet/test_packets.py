@@ -12,9 +12,11 @@ from engine.kernels.packet import (
     Fabric,
     Flow,
     Marking,
+    PacketNetwork,
     PacketRun,
     Port,
     Settings,
+    Stop,
     Transport,
     simulate_packets,
     tables,
@@ -80,6 +82,9 @@ def test_a_window_holds_the_queue_down() -> None:
 def test_a_flow_waits_for_those_it_names() -> None:
     flows = [across(0, 1, 5000), across(1, 2, 5000, after=(0,), start=7 * US), across(2, 0, 100)]
     run = simulate_packets(star(3), flows)
+    assert run.starts.tolist() == [0, run.arrivals[0] + 7 * US, 0]
+    settings = Settings(after_arrival=False)
+    run = simulate_packets(star(3), flows, settings)
     assert run.starts.tolist() == [0, run.ends[0] + 7 * US, 0]
 
 
@@ -143,7 +148,7 @@ def test_tables_that_grow_change_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     flows = [across(i, 8, 400_000, round_trip=5 * US, window=10**6) for i in range(8)]
     settings = Settings(transport=Transport.HPCC)
     roomy = simulate_packets(star(9), flows, settings)
-    monkeypatch.setattr(tables, "_MOST_PACKETS", 300)
+    monkeypatch.setattr(tables, "_FIRST_PACKETS", 100)
     tight = simulate_packets(star(9), flows, settings)
     assert tight.ends.tolist() == roomy.ends.tolist()
 
@@ -265,18 +270,66 @@ def test_a_circle_of_full_buffers_is_found_and_named() -> None:
     ("fabric", "flow", "told"),
     [
         (star(2)._replace(ports=star(2).ports[:3]), across(0, 1, 1), "one way only"),
+        (star(2)._replace(ports=star(2).ports * 2), across(0, 1, 1), "the link is there twice"),
         (star(2, buffer=10_000), across(0, 1, 1), "switch 100: the headroom and the reserves"),
-        (star(2), across(0, 1, 0), "flow 0: 0 bytes"),
+        (star(2), across(0, 1, 0), "flow 0: it has no bytes"),
         (star(2), across(0, 5, 10), "there is no link 100 - 5"),
         (star(2), across(0, 1, 10, after=(3,)), "waits for flow 3"),
         (star(2), across(0, 1, 10, window=0), "a window of 0 bytes"),
         (star(2, rate=0), across(0, 1, 10), "no such link"),
         (star(2), Flow(10, (0, SWITCH, 1), (0, SWITCH, 1)), "do not go back to its sender"),
+        (star(2), Flow(10, (0,), (0,)), "leads nowhere"),
+        (star(2), Flow(10, (0, SWITCH), (SWITCH, 0)), "ends at 100, which is a switch"),
+        (star(2), Flow(10, (SWITCH, 0), (0, SWITCH)), "begins at 100, which is a switch"),
+        (star(2), Flow(10, (0, SWITCH, 1, SWITCH, 0), (0, SWITCH, 0)), "passes 1, which is no sw"),
+        (star(2), across(0, 1, 10, window=1 << 40), "more than an int64 holds"),
+        (star(2), across(0, 1, 1 << 63), "sizes: a number is too large"),
     ],
 )
 def test_wrong_input_is_named(fabric: Fabric, flow: Flow, told: str) -> None:
     with pytest.raises(DimsweepError, match=told):
         simulate_packets(fabric, [flow])
+
+
+def test_a_payload_that_cannot_be_timed_is_refused() -> None:
+    with pytest.raises(DimsweepError, match="a payload of 300000 bytes"):
+        simulate_packets(star(2), [across(0, 1, 10)], Settings(payload=300_000))
+
+
+def test_flows_that_are_added_while_it_runs_change_nothing() -> None:
+    """Each is added when what it waits for has arrived, instead of all before the beginning."""
+    first = [across(i, 4, 30_000 * (i + 1)) for i in range(4)]
+    later = [across(4, i, 50_000, after=(i,), start=US) for i in range(4)]
+    known = simulate_packets(star(5), first + later)
+    network = PacketNetwork(star(5))
+    network.add(first)
+    numbers = {}
+    while len((done := network.advance()).arrived):
+        for flow in done.arrived.tolist():
+            if flow not in numbers.values() and flow < 4:
+                (numbers[flow],) = network.add([later[flow]._replace(after=())], done.time)
+    found = network.account()
+    order = [0, 1, 2, 3, *(numbers[i] for i in range(4))]
+    for name in ("starts", "arrivals", "ends"):
+        assert getattr(found, name)[order].tolist() == getattr(known, name).tolist()
+
+
+def test_a_run_stops_where_it_is_told() -> None:
+    network = PacketNetwork(star(3))
+    network.add([across(0, 1, 5000), across(0, 1, 1000, start=50 * US)])
+    alone = simulate_packets(star(3), [across(0, 1, 5000)])
+    assert network.advance(US).arrived.tolist() == []
+    assert network.now <= US
+    arrived = network.advance()
+    assert (arrived.time, arrived.arrived.tolist()) == (alone.arrivals[0], [0])
+    known = network.advance(stop=Stop.ACKNOWLEDGED)
+    assert (known.time, known.acknowledged.tolist()) == (alone.ends[0], [0])
+    with pytest.raises(DimsweepError, match="start from tick 5 on, but it is"):
+        network.add([across(0, 1, 1)], at=5)
+    network.add([across(1, 2, 100, after=(0,))], at=network.now)
+    rest = [network.advance(), network.advance(), network.advance()]
+    assert [done.arrived.tolist() for done in rest] == [[2], [1], []]
+    assert network.account().starts[2] == known.time
 
 
 def test_marking_thresholds_are_checked() -> None:

@@ -1,0 +1,111 @@
+"""A network of flows that takes in more while it runs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.errors import DimsweepError
+from engine.kernels.flow.kernel import admit, run
+from engine.kernels.flow.shares import share_now
+from engine.kernels.flow.tables import (
+    N_ARRIVED,
+    N_ENDED,
+    N_FLOWS,
+    N_MOVING,
+    N_PLANNED,
+    N_SHARINGS,
+    NOW,
+    STOP,
+    TICKS,
+    UNTIL,
+    Flows,
+    new_tables,
+    with_flows,
+)
+from engine.kernels.packet import Completed, Fabric, Flow, FlowColumns, Stop
+from engine.kernels.packet.inputs import check_fabric
+from engine.kernels.packet.network import NEVER
+from engine.kernels.packet.ways import KnownWays
+from engine.lower.program import Floats, Longs
+
+
+@dataclass(frozen=True)
+class FlowRun:
+    """Start and end of each flow (ps; the end is the arrival of its last byte).
+
+    ``sharings`` is how often rates were found anew.
+    """
+
+    starts: Longs
+    ends: Longs
+    sharings: int
+
+    @property
+    def completion_times(self) -> Longs:
+        """Picoseconds of each flow."""
+        return self.ends - self.starts
+
+
+class FlowNetwork:
+    """A fabric whose flows have their max-min fair shares; more are added while it runs.
+
+    Raises :class:`DimsweepError` for a fabric that cannot be simulated, naming the link.
+    """
+
+    def __init__(self, fabric: Fabric) -> None:
+        check_fabric(fabric)
+        self._ways = KnownWays(fabric)
+        self._tables = new_tables(fabric)
+
+    @property
+    def now(self) -> int:
+        """The tick (ps) up to which everything has happened."""
+        return int(self._tables.counts[NOW])
+
+    def add(self, flows: Sequence[Flow] | FlowColumns, at: int = 0) -> range:
+        """Take in flows, whose beginning is the tick ``at``; returns their numbers.
+
+        They are numbered as they come, and may wait for one another and for earlier ones.  Raises
+        :class:`DimsweepError` naming the flow that cannot be simulated.
+        """
+        first = int(self._tables.counts[N_FLOWS])
+        columns, choices = self._ways.take(flows, first, at, self.now)
+        ways = self._ways.table[choices["first"]]
+        self._tables = with_flows(self._tables, columns, ways, self._ways.routes)
+        admit(self._tables, first, at, columns.after, columns.after_from)
+        return range(first, int(self._tables.counts[N_FLOWS]))
+
+    def advance(self, until: int = NEVER, stop: Stop = Stop.ARRIVAL) -> Completed:
+        """Simulate to the end of the next tick at which a flow arrives, but not beyond ``until``.
+
+        Nobody has arrived if nothing is left to happen.  A sender knows of it at once.  Raises
+        :class:`DimsweepError` naming flows that never end, since they wait for one another.
+        """
+        f = self._tables
+        f.counts[N_ARRIVED], f.counts[STOP], f.counts[UNTIL] = 0, stop, until
+        run(f)
+        if f.counts[N_PLANNED] + f.counts[N_MOVING] == 0 and f.counts[N_ENDED] < f.counts[N_FLOWS]:
+            raise _stuck(f)
+        arrived = f.arrived[: f.counts[N_ARRIVED]].copy()
+        return Completed(self.now, arrived, arrived)
+
+    def account(self) -> FlowRun:
+        """What has happened so far."""
+        flows = self._tables.flows[: self._tables.counts[N_FLOWS]]
+        sharings = int(self._tables.counts[N_SHARINGS])
+        return FlowRun(flows["start"].copy(), flows["end"].copy(), sharings)
+
+    def fair_rates(self) -> Floats:
+        """The rate of each flow (bytes a second) if all moved at once."""
+        share_now(self._tables)
+        return self._tables.flows["rate"][: self._tables.counts[N_FLOWS]] * TICKS
+
+
+def _stuck(f: Flows) -> DimsweepError:
+    unended = np.flatnonzero(f.flows["end"][: f.counts[N_FLOWS]] < 0)
+    named = ", ".join(map(str, unended[:5].tolist()))
+    return DimsweepError(
+        f"{len(unended)} flows never end ({named}): they wait for flows that never end",
+        where="flows",
+    )

@@ -1,0 +1,97 @@
+"""What a packet run says at its end."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from engine.errors import DimsweepError
+from engine.kernels.packet.agenda import NUMBERS
+from engine.kernels.packet.inputs import Fabric
+from engine.kernels.packet.notes import Pausing, Queue, read_pausings, read_queues
+from engine.kernels.packet.state import N_FLOWS, Run
+from engine.lower.program import Longs
+
+
+class PortAccount(NamedTuple):
+    """What a port did.
+
+    ``longest_queue`` is bytes; ``data``, ``marked`` and ``dropped`` (on arrival by this port) are
+    packets; ``pauses`` and ``resumes`` are frames that it obeyed, ``paused`` ticks.
+    """
+
+    node: int
+    to: int
+    longest_queue: int
+    data: int
+    data_bytes: int
+    marked: int
+    dropped: int
+    pauses: int
+    resumes: int
+    paused: int
+
+
+@dataclass(frozen=True)
+class PacketRun:
+    """Start, arrival and end of each flow: ticks, or -1 if it was not reached.
+
+    The arrival is that of its last byte at the receiver, the end that of the last ACK at the
+    sender."""
+
+    starts: Longs
+    arrivals: Longs
+    ends: Longs
+    ports: tuple[PortAccount, ...]
+    queues: dict[tuple[int, int], Queue]  # of the ports that were watched
+    pausings: tuple[Pausing, ...]
+    events: int
+    cpu: float  # seconds of the simulation itself, without its set-up
+
+    @property
+    def completion_times(self) -> Longs:
+        """Ticks of each flow from its start to its end, or -1 if it did not end."""
+        return np.where(self.ends < 0, -1, self.ends - self.starts)
+
+    @property
+    def pauses(self) -> int:
+        """Pause frames that were obeyed."""
+        return sum(port.pauses for port in self.ports)
+
+
+def account(fabric: Fabric, tables: Run, cpu: float) -> PacketRun:
+    """What has happened so far."""
+    flows = tables.flows[: tables.counts[N_FLOWS]]
+    return PacketRun(
+        flows["start"].copy(),
+        flows["arrival"].copy(),
+        flows["end"].copy(),
+        tuple(_account(fabric, tables)),
+        read_queues(fabric, tables),
+        read_pausings(fabric, tables),
+        int(tables.agenda.counts[NUMBERS]),
+        cpu,
+    )
+
+
+def _account(fabric: Fabric, tables: Run) -> list[PortAccount]:
+    names = ("most", "data", "data_bytes", "marked", "dropped", "pauses", "resumes", "paused_ticks")
+    rows = zip(*(tables.ports[name].tolist() for name in names), strict=True)
+    return [
+        PortAccount(port.node, port.to, *row) for port, row in zip(fabric.ports, rows, strict=True)
+    ]
+
+
+def stuck(tables: Run) -> DimsweepError:
+    """Flows that wait for one another, packets that were dropped, or ports that stay paused."""
+    unended = np.flatnonzero(tables.flows["end"][: tables.counts[N_FLOWS]] < 0)
+    dropped = int(tables.ports["dropped"].sum())
+    paused = int((tables.ports["paused"] > 0).sum())
+    named = ", ".join(map(str, unended[:5].tolist()))
+    if dropped:
+        why = f"{dropped} packets found no room in a buffer, and nobody sends them again"
+    elif paused:
+        why = f"{paused} ports wait for one another to resume: a deadlock of pauses"
+    else:
+        why = "they wait for flows that never end"
+    return DimsweepError(f"{len(unended)} flows never end ({named}): {why}", where="flows")

@@ -1,0 +1,138 @@
+"""A network of packets that takes in flows while it runs."""
+
+from collections.abc import Collection, Sequence
+from time import process_time
+from typing import NamedTuple
+
+import numpy as np
+
+from engine.errors import DimsweepError
+from engine.kernels.packet.account import PacketRun, account, stuck
+from engine.kernels.packet.agenda import EMPTY, NOW, UNTIL
+from engine.kernels.packet.flows import Flow, FlowColumns, check_windows
+from engine.kernels.packet.inputs import Fabric, check_fabric, check_settings
+from engine.kernels.packet.kernel import ROOM, admit, run
+from engine.kernels.packet.settings import Settings, Stop
+from engine.kernels.packet.state import (
+    FULL,
+    N_ACKNOWLEDGED,
+    N_ARRIVED,
+    N_ENDED,
+    N_FLOWS,
+    STOP,
+    Run,
+)
+from engine.kernels.packet.tables import Draws, enlarged, new_run, with_events, with_flows
+from engine.kernels.packet.ways import KnownWays
+from engine.lower.program import Floats, Longs
+
+NEVER = int(np.iinfo(np.int64).max)
+
+
+class Completed(NamedTuple):
+    """Flows of which something has become known since the last look.
+
+    ``arrived``: their last byte has come to the receiver; ``acknowledged``: their sender knows.
+    """
+
+    time: int  # tick
+    arrived: Longs
+    acknowledged: Longs
+
+
+class PacketNetwork:
+    """A fabric whose state is kept: flows are added while it runs.
+
+    ``watch`` names ports by their node and the one they send to, whose queues are noted over time.
+    Marks are drawn by ``draws``, a function that returns the first n random numbers of the run, or
+    by a generator with ``seed``.  Raises :class:`DimsweepError` for what cannot be simulated.
+    """
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        settings: Settings | None = None,
+        *,
+        watch: Collection[tuple[int, int]] = (),
+        seed: int = 0,
+        draws: Draws | None = None,
+    ) -> None:
+        settings = settings or Settings()
+        check_fabric(fabric)
+        check_settings(fabric, settings)
+        self._fabric = fabric
+        self._draws = draws or _seeded(seed)
+        self._ways = KnownWays(fabric)
+        self._tables = new_run(fabric, settings, self._draws)
+        self._cpu = 0.0
+        _watch(fabric, self._tables, watch)
+
+    @property
+    def now(self) -> int:
+        """The tick up to which everything has happened."""
+        return int(self._tables.agenda.counts[NOW])
+
+    def add(self, flows: Sequence[Flow] | FlowColumns, at: int = 0) -> range:
+        """Take in flows, whose beginning is the tick ``at``; returns their numbers.
+
+        They are numbered as they come, and may wait for one another and for earlier ones.  Raises
+        :class:`DimsweepError` naming the flow that cannot be simulated.
+        """
+        tables, first = self._tables, int(self._tables.counts[N_FLOWS])
+        columns, choices = self._ways.take(flows, first, at, self.now)
+        senders = self._ways.routes[self._ways.table["data"][choices["first"]]]
+        check_windows(tables.settings, tables.ports["rate"][senders], columns, first)
+        tables = with_flows(tables, columns, choices, self._ways)
+        n = int(tables.counts[N_FLOWS])
+        self._tables = with_events(tables, ROOM + n)
+        admit(self._tables, first, at, columns.after, columns.after_from)
+        return range(first, n)
+
+    def advance(self, until: int = NEVER, stop: Stop = Stop.ARRIVAL) -> Completed:
+        """Simulate to the end of the next tick at which a flow completes, but not beyond ``until``.
+
+        Nobody has completed if nothing is left to happen.  Raises :class:`DimsweepError` naming
+        flows that never end: they wait for one another, for ports in a circle of pauses, or for
+        packets that were dropped.
+        """
+        tables = self._tables
+        tables.counts[[N_ARRIVED, N_ACKNOWLEDGED]] = 0
+        tables.counts[STOP], tables.agenda.counts[UNTIL] = stop, until
+        cpu = -process_time()
+        while (outcome := run(tables)) == FULL:
+            cpu += process_time()
+            self._tables = tables = enlarged(tables, self._draws)
+            cpu -= process_time()
+        self._cpu += cpu + process_time()
+        counts = tables.counts
+        completed = Completed(
+            self.now,
+            tables.arrived[: counts[N_ARRIVED]].copy(),
+            tables.acknowledged[: counts[N_ACKNOWLEDGED]].copy(),
+        )
+        if outcome == EMPTY and counts[N_ENDED] < counts[N_FLOWS]:
+            raise stuck(tables)
+        return completed
+
+    def account(self) -> PacketRun:
+        """What has happened so far."""
+        return account(self._fabric, self._tables, self._cpu)
+
+
+def _watch(fabric: Fabric, tables: Run, watch: Collection[tuple[int, int]]) -> None:
+    numbers = {(port.node, port.to): i for i, port in enumerate(fabric.ports)}
+    for node, to in watch:
+        if (node, to) not in numbers or node not in fabric.buffers:
+            raise DimsweepError(
+                f"there is no switch's port {node} - {to} to watch",
+                where="watch",
+                hint="name a switch and the node to which its port sends",
+            )
+        tables.ports["watched"][numbers[node, to]] = 1
+
+
+def _seeded(seed: int) -> Draws:
+    def draws(n: int) -> Floats:
+        return np.random.default_rng(seed).random(n)
+
+    return draws

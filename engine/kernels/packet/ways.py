@@ -1,0 +1,102 @@
+"""The ways that flows take, each checked and kept once."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TypeVar
+
+import numpy as np
+
+from engine.errors import DimsweepError
+from engine.kernels.packet.flows import Flow, FlowColumns, Ways, check_flows, columns_of
+from engine.kernels.packet.inputs import Fabric
+from engine.lower.program import Longs, Table
+
+# Where a way begins in ``routes``, where the way of its ACKs begins, and where that ends.
+WAY = np.dtype([("data", "i4"), ("ack", "i4"), ("end", "i4")])
+_T = TypeVar("_T", Table, Longs)
+
+CHOICE = np.dtype([("first", "i4"), ("n", "i4")])  # ways that packets take in turn
+
+
+def with_room(table: _T, n: int) -> _T:
+    """``table`` with at least ``n`` rows; it grows to twice its length, so that growing is rare."""
+    if n <= len(table):
+        return table
+    more = max(n, 2 * len(table)) - len(table)
+    return np.concatenate([table, np.zeros((more, *table.shape[1:]), table.dtype)])
+
+
+class KnownWays:
+    """The ways that flows have named so far; ``routes`` are ports, one way after another."""
+
+    def __init__(self, fabric: Fabric) -> None:
+        self._numbers = {(port.node, port.to): i for i, port in enumerate(fabric.ports)}
+        self._switches = fabric.buffers.keys()
+        self._known: dict[Ways, tuple[int, int]] = {}
+        self._n_ways = self._n_routes = 0
+        self.table = np.zeros(0, WAY)
+        self.routes: Longs = np.zeros(0, np.int64)
+
+    def take(
+        self, flows: Sequence[Flow] | FlowColumns, n_before: int, at: int, now: int
+    ) -> tuple[FlowColumns, Table]:
+        """Flows as columns, and the ways of each (of CHOICE).
+
+        Raises :class:`DimsweepError` naming the first flow that cannot be simulated, or whose ways
+        there cannot be.  See :func:`check_flows`.
+        """
+        columns = flows if isinstance(flows, FlowColumns) else columns_of(flows)
+        check_flows(columns, n_before, at, now)
+        return columns, self._choices(columns, n_before)[columns.way]
+
+    def _choices(self, flows: FlowColumns, n_before: int) -> Table:
+        choices = np.zeros(len(flows.ways), CHOICE)
+        for i, ways in enumerate(flows.ways):
+            if ways not in self._known:
+                fault = self._fault(ways)
+                if fault:
+                    of = np.flatnonzero(flows.way == i)
+                    where = f"flow {n_before + of[0]}" if len(of) else f"ways {i}"
+                    raise DimsweepError(fault, where=where)
+                self._add(ways)
+            choices[i] = self._known[ways]
+        return choices
+
+    def _add(self, ways: Ways) -> None:
+        self._known[ways] = self._n_ways, len(ways)
+        self.table = with_room(self.table, self._n_ways + len(ways))
+        for data, acks in ways:
+            ports = [self._numbers[hop] for way in (data, acks) for hop in pairwise(way)]
+            start, end = self._n_routes, self._n_routes + len(ports)
+            self.routes = with_room(self.routes, end)
+            self.routes[start:end] = ports
+            self.table[self._n_ways] = start, start + len(data) - 1, end
+            self._n_ways, self._n_routes = self._n_ways + 1, end
+
+    def _fault(self, ways: Ways) -> str:
+        """Why no flow can take these ways, or nothing."""
+        first, first_back = ways[0]
+        for way, back in ways:
+            fault = self._fault_of(way) or self._fault_of(back)
+            if fault:
+                return fault
+            if (way[0], way[-1], way[-1], way[0]) != (first[0], first[-1], back[0], back[-1]):
+                return "its ACKs do not go back to its sender"
+            if (way[1], back[1]) != (first[1], first_back[1]):
+                return "its ways do not begin at the same port"
+        return ""
+
+    def _fault_of(self, way: Sequence[int]) -> str:
+        """A way leads from a host over switches to a host."""
+        if len(way) < 2:
+            return f"its way {tuple(way)} leads nowhere"
+        for hop in pairwise(way):
+            if hop not in self._numbers:
+                return f"there is no link {hop[0]} - {hop[1]}"
+        for node, end in ((way[0], "begins"), (way[-1], "ends")):
+            if node in self._switches:
+                return f"its way {end} at {node}, which is a switch"
+        for node in way[1:-1]:
+            if node not in self._switches:
+                return f"its way passes {node}, which is no switch"
+        return ""
