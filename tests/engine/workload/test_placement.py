@@ -82,19 +82,19 @@ def test_groups_of_all_axes_tile_the_cluster(plan: tuple[tuple[int, ...], dict])
         degree *= group.n_members
     assert degree == len(ranks)
 
-    for group in groups.values():
+    group_of = {}
+    for axis, group in groups.items():
+        mine = group_of[axis] = {rank: frozenset(members(rank, group)) for rank in ranks}
         # Every rank is in exactly one group: membership is mutual and all groups are of one size.
-        for rank in ranks:
-            mates = members(rank, group)
-            assert rank in mates and len(set(mates)) == group.n_members
-            assert set(mates) <= set(ranks)
-            assert all(members(mate, group) == mates for mate in mates)
+        for rank, mates in mine.items():
+            assert rank in mates and len(mates) == group.n_members
+            assert all(mine[mate] == mates for mate in mates)
 
     # Two axes meet in one rank only, so that each rank has its own place on all axes.
     for rank in ranks:
         shared = set(ranks)
-        for group in groups.values():
-            shared &= set(members(rank, group))
+        for mine in group_of.values():
+            shared &= mine[rank]
         assert shared == {rank}
 
 
