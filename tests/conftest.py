@@ -1,10 +1,19 @@
 """What all tests share."""
 
+import pytest
 from hypothesis import settings
 
+from tests.support.compiling import compile_all
 from tests.support.examples import TIMES, times
 
 # The same examples on every machine, unless more are asked for, and no verdict on how long one
 # takes.
 settings.register_profile("dimsweep", max_examples=times(50), deadline=None, derandomize=TIMES <= 1)
 settings.load_profile("dimsweep")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Where several processes test, what they would all compile is compiled before."""
+    if session.config.getoption("numprocesses", None):
+        compile_all()

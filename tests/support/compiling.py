@@ -1,0 +1,39 @@
+"""Compiles all kernels side by side before the tests start; else every test process would compile
+each of them for itself."""
+
+import subprocess
+import sys
+
+from engine import Cluster, Compute, GraphBuilder, Npu, Topology, Workload, simulate
+from engine.kernels.flow import simulate_flows
+from engine.kernels.packet import Fabric, Flow, Port, Settings, simulate_packets
+
+_PORTS = [Port(0, 2, 10**11, 10**6), Port(2, 0, 10**11, 10**6)]
+_PORTS += [Port(1, 2, 10**11, 10**6), Port(2, 1, 10**11, 10**6)]
+_FABRIC, _FLOWS = Fabric(_PORTS, buffers={2: 1 << 20}), [Flow(1000, (0, 2, 1), (1, 2, 0))]
+
+
+def phase() -> None:
+    builder = GraphBuilder()
+    builder.add("compute", Compute(duration=1), ())
+    topology = Topology.build("Ring(2)", bandwidth=[1e9], latency=[0])
+    simulate(Workload((builder.build(),), {}), Cluster(topology, Npu(1e12, 1e11)))
+
+
+def packet() -> None:
+    simulate_packets(_FABRIC, _FLOWS, Settings())
+    simulate_flows(_FABRIC, _FLOWS)
+
+
+KERNELS = {"phase": phase, "packet": packet}
+
+
+def compile_all() -> None:
+    """Compile every kernel that is not on disk yet, each in a process of its own."""
+    command = [sys.executable, "-m", "tests.support.compiling"]
+    for process in [subprocess.Popen([*command, name]) for name in KERNELS]:
+        process.wait()  # a kernel that cannot be compiled fails in its own tests
+
+
+if __name__ == "__main__":
+    KERNELS[sys.argv[1]]()
