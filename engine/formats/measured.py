@@ -31,5 +31,6 @@ def read_measured(file: Path) -> dict[str, int]:
                 except DimsweepError as error:
                     raise DimsweepError(error.what, where=where, hint=error.hint) from None
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DimsweepError(f"it cannot be read: {error}", where=str(file)) from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise DimsweepError(f"it cannot be read: {reason}", where=str(file)) from error
     return measured

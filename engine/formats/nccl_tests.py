@@ -34,7 +34,8 @@ def read_nccl_tests(file: Path) -> Timings:
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise DimsweepError(f"it cannot be read: {error}", where=str(file)) from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise DimsweepError(f"it cannot be read: {reason}", where=str(file)) from error
     head = lines[0].split(",") if lines else []
     found = _table(lines, file) if set(_COLUMNS) <= set(head) else _text(lines, file)
     timings = tuple(found)

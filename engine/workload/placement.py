@@ -100,8 +100,21 @@ def _innermost(degree: int, room: list[int]) -> list[int]:
         split.append(math.gcd(left, r))
         left //= split[-1]
     if left > 1:
+        near = [
+            next(filter(None, (_fits(d, room) for d in ds)), 0)
+            for ds in (range(degree - 1, 0, -1), range(degree + 1, 2 * degree))
+        ]
         raise InfeasibleError(
             f"a degree of {degree} does not fit: the dimensions have room for {room}",
-            hint="a degree whose factors divide them from the innermost outwards",
+            hint=f"{' or '.join(str(d) for d in near if d)} would: factors of a degree divide them "
+            "from the innermost outwards",
         )
     return split
+
+
+def _fits(degree: int, room: list[int]) -> int:
+    """The degree if it fits, or 0."""
+    left = degree
+    for r in room:
+        left //= math.gcd(left, r)
+    return degree if left == 1 else 0

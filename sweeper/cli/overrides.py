@@ -1,5 +1,6 @@
 """KEY=VALUE arguments: Hydra overrides of a command, and what a shell completes in them."""
 
+import difflib
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,17 +16,30 @@ _OVERRIDE = re.compile(r"~[^\s=]+|(~|\+\+?)?[^\s=]+=.*", re.DOTALL)
 
 
 class Overrides(click.ParamType[str]):
-    """A Hydra override: ``KEY=VALUE``, ``+KEY=VALUE``, ``++KEY=VALUE`` or ``~KEY``."""
+    """A Hydra override: ``KEY=VALUE``, ``+KEY=VALUE``, ``++KEY=VALUE`` or ``~KEY``; or a study."""
 
     name = "override"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if _OVERRIDE.fullmatch(value):
             return value
-        from sweeper.config.parts.places import study_names
+        from sweeper.config.parts import places
 
-        meant = f"study={value}" if value in study_names() else "KEY=VALUE"
+        if meant := self.meaning(value):
+            return meant
+        if places.names_file(value):
+            raise click.UsageError(f"{value}: there is no such file", ctx)
+        known = {option.split("=")[1]: option for option in reversed(places.options())}
+        known |= {name: f"study={name}" for name in places.study_names()}
+        close = difflib.get_close_matches(value, known, n=1)
+        meant = known[close[0]] if close else "KEY=VALUE"
         raise click.UsageError(f"{value!r} sets no key; did you mean {meant}?", ctx)
+
+    def meaning(self, word: str) -> str | None:
+        """The override that a word without a key stands for: a study, by its name or its file."""
+        from sweeper.config.parts.places import find_study
+
+        return f"study={word}" if find_study(word) else None
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
@@ -45,7 +59,9 @@ class Overrides(click.ParamType[str]):
         return [CompletionItem(match, goes_on=True) for match in found if "hydra" not in match]
 
 
-overrides = click.argument("overrides", nargs=-1, type=Overrides(), metavar="[KEY=VALUE]...")
+overrides = click.argument(
+    "overrides", nargs=-1, type=Overrides(), metavar="[STUDY] [KEY=VALUE]..."
+)
 
 
 @contextmanager

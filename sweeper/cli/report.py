@@ -1,11 +1,12 @@
 """dimsweep report: a study's tables, pictures and page."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from sweeper.cli.overrides import overrides
+from sweeper.cli.overrides import Overrides
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -13,8 +14,17 @@ if TYPE_CHECKING:
     from sweeper.ledger.place import Place
 
 
+class _Results(Overrides):
+    """Overrides, or the folder of a study's results."""
+
+    def meaning(self, word: str) -> str | None:
+        name = Path(word).name
+        is_results = Path("results", name, "study.json").is_file()
+        return super().meaning(word) or (f"name={name}" if is_results else None)
+
+
 @click.command("report")
-@overrides
+@click.argument("overrides", nargs=-1, type=_Results(), metavar="[STUDY] [KEY=VALUE]...")
 def command(overrides: Sequence[str]) -> int:
     """Print a study's tables and write its pictures and page again.
 
@@ -28,8 +38,8 @@ def command(overrides: Sequence[str]) -> int:
 
     \b
     Examples:
-      dimsweep report study=libra_gpt3_4d
-      dimsweep report name=my_cmaes
+      dimsweep report libra_gpt3_4d
+      dimsweep report results/my_cmaes
     """
     from rich.console import Console
 

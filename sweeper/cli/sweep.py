@@ -38,7 +38,7 @@ def command(overrides: Sequence[str], retry_failed: bool) -> int:
 
     \b
     Usual keys:
-      study=NAME             the study to run; `dimsweep list study` shows them; a path works, too
+      STUDY, study=STUDY     the study to run: a name of `dimsweep list study`, or a file
       name=NAME              another name for the results, such as after a change of the study
       budget.trials=N        how many trials the search may simulate
       search=NAME            auto, descent, random, qmc, grid, tpe, cmaes, gp or nsga2
@@ -46,9 +46,9 @@ def command(overrides: Sequence[str], retry_failed: bool) -> int:
 
     \b
     Examples:
-      dimsweep sweep study=libra_gpt3_4d
-      dimsweep sweep study=libra_gpt3_4d search=cmaes budget.trials=1000 name=my_cmaes
-      dimsweep sweep study=libra_gpt3_4d executor.actors=4
+      dimsweep sweep libra_gpt3_4d
+      dimsweep sweep libra_gpt3_4d search=cmaes budget.trials=1000 name=my_cmaes
+      dimsweep sweep studies/mine.yaml executor.actors=4
     """
     from rich.console import Console
 

@@ -76,7 +76,8 @@ class Topology(Part):
     def build(self) -> engine.Topology:
         """Raises :class:`DimsweepError` naming the key within the topology."""
         if self.file is not None:
-            return read_topology(found(self.file), list(self.tiers))
+            with within("file"):
+                return read_topology(found(self.file), list(self.tiers))
         for name in ("shape", "bandwidth", "latency"):
             if getattr(self, name) is None:
                 raise DimsweepError("this key needs a value", where=name)

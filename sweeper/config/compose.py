@@ -24,7 +24,8 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from engine import DimsweepError
 from sweeper.config import schema
-from sweeper.config.parts.places import find_study, homes, study_names
+from sweeper.config.guess import explain_missing, refuse_unknown
+from sweeper.config.parts.places import find_study, homes, names_file, study_names
 from sweeper.config.schema import Config
 
 ROOT = "dimsweep"
@@ -100,6 +101,7 @@ def compose(overrides: Sequence[str], values: Mapping[str, Any] | None = None) -
         origin = Origin(tuple(overrides), choices)
         node = copy.deepcopy(files)
         for setting in OverridesParser.create().parse_overrides([_for_hydra(s) for s in settings]):
+            refuse_unknown(setting.key_or_group, node)
             _set(node, setting)
         for key, value in (values or {}).items():
             OmegaConf.update(node, key, value, merge=True, force_add=True)
@@ -170,7 +172,9 @@ def _register_studies(overrides: Sequence[str]) -> None:
     for name in {*study_names(), *wanted}:
         file = find_study(name)
         if file is None:
-            continue  # Hydra lists the ones that there are
+            if names_file(name):
+                raise DimsweepError("there is no such file", where=name)
+            continue  # whoever asks for it is told which ones there are
         version = (file, file.stat().st_mtime_ns)
         if _registered.get(file.stem) == version:
             continue
@@ -267,6 +271,8 @@ def _explain(error: Exception) -> DimsweepError:
     if isinstance(error, OverrideParseException):
         hint = "quote what has spaces or signs in it, such as: 'a.list=[\"b0 >= b1\"]'"
         lines = [line for line in lines if not line.startswith("See ")]
+    if missing := explain_missing(str(error)):
+        return missing
     where, what = "", " ".join(line.strip() for line in lines if line.strip())
     if " raised while composing config: " in what:  # In 'workload/x': SomeError raised while ...
         where, what = what.split(": ", 1)

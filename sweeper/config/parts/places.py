@@ -49,6 +49,17 @@ def find_study(name: str) -> Path | None:
     return None
 
 
+def options() -> list[str]:
+    """What may be chosen, as overrides: ``workload=gpt3_175b`` and so on."""
+    files = [file for home in homes("conf") for file in home.glob("*/*.yaml")]
+    return sorted({f"{file.parent.name}={file.stem}" for file in files})
+
+
+def names_file(study: str) -> bool:
+    """Whether a study is given as the path of a file, rather than by its name."""
+    return study.endswith((".yaml", ".yml")) or "/" in study
+
+
 def study_names() -> list[str]:
     """Names of all studies in the current folder's studies/ and in the installed one."""
     return sorted({file.stem for home in homes("studies") for file in home.glob("*.yaml")})

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import engine
 from engine import Cluster
-from engine.formats.chakra import read_chakra_workload
+from engine.formats.chakra import read_chakra_workload, read_groups
 from sweeper.config.parts.part import within
 from sweeper.config.parts.places import found
 from sweeper.config.workload.workload import Workload
@@ -21,6 +21,8 @@ class ChakraTraces(Workload):
 
     def build(self, cluster: Cluster) -> engine.Workload:
         groups = None if self.groups is None else found(self.groups)
+        with within("workload.groups"):
+            read_groups(groups, cluster.topology.n_npus)
         with within("workload.traces"):
             return read_chakra_workload(
                 found(self.traces), groups, cluster.topology.sizes, self.name

@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sweeper.cli.main import dimsweep, main
+from sweeper.config.compose import compose
 
 SMALL = ["study=libra_gpt3_4d", "executor=inline", "budget.trials=12", "collective.chunks=4"]
 
@@ -72,6 +75,23 @@ def test_every_command_has_help_of_its_own(
     assert f" {group.commands[words[-1]].short_help} " in own
 
 
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_example_of_help_is_a_command(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its options are known, and its overrides compose; a block of a page runs what is long."""
+    main([*words, "--help"])
+    text = capsys.readouterr().out.replace("\\\n", " ")
+    for line in re.findall(r"^ +(dimsweep [a-z].*)$", text, re.MULTILINE):
+        command, (_, *typed) = dimsweep, shlex.split(line)
+        while typed and hasattr(command, "commands"):
+            name, *typed = typed
+            command = command.commands[name].load()
+        values = command.make_context(line, typed, resilient_parsing=True).params
+        if "overrides" in values:
+            compose([word for word in values["overrides"] or () if "my_" not in word])
+
+
 def test_all_commands_are_there() -> None:
     rooms = {"simulate", "sweep", "report", "list", "show", "verify", "astra", "trace"}
     rooms |= {"reproduce", "diff", "packets"}
@@ -109,9 +129,9 @@ def test_simulate_writes_a_timeline(empty_folder: Path, capsys: pytest.CaptureFi
 
 
 def test_sweep_and_report(empty_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["sweep", *SMALL]) == 0
-    assert main(["report", "study=libra_gpt3_4d"]) == 0
-    page = empty_folder / "results" / "libra_gpt3_4d" / "report" / "report.html"
+    assert main(["sweep", "libra_gpt3_4d", *SMALL[1:], "name=mine"]) == 0, "a study by its name"
+    assert main(["report", "results/mine"]) == 0
+    page = empty_folder / "results" / "mine" / "report" / "report.html"
     assert "GPT-3" in page.read_text()
 
 
@@ -143,7 +163,7 @@ budget: {trials: 20}
 """
     )
     assert main(["sweep", "study=mine"]) == 0
-    assert main(["sweep", "study=studies/mine.yaml"]) == 0, "a study may be a path"
+    assert main(["sweep", "studies/mine.yaml"]) == 0, "a study may be a path"
     assert "20 known already" in capsys.readouterr().out
 
 
@@ -209,8 +229,23 @@ WRONG = [
     (["--verbose"], "No such option '--verbose'"),
     (["simulate", "--timeline=run.json"], "see: dimsweep simulate --help"),
     (["simulate", "a b=3"], "'a b=3' sets no key; did you mean KEY=VALUE?"),
-    (["simulate", "gpt3_175b"], "'gpt3_175b' sets no key; did you mean KEY=VALUE?"),
-    (["sweep", "libra_gpt3_4d"], "did you mean study=libra_gpt3_4d?"),
+    (["simulate", "gpt3_175b"], "'gpt3_175b' sets no key; did you mean workload=gpt3_175b?"),
+    (["sweep", "libra_gpt3_4"], "did you mean study=libra_gpt3_4d?"),
+    (["sweep", "studies/nope.yaml"], "studies/nope.yaml: there is no such file"),
+    (["sweep", "study=studies/none.yaml"], "studies/none.yaml: there is no such file"),
+    (["report", "results/nope"], "results/nope: there is no such file"),
+    (["simulate", "workload=gpt3_176b"], "no workload 'gpt3_176b'\n  did you mean 'gpt3_175b'?"),
+    (["simulate", "tensor=12"], "tensor: unknown key\n  did you mean 'workload.parallel.tensor'?"),
+    (["simulate", "tensr=12"], "did you mean 'workload.parallel.tensor'?"),
+    (["simulate", "bandwidth=1 GB/s"], "did you mean 'topology.bandwidth' or"),
+    (["simulate", "workload.parallel.tensor=12"], "tensor=12'): a degree of 12 does not fit"),
+    (["simulate", "workload.parallel.tensor=12"], "\n  8 or 16 would"),
+    (["simulate", "topology=astra_sim", "topology.file=nope.yml"], "topology.file: nope.yml"),
+    (["simulate", "npu.measured=m.csv"], "it cannot be read: No such file or directory"),
+    (
+        ["simulate", "workload=chakra", "workload.traces=w", "workload.groups=nope.json"],
+        "workload.groups: nope.json",
+    ),
     (["verify", "megatro"], "Did you mean 'megatron'?"),
     (["verify", "astra_sim"], "Missing argument 'FOLDERS...'"),
     (["simulate", "topolgy.shape=Ring(4)"], "did you mean 'topology'"),
