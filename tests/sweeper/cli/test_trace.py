@@ -77,7 +77,8 @@ def small(preset: str) -> list[str]:
     text = (WORKLOADS / f"{preset}.yaml").read_text()
     config = yaml.safe_load(text)
     if "plan" not in config:
-        return [] if "tensor: 1," in text else [SMALL[1]]
+        deep = ["workload.layers=2"] if isinstance(config.get("layers"), int) else []
+        return deep if "tensor: 1," in text else [SMALL[1], *deep]
     overrides = [f"workload.parallel.{axis}=2" for axis in config["parallel"] if axis != "data"]
     overrides += ["workload.plan.batch=null", "workload.plan.micro_batches=2", "npu.memory=null"]
     overrides.append("workload.plan.bucket=1 GB")  # few NPUs hold much of a model each
