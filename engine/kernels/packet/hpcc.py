@@ -8,17 +8,17 @@ from engine.kernels.packet.state import Run
 @inlined
 def on_ack(r: Run, flow: int, packet: int) -> None:
     f, k = r.flows[flow], r.packets[packet]
-    new_round = k.upto > f.i
+    new_round = k.upto > f.round_end
     if not new_round and not r.settings.hpcc.react_fast:
         return
-    if f.i == 0:
+    if f.round_end == 0:
         _remember(r, flow, packet)
-        f.i = f.sent
+        f.round_end = f.sent
         return
     rate = _rate(r, flow, _fullness(r, flow, packet), new_round)
     change_rate(r, flow, rate)
     if new_round:
-        f.i = max(f.i, f.sent)
+        f.round_end = max(f.round_end, f.sent)
 
 
 @inlined
@@ -62,20 +62,22 @@ def _fullness(r: Run, flow: int, packet: int) -> float:
             fullest, elapsed = u, tau
     _remember(r, flow, packet)
     elapsed = min(elapsed, f.round_trip)
-    f.a = (f.a * (f.round_trip - elapsed) + fullest * elapsed) / float(f.round_trip)
-    return f.a / keys.eta
+    f.utilisation = (f.utilisation * (f.round_trip - elapsed) + fullest * elapsed) / float(
+        f.round_trip
+    )
+    return f.utilisation / keys.eta
 
 
 @inlined
 def _rate(r: Run, flow: int, over: float, new_round: bool) -> int:
     """Multiplied if too full or increased long enough; else one step more."""
     f, keys = r.flows[flow], r.settings.hpcc
-    if over >= 1 or f.stage >= keys.stages:
+    if over >= 1 or f.raises >= keys.stages:
         rate, stage = int(f.target / over) + keys.add, 0
     else:
-        rate, stage = f.target + keys.add, f.stage + 1
+        rate, stage = f.target + keys.add, f.raises + 1
     rate = min(max(rate, keys.least), f.line_rate)
     if new_round:
         f.target = rate
-        f.stage = stage
+        f.raises = stage
     return rate

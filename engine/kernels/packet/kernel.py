@@ -4,7 +4,6 @@ import numpy as np
 
 from engine.kernels.packet.agenda import CURRENT, EMPTY, LEFT, NOW, TIMERS, UNTIL, plan, take
 from engine.kernels.packet.compile import compiled, inlined, kernel
-from engine.kernels.packet.dcqcn import on_end
 from engine.kernels.packet.following import link
 from engine.kernels.packet.hosts import pick_at_host
 from engine.kernels.packet.ports import (
@@ -40,7 +39,7 @@ from engine.kernels.packet.state import (
     WAKE,
     Run,
 )
-from engine.kernels.packet.transports import on_ack, on_timer
+from engine.kernels.packet.transports import on_ack, on_end, on_timer
 from engine.lower.program import Longs
 
 ROOM = 64  # packets and events that one event may need, beside the flows that it starts

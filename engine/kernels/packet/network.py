@@ -24,7 +24,7 @@ from engine.kernels.packet.state import (
 )
 from engine.kernels.packet.tables import Draws, enlarged, new_run, with_events, with_flows
 from engine.kernels.packet.ways import KnownWays
-from engine.lower.program import Floats, Longs
+from engine.lower.program import Longs
 
 NEVER = int(np.iinfo(np.int64).max)
 
@@ -44,7 +44,7 @@ class PacketNetwork:
     """A fabric whose state is kept: flows are added while it runs.
 
     ``watch`` names ports by their node and the one they send to, whose queues are noted over time.
-    Marks are drawn by ``draws``, a function that returns the first n random numbers of the run, or
+    Marks are drawn by ``draws``, a function that returns the next n random numbers of the run, or
     by a generator with ``seed``.  Raises :class:`DimsweepError` for what cannot be simulated.
     """
 
@@ -61,7 +61,7 @@ class PacketNetwork:
         check_fabric(fabric)
         check_settings(fabric, settings)
         self._fabric = fabric
-        self._draws = draws or _seeded(seed)
+        self._draws = draws or np.random.default_rng(seed).random
         self._ways = KnownWays(fabric)
         self._tables = new_run(fabric, settings, self._draws)
         self._cpu = 0.0
@@ -98,12 +98,10 @@ class PacketNetwork:
         tables = self._tables
         tables.counts[[N_ARRIVED, N_ACKNOWLEDGED]] = 0
         tables.counts[STOP], tables.agenda.counts[UNTIL] = stop, until
-        cpu = -process_time()
+        began = process_time()
         while (outcome := run(tables)) == FULL:
-            cpu += process_time()
             self._tables = tables = enlarged(tables, self._draws)
-            cpu -= process_time()
-        self._cpu += cpu + process_time()
+        self._cpu += process_time() - began
         counts = tables.counts
         completed = Completed(
             self.now,
@@ -129,10 +127,3 @@ def _watch(fabric: Fabric, tables: Run, watch: Collection[tuple[int, int]]) -> N
                 hint="name a switch and the node to which its port sends",
             )
         tables.ports["watched"][numbers[node, to]] = 1
-
-
-def _seeded(seed: int) -> Draws:
-    def draws(n: int) -> Floats:
-        return np.random.default_rng(seed).random(n)
-
-    return draws

@@ -177,7 +177,6 @@ def receive_at_switch(r: Run, port: int, came: int, packet: int) -> int:
     p.egress += k.size
     if p.egress > p.most:
         p.most = p.egress
-        p.most_at = r.agenda.counts[NOW]
     if p.watched:
         _note(r, port)
     if must_pause(r, came):
@@ -233,8 +232,6 @@ def hear(r: Run, port: int, kind: int) -> None:
     now = r.agenda.counts[NOW]
     if kind == PAUSE:
         p.pauses += 1
-        if p.first_pause < 0:
-            p.first_pause = now
         if p.paused == 0:
             p.paused_since = now
         p.paused = 1

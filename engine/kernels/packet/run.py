@@ -22,7 +22,7 @@ def simulate_packets(
     """Send every packet of every flow.
 
     ``watch`` names ports by their node and the one they send to, whose queues are noted over time.
-    Marks are drawn by ``draws``, a function that returns the first n random numbers of the run, or
+    Marks are drawn by ``draws``, a function that returns the next n random numbers of the run, or
     by a generator with ``seed``.  Raises :class:`DimsweepError` for what cannot be simulated, and
     naming the flows that never end if the fabric deadlocks.
     """

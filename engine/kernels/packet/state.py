@@ -45,7 +45,6 @@ PORT = np.dtype(
         ("over", "i8"),  # bytes in the headroom
         ("headroom", "i8"),  # bytes of buffer behind the threshold, for what arrives here
         ("most", "i8"),  # bytes that were in the queue
-        ("most_at", "i8"),
         ("data", "i8"),  # packets
         ("data_bytes", "i8"),
         ("marked", "i8"),  # packets
@@ -63,7 +62,6 @@ PORT = np.dtype(
         ("pauses", "i8"),
         ("resumes", "i8"),
         ("paused_since", "i8"),
-        ("first_pause", "i8"),
         ("paused_ticks", "i8"),
         ("dropped", "i8"),  # packets
     ],
@@ -98,15 +96,24 @@ FLOW = np.dtype(
         ("end", "i8"),  # when its sender knows
         ("last_size", "i8"),  # bytes of the packet sent last
         # The transport's
-        ("a", "f8"),
-        ("i", "i8"),
-        ("j", "i8"),
-        ("k", "i8"),
-        ("target", "i8"),
-        ("stage", "i8"),
-        ("timer_a", "i8"),  # the numbers of the timers that are running
-        ("timer_b", "i8"),
-        ("timer_c", "i8"),
+        ("alpha", "f8"),  # DCQCN, DCTCP: the estimated share of marks
+        ("utilisation", "f8"),  # HPCC: of the fullest hop
+        ("rtt_rise", "f8"),  # TIMELY: the smoothed difference of two round trips, ticks
+        ("packets_allowed", "f8"),  # Swift: its window
+        ("last_rtt", "i8"),  # TIMELY: ticks
+        ("last_cut", "i8"),  # Swift: when it was
+        ("target", "i8"),  # a rate to return to, or before it is varied: bits a second
+        ("round_end", "i8"),  # bytes whose ACK ends this round trip
+        ("cut_until", "i8"),  # DCTCP: bytes whose ACK allows the next cut
+        ("packets", "i8"),  # DCTCP: of this round trip
+        ("marked", "i8"),  # DCTCP: of this round trip; DCQCN: whether any since the last look
+        ("marked_alpha", "i8"),  # DCQCN: whether any since the last change of alpha
+        ("notified", "i1"),  # DCQCN: whether there ever was a mark
+        ("has_cut", "i1"),  # DCTCP: in this round trip
+        ("raises", "i8"),  # in a row
+        ("alpha_timer", "i8"),  # the numbers of the timers that are running
+        ("cut_timer", "i8"),
+        ("raise_timer", "i8"),
     ],
     align=True,
 )

@@ -39,7 +39,7 @@ _FIRST_PACKETS = 1 << 8
 _FIRST_DRAWS = 1 << 12
 _FIRST_NOTES = 1 << 8
 
-Draws = Callable[[int], Floats]  # the first n random numbers of a run
+Draws = Callable[[int], Floats]  # the next n random numbers of a run
 
 
 def new_run(fabric: Fabric, settings: Settings, draws: Draws) -> Run:
@@ -103,7 +103,7 @@ def _fill_flows(run: Run, table: Table, flows: FlowColumns, choices: Table) -> N
     for name in ("start", "arrival", "end", "followers"):
         table[name] = NONE
     # Full path and full share of marks are what HPCC and DCTCP assume before they know.
-    table["a"] = run.settings.transport in (Transport.HPCC, Transport.DCTCP)
+    table["utilisation"] = table["alpha"] = 1.0
 
 
 def _with_pairs(run: Run, senders: Longs) -> Run:
@@ -129,7 +129,7 @@ def enlarged(run: Run, draws: Draws) -> Run:
         run = _with_packets(run, 2 * len(run.packets))
     run = with_events(run, ROOM + int(run.counts[N_FLOWS]))
     if run.counts[DRAWN] + ROOM > len(run.draws):
-        run = run._replace(draws=draws(2 * len(run.draws)))
+        run = run._replace(draws=np.concatenate([run.draws, draws(len(run.draws))]))
     if run.counts[N_SAMPLES] + ROOM > len(run.samples):
         run = run._replace(samples=_twice(run.samples))
     if run.counts[N_PAUSINGS] + ROOM > len(run.pausings):
@@ -157,7 +157,7 @@ def _ports(fabric: Fabric) -> Table:
     numbers = {(port.node, port.to): i for i, port in enumerate(fabric.ports)}
     order = {switch: i for i, switch in enumerate(fabric.buffers)}
     table = np.zeros(len(fabric.ports), PORT)
-    for name in ("head", "tail", "frames", "frames_tail", "number", "wake_number", "first_pause"):
+    for name in ("head", "tail", "frames", "frames_tail", "number", "wake_number"):
         table[name] = NONE
     for record, port in zip(table, fabric.ports, strict=True):
         record["rate"], record["delay"] = port.rate, port.delay

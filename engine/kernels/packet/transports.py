@@ -27,3 +27,10 @@ def on_timer(r: Run, flow: int, timer: int) -> None:
     """A timer of the sender of ``flow`` has run out."""
     if r.settings.transport == Transport.DCQCN:
         dcqcn.on_timer(r, flow, timer)
+
+
+@inlined
+def on_end(r: Run, flow: int) -> None:
+    """The sender of ``flow`` knows that all has arrived."""
+    if r.settings.transport == Transport.DCQCN:
+        dcqcn.on_end(r, flow)

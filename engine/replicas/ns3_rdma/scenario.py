@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -25,7 +24,7 @@ from engine.kernels.packet import (
     simulate_packets,
 )
 from engine.replicas.ns3_rdma.ecmp import Ways
-from engine.replicas.ns3_rdma.streams import marking_draws
+from engine.replicas.ns3_rdma.streams import MarkingDraws
 
 _SECOND = 10**9  # ticks
 _IP_UDP_SEQUENCE = 20 + 8 + 6
@@ -90,7 +89,7 @@ def simulate_scenario(
         _fabric(scenario),
         _flows(scenario, window),
         _settings(scenario.config, mode, build),
-        draws=partial(marking_draws, scenario.topology.n_nodes, run),
+        draws=MarkingDraws(scenario.topology.n_nodes, run),
     )
 
 

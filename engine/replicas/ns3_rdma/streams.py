@@ -23,12 +23,17 @@ _MADE_BEFORE = 2
 _MADE_PER_NODE = 9
 
 
-def marking_draws(n_nodes: int, run: int, n: int) -> Floats:
-    """The first ``n`` numbers in [0, 1) by which the switches of a run decide."""
-    made = _MADE_BEFORE + _MADE_PER_NODE * n_nodes
-    draws = np.empty(n)
-    _draw(*_start(_A1, made, run, _M1), *_start(_A2, made, run, _M2), draws)
-    return draws
+class MarkingDraws:
+    """The numbers in [0, 1) by which the switches of a run decide; a call gives the next ``n``."""
+
+    def __init__(self, n_nodes: int, run: int) -> None:
+        made = _MADE_BEFORE + _MADE_PER_NODE * n_nodes
+        self._states = *_start(_A1, made, run, _M1), *_start(_A2, made, run, _M2)
+
+    def __call__(self, n: int) -> Floats:
+        draws = np.empty(n)
+        _draw(*self._states, draws)
+        return draws
 
 
 def _start(a: _Matrix, made: int, run: int, m: int) -> tuple[Longs, Longs]:

@@ -8,7 +8,7 @@ import pytest
 
 from engine.errors import DimsweepError
 from engine.replicas.ns3_rdma.ecmp import mixed, murmur3
-from engine.replicas.ns3_rdma.streams import marking_draws
+from engine.replicas.ns3_rdma.streams import MarkingDraws
 from sweeper.verify.packets import Case, Compared, read_cases
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "roce"
@@ -63,8 +63,9 @@ def test_murmur3_of_published_vectors() -> None:
     assert murmur3(mixed(0x87654321), 0x5082EDEE) == 0x2362F9DE
 
 
-def test_more_draws_begin_with_the_same_numbers() -> None:
-    few, many = marking_draws(4, 1, 100), marking_draws(4, 1, 200)
-    assert np.array_equal(few, many[:100])
+def test_draws_go_on_where_they_were() -> None:
+    draws, again = MarkingDraws(4, 1), MarkingDraws(4, 1)
+    many = draws(200)
+    assert np.array_equal(np.concatenate([again(100), again(100)]), many)
     assert 0.4 < many.mean() < 0.6
-    assert not np.array_equal(few, marking_draws(4, 2, 100))
+    assert not np.array_equal(many, MarkingDraws(4, 2)(200))
