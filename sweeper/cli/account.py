@@ -8,16 +8,23 @@ from rich.table import Table
 
 from engine import Path, Result, units
 from engine.kernels.message import MessageRun
+from sweeper.report.words import cost_of, waiting
 from sweeper.terminal import plural, say, table
 
 _LINKS_SHOWN = 5
 
 
-def print_result(result: Result, title: str, console: Console, error: float | None = None) -> None:
+def print_result(
+    result: Result,
+    title: str,
+    console: Console,
+    error: float | None = None,
+    npu_price: float = 0.0,
+) -> None:
     """Print where the time of an iteration goes and what each dimension carries; ``error`` is the
-    relative error of such times, where it is known."""
+    relative error of such times, where it is known, and ``npu_price`` (USD) is in the cost."""
     say(f"{title}, {_size(result)}", console)
-    console.print(table(("", "", ""), _summary(result, error)))
+    console.print(table(("", "", ""), _summary(result, error, npu_price)))
     console.print(_dimensions(result))
     if result.breakdown.path is not None and result.breakdown.per_bandwidth is not None:
         console.print(_critical_path(result, result.breakdown.path, result.breakdown.per_bandwidth))
@@ -32,7 +39,9 @@ def _size(result: Result) -> str:
     return f"{n_npus} in {plural(len(result.program.names.class_count), 'class')}"
 
 
-def _summary(result: Result, error: float | None) -> Iterator[tuple[str, str, str]]:
+def _summary(
+    result: Result, error: float | None, npu_price: float
+) -> Iterator[tuple[str, str, str]]:
     """What the time is made of: names, amounts, and shares of the whole."""
 
     def line(name: str, seconds: float) -> tuple[str, str, str]:
@@ -48,15 +57,15 @@ def _summary(result: Result, error: float | None) -> Iterator[tuple[str, str, st
             yield line(f"    {name}", seconds)
     if result.exposed_by_dim["waiting"]:
         remote = "memory" in result.program.names.stream
-        what = "waiting for other ranks" if not remote else "with no dimension in use"
-        yield line(f"  {what}", result.exposed_by_dim["waiting"])
+        what = "of it with no dimension in use" if remote else waiting(result.exposed_by_collective)
+        yield line(f"    {what}", result.exposed_by_dim["waiting"])
     memory = result.program.workload.footprint
     if memory is not None:
         yield "memory of the fullest NPU", units.format_bytes(memory.total), memory.peak
         if memory.remote:
             yield "  and remote memory", units.format_bytes(memory.remote), ""
     if result.cost is not None:
-        yield "network cost", units.format_money(result.cost), ""
+        yield cost_of(npu_price), units.format_money(result.cost), ""
     if result.perf_per_cost is not None:
         efficiency = units.format_performance_per_cost(result.perf_per_cost)
         yield "performance per cost", efficiency, ""

@@ -76,7 +76,7 @@ def simulate(overrides: Sequence[str], console: "Console") -> None:
     except DimsweepError as error:
         raise composed.blame(error) from error.__cause__
     title = f"{config.workload.name} on {result.program.cluster.topology.name}"
-    print_result(result, title, console, time_error(config))
+    print_result(result, title, console, time_error(config), config.cost.npu)
     if config.timeline is not None:
         content = json.dumps(result.timeline()).encode()
         file = write_file(config.timeline, "the timeline", content)

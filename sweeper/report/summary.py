@@ -17,7 +17,7 @@ from sweeper.objective import COST, TIME, Objective
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.intp]
 
-_NEAR = 0.01  # this close to the best is as good in practice
+NEAR = 0.01  # this close to the best is as good in practice
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,7 @@ class CellSummary:
     ``equal`` is None where no equal split is complete; there is a best trial only if ``found``.
     ``again`` are the rows of designs simulated again message by message, and ``shared`` those of
     splits tried for a whole portfolio, complete or not; they count for none of these.
+    ``npu_price`` (USD) is in every cost.
     """
 
     cell: CellRecord
@@ -70,6 +71,7 @@ class CellSummary:
     equal: pd.Series | None
     again: pd.DataFrame
     shared: pd.DataFrame
+    npu_price: float = 0.0
 
     @property
     def found(self) -> bool:
@@ -105,15 +107,24 @@ class CellSummary:
         best = self.objective.of(self.best)
         return (best / self.bound if self.objective.sign > 0 else self.bound / best) - 1
 
+    @property
+    def is_proven(self) -> bool:
+        """Whether the best trial is as good in practice as the proven bound."""
+        return self.gap is not None and self.gap <= NEAR
+
     def saved(self, row: pd.Series | None = None) -> Floats | None:
         """(D,) what the next bandwidth in each dimension saves, in seconds per GB/s.
 
-        Of a row, along its one critical path; without one at the optimum of the proven bound, where
-        dimensions that limit the time together are each worth something.  None if not known; NaN
-        where the slope is no finite number.
+        Of a row, along its one critical path.  Without one, of the best design: what the proven
+        bound says at its optimum, where dimensions that limit the time together are each worth
+        something, as long as the best is near that; else along the best trial's critical path.
+        None if not known; NaN where the slope is no finite number.
         """
-        at_row = [] if row is None else [row.get(f"ms_per_GBps_{d}") for d in range(len(self.dims))]
-        slopes = np.array(at_row or self.cell.ms_per_GBps or [], dtype=float)
+        if row is None and self.is_proven and self.cell.ms_per_GBps is not None:
+            slopes = np.array(self.cell.ms_per_GBps, dtype=float)
+        else:
+            at = self.best if row is None else row
+            slopes = np.array([at.get(f"ms_per_GBps_{d}") for d in range(len(self.dims))], float)
         if not np.isfinite(slopes).any():
             return None
         return np.maximum(np.where(np.isfinite(slopes), -slopes, np.nan), 0.0) / 1e3
@@ -184,7 +195,7 @@ class CellSummary:
         """(P,) which complete trials are within 1% of the best in the first objective."""
         values = self.complete[self.objective.column]
         best = self.objective.of(self.best)
-        return (values - best).abs() <= _NEAR * best
+        return (values - best).abs() <= NEAR * best
 
     def widest_dims(self) -> tuple[int, int]:
         """The two dimensions whose shares vary most among the better half of the trials, in order.
@@ -251,6 +262,7 @@ def _summarise_cell(rows: pd.DataFrame, cell: CellRecord, study: StudyRecord) ->
                 hint="a cost needs prices for all tiers of the topology",
             )
     equal = complete[complete["origin"] == "equal"]
+    prices = (cell.config or study.config).get("cost", {})
     return CellSummary(
         cell=cell,
         objectives=objectives,
@@ -261,6 +273,7 @@ def _summarise_cell(rows: pd.DataFrame, cell: CellRecord, study: StudyRecord) ->
         equal=None if equal.empty else equal.iloc[0],
         again=rows[again],
         shared=rows[shared],
+        npu_price=units.parse(prices.get("npu", "0 USD"), units.MONEY, zero=True),
     )
 
 

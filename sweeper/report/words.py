@@ -1,7 +1,7 @@
 """Numbers and findings in words, the same in the terminal, the pictures and the page."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
@@ -76,11 +76,21 @@ def ratio(value: float | None) -> str:
     return f"{value:.2f}x" if value < 1e6 else f"{value:.3g}x"
 
 
+def cost_of(npu_price: float) -> str:
+    """What a cost is the cost of: networks are bought with the NPUs where these have a price."""
+    return "cluster cost, with NPUs" if npu_price else "network cost"
+
+
+def waiting(exposed: Iterable[str]) -> str:
+    """What exposed communication with no dimension in use is, given what else is exposed."""
+    return f"of it waiting for other {'stages' if 'receive' in exposed else 'ranks'}"
+
+
 def axis(objective: Objective, typical: float) -> tuple[float, str]:
     """What to multiply an objective by to plot it, and the label of the axis."""
     if objective.name == "perf_per_cost":
         return 1e6, "iterations/s per million USD"
-    name = "iteration time" if objective.name == "time" else "network cost"
+    name = "iteration time" if objective.name == "time" else "cost"
     factor, unit = units.scale(typical, units.TIME if objective.name == "time" else units.MONEY)
     return factor, f"{name} ({unit})"
 
@@ -140,7 +150,10 @@ def comparison(summary: CellSummary) -> str:
 
 
 def finding(summary: CellSummary) -> str:
-    """What the search of one cell found: the comparison, and the values compared."""
+    """What the search of one cell found: the front of two objectives; of one the comparison, and
+    the values compared."""
+    if len(summary.objectives) > 1:
+        return trade_off(summary)
     if summary.equal is None:
         return comparison(summary)
     rows = (summary.best, summary.equal)
@@ -198,14 +211,20 @@ def stopped_early(summaries: Sequence[CellSummary]) -> str:
 
 
 def trade_off(summary: CellSummary) -> str:
-    """The Pareto front of two objectives, from one end to the other."""
-    ends = [
-        " at ".join(o.show(o.of(row)) for o in summary.objectives)
-        for row in (summary.front.iloc[0], summary.front.iloc[-1])
-    ]
+    """The Pareto front of two objectives, from one end to the other, and what is as good as the
+    first end but for a per cent, if that is another trial."""
+    first, last = (_values(summary, summary.front.iloc[i]) for i in (0, -1))
     if len(summary.front) == 1:
-        return f"one trial is best in both objectives: {ends[0]}"
-    return f"{len(summary.front)} trade-offs, from {ends[0]} to {ends[1]}"
+        return f"one trial is best in both objectives: {first}"
+    enough = summary.front[summary.near_best()[summary.front.index]]
+    if 1 < len(enough) < len(summary.front):
+        first += f" (within 1%: {_values(summary, enough.iloc[-1])})"
+    return f"{len(summary.front)} trade-offs, from {first} to {last}"
+
+
+def _values(summary: CellSummary, row: pd.Series) -> str:
+    """What a row has in each objective."""
+    return " at ".join(objective.show(objective.of(row)) for objective in summary.objectives)
 
 
 def convergence(summary: CellSummary) -> str:

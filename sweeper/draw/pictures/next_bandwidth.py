@@ -24,7 +24,7 @@ def picture(report: Report) -> bytes | None:
         return Bars(np.nan_to_num(saved) * factor, [seconds(v) for v in saved], colour, label)
 
     def draw(ax: Any, summary: CellSummary) -> None:
-        shown = [bars(at_optimum(summary, unit), BLUE, "at the optimum")]
+        shown = [bars(at_optimum(summary, unit), BLUE, "at the best")]
         equal = None if summary.equal is None else summary.saved(summary.equal)
         if equal is not None and (found := per(summary, equal, unit)) is not None:
             shown.append(bars(found, ORANGE, "at the equal split, in this dimension alone"))

@@ -16,7 +16,7 @@ def table(summary: CellSummary) -> list[Sheet]:
         rows.append(tuple(cells))
     if any(row["waiting_s"] > 0 for row in shown):
         waits = [cell for row in shown for cell in ("", "", seconds(row["waiting_s"]))]
-        rows.append(("waiting", "", *waits))
+        rows.append(("none, waiting", "", *waits))
     columns = ["dimension", "share"]
     for which in ("best", "equal")[: len(shown)]:
         columns += [f"{which}\nGB/s", "util.", "exposed"]

@@ -10,17 +10,18 @@ from sweeper.report.summary import CellSummary, Floats
 from sweeper.report.words import dim_name, seconds, short_keys
 
 _SPENT = 1000.0  # USD
+_TIE = 0.99  # dimensions that are worth as much as this of the most are alike
 _UNITS = ("GB/s", "k USD")
 
 
 def table(summary: CellSummary) -> list[Sheet]:
-    """What is saved in each dimension, at the optimum and at the equal split; none if not known."""
-    optimum = summary.saved()
-    if optimum is None:
+    """What is saved in each dimension, at the best and at the equal split; none if not known."""
+    best = summary.saved()
+    if best is None:
         return []
     equal = None if summary.equal is None else summary.saved(summary.equal)
     columns, values = ["dimension"], []
-    for where, saved in (("optimum", optimum), ("equal split", equal)):
+    for where, saved in (("best", best), ("equal split", equal)):
         for unit in _UNITS:
             found = None if saved is None else per(summary, saved, unit)
             if found is not None:
@@ -32,8 +33,8 @@ def table(summary: CellSummary) -> list[Sheet]:
 
 
 def table_of_cells(report: Report) -> list[Sheet]:
-    """A row for each cell: what the next money (or bandwidth) saves in each dimension, at the
-    optimum; none if that is not known of any, or they have different dimensions."""
+    """A row for each cell: what the next money (or bandwidth) saves in each dimension of the best
+    trial; none if that is not known of any, or they have different dimensions."""
     shown = [s for s in report.found if s.saved() is not None]
     if len(report.summaries) == 1 or not shown or any(s.dims != shown[0].dims for s in shown):
         return []
@@ -44,7 +45,7 @@ def table_of_cells(report: Report) -> list[Sheet]:
         for s in shown
     ]
     columns = (*short_keys(keys), *(name.replace(": ", ":\n") for name in shown[0].dims))
-    title = f"How much time the next {unit} saves at the optimum"
+    title = f"How much time the next {unit} saves at the best"
     return [Sheet(title, columns, rows, n_names=len(keys))]
 
 
@@ -58,14 +59,16 @@ def claim(summary: CellSummary, unit: str) -> str:
     saved = at_optimum(summary, unit)
     if not np.nan_to_num(saved).any():
         return f"the next {unit} saves nothing in any dimension"
-    most = int(np.nanargmax(saved))
-    used = saved[saved > 0]
-    if len(used) > 1 and used.min() > 0.99 * used.max():
-        return f"the next {unit} saves {seconds(saved[most])} wherever it goes"
-    return f"the next {unit} saves most in {dim_name(summary, most)}: {seconds(saved[most])}"
+    most = np.nanmax(saved)
+    used, alike = np.flatnonzero(saved > 0), np.flatnonzero(saved > _TIE * most)
+    if len(used) > 1 and len(used) == len(alike):
+        return f"the next {unit} saves {seconds(most)} wherever it goes"
+    names = [dim_name(summary, int(d)) for d in alike]
+    return f"the next {unit} saves most in {' or in '.join(names)}: {seconds(most)}"
 
 
 def at_optimum(summary: CellSummary, unit: str) -> Floats:
+    """What is saved at the best trial, where that is known."""
     saved = summary.saved()
     assert saved is not None
     found = per(summary, saved, unit)

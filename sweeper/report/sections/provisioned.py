@@ -1,6 +1,7 @@
 """Whether the dimensions of the best trial are provisioned for one another.
 
-There is nothing to say where no collective crosses two dimensions.
+There is nothing to say where no collective crosses two dimensions, nor of a split that is proven to
+be as good as any: whatever a pair of dimensions looks like, another split would not be faster.
 """
 
 from sweeper.report.sheet import Section, Sheet
@@ -9,6 +10,8 @@ from sweeper.study.rules import verdict
 
 
 def table(summary: CellSummary) -> list[Sheet]:
+    if summary.is_proven:
+        return []
     split, rows = summary.split(summary.best), []
     for pair in summary.cell.pairs:
         provision = pair.provision(split)

@@ -5,7 +5,16 @@ import pandas as pd
 from sweeper.objective import PERF_PER_COST
 from sweeper.report.sheet import Section, Sheet
 from sweeper.report.summary import CellSummary
-from sweeper.report.words import fine_percent, per_million_usd, percent, ratio, seconds, usd
+from sweeper.report.words import (
+    cost_of,
+    fine_percent,
+    per_million_usd,
+    percent,
+    ratio,
+    seconds,
+    usd,
+    waiting,
+)
 
 
 def table(summary: CellSummary) -> list[Sheet]:
@@ -21,10 +30,13 @@ def table(summary: CellSummary) -> list[Sheet]:
     rows.append(("  exposed communication", [seconds(row["exposed_s"]) for row in shown]))
     for name in dict.fromkeys(name for tally in tallies for name in tally):
         rows.append((f"    {name}", [seconds(tally.get(name, 0.0)) for tally in tallies]))
+    if any(row["waiting_s"] > 0 for row in shown):
+        name = waiting(name for tally in tallies for name in tally)
+        rows.append((f"    {name}", [seconds(row["waiting_s"]) for row in shown]))
     if summary.speedup is not None:
         rows.append(("speed-up over equal", [ratio(summary.speedup), ""]))
     if summary.priced:
-        rows.append(("network cost", [usd(row["cost_usd"]) for row in shown]))
+        rows.append((cost_of(summary.npu_price), [usd(row["cost_usd"]) for row in shown]))
         efficiency = [per_million_usd(row["perf_per_cost"]) for row in shown]
         rows.append(("iterations/s per M USD", efficiency))
     if (gain := summary.gain(PERF_PER_COST)) is not None:

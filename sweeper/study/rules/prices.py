@@ -1,4 +1,4 @@
-"""Tiers that nothing prices."""
+"""Tiers, and switches, that nothing prices."""
 
 from engine import Program
 from sweeper.config.compose import Composed
@@ -8,7 +8,7 @@ def unpriced_tiers(composed: Composed, program: Program) -> list[str]:
     """A warning if tiers of the topology have no price, so that the whole network has none."""
     config = composed.config
     if program.prices is not None:
-        return []
+        return _unpriced_switches(composed, program)
     priced = {name for name, price in config.cost.tiers.items() if price.link is not None}
     missing = [name for name in dict.fromkeys(config.topology.tiers) if name not in priced]
     if not missing:
@@ -17,4 +17,15 @@ def unpriced_tiers(composed: Composed, program: Program) -> list[str]:
     return [
         f"topology.tiers: {', '.join(missing)} without a price in cost={cost}, so nothing is said "
         f"about cost; it prices {others} (cost.tiers.{missing[0]}.link=... is a price)"
+    ]
+
+
+def _unpriced_switches(composed: Composed, program: Program) -> list[str]:
+    """Dimensions with switches in tiers that price links alone."""
+    tiers, cost = composed.config.cost.tiers, composed.choices.get("cost")
+    return [
+        f"cost.tiers.{dim.tier} has no price of a switch in cost={cost}, so those of dimension "
+        f"{name} cost nothing (cost.tiers.{dim.tier}.switch=... is a price)"
+        for name, dim in zip(program.names.dims, program.cluster.topology.dims, strict=True)
+        if "switch" in dim.block.parts and dim.size > 1 and tiers[dim.tier].switch is None
     ]

@@ -13,7 +13,7 @@ import pytest
 from engine import DimsweepError
 from sweeper.draw.show.page import write_report
 from sweeper.report import Report, summarise, words
-from sweeper.report.sections import best_of_cells, critical_path, messages
+from sweeper.report.sections import best_of_cells, critical_path, messages, time_and_cost
 from sweeper.report.sections.messages import Comparison, agreement
 from tests.support.reports import (
     again,
@@ -388,9 +388,10 @@ def test_terminal_has_a_row_for_each_cell_and_names_failures():
 
 def test_terminal_lists_the_front():
     rows = make_rows(search(60))
-    text = text_of(rows, make_study(rows, objective=["time", "cost"]))
-    assert "trade-offs, from" in text
-    assert "fastest split is" in text
+    study = make_study(rows, objective=["time", "cost"])
+    assert "trade-offs, from" in text_of(rows, study)
+    ends = "from 722.8 ms at 6.866 M USD (within 1%: 726.3 ms at 6.737 M USD) to 752.9 ms at"
+    assert ends in Report.of(rows, study).headline, "both ends of the front, and what is enough"
 
 
 # --- pictures and page ---------------------------------------------------------------------------
@@ -440,17 +441,32 @@ STUDIES = {
 }
 
 
-def test_what_the_next_bandwidth_is_worth():
-    parts = {f"path_{part}_{d}_s": 0.01 for part in ("transfer", "latency") for d in range(4)}
+def test_what_the_time_of_the_best_is_made_of():
+    parts = {f"path_{part}_{d}_s": 0.01 * d for part in ("transfer", "latency") for d in range(4)}
     ends = {f"path_endpoint_{d}_s": 0.0 for d in range(4)}
-    worth = {f"ms_per_GBps_{d}": -0.5 * d for d in range(4)}
-    usd = {f"ms_per_usd_{d}": [-0.001, np.nan][d % 2] for d in range(4)}
     (sheet,) = critical_path.table(
-        only(one_cell(path_compute_s=0.1, path_memory_s=0.0, **parts, **ends, **worth, **usd))
+        only(one_cell(path_compute_s=0.1, path_memory_s=0.0, **parts, **ends))
     )
-    assert sheet.rows[0][:2] == ("compute", "100.0 ms")
-    assert [row[4] for row in sheet.rows[1:]] == ["0 s", "500.0 us", "1.000 ms", "1.500 ms"]
-    assert [row[5] for row in sheet.rows[1:]] == ["1.000 ms", "-", "1.000 ms", "-"]
+    assert sheet.rows[0] == ("compute", "100.0 ms", "", "")
+    assert sheet.rows[2][1:] == ("10.00 ms", "10.00 ms", "0 s")
+
+
+def test_waiting_is_a_part_of_exposed_communication():
+    """And named as a pipeline's where stages send each other messages; NPUs with a price are said
+    to be in the cost."""
+    tallies = {"receive": 0.1, "all_reduce data": 0.0}
+    columns = {"waiting_s": 0.05, "exposed_by_collective_s": [tallies] * 4}
+    rows = one_cell(**columns)
+    study = make_study(rows)
+    (cell,) = study.cells
+    priced = cell.model_copy(update={"config": {"cost": {"npu": "25 kUSD"}}})
+    (sheet,) = time_and_cost.table(
+        summarise(rows, study.model_copy(update={"cells": (priced,)}))[0]
+    )
+    names = [row[0] for row in sheet.rows]
+    place = names.index("  exposed communication")
+    assert names[place + 1 : place + 3] == ["    receive", "    of it waiting for other stages"]
+    assert "cluster cost, with NPUs" in names and "network cost" not in names
 
 
 def test_nothing_is_said_of_a_path_that_is_not_known():

@@ -13,9 +13,18 @@ from sweeper.draw.pictures import next_bandwidth as next_bandwidth_picture
 from sweeper.draw.pictures import pareto
 from sweeper.draw.show.page import render, write_report
 from sweeper.report import Report, summarise
-from sweeper.report.sections import front, next_bandwidth
+from sweeper.report.sections import front, next_bandwidth, provisioned, sheets
 from tests.support.examples import examples
-from tests.support.reports import again, make_rows, make_study, only, search, text_of, with_cells
+from tests.support.reports import (
+    again,
+    bounded,
+    make_rows,
+    make_study,
+    only,
+    search,
+    text_of,
+    with_cells,
+)
 
 # T = 0.5 + 1e6 / cost, known at three amounts.
 COSTS = np.array([5e6, 7e6, 20e6])
@@ -59,12 +68,13 @@ def test_a_front_that_spans_much_is_drawn_on_logarithmic_scales(monkeypatch):
     monkeypatch.setattr(pareto, "panels", catch)
     rows.loc[len(rows) - 1, "time_s"] = 0.5 * rows["time_s"].min()  # the fastest is the dearest
     pareto.picture(Report.of(rows, make_study(rows, objective=["time", "cost"])))
-    assert seen == {"network cost": "log"}
+    assert seen == {"cost": "log"}
 
 
 def test_where_the_next_dollar_should_go(tmp_path):
     rows = make_rows(search(20)).assign(**{f"ms_per_GBps_{d}": -0.8 * (d == 0) for d in range(4)})
     study = with_cells(make_study(rows), ms_per_GBps=[-0.08] * 4, usd_per_GBps=PRICES)
+    study = bounded(study, rows["time_s"].min())
     (summary,) = summarise(rows, study)
     (sheet,) = next_bandwidth.table(summary)
     assert [row[1] for row in sheet.rows] == ["80.00 us"] * 4
@@ -75,12 +85,34 @@ def test_where_the_next_dollar_should_go(tmp_path):
     assert "worth.png" in [path.name for path in write_report(rows, study, tmp_path)]
 
 
+def test_the_next_bandwidth_has_one_worth():
+    """The bound's where the best is near it, else that of the best trial's own path; dimensions
+    that are alike are named together, and a proven split is not called badly provisioned."""
+    columns = {f"ms_per_GBps_{d}": [-0.5, -0.5, -0.1, 0.0][d] for d in range(4)}
+    rows = make_rows(search(20)).assign(**columns)
+    best = rows["time_s"].min()
+    pair = {"group": "data", "inner": 0, "outer": 3, "balance": 1e9}
+    study = with_cells(make_study(rows), ms_per_GBps=[-0.08] * 4, pairs=[pair])
+    near, far = (summarise(rows, bounded(study, best * share))[0] for share in (0.995, 0.9))
+    for summary, worth in ((near, [80e-6] * 4), (far, [0.5e-3, 0.5e-3, 0.1e-3, 0.0])):
+        assert summary.saved() == pytest.approx(worth)
+        assert len(provisioned.table(summary)) == (summary is far)
+    told = next_bandwidth.claim(far, "GB/s").replace("\xa0", " ")
+    assert told == (
+        "the next GB/s saves most in dim 0 Ring(4) or in dim 1 FullyConnected(8): 500.0 us"
+    )
+    titles = [sheet.title for sheet in sheets(Report.of(rows, study))]
+    saves = [title for title in titles if "saves" in title]
+    assert saves == ["How much time more bandwidth, or more money for it, saves"]
+
+
 @pytest.mark.parametrize("prices", [None, (8e3, 0.0, 16e3, 235e3)])
 def test_without_prices_bandwidth_is_compared(prices):
     """Nor is a dollar, where some dimension costs nothing."""
     parts = [make_rows(search(20), cell, None, **{"a.total": f"{cell}"}) for cell in range(2)]
     rows = pd.concat(parts, ignore_index=True)
     worth = {"ms_per_GBps": [-0.08, -0.04, 0.0, 0.0], "usd_per_GBps": prices}
+    worth["bound"] = rows["time_s"].min()
     report = Report.of(rows, with_cells(make_study(rows, grid=["a.total"]), **worth))
     (sheet,) = next_bandwidth.table(report.summaries[0])
     assert [len(row) for row in sheet.rows] == [2] * 4
@@ -104,7 +136,8 @@ def test_no_worth_ends_a_report(worth_ms):
     """A Chakra trace's worth of about 1e-12 once did."""
     columns = {f"ms_per_GBps_{d}": -worth_ms * d for d in range(4)}
     rows = make_rows(search(5)).assign(**columns)
-    study = with_cells(make_study(rows), ms_per_GBps=[-worth_ms, -1e-9, 0.0, 0.0])
+    worth = [-worth_ms, -1e-9, 0.0, 0.0]
+    study = with_cells(make_study(rows), ms_per_GBps=worth, bound=rows["time_s"].min())
     assert text_of(rows, study)
     report = Report.of(rows, study)
     assert next_bandwidth_picture.PICTURE.draw(report)
