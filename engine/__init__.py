@@ -51,7 +51,7 @@ from engine.workload.graph import (
 from engine.workload.placement import place
 
 # Raise it when a change makes the same inputs give another result: ledgers keep versions apart.
-MODEL_VERSION = 8
+MODEL_VERSION = 9
 
 __all__ = [
     "FINISHED",

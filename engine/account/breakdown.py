@@ -38,7 +38,7 @@ class Breakdown:
     perf_per_cost: Floats | None  # (P,)
     path: Path | None
     per_bandwidth: Floats | None  # (P, D) s per byte/s
-    per_latency: Longs | None  # (P, D) s per s
+    per_latency: Floats | None  # (P, D) s per s
     per_usd: Floats | None  # (P, D) s per USD; None without prices, too
 
 

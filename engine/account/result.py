@@ -81,7 +81,8 @@ class Result:
 
     @property
     def per_bandwidth(self) -> dict[str, float] | None:
-        """The seconds that one more byte/s in a dimension would add: dT/db, at most 0."""
+        """The seconds that one more byte/s in a dimension would add: dT/db, at most 0 unless
+        accesses share a server (what then begins sooner slows others down)."""
         return self._by_dim_if_known(self.breakdown.per_bandwidth)
 
     @property

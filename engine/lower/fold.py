@@ -11,15 +11,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.lower.stages import (
-    Folding,
-    fold_stages,
-    keeps_stages,
-)
+from engine.lower.stages import NODES, Folding, fold_stages, keeps_stages
 from engine.workload.coordinates import Offset, at_offset, graph_by_rank, group_members, modulo
 from engine.workload.graph import Access, Collective, Group, Receive, Send, Workload
-
-_NODES = "nodes of the memory"
 
 
 def fold_ranks(
@@ -31,7 +25,7 @@ def fold_ranks(
     """
     groups, offsets = _used(workload, sizes)
     if nodes is not None:
-        groups[_NODES] = nodes
+        groups[NODES] = nodes
     n = math.prod(sizes)
     stages = workload.stages and workload.groups[workload.stages]
     if fold and workload.graph_of_rank is None and not stages:

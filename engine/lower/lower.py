@@ -8,8 +8,9 @@ from engine.errors import DimsweepError
 from engine.lower import program as p
 from engine.lower.fold import fold_ranks
 from engine.lower.forms import Forms
-from engine.lower.memory import Servers, check_memory, with_expansion
+from engine.lower.memory import check_memory, with_expansion
 from engine.lower.nodes import Nodes
+from engine.lower.servers import Servers, nodes_of
 from engine.lower.tables import structure
 from engine.workload.graph import Workload
 
@@ -31,10 +32,10 @@ def _lower(workload: Workload, cluster: Cluster, *, fold: bool) -> p.Program:
     if workload.footprint is not None:
         check_memory(workload.footprint, cluster)
     _check_acyclic(workload)
-    cluster, servers = with_expansion(cluster, workload.footprint), Servers(workload, cluster)
-    folding = fold_ranks(workload, cluster.topology.sizes, fold=fold, nodes=servers.unequal)
+    cluster, nodes_shared = with_expansion(cluster, workload.footprint), nodes_of(workload, cluster)
+    folding = fold_ranks(workload, cluster.topology.sizes, fold=fold, nodes=nodes_shared)
     forms = Forms(cluster)
-    nodes = Nodes(workload, cluster, folding, forms, servers)
+    nodes = Nodes(workload, cluster, folding, forms, Servers(workload, cluster, folding))
     nodes.match_transfers()
     names = p.Names(
         node=nodes.name,

@@ -12,7 +12,7 @@ from engine.cluster.cluster import Cluster
 from engine.errors import DimsweepError
 from engine.lower import program as p
 from engine.lower.forms import Forms, Interned
-from engine.lower.memory import Servers
+from engine.lower.servers import Served, Servers
 from engine.lower.stages import Folding
 from engine.workload.coordinates import Offset, back, modulo
 from engine.workload.graph import (
@@ -60,6 +60,7 @@ class _Known(NamedTuple):
     form: int = -1
     group: str = ""
     classes: tuple[int, ...] = ()
+    service: int = p.NO_SERVICE
 
     @property
     def opens(self) -> bool:
@@ -136,6 +137,7 @@ class Nodes:
         if cluster.memory is not None:
             self.streams(MEMORY)  # the first after the one that computes: both time what they run
         self.tallies: Interned[str] = Interned()
+        self.services: Interned[Served] = Interned()
         self._known: Interned[_Known] = Interned()
         self._messages: dict[tuple[object, ...], int] = {}
         self._sends: dict[_Transfer, list[int]] = {}
@@ -301,7 +303,8 @@ class Nodes:
         return stream, tuple(names)
 
     def column(self, name: str) -> NDArray[np.int64]:
-        """A field of what is known of each node: cls, kind, stream, tally, duration or memory."""
+        """A field of what is known of each node: cls, kind, stream, tally, duration,
+        memory or service."""
         values = np.array([getattr(known, name) for known in self._known], dtype=np.int64)
         return values[self._what]
 
@@ -310,8 +313,9 @@ class Nodes:
             return _Known(cls, p.NodeKind.COMPUTE, 0, -1, *self._compute(name, work))
         if isinstance(work, Access):
             stream, tally = 1 + self.streams(MEMORY), self.tallies("memory")
-            duration = self._access(cls, name, work)
-            return _Known(cls, p.NodeKind.ACCESS, stream, tally, duration, duration)
+            duration, service = self._access(cls, name, work)
+            access = _Known(cls, p.NodeKind.ACCESS, stream, tally, duration, duration)
+            return access._replace(service=service)
         if isinstance(work, Collective):
             stream = 1 + self.streams(work.stream or work.group)
             tally = self.tallies(f"{work.kind} {work.group}")
@@ -331,17 +335,15 @@ class Nodes:
         with _operator(name):
             return npu.duration(work), npu.memory_bound(work)
 
-    def _access(self, cls: int, name: str, work: Access) -> int:
+    def _access(self, cls: int, name: str, work: Access) -> tuple[int, int]:
+        """The least picoseconds that it lasts, and its service."""
         if self._cluster.memory is None:
             raise DimsweepError(
                 f"operator {name!r} uses remote memory, and there is none", where="memory"
             )
         with _operator(name):
-            if work.group:
-                self._servers.check_alike(work, self._folding, cls)
-            return self._cluster.memory.access(
-                self._servers.request(work, self._folding.first[cls])
-            )
+            least, served = self._servers.access(work, cls)
+        return least, p.NO_SERVICE if served is None else self.services(served)
 
     def match_transfers(self) -> None:
         """Give every send its receive: the k-th with the same peer and tag, on both sides."""

@@ -68,6 +68,7 @@ class Ends(NamedInt):
 
 # Sentinels.
 NO_STREAM = NO_FLOW = NO_TALLY = NO_NODE = NO_STEPS = NO_PORT = NO_DIM = NOT_LISTED = NO_FORM = -1
+NO_SERVICE = -1
 
 
 NODE = np.dtype(
@@ -82,7 +83,8 @@ NODE = np.dtype(
         ("next_end", "i4"),
         ("tally", "i4"),  # row of the communication tally, -1 for compute; of a chain, its number
         ("lookahead", "i4"),  # a Lookahead
-        ("duration", "i8"),  # of compute or an access, ps
+        ("service", "i4"),  # of an access whose servers other classes use, too; or NO_SERVICE
+        ("duration", "i8"),  # of compute or an access, ps; with a service, at least
         ("memory", "i8"),  # those of it that memory bandwidth sets
     ],
     align=True,
@@ -163,6 +165,25 @@ LINK = np.dtype(
     ],
     align=True,
 )
+# How an access is served: its bytes take, per share of its servers, ``own`` ps or longer, and then
+# its latency passes.
+SERVICE = np.dtype(
+    [
+        ("latency", "i8"),  # ps
+        ("own", "f8"),  # ps
+        ("most", "f8"),  # ps of all of it, if all that use its servers ask at once
+        ("use_start", "i4"),  # what it asks of its servers, in Structure.server_uses
+        ("use_end", "i4"),
+    ],
+    align=True,
+)
+SERVER_USE = np.dtype(
+    [
+        ("server", "i4"),
+        ("npus", "i4"),  # of the class, that the server serves
+        ("alone", "f8"),  # ps for one of them, if the server served it alone
+    ]
+)
 
 
 class Shape(NamedTuple):
@@ -211,6 +232,8 @@ class Structure(NamedTuple):
     chains: Table = np.zeros(0, dtype=CHAIN)
     links: Table = np.zeros(0, dtype=LINK)
     links_before: Indices = np.zeros(0, dtype=np.uint32)
+    services: Table = np.zeros(0, dtype=SERVICE)
+    server_uses: Table = np.zeros(0, dtype=SERVER_USE)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ import numpy as np
 from engine.workload.coordinates import Offset, all_coordinates, place_in, ranks_at
 from engine.workload.graph import Group
 
+NODES = "nodes of the memory"  # the group of ranks that share a node, where that matters
+
 
 @dataclass(frozen=True)
 class Folding:

@@ -13,6 +13,7 @@ from engine.kinds import DimensionOrder
 from engine.lower import program as p
 from engine.lower.forms import Form, Forms, TypedSteps
 from engine.lower.nodes import Nodes
+from engine.lower.servers import Served
 from engine.lower.stages import Folding
 from engine.units import PICOSECONDS
 
@@ -54,6 +55,10 @@ def structure(
         listed=np.zeros(0, dtype=p.LISTED),
         phase_steps=_phase_steps(list(forms.phase_steps)),
         steps=_steps([step for _, phase in forms.phase_steps for step in phase.steps]),
+        services=_services(list(nodes.services)),
+        server_uses=np.array(
+            [use for served in nodes.services for use in served.uses], dtype=p.SERVER_USE
+        ),
     )
 
 
@@ -97,6 +102,20 @@ def _nodes(shape: p.Shape, nodes: Nodes, following: Following, forms: list[Form]
         lookahead=lookahead(_felt(nodes, forms), following),
         duration=nodes.column("duration"),
         memory=nodes.column("memory"),
+        service=nodes.column("service"),
+    )
+
+
+def _services(services: list[Served]) -> p.Table:
+    use_start = starts(len(served.uses) for served in services)
+    return table(
+        p.SERVICE,
+        len(services),
+        latency=(served.latency for served in services),
+        own=(served.own for served in services),
+        most=(served.most for served in services),
+        use_start=use_start[:-1],
+        use_end=use_start[1:],
     )
 
 
@@ -149,12 +168,14 @@ def _felt(nodes: Nodes, forms: list[Form]) -> NDArray[np.int64]:
     """How far other classes feel each node by itself.
 
     Receives and collectives of several classes wait for other classes.  A collective of one rank
-    ends at once, whatever follows.  The end of a send is felt by its receiver.
+    ends at once, whatever follows.  The end of a send is felt by its receiver.  An access that
+    shares its servers with other classes is felt by them from beginning to end.
     """
     kind = nodes.column("kind")
     felt = np.full(len(kind), int(p.Lookahead.FULL))
     felt[kind == p.NodeKind.SEND] = p.Lookahead.UNTIL_END
     felt[kind == p.NodeKind.RECEIVE] = p.Lookahead.NONE
+    felt[nodes.column("service") != p.NO_SERVICE] = p.Lookahead.NONE
     met = np.flatnonzero(kind == p.NodeKind.COLLECTIVE)
     if len(met):
         empty = np.array([not form.uses for form in forms], dtype=bool)[nodes.flow_form]

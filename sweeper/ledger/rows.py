@@ -66,7 +66,7 @@ def row_schema(n_dims: int, grid: Sequence[str], parameters: Sequence[str]) -> p
         ("path_compute_s", pa.float64()),
         ("path_memory_s", pa.float64()),
         *((f"path_{name}_{d}_s", pa.float64()) for name in _PARTS for d in range(n_dims)),
-        *((f"path_hops_{d}", pa.int64()) for d in range(n_dims)),
+        *((f"path_hops_{d}", pa.float64()) for d in range(n_dims)),
         *((f"{name}_{d}", pa.float64()) for name in _SHADOW_PRICES for d in range(n_dims)),
     ]
     return pa.schema(columns)

@@ -3,7 +3,14 @@
 from engine.cluster.memory.expansion import MemoryExpansion
 from engine.cluster.memory.hierarchical import HierarchicalMemory
 from engine.cluster.memory.local import LocalMemory
-from engine.cluster.memory.memory import RemoteMemory, Request, Sharing, node_sizes
+from engine.cluster.memory.memory import (
+    RemoteMemory,
+    Request,
+    Service,
+    Sharing,
+    node_sizes,
+    rounded,
+)
 from engine.cluster.memory.per_node import NodeMemory
 from engine.cluster.memory.per_npu import NpuMemory
 from engine.cluster.memory.pool import PooledMemory
@@ -19,9 +26,11 @@ __all__ = [
     "PooledMemory",
     "RemoteMemory",
     "Request",
+    "Service",
     "Sharing",
     "ZeroInfinity",
     "node_sizes",
+    "rounded",
 ]
 
 # A new memory is one file with a subclass, and one line here: memory.kind -> its class.

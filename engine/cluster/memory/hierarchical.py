@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from engine.cluster.memory.memory import MemoryOfNodes, Request, Sharing
+from engine.cluster.memory.memory import MemoryOfNodes, Request, Service, Sharing
 from engine.errors import DimsweepError, check_least
 from engine.units import PICOSECONDS
 
@@ -25,8 +25,12 @@ class Pipeline(NamedTuple):
     @property
     def seconds(self) -> float:
         """t1 + t2 + t3 + (N - 1) max(t1, t2, t3)."""
-        stages = self.group, self.switch, self.fabric
-        return math.fsum(stages) + (self.chunks - 1) * max(stages)
+        return self.filling + self.chunks * max(self.group, self.switch, self.fabric)
+
+    @property
+    def filling(self) -> float:
+        """Until the slowest stage has its first chunk, and after its last: t1 + t2 + t3 - max."""
+        return math.fsum(sorted((self.group, self.switch, self.fabric))[:2])
 
     @property
     def bottleneck(self) -> str:
@@ -95,13 +99,19 @@ class HierarchicalMemory(MemoryOfNodes):
             chunks=chunks,
         )
 
-    def access(self, request: Request) -> int:
-        """Picoseconds until the last chunk has come through, or gone."""
-        return self._rounded(self.latency + self.pipeline(request).seconds * PICOSECONDS)
+    def service(self, request: Request) -> Service:
+        """By the groups, the links from the switches to a node, and the NPU's port.
 
-    def duration(self, n_bytes: float) -> int:
-        """Picoseconds of an access of one NPU alone."""
-        return self.access(Request(n_bytes))
+        The pipeline fills as if all NPUs that use the memory asked at once; it is a chunk's time.
+        """
+        pipeline = self.pipeline(request)
+        whole = pipeline.chunks * PICOSECONDS
+        return Service(
+            self.latency + pipeline.filling * PICOSECONDS,
+            own=pipeline.fabric * whole,
+            node=pipeline.switch * whole * request.nodes / request.npus,
+            cluster=pipeline.group * whole / request.npus,
+        )
 
     def held_for_each(self, npus: int) -> float | None:
         """Bytes that each of ``npus`` NPUs may keep in the groups."""

@@ -1,4 +1,4 @@
-"""What a memory is: how long an access lasts, who shares a server, and how much it holds."""
+"""What a memory is: how an access is served, who shares a server, and how much it holds."""
 
 import math
 from dataclasses import dataclass
@@ -31,14 +31,32 @@ class Request(NamedTuple):
     member_nodes: int = 1
 
 
+class Service(NamedTuple):
+    """How an access is served, in ps: its ``latency``, and then what its bytes take to move.
+
+    These move as slowly as the slowest lets them: the NPU's ``own`` path, the server of its
+    ``node``, or that of the ``cluster``.  Each is given for an access that has it for itself; a
+    server that serves n NPUs at once takes n times as long.
+    """
+
+    latency: float
+    own: float = 0.0
+    node: float = 0.0
+    cluster: float = 0.0
+
+    def lasts(self, in_node: float, in_cluster: float) -> float:
+        """Picoseconds while the servers serve that many NPUs at once, this one included."""
+        return self.latency + max(self.own, in_node * self.node, in_cluster * self.cluster)
+
+
 @dataclass(frozen=True)
 class RemoteMemory:
     """A server has ``bandwidth`` bytes/s and holds ``capacity`` bytes, or no limit; an access pays
     ``latency`` ps.
 
     A memory is a subclass that says who shares a server (``SHARING``) and, if it is not latency +
-    bytes / bandwidth, how long an access lasts.  NPUs that share a server are served at once, each
-    at an equal share of its bandwidth.  Its fields are its keys in a configuration.
+    bytes / bandwidth, how an access is served.  Accesses in flight share a server equally
+    (processor sharing).  Its fields are its keys in a configuration.
     """
 
     SHARING: ClassVar[Sharing] = Sharing.NPU
@@ -61,13 +79,18 @@ class RemoteMemory:
         if value is not None and not 0 < value < math.inf:
             raise DimsweepError(f"{value:g}; it must be more than zero", where=key)
 
-    def duration(self, n_bytes: float) -> int:
-        """Picoseconds in which a server moves ``n_bytes`` for whoever asks."""
-        return self._rounded(self.latency + n_bytes / self.bandwidth * PICOSECONDS)
+    def moves(self, n_bytes: float) -> float:
+        """Picoseconds in which a server moves ``n_bytes`` for an NPU that it serves alone."""
+        return n_bytes / self.bandwidth * PICOSECONDS
+
+    def service(self, request: Request) -> Service:
+        """How the access of one of the NPUs that ask is served."""
+        return Service(self.latency, **{_SERVER[self.SHARING]: self.moves(request.n_bytes)})
 
     def access(self, request: Request) -> int:
-        """Picoseconds of an access of all NPUs of a server at once."""
-        return self.duration(request.n_bytes * request.npus)
+        """Picoseconds of an access of all NPUs that ask, at once."""
+        in_node = request.npus / request.nodes
+        return rounded(self.service(request).lasts(in_node, request.npus))
 
     def node(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
         """How many NPUs of each dimension make a node of a cluster of these ``sizes``."""
@@ -82,13 +105,18 @@ class RemoteMemory:
         ``memory`` bytes of ``footprint``."""
         return bandwidth
 
-    @staticmethod
-    def _rounded(picoseconds: float) -> int:
-        if picoseconds > MAX_PICOSECONDS:
-            raise DimsweepError(
-                f"an access would take {picoseconds / PICOSECONDS:.3g} s", where="memory"
-            )
-        return int(picoseconds + 0.5)
+
+# The part of a service that a server takes.
+_SERVER = {Sharing.NPU: "own", Sharing.NODE: "node", Sharing.CLUSTER: "cluster"}
+
+
+def rounded(picoseconds: float) -> int:
+    """An access's time in whole picoseconds; raises :class:`DimsweepError` if that is too long."""
+    if picoseconds > MAX_PICOSECONDS:
+        raise DimsweepError(
+            f"an access would take {picoseconds / PICOSECONDS:.3g} s", where="memory"
+        )
+    return int(picoseconds + 0.5)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from engine.cluster.memory.memory import MemoryOfNodes, Request, Sharing
+from engine.cluster.memory.memory import MemoryOfNodes, Request, Service, Sharing
 from engine.errors import check_least
 from engine.units import PICOSECONDS
 
@@ -25,17 +25,16 @@ class ZeroInfinity(MemoryOfNodes):
         check_least(self, 1, "drives")
         self._check_amount("link_bandwidth")
 
-    def duration(self, n_bytes: float) -> int:
+    def moves(self, n_bytes: float) -> float:
         """Picoseconds in which the drives move ``n_bytes``."""
-        return self._rounded(self.latency + n_bytes / (self.bandwidth * self.drives) * PICOSECONDS)
+        return super().moves(n_bytes / self.drives)
 
-    def access(self, request: Request) -> int:
-        """Picoseconds until the drives, and each NPU's link, have moved all."""
-        drives = self.duration(request.n_bytes * request.npus)
+    def service(self, request: Request) -> Service:
+        """By the drives, and by the NPU's own link."""
+        service = super().service(request)
         if self.link_bandwidth is None:
-            return drives
-        link = self.latency + request.n_bytes / self.link_bandwidth * PICOSECONDS
-        return max(drives, self._rounded(link))
+            return service
+        return service._replace(own=request.n_bytes / self.link_bandwidth * PICOSECONDS)
 
     def held_for_each(self, npus: int) -> float | None:
         """Bytes that each NPU of a node may keep on its drives."""

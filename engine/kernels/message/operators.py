@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 from engine.kernels.message.clock import Clock
 from engine.kernels.message.ranks import RankAccount
+from engine.kernels.message.servers import Servers
 from engine.kernels.phase.state import DONE, QUEUED, RUNNING, WAITING
-from engine.lower.program import NodeKind, Program, StreamOrder
+from engine.lower.program import NO_SERVICE, NodeKind, Program, StreamOrder
 
 
 class _Node(NamedTuple):
@@ -31,6 +32,7 @@ class _Node(NamedTuple):
     next_end: int
     tally: int
     lookahead: int
+    service: int
     duration: int
     memory: int
 
@@ -51,6 +53,7 @@ class Operators:
         start_flow: Callable[[int], None],
     ) -> None:
         s = program.structure
+        self._servers = Servers(clock, s, touch)
         self._clock, self._accounts = clock, accounts
         self._touch, self._start_flow = touch, start_flow
         self._by_key = s.shape.stream_order == StreamOrder.KEY
@@ -93,6 +96,7 @@ class Operators:
                 starting.append(self.runs[stream])
         for number in starting:
             self._start(number)
+        self._servers.settle()
 
     def end_part(self, flow: int, rank: int) -> None:
         """``rank`` has done its part of a flow; a message from point to point is then delivered."""
@@ -114,7 +118,10 @@ class Operators:
             return
         account.in_flight[node.tally] += 1
         if node.kind == NodeKind.ACCESS:
-            self._clock.later(node.duration, partial(self._end, number))
+            if node.service == NO_SERVICE:
+                self._clock.later(node.duration, partial(self._end, number))
+            else:
+                self._servers.begin(node.service, partial(self._end, number))
             return
         if node.kind == NodeKind.RECEIVE:
             if self.state[self._members[node.flow][0]] == DONE:

@@ -58,6 +58,16 @@ def next_on_streams(s: Structure, st: State, cls: int) -> int:
 
 
 @inlined
+def next_end(s: Structure, st: State, cls: int) -> int:
+    """When something ends next in the class, by its slots."""
+    due = next_on_streams(s, st, cls)
+    places = places_of(s, cls)
+    for place in range(places[0], places[1]):
+        due = min(due, st.place_due[place])
+    return min(due, st.flight_due[cls])
+
+
+@inlined
 def places_of(s: Structure, cls: int) -> tuple[int, int]:
     """The class's places: from, to."""
     per_class = s.shape.n_ports * s.shape.places

@@ -23,6 +23,8 @@ that instant, it is the one that freed the stream or the port (of a chunk's port
 member's), then the operator's last dependency or the chunk's own phase before.
 engine.kernels.phase.path walks back.
 
+Accesses that share the servers of a memory are served as engine.kernels.phase.servers has it.
+
 A program may ask for other rules (see Shape): several ports into a dimension and several places at
 a port; streams that start the operator with the lowest key; and ends that come one by one, where
 the outcome is TIED if their order cannot be told.
@@ -32,6 +34,7 @@ from engine.kernels.jit import inlined, kernel
 from engine.kernels.phase.agenda import (
     class_due,
     earliest,
+    next_end,
     next_on_streams,
     places_of,
     set_class_due,
@@ -39,6 +42,7 @@ from engine.kernels.phase.agenda import (
 from engine.kernels.phase.operators import end_node, make_ready, start_operators
 from engine.kernels.phase.phase_time import PhaseTimes
 from engine.kernels.phase.ports import end_phase, finish_flow, land, queue_chunks, start_phases
+from engine.kernels.phase.servers import is_served, leave_servers, settle_servers
 from engine.kernels.phase.state import (
     BEGINNING,
     ENDING,
@@ -55,6 +59,7 @@ from engine.kernels.phase.state import (
     STUCK,
     TIED,
     TOUCHED,
+    UNSETTLED,
     WAITING,
     State,
     append,
@@ -77,6 +82,8 @@ def run(s: Structure, times: PhaseTimes, st: State) -> int:
             queue_chunks(s, times, st, now)
         if st.counts[TOUCHED] > 0:
             start_phases(s, times, st, now)
+        if st.counts[UNSETTLED] > 0:
+            settle_servers(s, st, now)
         if st.counts[ENDING] == 0:
             now, first, last = _next_turn(s, st, first, last)
             if now == NEVER:
@@ -130,11 +137,7 @@ def _end_one(s: Structure, times: PhaseTimes, st: State, cls: int, now: int) -> 
         _end_on_stream(s, st, cls, what - cls * s.shape.n_timed, now)
     else:
         end_phase(s, times, st, what - len(st.stream_due), now)
-    next_due = next_on_streams(s, st, cls)
-    places = places_of(s, cls)
-    for place in range(places[0], places[1]):
-        next_due = min(next_due, st.place_due[place])
-    set_class_due(st, cls, next_due)
+    set_class_due(st, cls, next_end(s, st, cls))
     return True
 
 
@@ -157,7 +160,11 @@ def _end_on_stream(s: Structure, st: State, cls: int, number: int, now: int) -> 
     st.stream_due[cls * s.shape.n_timed + number] = NEVER
     node = st.streams[cls * s.shape.n_streams + number]["node"]
     if s.nodes[node]["flow"] == NO_FLOW:
-        append(st.ending, st.counts, ENDING, node)
+        due = leave_servers(s, st, node, now) if is_served(s, st, cls, node) else now
+        if due > now:
+            st.stream_due[cls * s.shape.n_timed + number] = due
+        else:
+            append(st.ending, st.counts, ENDING, node)
     else:
         f = s.nodes[node]["flow"]
         _check_receiver(s, st, f, now)
@@ -252,6 +259,9 @@ def _reset(s: Structure, st: State) -> None:
         cls["per_operator"], cls["per_port"], cls["unserved"], cls["marked"] = 0.0, 0.0, 0.0, -1
         cls["clock"], cls["compute"], cls["exposed"], cls["end"] = 0, 0, 0, 0
         cls["mark_due"], cls["pauses"] = NEVER, 0
+    for i in range(len(st.accesses)):
+        st.accesses[i]["node"] = NOTHING
+    st.servers.fill(0)
     st.tally_exposed.fill(0.0)
     st.stream_due.fill(NEVER)
     st.place_due.fill(NEVER)

@@ -12,6 +12,7 @@ from engine.kernels.phase.booking import (
 )
 from engine.kernels.phase.phase_time import PhaseTimes
 from engine.kernels.phase.ports import finish_flow, move
+from engine.kernels.phase.servers import join_servers
 from engine.kernels.phase.state import (
     DONE,
     ENDING,
@@ -28,7 +29,16 @@ from engine.kernels.phase.state import (
     State,
     append,
 )
-from engine.lower.program import NO_FLOW, NO_PORT, Ends, Lookahead, NodeKind, StreamOrder, Structure
+from engine.lower.program import (
+    NO_FLOW,
+    NO_PORT,
+    NO_SERVICE,
+    Ends,
+    Lookahead,
+    NodeKind,
+    StreamOrder,
+    Structure,
+)
 
 
 @inlined
@@ -108,7 +118,10 @@ def _start_node(s: Structure, times: PhaseTimes, st: State, node: int, now: int)
         duration = static["duration"]
         if static["kind"] == NodeKind.CHAIN:
             duration = begin_chain(s, st, node, now)
-        _time_on_stream(s, st, node, now + duration)
+        if static["service"] != NO_SERVICE:
+            join_servers(s, st, node, now)
+        else:
+            _time_on_stream(s, st, node, now + duration)
         st.node_critical[node] = dynamic["critical"]
         dynamic["critical"] = len(st.phase_of) + node
     if static["lookahead"] == Lookahead.UNTIL_END:

@@ -10,6 +10,12 @@ and says what the time is made of:
 While the order of events stays, T is a maximum of such sums, one a chain; so with the chain's
 counts dT/db_d = -demand_d / b_d^2 and dT/dalpha_d = hops_d are the slopes of T, but for that
 rounding.  Where several chains are equally long T has a kink, and these are the slopes of one.
+
+Accesses that share servers (engine.kernels.phase.servers) are slower or faster as others begin and
+end, so the end of one depends on several chains.  There the seconds are still those of one chain,
+in which an access counts as long as it lasted; the counts are those of all chains that matter, each
+as often as T moves when its end does.  That may be a fraction, or less than zero: what makes an
+access begin sooner slows others down.
 """
 
 from typing import NamedTuple
@@ -17,9 +23,26 @@ from typing import NamedTuple
 import numpy as np
 
 from engine.kernels.jit import kernel
-from engine.kernels.phase.phase_time import PhaseTimes, parts_of
-from engine.kernels.phase.state import BEGINNING, LAST, State, long, transfer_of
-from engine.lower.program import NO_DIM, NO_FORM, Floats, Longs, NodeKind, Structure
+from engine.kernels.phase.phase_time import Parts, PhaseTimes, parts_of
+from engine.kernels.phase.servers import lasts, serve
+from engine.kernels.phase.state import (
+    BEGINNING,
+    LAST,
+    NOTHING,
+    SHIFTS,
+    State,
+    long,
+    transfer_of,
+)
+from engine.lower.program import (
+    NO_DIM,
+    NO_FORM,
+    NO_SERVICE,
+    Floats,
+    Longs,
+    NodeKind,
+    Structure,
+)
 
 
 class Path(NamedTuple):
@@ -35,7 +58,7 @@ class Path(NamedTuple):
     latency: Longs  # (P, D) ps of latency
     endpoint: Longs  # (P, D) ps of endpoint delays and reductions
     demand: Floats  # (P, D) bytes that the whole bandwidth would carry in the transfer time
-    hops: Longs  # (P, D) latencies
+    hops: Floats  # (P, D) latencies
 
 
 def empty_path(s: Structure, n: int) -> Path:
@@ -48,7 +71,7 @@ def empty_path(s: Structure, n: int) -> Path:
         latency=np.zeros(by_dim, dtype=np.int64),
         endpoint=np.zeros(by_dim, dtype=np.int64),
         demand=np.zeros(by_dim),
-        hops=np.zeros(by_dim, dtype=np.int64),
+        hops=np.zeros(by_dim),
     )
 
 
@@ -63,54 +86,150 @@ def walk_back(
     point: int,
 ) -> None:
     """Write the critical path of the run in ``st`` into row ``point``, all zeros before."""
-    st.visits.fill(0)
-    st.transfers.fill(0)
+    _forget(st)
+    access = _follow(s, st, st.counts[LAST], 1.0, out, point, True)
+    while access != NOTHING:
+        out.memory[point] += st.nodes[access]["end"] - st.nodes[access]["start"]
+        access = _follow(s, st, st.node_critical[access], 1.0, out, point, True)
+    shared = st.counts[SHIFTS] > 0
+    _add_up(s, bandwidth, latency, times, st, out, point, True, not shared)
+    if shared:
+        _forget(st)
+        _weigh_shifts(s, st, out, point)
+        _add_up(s, bandwidth, latency, times, st, out, point, False, True)
+
+
+@kernel
+def _forget(st: State) -> None:
+    st.visits.fill(0.0)
+    st.transfers.fill(0.0)
     for chain in st.chains:
-        chain["visits"] = 0
-    interval = st.counts[LAST]
+        chain["visits"] = 0.0
+
+
+@kernel
+def _follow(
+    s: Structure, st: State, interval: int, weight: float, out: Path, point: int, seconds: bool
+) -> int:
+    """Visit the chain back from an interval, ``weight`` times, to the beginning or to an access
+    that shares servers, whose node it returns; write its ``seconds`` of computing, if asked."""
     while interval != BEGINNING:
         if interval < 0:
-            st.transfers[st.phase_of[transfer_of(interval)]] += 1
+            st.transfers[st.phase_of[transfer_of(interval)]] += weight
             interval = st.phase_critical[transfer_of(interval)]
         elif interval < len(st.phase_of):
-            st.visits[st.phase_of[interval]] += 1
+            st.visits[st.phase_of[interval]] += weight
             interval = st.phase_critical[interval]
         else:
             number = interval - len(st.phase_of)
             node = s.nodes[number]
+            if node["service"] != NO_SERVICE:
+                return long(number)
             if node["kind"] == NodeKind.CHAIN:
-                st.chains[node["tally"]]["visits"] += 1
-            out.memory[point] += node["memory"]
-            out.compute[point] += node["duration"] - node["memory"]
+                st.chains[node["tally"]]["visits"] += weight
+            if seconds:
+                out.memory[point] += node["memory"]
+                out.compute[point] += node["duration"] - node["memory"]
             interval = st.node_critical[number]
-    _visit_links(s, times, st, out, point)
-    for span in times.spans:
-        for variant in range(span["variants"]):
-            first = span["start"] + variant * span["length"]
-            late = long(0)
-            for i in range(first + span["length"] - 1, first - 1, -1):
-                moves = long(st.visits[i]) + st.transfers[i]
-                # A chunk that ended a flow has the latencies of all its phases.
-                late = late * s.shape.latency_after + st.visits[i]
-                if moves + late == 0:
-                    continue
-                if times.phases[i]["steps"] >= 0:
-                    _add_phase(s, bandwidth, latency, times, out, point, i, moves, late)
-                else:
-                    _add_transfer(s, latency, times, out, point, i, moves, late)
+    return long(NOTHING)
 
 
 @kernel
-def _visit_links(s: Structure, times: PhaseTimes, st: State, out: Path, point: int) -> None:
-    """Add what the path meets inside the chains."""
+def _weigh_shifts(s: Structure, st: State, out: Path, point: int) -> None:
+    """Visit all chains that the run's end depends on, as often as it moves when they do."""
+    access = _follow(s, st, st.counts[LAST], 1.0, out, point, False)
+    if access != NOTHING:
+        st.shifts[st.left_at[access]]["weight"] += 1.0
+    for number in range(st.counts[SHIFTS] - 1, -1, -1):
+        shift = st.shifts[number]
+        node, weight = shift["node"], shift["weight"]
+        serve(s, st, node, -shift["sign"])  # the servers as they were before
+        if weight == 0.0:
+            continue
+        if shift["sign"] < 0:
+            _spread(s, st, number)
+            continue
+        access = _follow(s, st, st.node_critical[node], weight, out, point, False)
+        if access != NOTHING:
+            st.shifts[st.left_at[access]]["weight"] += weight
+
+
+@kernel
+def _spread(s: Structure, st: State, last: int) -> None:
+    """Spread the weight of the end of an access over the shifts while it was served.
+
+    All of it is moved, so  sum over i of rate_i (t_i+1 - t_i) = 1  where the rate changes at the
+    t_i: its end moves by  (rate_i - rate_i-1) / rate_last  as t_i moves, and by rate_0 / rate_last
+    as it begins.  The servers are as before its end.
+    """
+    node, weight = st.shifts[last]["node"], st.shifts[last]["weight"]
+    final = lasts(s, st, node)
+    takes, i = final, last - 1
+    while st.shifts[i]["node"] != node:
+        serve(s, st, st.shifts[i]["node"], -st.shifts[i]["sign"])
+        before = lasts(s, st, node)
+        st.shifts[i]["weight"] += weight * (final / takes - final / before)
+        takes, i = before, i - 1
+    st.shifts[i]["weight"] += weight * (final / takes)
+    for again in range(i + 1, last):
+        serve(s, st, st.shifts[again]["node"], st.shifts[again]["sign"])
+
+
+@kernel
+def _add_up(
+    s: Structure,
+    bandwidth: Floats,
+    latency: Longs,
+    times: PhaseTimes,
+    st: State,
+    out: Path,
+    point: int,
+    seconds: bool,
+    slopes: bool,
+) -> None:
+    """Add what was visited to the ``seconds`` of row ``point``, to its ``slopes``, or to both."""
+    _visit_links(s, times, st, out, point, seconds)
+    for span in times.spans:
+        for variant in range(span["variants"]):
+            first = span["start"] + variant * span["length"]
+            late = 0.0
+            for i in range(first + span["length"] - 1, first - 1, -1):
+                moves = st.visits[i] + st.transfers[i]
+                # A chunk that ended a flow has the latencies of all its phases.
+                late = late * s.shape.latency_after + st.visits[i]
+                if moves == 0.0 and late == 0.0:
+                    continue
+                phase = times.phases[i]
+                if phase["steps"] >= 0:
+                    steps, d = s.phase_steps[phase["steps"]], phase["dim"]
+                    parts = parts_of(s, steps, phase["n_bytes"], bandwidth[d], latency[d])
+                    if seconds:
+                        _phase_seconds(phase, parts, latency[d], out, point, moves, late)
+                    if slopes:
+                        out.hops[point, d] += late * parts.hops
+                        n_bytes = phase["n_bytes"] * parts.fraction / steps["share"]
+                        out.demand[point, d] += moves * n_bytes
+                else:
+                    if seconds:
+                        _transfer_seconds(s, latency, phase, out, point, moves, late)
+                    if slopes:
+                        _transfer_slopes(s, phase, out, point, moves, late)
+
+
+@kernel
+def _visit_links(
+    s: Structure, times: PhaseTimes, st: State, out: Path, point: int, seconds: bool
+) -> None:
+    """Visit what the path meets inside the chains."""
     for chain in range(len(s.chains)):
-        n = np.int64(st.chains[chain]["visits"])
+        n = st.chains[chain]["visits"]
         for number in range(s.chains[chain]["start"], s.chains[chain]["end"]):
             link = s.links[number]
-            if n == 0 or not st.links[number]["on_path"]:
+            if n == 0.0 or not st.links[number]["on_path"]:
                 continue
-            out.memory[point] += n * link["memory"]
-            out.compute[point] += n * (link["duration"] - link["memory"])
+            if seconds:
+                out.memory[point] += np.int64(n) * link["memory"]
+                out.compute[point] += np.int64(n) * (link["duration"] - link["memory"])
             if link["form"] != NO_FORM:
                 span, form = times.spans[link["form"]], s.forms[link["form"]]
                 i = span["start"]
@@ -123,53 +242,53 @@ def _visit_links(s: Structure, times: PhaseTimes, st: State, out: Path, point: i
 
 
 @kernel
-def _add_phase(
-    s: Structure,
-    bandwidth: Floats,
-    latency: Longs,
-    times: PhaseTimes,
+def _phase_seconds(
+    phase: np.void,
+    parts: Parts,
+    latency: int,
     out: Path,
     point: int,
-    i: int,
-    moves: int,
-    late: int,
+    visits: float,
+    lates: float,
 ) -> None:
-    """Phase ``i``: its bytes ``moves`` times, its latencies ``late`` times."""
-    phase = times.phases[i]
-    d, steps = phase["dim"], s.phase_steps[phase["steps"]]
-    parts = parts_of(s, steps, phase["n_bytes"], bandwidth[d], latency[d])
-    hops = np.int64(parts.hops)
-    delay, reduction = np.int64(parts.delay), np.int64(parts.reduction)
-    out.hops[point, d] += late * hops
-    out.latency[point, d] += late * hops * latency[d]
+    """A phase: its bytes as often as it was visited, its latencies as often as a chunk was late."""
+    d, moves, late = phase["dim"], np.int64(visits), np.int64(lates)
+    hops, delay = np.int64(parts.hops), np.int64(parts.delay)
+    reduction = np.int64(parts.reduction)
+    out.latency[point, d] += late * hops * latency
     out.endpoint[point, d] += late * delay + moves * reduction
-    bytes_move = phase["duration"] - hops * latency[d] - delay - reduction
-    out.transfer[point, d] += moves * bytes_move
-    out.demand[point, d] += moves * phase["n_bytes"] * parts.fraction / steps["share"]
+    out.transfer[point, d] += moves * (phase["duration"] - hops * latency - delay - reduction)
 
 
 @kernel
-def _add_transfer(
+def _transfer_seconds(
     s: Structure,
     latency: Longs,
-    times: PhaseTimes,
+    phase: np.void,
     out: Path,
     point: int,
-    i: int,
-    moves: int,
-    late: int,
+    visits: float,
+    lates: float,
 ) -> None:
     """The same of a message from point to point."""
-    phase = times.phases[i]
-    form, narrowest = s.forms[~phase["steps"]], phase["dim"]
-    left = phase["duration"] - s.shape.endpoint_delay
+    moves, late = np.int64(visits), np.int64(lates)
+    form, left = s.forms[~phase["steps"]], phase["duration"] - s.shape.endpoint_delay
     for use in s.uses[form["use_start"] : form["use_end"]]:
-        d, steps = use["dim"], s.phase_steps[use["scatter"]]
-        hops = s.steps[steps["step_start"]]["hops"]
-        out.hops[point, d] += late * hops
+        d = use["dim"]
+        hops = s.steps[s.phase_steps[use["scatter"]]["step_start"]]["hops"]
         out.latency[point, d] += late * hops * latency[d]
         left -= hops * latency[d]
-        if d == narrowest:
-            out.demand[point, d] += moves * phase["n_bytes"] / steps["share"]
-    out.endpoint[point, narrowest] += late * s.shape.endpoint_delay
-    out.transfer[point, narrowest] += moves * left
+    out.endpoint[point, phase["dim"]] += late * s.shape.endpoint_delay
+    out.transfer[point, phase["dim"]] += moves * left
+
+
+@kernel
+def _transfer_slopes(
+    s: Structure, phase: np.void, out: Path, point: int, moves: float, late: float
+) -> None:
+    form = s.forms[~phase["steps"]]
+    for use in s.uses[form["use_start"] : form["use_end"]]:
+        steps = s.phase_steps[use["scatter"]]
+        out.hops[point, use["dim"]] += late * s.steps[steps["step_start"]]["hops"]
+        if use["dim"] == phase["dim"]:
+            out.demand[point, use["dim"]] += moves * phase["n_bytes"] / steps["share"]

@@ -8,6 +8,7 @@ from engine.kernels.jit import compiled, inlined, kernel
 from engine.kinds import CollectiveKind
 from engine.lower.program import (
     NO_DIM,
+    NO_SERVICE,
     NOT_LISTED,
     POINT_TO_POINT,
     Floats,
@@ -170,6 +171,8 @@ def time_phases(s: Structure, bandwidth: Floats, latency: Longs, out: PhaseTimes
     for flow in s.flows:
         total += form_total[flow["form"]]
     for node in s.nodes:
+        if node["service"] != NO_SERVICE:
+            total += s.services[node["service"]]["most"]
         total += node["duration"]
     return total
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from engine.kernels.jit import inlined
 from engine.kernels.phase.phase_time import PhaseTimes
-from engine.lower.program import Floats, Indices, Ints, Longs, Structure, Table
+from engine.lower.program import NO_SERVICE, Floats, Indices, Ints, Longs, Structure, Table
 
 NEVER = int(np.iinfo(np.int64).max)
 NOTHING = -1  # no node, no chunk, no entry, no class
@@ -118,7 +118,7 @@ CHAIN_STATE = np.dtype(
     [
         ("duration", "i8"),
         ("longest", "f8"),  # all its links, one after another
-        ("visits", "i4"),  # how often the critical path goes through it
+        ("visits", "f8"),  # how often the critical path goes through it
     ],
     align=True,
 )
@@ -139,9 +139,33 @@ MARK = np.dtype(
         ("begins", "i4"),  # or ends
     ]
 )
+# The access of a class that shared servers serve.
+ACCESS_STATE = np.dtype(
+    [
+        ("node", "i4"),  # or NOTHING
+        ("left", "f8"),  # the share of it that was to be moved ...
+        ("since", "i8"),  # ... then
+        ("lasts", "f8"),  # ps that all of it takes as its servers are since then
+    ],
+    align=True,
+)
+# An access begins or ends to be served.
+SHIFT = np.dtype(
+    [
+        ("node", "i4"),
+        ("sign", "i4"),  # 1: begins, -1: ends
+        (
+            "weight",
+            "f8",
+        ),  # by how much the run's end moves with this (see engine.kernels.phase.path)
+    ],
+    align=True,
+)
 # Fill of the work lists of a round, the number of nodes done, the interval that ended last, how
-# many things have started, and whether ends have tied.
+# many things have started, whether ends have tied, how many accesses have begun or ended to be
+# served, and whether some have since shares were settled.
 READY, OPEN, STARTING, ENDING, MOVING, TOUCHED, N_DONE, LAST, STARTED, IN_TIE = range(10)
+SHIFTS, UNSETTLED, N_COUNTS = range(10, 13)
 
 
 class State(NamedTuple):
@@ -160,12 +184,16 @@ class State(NamedTuple):
     phase_of: Ints  # each phase of each chunk in PhaseTimes.phases
     phase_critical: Ints  # what let each phase of each chunk start
     node_critical: Ints  # what let each computation and access start
-    visits: Ints  # how often each of PhaseTimes.phases is on the critical path
-    transfers: Ints  # how often its transfer alone is
+    visits: Floats  # how often each of PhaseTimes.phases is on the critical path
+    transfers: Floats  # how often its transfer alone is
     chains: Table  # CHAIN_STATE
     links: Table  # LINK_STATE
     marks: Table  # MARK, two a link, in order; those of a chain whose first link is l from 2 l on
     chain_bytes: Floats  # (chains, D) that an NPU sends
+    accesses: Table  # ACCESS_STATE, one a class; none if no class shares servers with another
+    servers: Longs  # how many NPUs each server serves
+    shifts: Table  # SHIFT, in order
+    left_at: Ints  # the shift with which each node ended to be served; empty if none shares servers
     # When something ends, or NEVER (see engine.kernels.phase.agenda).
     stream_due: Longs  # what a timed stream runs
     place_due: Longs  # what keeps a place busy: a phase, or its transfer
@@ -188,6 +216,7 @@ def empty_state(s: Structure, times: PhaseTimes, *, record: bool = False) -> Sta
     chunks, entries = _chunks_and_entries(s, times)
     length = chunks["end"] - chunks["first"]
     n_phases = int(length.sum())
+    served = int((s.nodes["service"] != NO_SERVICE).sum())
     starts = np.repeat(chunks["first"] - chunks["record"], length)
     return State(
         nodes=np.zeros(n, dtype=NODE_STATE),
@@ -203,12 +232,16 @@ def empty_state(s: Structure, times: PhaseTimes, *, record: bool = False) -> Sta
         phase_of=np.arange(n_phases, dtype=np.int32) + starts.astype(np.int32),
         phase_critical=np.zeros(n_phases, dtype=np.int32),
         node_critical=np.zeros(n, dtype=np.int32),
-        visits=np.zeros(len(times.phases), dtype=np.int32),
-        transfers=np.zeros(len(times.phases), dtype=np.int32),
+        visits=np.zeros(len(times.phases)),
+        transfers=np.zeros(len(times.phases)),
         chains=np.zeros(len(s.chains), dtype=CHAIN_STATE),
         links=np.zeros(len(s.links), dtype=LINK_STATE),
         marks=np.zeros(2 * len(s.links), dtype=MARK),
         chain_bytes=np.zeros((len(s.chains), s.shape.n_dims)),
+        accesses=np.zeros(s.shape.n_classes if served else 0, dtype=ACCESS_STATE),
+        servers=np.zeros(int(s.server_uses["server"].max(initial=-1)) + 1, dtype=np.int64),
+        shifts=np.zeros(2 * served, dtype=SHIFT),
+        left_at=np.zeros(n if served else 0, dtype=np.int32),
         stream_due=np.zeros(s.shape.n_classes * s.shape.n_timed, dtype=np.int64),
         place_due=np.zeros(n_places, dtype=np.int64),
         flight_due=np.zeros(s.shape.n_classes, dtype=np.int64),
@@ -219,7 +252,7 @@ def empty_state(s: Structure, times: PhaseTimes, *, record: bool = False) -> Sta
         ending=np.zeros(n + 1, dtype=np.uint32),
         moving=np.zeros(len(chunks) + 1, dtype=np.int64),
         touched=np.zeros(2 * len(entries) + n_ports + 1, dtype=np.uint32),
-        counts=np.zeros(10, dtype=np.int32),
+        counts=np.zeros(N_COUNTS, dtype=np.int32),
     )
 
 

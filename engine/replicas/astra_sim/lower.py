@@ -313,6 +313,7 @@ class _Lowering:
             lookahead=lookahead(felt, following),
             duration=(row.duration * PS for row in rows),
             memory=[0] * len(rows),
+            service=[p.NO_SERVICE] * len(rows),
         )
 
     def _flows(self) -> p.Table:
