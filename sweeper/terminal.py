@@ -1,12 +1,25 @@
 """What every room prints in the same way: lines, tables, and a sign of life while work runs."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from threading import Event, Thread
 
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
+
+TELL_EVERY = 30.0  # seconds between lines where there is no terminal
 
 
 def say(text: str, console: Console, style: str = "") -> None:
@@ -37,14 +50,37 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) 
 
 
 @contextmanager
-def waiting(what: str, console: Console) -> Iterator[None]:
-    """Within it, a terminal shows ``what`` is done and for how long; a file or a pipe shows none of
-    it."""
+def waiting(what: str, console: Console, total: int | None = None) -> Iterator[Callable[[], None]]:
+    """Within it, a terminal shows that ``what`` is done and for how long, and a file or a pipe is
+    told so every half a minute.
+
+    What it yields is called when one of ``total`` parts is done: that also says how many are, and
+    about how long the others take.
+    """
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    disabled = not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=disabled) as progress:
-        progress.add_task(what, total=None)
-        yield
+    more = () if total is None else (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    disabled, finished = not console.is_terminal, Event()
+    with Progress(*columns, *more, console=console, transient=True, disable=disabled) as progress:
+        task = progress.add_task(what, total=total)
+        if disabled:
+            teller = Thread(target=_tell, args=(progress.tasks[0], console, finished), daemon=True)
+            teller.start()
+        try:
+            yield partial(progress.advance, task)
+        finally:
+            finished.set()
+
+
+def _tell(task: Task, console: Console, finished: Event) -> None:
+    """Say now and then how far a task is."""
+    while not finished.wait(TELL_EVERY):
+        text = f"{task.description}: {task.elapsed or 0.0:,.0f} s"
+        if task.total is not None:
+            text += f", {task.completed:,.0f} of {task.total:,.0f} done"
+            if task.completed:
+                left = (task.elapsed or 0.0) * (task.total / task.completed - 1)
+                text += f", about {left:,.0f} s left"
+        say(text, console)
 
 
 def plural(n: int, thing: str) -> str:

@@ -74,7 +74,7 @@ def command(as_json: bool) -> int:
     models" (MLSys 2023). The table shows each GPU's memory, too; it takes minutes.
     """
     console, points, rows = Console(stderr=as_json), list[Value](), []
-    with waiting(f"simulating {2 * len(CASES)} batches", console):
+    with waiting("simulating batches", console, 2 * len(CASES)) as done:
         for case in CASES:
             for recompute, published in (("full", case.full), ("selective", case.selective)):
                 seconds, memory, formula = simulate_case(case, recompute)
@@ -85,6 +85,7 @@ def command(as_json: bool) -> int:
                 times = f"{published:.2f} s", f"{seconds:.2f} s", f"{error_of(point):+.1%}"
                 sizes = [f"{n / 1e9:.1f} GB" for n in (state, memory.activations, formula)]
                 rows.append((case.name, recompute, *times, *sizes))
+                done()
     errors = [abs(error_of(point)) for point in points]
     mean, worst = sum(errors) / len(errors), max(errors)
     if as_json:

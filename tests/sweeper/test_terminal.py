@@ -1,7 +1,9 @@
 """What every room prints in the same way."""
 
 import io
+import time
 
+import pytest
 from rich.console import Console
 
 from sweeper.terminal import plural, say, table, waiting
@@ -22,6 +24,16 @@ def test_a_terminal_shows_that_work_runs_and_a_pipe_does_not() -> None:
         with waiting("simulating [4] messages", where):
             pass
         assert ("simulating [4] messages" in text(where)) == terminal
+
+
+def test_a_pipe_is_told_how_far_long_work_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sweeper.terminal.TELL_EVERY", 0.01)
+    where = console(terminal=False)
+    with waiting("simulating [4] batches", where, 4) as done:
+        done()
+        time.sleep(0.1)
+    line = text(where).splitlines()[-1]
+    assert line.startswith("simulating [4] batches: 0 s, 1 of 4 done, about 0 s left")
 
 
 def test_lines_are_printed_as_they_are() -> None:

@@ -12,8 +12,8 @@ from engine.rules import (
     queue_matters,
     silent_dimensions,
 )
-from sweeper.config.cluster import Network
 from sweeper.config.schema import Config
+from sweeper.study.rules.links import ignored_dimensions, ignored_links
 
 _RATES = ("flops", "memory_bandwidth", "efficiency", "memory_efficiency", "matmul_efficiency")
 _TIMES = ("launch", "host", "measured", "attention_time", "attention_backward", "relative_time")
@@ -33,11 +33,9 @@ def idle_keys(
         ]
     by_message = config.by_message or config.recheck.top
     if not by_message and "fidelity" not in (*config.grid, *config.space.parameters):
-        found += [
-            f"network.{key} has no effect: only fidelity=message simulates links"
-            for key, value in Network()
-            if getattr(config.network, key) != value
-        ]
+        found += ignored_links(config, program)
+    if by_message:
+        found += ignored_dimensions(config, turned)
     return [text for text in found if text]
 
 

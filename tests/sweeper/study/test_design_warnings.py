@@ -23,6 +23,12 @@ ROOT = Path(__file__).resolve().parents[3]
 Small = Callable[..., StudyPlan]
 
 
+MESSAGES = [  # few, so that ranks are looked at one by one in no time
+    *("fidelity=message", "workload=all_reduce", "topology.shape=Switch(20)", "topology.tiers=[]"),
+    *("topology.latency=1 us", "topology.bandwidth=1 GB/s", "collective=streamed"),
+]
+
+
 def warnings(*overrides: str, searched: bool = False) -> list[str]:
     composed = compose(overrides)
     program = build_program(composed.config)
@@ -68,6 +74,14 @@ def no_provisioning(*overrides: str) -> list[str]:
         (["npu=h100", "npu.flops=9 TFLOP/s"], ["npu has no effect", "npu.flops has no effect"]),
         (["npu.reduce_bandwidth=900 GB/s"], []),
         (["network.packet=4 KiB"], ["network.packet has no effect"]),
+        (
+            ["topology=dgx_a100", "workload=resnet50", "network=clos_half"],
+            ["dimension 1: Switch(128) 1/2 of its bandwidth"],
+        ),
+        (MESSAGES, []),
+        ([*MESSAGES, "network.seed=3"], ["network.seed has no effect"]),
+        ([*MESSAGES, "network.seed=3", "network.routing=ecmp"], []),
+        ([*MESSAGES, "network=wafer_mesh"], ["topology.bandwidth has no", "y has no"]),
         (["profile=libra"], []),
         (["topology.latency=0 ns"], ["latency is 0 in every dimension"]),
         (["topology.latency=[0 ns,1 us,1 us,1 us]"], ["latency is 0 in dimension 0: Ring(4)"]),

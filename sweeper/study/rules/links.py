@@ -1,0 +1,45 @@
+"""What a fidelity ignores of the links, or of the dimensions that they realise."""
+
+from collections.abc import Collection
+
+from engine import Program
+from engine.network import Clos
+from sweeper.config.cluster import Network
+from sweeper.config.parts.part import per_dimension
+from sweeper.config.schema import Config
+
+
+def ignored_links(config: Config, program: Program) -> list[str]:
+    """Keys of links, where only dimensions are simulated."""
+    return [
+        f"network.{key} has no effect: only fidelity=message simulates links"
+        + (_oversubscription(config, program) if key == "fabric" else "")
+        for key, value in Network()
+        if getattr(config.network, key) != value
+    ]
+
+
+def _oversubscription(config: Config, program: Program) -> str:
+    """What an oversubscribed Clos comes to, for a kernel that knows bandwidths only."""
+    dims = program.names.dims
+    fabrics = per_dimension(config.network.fabric, len(dims), "fabric")
+    return "".join(
+        f"; between leaf switches {fabric.oversubscription:g}:1 oversubscription leaves dimension "
+        f"{name} 1/{fabric.oversubscription:g} of its bandwidth, which topology.bandwidth can say"
+        for name, fabric in zip(dims, fabrics, strict=True)
+        if isinstance(fabric, Clos) and fabric.oversubscription > 1
+    )
+
+
+def ignored_dimensions(config: Config, turned: Collection[str]) -> list[str]:
+    """Keys of dimensions that were set, where a file or a wafer says what the links are; and the
+    seed of routes that need none."""
+    instead = "file" if config.network.file else "wafer" if config.network.wafer else ""
+    found = [
+        f"{key} has no effect: network.{instead} says what the links are"
+        for key in ("topology.bandwidth", "topology.latency")
+        if instead and key in turned
+    ]
+    if config.network.seed and config.network.routing != "ecmp":
+        found.append("network.seed has no effect: only network.routing=ecmp draws routes")
+    return found
