@@ -13,6 +13,7 @@ from typing import Literal
 
 from engine import units
 from engine.account.breakdown import Breakdown, account
+from engine.account.merit import MERIT_NEEDS, known_merits
 from engine.account.result import Result
 from engine.cluster.blocks import (
     Block,
@@ -55,6 +56,7 @@ MODEL_VERSION = 9
 
 __all__ = [
     "FINISHED",
+    "MERIT_NEEDS",
     "MODEL_VERSION",
     "Access",
     "Block",
@@ -94,6 +96,7 @@ __all__ = [
     "account",
     "check_memory",
     "is_compiled",
+    "known_merits",
     "lower",
     "outcome_error",
     "place",

@@ -24,6 +24,11 @@ bit = byte / 8 = b
 second = [time] = s
 minute = 60 * second = min
 hour = 60 * minute
+day = 24 * hour
+year = 365 * day
+watt = [power] = W
+joule = watt * second = J
+watt_hour = watt * hour = Wh
 hertz = 1 / second = Hz
 FLOP = [operations]
 USD = [money]
@@ -60,6 +65,10 @@ COMPUTE = Unit("operation count", "FLOP", "2 TFLOP")
 COMPUTE_RATE = Unit("compute rate", "FLOP/s", "312 TFLOP/s")
 FREQUENCY = Unit("frequency", "Hz", "940 MHz, 1.4 GHz")
 MONEY = Unit("price", "USD", "10000 USD")
+POWER = Unit("power", "W", "700 W, 20 MW")
+ENERGY = Unit("energy", "J", "3 MJ, 1 kWh")
+POWER_PER_BANDWIDTH = Unit("power of bandwidth", "W/(B/s)", "0.3 W/(GB/s)")
+PRICE_OF_ENERGY = Unit("price of energy", "USD/J", "0.08 USD/kWh")
 PRICE_PER_BANDWIDTH = Unit("price of bandwidth", "USD/(B/s)", "7.8 USD/(GB/s)")
 
 
@@ -127,6 +136,8 @@ _SCALES = {
     BYTES: {15: "PB", 12: "TB", 9: "GB", 6: "MB", 3: "kB", 0: "B"},
     BANDWIDTH: {15: "PB/s", 12: "TB/s", 9: "GB/s", 6: "MB/s", 3: "kB/s", 0: "B/s"},
     MONEY: {9: "B USD", 6: "M USD", 3: "k USD", 0: "USD"},
+    POWER: {6: "MW", 3: "kW", 0: "W"},
+    ENERGY: {9: "GJ", 6: "MJ", 3: "kJ", 0: "J"},
 }
 
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
-from engine import DimsweepError, units
+from engine import DimsweepError, suggestion, units
 
 _Values = TypeVar("_Values", float, Any)  # a number, or a NumPy array or Pandas column of them
 
@@ -14,15 +15,22 @@ class Objective:
     """A measure of a trial that a study minimises or maximises.
 
     ``column`` is the column of the rows that has its values.  ``has_slopes``: the critical path
-    tells how it changes with each bandwidth, so the descent can search for it.
+    tells how it changes with each bandwidth, so the descent can search for it.  The best is
+    ``most``, such as fastest, and one that is twice as good is "2.00x" and ``better``.  A picture
+    shows it in ``unit``, which is ``factor`` times the column's, under ``title``.
     """
 
     name: str
     column: str
     show: Callable[..., str]  # a value, and perhaps how many digits of it, with its unit
+    most: str
+    better: str
+    title: str
+    unit: units.Unit | str
+    factor: float = 1.0
     maximised: bool = False
-    needs_prices: bool = True
-    has_slopes: bool = True
+    needs_prices: bool = False
+    has_slopes: bool = False
 
     @property
     def direction(self) -> str:
@@ -53,20 +61,123 @@ class Objective:
         return float(row[self.column])
 
 
-def _show_time(seconds: float, digits: int = 4) -> str:
-    return units.format_quantity(seconds, units.TIME, digits)
+def _show(unit: units.Unit, value: float, digits: int = 4) -> str:
+    """A quantity, with the unit that suits its size."""
+    return units.format_quantity(value, unit, digits)
 
 
-def _show_cost(usd: float, digits: int = 4) -> str:
-    return units.format_quantity(usd, units.MONEY, digits)
+def _show_times(factor: float, unit: str, value: float, digits: int = 4) -> str:
+    """A number ``factor`` times as large, in one unit."""
+    number = float(f"{factor * value:.{digits - 1}e}")
+    text = f"{number:,.0f}" if abs(number) >= 10 ** (digits - 1) else f"{number:#.{digits}g}"
+    return f"{text.rstrip('.')} {unit}"
 
 
-TIME = Objective("time", "time_s", _show_time, needs_prices=False)
-COST = Objective("cost", "cost_usd", _show_cost, has_slopes=False)
-PERF_PER_COST = Objective(
-    "perf_per_cost", "perf_per_cost", units.format_performance_per_cost, maximised=True
+def _show_share(value: float, digits: int = 4) -> str:
+    return f"{100 * value:.{digits}g}%"
+
+
+TIME = Objective(
+    "time",
+    "time_s",
+    partial(_show, units.TIME),
+    "fastest",
+    "faster than",
+    "iteration time",
+    units.TIME,
+    has_slopes=True,
 )
-OBJECTIVES = {objective.name: objective for objective in (TIME, COST, PERF_PER_COST)}
+COST = Objective(
+    "cost",
+    "cost_usd",
+    partial(_show, units.MONEY),
+    "cheapest",
+    "cheaper than",
+    "cost",
+    units.MONEY,
+    needs_prices=True,
+)
+PERF_PER_COST = Objective(
+    "perf_per_cost",
+    "perf_per_cost",
+    units.format_performance_per_cost,
+    "best-per-USD",
+    "as good per USD as",
+    "",
+    "iterations/s per million USD",
+    factor=1e6,
+    maximised=True,
+    needs_prices=True,
+    has_slopes=True,
+)
+THROUGHPUT = Objective(
+    "throughput",
+    "samples_per_s",
+    partial(_show_times, 1, "samples/s"),
+    "fastest",
+    "the throughput of",
+    "throughput",
+    "samples/s",
+    maximised=True,
+)
+TOKENS = Objective(
+    "tokens_per_s",
+    "tokens_per_s",
+    partial(_show_times, 1, "tokens/s"),
+    "fastest",
+    "the tokens/s of",
+    "throughput",
+    "tokens/s",
+    maximised=True,
+)
+MFU = Objective(
+    "mfu",
+    "mfu",
+    _show_share,
+    "best-used",
+    "the MFU of",
+    "MFU",
+    "%",
+    factor=100,
+    maximised=True,
+)
+COST_PER_TOKEN = Objective(
+    "cost_per_token",
+    "usd_per_token",
+    partial(_show_times, 1e6, "USD per M tokens"),
+    "cheapest-per-token",
+    "cheaper per token than",
+    "cost of tokens",
+    "USD per million tokens",
+    factor=1e6,
+)
+ENERGY = Objective(
+    "energy",
+    "energy_j",
+    partial(_show, units.ENERGY),
+    "least-energy",
+    "less energy than",
+    "energy of an iteration",
+    units.ENERGY,
+)
+PERF_PER_WATT = Objective(
+    "perf_per_watt",
+    "perf_per_watt",
+    partial(_show_times, 1e6, "it/s per MW"),
+    "best-per-watt",
+    "as good per watt as",
+    "",
+    "iterations/s per MW",
+    factor=1e6,
+    maximised=True,
+)
+OBJECTIVES = {
+    objective.name: objective
+    for objective in (
+        *(TIME, COST, PERF_PER_COST, THROUGHPUT, TOKENS, MFU),
+        *(COST_PER_TOKEN, ENERGY, PERF_PER_WATT),
+    )
+}
 
 
 def parse_objectives(value: Any) -> tuple[Objective, ...]:
@@ -74,8 +185,7 @@ def parse_objectives(value: Any) -> tuple[Objective, ...]:
     names = value if isinstance(value, (list, tuple)) else [value]
     for name in names:
         if not isinstance(name, str) or name not in OBJECTIVES:
-            hint = f"any of {', '.join(OBJECTIVES)}"
-            raise DimsweepError(f"{name!r} is no objective", hint=hint)
+            raise DimsweepError(f"{name!r} is no objective", hint=suggestion(str(name), OBJECTIVES))
     if not 1 <= len(names) <= 2 or len(set(names)) < len(names):
         raise DimsweepError("give one objective, or two different ones")
     return tuple(OBJECTIVES[name] for name in names)

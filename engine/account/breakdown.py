@@ -1,9 +1,11 @@
 """What a run means: where the time goes, what the dimensions carry, what it costs."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from engine.account.merit import merits
 from engine.kernels.phase.batch import Measures
 from engine.kernels.phase.path import Path
 from engine.lower.program import Floats, Longs, Program
@@ -18,7 +20,8 @@ class Breakdown:
     dimensions (the last column: waiting for other ranks) and among the kinds of operators;
     ``compute + exposed <= time`` (the rest is idle).  ``busy`` is the time a dimension was in use;
     ``utilisation`` the bytes sent over what its bandwidth could have sent in the whole time.
-    Cost is USD; performance per cost is iterations per second per USD.
+    Cost is USD; performance per cost is iterations per second per USD.  ``merits`` has the further
+    figures that are known (see :func:`engine.account.merit.merits`).
 
     ``path`` is the critical path, and ``per_bandwidth``, ``per_latency`` and ``per_usd`` are the
     shadow prices that follow from it (see engine.kernels.phase.path for what is exact): how the
@@ -40,6 +43,7 @@ class Breakdown:
     per_bandwidth: Floats | None  # (P, D) s per byte/s
     per_latency: Floats | None  # (P, D) s per s
     per_usd: Floats | None  # (P, D) s per USD; None without prices, too
+    merits: Mapping[str, Floats]  # (P,) each
 
 
 def account(program: Program, bandwidth: Floats, measures: Measures) -> Breakdown:
@@ -77,4 +81,5 @@ def account(program: Program, bandwidth: Floats, measures: Measures) -> Breakdow
         per_bandwidth=per_bandwidth,
         per_latency=None if path is None else path.hops,
         per_usd=per_usd,
+        merits=merits(program, bandwidth, time),
     )

@@ -111,6 +111,12 @@ class Result:
         return None if per_cost is None else float(per_cost[0])
 
     @property
+    def merits(self) -> dict[str, float]:
+        """Further figures, as far as they are known: samples_per_s, tokens_per_s, mfu, power_w,
+        energy_j (an iteration), perf_per_watt, usd_per_token."""
+        return {name: float(values[0]) for name, values in self.breakdown.merits.items()}
+
+    @property
     def links(self) -> "tuple[LinkAccount, ...]":
         """What every link did, if the run was simulated message by message; else nothing."""
         return () if isinstance(self.run, Run) else self.run.links

@@ -73,6 +73,7 @@ class Cluster:
     network: NetworkModel = field(default_factory=NetworkModel)
     prices: Prices | None = None
     memory: RemoteMemory | None = None  # of each NPU, beyond its own
+    power: Prices | None = None  # in watts
 
     @property
     def symmetric(self) -> tuple[bool, ...]:

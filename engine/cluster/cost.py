@@ -28,10 +28,15 @@ class TierPrice:
 
 @dataclass(frozen=True)
 class Prices:
-    """``per_bandwidth[d]``: USD per byte/s of dimension d for the whole cluster; ``fixed``: USD."""
+    """``per_bandwidth[d]``: USD per byte/s of dimension d for the whole cluster; ``fixed``: USD.
+    ``lifetime``: seconds of use that a cluster is paid for, 0 if unknown; ``energy``: USD per J.
+
+    Watts follow the same rule, with W in the place of USD."""
 
     per_bandwidth: tuple[float, ...]
     fixed: float = 0.0
+    lifetime: float = 0.0
+    energy: float = 0.0
 
     def cost(self, bandwidth: NDArray[np.float64]) -> NDArray[np.float64]:
         """USD for bandwidths of shape (..., D) in bytes/s."""

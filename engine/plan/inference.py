@@ -7,6 +7,7 @@ from engine.errors import DimsweepError, InfeasibleError, check_least
 from engine.model.rank import LayerBlock, Shard
 from engine.model.steps import Step, elementwise
 from engine.model.transformer import LAYER, Transformer
+from engine.plan.amount import amount
 from engine.plan.mesh import DeviceMesh
 from engine.plan.stages import Stage, cut
 from engine.plan.steps import RankGraph, compile_steps
@@ -69,6 +70,7 @@ def serving(
         name=name,
         stages="pipeline" if len(stages) > 1 else None,
         footprint=max(footprints, key=lambda f: f.total),
+        amount=amount(model, plan.batch, trains=False, decode=plan.decode),
     )
 
 

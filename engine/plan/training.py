@@ -7,6 +7,7 @@ from engine.collector import no_collector
 from engine.kinds import CollectiveKind as Kind
 from engine.model.rank import LayerBlock, Model
 from engine.model.steps import AccessStep, CollectiveStep, Step, WaitStep, elementwise
+from engine.plan.amount import amount
 from engine.plan.memory import PIECES, footprint, state_bytes
 from engine.plan.mesh import COPIES, EXPERT_REPLICAS, SHARDS, DeviceMesh
 from engine.plan.plan import GradientExchange, Offload, ParallelPlan
@@ -37,6 +38,7 @@ def training(
         name=name,
         stages="pipeline" if len(stages) > 1 else None,
         footprint=_fullest(stages, plan, mesh),
+        amount=amount(model, plan.batch),
     )
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from engine.errors import DimsweepError
 from engine.kinds import CollectiveKind
 from engine.units import MAX_PICOSECONDS
+from engine.workload.amount import Amount
 from engine.workload.footprint import Footprint
 
 
@@ -227,9 +228,9 @@ class Workload:
     the next one graph 1, and so on (members in the order of their ranks); or ``graph_of_rank``
     (shape (N,), int) says it of each rank; without either all run graph 0.  A million NPUs in
     stages, or all alike, cost no more than a thousand.  ``footprint``: what the fullest rank must
-    hold, where that is known.  ``in_order``: of the operators that are ready, a stream starts the
-    one that stands first in its graph, as ranks that replay a trace do; else the one that became
-    ready first.
+    hold, where that is known; ``amount``: what an iteration gets done.  ``in_order``: of the
+    operators that are ready, a stream starts the one that stands first in its graph, as ranks that
+    replay a trace do; else the one that became ready first.
     """
 
     graphs: tuple[Graph, ...]
@@ -239,6 +240,7 @@ class Workload:
     stages: str | None = None
     footprint: Footprint | None = None
     in_order: bool = False
+    amount: Amount | None = None
 
     def templates(self) -> list[tuple[Operator, ...]]:
         """The operators of all stamps, each once."""

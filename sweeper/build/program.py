@@ -37,8 +37,8 @@ def build_cluster(config: Config) -> Cluster:
     if memory is None and network.wafer is not None:
         memory = MEMORIES["npu"](network.wafer.stream_bandwidth / config.workload.n_shards)
     with key("cost"):
-        prices = config.cost.build(topology)
-    return Cluster(topology, npu, collectives, network, prices, memory)
+        prices, power = config.cost.build(topology), config.cost.build_power(topology)
+    return Cluster(topology, npu, collectives, network, prices, memory, power)
 
 
 def build_workload(config: Config, cluster: Cluster) -> Workload:

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from engine import Path, Result, units
 from engine.kernels.message import MessageRun
+from sweeper.report.merits import known
 from sweeper.report.words import cost_of, waiting
 from sweeper.terminal import plural, say, table
 
@@ -59,6 +60,9 @@ def _summary(
         remote = "memory" in result.program.names.stream
         what = "of it with no dimension in use" if remote else waiting(result.exposed_by_collective)
         yield line(f"    {what}", result.exposed_by_dim["waiting"])
+    for merit in known(result.merits):
+        value = merit.show(result.merits[merit.column])
+        yield merit.title or "performance per watt", value, ""
     memory = result.program.workload.footprint
     if memory is not None:
         yield "memory of the fullest NPU", units.format_bytes(memory.total), memory.peak

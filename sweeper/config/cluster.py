@@ -6,6 +6,7 @@ Each part builds the engine's object of the same name.
 import dataclasses
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any
 
 import engine
@@ -44,8 +45,12 @@ from sweeper.config.parts.part import (
     OneOf,
     Parsed,
     Part,
+    Power,
+    PowerPerBandwidth,
+    PriceOfEnergy,
     PricePerBandwidth,
     Quantity,
+    Seconds,
     Time,
     Times,
     Whole,
@@ -428,13 +433,47 @@ class TierPrice(Part):
     block: MoneyOrNone = default("0 USD")
 
 
+class TierPower(Part):
+    """Watts of a tier's parts, each as :class:`TierPrice` has its price."""
+
+    link: PowerPerBandwidth | None = None
+    switch: PowerPerBandwidth | None = None
+    nic: PowerPerBandwidth | None = None
+    port: Power = default("0 W")
+    block: Power = default("0 W")
+
+
+class ClusterPower(Part):
+    """Watts by tier, and of one NPU with its share of the server."""
+
+    tiers: dict[str, TierPower] = default(dict)
+    npu: Power = default("0 W")
+
+
 class Cost(Part):
-    """Prices by tier, and of one NPU."""
+    """Prices by tier, and of one NPU; ``power``: what they draw.  ``lifetime`` (such as 4 year) and
+    ``electricity`` (0.08 USD/kWh) make a price of a token of them."""
 
     tiers: dict[str, TierPrice] = default(dict)
     npu: MoneyOrNone = default("0 USD")
+    power: ClusterPower = default(ClusterPower)
+    lifetime: Seconds | None = None
+    electricity: PriceOfEnergy = default("0 USD/kWh")
 
     def build(self, topology: engine.Topology) -> engine.Prices | None:
         """What the network costs; ``None`` when a dimension's tier has no price."""
-        tiers = {name: EngineTierPrice(**dict(price)) for name, price in self.tiers.items()}
-        return network_prices(topology, tiers, self.npu)
+        prices = _by_tier(topology, self.tiers, self.npu)
+        if prices is None:
+            return None
+        return replace(prices, lifetime=self.lifetime or 0.0, energy=self.electricity)
+
+    def build_power(self, topology: engine.Topology) -> engine.Prices | None:
+        """What the cluster draws, in watts; ``None`` when a dimension's tier has none."""
+        return _by_tier(topology, self.power.tiers, self.power.npu)
+
+
+def _by_tier(
+    topology: engine.Topology, tiers: Mapping[str, TierPrice | TierPower], npu: float
+) -> engine.Prices | None:
+    built = {name: EngineTierPrice(**dict(each)) for name, each in tiers.items()}
+    return network_prices(topology, built, npu)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from engine import Breakdown, units
+from engine import MERIT_NEEDS, Breakdown, units
 from sweeper.build.accuracy import time_error
 from sweeper.config.schema import Config
 from sweeper.space.trials import Trials
@@ -18,7 +18,7 @@ INFEASIBLE = "infeasible"  # a design that cannot be, which was not simulated
 RECHECK = "recheck"  # the origin of a design that is looked at again, message by message
 PORTFOLIO = "portfolio"  # the origin of a split that is tried for all workloads of a portfolio
 # Raise it when the columns or the files change: rows of different columns do not mix in a ledger.
-ROWS_VERSION = 5
+ROWS_VERSION = 6
 _PARTS = ("transfer", "latency", "endpoint")  # of the path, in a dimension
 _SLOPE = "ms_per_GBps"
 _SHADOW_PRICES = (_SLOPE, "ms_per_usd")
@@ -56,6 +56,7 @@ def row_schema(n_dims: int, grid: Sequence[str], parameters: Sequence[str]) -> p
         ("waiting_s", pa.float64()),
         ("cost_usd", pa.float64()),
         ("perf_per_cost", pa.float64()),
+        *((name, pa.float64()) for name in MERIT_NEEDS),  # null where they are not known
         *(
             (f"{name}_{d}{unit}", pa.float64())
             for name, unit in (("exposed", "_s"), ("bytes", ""), ("busy", ""), ("utilisation", ""))
@@ -91,6 +92,7 @@ def complete_rows(
         "waiting_s": breakdown.exposed_by_dim[:, -1] / second,
         "cost_usd": breakdown.cost,
         "perf_per_cost": breakdown.perf_per_cost,
+        **breakdown.merits,
         "exposed_by_collective_s": _maps(tallies, breakdown.exposed_by_tally / second),
     }
     for d in range(bandwidth.shape[1]):

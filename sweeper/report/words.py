@@ -9,12 +9,6 @@ from engine import units
 from sweeper.objective import Objective
 from sweeper.report.summary import CellSummary, Floats
 
-_FASTER = {
-    "time": "{} faster than",
-    "cost": "{} cheaper than",
-    "perf_per_cost": "{} as good per USD as",
-}
-_MOST = {"time": "fastest", "cost": "cheapest", "perf_per_cost": "best-per-USD"}
 _NOTICEABLE = 1.005  # a smaller gain would print as 1.00x
 
 
@@ -83,16 +77,16 @@ def cost_of(npu_price: float) -> str:
 
 def waiting(exposed: Iterable[str]) -> str:
     """What exposed communication with no dimension in use is, given what else is exposed."""
-    return f"of it waiting for other {'stages' if 'receive' in exposed else 'ranks'}"
+    return "of it pipeline waiting" if "receive" in exposed else "of it waiting for ranks"
 
 
 def axis(objective: Objective, typical: float) -> tuple[float, str]:
     """What to multiply an objective by to plot it, and the label of the axis."""
-    if objective.name == "perf_per_cost":
-        return 1e6, "iterations/s per million USD"
-    name = "iteration time" if objective.name == "time" else "cost"
-    factor, unit = units.scale(typical, units.TIME if objective.name == "time" else units.MONEY)
-    return factor, f"{name} ({unit})"
+    if isinstance(objective.unit, str):
+        title, unit = objective.title, objective.unit
+        return objective.factor, f"{title} ({unit})" if title else unit
+    factor, unit = units.scale(typical, objective.unit)
+    return factor, f"{objective.title} ({unit})"
 
 
 def short_keys(keys: Sequence[str]) -> list[str]:
@@ -131,7 +125,7 @@ def dim_name(summary: CellSummary, d: int) -> str:
 
 def best_name(summary: CellSummary) -> str:
     """What to call the best trial: with two objectives, best in which sense."""
-    most = _MOST[summary.objective.name] if len(summary.objectives) > 1 else "best"
+    most = summary.objective.most if len(summary.objectives) > 1 else "best"
     return f"{most} {'design' if summary.parameters else 'split'}"
 
 
@@ -145,7 +139,7 @@ def comparison(summary: CellSummary) -> str:
         return "nothing found beats the equal split"
     if gain < _NOTICEABLE:
         return "the equal split is within 0.5% of the best found"
-    better = _FASTER[summary.objective.name].format(ratio(gain))
+    better = f"{ratio(gain)} {summary.objective.better}"
     return f"the {best_name(summary)} is {better} the equal split"
 
 
@@ -185,7 +179,7 @@ def headline(summaries: Sequence[CellSummary]) -> str:
     most = max(gains, key=gains.__getitem__)
     if gains[most] < _NOTICEABLE:
         return f"In all {len(gains)} cells the equal split is within 0.5% of the best found"
-    better = _FASTER[objective.name].format(ratio(gains[most]))
+    better = f"{ratio(gains[most])} {objective.better}"
     return f"The {names} of {len(gains)} cells are up to {better} the equal split, at {most}"
 
 

@@ -6,7 +6,15 @@ from functools import cached_property
 
 import numpy as np
 
-from engine import DimsweepError, Fidelity, Prices, Program, run_batch
+from engine import (
+    MERIT_NEEDS,
+    DimsweepError,
+    Fidelity,
+    Prices,
+    Program,
+    known_merits,
+    run_batch,
+)
 from engine.bound import Frontier, traffic
 from engine.kernels.message import network_of
 from engine.rules import provisioning
@@ -86,6 +94,7 @@ def plan_cell(
             where="cost.tiers",
             hint=f"tiers of the topology: {', '.join(config.topology.tiers) or 'none named'}",
         )
+    _check_known(program, objective)
     _check_fidelity(config)
     if config.by_message:
         network_of(program)
@@ -111,6 +120,18 @@ def plan_cell(
     )
     plan.sampler()  # refuses bad options now, not when the cell's turn comes
     return plan, program
+
+
+def _check_known(program: Program, objectives: Sequence[Objective]) -> None:
+    """Whether figures of merit that are searched for can be told of such a program."""
+    known = known_merits(program)
+    for objective in objectives:
+        if objective.column in MERIT_NEEDS and objective.column not in known:
+            raise DimsweepError(
+                f"{objective.name} is not known of this study's trials",
+                where="objective",
+                hint=f"it needs {MERIT_NEEDS[objective.column]}",
+            )
 
 
 def _check_fidelity(config: Config) -> None:

@@ -3,6 +3,7 @@
 import pandas as pd
 
 from sweeper.objective import PERF_PER_COST
+from sweeper.report import merits
 from sweeper.report.sheet import Section, Sheet
 from sweeper.report.summary import CellSummary
 from sweeper.report.words import (
@@ -41,6 +42,9 @@ def table(summary: CellSummary) -> list[Sheet]:
         rows.append(("iterations/s per M USD", efficiency))
     if (gain := summary.gain(PERF_PER_COST)) is not None:
         rows.append(("  over equal", [ratio(gain), ""]))
+    for merit in merits.known(summary.best):
+        shown_values = [merit.show(merit.of(row)) for row in shown]
+        rows.append((merit.title or "performance per watt", shown_values))
     if summary.bound is not None and summary.gap is not None:
         rows.append(("proven bound", [summary.objective.show(summary.bound, 6), ""]))
         rows.append(("  gap to it", [fine_percent(summary.gap), ""]))

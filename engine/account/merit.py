@@ -1,0 +1,52 @@
+"""Figures of merit: what a time means for those who train, pay and supply the power."""
+
+import numpy as np
+
+from engine.lower.program import Floats, Longs, Program
+from engine.units import PICOSECONDS
+
+# What each figure needs to be known.
+MERIT_NEEDS = {
+    "samples_per_s": "a model with a batch (workload.model)",
+    "tokens_per_s": "a transformer with a batch (workload.model)",
+    "mfu": "a model with a batch (workload.model) and npu.flops",
+    "power_w": "watts: cost.power.npu, and cost.power.tiers for all tiers of the topology",
+    "energy_j": "watts: cost.power.npu, and cost.power.tiers for all tiers of the topology",
+    "perf_per_watt": "watts: cost.power.npu, and cost.power.tiers for all tiers of the topology",
+    "usd_per_token": "a transformer with a batch, prices, and cost.lifetime",
+}
+
+
+def known_merits(program: Program) -> list[str]:
+    """The figures that can be told of a program's points."""
+    return list(merits(program, program.bandwidth[None], np.ones(1, dtype=np.int64)))
+
+
+def merits(program: Program, bandwidth: Floats, time: Longs) -> dict[str, Floats]:
+    """The figures that are known, (P,) each, of points with ``bandwidth`` (P, D) in bytes/s and
+    ``time`` (P,) in ps.
+
+    ``mfu`` is model FLOPs utilisation: the model's operations over what all NPUs could do at their
+    peak in this time.  ``power_w`` is drawn all the time, so ``energy_j`` of an iteration is its
+    product with the time, and ``perf_per_watt`` (iterations/s per W) the inverse of that.
+    ``usd_per_token`` is the cost spread over the lifetime, and the energy, over the tokens of it.
+    """
+    seconds, cluster, found = time / PICOSECONDS, program.cluster, dict[str, Floats]()
+    amount, prices = program.workload.amount, program.prices
+    watts = None if cluster.power is None else cluster.power.cost(bandwidth)
+    if amount is not None:
+        found["samples_per_s"] = amount.samples / seconds
+        if amount.tokens:
+            found["tokens_per_s"] = amount.tokens / seconds
+        if cluster.npu.flops:
+            found["mfu"] = amount.flops / (seconds * program.n_npus * cluster.npu.flops)
+    if watts is not None:
+        found["power_w"] = watts
+        found["energy_j"] = watts * seconds
+        found["perf_per_watt"] = 1 / found["energy_j"]
+    if prices is not None and prices.lifetime and "tokens_per_s" in found:
+        spent = prices.cost(bandwidth) / prices.lifetime
+        if watts is not None:
+            spent = spent + watts * prices.energy
+        found["usd_per_token"] = spent / found["tokens_per_s"]
+    return found

@@ -1,0 +1,30 @@
+"""What a training iteration, or a pass of a served batch, gets done."""
+
+from dataclasses import replace
+
+from engine.model.rank import Model, Shard
+from engine.model.transformer import Transformer
+from engine.workload.amount import Amount
+from engine.workload.graph import Kernel
+
+_PASSES = 3  # a backward pass has twice the operations of the forward pass
+
+
+def amount(model: Model, batch: int, *, trains: bool = True, decode: bool = False) -> Amount:
+    """The samples, tokens and model FLOPs of ``batch`` samples.
+
+    The FLOPs are those of model FLOPs utilisation (Chowdhery et al., "PaLM", 2022, appendix B),
+    with attention as its mask and its kernel have it, and the linear products of all tokens.
+    """
+    tokens = 0
+    if isinstance(model, Transformer):
+        tokens = batch * (1 if decode else model.sequence)
+        model = replace(model, imbalance=1.0)
+    network = model.for_rank(Shard(batch=1, decode=decode))
+    forward = sum(
+        step.flops
+        for block in (*network.front, *network.layers, *network.back)
+        for step in block.forward
+        if isinstance(step, Kernel) and (step.matmul or step.attention)
+    )
+    return Amount(batch, tokens, batch * forward * (_PASSES if trains else 1))

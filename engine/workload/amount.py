@@ -1,0 +1,14 @@
+"""What an iteration gets done."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Amount:
+    """``samples`` (sequences, images ...) of an iteration, its ``tokens`` (0 where samples have
+    none), and the ``flops`` of the model for them: those of its matrix products and attention, once
+    forward and twice backward, without what is computed again."""
+
+    samples: float
+    tokens: float
+    flops: float

@@ -1,0 +1,44 @@
+"""Figures of merit beside time and cost: those that are known of a study's trials."""
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from sweeper.objective import (
+    COST_PER_TOKEN,
+    ENERGY,
+    MFU,
+    PERF_PER_WATT,
+    THROUGHPUT,
+    TOKENS,
+    Objective,
+)
+from sweeper.report.summary import CellSummary
+
+_ALL = (TOKENS, THROUGHPUT, MFU, COST_PER_TOKEN, ENERGY, PERF_PER_WATT)
+_OF_A_MODEL = (TOKENS, THROUGHPUT, MFU)
+
+
+def known(values: Mapping[str, float] | pd.Series) -> list[Objective]:
+    """The figures that a row, or a result's merits, has; samples/s only where there are no tokens,
+    and tokens first."""
+    found = [each for each in _ALL if pd.notna(values.get(each.column))]
+    return [each for each in found if each is not THROUGHPUT or TOKENS not in found]
+
+
+def of_model(summaries: list[CellSummary]) -> list[Objective]:
+    """The figures of a model that any best trial has, for the columns of a table."""
+    rows = [summary.best for summary in summaries if summary.found]
+    found = {each.name for row in rows for each in known(row)}
+    return [each for each in _OF_A_MODEL if each.name in found]
+
+
+def head(objective: Objective) -> str:
+    """The head of a figure's column."""
+    return "MFU" if objective is MFU else str(objective.unit)
+
+
+def cell(objective: Objective, row: pd.Series) -> str:
+    """A figure in a column that has its unit at the head; a dash where it is not known."""
+    value = row.get(objective.column)
+    return "-" if value is None or pd.isna(value) else objective.show(float(value)).split(" ")[0]
