@@ -57,11 +57,12 @@ class FlowNetwork:
         check_fabric(fabric)
         self._ways = KnownWays(fabric)
         self._tables = new_tables(fabric)
+        self._now = 0
 
     @property
     def now(self) -> int:
         """The tick (ps) up to which everything has happened."""
-        return int(self._tables.counts[NOW])
+        return self._now
 
     def add(self, flows: Sequence[Flow] | FlowColumns, at: int = 0) -> range:
         """Take in flows, whose beginning is the tick ``at``; returns their numbers.
@@ -87,6 +88,8 @@ class FlowNetwork:
         run(f)
         if f.counts[N_PLANNED] + f.counts[N_MOVING] == 0 and f.counts[N_ENDED] < f.counts[N_FLOWS]:
             raise _stuck(f)
+        # Events stop at UNTIL, which an arrival has set to its own tick.
+        self._now = int(f.counts[NOW] if f.counts[UNTIL] == NEVER else f.counts[UNTIL])
         arrived = f.arrived[: f.counts[N_ARRIVED]].copy()
         return Completed(self.now, arrived, arrived)
 

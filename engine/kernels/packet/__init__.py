@@ -7,12 +7,14 @@ from engine.kernels.packet.network import Completed, PacketNetwork
 from engine.kernels.packet.notes import Pausing, Queue
 from engine.kernels.packet.run import simulate_packets
 from engine.kernels.packet.settings import (
+    Cubic,
     Dcqcn,
     Dctcp,
     Hpcc,
     Settings,
     Stop,
     Swift,
+    Tcp,
     Timely,
     Transport,
     Wake,
@@ -20,6 +22,7 @@ from engine.kernels.packet.settings import (
 
 __all__ = [
     "Completed",
+    "Cubic",
     "Dcqcn",
     "Dctcp",
     "Fabric",
@@ -36,6 +39,7 @@ __all__ = [
     "Settings",
     "Stop",
     "Swift",
+    "Tcp",
     "Timely",
     "Transport",
     "Wake",

@@ -16,8 +16,9 @@ from engine.lower.program import Longs
 class PortAccount(NamedTuple):
     """What a port did.
 
-    ``longest_queue`` is bytes; ``data``, ``marked`` and ``dropped`` (on arrival by this port) are
-    packets; ``pauses`` and ``resumes`` are frames that it obeyed, ``paused`` ticks.
+    ``longest_queue`` is bytes; ``data``, ``marked`` and ``dropped`` are packets (dropped are those
+    that came by this port, or were to leave by it where nobody pauses); ``pauses`` and ``resumes``
+    are frames that it obeyed, ``paused`` ticks.
     """
 
     node: int

@@ -2,7 +2,8 @@
 
 What arrives counts at the port by which it came in.  Behind a reserve it takes from the buffer that
 all ports share, up to a dynamic threshold, the free share / 2^shift (Choudhury and Hahne, 1998);
-what comes on top while the pause travels goes into the port's headroom.
+what comes on top while the pause travels goes into the port's headroom.  A switch that does not
+pause drops what would wait at a port whose queue is as long as that threshold; it has no reserves.
 """
 
 from engine.kernels.packet.compile import inlined
@@ -14,6 +15,14 @@ def threshold(r: Run, port: int) -> int:
     """Bytes beyond its reserve that may arrive by this port before it pauses the other end."""
     switch = r.switches[r.ports[port].switch]
     return (switch.shared - switch.used) >> r.ports[port].shift
+
+
+@inlined
+def has_room(r: Run, port: int, size: int) -> bool:
+    """Whether a packet may wait at ``port`` of a switch that drops: its queue is not too long."""
+    switch, p = r.switches[r.ports[port].switch], r.ports[port]
+    free = switch.shared - switch.used
+    return size <= free and p.egress < (free >> p.shift if p.shift >= 0 else free << -p.shift)
 
 
 @inlined

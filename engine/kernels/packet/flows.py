@@ -136,6 +136,9 @@ def check_windows(settings: Settings, rates: Longs, flows: FlowColumns, n_before
     """
     too_large = flows.windows > _LARGEST // rates
     _refuse(too_large, n_before, "its window times its link's rate is more than an int64 holds")
+    if settings.transport >= Transport.RENO:
+        too_many = flows.sizes // settings.payload >= 1 << 31
+        _refuse(too_many, n_before, "it is more segments than TCP counts here")
     if settings.transport in (Transport.HPCC, Transport.SWIFT):
         name = Transport(settings.transport).name
         missing = (flows.windows == 0) | (flows.round_trips <= 0)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from engine.kernels.packet import tcp
 from engine.kernels.packet.agenda import NOW, passed, plan
 from engine.kernels.packet.compile import inlined
 from engine.kernels.packet.ports import first_of, new_packet, time_on_wire, time_to_send
@@ -33,6 +34,14 @@ def _window_full(r: Run, flow: int) -> bool:
 
 
 @inlined
+def _may_send(r: Run, flow: int) -> bool:
+    """Whether the queue pair has something to send that its window allows."""
+    if tcp.speaks_tcp(r):
+        return tcp.may_send(r, flow)
+    return r.flows[flow].sent < r.flows[flow].size and not _window_full(r, flow)
+
+
+@inlined
 def pick_at_host(r: Run, port: int) -> int:
     """What a host sends next: an ACK, or else a packet of the queue pair whose turn it is."""
     p = r.ports[port]
@@ -47,10 +56,13 @@ def pick_at_host(r: Run, port: int) -> int:
     p.served = pair
     flow = r.pairs[p.first_pair + pair]
     f = r.flows[flow]
-    payload = min(r.settings.payload, f.size - f.sent)
+    segment = tcp.next_segment(r, flow) if tcp.speaks_tcp(r) else 0
+    start = segment * r.settings.payload if tcp.speaks_tcp(r) else f.sent + 0
+    payload = min(r.settings.payload, f.size - start)
     packet = new_packet(r, DATA, flow, payload + r.settings.data_header)
     k = r.packets[packet]
-    f.sent += payload
+    k.segment = segment
+    f.sent = max(f.sent, start + payload)
     way = r.ways[f.ways + f.turn]
     f.turn = f.turn + 1 if f.turn + 1 < f.n_ways else 0
     k.hop = way.data
@@ -75,7 +87,7 @@ def _whose_turn(r: Run, port: int) -> int:
         at = (i + p.served) % n
         flow = r.pairs[p.first_pair + at]
         f = r.flows[flow]
-        if p.paused == 0 and f.sent < f.size and not _window_full(r, flow):
+        if p.paused == 0 and _may_send(r, flow):
             if f.next_at <= now:
                 turn = at
                 break

@@ -8,6 +8,15 @@ from engine.errors import DimsweepError
 from engine.kernels.packet.settings import Settings
 
 _LARGEST = (1 << 63) - 1
+_ABOVE_ZERO = {  # settings by which is divided, or after which something happens again
+    "dcqcn": ("alpha_every", "cut_every", "raise_every", "least"),
+    "dctcp": ("least",),
+    "timely": ("least_round_trip", "least"),
+    "hpcc": ("eta", "least", "byte_unit", "queue_unit"),
+    "swift": ("least", "narrow", "wide"),
+    "tcp": ("first_window", "duplicates", "first_rto", "least_rto", "most_rto"),
+    "cubic": ("c", "beta"),
+}
 
 
 class Marking(NamedTuple):
@@ -27,6 +36,8 @@ class Port(NamedTuple):
 
     ``rate`` is bits a second, ``delay`` ticks.  What comes in by a switch's port may take from the
     buffer that its ports share up to the free share / 2^``shift``, and ``headroom`` bytes on top.
+    Where switches drop instead of pausing, that share is of what waits to leave, ``shift`` may be
+    below zero (most of the buffer for one port), and ``headroom`` means nothing.
     """
 
     node: int
@@ -56,8 +67,14 @@ def check_fabric(fabric: Fabric) -> None:
 
 
 def check_settings(fabric: Fabric, settings: Settings) -> None:
-    """Raises :class:`DimsweepError` naming the switch or the setting that cannot be simulated."""
-    for switch, shared in shared_buffers(fabric, settings.reserve).items():
+    """Raises :class:`DimsweepError` naming the switch, port or setting that cannot be simulated."""
+    largest = settings.payload + settings.data_header
+    if settings.payload <= 0 or 32 * largest * settings.ticks > _LARGEST:
+        raise DimsweepError(
+            f"a payload of {settings.payload} bytes",
+            hint=f"1 to {_LARGEST // (32 * settings.ticks) - settings.data_header} bytes",
+        )
+    for switch, shared in shared_buffers(fabric, settings).items():
         if shared <= 0:
             raise DimsweepError(
                 f"the headroom and the reserves of its ports take more than its buffer of "
@@ -65,20 +82,26 @@ def check_settings(fabric: Fabric, settings: Settings) -> None:
                 where=f"switch {switch}",
                 hint="a larger buffer, or links that are slower, shorter or fewer",
             )
-    largest = settings.payload + settings.data_header
-    if settings.payload <= 0 or 32 * largest * settings.ticks > _LARGEST:
-        raise DimsweepError(
-            f"a payload of {settings.payload} bytes",
-            hint=f"1 to {_LARGEST // (32 * settings.ticks) - settings.data_header} bytes",
-        )
+        if fabric.buffers[switch] < largest:
+            told = f"its buffer of {fabric.buffers[switch]} bytes holds no packet of {largest}"
+            raise DimsweepError(told, where=f"switch {switch}")
+    for port in fabric.ports:
+        if settings.pauses and port.shift < 0:
+            told = "where switches pause, the shift is 0 or more"
+            raise DimsweepError(told, where=f"link {port.node} - {port.to}")
+    for room, keys in _ABOVE_ZERO.items():
+        for key in keys:
+            value = getattr(getattr(settings, room), key)
+            if value <= 0:
+                raise DimsweepError(f"{value}; it must be above 0", where=f"{room}.{key}")
 
 
-def shared_buffers(fabric: Fabric, reserve: int) -> dict[int, int]:
+def shared_buffers(fabric: Fabric, settings: Settings) -> dict[int, int]:
     """Bytes that the ports of each switch share: what headroom and reserves leave."""
     left = dict(fabric.buffers)
     for port in fabric.ports:
-        if port.node in left:
-            left[port.node] -= port.headroom + reserve
+        if settings.pauses and port.node in left:
+            left[port.node] -= port.headroom + settings.reserve
     return left
 
 
@@ -88,7 +111,7 @@ def _check_port(port: Port, ends: Counter[tuple[int, int]]) -> None:
         raise DimsweepError("the link leads one way only", where=where, hint="ACKs must return")
     if ends[port.node, port.to] > 1:
         raise DimsweepError("the link is there twice", where=where, hint="one, of the sum's rate")
-    if port.rate <= 0 or port.delay < 0 or port.headroom < 0 or port.shift < 0:
+    if port.rate <= 0 or port.delay < 0 or port.headroom < 0 or abs(port.shift) > 16:
         raise DimsweepError(f"no such link: {port}", where=where, hint="a rate above zero")
     marking = port.marking
     if marking and not (0 <= marking.start < marking.full and 0 <= marking.most <= 1):

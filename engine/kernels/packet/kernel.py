@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from engine.kernels.packet import tcp
 from engine.kernels.packet.agenda import CURRENT, EMPTY, LEFT, NOW, TIMERS, UNTIL, plan, take
 from engine.kernels.packet.compile import compiled, inlined, kernel
 from engine.kernels.packet.following import link
@@ -33,6 +34,7 @@ from engine.kernels.packet.state import (
     N_SAMPLES,
     NONE,
     RESUME,
+    RETRANSMIT,
     SENT,
     START,
     STOP,
@@ -85,6 +87,9 @@ def run(r: Run) -> int:
                 port = which
         elif kind == START:
             port = _start(r, which)
+        elif kind == RETRANSMIT:
+            if r.tcp[which].timer == a.counts[CURRENT]:
+                port = tcp.on_timer(r, which)
         else:
             a.counts[TIMERS] -= 1
             on_timer(r, which, kind)
@@ -118,16 +123,20 @@ def _arrive(r: Run, packet: int) -> int:
 def _acknowledge(r: Run, packet: int) -> int:
     """The receiver sends the packet back as an ACK, with its mark and its telemetry.
 
-    It says how many bytes have come, in whatever order.
+    It says how many bytes have come, in whatever order, or what TCP says.
     """
     k = r.packets[packet]
     f = r.flows[k.flow]
-    f.received += k.size - r.settings.data_header
-    if f.received == f.size:
+    payload = k.size - r.settings.data_header
+    if tcp.speaks_tcp(r):
+        tcp.receive(r, k.flow, packet, payload)
+    else:
+        f.received += payload
+        k.upto = f.received
+    if f.received == f.size and f.arrival < 0:
         _arrived(r, k.flow)
     k.kind = ACK
     k.size = r.settings.ack_size
-    k.upto = f.received
     k.hop = k.back
     append(r, f.host, packet)
     return f.host
@@ -139,7 +148,10 @@ def _acknowledged(r: Run, packet: int) -> int:
     k = r.packets[packet]
     flow = k.flow
     f = r.flows[flow]
-    f.acked = max(f.acked, k.upto)
+    if tcp.speaks_tcp(r):
+        tcp.on_ack(r, flow, packet)
+    else:
+        f.acked = max(f.acked, k.upto)
     if f.acked >= f.size and f.end < 0:
         _end(r, flow)
     on_ack(r, flow, packet)
@@ -166,6 +178,8 @@ def _end(r: Run, flow: int) -> None:
     r.counts[N_ENDED] += 1
     r.acknowledged[r.counts[N_ACKNOWLEDGED]] = flow
     r.counts[N_ACKNOWLEDGED] += 1
+    if r.counts[N_ENDED] == r.counts[N_FLOWS]:
+        _stop_at(r, Stop.ARRIVAL)  # what is left, such as timers, is for nobody
     _stop_at(r, Stop.ACKNOWLEDGED)
     if not r.settings.after_arrival:
         _release(r, flow)

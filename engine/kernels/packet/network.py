@@ -64,13 +64,14 @@ class PacketNetwork:
         self._draws = draws or np.random.default_rng(seed).random
         self._ways = KnownWays(fabric)
         self._tables = new_run(fabric, settings, self._draws)
+        self._now = 0
         self._cpu = 0.0
         _watch(fabric, self._tables, watch)
 
     @property
     def now(self) -> int:
         """The tick up to which everything has happened."""
-        return int(self._tables.agenda.counts[NOW])
+        return self._now
 
     def add(self, flows: Sequence[Flow] | FlowColumns, at: int = 0) -> range:
         """Take in flows, whose beginning is the tick ``at``; returns their numbers.
@@ -103,6 +104,9 @@ class PacketNetwork:
             self._tables = tables = enlarged(tables, self._draws)
         self._cpu += process_time() - began
         counts = tables.counts
+        # Events stop at UNTIL, which a completion has set to its own tick.
+        last = tables.agenda.counts
+        self._now = int(last[NOW] if last[UNTIL] == NEVER else last[UNTIL])
         completed = Completed(
             self.now,
             tables.arrived[: counts[N_ARRIVED]].copy(),

@@ -1,7 +1,7 @@
 """How ports send: queues, pause frames, marks and telemetry."""
 
 from engine.kernels.packet.agenda import NOW, next_number, passed, plan, plan_as
-from engine.kernels.packet.buffers import admit, admits, may_resume, must_pause, release
+from engine.kernels.packet.buffers import admit, admits, has_room, may_resume, must_pause, release
 from engine.kernels.packet.compile import inlined, kernel
 from engine.kernels.packet.state import (
     ACK,
@@ -129,13 +129,16 @@ def pick_at_switch(r: Run, port: int) -> int:
 def _leave(r: Run, port: int, packet: int) -> None:
     """Data or an ACK leave a switch: the buffer is freed, and marks and telemetry are written."""
     k, p = r.packets[packet], r.ports[port]
-    release(r, k.came, k.size)
+    if r.settings.pauses:
+        release(r, k.came, k.size)
+    else:
+        r.switches[p.switch].used -= k.size
     p.egress -= k.size
     if p.watched:
         _note(r, port)
     if p.egress > p.mark_from and _marks(r, port) and k.kind == DATA:
         k.marked = 1
-    if may_resume(r, k.came):
+    if r.settings.pauses and may_resume(r, k.came):
         _tell(r, k.came, RESUME, NONE)
     if k.kind == DATA:
         p.data += 1
@@ -167,19 +170,25 @@ def receive_at_switch(r: Run, port: int, came: int, packet: int) -> int:
 
     Returns the port, or NONE if the packet is dropped.
     """
-    k = r.packets[packet]
-    if not admits(r, came, k.size):
-        r.ports[came].dropped += 1
-        free_packet(r, packet)
-        return NONE
-    admit(r, came, k.size)
-    p = r.ports[port]
+    k, p = r.packets[packet], r.ports[port]
+    if r.settings.pauses:
+        if not admits(r, came, k.size):
+            r.ports[came].dropped += 1
+            free_packet(r, packet)
+            return NONE
+        admit(r, came, k.size)
+    else:
+        if not has_room(r, port, k.size):
+            p.dropped += 1
+            free_packet(r, packet)
+            return NONE
+        r.switches[p.switch].used += k.size
     p.egress += k.size
     if p.egress > p.most:
         p.most = p.egress
     if p.watched:
         _note(r, port)
-    if must_pause(r, came):
+    if r.settings.pauses and must_pause(r, came):
         _tell(r, came, PAUSE, port)
     k.came = came
     p.waiting += k.size

@@ -13,6 +13,8 @@ class Transport(IntEnum):
     TIMELY = 3
     HPCC = 4
     SWIFT = 5
+    RENO = 6
+    CUBIC = 7
 
 
 class Wake(IntEnum):
@@ -114,6 +116,24 @@ class Swift(NamedTuple):
     wide: float = 100.0
 
 
+class Tcp(NamedTuple):
+    """Times in ticks (the defaults: picoseconds), for Reno and CUBIC."""
+
+    first_window: float = 10.0  # segments (RFC 6928)
+    duplicates: int = 3  # ACKs or sacked segments that tell of a loss (RFC 5681, RFC 6675)
+    first_rto: int = 10**12  # before a round trip is known (RFC 6298, 2.1)
+    least_rto: int = 10**12  # (RFC 6298, 2.4); operating systems take less
+    most_rto: int = 60 * 10**12  # (RFC 6298, 2.5)
+    granularity: int = 10**9  # of its clock (G of RFC 6298, which wants 100 ms or less)
+
+
+class Cubic(NamedTuple):
+    """The defaults are RFC 9438's (sections 4.6 and 5.1), as RFC 8312's before."""
+
+    c: float = 0.4  # segments / second^3
+    beta: float = 0.7  # what a loss leaves of the window
+
+
 class Settings(NamedTuple):
     """What holds for a whole run; sizes in bytes."""
 
@@ -123,6 +143,7 @@ class Settings(NamedTuple):
     data_header: int = 48
     ack_size: int = 60
     frame_size: int = 64
+    pauses: bool = True  # whether switches pause who sends; if not, they drop what has no room
     reserve: int = 4096  # of each port's ingress that do not count
     resume_below: int = 3072  # the threshold
     vary_window: bool = True  # with the rate
@@ -135,3 +156,5 @@ class Settings(NamedTuple):
     timely: Timely = Timely()
     hpcc: Hpcc = Hpcc()
     swift: Swift = Swift()
+    tcp: Tcp = Tcp()
+    cubic: Cubic = Cubic()

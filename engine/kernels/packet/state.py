@@ -3,19 +3,21 @@
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.kernels.packet.agenda import Agenda
 from engine.kernels.packet.settings import Settings
-from engine.lower.program import Floats, Longs, Table
+from engine.lower.program import Floats, Ints, Longs, Table
 
 NONE = -1
 FULL = -3  # an outcome of a run beside EMPTY and LATER: enlarge the tables and go on
 # Kinds of packets.
 DATA, ACK, PAUSE, RESUME = range(4)
 # Kinds of events, in the lowest bits of ``what``; the rest says of which packet, port or flow.
-ARRIVE, SENT, WAKE, START, TIMER_A, TIMER_B, TIMER_C = range(7)
+ARRIVE, SENT, WAKE, START, RETRANSMIT, TIMER_A, TIMER_B, TIMER_C = range(8)
 KIND_BITS = 3
 HOPS = 5  # whose telemetry a packet carries
+SACK_BLOCKS = 3  # that an ACK carries beside time stamps (RFC 2018, section 3)
 
 PORT = np.dtype(
     [
@@ -119,7 +121,7 @@ FLOW = np.dtype(
 )
 PACKET = np.dtype(
     [
-        ("upto", "i8"),  # the flow's bytes up to its end; of an ACK: those acknowledged
+        ("upto", "i8"),  # of an ACK: the bytes that it acknowledges, or TCP's segments
         ("stamp", "i8"),  # when its data were sent
         ("flow", "i4"),  # of a pause frame: the port it pauses
         ("size", "i4"),  # bytes with headers
@@ -127,12 +129,47 @@ PACKET = np.dtype(
         ("back", "i4"),  # where the way of its ACK begins there
         ("came", "i4"),  # the port by which it came into this switch
         ("next", "i4"),  # of its queue, or of the free ones
+        ("segment", "i4"),  # of TCP
         ("kind", "i1"),
         ("marked", "i1"),
         ("hops", "i1"),  # how many hops have written their telemetry
     ],
     align=True,
 )
+TCP = np.dtype(
+    [
+        # Windows are segments.
+        ("cwnd", "f8"),
+        ("threshold", "f8"),  # of slow start
+        ("srtt", "f8"),  # smoothed round trip, ticks
+        ("rtt_variation", "f8"),
+        ("rto", "i8"),
+        ("times_out_at", "i8"),  # -1 if no timer runs
+        ("timer", "i8"),  # the number of its event, which looks
+        ("timer_at", "i8"),  # at this tick
+        ("first", "i8"),  # its segments in Run.segments
+        ("n_segments", "i4"),
+        ("expected", "i4"),  # the first segment that the receiver has not
+        ("una", "i4"),  # the first that is not acknowledged
+        ("next", "i4"),  # the first that was never sent
+        ("pipe", "i4"),  # segments under way
+        ("lost_upto", "i4"),  # below, it is known what is lost
+        ("n_sacked_above", "i4"),  # from there on
+        ("n_lost", "i4"),  # that are to be sent again, from
+        ("resend", "i4"),  # here on
+        ("recovered_at", "i4"),  # what is to be acknowledged for a loss to be over
+        ("state", "i1"),
+        ("limited", "i1"),  # whether the window holds it back
+        # CUBIC's
+        ("w_max", "f8"),
+        ("k", "f8"),  # seconds
+        ("w_reno", "f8"),  # what Reno's window would be
+        ("prior", "f8"),  # the window at the last loss
+        ("epoch", "i8"),  # when congestion avoidance began, or -1
+    ],
+    align=True,
+)
+BLOCK = np.dtype([("start", "i4"), ("end", "i4")])  # segments that have come
 SWITCH = np.dtype(
     [
         ("shared", "i8"),  # bytes that the ports share, beside headroom and reserves
@@ -163,6 +200,11 @@ class Run(NamedTuple):
     packets: Table
     telemetry: Table  # (packets, HOPS) of HOP, or (1, HOPS) if none is carried
     known: Table  # (flows, HOPS) of HOP: what the sender has last seen
+    tcp: Table  # (flows,) of TCP, or one if none speaks it, as of all that follows
+    blocks: Table  # (flows, SACK_BLOCKS) of BLOCK: what the receiver has out of order
+    sacks: Table  # (packets, SACK_BLOCKS) of BLOCK: what an ACK tells of it
+    segments: NDArray[np.uint8]  # what is known of each flow's, one flow's after another's
+    skips: Ints  # how many sacked segments follow at least, for each
     ways: Table  # of WAY
     routes: Longs  # ports, one way after another
     pairs: Longs  # active flows of each host's port
@@ -177,5 +219,5 @@ class Run(NamedTuple):
 
 # Entries of ``counts``.
 FREE_PACKET, FREE_LEFT, DRAWN, N_SAMPLES, N_PAUSINGS, N_FLOWS, N_EDGES, N_PAIRS = range(8)
-N_ENDED, N_ARRIVED, N_ACKNOWLEDGED, STOP = range(8, 12)
-N_COUNTS = 12
+N_ENDED, N_ARRIVED, N_ACKNOWLEDGED, N_SEGMENTS, STOP = range(8, 13)
+N_COUNTS = 13

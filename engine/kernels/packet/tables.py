@@ -11,6 +11,7 @@ from engine.kernels.packet.inputs import Fabric, shared_buffers
 from engine.kernels.packet.kernel import ROOM
 from engine.kernels.packet.settings import Settings, Transport
 from engine.kernels.packet.state import (
+    BLOCK,
     DRAWN,
     FLOW,
     FREE_LEFT,
@@ -23,12 +24,15 @@ from engine.kernels.packet.state import (
     N_PAIRS,
     N_PAUSINGS,
     N_SAMPLES,
+    N_SEGMENTS,
     NONE,
     PACKET,
     PAUSING,
     PORT,
+    SACK_BLOCKS,
     SAMPLE,
     SWITCH,
+    TCP,
     Run,
 )
 from engine.kernels.packet.ways import WAY, KnownWays, with_room
@@ -45,10 +49,12 @@ Draws = Callable[[int], Floats]  # the next n random numbers of a run
 def new_run(fabric: Fabric, settings: Settings, draws: Draws) -> Run:
     """Tables without flows; the inputs are checked."""
     carries = settings.transport == Transport.HPCC
+    speaks = settings.transport >= Transport.RENO
     counts = np.zeros(N_COUNTS, np.int64)
     counts[FREE_LEFT] = _FIRST_PACKETS
     return Run(
-        settings,
+        # Numba looks an enumeration's members up anew at every call.
+        settings._replace(transport=int(settings.transport), wake=int(settings.wake)),
         new_agenda(2 * _FIRST_PACKETS, _shift(settings.ticks)),
         _ports(fabric),
         _switches(fabric, settings),
@@ -56,6 +62,11 @@ def new_run(fabric: Fabric, settings: Settings, draws: Draws) -> Run:
         _free_packets(_FIRST_PACKETS),
         np.zeros((_FIRST_PACKETS if carries else 1, HOPS), HOP),
         np.zeros((0 if carries else 1, HOPS), HOP),
+        np.zeros(0 if speaks else 1, TCP),
+        np.zeros((0 if speaks else 1, SACK_BLOCKS), BLOCK),
+        np.zeros((_FIRST_PACKETS if speaks else 1, SACK_BLOCKS), BLOCK),
+        np.zeros(0, np.uint8),
+        np.zeros(0, np.int32),
         np.zeros(0, WAY),
         np.zeros(0, np.int64),
         np.zeros(0, np.int64),
@@ -86,6 +97,8 @@ def with_flows(run: Run, flows: FlowColumns, choices: Table, known: KnownWays) -
         acknowledged=with_room(run.acknowledged, n),
     )
     _fill_flows(run, table[first:n], flows, choices)
+    if run.settings.transport >= Transport.RENO:
+        run = _with_segments(run, first, n)
     return _with_pairs(run, table["port"][first:n])
 
 
@@ -104,6 +117,26 @@ def _fill_flows(run: Run, table: Table, flows: FlowColumns, choices: Table) -> N
         table[name] = NONE
     # Full path and full share of marks are what HPCC and DCTCP assume before they know.
     table["utilisation"] = table["alpha"] = 1.0
+
+
+def _with_segments(run: Run, first: int, n: int) -> Run:
+    """What TCP keeps of the flows from ``first`` on, and of each of their segments."""
+    table, keys = with_room(run.tcp, n), run.settings.tcp
+    new = table[first:n]
+    new["n_segments"] = -(-run.flows["size"][first:n] // run.settings.payload)
+    ends = run.counts[N_SEGMENTS] + np.cumsum(new["n_segments"] + 1)  # one behind each flow's last
+    new["first"] = ends - new["n_segments"] - 1
+    run.counts[N_SEGMENTS] = ends[-1] if len(ends) else run.counts[N_SEGMENTS]
+    new["cwnd"], new["threshold"], new["rto"] = keys.first_window, np.inf, keys.first_rto
+    for name in ("times_out_at", "timer", "epoch"):
+        new[name] = NONE
+    n_segments = int(run.counts[N_SEGMENTS])
+    return run._replace(
+        tcp=table,
+        blocks=with_room(run.blocks, n),
+        segments=with_room(run.segments, n_segments),
+        skips=with_room(run.skips, n_segments),
+    )
 
 
 def _with_pairs(run: Run, senders: Longs) -> Run:
@@ -172,7 +205,7 @@ def _ports(fabric: Fabric) -> Table:
 
 def _switches(fabric: Fabric, settings: Settings) -> Table:
     table = np.zeros(len(fabric.buffers), SWITCH)
-    table["shared"] = list(shared_buffers(fabric, settings.reserve).values())
+    table["shared"] = list(shared_buffers(fabric, settings).values())
     return table
 
 
@@ -189,7 +222,8 @@ def _with_packets(run: Run, n: int) -> Run:
     more["next"][-1] = run.counts[FREE_PACKET]
     run.counts[FREE_PACKET] = old
     run.counts[FREE_LEFT] += n - old
-    telemetry = run.telemetry
-    if len(telemetry) > 1:
-        telemetry = np.concatenate([telemetry, np.zeros((n - old, HOPS), HOP)])
-    return run._replace(packets=np.concatenate([run.packets, more]), telemetry=telemetry)
+    return run._replace(
+        packets=np.concatenate([run.packets, more]),
+        telemetry=with_room(run.telemetry, n) if len(run.telemetry) > 1 else run.telemetry,
+        sacks=with_room(run.sacks, n) if len(run.sacks) > 1 else run.sacks,
+    )

@@ -5,15 +5,16 @@ from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.errors import DimsweepError
 from engine.kernels.packet.flows import Flow, FlowColumns, Ways, check_flows, columns_of
 from engine.kernels.packet.inputs import Fabric
-from engine.lower.program import Longs, Table
+from engine.lower.program import Ints, Longs, Table
 
 # Where a way begins in ``routes``, where the way of its ACKs begins, and where that ends.
 WAY = np.dtype([("data", "i4"), ("ack", "i4"), ("end", "i4")])
-_T = TypeVar("_T", Table, Longs)
+_T = TypeVar("_T", Table, Longs, Ints, NDArray[np.uint8])
 
 CHOICE = np.dtype([("first", "i4"), ("n", "i4")])  # ways that packets take in turn
 

@@ -1,0 +1,279 @@
+"""TCP's mechanics: segments are acknowledged selectively and sent again when they are lost.
+
+The receiver acknowledges every segment, with up to three blocks of what has come out of order (RFC
+2018).  The sender keeps a scoreboard and an estimate of what is under way, the pipe, and finds
+losses and recovers from them as RFC 6675 says; a timer finds those that nothing else tells (RFC
+6298).  Round trips are measured by time stamps (RFC 7323), so that those of segments that were sent
+again count, too.  How the window grows and shrinks is Reno's or CUBIC's matter.
+"""
+
+from engine.kernels.packet import cubic, reno
+from engine.kernels.packet.agenda import NOW, plan
+from engine.kernels.packet.compile import inlined, kernel
+from engine.kernels.packet.settings import Transport
+from engine.kernels.packet.state import KIND_BITS, NONE, RETRANSMIT, SACK_BLOCKS, Run
+
+# What is known of a segment: by the receiver that it has come; by the sender the rest.
+_COME, _SACKED, _LOST, _RESENT = 1, 2, 4, 8
+# What the sender recovers from: nothing, losses that ACKs told of, or a time-out.
+_OPEN, _RECOVERY, _TIMED_OUT = range(3)
+
+
+@inlined
+def speaks_tcp(r: Run) -> bool:
+    return r.settings.transport >= Transport.RENO
+
+
+@inlined
+def may_send(r: Run, flow: int) -> bool:
+    """Whether there is something to send (again), and the pipe has room for it."""
+    t = r.tcp[flow]
+    if t.pipe + 1 > t.cwnd:
+        return False
+    if t.n_lost > 0:
+        return True
+    f = r.flows[flow]
+    within = f.window == 0 or (t.next - t.una) * r.settings.payload < f.window
+    return t.next < t.n_segments and within
+
+
+@kernel
+def next_segment(r: Run, flow: int) -> int:
+    """The segment to send: the first that is lost (RFC 6675, NextSeg 1), or else a new one."""
+    t = r.tcp[flow]
+    if t.n_lost > 0:
+        segment = max(t.resend, t.una)
+        while r.segments[t.first + segment] & (_LOST | _RESENT | _SACKED) != _LOST:
+            segment += 1
+        r.segments[t.first + segment] |= _RESENT
+        t.resend = segment + 1
+        t.n_lost -= 1
+    else:
+        segment = t.next + 0
+        t.next = segment + 1
+    t.pipe += 1
+    if t.pipe + 1 > t.cwnd:
+        t.limited = 1
+    if t.times_out_at < 0:
+        _restart_timer(r, flow)
+    return segment
+
+
+@kernel
+def receive(r: Run, flow: int, packet: int, n_bytes: int) -> None:
+    """A segment of ``n_bytes`` has come: turn its packet into the ACK that tells of it."""
+    t, k = r.tcp[flow], r.packets[packet]
+    at = t.first + k.segment
+    if r.segments[at] & _COME == 0:
+        r.segments[at] |= _COME
+        r.flows[flow].received += n_bytes
+        while t.expected < t.n_segments and r.segments[t.first + t.expected] & _COME:
+            t.expected += 1
+    _note_block(r, flow, k.segment)
+    k.upto = t.expected
+    for i in range(SACK_BLOCKS):
+        r.sacks[packet, i].start = r.blocks[flow, i].start
+        r.sacks[packet, i].end = r.blocks[flow, i].end
+
+
+@kernel
+def _note_block(r: Run, flow: int, segment: int) -> None:
+    """The newest block, joined with those that it touches, goes first; older ones are forgotten."""
+    expected = r.tcp[flow].expected
+    start, end = segment, segment + 1
+    for i in range(SACK_BLOCKS):
+        block = r.blocks[flow, i]
+        if block.start <= end and start <= block.end:
+            start, end = min(start, block.start), max(end, block.end)
+            block.start = 0
+            block.end = 0
+    kept = 0
+    for i in range(SACK_BLOCKS):
+        if r.blocks[flow, i].end > expected:
+            r.blocks[flow, kept].start = r.blocks[flow, i].start
+            r.blocks[flow, kept].end = r.blocks[flow, i].end
+            kept += 1
+    for i in range(kept, SACK_BLOCKS):
+        r.blocks[flow, i].start = 0
+        r.blocks[flow, i].end = 0
+    if end <= expected:
+        return
+    for i in range(SACK_BLOCKS - 1, 0, -1):
+        r.blocks[flow, i].start = r.blocks[flow, i - 1].start
+        r.blocks[flow, i].end = r.blocks[flow, i - 1].end
+    r.blocks[flow, 0].start = start
+    r.blocks[flow, 0].end = end
+
+
+@kernel
+def on_ack(r: Run, flow: int, packet: int) -> None:
+    """Update the scoreboard, recover from losses, and let the window grow if there are none."""
+    t, k, f, now = r.tcp[flow], r.packets[packet], r.flows[flow], r.agenda.counts[NOW]
+    _measure(r, flow, now - k.stamp)
+    if 2 * t.pipe < t.cwnd:
+        t.limited = 0
+    passed = max(k.upto - t.una, 0)
+    _pass(r, flow, passed)
+    for i in range(SACK_BLOCKS):
+        _sack(r, flow, r.sacks[packet, i].start, r.sacks[packet, i].end)
+    _find_losses(r, flow)
+    f.acked = min(t.una * r.settings.payload, f.size)
+    if passed > 0:
+        t.times_out_at = NONE
+        if t.una < t.n_segments:
+            _restart_timer(r, flow)
+    if t.state != _OPEN and t.una >= t.recovered_at:
+        t.state = _OPEN
+    if t.state == _OPEN and t.n_lost > 0:
+        _shrink(r, flow)
+        t.cwnd = t.threshold
+        t.state = _RECOVERY
+        t.recovered_at = t.next
+    elif t.state != _RECOVERY and passed > 0 and t.limited:
+        _grow(r, flow, passed)
+
+
+@kernel
+def on_timer(r: Run, flow: int) -> int:
+    """The timer runs out, unless it was restarted; returns the port that may now send, or NONE."""
+    t = r.tcp[flow]
+    t.timer = NONE
+    if t.times_out_at < 0:
+        return NONE
+    if t.times_out_at > r.agenda.counts[NOW]:
+        _start_timer(r, flow)
+        return NONE
+    if t.state != _TIMED_OUT:  # of segments that time out again the threshold stays (RFC 5681)
+        _shrink(r, flow)
+        t.w_max = 0.0  # CUBIC begins anew (RFC 9438, 4.8)
+    t.cwnd = 1.0  # the loss window of RFC 5681
+    t.state = _TIMED_OUT
+    t.recovered_at = t.next
+    t.n_lost = 0
+    for segment in range(t.una, t.next):
+        at = t.first + segment
+        if r.segments[at] & _SACKED == 0:
+            r.segments[at] = (r.segments[at] | _LOST) & ~_RESENT
+            t.n_lost += 1
+    t.pipe = 0
+    t.resend = t.una
+    t.lost_upto = t.next
+    t.n_sacked_above = 0
+    t.rto = min(2 * t.rto, r.settings.tcp.most_rto)
+    _restart_timer(r, flow)
+    return r.flows[flow].port
+
+
+@kernel
+def _pass(r: Run, flow: int, n: int) -> None:
+    """The next ``n`` segments are acknowledged, and all before them."""
+    t = r.tcp[flow]
+    for _ in range(n):
+        if r.segments[t.first + t.una] & _SACKED == 0:
+            _leave_pipe(r, flow, t.una)
+        elif t.una >= t.lost_upto:
+            t.n_sacked_above -= 1
+        t.una += 1
+    t.lost_upto = max(t.lost_upto, t.una)
+
+
+@kernel
+def _sack(r: Run, flow: int, start: int, end: int) -> None:
+    """Segments from ``start`` to before ``end`` have come; those known before are skipped."""
+    t = r.tcp[flow]
+    segment = _next_hole(r, t.first, max(start, t.una))
+    while segment < end:
+        _leave_pipe(r, flow, segment)
+        r.segments[t.first + segment] |= _SACKED
+        r.skips[t.first + segment] = 1
+        if segment >= t.lost_upto:
+            t.n_sacked_above += 1
+        segment = _next_hole(r, t.first, segment + 1)
+
+
+@kernel
+def _next_hole(r: Run, first: int, segment: int) -> int:
+    """The first segment from ``segment`` on that is not sacked; halves the chains that it takes."""
+    while r.skips[first + segment] > 0:
+        skip = r.skips[first + segment] + r.skips[first + segment + r.skips[first + segment]]
+        r.skips[first + segment] = skip
+        segment += skip
+    return segment
+
+
+@inlined
+def _leave_pipe(r: Run, flow: int, segment: int) -> None:
+    """A segment is under way no longer, neither as it was sent first nor as it was sent again."""
+    t = r.tcp[flow]
+    known = r.segments[t.first + segment]
+    if known & _LOST == 0 or known & _RESENT:
+        t.pipe -= 1
+    else:
+        t.n_lost -= 1
+
+
+@kernel
+def _find_losses(r: Run, flow: int) -> None:
+    """A segment is lost if as many above it are sacked as the threshold says (RFC 6675, IsLost)."""
+    t = r.tcp[flow]
+    while t.lost_upto < t.next:
+        at = t.first + t.lost_upto
+        if r.segments[at] & _SACKED:
+            t.n_sacked_above -= 1
+        elif t.n_sacked_above >= r.settings.tcp.duplicates:
+            r.segments[at] |= _LOST
+            t.n_lost += 1
+            t.pipe -= 1
+        else:
+            break
+        t.lost_upto += 1
+
+
+@inlined
+def _measure(r: Run, flow: int, rtt: int) -> None:
+    """The smoothed round trip, its variation, and with them the time-out (RFC 6298, section 2)."""
+    t, keys = r.tcp[flow], r.settings.tcp
+    if t.srtt == 0:
+        t.srtt = rtt
+        t.rtt_variation = rtt / 2
+    else:
+        t.rtt_variation += (abs(t.srtt - rtt) - t.rtt_variation) / 4
+        t.srtt += (rtt - t.srtt) / 8
+    rto = int(t.srtt + max(4 * t.rtt_variation, float(keys.granularity)))
+    t.rto = min(max(rto, keys.least_rto), keys.most_rto)
+
+
+@kernel
+def _restart_timer(r: Run, flow: int) -> None:
+    t = r.tcp[flow]
+    t.times_out_at = r.agenda.counts[NOW] + t.rto
+    if t.timer < 0 or t.times_out_at < t.timer_at:
+        _start_timer(r, flow)
+
+
+@inlined
+def _start_timer(r: Run, flow: int) -> None:
+    """An event looks whether the time is out: later than planned if ACKs restarted the timer."""
+    t = r.tcp[flow]
+    t.timer_at = t.times_out_at
+    t.timer = plan(r.agenda, t.timer_at, RETRANSMIT | flow << KIND_BITS)
+
+
+@inlined
+def _shrink(r: Run, flow: int) -> None:
+    if r.settings.transport == Transport.RENO:
+        reno.shrink(r, flow)
+    else:
+        cubic.shrink(r, flow)
+
+
+@inlined
+def _grow(r: Run, flow: int, passed: int) -> None:
+    """Slow start below the threshold, a segment an ACK (RFC 5681); else congestion avoidance."""
+    t = r.tcp[flow]
+    if t.cwnd < t.threshold:
+        t.cwnd += 1
+    elif r.settings.transport == Transport.RENO:
+        reno.grow(r, flow)
+    else:
+        cubic.grow(r, flow, passed)
