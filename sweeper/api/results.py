@@ -7,6 +7,8 @@ import pandas as pd
 import pyarrow as pa
 
 from engine import DimsweepError
+from sweeper.api.plot import Plot
+from sweeper.draw.show.page import render_charts
 from sweeper.ledger.load import load
 from sweeper.ledger.place import Place, place
 from sweeper.ledger.record import StudyRecord, read_study
@@ -81,6 +83,12 @@ class Results:
         """A row for each cell that has complete trials: its coordinates, the split (GB/s) and the
         objectives of its best trial, the proven bound and the relative gap to it."""
         return pd.DataFrame([_described(cell) for cell in self.report.found])
+
+    def plot(self, *charts: str) -> Plot:
+        """The page's charts of these names, or all of them: cells, front, best_split,
+        next_bandwidth, timeline, parallel, split_map, importance, convergence, recheck, regret and
+        trials.  Raises :class:`DimsweepError` for one that the study does not have."""
+        return Plot(render_charts(self.report, charts))
 
     @property
     def _winner(self) -> CellSummary:

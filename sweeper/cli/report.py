@@ -63,5 +63,4 @@ def report_study(folder: "Place", console: "Console") -> None:
     study = read_study(folder)
     rows = load(folder).to_pandas()
     print_report(rows, study, console)
-    for file in write_report(rows, study, folder / "report"):
-        say(f"wrote {file}", console)
+    say(f"wrote {write_report(rows, study, folder / 'report')}", console)

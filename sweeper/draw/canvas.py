@@ -1,4 +1,4 @@
-"""The frame of every picture: style, one panel a cell, a title that says the finding, PNG bytes.
+"""The frame of every picture: style, bars, a title that says the finding, PNG bytes.
 
 Colours are Okabe and Ito's, told apart by colour-blind readers.  Matplotlib is imported only when
 a picture is drawn, and without pyplot: no global figures, no display.
@@ -6,37 +6,15 @@ a picture is drawn, and without pyplot: no global figures, no display.
 
 import io
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from sweeper.report.report import Report
 from sweeper.report.summary import Floats
-from sweeper.report.words import label
 
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#E69F00", "#009E73", "#8A8F98"
-# The same point looks the same in every picture.
-BEST = {"marker": "*", "s": 380, "facecolor": BLUE, "edgecolor": "white", "lw": 1.5, "zorder": 5}
-EQUAL = {"marker": "D", "s": 90, "facecolor": ORANGE, "edgecolor": "white", "lw": 1.5, "zorder": 4}
-
-_Shown = TypeVar("_Shown")  # what a panel shows: a cell, or a portfolio
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A picture of the report: its file name, its caption, and what draws it as a PNG.
-
-    The picture is None where it would show nothing.
-    """
-
-    file: str
-    caption: str
-    draw: Callable[[Report], bytes | None]
-
-
 _DPI = 150
 WIDTH = 9.0  # inches: text of 10 points is easy to read when shown 900 pixels wide
 _STYLE = {
@@ -52,41 +30,6 @@ _STYLE = {
     "legend.frameon": False,
     "text.parse_math": False,  # a name may hold dollar signs
 }
-
-
-def panels(
-    summaries: Sequence[_Shown],
-    limit: int,
-    overview: str,
-    claim: Callable[[_Shown], str],
-    draw: Callable[[Any, _Shown], None],
-    name: Callable[[_Shown], str] = label,  # type: ignore[assignment]
-) -> bytes:
-    """A PNG with a panel for each of the first ``limit`` cells, which all have complete points.
-
-    The title of a single panel is its ``claim``; several have the ``overview`` above them and
-    their claims each, after the cell's ``name``.
-    """
-    shown = summaries[:limit]
-    n_columns = 1 if len(shown) == 1 else 2
-    n_rows = -(-len(shown) // n_columns)
-    some = f" (first {limit} of {len(summaries)} cells)" if len(summaries) > limit else ""
-    title = (
-        overview + some
-        if len(shown) > 1
-        else ": ".join(text for text in (name(shown[0]), claim(shown[0])) if text)
-    )
-    with frame(title, 5.2 if len(shown) == 1 else 3.3 * n_rows + 0.8) as figure:
-        axes = list(figure.subplots(n_rows, n_columns, squeeze=False).flat)
-        for ax, summary in zip(axes, shown, strict=False):
-            draw(ax, summary)
-            if len(shown) > 1:
-                lines = (textwrap.fill(text, 44) for text in (name(summary), claim(summary)))
-                ax.set_title("\n".join(lines), fontsize=9)
-        for ax in axes[len(shown) :]:
-            ax.set_axis_off()
-        _shared_legend(figure, axes)
-        return png(figure)
 
 
 class Bars(NamedTuple):
@@ -125,17 +68,6 @@ def draw_stack(ax: Any, rows: Sequence[str], parts: Sequence[Bars], ends: Sequen
     ax.grid(visible=False, axis="y")
 
 
-def label_cells(ax: Any, values: Any, texts: Sequence[Sequence[str]]) -> None:
-    """A heat map of ``values`` (R, C) with its ``texts`` in it, the darker the more."""
-    ax.imshow(values, cmap="Oranges", vmin=0, vmax=1.15 * values.max() or 1.0, aspect="auto")
-    ax.grid(visible=False)
-    ax.spines[:].set_visible(False)
-    ax.tick_params(length=0)
-    for (row, column), value in np.ndenumerate(values):
-        ink = "white" if value > 0.75 * values.max() > 0 else "black"
-        ax.text(column, row, texts[row][column], ha="center", va="center", color=ink)
-
-
 @contextmanager
 def frame(title: str, height: float) -> Iterator[Any]:
     """An empty figure, ``height`` inches high, below its title; the style holds until the end."""
@@ -164,12 +96,3 @@ def reduced(picture: bytes) -> bytes:
     buffer = io.BytesIO()
     smaller.quantize(48).save(buffer, format="png", optimize=True)
     return buffer.getvalue()
-
-
-def _shared_legend(figure: Any, axes: Sequence[Any]) -> None:
-    """One legend below all panels, since they all mean the same by a colour."""
-    entries: dict[str, Any] = {}
-    for ax in axes:
-        for handle, name in zip(*ax.get_legend_handles_labels(), strict=True):
-            entries.setdefault(name, handle)
-    figure.legend(entries.values(), entries, loc="outside lower center", ncols=len(entries))

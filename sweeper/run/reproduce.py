@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine import MODEL_VERSION, DimsweepError, Fidelity
+from engine import MODEL_VERSION, DimsweepError, Fidelity, Program
+from sweeper.build.program import build_program
 from sweeper.config.schema import Config
 from sweeper.ledger.load import load
 from sweeper.ledger.place import Place
@@ -62,8 +63,7 @@ def reproduce(folder: Place, sample: int | None = None, seed: int = 0) -> Reprod
 
 def _simulated(study: StudyRecord, record: CellRecord, rows: pa.Table, folder: Place) -> pa.Table:
     """The rows of a cell, simulated now, in the order of those that are stored."""
-    stored = {key: value for key, value in study.config.items() if key != "files"}
-    config = Config.of(stored | dict(record.config or {}))
+    config = _config(study, record)
     content, trials = Content(config), _trials(config, rows)
     keys = content.keys(trials)
     if keys != rows["key"].to_pylist():
@@ -75,6 +75,23 @@ def _simulated(study: StudyRecord, record: CellRecord, rows: pa.Table, folder: P
     found = evaluator.evaluate(Job(record.cell, trials, keys)).rows
     place = {key: i for i, key in enumerate(found["key"].to_pylist())}
     return found.take([place[key] for key in keys])
+
+
+def program_of(study: StudyRecord, record: CellRecord, rows: pa.Table) -> tuple[Config, Program]:
+    """The configuration and the program of the trial whose row ``rows`` is.  Raises
+    :class:`DimsweepError` or :class:`OSError` where a file that it names is gone."""
+    config = _config(study, record)
+    (trial,) = _trials(config, rows)
+    config = config.changed(trial.parameters)
+    program = build_program(config)
+    bandwidth = trial.bandwidth
+    return config, program if bandwidth is None else program.rebind(bandwidth=bandwidth)
+
+
+def _config(study: StudyRecord, record: CellRecord) -> Config:
+    """The configuration of a cell, as the study has kept it."""
+    stored = {key: value for key, value in study.config.items() if key != "files"}
+    return Config.of(stored | dict(record.config or {}))
 
 
 def _trials(config: Config, rows: pa.Table) -> Trials:

@@ -1,41 +1,95 @@
-"""The report as one self-contained HTML page, and its pictures as files beside it."""
+"""The report as one self-contained HTML page, whose charts can be looked into."""
 
-import base64
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-from sweeper.draw.pictures import PICTURES
+from engine import DimsweepError
 from sweeper.ledger.place import Place, make, reaching, write
 from sweeper.ledger.record import StudyRecord
 from sweeper.report import words
+from sweeper.report.answer import answers
 from sweeper.report.report import Report
 from sweeper.report.sections import cell_sheets, detail_sheets, sheets
 from sweeper.report.sheet import Sheet
 from sweeper.report.summary import frequent_errors
 
 
-def write_report(rows: pd.DataFrame, study: StudyRecord, folder: Place) -> list[Place]:
-    """Write report.html and its pictures into ``folder``; returns their paths, the page first.
+def write_report(rows: pd.DataFrame, study: StudyRecord, folder: Place) -> Place:
+    """Write report.html into ``folder``; returns its path.
 
     ``rows`` is the study's ledger.  Raises :class:`DimsweepError` when no trial is complete.
     """
-    report = Report.of(rows, study)
-    drawn = [(picture, picture.draw(report)) for picture in PICTURES]
-    pictures = {picture: png for picture, png in drawn if png is not None}
-    captions = [(picture.caption, png) for picture, png in pictures.items()]
-    files = {"report.html": render(report, captions).encode()}
-    files |= {picture.file: png for picture, png in pictures.items()}
+    page = render(Report.of(rows, study)).encode()
     with reaching(folder):
         make(folder)
-        for name, content in files.items():
-            write(folder / name, content)
-    return [folder / name for name in files]
+        write(folder / "report.html", page)
+    return folder / "report.html"
 
 
-def render(report: Report, pictures: list[tuple[str, bytes]]) -> str:
-    """The page, with ``pictures`` (caption and PNG) and the styles inside it."""
+def render(report: Report) -> str:
+    """The page, with its charts, their data, styles and scripts inside it."""
     import yaml
+
+    several = len(report.summaries) > 1
+    errors = [(text, str(times)) for text, times in frequent_errors(report.failed)]
+    return _filled(
+        "page.html.j2",
+        **_charts(report),
+        report=report,
+        answers=answers(report),
+        tables=sheets(report),
+        details=[
+            (words.label(s), (cell_sheets(s) if several else []) + detail_sheets(s))
+            for s in report.found
+        ],
+        failures=Sheet("Failed trials", ("error", "trials"), errors) if errors else None,
+        config=yaml.safe_dump(dict(report.study.config), sort_keys=False, allow_unicode=True),
+    )
+
+
+def render_charts(report: Report, names: Sequence[str] = ()) -> str:
+    """A page of the charts of these names alone, or of all; raises :class:`DimsweepError` if there
+    is none of a name, or if it would show nothing."""
+    return _filled("charts.html.j2", **_charts(report, names))
+
+
+def _charts(report: Report, names: Sequence[str] = ()) -> dict[str, Any]:
+    """What the template of the charts needs."""
+    from bokeh.document import Document
+    from bokeh.embed import components
+    from bokeh.resources import Resources
+
+    from sweeper.charts import CHARTS
+    from sweeper.charts.points import Points
+
+    points = Points.of(report)
+    wanted = [chart for chart in CHARTS if not names or chart.name in names]
+    drawn = {chart: found for chart in wanted if (found := chart.draw(points)) is not None}
+    there = [chart.name for chart in drawn]
+    if missing := [name for name in names if name not in there]:
+        raise DimsweepError(
+            f"this study has no chart {missing[0]!r}",
+            hint=f"charts are {', '.join(chart.name for chart in CHARTS)}",
+        )
+    document = Document()
+    with document.models.freeze():  # or each chart would have all that came before looked through
+        for _, model in drawn.values():
+            document.add_root(model)
+    script, places = components({chart.name: model for chart, (_, model) in drawn.items()})
+    library = Resources(mode="inline", components=["bokeh", "bokeh-widgets", "bokeh-tables"])
+    return {
+        "title": report.study.name,
+        "charts": [(chart, claim, places[chart.name]) for chart, (claim, _) in drawn.items()],
+        "colours": points.colours,
+        "script": script,
+        "library": library.render_js(),
+    }
+
+
+def _filled(template: str, **values: Any) -> str:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -45,16 +99,4 @@ def render(report: Report, pictures: list[tuple[str, bytes]]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    several = len(report.summaries) > 1
-    errors = [(text, str(times)) for text, times in frequent_errors(report.failed)]
-    return environment.get_template("page.html.j2").render(
-        report=report,
-        tables=sheets(report),
-        pictures=[(caption, base64.b64encode(png).decode()) for caption, png in pictures],
-        details=[
-            (words.label(s), (cell_sheets(s) if several else []) + detail_sheets(s))
-            for s in report.found
-        ],
-        failures=Sheet("Failed trials", ("error", "trials"), errors) if errors else None,
-        config=yaml.safe_dump(dict(report.study.config), sort_keys=False, allow_unicode=True),
-    )
+    return environment.get_template(template).render(**values)

@@ -4,7 +4,6 @@ from sweeper.report.report import Report
 from sweeper.report.sections import (
     best_of_cells,
     critical_path,
-    designs,
     dimensions,
     front,
     messages,
@@ -26,7 +25,6 @@ SECTIONS: tuple[Section, ...] = (
     provisioned.SECTION,
     front.SECTION,
     messages.SECTION,
-    designs.SECTION,
 )
 
 

@@ -176,7 +176,7 @@ def test_a_study_is_swept_resumed_reported_and_compared(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(lease, "BEAT", 1.0)
-    monkeypatch.setattr("sweeper.draw.show.page.PICTURES", ())  # they take their time
+    monkeypatch.setattr("sweeper.charts.CHARTS", ())  # they take their time
 
     def sweep(results: object, trials: int) -> Place:
         plan = planned([*TINY, f"budget.trials={trials}"], results)

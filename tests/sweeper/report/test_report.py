@@ -1,11 +1,7 @@
 """Reports: what a study found, told right in numbers, pictures, tables and a page."""
 
-import base64
-import html
 import re
-from html.parser import HTMLParser
 
-import matplotlib.image
 import numpy as np
 import pandas as pd
 import pytest
@@ -394,51 +390,7 @@ def test_terminal_lists_the_front():
     assert ends in Report.of(rows, study).headline, "both ends of the front, and what is enough"
 
 
-# --- pictures and page ---------------------------------------------------------------------------
-
-
-class Page(HTMLParser):
-    """What a page loads, and whether its tags match."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.images, self.links, self.open, self.tags = [], [], [], set()
-        self.feed(text)
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.add(tag)
-        values = dict(attributes)
-        if tag == "img":
-            self.images.append(values["src"])
-        elif "src" in values or "href" in values:
-            self.links.append(values)
-        if tag not in ("img", "meta"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-
-STUDIES = {
-    "one cell": (lambda: make_rows(search(40)), {}),
-    "two objectives": (lambda: failing(make_rows(search(40))), {"objective": ("time", "cost")}),
-    "grid": (lambda: failing(grid()), {"grid": ["a.total"], "objective": ("perf_per_cost",)}),
-    "two dimensions, no equal split, no prices": (
-        lambda: make_rows(search(20, n_dims=2), prices=None).assign(origin="tpe"),
-        {},
-    ),
-    "one dimension": (lambda: make_rows(search(5, n_dims=1)), {}),
-    "looked at again": (
-        lambda: again(make_rows(search(40)), [0.8, None, 0.9]),
-        {"objective": ("time", "cost")},
-    ),
-    "all failed when looked at again": (lambda: again(make_rows(search(5)), [None]), {}),
-    "one trial": (lambda: make_rows(search(1)), {"objective": ("time", "cost")}),
-    "same split": (
-        lambda: make_rows([[480.0, 12.0, 5.0, 3.0]] * 5),
-        {"parameters": ["collective.chunks"]},
-    ),
-}
+# --- the critical path --------------------------------------------------------------------------
 
 
 def test_what_the_time_of_the_best_is_made_of():
@@ -472,38 +424,3 @@ def test_waiting_is_a_part_of_exposed_communication():
 def test_nothing_is_said_of_a_path_that_is_not_known():
     assert critical_path.table(only(one_cell())) == []  # a ledger from before paths were kept
     assert critical_path.table(only(one_cell(path_compute_s=None))) == []  # message by message
-
-
-@pytest.mark.parametrize("name", STUDIES)
-@pytest.mark.filterwarnings("error")
-def test_report_is_complete(name, tmp_path):
-    make, options = STUDIES[name]
-    rows = make()
-    study = make_study(rows, **options)
-    study.config["note"] = "<b>bold</b>"
-    paths = write_report(rows, study, tmp_path)
-    pictures = ["convergence.png", "best_split.png"]
-    if name not in ("one dimension", "one trial", "same split"):
-        pictures.append("split_map.png")
-    if len(study.objective) > 1:
-        pictures.append("pareto.png")
-    if name == "looked at again":
-        pictures.append("recheck.png")
-    assert [path.name for path in paths] == ["report.html", *pictures]
-    assert sorted(tmp_path.iterdir()) == sorted(paths)  # nothing temporary stays
-
-    text = paths[0].read_text()
-    page = Page(text)
-    assert page.open == []
-    assert page.links == []
-    assert "http" not in re.sub(r"base64,[^\"]*", "", text)
-    assert page.tags.isdisjoint({"script", "b", "link"})
-    assert "&lt;b&gt;bold" in text
-    for error in rows["error"].dropna().unique():
-        assert error in html.unescape(text)
-    for path, source in zip(paths[1:], page.images, strict=True):
-        embedded = base64.b64decode(source.removeprefix("data:image/png;base64,"))
-        assert embedded == path.read_bytes()
-        height, width, _ = matplotlib.image.imread(path).shape
-        assert width == 1350
-        assert 600 < height < 2500

@@ -9,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.bound import Frontier
-from sweeper.draw.pictures import next_bandwidth as next_bandwidth_picture
-from sweeper.draw.pictures import pareto
-from sweeper.draw.show.page import render, write_report
+from sweeper.draw.show.page import render
 from sweeper.report import Report, summarise
 from sweeper.report.sections import front, next_bandwidth, provisioned, sheets
 from tests.support.examples import examples
@@ -52,26 +50,7 @@ def test_the_front_has_gaps_to_its_bound():
     assert only(rows, objective=["time", "cost"]).front_gaps(rows) is None
 
 
-def test_a_front_that_spans_much_is_drawn_on_logarithmic_scales(monkeypatch):
-    rows = make_rows(search(40))
-    rows["cost_usd"] *= np.geomspace(1, 1000, len(rows))
-    seen = {}
-
-    def catch(summaries, *rest):
-        from matplotlib.figure import Figure
-
-        ax = Figure().subplots()
-        rest[-1](ax, summaries[0])
-        seen[ax.get_ylabel().split(" (")[0]] = ax.get_yscale()
-        return b""
-
-    monkeypatch.setattr(pareto, "panels", catch)
-    rows.loc[len(rows) - 1, "time_s"] = 0.5 * rows["time_s"].min()  # the fastest is the dearest
-    pareto.picture(Report.of(rows, make_study(rows, objective=["time", "cost"])))
-    assert seen == {"cost": "log"}
-
-
-def test_where_the_next_dollar_should_go(tmp_path):
+def test_where_the_next_dollar_should_go():
     rows = make_rows(search(20)).assign(**{f"ms_per_GBps_{d}": -0.8 * (d == 0) for d in range(4)})
     study = with_cells(make_study(rows), ms_per_GBps=[-0.08] * 4, usd_per_GBps=PRICES)
     study = bounded(study, rows["time_s"].min())
@@ -82,7 +61,6 @@ def test_where_the_next_dollar_should_go(tmp_path):
     assert [row[3] for row in sheet.rows] == ["800.0 us", "0 s", "0 s", "0 s"]
     assert next_bandwidth.claim(summary, "GB/s") == "the next GB/s saves 80.00 us wherever it goes"
     assert "saves most in dim\xa00\xa0Ring(4)" in next_bandwidth.claim(summary, "k USD")
-    assert "worth.png" in [path.name for path in write_report(rows, study, tmp_path)]
 
 
 def test_the_next_bandwidth_has_one_worth():
@@ -140,8 +118,7 @@ def test_no_worth_ends_a_report(worth_ms):
     study = with_cells(make_study(rows), ms_per_GBps=worth, bound=rows["time_s"].min())
     assert text_of(rows, study)
     report = Report.of(rows, study)
-    assert next_bandwidth_picture.PICTURE.draw(report)
-    assert render(report, [])
+    assert render(report)
 
 
 MAGNITUDES = st.floats(-30, 30).map(lambda exponent: 10.0**exponent)
@@ -163,10 +140,10 @@ def test_no_number_ends_the_tables(time, cost, other, worths):
     assert "-0 " not in text
 
 
-@pytest.mark.parametrize("factor", [1e-30, 1e-9, 1e30])
+@pytest.mark.parametrize("factor", [1e-30, 1e30])
 @pytest.mark.filterwarnings("error")
-def test_no_time_and_no_cost_ends_the_pictures(factor, tmp_path):
+def test_no_time_and_no_cost_ends_the_page(factor):
     rows = make_rows(search(20))
     for column in ("time_s", "cost_usd"):
         rows[column] *= factor
-    assert write_report(rows, make_study(rows, objective=["time", "cost"]), tmp_path)
+    assert render(Report.of(rows, make_study(rows, objective=["time", "cost"])))

@@ -11,7 +11,8 @@ from rich.console import Console
 from engine import DimsweepError
 from engine.bound import Measure, Weighing
 from sweeper import load
-from sweeper.draw.pictures import PICTURES, regret
+from sweeper.charts import CHARTS, regret
+from sweeper.charts.points import Points
 from sweeper.draw.show.terminal import print_report
 from sweeper.ledger.record import StudyRecord, read_study
 from sweeper.objective import TIME
@@ -111,7 +112,7 @@ def test_a_grid_has_a_portfolio_for_each_of_its_cells(small: Small) -> None:
     text = io.StringIO()
     print_report(rows, study, Console(file=text, width=100))
     assert "One split for all (profile native)" in text.getvalue()
-    assert regret.PICTURE in PICTURES and regret.PICTURE.draw(Report.of(rows, study))
+    assert regret.CHART in CHARTS and regret.CHART.draw(Points.of(Report.of(rows, study)))
 
 
 def test_one_workload_loses_nothing(small: Small) -> None:

@@ -1,0 +1,64 @@
+"""The front of two objectives, and what is proven to be impossible."""
+
+import numpy as np
+from bokeh.models import UIElement
+
+from engine.bound import Frontier
+from sweeper.charts.chart import Chart
+from sweeper.charts.frame import BLUE, GREEN, legend_above, plot
+from sweeper.charts.points import Points
+from sweeper.charts.scatter import marks, scale, span, trials, useful
+from sweeper.objective import COST, TIME
+from sweeper.report import words
+from sweeper.report.summary import Floats
+
+_MOST = 12  # fronts; more would be a tangle
+
+
+def draw(points: Points) -> tuple[str, UIElement] | None:
+    cells = points.report.found
+    if len(cells[0].objectives) == 1:
+        return None
+    x, y = cells[0].objectives
+    (fx, x_title), (fy, y_title) = points.axis(x), points.axis(y)
+    ends = useful(points, x), useful(points, y)
+    chart = plot(
+        x_title,
+        y_title,
+        420,
+        x_range=span(ends[0]),
+        y_range=span(ends[1]),
+        x_axis_type=scale(ends[0]),
+        y_axis_type=scale(ends[1]),
+    )
+    trials(chart, points, x.column, y.column)
+    for cell in cells[:_MOST]:
+        chart.step(
+            fx * cell.front[x.column].to_numpy(float),
+            fy * cell.front[y.column].to_numpy(float),
+            mode="after",
+            line_width=2,
+            color=BLUE,
+            legend_label="no trial is better in both",
+        )
+        if cell.cell.front is not None:
+            proven = _proven_front(cell.cell.front)
+            chart.line(
+                fx * proven[x.column],
+                fy * proven[y.column],
+                line_width=3,
+                color=GREEN,
+                legend_label="proven bound",
+            )
+    marks(chart, points, x.column, y.column)
+    claim = words.trade_off(cells[0]) if len(cells) == 1 else f"{len(cells)} fronts"
+    return claim, legend_above(chart)
+
+
+def _proven_front(proven: Frontier) -> dict[str, Floats]:
+    """The bound on the front as rows of a ledger are, close enough to each other for a curve."""
+    cost = np.interp(np.arange(0, len(proven.cost), 0.1), range(len(proven.cost)), proven.cost)
+    return {COST.column: cost, TIME.column: proven.least_time(cost)}
+
+
+CHART = Chart("front", "What one objective costs in the other", draw, coloured=True)

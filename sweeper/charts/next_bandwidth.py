@@ -1,0 +1,35 @@
+"""Where the next dollar, or the next bandwidth, should go: the time that it saves."""
+
+import numpy as np
+from bokeh.models import UIElement
+
+from engine import units
+from sweeper.charts.chart import Chart
+from sweeper.charts.frame import GREEN, PALETTE, bars, legend_above, rows, stacked
+from sweeper.charts.points import Points
+from sweeper.report import words
+from sweeper.report.sections.next_bandwidth import at_optimum, claim, common_unit
+from sweeper.report.words import seconds
+
+
+def draw(points: Points) -> tuple[str, UIElement] | None:
+    cells = [cell for cell in points.report.found if cell.saved() is not None]
+    if not cells or len({tuple(cell.dims) for cell in cells}) > 1:
+        return None
+    unit = common_unit(cells)
+    saved = np.array([at_optimum(cell, unit) for cell in cells])
+    factor, name = units.scale(float(np.nanmax(saved)), units.TIME)
+    title = f"saved by the next {unit} ({name} an iteration)"
+    if len(cells) == 1:
+        chart = rows(cells[0].dims, title)
+        bars(chart, factor * saved[0], [seconds(v) for v in saved[0]], GREEN, "at the best")
+        chart.legend.visible = False
+        chart.x_range.start, chart.x_range.range_padding = 0.0, 0.5
+        return claim(cells[0], unit), chart
+    chart = rows([words.label(cell) for cell in cells], title)
+    colours = PALETTE * len(cells[0].dims)
+    stacked(chart, list(zip(cells[0].dims, colours, factor * saved.T, strict=False)), name)
+    return f"what the next {unit} saves, by the dimension it is spent on", legend_above(chart)
+
+
+CHART = Chart("next_bandwidth", "Where the next dollar should go", draw)

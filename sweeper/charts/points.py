@@ -1,0 +1,151 @@
+"""The complete trials of a study as one table that all charts of a page share.
+
+A trial that is brushed in one chart is therefore marked in all of them, and what the reader filters
+is filtered everywhere.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from bokeh.models import CDSView, ColumnDataSource, IndexFilter, TextInput
+
+from sweeper.charts.frame import GREY, PALETTE
+from sweeper.objective import OBJECTIVES, TIME, Objective
+from sweeper.report import words
+from sweeper.report.report import Report
+
+COMPUTE, WAITING = "compute", "waiting"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the shared table: its title with the unit, and how its numbers are shown; texts
+    have no format."""
+
+    title: str
+    format: str | None = None
+
+
+@dataclass
+class Points:
+    """The trials of a report's cells, the best first.
+
+    ``rows`` are the ledger's, ``source`` has the ``columns`` that charts show, in the units of
+    their titles.  ``kept`` are the trials that the reader's ``box`` lets through, ``listed`` those
+    of them that are also brushed, if some are.
+    """
+
+    report: Report
+    rows: pd.DataFrame
+    columns: dict[str, Column] = field(default_factory=dict)
+    source: ColumnDataSource = field(default_factory=ColumnDataSource)
+    kept: IndexFilter = field(default_factory=IndexFilter)
+    listed: IndexFilter = field(default_factory=IndexFilter)
+    box: TextInput = field(default_factory=TextInput)
+
+    @classmethod
+    def of(cls, report: Report) -> Self:
+        """The complete trials of all cells that have some."""
+        self = cls(report, _ranked(report))
+        self._add_designs()
+        self._add_measures()
+        self._add("origin", "origin", self.rows["origin"])
+        self._add("bottleneck", "bottleneck", _bottlenecks(self.rows, self.dims))
+        return self
+
+    @property
+    def view(self) -> CDSView:
+        """What the filter leaves, for a chart."""
+        return CDSView(filter=self.kept)
+
+    @property
+    def dims(self) -> list[str]:
+        """The names of the dimensions; where cells differ in them their numbers alone."""
+        names = {tuple(s.dims) for s in self.report.found}
+        if len(names) == 1:
+            return list(names.pop())
+        return [f"dim {d}" for d in range(max(map(len, names)))]
+
+    @property
+    def design(self) -> list[str]:
+        """The columns of numbers that vary and make up a design: bandwidths, then parameters."""
+        own = [*(f"b{d}" for d in range(len(self.dims))), *self.report.study.parameters]
+        return [name for name in own if self.columns[name].format and self._varies(name)]
+
+    @property
+    def colours(self) -> dict[str, str]:
+        """A colour for each bottleneck that some trial has."""
+        names = {COMPUTE: GREY, WAITING: "#D0D4D9"}
+        names |= dict(zip(self.dims, PALETTE * len(self.dims), strict=False))
+        found = set(self.source.data["bottleneck"])
+        return {name: colour for name, colour in names.items() if name in found}
+
+    def axis(self, objective: Objective) -> tuple[float, str]:
+        """What to multiply an objective's column by to draw it, and the label of its axis."""
+        smallest = min(objective.of(s.best) for s in self.report.found)
+        return words.axis(objective, smallest)
+
+    def take(self, name: str, places: list[int]) -> list[Any]:
+        """Some trials' values of a column."""
+        return [self.source.data[name][place] for place in places]
+
+    def _varies(self, name: str) -> bool:
+        values = self.source.data[name]
+        return bool(np.nanmin(values) < np.nanmax(values))
+
+    def _add(self, name: str, title: str, values: Any, digits: str | None = None) -> None:
+        self.columns[name] = Column(title, digits)
+        # Single precision has the seven digits that anyone reads, in half of the page.
+        data = np.asarray(values, np.float32) if digits else [str(value) for value in values]
+        self.source.data[name] = data
+
+    def _add_designs(self) -> None:
+        rows, keys = self.rows, self.report.study.parameters
+        self._add("trial", "trial", rows["trial"], "0")
+        if len(self.report.summaries) > 1:
+            names = {s.cell.cell: words.label(s) for s in self.report.found}
+            self._add("cell", "cell", rows["cell"].map(names))
+        for d, name in enumerate(self.dims):
+            self._add(f"b{d}", f"{name}, GB/s", rows[f"bandwidth_{d}_GBps"], "0,0.[00]")
+        for key, name in zip(keys, words.short_keys(keys), strict=True):
+            numbers = pd.to_numeric(rows[key], errors="coerce")
+            if numbers.notna().all():
+                self._add(key, name, numbers, "0,0.[0000]")
+            else:
+                self._add(key, name, rows[key])
+
+    def _add_measures(self) -> None:
+        for objective in OBJECTIVES.values():
+            if self.rows[objective.column].notna().all():
+                factor, title = self.axis(objective)
+                self._add(
+                    objective.column, title, factor * self.rows[objective.column], "0,0.[0000]"
+                )
+        factor, title = self.axis(TIME)
+        unit = title.rsplit(" ", 1)[-1]
+        for name, column in _parts(self.dims).items():
+            self._add(column, f"{name} {unit}", factor * self.rows[column], "0,0.[000]")
+
+
+def _ranked(report: Report) -> pd.DataFrame:
+    """The complete trials of all cells, the best first."""
+    rows = pd.concat([cell.complete for cell in report.found])
+    keys = [rows["trial"], *(o.sign * rows[o.column] for o in reversed(report.study.objectives))]
+    return rows.iloc[np.lexsort(keys)].reset_index(drop=True)
+
+
+def _parts(dims: list[str]) -> dict[str, str]:
+    """What a trial's time is made of, and the columns of it."""
+    exposed = {f"exposed in {name}": f"exposed_{d}_s" for d, name in enumerate(dims)}
+    return {COMPUTE: "compute_s", **exposed, WAITING: "waiting_s"}
+
+
+def _bottlenecks(rows: pd.DataFrame, dims: list[str]) -> np.ndarray:
+    """What holds most of each trial's time apart from compute: a dimension or waiting; compute
+    where nothing does."""
+    columns = [f"exposed_{d}_s" for d in range(len(dims))] + ["waiting_s"]
+    times = rows[columns].fillna(0.0).to_numpy(float)
+    names = np.array([*dims, WAITING], dtype=object)[times.argmax(axis=1)]
+    return np.where(times.max(axis=1) > 0, names, COMPUTE)

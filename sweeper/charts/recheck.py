@@ -1,0 +1,39 @@
+"""The best designs by phases and message by message."""
+
+from bokeh.models import ColumnDataSource, HoverTool, UIElement
+
+from sweeper.charts.chart import Chart
+from sweeper.charts.frame import GREY, PALETTE, legend_above, plot
+from sweeper.charts.points import Points
+from sweeper.report import words
+from sweeper.report.sections.messages import Comparison, agreement
+
+_MOST = 8  # cells, told apart by colour
+
+
+def draw(points: Points) -> tuple[str, UIElement] | None:
+    cells = [s for s in points.report.found if Comparison.of(s).complete]
+    if not cells:
+        return None
+    factor, title = points.axis(Comparison.of(cells[0]).measure)
+    chart = plot(f"{title}, by phases", f"{title}, by messages")
+    ends: list[float] = []
+    for cell, colour in zip(cells[:_MOST], PALETTE, strict=False):
+        comparison = Comparison.of(cell)
+        pairs = [(r.phases, r.messages) for r in comparison.complete]
+        x, y = ([factor * comparison.measure.of(pair[i]) for pair in pairs] for i in (0, 1))
+        ranks = [str(recheck.rank) for recheck in comparison.complete]
+        source = ColumnDataSource({"x": x, "y": y, "rank": ranks})
+        name = words.label(cell) if len(cells) > 1 else "one design, by its rank"
+        drawn = chart.scatter("x", "y", source=source, size=9, color=colour, legend_label=name)
+        chart.text("x", "y", "rank", source=source, x_offset=7, text_color=GREY)
+        shown = [("rank", "@rank"), ("by phases", "@x"), ("by messages", "@y")]
+        chart.add_tools(HoverTool(renderers=[drawn], tooltips=shown))
+        ends += x
+    same = [min(ends), max(ends)]
+    chart.line(same, same, color=GREY, legend_label="the same both ways")
+    claim = agreement(Comparison.of(cells[0])) if len(cells) == 1 else f"{len(cells)} cells"
+    return claim, legend_above(chart)
+
+
+CHART = Chart("recheck", "Whether the ranking holds when every message is simulated", draw)

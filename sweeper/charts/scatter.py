@@ -1,0 +1,108 @@
+"""Trials as points: coloured by bottleneck, brushed together, the whole design in a tooltip."""
+
+import numpy as np
+import pandas as pd
+from bokeh.models import ColumnDataSource, GlyphRenderer, HoverTool, Range1d
+from bokeh.plotting import figure
+from bokeh.transform import factor_cmap
+
+from sweeper.charts.frame import BLUE, ORANGE
+from sweeper.charts.points import Points
+from sweeper.objective import Objective
+from sweeper.report.summary import CellSummary, Floats
+
+LOG_RATIO = 20.0  # an axis that spans more than this is logarithmic
+_MARKED = 60  # cells whose best trials are marked
+
+
+def tooltips(points: Points) -> list[tuple[str, str]]:
+    """Every column of the shared table."""
+    return [
+        (column.title, f"@{{{name}}}{{{column.format}}}" if column.format else f"@{{{name}}}")
+        for name, column in points.columns.items()
+    ]
+
+
+def trials(chart: figure, points: Points, x: str, y: str) -> GlyphRenderer:
+    """All trials as points at the columns ``x`` and ``y``."""
+    colours = points.colours
+    drawn = chart.scatter(
+        x,
+        y,
+        source=points.source,
+        view=points.view,
+        size=5,
+        line_color=None,
+        fill_color=factor_cmap("bottleneck", list(colours.values()), list(colours)),
+        fill_alpha=0.6,
+        nonselection_fill_alpha=0.06,
+        selection_fill_alpha=0.9,
+    )
+    hover = HoverTool(renderers=[drawn], tooltips=tooltips(points), limit=1)
+    chart.add_tools(hover)
+    return drawn
+
+
+def marks(chart: figure, points: Points, x: str, y: str) -> list[GlyphRenderer]:
+    """The best trial of each cell, and its equal split, if the cells are few."""
+    cells = points.report.found[:_MARKED]
+    best = [_place(points, cell.best) for cell in cells]
+    equal = [_place(points, cell.equal) for cell in cells if cell.equal is not None]
+    named = (("best", best, "star", 17, BLUE), ("equal split", equal, "diamond", 13, ORANGE))
+    return [
+        chart.scatter(
+            x,
+            y,
+            source=ColumnDataSource({name: points.take(name, places) for name in points.columns}),
+            marker=marker,
+            size=size,
+            color=colour,
+            line_color="white",
+            legend_label=name,
+        )
+        for name, places, marker, size, colour in named
+        if places
+    ]
+
+
+def _place(points: Points, row: pd.Series) -> int:
+    same = (points.rows["cell"] == row["cell"]) & (points.rows["trial"] == row["trial"])
+    return int(same.to_numpy().argmax())
+
+
+def useful(points: Points, objective: Objective) -> tuple[float, float]:
+    """The range of an objective that is worth showing at first, in the unit of its axis: from the
+    best value or its bound to the equal split's, the front's end, or that of most trials.
+
+    A search also tries splits that are many times slower; showing them would hide the rest.
+    """
+    factor, _ = points.axis(objective)
+    ends = [_useful(cell, objective) for cell in points.report.found]
+    low = factor * min(end[0] for end in ends)
+    high = factor * max(end[1] for end in ends)
+    margin = 0.06 * (high - low) or 0.05 * abs(high) or 1.0
+    if high > LOG_RATIO * low > 0:
+        return low / 1.3, high * 1.3
+    return low - margin, high + margin
+
+
+def _useful(cell: CellSummary, objective: Objective) -> tuple[float, float]:
+    losses: Floats = objective.sign * cell.complete[objective.column].to_numpy(float)
+    front = objective.sign * cell.front[objective.column].to_numpy(float)
+    ends = [losses.min(), float(np.percentile(losses, 80)), front.max()]
+    if cell.equal is not None:
+        ends.append(objective.sign * objective.of(cell.equal))
+    if cell.bound is not None and objective is cell.objective:
+        ends.append(objective.sign * cell.bound)
+    values = sorted(objective.sign * end for end in ends)
+    return values[0], values[-1]
+
+
+def span(ends: tuple[float, float]) -> Range1d:
+    """A range that zooming may leave, and reset comes back to."""
+    return Range1d(*ends)
+
+
+def scale(ends: tuple[float, float]) -> str:
+    """The kind of axis for a range."""
+    return "log" if ends[0] > 0 and ends[1] > LOG_RATIO * ends[0] else "linear"

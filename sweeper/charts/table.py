@@ -1,0 +1,96 @@
+"""All trials as a table: sorted by a click, filtered by conditions, narrowed by brushing."""
+
+from bokeh.layouts import column
+from bokeh.models import (
+    CDSView,
+    CustomJS,
+    DataTable,
+    NumberFormatter,
+    StringFormatter,
+    TableColumn,
+    UIElement,
+)
+
+from sweeper.charts.chart import Chart
+from sweeper.charts.frame import WIDGET
+from sweeper.charts.points import Points
+
+# Conditions such as "time < 700, origin = tpe, 1: > 50": a part of a column's title, and a value.
+_FILTER = """
+const n = source.get_length() ?? 0;
+const titles = Object.entries(names);
+const tests = [];
+let wrong = "";
+for (const each of box.value.split(",")) {
+  if (!each.trim()) continue;
+  const found = each.match(/^\\s*(.+?)\\s*(<=|>=|!=|=|<|>)\\s*(.+?)\\s*$/);
+  const name = found?.[1].toLowerCase();
+  const field = titles.find(([_, t]) => t.toLowerCase() === name)
+    ?? titles.find(([_, t]) => name != null && t.toLowerCase().includes(name));
+  if (field == null) { wrong = `; "${each.trim()}" names no column`; continue; }
+  const values = source.data[field[0]];
+  const text = found[3].toLowerCase(), number = Number(found[3]);
+  const same = (v) => typeof v === "number" ? v === number : v.toLowerCase().includes(text);
+  const holds = {
+    "<": (v) => v < number, ">": (v) => v > number,
+    "<=": (v) => v <= number, ">=": (v) => v >= number,
+    "=": same, "!=": (v) => !same(v),
+  }[found[2]];
+  tests.push((i) => holds(values[i]));
+}
+const kept = [];
+for (let i = 0; i < n; i++) if (tests.every((test) => test(i))) kept.push(i);
+const brushed = new Set(source.selected.indices);
+const shown = brushed.size ? kept.filter((i) => brushed.has(i)) : kept;
+if (cb_obj !== source.selected) charts.indices = tests.length ? kept : null;
+listed.indices = shown.length < n ? shown : null;
+const how = brushed.size ? ", brushed" : "";
+box.title = `${shown.length.toLocaleString()} of ${n.toLocaleString()} trials${how}${wrong}`;
+"""
+
+
+def draw(points: Points) -> tuple[str, UIElement] | None:
+    box, n = points.box, len(points.rows)
+    box.title = f"{n:,} of {n:,} trials"
+    box.placeholder = "such as: bottleneck = compute, trial < 100"
+    box.sizing_mode, box.stylesheets = "stretch_width", [WIDGET]
+    titles = {name: each.title for name, each in points.columns.items()}
+    arguments = {
+        "source": points.source,
+        "names": titles,
+        "box": box,
+        "charts": points.kept,
+        "listed": points.listed,
+    }
+    apply = CustomJS(args=arguments, code=_FILTER)
+    box.js_on_change("value", apply)
+    points.source.selected.js_on_change("indices", apply)
+    table = DataTable(
+        source=points.source,
+        view=CDSView(filter=points.listed),
+        columns=[
+            TableColumn(
+                field=name,
+                title=each.title,
+                width=max(60, 9 * len(each.title)),
+                formatter=NumberFormatter(format=each.format, text_align="right")
+                if each.format
+                else StringFormatter(),
+            )
+            for name, each in points.columns.items()
+        ],
+        height=420,
+        sizing_mode="stretch_width",
+        autosize_mode="none",
+        reorderable=False,
+        stylesheets=[WIDGET],
+        index_position=None,
+    )
+    claim = (
+        "a click on a column sorts, conditions filter the charts too, and what is brushed in a "
+        "chart is listed here"
+    )
+    return claim, column(box, table, sizing_mode="stretch_width")
+
+
+CHART = Chart("trials", "All trials", draw)
