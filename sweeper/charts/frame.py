@@ -110,18 +110,22 @@ def stacked(chart: figure, parts: Sequence[tuple[str, str, Floats]], unit: str) 
         source = ColumnDataSource(
             {"y": np.arange(len(values)), "left": left, "right": left + values, "value": values}
         )
-        drawn = chart.hbar(
-            y="y",
-            left="left",
-            right="right",
-            height=0.7,
-            source=source,
-            color=colour,
-            legend_label=name,
-        )
         tooltips = [(name, f"@value{{0.[0000]}} {unit}")]
-        chart.add_tools(HoverTool(renderers=[drawn], tooltips=tooltips))
+        blocks(chart, source, colour, tooltips, legend_label=name)
         left = left + values
+
+
+def blocks(
+    chart: figure,
+    source: ColumnDataSource,
+    colour: str,
+    tooltips: Sequence[tuple[str, str]],
+    **options: Any,
+) -> None:
+    """Horizontal blocks from ``left`` to ``right`` in the rows ``y`` of ``source``."""
+    ends = {"y": "y", "left": "left", "right": "right"}
+    drawn = chart.hbar(**ends, height=0.7, source=source, color=colour, line_width=0, **options)
+    chart.add_tools(HoverTool(renderers=[drawn], tooltips=list(tooltips)))
 
 
 def _folded(name: str) -> str:

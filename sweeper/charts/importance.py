@@ -1,5 +1,8 @@
 """How much each parameter matters for being among the best."""
 
+import warnings
+from typing import Any
+
 import numpy as np
 from bokeh.models import UIElement
 
@@ -40,18 +43,17 @@ def importance(summary: CellSummary) -> dict[str, float]:
         return {}
     step = -(-len(summary.complete) // _MOST)
     study = optuna_study(summary, every=step)
-    own = summary.objective
-    position = summary.objectives.index(own)
-    return dict(
-        get_param_importances(
-            study,
-            evaluator=PedAnovaImportanceEvaluator(),
-            params=varied,
-            target=(lambda trial: own.sign * trial.values[position])
-            if len(summary.objectives) > 1
-            else None,
+    sign = summary.objective.sign
+
+    def loss(trial: Any) -> float:
+        return float(sign * trial.values[0])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that low values are wanted, as they are
+        found = get_param_importances(
+            study, evaluator=PedAnovaImportanceEvaluator(), params=varied, target=loss
         )
-    )
+    return dict(found)
 
 
 CHART = Chart("importance", "What matters most", draw)

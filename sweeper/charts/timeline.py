@@ -5,11 +5,12 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from bokeh.models import ColumnDataSource, HoverTool, UIElement
+from bokeh.models import ColumnDataSource, UIElement
 
 from engine import DimsweepError, Result, run_one, units
 from sweeper.charts.chart import Chart
 from sweeper.charts.frame import GREY, PALETTE, rows
+from sweeper.charts.frame import blocks as draw_blocks
 from sweeper.charts.points import Points
 from sweeper.report.summary import CellSummary
 from sweeper.report.words import label, seconds
@@ -46,17 +47,8 @@ def draw(points: Points) -> tuple[str, UIElement] | None:
                 "takes": [seconds((b.end - b.start) / 1e6) for b in blocks],
             }
         )
-        drawn = chart.hbar(
-            y="y",
-            left="left",
-            right="right",
-            height=0.7,
-            source=source,
-            fill_color=_colour(name, i),
-            line_color=None,
-        )
         shown = [("", "@name"), ("from", f"@left {unit}"), ("takes", "@takes")]
-        chart.add_tools(HoverTool(renderers=[drawn], tooltips=shown))
+        draw_blocks(chart, source, _colour(name, i), shown)
     where = f" of {label(cell)}" if len(points.report.found) > 1 else ""
     return f"one iteration of the best design{where}, on rank 0 and all that are like it", chart
 

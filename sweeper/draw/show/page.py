@@ -7,10 +7,10 @@ from typing import Any
 import pandas as pd
 
 from engine import DimsweepError
+from sweeper.draw.show.answer import answers
 from sweeper.ledger.place import Place, make, reaching, write
 from sweeper.ledger.record import StudyRecord
 from sweeper.report import words
-from sweeper.report.answer import answers
 from sweeper.report.report import Report
 from sweeper.report.sections import cell_sheets, detail_sheets, sheets
 from sweeper.report.sheet import Sheet

@@ -13,6 +13,7 @@ import pytest
 
 from engine import DimsweepError
 from sweeper import load
+from sweeper.charts import recheck, table
 from sweeper.cli.main import main
 from sweeper.ledger import lease
 from sweeper.ledger.ledger import Ledger
@@ -176,7 +177,9 @@ def test_a_study_is_swept_resumed_reported_and_compared(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(lease, "BEAT", 1.0)
-    monkeypatch.setattr("sweeper.charts.CHARTS", ())  # they take their time
+    monkeypatch.setattr(
+        "sweeper.charts.CHARTS", (recheck.CHART, table.CHART)
+    )  # they take their time
 
     def sweep(results: object, trials: int) -> Place:
         plan = planned([*TINY, f"budget.trials={trials}"], results)
