@@ -118,7 +118,7 @@ class Points:
 
     def _add_measures(self) -> None:
         for objective in OBJECTIVES.values():
-            if self.rows[objective.column].notna().all():
+            if objective.column in self.rows and self.rows[objective.column].notna().all():
                 factor, title = self.axis(objective)
                 self._add(
                     objective.column, title, factor * self.rows[objective.column], "0,0.[0000]"
