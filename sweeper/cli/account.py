@@ -9,6 +9,7 @@ from rich.table import Table
 from engine import Path, Result, units
 from engine.kernels.message import MessageRun
 from sweeper.report.merits import known
+from engine.network.wafer import WaferPlan
 from sweeper.report.words import cost_of, waiting
 from sweeper.terminal import plural, say, table
 
@@ -63,6 +64,9 @@ def _summary(
     for merit in known(result.merits):
         value = merit.show(result.merits[merit.column])
         yield merit.title or "performance per watt", value, ""
+    if isinstance(result.run, MessageRun) and result.run.plan is not None:
+        for done, count in _remedies(result.run.plan):
+            yield done, count, ""
     memory = result.program.workload.footprint
     if memory is not None:
         yield "memory of the fullest NPU", units.format_bytes(memory.total), memory.peak
@@ -73,6 +77,17 @@ def _summary(
     if result.perf_per_cost is not None:
         efficiency = units.format_performance_per_cost(result.perf_per_cost)
         yield "performance per cost", efficiency, ""
+
+
+def _remedies(plan: WaferPlan) -> Iterator[tuple[str, str]]:
+    """What became of groups that a wafer cannot serve as they are."""
+    if plan.serialised:
+        rounds = f"{plural(plan.serialised, 'group')}, in {plan.n_rounds} rounds"
+        yield "serialised on the wafer", rounds
+    if plan.decomposed:
+        yield "decomposed into rings", plural(len(plan.decomposed), "group")
+    if plan.moved:
+        yield "placed anew on the wafer", plural(plan.moved, "rank")
 
 
 def _dimensions(result: Result) -> Table:

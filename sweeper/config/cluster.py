@@ -33,6 +33,7 @@ from engine.cluster import TierPrice as EngineTierPrice
 from engine.formats import read_measured, read_nccl_tests
 from engine.formats.astra_sim import read_topology
 from engine.network import Auto, Clos, Dragonfly, Fabric, Mesh, Routing, read_network
+from engine.network.fred import Remedy
 from engine.network.wafer import FredWafer, MeshWafer, Wafer
 from sweeper.config.parts.part import (
     RATE,
@@ -358,6 +359,7 @@ _WAFER = OneOf(
     trunk=Bandwidth,
     io=Bandwidth,
     latency=Time,
+    remedy=Annotated[Remedy, member(Remedy)],
 )
 
 
@@ -387,7 +389,7 @@ class Network(Part):
     realises the dimensions, one value or a list: auto, mesh, {kind: clos, levels: 2, leaf: 8,
     oversubscription: 2}, {kind: dragonfly, routers: 4, npus: 2}; ``file``: a graph instead,
     node-link JSON or GraphML; ``wafer``: {kind: mesh, columns: 5, rows: 4} or {kind: fred,
-    leaves: 5, leaf: 4} (see engine.network.Wafer) instead."""
+    leaves: 5, leaf: 4, remedy: serialise} (see engine.network.wafer) instead."""
 
     fabric: Annotated[
         Fabric | tuple[Fabric, ...], Parsed(one_or_each(_FABRIC.parse), _FABRIC.write)

@@ -11,6 +11,7 @@ from engine.kernels.message.phases import Phases
 from engine.kernels.message.ports import Job
 from engine.kernels.message.ranks import RankAccount
 from engine.lower.program import POINT_TO_POINT, Program
+from engine.network.wafer import WaferPlan
 
 # Who goes first on a wafer's links: tensor parallelism, pipelines, all else (FRED, section 8).
 _TENSOR, _BETWEEN_STAGES, _OTHERS = range(3)
@@ -46,12 +47,13 @@ class Flows:
         program: Program,
         clock: Clock,
         accounts: Sequence[RankAccount],
+        plan: WaferPlan | None,
         submit: Callable[[Job], None],
         done: Callable[[int, int], None],
     ) -> None:
         self._program, self._submit, self._done = program, submit, done
         self._clock, self._accounts = clock, accounts
-        self._phases = Phases(program)
+        self._phases = Phases(program, plan)
         self._parts: dict[tuple[int, int], _Part] = {}  # of a flow, a rank's
         self._gathering: dict[_Place, dict[int, int]] = {}  # who has come, and how late
 
@@ -85,6 +87,7 @@ class Flows:
         group = self._program.names.flow_group[flow]
         phase = phases[number]._replace(rank=_TENSOR if group == "tensor" else _OTHERS)
         line = self._phases.line(group, phase.dim, rank)
+        phase = self._phases.on_line(phase, line)
         place = _Place(flow, chunk, number, line.ranks[0])
         gathered = self._gathering.setdefault(place, {})
         gathered[rank] = late

@@ -18,7 +18,7 @@ from engine.kernels.message.count import count_messages
 from engine.kernels.message.exchange import World
 from engine.kernels.message.flows import Flows
 from engine.kernels.message.operators import Operators
-from engine.kernels.message.phases import reduction_trees
+from engine.kernels.message.phases import wafer_plan
 from engine.kernels.message.ports import PhaseSpan, Ports
 from engine.kernels.message.ranks import RankAccount
 from engine.kernels.message.transport import Span, Transport, Wire, check_number
@@ -30,6 +30,7 @@ from engine.lower.lower import lower
 from engine.lower.program import Program
 from engine.network.fabric import build_network, check_fabrics
 from engine.network.graph import Link, Network
+from engine.network.wafer import WaferPlan
 from engine.workload.graph import Workload
 
 
@@ -66,6 +67,7 @@ class MessageRun:
     operators: tuple[OperatorSpan, ...]
     phases: tuple[PhaseSpan, ...]
     n_messages: int
+    plan: WaferPlan | None  # of ranks and groups on a wafer
     recorded: bool
 
 
@@ -95,6 +97,7 @@ def run_messages(program: Program, *, record: bool = False) -> MessageRun:
         operators=tuple(OperatorSpan(*span) for span in spans),
         phases=tuple(simulation.ports.spans),
         n_messages=simulation.transport.n_messages,
+        plan=simulation.plan,
         recorded=record,
     )
 
@@ -148,16 +151,17 @@ class _Simulation:
         shape, model = program.structure.shape, program.cluster.network
         self.program = program
         self.clock = Clock()
-        trees = reduction_trees(program)
-        places = model.wafer.places(program.cluster.topology.sizes) if model.wafer else ()
-        self.transport = Transport(self.clock, network, model, trees, places, record=record)
+        self.plan = wafer_plan(program)
+        self.transport = Transport(self.clock, network, model, self.plan, record=record)
         self.accounts = [RankAccount(shape.n_dims, shape.n_tallies) for _ in range(program.n_npus)]
         self.bytes_sent = [[0.0] * shape.n_dims for _ in self.accounts]
         world = World(
             self.clock, self.transport, shape.endpoint_delay, shape.reduce_time, self.bytes_sent
         )
         self.ports = Ports(world, self.accounts, shape.n_dims, shape.queue, self._touch)
-        self.flows = Flows(program, self.clock, self.accounts, self.ports.submit, self._done)
+        self.flows = Flows(
+            program, self.clock, self.accounts, self.plan, self.ports.submit, self._done
+        )
         self.operators = Operators(
             self.clock, program, self.accounts, self._touch, self.flows.start
         )

@@ -3,25 +3,35 @@
 from functools import lru_cache
 
 from engine.cluster.cluster import Cluster
-from engine.collective.algorithms import algorithm_of_phase, chosen_algorithms
+from engine.collective.algorithms import (
+    InSwitch,
+    RingAlgorithm,
+    TwoLevelRings,
+    algorithm_of_phase,
+    chosen_algorithms,
+)
 from engine.kernels.message.exchange import Crossing, Line, Phase
 from engine.kernels.phase.phase_time import empty_phase_times, time_phases
 from engine.kinds import CollectiveKind
 from engine.lower.program import Program
 from engine.network.fabric import Auto
-from engine.network.wafer import Tree
+from engine.network.wafer import WaferPlan
 from engine.workload.coordinates import members_along
 from engine.workload.graph import Group
+
+_FUSED_RING = TwoLevelRings(0, 0, reversed_half=False)  # which is one ring, of any number
 
 
 class Phases:
     """Phases and lines of a program at its point, worked out when first asked for.
 
     The order in which a chunk visits the dimensions, and the kinds of its phases, are the phase
-    kernel's; durations are not taken from it.
+    kernel's; durations are not taken from it.  Lines that are decomposed on a wafer (see
+    :class:`WaferPlan`) run rings in the place of what its switches would do for them.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, plan: WaferPlan | None) -> None:
+        self._plan = plan
         self._program, self._names = program, chosen_algorithms(program.cluster)
         self._times = empty_phase_times(program.structure)
         time_phases(program.structure, program.bandwidth, program.latency, self._times)
@@ -58,6 +68,15 @@ class Phases:
         block = self._program.cluster.topology.dims[dim].block
         return Phase(dim, kind, algorithm_of_phase(kind, block, self._names[dim]), n_bytes)
 
+    def on_line(self, phase: Phase, line: Line) -> Phase:
+        """The phase as ``line`` runs it."""
+        if self._plan is None or not isinstance(phase.algorithm, InSwitch):
+            return phase
+        if frozenset(self._plan.places[rank] for rank in line.ranks) not in self._plan.decomposed:
+            return phase
+        fused = phase.kind is CollectiveKind.ALL_REDUCE
+        return phase._replace(algorithm=_FUSED_RING if fused else RingAlgorithm())
+
     def _line(self, group_name: str, dim: int, rank: int) -> Line:
         """The members of the rank's group that differ from it in ``dim`` only."""
         group = self._program.workload.groups[group_name]
@@ -66,20 +85,20 @@ class Phases:
         return Line(tuple(ranks), circles(cluster, group, dim))
 
 
-def reduction_trees(program: Program) -> dict[frozenset[int], Tree]:
-    """What reduces for each line of the program's groups on a wafer (see :meth:`Wafer.trees`); the
+def wafer_plan(program: Program) -> WaferPlan | None:
+    """What the program's wafer, if it has one, makes of its groups (see :meth:`Wafer.plan`); the
     lines of a group that differ in one dimension run their collectives at once."""
     wafer, sizes = program.cluster.network.wafer, program.cluster.topology.sizes
-    found: dict[frozenset[int], Tree] = {}
     if wafer is None:
-        return found
+        return None
+    sets = []
     for name in dict.fromkeys(program.names.flow_group):
         group = program.workload.groups.get(name)
         for dim, p in enumerate(group.sizes if group else ()):
             if group and p > 1:
                 along = (members_along(group, i, sizes, dim) for i in range(program.n_npus))
-                found |= wafer.trees(sorted({tuple(line) for line in along}))
-    return found
+                sets.append(sorted({tuple(line) for line in along}))
+    return wafer.plan(sets, sizes)
 
 
 def circles(cluster: Cluster, group: Group, dim: int) -> bool:

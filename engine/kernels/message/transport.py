@@ -20,7 +20,7 @@ another goes.  NPUs take what is addressed to them at once.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -32,10 +32,11 @@ from engine.cluster.network import NetworkModel
 from engine.errors import DimsweepError
 from engine.kernels.message.clock import Clock
 from engine.kernels.message.reduction import Reduction
+from engine.kernels.message.turns import Turns
 from engine.kernels.phase.phase_time import PICOSECONDS, whole
 from engine.network.graph import Link, Network
 from engine.network.routing import Router, Routing
-from engine.network.wafer import Tree
+from engine.network.wafer import Tree, WaferPlan
 
 
 class Span(NamedTuple):
@@ -101,9 +102,8 @@ class Message(NamedTuple):
 class Transport:
     """Carries messages over a network.
 
-    ``trees`` are the switches that reduce for some groups, by their members; any other group needs
-    a switch that all its members share.  ``places`` are the NPUs that the ranks are at, none if
-    they are where their numbers say.
+    On a wafer the ``plan`` has the NPUs that the ranks are at, and the switches that reduce for
+    some lines.  Any other group needs a switch that all its members share.
     """
 
     def __init__(
@@ -111,8 +111,7 @@ class Transport:
         clock: Clock,
         network: Network,
         model: NetworkModel,
-        trees: Mapping[frozenset[int], Tree] | None = None,
-        places: Sequence[int] = (),
+        plan: WaferPlan | None = None,
         *,
         record: bool,
     ) -> None:
@@ -125,8 +124,13 @@ class Transport:
         self._windows: dict[tuple[int, int], simpy.Resource] = {}
         kind = Wire if model.wafer is None else OrderedWire
         self.wires = [kind(clock, link, model) for link in network.links]
-        self._trees = trees or {}
-        self._places: Sequence[int] = places or range(network.n_npus)
+        self._places: Sequence[int] = plan.places if plan else range(network.n_npus)
+        self._rank_at = {npu: rank for rank, npu in enumerate(self._places)}
+        self._trees: dict[frozenset[int], tuple[Tree, Turns, int]] = {}
+        for rounds in plan.rounds if plan else ():
+            turns = Turns()
+            for number, trees in enumerate(rounds):
+                self._trees |= {line: (tree, turns, number) for line, tree in trees.items()}
         self._model, self.n_messages = model, 0
 
     def send(
@@ -172,9 +176,23 @@ class Transport:
         it gets as it comes (or multicasts what a single source sends), and ``down`` goes to each
         target.  Switches buffer nothing, so no room can run out.  ``left`` is called with the
         source, ``arrived`` with the target and the ps of latency still to pass."""
-        members = frozenset((*sources, *targets))
-        tree = self._trees.get(members) or Tree({self._shared_switch(members): tuple(members)})
-        Reduction(self, tree, sources, up, targets, down, left, arrived).start()
+        senders, receivers = ([self._places[rank] for rank in ends] for ends in (sources, targets))
+        members = frozenset((*senders, *receivers))
+        if members not in self._trees:
+            tree = Tree({self._shared_switch(members): tuple(members)})
+            self._trees[members] = tree, Turns(), 0
+        tree, turns, round_ = self._trees[members]
+        through = _after(len(receivers), turns.leave)
+
+        def arrive(npu: int, late: int) -> None:
+            through()
+            arrived(self._rank_at[npu], late)
+
+        def gone(npu: int) -> None:
+            left(self._rank_at[npu])
+
+        reduction = Reduction(self, tree, senders, up, receivers, down, gone, arrive)
+        turns.ask(round_, members, reduction.start)
 
     def wire(self, source: Node, target: Node) -> Wire:
         """The link between two neighbours."""

@@ -4,7 +4,16 @@ After Rashidi et al., "FRED: A Wafer-scale Fabric for 3D Parallel DNN Training" 
 """
 
 from engine.network.fred.flow import Flow, Route, UnroutableError
-from engine.network.fred.remedy import Remedy, Schedule, schedule
+from engine.network.fred.remedy import Remedy, Schedule, in_rounds, schedule
 from engine.network.fred.switch import FredSwitch
 
-__all__ = ["Flow", "FredSwitch", "Remedy", "Route", "Schedule", "UnroutableError", "schedule"]
+__all__ = [
+    "Flow",
+    "FredSwitch",
+    "Remedy",
+    "Route",
+    "Schedule",
+    "UnroutableError",
+    "in_rounds",
+    "schedule",
+]

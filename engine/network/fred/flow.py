@@ -48,8 +48,8 @@ class UnroutableError(DimsweepError):
             f"{len(flows)} flows share microswitches in such a way that {middles} middle switches "
             f"cannot keep them apart: {names}",
             where="network.wafer",
-            hint="place each group on consecutive ports, add middle switches, or let a remedy "
-            "serialise, decompose or move flows",
+            hint="groups on consecutive ports, more middle switches (network.wafer.middles), or "
+            "network.wafer.remedy=serialise, decompose or place",
         )
 
 

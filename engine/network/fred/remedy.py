@@ -1,11 +1,15 @@
 """What becomes of flows that cannot all pass a FRED switch at once."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
+from typing import TypeVar
 
 from engine.network.fred.flow import Flow, Route, UnroutableError, check_flows
 from engine.network.fred.switch import FredSwitch
+
+_T = TypeVar("_T")
 
 
 class Remedy(StrEnum):
@@ -70,15 +74,22 @@ def _fits(switch: FredSwitch, flows: Sequence[Flow]) -> bool:
     return True
 
 
-def _serialise(switch: FredSwitch, flows: Sequence[Flow]) -> Schedule:
-    """Each flow goes into the first round that has room for it, the largest flows first."""
-    rounds: list[list[Flow]] = []
-    for flow in sorted(flows, key=lambda flow: -len(flow.inputs | flow.outputs)):
-        room = next((one for one in rounds if _fits(switch, [*one, flow])), None)
+def in_rounds(
+    things: Sequence[_T], size: Callable[[_T], int], fit: Callable[[Sequence[_T]], bool]
+) -> list[list[_T]]:
+    """Each thing goes into the first round that has room for it, the largest things first."""
+    rounds: list[list[_T]] = []
+    for thing in sorted(things, key=lambda thing: -size(thing)):
+        room = next((one for one in rounds if fit([*one, thing])), None)
         if room is None:
-            rounds.append([flow])
+            rounds.append([thing])
         else:
-            room.append(flow)
+            room.append(thing)
+    return rounds
+
+
+def _serialise(switch: FredSwitch, flows: Sequence[Flow]) -> Schedule:
+    rounds = in_rounds(flows, lambda flow: len(flow.inputs | flow.outputs), partial(_fits, switch))
     later = tuple(flow for one in rounds[1:] for flow in one)
     return Schedule(tuple(switch.route(one) for one in rounds), serialised=later)
 

@@ -1,17 +1,22 @@
 """FRED's wafer: L1 switches with a few NPUs each, joined by an L2 switch."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, permutations, product
 
 from engine.cluster.blocks.block import Node
 from engine.errors import check_least
+from engine.network.fred import Remedy, UnroutableError, in_rounds
 from engine.network.graph import Network
 from engine.network.routing import Routing
+from engine.network.wafer.plan import Line, WaferPlan, at
 from engine.network.wafer.streams import Stream
 from engine.network.wafer.tree import L2, Tree, lane_name, leaf_name, plan_trees
 from engine.network.wafer.wafer import Wafer, both, check_positive
+
+Trees = Mapping[frozenset[int], Tree]
 
 
 @dataclass(frozen=True)
@@ -23,6 +28,12 @@ class FredWafer(Wafer):
     FRED_m with m = ``middles``; with ``reduces`` they reduce and distribute for collectives.
     ``controllers`` I/O controllers are shared out to the L1 switches.  A message between NPUs goes
     up on its sender's lane and down on its receiver's, so that no two of a permutation meet.
+
+    ``remedy`` is what becomes of groups whose collectives cannot all be routed at once.
+    ``REFUSE``: an error.  ``SERIALISE``: they pass in rounds, which take turns; each round has all
+    lanes.  ``DECOMPOSE``: the smallest groups go around rings, NPU by NPU, as many as must.
+    ``PLACE``: ranks are numbered along the dimensions in another order, the first in which all can
+    pass.
     """
 
     leaves: int = 5
@@ -34,6 +45,7 @@ class FredWafer(Wafer):
     controllers: int = 18
     latency: int = 20_000
     io: float = 128e9
+    remedy: Remedy = Remedy.REFUSE
 
     def __post_init__(self) -> None:
         check_least(self, 2, "leaves", "leaf", "middles")
@@ -61,6 +73,40 @@ class FredWafer(Wafer):
         if not self.reduces:
             return {}
         return plan_trees(lines, leaf=self.leaf, leaves=self.leaves, middles=self.middles)
+
+    def plan(self, sets: Sequence[Sequence[Line]], sizes: Sequence[int]) -> WaferPlan:
+        if self.remedy != Remedy.PLACE:
+            return self._planned(sets, self.places(sizes))
+        refused: UnroutableError | None = None
+        for order in permutations(range(len(sizes))):
+            try:
+                return self._planned(sets, _along(order, sizes))
+            except UnroutableError as error:
+                refused = refused or error
+        assert refused is not None
+        raise refused
+
+    def _planned(self, sets: Sequence[Sequence[Line]], places: Sequence[int]) -> WaferPlan:
+        found = [self._remedied(at(lines, places)) for lines in sets]
+        rings = frozenset(frozenset(line) for _, decomposed in found for line in decomposed)
+        return WaferPlan(places, tuple(rounds for rounds, _ in found), rings)
+
+    def _remedied(self, lines: list[Line]) -> tuple[tuple[Trees, ...], list[Line]]:
+        """The trees of each round, and the lines that are decomposed."""
+        if self._fit(lines) or self.remedy in (Remedy.REFUSE, Remedy.PLACE):
+            return (self.trees(lines),), []
+        if self.remedy == Remedy.SERIALISE:
+            return tuple(self.trees(one) for one in in_rounds(lines, len, self._fit)), []
+        smallest = sorted(lines, key=len)
+        n = next(n for n in range(1, len(lines) + 1) if self._fit(smallest[n:]))
+        return (self.trees(smallest[n:]),), smallest[:n]
+
+    def _fit(self, lines: Sequence[Line]) -> bool:
+        try:
+            self.trees(lines)
+        except UnroutableError:
+            return False
+        return True
 
     @cached_property
     def network(self) -> Network:
@@ -102,3 +148,10 @@ class FredWafer(Wafer):
     def _controllers(self) -> list[tuple[str, str]]:
         """The I/O controllers and the L1 switches that they are at."""
         return [(f"io no {i}", leaf_name(i % self.leaves)) for i in range(self.controllers)]
+
+
+def _along(order: Sequence[int], sizes: Sequence[int]) -> list[int]:
+    """The place of each rank, if places are numbered along the dimensions in this order."""
+    strides = {dim: math.prod(sizes[d] for d in order[:i]) for i, dim in enumerate(order)}
+    ranks = product(*(range(size) for size in reversed(sizes)))  # the first dimension runs first
+    return [sum(strides[d] * x for d, x in enumerate(reversed(rank))) for rank in ranks]

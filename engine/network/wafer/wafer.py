@@ -10,6 +10,7 @@ from engine.cluster.blocks.block import Node
 from engine.errors import DimsweepError
 from engine.network.graph import Network
 from engine.network.routing import Routing
+from engine.network.wafer.plan import Line, WaferPlan, at
 from engine.network.wafer.streams import Stream, line_share
 from engine.network.wafer.tree import Tree
 
@@ -17,9 +18,9 @@ from engine.network.wafer.tree import Tree
 class Wafer(ABC):
     """NPUs and I/O controllers on one fabric.
 
-    Ranks are placed in the order of the NPUs unless :meth:`places` says otherwise; NPUs beyond them
-    are idle.  ``io`` is the line rate
-    of a controller (bytes/s) and ``latency`` that of a link (ps).
+    Ranks are placed in the order of the NPUs unless :meth:`plan` says otherwise; NPUs beyond them
+    are idle.  ``io`` is the line rate of a controller (bytes/s) and ``latency`` that of a link
+    (ps).
     """
 
     latency: int
@@ -57,6 +58,12 @@ class Wafer(ABC):
     def places(self, sizes: Sequence[int]) -> Sequence[int]:
         """The NPU of each rank, where ranks form groups of ``sizes[0]``, and these groups again."""
         return range(math.prod(sizes))
+
+    def plan(self, sets: Sequence[Sequence[Line]], sizes: Sequence[int]) -> WaferPlan:
+        """Where ranks are (see :meth:`places`), and the :meth:`trees` of each of ``sets`` of lines
+        of ranks, which run their collectives at once."""
+        places = self.places(sizes)
+        return WaferPlan(places, tuple((self.trees(at(lines, places)),) for lines in sets))
 
     @abstractmethod
     def bisection(self) -> float:

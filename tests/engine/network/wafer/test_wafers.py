@@ -1,5 +1,6 @@
 """Wafers: the closed forms of FRED's paper against the engine, hot spots, placement, refusals."""
 
+import dataclasses
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -23,7 +24,9 @@ from engine import (
     place,
     simulate,
 )
-from engine.network.fred import UnroutableError
+from engine.kernels.message import MessageRun
+from engine.kernels.message.turns import Turns
+from engine.network.fred import Remedy, UnroutableError
 from engine.network.routing import Router
 from engine.network.wafer import FredWafer, MeshWafer, Wafer, heaviest, plan_trees
 from engine.workload.graph import Receive
@@ -240,3 +243,79 @@ def test_senseless_wafers_name_the_key(make: Any, what: str) -> None:
     with pytest.raises(DimsweepError) as error:
         make()
     assert error.value.where == what
+
+
+# --- what cannot pass at once -------------------------------------------------------------------
+
+NARROW = FredWafer(latency=0, middles=2)  # whose switches pass any permutation, and not any groups
+
+
+def reduced(remedy: Remedy, sizes: Sequence[int], chunks: int = 1) -> MessageRun:
+    """All-reduces of the last of three dimensions, at once."""
+    names = ("a", "b", "c")
+    graph = GraphBuilder()
+    graph.add("it", Collective(CollectiveKind.ALL_REDUCE, BYTES, "c"))
+    workload = Workload((graph.build(),), place(dict(zip(names, sizes, strict=True)), sizes))
+    on = cluster(dataclasses.replace(NARROW, remedy=remedy), sizes)
+    on = dataclasses.replace(on, collectives=CollectiveModel(chunks=chunks))
+    run = simulate(workload, on, fidelity="message").run
+    assert isinstance(run, MessageRun)
+    return run
+
+
+@pytest.mark.parametrize(
+    ("remedy", "rounds", "serialised", "decomposed", "moved", "ms"),
+    [
+        (Remedy.SERIALISE, 2, 2, 0, 0, 0.8),  # one group after another
+        (Remedy.DECOMPOSE, 1, 0, 2, 0, 0.8),  # a ring of two sends what two members hold
+        (Remedy.PLACE, 1, 0, 0, 16, 0.4),
+    ],
+)
+def test_remedies_are_simulated_and_counted(
+    remedy: Remedy, rounds: int, serialised: int, decomposed: int, moved: int, ms: float
+) -> None:
+    """Pairs ten NPUs apart: five of them meet at microswitches of the L2 switch."""
+    run = reduced(remedy, (2, 5, 2))
+    plan = run.plan
+    assert plan is not None
+    found = plan.n_rounds, plan.serialised, len(plan.decomposed), plan.moved
+    assert found == (rounds, serialised, decomposed, moved)
+    assert run.measures.time[0] == pytest.approx(ms * 1e9, rel=1e-6)
+
+
+def test_rounds_take_turns_and_all_of_a_round_go_together() -> None:
+    assert reduced(Remedy.SERIALISE, (3, 3, 2), 4).measures.time[0] == pytest.approx(8e8, rel=1e-6)
+
+
+def test_a_refusal_says_which_key_helps() -> None:
+    with pytest.raises(UnroutableError, match=r"\{0, 10\} at L2") as error:
+        reduced(Remedy.REFUSE, (2, 5, 2))
+    assert "network.wafer.remedy=serialise, decompose or place" in error.value.hint
+
+
+def test_what_passes_needs_no_remedy() -> None:
+    for remedy in Remedy:
+        plan = dataclasses.replace(D, remedy=remedy).plan([[(0, 10), (1, 11)]], (2, 5, 2))
+        assert (plan.n_rounds, plan.serialised, plan.moved) == (1, 0, 0)
+        assert not plan.decomposed
+
+
+def test_rounds_are_fair() -> None:
+    """A line that asks again and again waits while another round does; none waits for ever."""
+    turns, began = Turns(), list[str]()
+    one, two = frozenset({1}), frozenset({2})
+
+    def ask(round_: int, line: frozenset[int], name: str) -> None:
+        turns.ask(round_, line, lambda: began.append(name))
+
+    for name in ("a", "b"):  # the pieces of an all-gather: together
+        ask(0, one, name)
+    ask(1, two, "other")
+    ask(0, one, "c")
+    ask(0, two, "its round's")
+    assert began == ["a", "b", "its round's"]
+    for _ in range(3):
+        turns.leave()
+    assert began[3:] == ["other"]
+    turns.leave()
+    assert began[4:] == ["c"]
