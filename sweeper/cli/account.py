@@ -8,8 +8,8 @@ from rich.table import Table
 
 from engine import Path, Result, units
 from engine.kernels.message import MessageRun
-from sweeper.report.merits import known
 from engine.network.wafer import WaferPlan
+from sweeper.report.merits import known
 from sweeper.report.words import cost_of, waiting
 from sweeper.terminal import plural, say, table
 
