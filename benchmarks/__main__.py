@@ -11,6 +11,7 @@ from benchmarks import (
     message,
     models,
     packets,
+    repurpose,
     scale,
     search,
     sweep,
@@ -21,6 +22,7 @@ ALL = {
     "kernel": kernel.main,
     "message": message.main,
     "packets": packets.main,
+    "repurpose": repurpose.main,
     "scale": scale.main,
     "sweep": sweep.main,
     "driver": driver.main,
@@ -32,7 +34,7 @@ ALL = {
     "bound": bound.main,
     "kernel_times": kernel_times.main,
 }
-LONG = ("search-all", "kernel_times")
+LONG = ("search-all", "kernel_times", "repurpose")
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or [name for name in ALL if name not in LONG]:

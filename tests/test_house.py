@@ -38,6 +38,8 @@ ALLOWED = {
     "simpy",
     "scipy",
     "clarabel",
+    "onnx",
+    "safetensors",
 }
 
 
@@ -84,6 +86,7 @@ DOORS = {
     "engine.formats.chakra",
     "engine.formats.chakra.lint",
     "engine.formats.pytorch",
+    "engine.formats.weights",
     "engine.kernels.message",
     "engine.model",
     "engine.network",
@@ -92,6 +95,7 @@ DOORS = {
     "engine.plan",
     "engine.replicas.astra_sim",
     "engine.replicas.ns3_rdma",
+    "engine.repurpose",
     "engine.rules",
     "engine.workload",
 }
@@ -221,7 +225,7 @@ def test_no_file_postpones_annotations() -> None:
 
 # What only some need is imported by whoever needs it.  (Numba itself looks whether SciPy is there.)
 LATE = ["clarabel", "google.protobuf", "networkx", "pydantic"]
-LATE += ["scipy.optimize", "scipy.sparse", "simpy"]
+LATE += ["onnx", "safetensors", "scipy.optimize", "scipy.sparse", "simpy"]
 
 
 def test_the_engine_starts_without_what_few_need() -> None:

@@ -8,6 +8,7 @@ from engine.workload.footprint import Footprint
 from engine.workload.graph import Attention, Kernel, MatMul
 from engine.workload.layers import Communication, Layer, Pass, TrainingLoop, training_iteration
 from engine.workload.placement import AXES
+from engine.workload.trained import TrainedLayer, TrainedNetwork
 from engine.workload.transformer import TransformerSlice
 
 __all__ = [
@@ -20,6 +21,8 @@ __all__ = [
     "Layer",
     "MatMul",
     "Pass",
+    "TrainedLayer",
+    "TrainedNetwork",
     "TrainingLoop",
     "TransformerSlice",
     "data_parallel",

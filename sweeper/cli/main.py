@@ -39,6 +39,7 @@ for _name, _what in {
     "verify": "Compare published or recorded measurements with dimsweep's times.",
     "astra": "Run ASTRA-sim 2.0's input files to the same cycles.",
     "packets": "Simulate a packet simulator's recorded runs again.",
+    "repurpose": "Restructure a trained network for workers, and simulate its inference.",
     "trace": "Check, count, draw, simulate, write and convert Chakra traces.",
     "completion": "Print a completion script for your shell.",
 }.items():

@@ -75,3 +75,8 @@ def config_loader() -> "Iterator[ConfigLoader]":
         instance = GlobalHydra.instance().hydra
         assert instance is not None
         yield instance.config_loader
+
+
+def quoted(text: str) -> str:
+    """As a value of an override, whatever is in it."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -86,8 +86,3 @@ def _groups(given: str | None, prefix: Path) -> Path | None:
     if given is not None:
         return Path(given)
     return beside if beside.is_file() else None
-
-
-def quoted(text: str) -> str:
-    """As a value of an override, whatever is in it."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -8,9 +8,9 @@ from rich.console import Console
 from engine import DimsweepError
 from engine.formats.chakra import read_trace
 from sweeper.cli.output import write_file
-from sweeper.cli.overrides import overrides
+from sweeper.cli.overrides import overrides, quoted
 from sweeper.cli.simulate import simulate
-from sweeper.cli.trace.files import Traces, find_traces, groups_option, quoted, source
+from sweeper.cli.trace.files import Traces, find_traces, groups_option, source
 from sweeper.terminal import say
 
 

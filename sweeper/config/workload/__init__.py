@@ -11,6 +11,7 @@ from sweeper.config.workload.chakra import ChakraTraces
 from sweeper.config.workload.convnet import ConvNet
 from sweeper.config.workload.layers import Layers
 from sweeper.config.workload.model import Model
+from sweeper.config.workload.repurposed import Repurposed
 from sweeper.config.workload.transformer import Transformer
 from sweeper.config.workload.workload import Workload
 
@@ -24,6 +25,7 @@ KINDS: dict[str, type[Workload]] = {
     "astra1_text": Astra1Text,
     "chakra": ChakraTraces,
     "astra_sim": AstraSim,
+    "repurposed": Repurposed,
 }
 
 

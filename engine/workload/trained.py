@@ -1,0 +1,194 @@
+"""Trained networks of layers one after another, as their weights are kept in files."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import DimsweepError, suggestion
+
+Values = NDArray[np.float64]
+
+ACTIVATIONS: Mapping[str, Callable[[Values], Values]] = {
+    "identity": lambda x: x,
+    "relu": lambda x: np.maximum(x, 0.0),
+    "tanh": np.tanh,
+    "sigmoid": lambda x: 0.5 * (np.tanh(0.5 * x) + 1.0),
+}
+
+
+@dataclass(frozen=True)
+class TrainedLayer:
+    """A dense layer, whose ``weight`` is of shape (out, in), or a convolution, (out, in, height,
+    width), with ``stride`` and ``padding`` (zeros) in both directions; ``bias`` of shape (out,).
+
+    ``activation`` is one of :data:`ACTIVATIONS`; after it the largest of ``pool`` x ``pool`` values
+    are taken.  Raises :class:`DimsweepError` for shapes and names that are none of these.
+    """
+
+    name: str
+    weight: Values
+    bias: Values
+    activation: str = "identity"
+    stride: int = 1
+    padding: int = 0
+    pool: int = 1
+
+    def __post_init__(self) -> None:
+        shape = self.weight.shape
+        if len(shape) not in (2, 4) or 0 in shape:
+            raise DimsweepError(
+                f"a weight of shape {shape}", where=self.name, hint="(out, in) or (out, in, h, w)"
+            )
+        if self.bias.shape != shape[:1]:
+            raise DimsweepError(
+                f"a bias of shape {self.bias.shape}, not {shape[:1]}", where=self.name
+            )
+        if not (np.isfinite(self.weight).all() and np.isfinite(self.bias).all()):
+            raise DimsweepError("a weight or bias is not finite", where=self.name)
+        if self.activation not in ACTIVATIONS:
+            hint = suggestion(self.activation, ACTIVATIONS)
+            raise DimsweepError(f"{self.activation!r} is no activation", where=self.name, hint=hint)
+        if self.stride < 1 or self.padding < 0 or self.pool < 1:
+            raise DimsweepError("stride and pool are 1 or more, padding 0 or more", where=self.name)
+
+    @property
+    def is_convolution(self) -> bool:
+        return self.weight.ndim == 4
+
+
+@dataclass(frozen=True)
+class TrainedNetwork:
+    """Layers one after another; ``input_shape`` is (features,) or (channels, height, width).
+
+    What is between two layers is a *boundary*: boundary 0 is the input, boundary l the output of
+    layer l - 1.  Its *units* are neurons, or channels, of as many values each as they have pixels.
+    A dense layer after a convolution takes the pixels of one channel after the other.
+    Raises :class:`DimsweepError` naming the layer that does not fit the one before.
+    """
+
+    layers: tuple[TrainedLayer, ...]
+    input_shape: tuple[int, ...]
+    name: str = "network"
+
+    def __post_init__(self) -> None:
+        if not self.layers:
+            raise DimsweepError("a network without layers", where=self.name)
+        if len(self.input_shape) not in (1, 3) or min(self.input_shape) < 1:
+            raise DimsweepError(
+                f"an input of shape {self.input_shape}",
+                where=self.name,
+                hint="(features,) or (channels, height, width)",
+            )
+        _ = self.shapes
+
+    @cached_property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """The shape of every boundary, for one sample."""
+        shapes = [self.input_shape]
+        for layer in self.layers:
+            shapes.append(_shape_after(layer, shapes[-1]))
+        return tuple(shapes)
+
+    @property
+    def units(self) -> tuple[int, ...]:
+        """Neurons or channels of every boundary."""
+        return tuple(shape[0] for shape in self.shapes)
+
+    @property
+    def values(self) -> tuple[int, ...]:
+        """Values of a unit at every boundary."""
+        return tuple(int(np.prod(shape[1:])) for shape in self.shapes)
+
+    @property
+    def uses(self) -> tuple[int, ...]:
+        """How often a sample uses each weight of every layer: once, or at each output pixel."""
+        return tuple(
+            int(np.prod(_convolved(layer, shape))) if layer.is_convolution else 1
+            for layer, shape in zip(self.layers, self.shapes, strict=False)
+        )
+
+    def blocks(self, number: int) -> Values:
+        """The weights of a layer by output unit, input unit, and weight between the two: shape
+        (out, in, k)."""
+        weight = self.layers[number].weight
+        return weight.reshape(weight.shape[0], self.units[number], -1)
+
+    def patches(self, number: int, values: Values) -> Values:
+        """What a layer multiplies with its weights, of ``values`` of shape (N, ...) at its input:
+        shape (N, positions, in k)."""
+        layer = self.layers[number]
+        if not layer.is_convolution:
+            return values.reshape(len(values), 1, -1)
+        margin, step = layer.padding, layer.stride
+        padded = np.pad(values, ((0, 0), (0, 0), (margin, margin), (margin, margin)))
+        windows = np.lib.stride_tricks.sliding_window_view(padded, layer.weight.shape[2:], (2, 3))
+        windows = windows[:, :, ::step, ::step]  # samples, channels, rows, columns, window
+        n, _, rows, columns = windows.shape[:4]
+        return windows.transpose(0, 2, 3, 1, 4, 5).reshape(n, rows * columns, -1)
+
+    def finish(self, number: int, sums: Values) -> Values:
+        """The layer's output of its ``sums`` (N, positions, out), bias included: activation and
+        pooling."""
+        layer, shape = self.layers[number], self.shapes[number]
+        out = ACTIVATIONS[layer.activation](sums).transpose(0, 2, 1)
+        if not layer.is_convolution:
+            return out[:, :, 0]
+        out = out.reshape(*out.shape[:2], *_convolved(layer, shape))
+        p = layer.pool
+        if p == 1:
+            return out
+        n, channels, rows, columns = out.shape
+        cut = out[:, :, : rows // p * p, : columns // p * p]
+        return cut.reshape(n, channels, rows // p, p, columns // p, p).max(axis=(3, 5))
+
+    def run(self, inputs: Values) -> Values:
+        """The last layer's outputs, shape (N, classes), of inputs of shape (N, *input_shape)."""
+        values = self.shaped(inputs)
+        for number, layer in enumerate(self.layers):
+            weight = layer.weight.reshape(len(layer.weight), -1)
+            sums = self.patches(number, values) @ weight.T + layer.bias
+            values = self.finish(number, sums)
+        return values.reshape(len(values), -1)
+
+    def shaped(self, inputs: Values) -> Values:
+        """Samples in the shape of the input.  Raises :class:`DimsweepError` if they have none."""
+        size = int(np.prod(self.input_shape))
+        if inputs.ndim < 2 or int(np.prod(inputs.shape[1:])) != size:
+            raise DimsweepError(
+                f"samples of shape {inputs.shape[1:]}, not {self.input_shape}", where=self.name
+            )
+        return np.asarray(inputs, dtype=float).reshape(len(inputs), *self.input_shape)
+
+    def accuracy(self, inputs: Values, labels: Sequence[int] | NDArray[np.int64]) -> float:
+        """The share of the samples whose largest output is the one of their label."""
+        return float((self.run(inputs).argmax(axis=1) == np.asarray(labels)).mean())
+
+
+def _convolved(layer: TrainedLayer, shape: Sequence[int]) -> tuple[int, int]:
+    """Rows and columns that a convolution makes, before pooling."""
+    rows, columns = (
+        (n + 2 * layer.padding - k) // layer.stride + 1
+        for n, k in zip(shape[1:], layer.weight.shape[2:], strict=True)
+    )
+    return rows, columns
+
+
+def _shape_after(layer: TrainedLayer, shape: Sequence[int]) -> tuple[int, ...]:
+    n_in = layer.weight.shape[1]
+    if layer.is_convolution:
+        if len(shape) != 3 or shape[0] != n_in:
+            what = f"it convolves {n_in} channels, and gets {tuple(shape)}"
+            raise DimsweepError(what, where=layer.name)
+        rows, columns = (n // layer.pool for n in _convolved(layer, shape))
+        if min(rows, columns) < 1:
+            raise DimsweepError(f"nothing is left of inputs of {tuple(shape)}", where=layer.name)
+        return (len(layer.weight), rows, columns)
+    if int(np.prod(shape)) != n_in:
+        what = f"it takes {n_in} values, and gets {' x '.join(map(str, shape))}"
+        raise DimsweepError(what, where=layer.name)
+    if layer.pool != 1:
+        raise DimsweepError("only what a convolution makes is pooled", where=layer.name)
+    return (len(layer.weight),)

@@ -1,0 +1,183 @@
+"""dimsweep repurpose: a trained network restructured for workers, and what it costs to serve."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from sweeper.cli.overrides import overrides, quoted
+from sweeper.config.parts.places import found
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from engine import Cluster
+    from engine.formats.weights import Samples
+    from sweeper.config.compose import Composed
+    from sweeper.config.schema import Config
+    from sweeper.repurpose.compare import Served
+
+TOLERANCE = 0.01  # of accuracy, below the trained network's, that counts as equal
+
+
+@click.command("repurpose")
+@click.argument("model", type=click.Path())
+@overrides
+@click.option("--workers", type=click.IntRange(1), metavar="K", help="Workers on one switch (4).")
+@click.option("--samples", type=click.Path(), metavar="FILE", help="Inputs, labels, calibration.")
+@click.option("--output", "-o", metavar="FILE", help="Write the restructured weights (npz).")
+@click.option("--front", metavar="FILE", help="Try penalties, and draw accuracy against latency.")
+def command(
+    model: str,
+    overrides: Sequence[str],
+    workers: int | None,
+    samples: str | None,
+    output: str | None,
+    front: str | None,
+) -> int:
+    """Restructure a trained network for workers, and simulate its inference.
+
+    MODEL is .npz, .safetensors, .pt (a PyTorch state dict) or .onnx. Neurons or channels that need
+    one another come to one worker, and what is not worth its traffic is pruned (RePurpose). All
+    methods are compared; the one of workload.method is written. --samples is an npz file with
+    inputs and labels to tell the accuracy by, and calibration inputs to weigh errors with.
+    Workers are Jetson Nanos (npu=jetson_nano) on Gigabit Ethernet (topology=edge_switch) unless the
+    overrides name others.
+
+    \b
+    Usual keys:
+      topology=NAME topology.shape=...       the workers' network, in the place of --workers
+      workload.penalty.traffic=NUMBER        how much traffic is to be avoided (3)
+      workload.penalty.weights=NUMBER        how many weights are (0)
+      workload.speed=[1,1,2,2]               unlike workers: relative speeds
+      workload.input=[1,8,8]                 the shape of a sample, where the model does not say it
+      workload.batch=N                       samples served together (32)
+      fidelity=message                       simulate every message on every link
+
+    \b
+    Examples:
+      dimsweep repurpose digits.npz --workers 4 --samples digits_samples.npz -o four.npz
+      dimsweep repurpose digits.npz --samples digits_samples.npz 'topology.shape=Ring(2)_Switch(2)'
+    """
+    from rich.console import Console
+
+    from engine import DimsweepError
+
+    console = Console()
+    composed = _composed(model, overrides, workers, samples)
+    try:
+        _repurpose(composed.config, workers, output, front, console)
+    except DimsweepError as error:
+        raise composed.blame(error) from error.__cause__
+    return 0
+
+
+def _composed(
+    model: str, overrides: Sequence[str], workers: int | None, samples: str | None
+) -> "Composed":
+    from sweeper.config.compose import compose
+
+    words = ["workload=repurposed", f"workload.model={quoted(model)}"]
+    words += [f"workload.samples={quoted(samples)}"] if samples is not None else []
+    words += ["npu=jetson_nano", "topology=edge_switch"]
+    words += [f"topology.shape=Switch({workers})"] if workers is not None else []
+    return compose([*words, *overrides])
+
+
+def _repurpose(
+    config: "Config", workers: int | None, output: str | None, front: str | None, console: "Console"
+) -> None:
+    from engine import DimsweepError
+    from engine.formats.weights import read_samples
+    from engine.repurpose import METHODS
+    from sweeper.build.program import build_cluster
+    from sweeper.config.workload.repurposed import Repurposed
+    from sweeper.repurpose.compare import serve
+    from sweeper.terminal import waiting
+
+    cluster, workload = build_cluster(config), config.workload
+    if not isinstance(workload, Repurposed):
+        raise DimsweepError("it must be repurposed, or be left out", where="workload")
+    if workers not in (None, cluster.topology.n_npus):
+        what = f"{cluster.topology.n_npus} NPUs, and --workers {workers}"
+        raise DimsweepError(what, where="topology", hint="leave one of them out")
+    samples = None if workload.samples is None else read_samples(found(workload.samples))
+    trained = workload.network()
+    before = None if samples is None else trained.accuracy(samples.inputs, samples.labels)
+    with waiting("restructuring", console):
+        served = [serve(config, cluster, samples, method) for method in METHODS]
+    _print(served, before, f"{trained.name} on {cluster.topology.name}", console)
+    if output is not None:
+        (chosen,) = (each for each in served if each.method == workload.method)
+        _write(output, chosen, console)
+    if front is not None:
+        if samples is None or before is None:
+            raise DimsweepError("a front of accuracies needs samples", where="--front")
+        with waiting("trying penalties", console):
+            _front(front, config, cluster, samples, before, console)
+
+
+def _print(
+    served: "Iterable[Served]", before: float | None, title: str, console: "Console"
+) -> None:
+    from engine import units
+    from sweeper.terminal import say, table
+
+    trained = "" if before is None else f": {before:.2%} accurate as trained"
+    say(f"{title}{trained}", console)
+    head = ("method", "accuracy", "weights", "sent", "operations", "latency", "samples/s")
+    rows = [
+        (
+            each.method,
+            "" if each.accuracy is None else f"{each.accuracy:.2%}",
+            f"{each.kept:.1%}",
+            f"{each.traffic:,.0f} B",
+            f"{each.operations:,}",
+            units.format_time(round(each.latency * units.PICOSECONDS)),
+            f"{each.throughput:,.0f}",
+        )
+        for each in served
+    ]
+    console.print(table(head, rows))
+
+
+def _write(output: str, chosen: "Served", console: "Console") -> None:
+    from engine.formats.weights import write_network
+    from sweeper.terminal import say
+
+    places = chosen.restructured.placement.places
+    arrays = {f"worker_of_boundary_{number}": at for number, at in enumerate(places)}
+    write_network(output, chosen.restructured.network, **arrays)
+    say(
+        f"weights: {output} ({chosen.method}; worker_of_boundary_0 has the inputs' workers)",
+        console,
+    )
+
+
+def _front(
+    file: str,
+    config: "Config",
+    cluster: "Cluster",
+    samples: "Samples",
+    before: float,
+    console: "Console",
+) -> None:
+    from sweeper.cli.output import write_file
+    from sweeper.draw.front import draw_front
+    from sweeper.repurpose.compare import along, at_equal_accuracy
+    from sweeper.terminal import say
+
+    points = list(along(config, cluster, samples))
+    best = at_equal_accuracy(points, before - TOLERANCE)
+    naive = best["naive"].traffic
+    say(f"least traffic within {TOLERANCE:.1%} of the trained accuracy:", console)
+    _print(best.values(), None, "", console)
+    ratios = [
+        f"{naive / each.traffic:.1f} times less than naive by {name}"
+        for name, each in best.items()
+        if name != "naive" and each.traffic
+    ]
+    say("; ".join(ratios), console)
+    title = f"Accuracy and latency on {cluster.topology.name}"
+    write_file(file, "the picture", draw_front(points, title))
+    say(f"picture: {file}", console)

@@ -1,0 +1,90 @@
+"""A trained network, restructured for the cluster's NPUs and served."""
+
+from typing import ClassVar, Literal
+
+import engine
+from engine import Cluster
+from engine.formats.weights import read_network, read_samples
+from engine.repurpose import Penalty, Restructured, inference, restructure, workers_on
+from engine.workload import TrainedNetwork
+from sweeper.config.parts.part import Bytes, Number, Part, Whole, default, key, within
+from sweeper.config.parts.places import found
+from sweeper.config.workload.workload import Workload
+
+Method = Literal["repurpose", "direct", "magnitude", "random", "naive"]
+
+
+class Penalties(Part):
+    """See engine.repurpose.Penalty."""
+
+    traffic: Number | Whole = 3.0
+    weights: Number | Whole = 0.0
+
+
+class Repurposed(Workload):
+    """A trained network, restructured for as many workers as the cluster has NPUs, and served.
+
+    ``model``: its weights, ``samples``: an npz file whose calibration inputs weigh errors (see
+    engine.formats.weights); ``input``: the shape of a sample, where the model does not say it;
+    ``penalty``: what the layers' maps give up for less traffic and fewer weights (see
+    engine.repurpose.Penalty); ``speed`` of each worker, all 1 unless given; ``requests`` batches of
+    ``batch`` samples one behind the other, each value of ``value`` bytes.
+    """
+
+    FILES: ClassVar[tuple[str, ...]] = ("model", "samples")
+
+    model: str
+    samples: str | None = None
+    input: tuple[Whole, ...] = ()
+    activation: str = "relu"
+    method: Method = "repurpose"
+    penalty: Penalties = default(Penalties)
+    speed: tuple[Number | Whole, ...] = ()
+    seed: Whole = 0
+    batch: Whole = 1
+    requests: Whole = 1
+    value: Bytes = default("4 B")
+
+    @property
+    def arithmetic(self) -> str:
+        return "fp32"
+
+    def network(self) -> TrainedNetwork:
+        """The trained network.  Raises :class:`DimsweepError` for a file that holds none."""
+        with within("workload.model"):
+            return read_network(
+                found(self.model), input_shape=self.input, activation=self.activation
+            )
+
+    def restructured(self, cluster: Cluster) -> Restructured:
+        """The network as its workers hold it."""
+        with key("workload"):
+            workers = workers_on(cluster.topology, self.speed)
+            with key("penalty"):
+                penalty = Penalty(weights=self.penalty.weights, traffic=self.penalty.traffic)
+            network, calibration = self.network(), None
+            if self.samples is not None:
+                with within("workload.samples"):
+                    calibration = read_samples(found(self.samples)).calibration
+            return restructure(
+                network,
+                workers,
+                penalty,
+                method=self.method,
+                calibration=calibration,
+                seed=self.seed,
+            )
+
+    def serve(self, restructured: Restructured, cluster: Cluster) -> engine.Workload:
+        """What ``cluster`` runs of a network that is restructured for it."""
+        with key("workload"):
+            return inference(
+                restructured,
+                cluster.topology.sizes,
+                batch=self.batch,
+                requests=self.requests,
+                value=self.value,
+            )
+
+    def build(self, cluster: Cluster) -> engine.Workload:
+        return self.serve(self.restructured(cluster), cluster)

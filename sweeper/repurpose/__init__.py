@@ -1,0 +1,1 @@
+"""Restructured networks side by side: what each costs, and how right it still is."""

@@ -1,0 +1,207 @@
+"""Trained networks in files: the same network whatever holds it, and what is told of a bad file."""
+
+import builtins
+import io
+import pickle
+import sys
+import types
+import zipfile
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine import DimsweepError
+from engine.formats.weights import read_network, read_samples, write_network
+from engine.workload import TrainedLayer, TrainedNetwork
+
+RNG = np.random.default_rng(0)
+NETWORK = TrainedNetwork(
+    (
+        TrainedLayer("conv", RNG.standard_normal((4, 1, 3, 3)), np.ones(4), "relu", 1, 1, 2),
+        TrainedLayer("mid", RNG.standard_normal((6, 64)), np.arange(6.0), "tanh"),
+        TrainedLayer("out", RNG.standard_normal((3, 6)), np.zeros(3)),
+    ),
+    (1, 8, 8),
+)
+INPUTS = RNG.standard_normal((5, 1, 8, 8))
+PLAIN = TrainedNetwork(
+    tuple(
+        TrainedLayer(f"fc{i}", RNG.standard_normal(shape).astype(np.float32), np.zeros(shape[0]), a)
+        for i, shape, a in ((9, (6, 5), "relu"), (10, (3, 6), "identity"))
+    ),
+    (5,),
+)
+
+
+def same(found: TrainedNetwork, expected: TrainedNetwork) -> bool:
+    inputs = RNG.standard_normal((5, *expected.input_shape))
+    return np.allclose(found.run(inputs), expected.run(inputs), atol=1e-6)
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    write_network(tmp_path / "net.npz", NETWORK, places=np.arange(3))
+    found = read_network(tmp_path / "net.npz", input_shape=(1, 8, 8))
+    assert [layer.name for layer in found.layers] == ["conv", "mid", "out"]
+    assert np.array_equal(found.run(INPUTS), NETWORK.run(INPUTS))
+
+
+def test_safetensors_are_read_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    numpy = pytest.importorskip("safetensors.numpy")
+    tensors = {f"{layer.name}.weight": layer.weight for layer in PLAIN.layers}
+    numpy.save_file(tensors, tmp_path / "net.safetensors")
+    assert same(read_network(tmp_path / "net.safetensors"), PLAIN)
+    (tmp_path / "net.safetensors").write_bytes(b"\x08\0\0\0\0\0\0\0{{{{{{{{")
+    with pytest.raises(DimsweepError, match="cannot be read"):
+        read_network(tmp_path / "net.safetensors")
+
+
+def test_onnx_graphs_say_all_of_a_network(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    make = onnx.helper
+    tensors = {
+        f"{layer.name}.{key}": getattr(layer, key).astype(np.float32)
+        for layer in NETWORK.layers
+        for key in ("weight", "bias")
+    }
+    nodes = [
+        make.make_node("Conv", ["x", "conv.weight", "conv.bias"], ["a"], pads=[1] * 4),
+        make.make_node("Relu", ["a"], ["b"]),
+        make.make_node("MaxPool", ["b"], ["c"], kernel_shape=[2, 2], strides=[2, 2]),
+        make.make_node("Flatten", ["c"], ["d"]),
+        make.make_node("Gemm", ["d", "mid.weight", "mid.bias"], ["e"], transB=1),
+        make.make_node("Tanh", ["e"], ["f"]),
+        make.make_node("Gemm", ["f", "out.weight", "out.bias"], ["y"], transB=1),
+    ]
+    ends = [make.make_tensor_value_info(n, 1, s) for n, s in (("x", ["n", 1, 8, 8]), ("y", None))]
+
+    def write(nodes: list[Any]) -> Path:
+        values = [onnx.numpy_helper.from_array(value, name) for name, value in tensors.items()]
+        model = make.make_model(make.make_graph(nodes, "net", ends[:1], ends[1:], values))
+        (tmp_path / "net.onnx").write_bytes(model.SerializeToString())
+        return tmp_path / "net.onnx"
+
+    assert same(read_network(write(nodes)), NETWORK)
+    with pytest.raises(DimsweepError, match="does not follow the node before it alone"):
+        read_network(write([*nodes, make.make_node("Add", ["y", "f"], ["z"])]))
+    with pytest.raises(DimsweepError, match=r"'z' \(LSTM\): no layer is made of this"):
+        read_network(write([*nodes, make.make_node("LSTM", ["y"], ["z"])]))
+
+
+def state_dict(path: Path, tensors: dict[str, np.ndarray], extra: object = None) -> Path:
+    """What torch.save writes, made without PyTorch by stand-ins for what its pickle names."""
+    torch, utils = types.ModuleType("torch"), types.ModuleType("torch._utils")
+    storage = type("FloatStorage", (), {"__module__": "torch"})
+
+    def _rebuild_tensor_v2() -> None:
+        raise AssertionError("it is only named")
+
+    _rebuild_tensor_v2.__module__ = "torch._utils"
+    _rebuild_tensor_v2.__qualname__ = "_rebuild_tensor_v2"
+    torch.FloatStorage, utils._rebuild_tensor_v2 = storage, _rebuild_tensor_v2  # type: ignore
+
+    class Tensor:
+        def __init__(self, key: str, value: np.ndarray) -> None:
+            self.key, self.value = key, value
+
+        def __reduce__(self) -> Any:
+            shape = self.value.shape
+            strides = tuple(int(np.prod(shape[i + 1 :])) for i in range(len(shape)))
+            hooks: OrderedDict[str, object] = OrderedDict()
+            return _rebuild_tensor_v2, (self, 0, shape, strides, False, hooks)
+
+    class Pickler(pickle.Pickler):
+        def persistent_id(self, thing: object) -> Any:
+            # A tensor is pickled once as such, and within it as its storage.
+            if isinstance(thing, Tensor) and thing.key in begun:
+                return "storage", storage, thing.key, "cpu", thing.value.size
+            if isinstance(thing, Tensor):
+                begun.add(thing.key)
+            return None
+
+    begun: set[str] = set()
+    numbered = {name: Tensor(str(i), value) for i, (name, value) in enumerate(tensors.items())}
+    content = OrderedDict(numbered) if extra is None else {"optimizer": extra}
+    sys.modules |= {"torch": torch, "torch._utils": utils}
+    try:
+        buffer = io.BytesIO()
+        Pickler(buffer, protocol=2).dump(content)
+    finally:
+        del sys.modules["torch"], sys.modules["torch._utils"]
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("net/data.pkl", buffer.getvalue())
+        archive.writestr("net/byteorder", "little")
+        for tensor in numbered.values():
+            archive.writestr(f"net/data/{tensor.key}", tensor.value.astype("<f4").tobytes())
+    return path
+
+
+def test_state_dicts_are_read_without_pytorch(tmp_path: Path) -> None:
+    tensors = {f"{layer.name}.weight": layer.weight for layer in PLAIN.layers}
+    assert same(read_network(state_dict(tmp_path / "net.pt", tensors)), PLAIN)
+
+
+def test_a_pickle_of_anything_else_runs_no_code(tmp_path: Path) -> None:
+    path = state_dict(tmp_path / "net.pt", {}, extra=builtins.print)
+    with pytest.raises(DimsweepError, match=r"builtin.*\.print, and not only tensors"):
+        read_network(path)
+
+
+@pytest.mark.parametrize("package", ["onnx", "safetensors"])
+def test_a_package_that_is_missing_is_named(
+    package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(DimsweepError, match=f"the package {package} is not installed"):
+        read_network(tmp_path / f"net.{package}")
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"w": np.ones(3)}, "no NAME.weight is here, but w"),
+        ({"a.weight": np.ones((2, 3)), "a.mean": np.ones(2)}, r"a\.mean: this tensor is no weight"),
+        (
+            {"a.weight": np.ones((2, 3)), "a.bias": np.ones(3)},
+            r"a bias of shape \(3,\), not \(2,\)",
+        ),
+        ({"a.weight": np.ones(3)}, r"a weight of shape \(3,\)"),
+        ({"a.weight": np.ones((2, 1, 3, 3))}, "does not say how large the images are"),
+        ({"a.weight": np.ones((2, 3)), "a.activation": np.array("rleu")}, "did you mean 'relu'"),
+        ({"a.weight": np.ones((2, 3)), "a.pool": np.array(1.5)}, "one whole number"),
+        ({"a.weight": np.array([["x"]])}, "are no weights"),
+    ],
+)
+def test_a_bad_file_is_told_with_its_tensor(
+    arrays: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    np.savez(tmp_path / "net.npz", **arrays)
+    with pytest.raises(DimsweepError, match=message) as caught:
+        read_network(tmp_path / "net.npz")
+    assert str(caught.value).startswith(str(tmp_path / "net.npz"))
+
+
+def test_files_that_are_none_of_it(tmp_path: Path) -> None:
+    (tmp_path / "net.npz").write_bytes(b"PK nothing")
+    (tmp_path / "net.pt").write_bytes(b"nothing")
+    for name, message in (
+        ("net.npz", "no npz file"),
+        ("net.pt", "no PyTorch state dict"),
+        ("net.h5", r"known: \.npz"),
+        ("gone.npz", "cannot be read"),
+    ):
+        with pytest.raises(DimsweepError, match=message):
+            read_network(tmp_path / name)
+
+
+def test_samples_need_inputs_and_as_many_labels(tmp_path: Path) -> None:
+    np.savez(tmp_path / "s.npz", inputs=np.ones((2, 3)), labels=np.array([0, 1]))
+    assert read_samples(tmp_path / "s.npz").calibration is None
+    np.savez(tmp_path / "s.npz", inputs=np.ones((2, 3)), labels=np.array([0]))
+    with pytest.raises(DimsweepError, match="labels: 2 inputs need as many"):
+        read_samples(tmp_path / "s.npz")
+    np.savez(tmp_path / "s.npz", inputs=np.ones((2, 3)))
+    with pytest.raises(DimsweepError, match="there is no 'labels'"):
+        read_samples(tmp_path / "s.npz")
