@@ -17,7 +17,9 @@ from engine import DimsweepError
 from engine.formats.astra_sim import Inputs, Options, read_inputs, read_ranks, read_workload
 from engine.formats.chakra import Node
 from engine.replicas.astra_sim import Cycles, simulate_astra
-from sweeper.terminal import plural, waiting
+from sweeper.terminal import plural, say, waiting
+from sweeper.verify import VERIFICATIONS
+from sweeper.verify.points import Point, Shape, Value, absolute, json_option, print_json
 
 
 class _Ranks(BaseModel):
@@ -133,7 +135,8 @@ def read_case(case: Case) -> tuple[Inputs, list[Sequence[Node]]]:
 @click.command("astra_sim")
 @click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--fold", type=bool, default=True, help="Simulate alike ranks once (the default).")
-def command(folders: Sequence[Path], fold: bool) -> int:
+@json_option
+def command(folders: Sequence[Path], fold: bool, as_json: bool) -> int:
     """Compare recorded runs of ASTRA-sim 2.0, rank by rank, to the cycle.
 
     A recorded run is a folder with a result.json, at or below one of FOLDERS. What differs is
@@ -144,25 +147,31 @@ def command(folders: Sequence[Path], fold: bool) -> int:
       dimsweep verify astra_sim tests/golden/astra
     """
     compared: dict[str, list[tuple[bool, bool]]] = {}  # by section: does it agree, is it compiled
-    left_out = 0
-    with waiting("simulating recorded runs", Console()):
+    left_out, points = 0, list[Point]()
+    console = Console(stderr=as_json)
+    with waiting("simulating recorded runs", console):
         for case in find_cases(folders):
             name = f"{case.section}/{case.folder.name}"
             if case.left_out:
                 left_out += 1
-                print(f"left out: {name}: {case.left_out}")
+                say(f"left out: {name}: {case.left_out}", console)
                 continue
             faults, compiled = _compare(case, fold)
             compared.setdefault(case.section, []).append((not faults, compiled))
+            points.append(_point(case, name, faults))
             for fault in faults[:4]:
-                print(f"{name}: {fault}")
+                say(f"{name}: {fault}", console)
+    if as_json:
+        print_json(points)
     for section, runs in sorted(compared.items()):
         agree, n_compiled = (sum(column) for column in zip(*runs, strict=True))
-        print(f"section {section}: {agree} of {len(runs)} cases agree, {n_compiled} compiled")
+        say(
+            f"section {section}: {agree} of {len(runs)} cases agree, {n_compiled} compiled", console
+        )
     if left_out:
-        print(f"left out: {plural(left_out, 'case')} of which ASTRA-sim recorded no cycles")
+        say(f"left out: {plural(left_out, 'case')} of which ASTRA-sim recorded no cycles", console)
     agreements = [agrees for runs in compared.values() for agrees, _ in runs]
-    print(f"{sum(agreements)} of {len(agreements)} cases agree")
+    say(f"{sum(agreements)} of {len(agreements)} cases agree", console)
     return 0 if all(agreements) else 1
 
 
@@ -173,6 +182,16 @@ def _compare(case: Case, fold: bool) -> tuple[list[str], bool]:
     except DimsweepError as error:
         return [str(error)], False
     return _faults(case, ours), ours.compiled
+
+
+def _point(case: Case, name: str, faults: list[str]) -> Point:
+    """A recorded run as a point: the cycles of its last rank, where all agree."""
+    source = VERIFICATIONS["astra_sim"].source
+    if faults:
+        ranks = plural(len(case.expected()[0]), "rank")
+        return Shape(name, f"the cycles of {ranks}", "; ".join(faults[:4]), False, source)
+    last = max(case.expected()[0])
+    return Value(name, last, last, absolute(0), source, "cycles")
 
 
 def _faults(case: Case, ours: Cycles) -> list[str]:

@@ -4,7 +4,6 @@ Tables 3 and 5 of "Reducing activation recomputation in large transformer models
 2,048 tokens, a vocabulary of 51,200, tensor parallelism within each node of 8.
 """
 
-import json
 from dataclasses import dataclass
 
 import click
@@ -17,7 +16,7 @@ from sweeper.config.compose import compose
 from sweeper.config.schema import Config
 from sweeper.config.workload.model import Model
 from sweeper.terminal import say, table, waiting
-from sweeper.verify.points import Value, relative
+from sweeper.verify.points import Value, json_option, print_json, relative
 
 _COLUMNS = ("model", "recompute", "published", "ours", "error", "state", "activations", "formula")
 _MEAN_AIM, _WORST_AIM = 0.05, 0.10
@@ -66,7 +65,7 @@ CASES = (
 
 
 @click.command("megatron")
-@click.option("--json", "as_json", is_flag=True, help="Print the points as JSON.")
+@json_option
 def command(as_json: bool) -> int:
     """Compare eight published batch times of Megatron-LM on 8 to 512 A100.
 
@@ -89,7 +88,7 @@ def command(as_json: bool) -> int:
     errors = [abs(error_of(point)) for point in points]
     mean, worst = sum(errors) / len(errors), max(errors)
     if as_json:
-        print(json.dumps([point.record() for point in points], indent=1))
+        print_json(points)
         return int(mean > _MEAN_AIM or worst > _WORST_AIM)
     console.print(table(_COLUMNS, rows, left=2))
     say("state: weights, gradients and optimizer of the fullest GPU; formula: the paper's", console)

@@ -1,7 +1,6 @@
 """Collectives that others measured with nccl-tests, beside ours with ``collective=nccl``."""
 
 import csv
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ from engine import (
 )
 from engine.cluster import Nccl
 from sweeper.terminal import plural, say, table, waiting
-from sweeper.verify.points import Value, relative
+from sweeper.verify.points import Value, json_option, print_json, relative
 
 _GOLDEN = Path(__file__).resolve().parents[2] / "tests" / "golden" / "nccl.csv"
 _LARGE = 16 * 2**20  # bytes
@@ -180,7 +179,7 @@ def _cluster(gpu: str, ranks_a_node: int, nodes: int, rail: float) -> Cluster:
     help="A CSV file, or a folder with *nccl*.csv; tests/golden/nccl.csv unless given.",
 )
 @click.option("--rows", is_flag=True, help="Print every row.")
-@click.option("--json", "as_json", is_flag=True, help="Print every row as JSON.")
+@json_option
 def command(data: Path, rows: bool, as_json: bool) -> int:
     """Compare measured NCCL collectives on A100, H100, B200 and L40S.
 
@@ -198,7 +197,7 @@ def command(data: Path, rows: bool, as_json: bool) -> int:
     with waiting(f"simulating {plural(len(compared), 'collective')}", console):
         errors = {row: simulate_row(row) / row.seconds - 1 for row in compared}
     if as_json:
-        print(json.dumps([_point(row, error).record() for row, error in errors.items()], indent=1))
+        print_json([_point(row, error) for row, error in errors.items()])
     if rows:
         _print_rows(errors, console)
     _print_table(errors, console)

@@ -13,7 +13,17 @@ from rich.table import Table
 
 from engine import DimsweepError
 from engine.replicas.ns3_rdma import Build, PacketRun, Scenario, Topology, simulate_scenario
-from sweeper.terminal import plural, waiting
+from sweeper.terminal import plural, say, waiting
+from sweeper.verify import VERIFICATIONS
+from sweeper.verify.points import (
+    Point,
+    Shape,
+    Value,
+    absolute,
+    json_option,
+    print_json,
+    relative,
+)
 
 _PINT = 10  # its CC_MODE
 _CLOSE = 0.03  # of the mean completion time, where a run is not equal
@@ -80,6 +90,7 @@ class Compared:
     equal: int = 0
     worst: float = 0.0  # of the mean completion times, relative
     faults: list[str] = field(default_factory=list)
+    points: list[Point] = field(default_factory=list)
     cpu: float = 0.0
     recorded_cpu: float = 0.0
     packets: int = 0
@@ -95,10 +106,16 @@ class Compared:
         mean, expected = run.completion_times.mean(), sum(out["fct_ns"]) / len(out["fct_ns"])
         difference = abs(mean / expected - 1)
         self.worst = max(self.worst, difference)
-        if fault:
-            close = difference <= _CLOSE and (run.pauses > 0) == (out["pfc_pauses"] > 0)
-            told = f"{fault} (mean completion time {difference:.2%} off)"
-            self.faults += [] if close else [f"{case.name}: {told}"]
+        close = difference <= _CLOSE and (run.pauses > 0) == (out["pfc_pauses"] > 0)
+        told = f"{fault} (mean completion time {difference:.2%} off)"
+        self.faults += [f"{case.name}: {told}"] if fault and not close else []
+        source = VERIFICATIONS["packets"].source
+        if fault and not close:
+            recorded = f"{out['pfc_pauses']} pauses, a mean completion time of {expected:,.0f} ns"
+            self.points.append(Shape(case.name, recorded, told, False, source))
+        else:
+            allowed = relative(_CLOSE) if fault else absolute(0)
+            self.points.append(Value(case.name, expected, mean, allowed, source, "ns", fault))
 
 
 def read_cases(folder: Path) -> Iterator[Case]:
@@ -139,11 +156,12 @@ def _scenario(scenario: dict[str, Any], topology: dict[str, Any], base: dict[str
     )
 
 
-def compare(folder: Path) -> int:
+def compare(folder: Path, *, as_json: bool = False) -> int:
     """Simulate the recorded runs, print what differs and a table; the exit code is 1 if some do."""
+    console = Console(stderr=as_json)
     compared: dict[tuple[str, str], Compared] = {}
     left_out: dict[str, int] = {}
-    with waiting("simulating recorded runs", Console()):
+    with waiting("simulating recorded runs", console):
         for case in read_cases(folder):
             if case.left_out:
                 left_out[case.left_out] = left_out.get(case.left_out, 0) + 1
@@ -153,21 +171,23 @@ def compare(folder: Path) -> int:
             key = str(case.line["variant"]), str(case.line["build"])
             compared.setdefault(key, Compared()).add(case, case.simulate())
     for why, n in left_out.items():
-        print(f"left out: {plural(n, 'run')}: {why}")
-    return _report(compared)
+        say(f"left out: {plural(n, 'run')}: {why}", console)
+    if as_json:
+        print_json([point for of in compared.values() for point in of.points])
+    return _report(compared, console)
 
 
-def _report(compared: dict[tuple[str, str], Compared]) -> int:
+def _report(compared: dict[tuple[str, str], Compared], console: Console) -> int:
     table = Table("variant", "build", "runs", "equal", "worst mean", "CPU time, recorded / ours")
     for (variant, build), of in sorted(compared.items()):
         speed = f"{of.recorded_cpu / of.cpu:.1f}" if of.cpu else ""
         table.add_row(variant, build, str(of.runs), str(of.equal), f"{of.worst:.2%}", speed)
-    Console().print(table)
+    console.print(table)
     faults = [fault for of in compared.values() for fault in of.faults]
     for fault in faults:
-        print(fault)
+        say(fault, console)
     runs, equal = (sum(getattr(of, name) for of in compared.values()) for name in ("runs", "equal"))
-    print(f"{equal} of {runs} runs are equal: every completion time, pause count and queue")
+    say(f"{equal} of {runs} runs are equal: every completion time, pause count and queue", console)
     return 1 if faults else 0
 
 
@@ -189,7 +209,8 @@ def _fault(out: dict[str, Any], run: PacketRun) -> str:
 
 @click.command("packets")
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
-def command(folder: Path) -> int:
+@json_option
+def command(folder: Path, as_json: bool) -> int:
     """Compare recorded runs of ns-3's RDMA model, flow by flow, to the nanosecond.
 
     FOLDER holds topologies.json, scenarios.json, base_config.json and cases_*.jsonl. A run whose
@@ -200,4 +221,4 @@ def command(folder: Path) -> int:
     Example:
       dimsweep verify packets tests/golden/roce
     """
-    return compare(folder)
+    return compare(folder, as_json=as_json)

@@ -149,6 +149,14 @@ class Findings(NamedTuple):
     draw: Callable[[], bytes] | None = None
 
 
+json_option = click.option("--json", "as_json", is_flag=True, help="Print the points as JSON.")
+
+
+def print_json(points: Sequence[Point]) -> None:
+    """The points for other programs, on the standard output; all else goes to the other one."""
+    print(json.dumps([point.record() for point in points], indent=1))
+
+
 def verification(name: str, find: Callable[[], Findings], *, drawn: bool = False) -> click.Command:
     """The command ``dimsweep verify NAME``, whose help is the docstring of ``find``.
 
@@ -156,12 +164,13 @@ def verification(name: str, find: Callable[[], Findings], *, drawn: bool = False
     every claim holds.
     """
 
+    @json_option
     def run(as_json: bool, picture: Path | None = None) -> int:
         console = console_for(as_json)
         with waiting(f"simulating {name}", console):
             found = find()
         if as_json:
-            print(json.dumps([point.record() for point in found.points], indent=1))
+            print_json(found.points)
         else:
             print_points(found.points, console)
         if picture is not None and found.draw is not None:
@@ -169,20 +178,16 @@ def verification(name: str, find: Callable[[], Findings], *, drawn: bool = False
             say(f"{picture} shows them", console)
         return int(not all(point.holds for point in found.points))
 
-    options: list[click.Parameter] = [JSON]
     if drawn:
         where = click.Path(path_type=Path)
-        options.append(click.Option(["--picture"], type=where, help="Draw the study as a PNG."))
-    return click.Command(name, callback=run, params=options, help=find.__doc__)
+        run = click.option("--picture", type=where, help="Draw the study as a PNG.")(run)
+    return click.command(name, help=find.__doc__)(run)
 
 
 def console_for(as_json: bool) -> Console:
     """Where a verification prints; a file or a pipe is as wide as its table."""
     console = Console(stderr=as_json)
     return console if console.is_terminal else Console(stderr=as_json, width=_WIDE)
-
-
-JSON = click.Option(["--json", "as_json"], is_flag=True, help="Print the points as JSON.")
 
 
 def print_points(points: Sequence[Point], console: Console) -> None:

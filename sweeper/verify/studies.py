@@ -9,11 +9,11 @@ import click
 from sweeper.draw.canvas import reduced
 from sweeper.terminal import plural, say, waiting
 from sweeper.verify import VERIFICATIONS
-from sweeper.verify.points import Findings, Point, console_for, print_points
+from sweeper.verify.points import Findings, Point, console_for, json_option, print_points
 
 
 @click.command("studies")
-@click.option("--json", "as_json", is_flag=True, help="Print the points as JSON.")
+@json_option
 @click.option("--pictures", type=click.Path(path_type=Path), help="Draw each as NAME.png in here.")
 def command(as_json: bool, pictures: Path | None) -> int:
     """Reproduce the published studies of docs/studies, point by point.

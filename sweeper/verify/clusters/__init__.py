@@ -20,9 +20,10 @@ from sweeper.verify.clusters.compared import Compared
 from sweeper.verify.clusters.measurements import LeftOut, Measurement, find_tables, read_table
 from sweeper.verify.clusters.models import family, with_seconds
 from sweeper.verify.clusters.predict import Prediction, predict
-from sweeper.verify.clusters.report import print_groups, print_rows, print_summary
+from sweeper.verify.clusters.report import point_of, print_groups, print_rows, print_summary
 from sweeper.verify.clusters.split import is_fitted
 from sweeper.verify.clusters.systems import system_of
+from sweeper.verify.points import json_option, print_json
 
 _HERE = Path(__file__).resolve().parents[3] / "tests" / "golden" / "clusters"
 
@@ -38,7 +39,8 @@ _WIDE = 200
     help="A folder of tables; those of tests/golden/clusters unless given.",
 )
 @click.option("--picture", type=click.Path(path_type=Path), help="Write this PNG, too.")
-def command(tables: Sequence[str], data: Path, picture: Path | None) -> int:
+@json_option
+def command(tables: Sequence[str], data: Path, picture: Path | None, as_json: bool) -> int:
     """Compare training iterations measured on real clusters, times and memory.
 
     TABLES are names of CSV files in the folder, such as megatron_bridge; all of them unless given.
@@ -49,9 +51,9 @@ def command(tables: Sequence[str], data: Path, picture: Path | None) -> int:
     Example:
       dimsweep verify clusters bigscience_a100 --picture accuracy.png
     """
-    console = Console(soft_wrap=True)
+    console = Console(soft_wrap=True, stderr=as_json)
     if not console.is_terminal:  # a file or a pipe is as wide as the tables
-        console = Console(width=_WIDE, soft_wrap=True)
+        console = Console(width=_WIDE, soft_wrap=True, stderr=as_json)
     files = _chosen(find_tables(data), tables)
     with waiting("simulating measured iterations", console):
         answers = compare(files)
@@ -63,6 +65,8 @@ def command(tables: Sequence[str], data: Path, picture: Path | None) -> int:
         for why, n in reasons.items():
             say(f"left out: {plural(n, 'row')} of {file.stem}: {why}", console)
     rows = [row for file in files for row in answers[file] if isinstance(row, Compared)]
+    if as_json:
+        print_json([point_of(row) for row in rows])
     times = [row for row in rows if row.is_time]
     memory = [row for row in rows if not row.is_time]
     if not rows:

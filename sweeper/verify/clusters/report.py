@@ -7,6 +7,7 @@ from rich.console import Console
 from sweeper.terminal import plural, say, table
 from sweeper.verify.clusters.compared import Compared, Errors, by, origin, without_own_source
 from sweeper.verify.clusters.measurements import GIB
+from sweeper.verify.points import Tolerance, Value, relative
 
 # The aims: of the rows of these GPUs, with one source left out at a time.
 AIMED = ("A100", "A100 40GB", "H100", "B200")
@@ -34,6 +35,17 @@ def print_rows(name: str, rows: Sequence[Compared], console: Console) -> None:
         lines.append((*line, theirs, ours, f"{row.error:+.1%}"))
     say(f"\n{name}", console, "bold")
     console.print(table(columns, lines, left=4))
+
+
+def point_of(row: Compared) -> Value:
+    """A row as a point; its tolerance is the aim for the mean of rows like it."""
+    of = row.measured
+    name = f"{of.table} line {row.line}: {of.model}, {of.plan}, {of.gpus:,} {row.gpu}"
+    note = "constants were fitted to this source" if row.fitted else ""
+    if row.is_time:
+        return Value(name, *row.values, relative(MEAN_AIM), of.source, "s", note)
+    never_less = Tolerance("relative", 0.0, MEMORY_AIM)
+    return Value(name, *row.values, never_less, of.source, "B", note)
 
 
 def _value(value: float, row: Compared) -> str:

@@ -1,6 +1,7 @@
 """ASTRA-sim's recorded runs, to the cycle; and what we say where it crashes, hangs or is silent."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,22 @@ def test_our_times_of_computing_and_communicating() -> None:
         ours = run_case(case)
         assert ours.gpu[0] == case.result["gpu_time_rank0"]
         assert ours.communication[0] == case.result["comm_time_rank0"]
+
+
+def test_recorded_runs_are_points_for_other_programs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = astra_case("E/ring2_unaware").folder
+    case = shutil.copytree(here, tmp_path / "E" / "case")
+    assert main(["verify", "astra_sim", str(tmp_path), "--json"]) == 0
+    (good,) = json.loads(capsys.readouterr().out)
+    assert good["name"] == "E/case" and good["verdict"] and good["ours"] == good["published"]
+    result = json.loads((case / "result.json").read_text())
+    result["per_rank"]["all_ranks"]["cycles"] += 1
+    (case / "result.json").write_text(json.dumps(result))
+    assert main(["verify", "astra_sim", str(tmp_path), "--json"]) == 1
+    (bad,) = json.loads(capsys.readouterr().out)
+    assert not bad["verdict"] and bad["ours"].startswith("rank 0: cycles: expected")
 
 
 # --- inputs written here -------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Measured training iterations: how a row is read, what it becomes, and what errors add up to."""
 
+import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -235,6 +236,18 @@ def test_tables_of_any_folder_are_compared(
     assert "times, unfitted: 2 rows, mean error" in summary
     assert "times, one source left out" in summary
     assert shown.read_bytes().startswith(b"\x89PNG")
+
+
+def test_rows_are_points_for_other_programs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, {}, {"complete": "no: layers"})
+    main(["verify", "clusters", "--data", str(tmp_path), "--json"])
+    printed = capsys.readouterr()
+    (point,) = json.loads(printed.out)
+    assert point["name"].startswith("small line 2: ") and point["unit"] == "s"
+    assert point["difference"] == pytest.approx(point["ours"] / point["published"] - 1)
+    assert "left out: 1 row of small" in printed.err
 
 
 @pytest.mark.parametrize(
