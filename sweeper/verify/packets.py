@@ -103,7 +103,7 @@ class Compared:
         self.packets += out["host_data_packets"]
         fault = _fault(out, run)
         self.equal += not fault
-        mean, expected = run.completion_times.mean(), sum(out["fct_ns"]) / len(out["fct_ns"])
+        mean, expected = float(run.completion_times.mean()), sum(out["fct_ns"]) / len(out["fct_ns"])
         difference = abs(mean / expected - 1)
         self.worst = max(self.worst, difference)
         close = difference <= _CLOSE and (run.pauses > 0) == (out["pfc_pauses"] > 0)
