@@ -8,7 +8,6 @@ lowered once into a :class:`Program`; :func:`run_batch` then simulates it at tho
 vectors a second.  This package knows nothing of studies, searches, files of results or terminals.
 """
 
-from enum import StrEnum
 from typing import Literal
 
 from engine import units
@@ -30,7 +29,9 @@ from engine.cluster.cost import Prices
 from engine.cluster.memory import RemoteMemory
 from engine.cluster.network import NetworkModel
 from engine.cluster.npu import Npu
+from engine.cluster.packets import PacketModel
 from engine.errors import DimsweepError, InfeasibleError, suggestion
+from engine.fidelity import Fidelity
 from engine.kernels.phase.batch import Measures, is_compiled, outcome_error, run_batch, run_one
 from engine.kernels.phase.path import Path
 from engine.kernels.phase.state import FINISHED
@@ -79,6 +80,7 @@ __all__ = [
     "NetworkModel",
     "Npu",
     "Operator",
+    "PacketModel",
     "Path",
     "Prices",
     "Program",
@@ -108,33 +110,28 @@ __all__ = [
 ]
 
 
-class Fidelity(StrEnum):
-    """Which kernel simulates: phases of chunks on dimensions, or every message on every link."""
-
-    PHASE = "phase"
-    MESSAGE = "message"
-
-
 def simulate(
     workload: Workload,
     cluster: Cluster,
     *,
-    fidelity: Fidelity | Literal["phase", "message"] = Fidelity.PHASE,
+    fidelity: Fidelity | Literal["phase", "message", "flow", "packet"] = Fidelity.PHASE,
     fold: bool = True,
     record: bool = False,
 ) -> Result:
     """Simulate one iteration of ``workload`` on ``cluster``.
 
     ``fidelity="message"`` simulates every NPU, message and link of ``cluster.network``; it is
-    thousands of times slower and sees congestion.  ``fold=False`` has the phase kernel simulate
+    thousands of times slower and sees congestion.  With ``"flow"`` the messages on a link share it,
+    with ``"packet"`` they go packet by packet.  ``fold=False`` has the phase kernel simulate
     every rank instead of one of each class of alike ranks; the result is the same.  ``record``
     keeps what :meth:`Result.timeline` needs.  Raises :class:`DimsweepError` for a workload that
     does not fit the cluster or cannot finish.
     """
     if fidelity not in tuple(Fidelity):
         raise DimsweepError(f"{fidelity!r} is none of {', '.join(Fidelity)}", where="fidelity")
-    if fidelity == Fidelity.MESSAGE:
+    if fidelity != Fidelity.PHASE:
         from engine.kernels.message import lower_by_rank, run_messages  # SimPy, which few need
 
-        return Result(run_messages(lower_by_rank(workload, cluster), record=record))
+        program = lower_by_rank(workload, cluster, Fidelity(fidelity))
+        return Result(run_messages(program, Fidelity(fidelity), record=record))
     return Result(run_one(lower(workload, cluster, fold=fold), record=record))

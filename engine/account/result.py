@@ -11,7 +11,8 @@ from engine.lower.program import Floats, Longs, Program
 from engine.units import PICOSECONDS
 
 if TYPE_CHECKING:  # SimPy is imported by whoever simulates messages
-    from engine.kernels.message.kernel import LinkAccount, MessageRun
+    from engine.kernels.message.kernel import MessageRun
+    from engine.kernels.message.links import LinkAccount
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,10 @@
-"""Links, switches and routes: what the message kernel knows beyond the dimensions."""
+"""Links, switches and routes: what the kernels that know every rank know beyond the dimensions."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
+from engine.cluster.packets import PacketModel
 from engine.errors import DimsweepError
 from engine.network.fabric import Fabric
 from engine.network.graph import Network
@@ -20,7 +21,7 @@ class Switching(StrEnum):
 
 @dataclass(frozen=True)
 class NetworkModel:
-    """Links, switches and routes (message kernel only).
+    """Links, switches and routes (not for the phase kernel).
 
     ``fabrics`` realise the topology's dimensions, one each (none given: their own blocks);
     ``graph`` replaces them by a network of any shape, on which the dimensions only say who
@@ -28,7 +29,8 @@ class NetworkModel:
     messages of tensor-parallel groups go before those between stages, and these before all others,
     and may have more NPUs than the topology.
     ``routing`` None is by dimension, or the shortest path on a graph, or the wafer's own.
-    ``packet`` is the bytes after which a cut-through device passes a message on.  ``buffer`` is
+    ``packets`` is for the packet kernel, the rest of this for the message kernel only.  ``packet``
+    is the bytes after which a cut-through device passes a message on.  ``buffer`` is
     the bytes of messages that may wait at the far end of a link (None: no limit); while it is
     full the link stands still.  ``window`` is how many messages an NPU may have on their way in
     a dimension.
@@ -44,6 +46,8 @@ class NetworkModel:
     buffer: float | None = None
     window: int | None = None
     max_messages: int = 10_000_000
+    packets: PacketModel = field(default_factory=PacketModel)
+    max_packets: int = 20_000_000
 
     def __post_init__(self) -> None:
         if not 0 <= self.packet < math.inf:
@@ -54,6 +58,8 @@ class NetworkModel:
             raise DimsweepError(f"a window of {self.window} messages", where="window")
         if self.max_messages < 1:
             raise DimsweepError(f"at most {self.max_messages} messages", where="max_messages")
+        if self.max_packets < 1:
+            raise DimsweepError(f"at most {self.max_packets} packets", where="max_packets")
         if self.graph is not None and self.fabrics:
             raise DimsweepError(
                 "give the fabrics of the dimensions or a graph, not both", where="fabric"

@@ -67,6 +67,30 @@ class Router:
             self._routes[key] = tuple(self._find(source, target, way))
         return self._routes[key]
 
+    def routes(self, source: int, target: int) -> tuple[tuple[int, ...], ...]:
+        """All shortest ways from NPU to NPU; in dimension order if that is how ways are chosen."""
+        if not self._network.sizes or self._routing is not Routing.DIMENSION_ORDER:
+            return tuple(self._all(source, target))
+        ways: list[tuple[int, ...]] = [()]
+        here = source
+        for dim, coordinate in enumerate(coordinates_of(target, self._network.sizes)):
+            there = line(here, self._network.sizes, dim)[coordinate]
+            ways = [way + more for way in ways for more in self._all(here, there)]
+            here = there
+        return tuple(ways)
+
+    def _all(self, source: Node, target: int) -> Iterator[tuple[int, ...]]:
+        """All shortest ways, the first links' order first."""
+        if source == target:
+            yield ()
+            return
+        distances = self._distances.setdefault(target, _Distances(target, self._in))
+        for number in _links_into(
+            distances.layers[distances.next_to(self._out[source])], self._out[source]
+        ):
+            after = self._network.links[number].target
+            yield from ((number, *way) for way in self._all(after, target))
+
     def _find(self, source: int, target: int, way: int) -> Iterator[int]:
         if self._routing is not Routing.DIMENSION_ORDER:
             yield from self._shortest(source, target, way)

@@ -13,7 +13,7 @@ def build_program(config: Config) -> Program:
     """The program of a whole configuration, rank by rank if every message is to be simulated."""
     cluster = build_cluster(config)
     return config.workload.program(
-        cluster, by_message=config.by_message, fold=config.fold, network=config.topology.file
+        cluster, fidelity=config.fidelity, fold=config.fold, network=config.topology.file
     )
 
 

@@ -15,8 +15,9 @@ def draw(points: Points) -> tuple[str, UIElement] | None:
     cells = [s for s in points.report.found if Comparison.of(s).complete]
     if not cells:
         return None
-    factor, title = points.axis(Comparison.of(cells[0]).measure)
-    chart = plot(f"{title}, by phases", f"{title}, by messages")
+    first = Comparison.of(cells[0])
+    factor, title = points.axis(first.measure)
+    chart = plot(f"{title}, by phases", f"{title}, by {first.fidelity}s")
     ends: list[float] = []
     for cell, colour in zip(cells[:_MOST], PALETTE, strict=False):
         comparison = Comparison.of(cell)
@@ -27,12 +28,12 @@ def draw(points: Points) -> tuple[str, UIElement] | None:
         name = words.label(cell) if len(cells) > 1 else "one design, by its rank"
         drawn = chart.scatter("x", "y", source=source, size=9, color=colour, legend_label=name)
         chart.text("x", "y", "rank", source=source, x_offset=7, text_color=GREY)
-        shown = [("rank", "@rank"), ("by phases", "@x"), ("by messages", "@y")]
+        shown = [("rank", "@rank"), ("by phases", "@x"), (f"by {first.fidelity}s", "@y")]
         chart.add_tools(HoverTool(renderers=[drawn], tooltips=shown))
         ends += x
     same = [min(ends), max(ends)]
     chart.line(same, same, color=GREY, legend_label="the same both ways")
-    claim = agreement(Comparison.of(cells[0])) if len(cells) == 1 else f"{len(cells)} cells"
+    claim = agreement(first) if len(cells) == 1 else f"{len(cells)} cells"
     return claim, legend_above(chart)
 
 

@@ -10,6 +10,13 @@ from sweeper.cli.overrides import overrides
 if TYPE_CHECKING:
     from rich.console import Console
 
+_SIMULATED = {
+    "phase": "the phases",
+    "message": "every message",
+    "flow": "every flow",
+    "packet": "every packet",
+}
+
 
 @click.command("simulate")
 @overrides
@@ -27,6 +34,7 @@ def command(overrides: Sequence[str]) -> int:
       workload.parallel.tensor               the degree of an axis of the parallel plan
       collective.chunks, collective.order    how collectives are split and ordered
       fidelity=message                       simulate every message on every link (slower)
+      fidelity=flow, fidelity=packet         messages share links; they go packet by packet
       timeline=FILE                          write what happens when, for ui.perfetto.dev
       picture=FILE                           draw the links and their load (fidelity=message)
 
@@ -62,17 +70,20 @@ def simulate(overrides: Sequence[str], console: "Console") -> None:
         by_message = config.by_message
         if config.picture is not None and not by_message:
             raise DimsweepError(
-                "a picture shows single links, which only the message kernel has",
+                "a picture shows single links, which the phase kernel does not have",
                 where="picture",
-                hint="add fidelity=message, or leave picture out",
+                hint="add fidelity=message (or flow, or packet), or leave picture out",
             )
         program = build_program(config)
         say_warnings(
             design_warnings(composed, program, composed.overridden, searched=False), console
         )
-        run = run_messages if by_message else run_one
-        with waiting(f"simulating {'every message' if by_message else 'the phases'}", console):
-            result = Result(run(program, record=config.timeline is not None))
+        record = config.timeline is not None
+        with waiting(f"simulating {_SIMULATED[config.fidelity]}", console):
+            if by_message:
+                result = Result(run_messages(program, config.fidelity, record=record))
+            else:
+                result = Result(run_one(program, record=record))
     except DimsweepError as error:
         raise composed.blame(error) from error.__cause__
     title = f"{config.workload.name} on {result.program.cluster.topology.name}"

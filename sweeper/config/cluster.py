@@ -20,6 +20,7 @@ from engine import (
 )
 from engine.cluster import (
     MEMORIES,
+    CongestionControl,
     Dataflow,
     EfficiencyCurve,
     Nccl,
@@ -41,8 +42,10 @@ from sweeper.config.parts.part import (
     Bandwidths,
     Bytes,
     BytesOrNone,
+    Flag,
     Frequency,
     MoneyOrNone,
+    Number,
     OneOf,
     Parsed,
     Part,
@@ -56,6 +59,7 @@ from sweeper.config.parts.part import (
     Times,
     Whole,
     default,
+    key,
     member,
     mirror,
     one_or_each,
@@ -384,12 +388,32 @@ def _routing(value: Any) -> Routing | None:
         ) from None
 
 
+class Packets(Part):
+    """Packets, buffers and congestion control, for fidelity=packet (see engine.PacketModel)."""
+
+    transport: Annotated[CongestionControl, member(CongestionControl)] = default("dcqcn")
+    window: Flag = True
+    spray: Flag = False
+    payload: Bytes = default("1000 B")
+    header: Bytes = default("48 B")
+    ack: Bytes = default("60 B")
+    buffer: Bytes = default("32 MiB")
+    headroom: BytesOrNone | None = None
+    kmin: BytesOrNone | None = None
+    kmax: Bytes | None = None
+    pmax: Number = 0.2
+
+    def build(self) -> engine.PacketModel:
+        """The engine's model of the same."""
+        return engine.PacketModel(**dict(self))
+
+
 class Network(Part):
-    """Links, switches and routes, for fidelity=message (see engine.NetworkModel).  ``fabric``: what
-    realises the dimensions, one value or a list: auto, mesh, {kind: clos, levels: 2, leaf: 8,
-    oversubscription: 2}, {kind: dragonfly, routers: 4, npus: 2}; ``file``: a graph instead,
-    node-link JSON or GraphML; ``wafer``: {kind: mesh, columns: 5, rows: 4} or {kind: fred,
-    leaves: 5, leaf: 4, remedy: serialise} (see engine.network.wafer) instead."""
+    """Links, switches and routes, for all fidelities but phase (see engine.NetworkModel).
+    ``fabric``: what realises the dimensions, one value or a list: auto, mesh, {kind: clos,
+    levels: 2, leaf: 8, oversubscription: 2}, {kind: dragonfly, routers: 4, npus: 2}; ``file``: a
+    graph instead, node-link JSON or GraphML; ``wafer``: {kind: mesh, columns: 5, rows: 4}
+    or {kind: fred, leaves: 5, leaf: 4, remedy: serialise} (see engine.network.wafer) instead."""
 
     fabric: Annotated[
         Fabric | tuple[Fabric, ...], Parsed(one_or_each(_FABRIC.parse), _FABRIC.write)
@@ -405,6 +429,8 @@ class Network(Part):
     buffer: Bytes | None = None
     window: Whole | None = None
     max_messages: Whole = 10_000_000
+    packets: Packets = default(Packets)
+    max_packets: Whole = 20_000_000
 
     def build(self, n_dims: int) -> engine.NetworkModel:
         """The network model; reads ``file`` if it is given."""
@@ -420,8 +446,10 @@ class Network(Part):
                     where="fabric",
                 )
             fabrics = ()
-        plain = {name: value for name, value in self if name not in ("fabric", "file")}
-        return engine.NetworkModel(fabrics=fabrics, graph=graph, **plain)
+        plain = {name: value for name, value in self if name not in ("fabric", "file", "packets")}
+        with key("packets"):
+            packets = self.packets.build()
+        return engine.NetworkModel(fabrics=fabrics, graph=graph, packets=packets, **plain)
 
 
 class TierPrice(Part):

@@ -83,8 +83,8 @@ class Config(Part):
 
     @property
     def by_message(self) -> bool:
-        """Whether the message kernel is to simulate."""
-        return self.fidelity is Fidelity.MESSAGE
+        """Whether every rank, message and link is to be simulated."""
+        return self.fidelity is not Fidelity.PHASE
 
     @cached_property
     def text(self) -> dict[str, Any]:

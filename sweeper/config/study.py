@@ -4,7 +4,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from engine import DimsweepError
+from engine import DimsweepError, Fidelity
 from engine.bound import Measure
 from sweeper.config.parts.part import (
     Bandwidth,
@@ -12,11 +12,14 @@ from sweeper.config.parts.part import (
     Bytes,
     Flag,
     Money,
+    Parsed,
     Part,
     Seconds,
     Whole,
     default,
     member,
+    named,
+    one_or_each,
 )
 
 
@@ -108,10 +111,46 @@ class Budget(Part):
     gap: Annotated[float, Field(ge=0)] | None = None
 
 
-class Recheck(Part):
-    """How many of a search's best designs are simulated again, message by message."""
+_Top = Annotated[Whole, Field(ge=0)]
 
-    top: Annotated[Whole, Field(ge=0)] = 0
+
+class Recheck(Part):
+    """How many of a search's best designs are simulated again, and in which ``fidelity``.
+
+    Lists go on from one to the next: ``top: [8, 2], fidelity: [flow, packet]`` simulates the best
+    8 by flows, and the best 2 of those by packets.
+    """
+
+    top: _Top | tuple[_Top, ...] = 0
+    fidelity: Annotated[Fidelity | tuple[Fidelity, ...], Parsed(one_or_each(named(Fidelity)))] = (
+        default("message")
+    )
+
+    @property
+    def rungs(self) -> tuple[tuple[Fidelity, int], ...]:
+        """Each fidelity with how many designs it simulates; none if none are simulated again."""
+        tops = self.top if isinstance(self.top, tuple) else (self.top,)
+        kinds = self.fidelity if isinstance(self.fidelity, tuple) else (self.fidelity,)
+        return tuple(zip(kinds, tops, strict=True)) if any(tops) else ()
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        tops = self.top if isinstance(self.top, tuple) else (self.top,)
+        kinds = self.fidelity if isinstance(self.fidelity, tuple) else (self.fidelity,)
+        what, where, hint = "", "top", ""
+        if len(tops) != len(kinds):
+            what, hint = f"{len(tops)} numbers for {len(kinds)} fidelities", "one for each"
+        elif list(tops) != sorted(tops, reverse=True):
+            what = f"{', '.join(map(str, tops))} do not fall"
+            hint = "each fidelity looks at the best of the one before"
+        elif len(tops) > 1 and not all(tops):
+            what, hint = "a fidelity that simulates no design", "leave it out"
+        elif Fidelity.PHASE in kinds or len(set(kinds)) < len(kinds):
+            what, where = f"{', '.join(kinds)} for designs found by phases", "fidelity"
+            hint = "message, flow and packet, each once"
+        if what:
+            raise ValueError(DimsweepError(what, where=where, hint=hint))
+        return self
 
 
 class Portfolio(Part):

@@ -22,12 +22,17 @@ NEAR = 0.01  # this close to the best is as good in practice
 
 @dataclass(frozen=True)
 class Recheck:
-    """A design that was simulated again message by message: ``rank`` (from 1) and row in the
-    search, and the row of messages, which may have failed."""
+    """A design that was simulated again, by messages, flows or packets: ``rank`` (from 1) and row
+    in the search, and the row of messages, which may have failed."""
 
     rank: int
     phases: pd.Series
     messages: pd.Series
+
+    @property
+    def fidelity(self) -> str:
+        """In which it was simulated again."""
+        return str(self.messages["fidelity"])
 
     @property
     def failed(self) -> bool:
@@ -214,13 +219,18 @@ class CellSummary:
 
     @cached_property
     def rechecked(self) -> list[Recheck]:
-        """The designs simulated again message by message, in the order of the search's ranking."""
+        """The designs simulated again, in the order of the search's ranking."""
         designs, found = self.best_designs(len(self.complete)), []
         for _, messages in self.again.iterrows():
             given = messages[self.design].dropna()  # a failed row lacks a split that is not varied
             same = np.flatnonzero((designs[given.index] == given).all(axis=1))
             found += [Recheck(int(i) + 1, designs.iloc[i], messages) for i in same[:1]]
         return sorted(found, key=lambda recheck: recheck.rank)
+
+    @property
+    def fidelities(self) -> list[str]:
+        """In which designs were simulated again, in their order."""
+        return list(dict.fromkeys(map(str, self.again["fidelity"])))
 
     @property
     def design(self) -> list[str]:

@@ -1,6 +1,7 @@
 """Numbers and findings in words, the same in the terminal, the pictures and the page."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import pandas as pd
@@ -185,8 +186,8 @@ def headline(summaries: Sequence[CellSummary]) -> str:
 
 def simulated_again(summaries: Sequence[CellSummary]) -> str:
     """How many designs were simulated again; nothing if none was."""
-    again = sum(len(summary.again) for summary in summaries)
-    return f", and {again} simulated again message by message" if again else ""
+    again = Counter(str(name) for summary in summaries for name in summary.again["fidelity"])
+    return "".join(f", and {n} simulated again {name} by {name}" for name, n in again.items())
 
 
 def shared(summaries: Sequence[CellSummary]) -> str:

@@ -5,8 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from engine import Fidelity
-from sweeper.ledger.rows import RECHECK
 from sweeper.space.trials import Floats, Trial, Trials
 from sweeper.study.cell import CellPlan
 
@@ -46,17 +44,9 @@ class Best:
             designs.setdefault(design, entry)
         self._kept = list(designs.values())
 
-    def again(self, first: int) -> list[Trial]:
-        """The designs to look at again as trials of the message kernel, numbered from ``first``."""
-        return [
-            Trial(
-                first + i,
-                RECHECK,
-                trial.bandwidth,
-                {**trial.parameters, "fidelity": Fidelity.MESSAGE.value},
-            )
-            for i, (_, _, trial) in enumerate(self._kept[: self._again])
-        ]
+    def designs(self) -> list[Trial]:
+        """The designs to look at again, the best first."""
+        return [trial for _, _, trial in self._kept[: self._again]]
 
     def state(self) -> list[Any]:
         """What :meth:`restore` needs, as plain data."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from engine import DimsweepError
 from sweeper.ledger.ledger import Ledger
-from sweeper.ledger.rows import PORTFOLIO
+from sweeper.ledger.rows import PORTFOLIO, RECHECK
 from sweeper.run.best import Best
 from sweeper.run.executor import Executor
 from sweeper.run.executor.evaluate import Job
@@ -90,9 +90,25 @@ def _run_cell(cell: CellPlan, driver: "_Driver") -> Best:
         driver.count(cell, values)
         standing.told(batch.places)
     standing.finish()
-    values, _ = driver.collect(driver.submit(cell, Trials.of(best.again(first=cell.budget))))
-    driver.count(cell, values, searched=False)
+    _recheck(cell, best.designs(), driver)
     return best
+
+
+def _recheck(cell: CellPlan, designs: list[Trial], driver: "_Driver") -> None:
+    """Look again at the best designs, and in each further fidelity at the best by the one before;
+    trials are numbered on from the search's."""
+    first, sign = cell.budget, cell.objective[0].sign
+    for fidelity, top in cell.config.recheck.rungs:
+        again = {"fidelity": fidelity.value}
+        trials = [
+            Trial(first + i, RECHECK, design.bandwidth, {**design.parameters, **again})
+            for i, design in enumerate(designs[:top])
+        ]
+        values, _ = driver.collect(driver.submit(cell, Trials.of(trials)))
+        driver.count(cell, values, searched=False)
+        losses = np.nan_to_num(sign * values[:, 0], nan=np.inf)
+        designs = [designs[i] for i in np.argsort(losses, kind="stable").tolist()]
+        first += len(trials)
 
 
 def _run_portfolio(plan: PortfolioPlan, own: "Sequence[Best]", driver: "_Driver") -> dict[str, Any]:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine import MODEL_VERSION, DimsweepError, Fidelity, Program
+from engine import MODEL_VERSION, DimsweepError, Program
 from sweeper.build.program import build_program
 from sweeper.config.schema import Config
 from sweeper.ledger.load import load
@@ -106,7 +106,8 @@ def _trials(config: Config, rows: pa.Table) -> Trials:
     settings: list[dict[str, Any]] = []
     for i, origin in enumerate(rows["origin"].to_pylist()):
         own = {name: _value(axes[name], texts[name][i]) for name in axes}
-        settings.append(own | ({"fidelity": Fidelity.MESSAGE.value} if origin == RECHECK else {}))
+        again = {"fidelity": rows["fidelity"][i].as_py()} if origin == RECHECK else {}
+        settings.append(own | again)
     return Trials.build(rows["trial"].to_numpy(), rows["origin"].to_pylist(), split, settings)
 
 

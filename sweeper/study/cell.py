@@ -9,14 +9,13 @@ import numpy as np
 from engine import (
     MERIT_NEEDS,
     DimsweepError,
-    Fidelity,
     Prices,
     Program,
     known_merits,
     run_batch,
 )
 from engine.bound import Frontier, traffic
-from engine.kernels.message import network_of
+from engine.kernels.message import check_network
 from engine.rules import provisioning
 from sweeper.build.program import build_program
 from sweeper.config.compose import Composed
@@ -59,8 +58,8 @@ class CellPlan:
 
     @property
     def recheck(self) -> int:
-        """How many of the best designs are simulated again, message by message."""
-        return self.config.recheck.top
+        """How many of the best designs are simulated again."""
+        return max((top for _, top in self.config.recheck.rungs), default=0)
 
     def sampler(self) -> Sampler:
         """A new sampler, at its beginning."""
@@ -97,7 +96,7 @@ def plan_cell(
     _check_known(program, objective)
     _check_fidelity(config)
     if config.by_message:
-        network_of(program)
+        check_network(program, config.fidelity)
     else:  # also compiles the kernel, once and for all, before any worker would
         run_batch(program, program.bandwidth)
     space = build_space(config, program)
@@ -136,16 +135,16 @@ def _check_known(program: Program, objectives: Sequence[Objective]) -> None:
 
 def _check_fidelity(config: Config) -> None:
     """Whether what is to be simulated message by message can be, and has a use."""
-    top = config.recheck.top
-    if top and (config.by_message or "fidelity" in config.space.parameters):
+    rungs = config.recheck.rungs
+    if rungs and (config.by_message or "fidelity" in config.space.parameters):
         raise DimsweepError(
             "the search itself simulates message by message",
             where="recheck.top",
             hint="fidelity=phase searches; recheck.top is how many of the best to look at again",
         )
-    if top:
-        network_of(build_program(config.changed({"fidelity": Fidelity.MESSAGE.value})))
-    if (top or config.by_message) and config.network.file and config.space.bandwidth.is_searched:
+    for fidelity, _ in rungs:
+        check_network(build_program(config.changed({"fidelity": fidelity.value})), fidelity)
+    if (rungs or config.by_message) and config.network.file and config.space.bandwidth.is_searched:
         raise DimsweepError(
             "the links' bandwidths are those of the file, whatever the split",
             where="network.file",

@@ -43,7 +43,7 @@ def weighing_of(config: Config) -> Weighing | None:
             + ", ".join(each.name for each in objective),
             where="objective",
         )
-    if config.recheck.top:
+    if config.recheck.rungs:
         raise DimsweepError(
             "a portfolio's designs are not looked at again message by message",
             where="recheck.top",

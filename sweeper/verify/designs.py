@@ -30,4 +30,4 @@ def _simulate(config: Config) -> Result:
         return Result(run_one(program))
     from engine.kernels.message import run_messages  # SimPy, which few need
 
-    return Result(run_messages(program))
+    return Result(run_messages(program, config.fidelity))

@@ -72,6 +72,7 @@ def make_rows(splits, cell=0, prices=(4e3, 8e3, 8e3, 20e3), **coordinates):
             "origin": "tpe" if i else "equal",
             "state": "complete",
             "error": None,
+            "fidelity": "phase",
             **coordinates,
             "collective.chunks": 64,
             **measure(split, prices),
@@ -133,11 +134,11 @@ def one_cell(**columns):
     return make_rows(splits).assign(**columns)
 
 
-def again(rows, times, cell=0):
+def again(rows, times, cell=0, fidelity="message"):
     """``rows``, and the designs of the first of them again, message by message, in ``times``
     (None: failed), as a sweep writes them: numbered from the budget on."""
     copies = rows[rows["cell"] == cell].head(len(times)).assign(origin="recheck", error=None)
-    copies["trial"] = len(rows) + np.arange(len(times))
+    copies["fidelity"], copies["trial"] = fidelity, len(rows) + np.arange(len(times))
     copies["time_s"] = [np.nan if time is None else time for time in times]
     failed = copies["time_s"].isna().to_numpy()
     copies["perf_per_cost"] = 1 / (copies["time_s"] * copies["cost_usd"])

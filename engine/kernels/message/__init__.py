@@ -1,16 +1,21 @@
-"""The message kernel: every NPU, every message, every link, on SimPy."""
+"""The message kernel: every NPU, every message, every link, on SimPy.
+
+Links are SimPy's resources, or messages are carried by the flow or the packet kernel.
+"""
 
 from engine.kernels.message.kernel import (
-    LinkAccount,
     MessageRun,
+    check_network,
     lower_by_rank,
     network_of,
     run_messages,
 )
+from engine.kernels.message.links import LinkAccount
 
 __all__ = [
     "LinkAccount",
     "MessageRun",
+    "check_network",
     "lower_by_rank",
     "network_of",
     "run_messages",

@@ -1,5 +1,6 @@
 """Simulated time: SimPy's environment, counting whole picoseconds."""
 
+import math
 from collections.abc import Callable
 
 import simpy
@@ -18,16 +19,30 @@ class Clock(simpy.Environment):
         """The time."""
         return int(self.now)
 
-    def run_out(self) -> None:
+    def run_out(self, elsewhere: Callable[[float], None] | None = None) -> None:
         """Run until nothing is left to happen.
+
+        ``elsewhere`` is called before time goes on, with the time at which something is to happen
+        here (infinity if nothing is); it may plan what happens before.
 
         SimPy raises a copy of an error that a process raised, without what :class:`DimsweepError`
         knows of its place; its cause is the original.
         """
         try:
-            self.run()
+            if elsewhere is None:
+                self.run()
+            else:
+                self._run_beside(elsewhere)
         except DimsweepError as error:
             raise error.__cause__ or error from None
+
+    def _run_beside(self, elsewhere: Callable[[float], None]) -> None:
+        while True:
+            if self.peek() > self.now:
+                elsewhere(self.peek())
+            if self.peek() == math.inf:
+                return
+            self.step()
 
     def later(self, delay: int, call: Callable[[], None]) -> None:
         """Call ``call`` in ``delay`` ps."""

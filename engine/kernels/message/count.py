@@ -1,4 +1,4 @@
-"""How many messages a workload sends, counted before anything is lowered."""
+"""How many messages and packets a workload sends, counted before any of them is simulated."""
 
 from collections import Counter
 
@@ -6,10 +6,16 @@ import numpy as np
 
 from engine.cluster.cluster import Cluster
 from engine.collective.algorithms import algorithm_for, algorithm_of_phase, chosen_algorithms
+from engine.errors import DimsweepError
 from engine.kernels.message.phases import circles
+from engine.kernels.phase.batch import run_one
 from engine.kinds import CollectiveKind
+from engine.lower.lower import lower
+from engine.units import format_bytes
 from engine.workload.coordinates import graph_by_rank
 from engine.workload.graph import Collective, Group, Send, Workload
+
+_A_SECOND = 500_000  # packets that are simulated in a second, or fewer on long ways
 
 
 def count_messages(workload: Workload, cluster: Cluster) -> int:
@@ -33,6 +39,27 @@ def count_messages(workload: Workload, cluster: Cluster) -> int:
         group = workload.groups[name]
         total += n // group.n_members * _of_collective(kind, group, cluster)
     return total
+
+
+def check_packets(workload: Workload, cluster: Cluster, n_messages: int) -> None:
+    """Raise :class:`DimsweepError` if ranks send more packets than ``network.max_packets``.
+
+    The bytes are those of the phase kernel, which is fast; the last packet of a message may be
+    shorter than the others.
+    """
+    program = lower(workload, cluster)
+    sent = run_one(program).measures.bytes_sent[0].sum(axis=1)
+    packets = cluster.network.packets
+    n_bytes = float(sent @ np.array(program.names.class_count))
+    n = int(n_bytes / packets.payload) + n_messages
+    if n > cluster.network.max_packets:
+        raise DimsweepError(
+            f"about {n:,} packets ({format_bytes(n_bytes)} in {n_messages:,} messages), of which "
+            f"a few hundred thousand take a second: {n / _A_SECOND:,.0f} s",
+            where="network.max_packets",
+            hint="a larger network.packets.payload, fewer layers, NPUs or bytes, fidelity=flow, or "
+            "a higher limit",
+        )
 
 
 def _of_collective(kind: CollectiveKind, group: Group, cluster: Cluster) -> int:

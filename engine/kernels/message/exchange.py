@@ -18,6 +18,7 @@ import simpy
 
 from engine.collective.algorithms import Algorithm
 from engine.collective.rounds import MemberRounds, Strand, SwitchRounds
+from engine.kernels.message.carried import CarriedTransport
 from engine.kernels.message.clock import Clock
 from engine.kernels.message.transport import Message, Transport
 from engine.kernels.phase.phase_time import whole
@@ -31,7 +32,7 @@ class World(NamedTuple):
     """What all exchanges share.  ``bytes_sent[rank][dim]`` counts the bytes that ranks send."""
 
     clock: Clock
-    transport: Transport
+    transport: Transport | CarriedTransport
     endpoint_delay: int  # ps a round
     reduce_time: float  # ps a byte
     bytes_sent: list[list[float]]

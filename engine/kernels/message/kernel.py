@@ -13,40 +13,29 @@ import numpy as np
 from engine.cluster.cluster import Cluster
 from engine.collector import no_collector
 from engine.errors import DimsweepError
+from engine.fidelity import Fidelity
+from engine.kernels.carriers import CARRIERS
+from engine.kernels.message.carried import CarriedTransport
 from engine.kernels.message.clock import Clock
-from engine.kernels.message.count import count_messages
+from engine.kernels.message.count import check_packets, count_messages
 from engine.kernels.message.exchange import World
 from engine.kernels.message.flows import Flows
+from engine.kernels.message.links import LinkAccount
 from engine.kernels.message.operators import Operators
 from engine.kernels.message.phases import wafer_plan
 from engine.kernels.message.ports import PhaseSpan, Ports
 from engine.kernels.message.ranks import RankAccount
-from engine.kernels.message.transport import Span, Transport, Wire, check_number
+from engine.kernels.message.transport import Transport, check_number
 from engine.kernels.phase.batch import Measures, outcome_error
 from engine.kernels.phase.diagnosis import explain_stuck
-from engine.kernels.phase.phase_time import LONGEST, PICOSECONDS
+from engine.kernels.phase.phase_time import LONGEST
 from engine.kernels.phase.state import DONE, FINISHED, TOO_LONG
 from engine.lower.lower import lower
 from engine.lower.program import Program
 from engine.network.fabric import build_network, check_fabrics
-from engine.network.graph import Link, Network
+from engine.network.graph import Network
 from engine.network.wafer import WaferPlan
 from engine.workload.graph import Workload
-
-
-class LinkAccount(NamedTuple):
-    """What a link did.
-
-    ``busy`` is the ps in which messages held it, ``utilisation`` the bytes over what its bandwidth
-    could have carried in the whole time, ``longest_queue`` how many messages waited for it at once.
-    """
-
-    link: Link
-    n_bytes: float
-    busy: int
-    utilisation: float
-    longest_queue: int
-    spans: tuple[Span, ...]  # empty unless recorded
 
 
 class OperatorSpan(NamedTuple):
@@ -71,12 +60,15 @@ class MessageRun:
     recorded: bool
 
 
-def run_messages(program: Program, *, record: bool = False) -> MessageRun:
+def run_messages(
+    program: Program, fidelity: Fidelity = Fidelity.MESSAGE, *, record: bool = False
+) -> MessageRun:
     """Simulate the program at its own point, message by message.
 
-    Every rank must be a class of its own, as :func:`lower_by_rank` makes it.  ``record`` keeps when
-    each message held each link.  Raises :class:`DimsweepError` for a program of larger classes, as
-    :func:`network_of` does, and for what cannot finish, naming who waits for what.
+    Every rank must be a class of its own, as :func:`lower_by_rank` makes it.  ``fidelity`` says how
+    messages travel; ``record`` keeps when each of them held each link.  Raises
+    :class:`DimsweepError` for a program of larger classes, as :func:`network_of` does, and for what
+    cannot finish, naming who waits for what.
     """
     if program.names.class_first != tuple(range(program.n_npus)):
         raise DimsweepError(
@@ -84,7 +76,7 @@ def run_messages(program: Program, *, record: bool = False) -> MessageRun:
             hint="the message kernel runs what lower_by_rank, or lower(..., fold=False), returns",
         )
     network = network_of(program)
-    simulation = _Simulation(program, network, record=record)
+    simulation = _Simulation(program, network, fidelity, record=record)
     simulation.run()
     accounts, operators = simulation.accounts, simulation.operators
     end = max(account.end for account in accounts)
@@ -93,7 +85,7 @@ def run_messages(program: Program, *, record: bool = False) -> MessageRun:
         program=program,
         network=network,
         measures=_measures(accounts, end, simulation.bytes_sent),
-        links=tuple(_link_account(wire, end) for wire in simulation.transport.wires),
+        links=simulation.transport.accounts(end),
         operators=tuple(OperatorSpan(*span) for span in spans),
         phases=tuple(simulation.ports.spans),
         n_messages=simulation.transport.n_messages,
@@ -102,12 +94,15 @@ def run_messages(program: Program, *, record: bool = False) -> MessageRun:
     )
 
 
-def lower_by_rank(workload: Workload, cluster: Cluster) -> Program:
+def lower_by_rank(
+    workload: Workload, cluster: Cluster, fidelity: Fidelity = Fidelity.MESSAGE
+) -> Program:
     """The program of ``workload`` with every rank a class of its own, as the message kernel needs.
 
     Raises :class:`DimsweepError` as :func:`engine.lower` does, and, before anything is lowered,
-    when the ranks would send more messages than ``network.max_messages``, or a collective library
-    would send them.
+    when the ranks would send more messages than ``network.max_messages`` or (with
+    ``fidelity=packet``) more packets than ``network.max_packets``, or a collective library would
+    send them.
     """
     workload.check(cluster.topology.sizes)
     if cluster.collectives.library is not None or cluster.collectives.timings is not None:
@@ -117,7 +112,10 @@ def lower_by_rank(workload: Workload, cluster: Cluster) -> Program:
             hint="fidelity=phase, or collective=default, whose algorithms send every message",
         )
     check_fabrics(cluster.topology, cluster.network.fabrics)
-    check_number(count_messages(workload, cluster), cluster.network)
+    n_messages = count_messages(workload, cluster)
+    check_number(n_messages, cluster.network)
+    if fidelity is Fidelity.PACKET:
+        check_packets(workload, cluster, n_messages)
     return lower(workload, cluster, fold=False)
 
 
@@ -146,13 +144,23 @@ def network_of(program: Program) -> Network:
     return build_network(dataclasses.replace(topology, dims=dims), model.fabrics)
 
 
+def check_network(program: Program, fidelity: Fidelity) -> None:
+    """Raise :class:`DimsweepError` as :func:`network_of` does, or if ``fidelity`` cannot simulate
+    the program's network."""
+    network = network_of(program)
+    if fidelity in CARRIERS:
+        CARRIERS[fidelity](network, program.cluster.network)
+
+
 class _Simulation:
-    def __init__(self, program: Program, network: Network, *, record: bool) -> None:
-        shape, model = program.structure.shape, program.cluster.network
+    def __init__(
+        self, program: Program, network: Network, fidelity: Fidelity, *, record: bool
+    ) -> None:
+        shape = program.structure.shape
         self.program = program
         self.clock = Clock()
         self.plan = wafer_plan(program)
-        self.transport = Transport(self.clock, network, model, self.plan, record=record)
+        self.transport = _transport(self.clock, program, network, self.plan, fidelity, record)
         self.accounts = [RankAccount(shape.n_dims, shape.n_tallies) for _ in range(program.n_npus)]
         self.bytes_sent = [[0.0] * shape.n_dims for _ in self.accounts]
         world = World(
@@ -170,7 +178,7 @@ class _Simulation:
     def run(self) -> None:
         self._touch()
         with no_collector():
-            self.clock.run_out()
+            self.transport.run()
         if self.clock.ps >= LONGEST:
             raise outcome_error(TOO_LONG)
         if any(state != DONE for state in self.operators.state):
@@ -192,13 +200,9 @@ class _Simulation:
 
     def _stuck(self) -> DimsweepError:
         error = explain_stuck(self.program, self.operators.state, self.operators.runs)
-        blocked = [wire for wire in self.transport.wires if wire.blocked]
-        if not blocked:
+        lines = self.transport.blocked()
+        if not lines:
             return error
-        lines = [
-            f"{wire.link.source} -> {wire.link.target}: a message of {wire.blocked!r}"
-            for wire in blocked
-        ]
         more = f"\n  ... and {len(lines) - 8} more links" if len(lines) > 8 else ""
         return DimsweepError(
             "deadlock: buffers are full in a circle; these links stand still\n  "
@@ -209,11 +213,21 @@ class _Simulation:
         )
 
 
-def _link_account(wire: Wire, end: int) -> LinkAccount:
-    could_carry = wire.link.bandwidth * end / PICOSECONDS
-    utilisation = wire.n_bytes / could_carry if end else 0.0
-    spans = tuple(wire.spans)
-    return LinkAccount(wire.link, wire.n_bytes, wire.busy, utilisation, wire.longest_queue, spans)
+def _transport(
+    clock: Clock,
+    program: Program,
+    network: Network,
+    plan: WaferPlan | None,
+    fidelity: Fidelity,
+    record: bool,
+) -> Transport | CarriedTransport:
+    model = program.cluster.network
+    if fidelity is Fidelity.MESSAGE:
+        return Transport(clock, network, model, plan, record=record)
+    places = plan.places if plan else ()
+    spray = fidelity is Fidelity.PACKET and model.packets.spray
+    carrier = CARRIERS[fidelity](network, model)
+    return CarriedTransport(clock, network, model, carrier, places, spray=spray)
 
 
 def _measures(accounts: list[RankAccount], end: int, bytes_sent: list[list[float]]) -> Measures:

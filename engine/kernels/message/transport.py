@@ -31,20 +31,13 @@ from engine.cluster.blocks.block import Node
 from engine.cluster.network import NetworkModel
 from engine.errors import DimsweepError
 from engine.kernels.message.clock import Clock
+from engine.kernels.message.links import LinkAccount, Span, utilisation
 from engine.kernels.message.reduction import Reduction
 from engine.kernels.message.turns import Turns
 from engine.kernels.phase.phase_time import PICOSECONDS, whole
 from engine.network.graph import Link, Network
 from engine.network.routing import Router, Routing
 from engine.network.wafer import Tree, WaferPlan
-
-
-class Span(NamedTuple):
-    """When a message held a link (ps), and what it belonged to."""
-
-    start: int
-    end: int
-    name: str
 
 
 class Wire(simpy.Resource):
@@ -116,10 +109,7 @@ class Transport:
         record: bool,
     ) -> None:
         self.clock, self._network, self._record = clock, network, record
-        default = Routing.DIMENSION_ORDER if network.sizes else Routing.SHORTEST
-        if model.wafer is not None:
-            default = model.wafer.routing
-        self._router = Router(network, model.routing or default, model.seed)
+        self._router = router_of(network, model)
         self._limit = model.window
         self._windows: dict[tuple[int, int], simpy.Resource] = {}
         kind = Wire if model.wafer is None else OrderedWire
@@ -132,6 +122,22 @@ class Transport:
             for number, trees in enumerate(rounds):
                 self._trees |= {line: (tree, turns, number) for line, tree in trees.items()}
         self._model, self.n_messages = model, 0
+
+    def run(self) -> None:
+        """Let happen all that will."""
+        self.clock.run_out()
+
+    def accounts(self, end: int) -> tuple[LinkAccount, ...]:
+        """What each link has done by ``end``."""
+        return tuple(_account(wire, end) for wire in self.wires)
+
+    def blocked(self) -> list[str]:
+        """The links that stand still for ever, each with the message that it holds."""
+        return [
+            f"{wire.link.source} -> {wire.link.target}: a message of {wire.blocked!r}"
+            for wire in self.wires
+            if wire.blocked
+        ]
 
     def send(
         self,
@@ -325,6 +331,14 @@ class Transport:
         return switches[0]
 
 
+def router_of(network: Network, model: NetworkModel) -> Router:
+    """The ways that messages take, by dimension unless the model or its wafer says otherwise."""
+    default = Routing.DIMENSION_ORDER if network.sizes else Routing.SHORTEST
+    if model.wafer is not None:
+        default = model.wafer.routing
+    return Router(network, model.routing or default, model.seed)
+
+
 def check_number(n_messages: int, model: NetworkModel) -> None:
     """Raise :class:`DimsweepError` for more messages than the model allows."""
     if n_messages > model.max_messages:
@@ -333,6 +347,12 @@ def check_number(n_messages: int, model: NetworkModel) -> None:
             where="network.max_messages",
             hint="fewer chunks, layers or NPUs, larger buffers, or a higher limit",
         )
+
+
+def _account(wire: Wire, end: int) -> LinkAccount:
+    used = utilisation(wire.link, wire.n_bytes, end)
+    spans = tuple(wire.spans)
+    return LinkAccount(wire.link, wire.n_bytes, wire.busy, used, wire.longest_queue, spans)
 
 
 def _parts(route: Sequence[Wire], n_bytes: float) -> int:

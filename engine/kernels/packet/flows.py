@@ -158,7 +158,7 @@ def _column(name: str, values: ArrayLike, n: int) -> Longs:
     column = _long(name, values)
     if column.shape not in ((), (n,)):
         raise DimsweepError(f"it has the shape {column.shape}, not ({n},)", where=name)
-    return np.broadcast_to(column, (n,))
+    return np.array(np.broadcast_to(column, (n,)))  # of one kind: each other one is compiled anew
 
 
 def _refuse(wrong: NDArray[np.bool_], n_before: int, why: str, hint: str = "") -> None:

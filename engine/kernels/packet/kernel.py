@@ -42,6 +42,7 @@ from engine.kernels.packet.state import (
     Run,
 )
 from engine.kernels.packet.transports import on_ack, on_end, on_timer
+from engine.kernels.packet.ways import END
 from engine.lower.program import Longs
 
 ROOM = 64  # packets and events that one event may need, beside the flows that it starts
@@ -114,6 +115,10 @@ def _arrive(r: Run, packet: int) -> int:
     if r.ports[came].switch >= 0:
         k.hop += 1
         return receive_at_switch(r, r.routes[k.hop], came, packet)
+    if k.hop + 1 != k.back and r.routes[k.hop + 1] != END:
+        k.hop += 1  # a host that passes it on, and has room for whatever comes
+        append(r, r.routes[k.hop], packet)
+        return r.routes[k.hop]
     if k.kind == DATA:
         return _acknowledge(r, packet)
     return _acknowledged(r, packet)

@@ -112,8 +112,8 @@ def duration(value: Any) -> Duration:
     return Duration(units.parse_time(text), text)
 
 
-def member(kind: type[_T]) -> Parsed:
-    """The type of a field that holds a member of an enumeration, by its name in text."""
+def named(kind: type[_T]) -> Callable[[Any], _T]:
+    """A parser of members of an enumeration, by their names in text."""
 
     def parse(value: Any) -> _T:
         try:
@@ -124,7 +124,12 @@ def member(kind: type[_T]) -> Parsed:
                 f"{value!r} is none of {', '.join(known)}", hint=suggestion(str(value), known)
             ) from None
 
-    return Parsed(parse)
+    return parse
+
+
+def member(kind: type[_T]) -> Parsed:
+    """The type of a field that holds a member of an enumeration, by its name in text."""
+    return Parsed(named(kind))
 
 
 def one_or_each(parse: Callable[[Any], Any]) -> Callable[[Any], Any]:

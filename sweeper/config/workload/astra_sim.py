@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import engine
-from engine import Cluster, DimsweepError, Program
+from engine import Cluster, DimsweepError, Fidelity, Program
 from engine.formats.astra_sim import Options, read_inputs, read_ranks, read_workload
 from engine.replicas.astra_sim import lower_astra_for_sweep
 from sweeper.config.parts.part import Flag, Whole, within
@@ -36,7 +36,7 @@ class AstraSim(Workload):
         )
 
     def program(
-        self, cluster: Cluster, *, by_message: bool, fold: bool, network: str | None
+        self, cluster: Cluster, *, fidelity: Fidelity, fold: bool, network: str | None
     ) -> Program:
         """The program of these inputs on ``network``, the name of a network.yml.
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BeforeValidator
 
 import engine
-from engine import Cluster, DimsweepError, Program, lower, suggestion
+from engine import Cluster, DimsweepError, Fidelity, Program, lower, suggestion
 from engine.workload import AXES
 from sweeper.config.parts.part import Part, default
 
@@ -66,14 +66,14 @@ class Workload(Part):
         """
 
     def program(
-        self, cluster: Cluster, *, by_message: bool, fold: bool, network: str | None
+        self, cluster: Cluster, *, fidelity: Fidelity, fold: bool, network: str | None
     ) -> Program:
-        """What is simulated on ``cluster``, rank by rank if it is to be done ``by_message``.
+        """What is simulated on ``cluster``, rank by rank unless ``fidelity`` is phase.
 
         ``network`` names the file of the topology, if there is one.
         """
-        if by_message:
+        if fidelity is not Fidelity.PHASE:
             from engine.kernels.message import lower_by_rank  # SimPy, which few need
 
-            return lower_by_rank(self.build(cluster), cluster)
+            return lower_by_rank(self.build(cluster), cluster, fidelity)
         return lower(self.build(cluster), cluster, fold=fold)

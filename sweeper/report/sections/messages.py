@@ -1,4 +1,4 @@
-"""Whether the ranking of the best designs holds when every message is simulated."""
+"""Whether the ranking of the best designs holds when every message, flow or packet is simulated."""
 
 import math
 from collections.abc import Sequence
@@ -18,7 +18,8 @@ _DIGITS = 6  # the best designs are often alike
 
 @dataclass(frozen=True)
 class Comparison:
-    """Designs by phases and by messages, in the ``measure`` that tells them apart.
+    """Designs by phases and by messages (or flows, or packets, as ``fidelity`` says), in the
+    ``measure`` that tells them apart.
 
     That is the objective, or the time where the objective is the cost, which does not depend on how
     a design is simulated.  ``complete`` are those that did not fail, the best by phases first.
@@ -26,6 +27,7 @@ class Comparison:
     into opposite ones; a pair that is equal in either is in neither.
     """
 
+    fidelity: str
     objective: Objective
     measure: Objective
     complete: Sequence[Recheck]
@@ -34,19 +36,27 @@ class Comparison:
     differ: int
 
     @classmethod
-    def of(cls, summary: CellSummary) -> Self:
-        """The comparison of the designs of a cell that were looked at again."""
+    def of(cls, summary: CellSummary, fidelity: str | None = None) -> Self:
+        """The comparison of the designs of a cell that were looked at again in ``fidelity``, or in
+        the last one that there is."""
+        fidelity = fidelity or (summary.fidelities or ["message"])[-1]
         measure = TIME if summary.objective is COST else summary.objective
-        complete = [recheck for recheck in summary.rechecked if not recheck.failed]
+        again = [recheck for recheck in summary.rechecked if recheck.fidelity == fidelity]
+        complete = [recheck for recheck in again if not recheck.failed]
         complete.sort(key=lambda recheck: measure.sign * measure.of(recheck.phases))
         orders = [
             _order(measure.of(one.phases), measure.of(other.phases))
             * _order(measure.of(one.messages), measure.of(other.messages))
             for one, other in combinations(complete, 2)
         ]
-        failed = [recheck for recheck in summary.rechecked if recheck.failed]
+        failed = [recheck for recheck in again if recheck.failed]
         agree, differ = orders.count(1), orders.count(-1)
-        return cls(summary.objective, measure, complete, failed, agree, differ)
+        return cls(fidelity, summary.objective, measure, complete, failed, agree, differ)
+
+    @property
+    def how(self) -> str:
+        """How every design was simulated again, in words."""
+        return f"{self.fidelity} by {self.fidelity}"
 
     @property
     def best(self) -> Recheck:
@@ -79,10 +89,10 @@ class Comparison:
 def agreement(comparison: Comparison) -> str:
     """Whether the ranking holds, in a sentence without a full stop."""
     if not comparison.complete:
-        return f"message by message {_failed(comparison)}"
+        return f"{comparison.how} {_failed(comparison)}"
     scope = "" if comparison.measure is comparison.objective else "cost is the same, and in time "
     failed = f"; {_failed(comparison)}" if comparison.failed else ""
-    return f"message by message {scope}{_verdict(comparison)}{failed}"
+    return f"{comparison.how} {scope}{_verdict(comparison)}{failed}"
 
 
 def pairs(comparison: Comparison) -> str:
@@ -126,15 +136,19 @@ def _order(one: float, other: float) -> int:
 
 
 def rechecked(summary: CellSummary) -> list[Sheet]:
-    """The designs looked at again message by message, and those that failed; none if none was."""
+    """The designs looked at again in each fidelity, and those that failed; none if none was."""
     if not summary.rechecked:
         return []
-    comparison = Comparison.of(summary)
+    return [sheet for name in summary.fidelities for sheet in _rechecked(summary, name)]
+
+
+def _rechecked(summary: CellSummary, fidelity: str) -> list[Sheet]:
+    comparison, others = Comparison.of(summary, fidelity), f"{fidelity}s"
     name = comparison.measure.name.replace("_", " ")
     columns = ["rank", "split, GB/s", *short_keys(summary.parameters), f"{name},\nby phases"]
-    columns += ["by\nmessages", "ratio", "rank by\nmessages"]
+    columns += [f"by\n{others}", "ratio", f"rank by\n{others}"]
     texts = []
-    for recheck in summary.rechecked:
+    for recheck in (each for each in summary.rechecked if each.fidelity == fidelity):
         cells = [str(recheck.rank), short_split(summary, recheck.phases)]
         cells += [str(recheck.phases[key]) for key in summary.parameters]
         cells += [comparison.by_phases(recheck)]
@@ -154,21 +168,23 @@ def rechecked(summary: CellSummary) -> list[Sheet]:
 
 
 def rechecked_cells(report: Report) -> list[Sheet]:
-    """One row a cell: its best design by phases and by messages; none if none was rechecked."""
+    """One row a cell: its best design by phases and in the last fidelity; none if none was
+    rechecked."""
     shown = [summary for summary in report.summaries if summary.rechecked]
     if not shown or len(report.summaries) == 1:
         return []
-    keys = list(shown[0].cell.coordinates)
-    columns = [*short_keys(keys), "time of the\nsearch's best", "by\nmessages", "ratio"]
-    columns += ["best by\nmessages", "orders agree"]
+    keys, last = list(shown[0].cell.coordinates), shown[0].fidelities[-1]
+    columns = [*short_keys(keys), "time of the\nsearch's best", f"by\n{last}s", "ratio"]
+    columns += [f"best by\n{last}s", "orders agree"]
     texts = []
     for summary in shown:
-        comparison, best = Comparison.of(summary), summary.rechecked[0]
+        comparison = Comparison.of(summary, last)
+        best = next(each for each in summary.rechecked if each.fidelity == last)
         cells = [summary.cell.coordinates[key] for key in keys]
         cells += [seconds(best.phases["time_s"], 6), best.by_messages(6), best.ratio]
         cells += [f"rank {comparison.best.rank}" if comparison.complete else "-", pairs(comparison)]
         texts.append(tuple(cells))
-    return [Sheet("The best, message by message", tuple(columns), texts, n_names=len(keys))]
+    return [Sheet(f"The best, {last} by {last}", tuple(columns), texts, n_names=len(keys))]
 
 
 SECTION = Section(of_study=rechecked_cells, of_cell=rechecked)

@@ -20,13 +20,18 @@ from sweeper.report.words import (
 
 def table(summary: CellSummary) -> list[Sheet]:
     shown = summary.best_and_equal
-    again = {pair.phases["trial"]: pair.by_messages() for pair in summary.rechecked}
+    again = {
+        name: {p.phases["trial"]: p.by_messages() for p in summary.rechecked if p.fidelity == name}
+        for name in summary.fidelities
+    }
     tallies = [_by_collective(row) for row in shown]
     rows = [("iteration time", [seconds(row["time_s"]) for row in shown])]
     if (error := summary.time_error) is not None:
         rows.append(("  error of such times", [f"± {percent(error)}"] * len(shown)))
-    if any(row["trial"] in again for row in shown):
-        rows.append(("  message by message", [again.get(row["trial"], "") for row in shown]))
+    for name, times in again.items():
+        if any(row["trial"] in times for row in shown):
+            cells = [times.get(row["trial"], "") for row in shown]
+            rows.append((f"  {name} by {name}", cells))
     rows.append(("  compute", [seconds(row["compute_s"]) for row in shown]))
     rows.append(("  exposed communication", [seconds(row["exposed_s"]) for row in shown]))
     for name in dict.fromkeys(name for tally in tallies for name in tally):

@@ -93,7 +93,7 @@ class Evaluator:
     def warm(self) -> None:
         """Load and compile all that a trial needs, so that the first one need not wait for it."""
         first = min(self._cells)
-        if self._fidelity(first, "{}") != Fidelity.MESSAGE:  # has nothing compiled, and is slow
+        if self._fidelity(first, "{}") is Fidelity.PHASE:  # any other is slow
             self.evaluate(Job(first, Trials.of([Trial(0, "known", None)]), [""]))
 
     def evaluate(self, job: Job) -> Outcome:
@@ -108,20 +108,20 @@ class Evaluator:
         return Outcome(pa.Table.from_batches(batches), seconds, frozenset(_lost(batches)))
 
     def _calls(self, job: Job) -> Iterator[tuple[str, list[int]]]:
-        """Parameters (as JSON) and the trials that have them; the message kernel takes one trial
-        at a time."""
+        """Parameters (as JSON) and the trials that have them; all kernels but the phase kernel take
+        one trial at a time."""
         together: dict[str, list[int]] = {}
         texts = [json.dumps(setting, sort_keys=True) for setting in job.trials.settings]
         for i, setting in enumerate(job.trials.setting.tolist()):
             together.setdefault(texts[setting], []).append(i)
         for parameters, indices in together.items():
-            if self._fidelity(job.cell, parameters) == Fidelity.MESSAGE:
+            if self._fidelity(job.cell, parameters) is not Fidelity.PHASE:
                 yield from ((parameters, [i]) for i in indices)
             else:
                 yield parameters, indices
 
-    def _fidelity(self, cell: int, parameters: str) -> str:
-        return str(json.loads(parameters).get("fidelity", self._cells[cell].config.fidelity))
+    def _fidelity(self, cell: int, parameters: str) -> Fidelity:
+        return Fidelity(json.loads(parameters).get("fidelity", self._cells[cell].config.fidelity))
 
     def _simulate(
         self, cell: int, parameters: str, trials: Trials, named: dict[str, Sequence[Any]]
@@ -143,15 +143,15 @@ class Evaluator:
         return rows, seconds
 
     def _run(
-        self, program: Program, trials: Trials, named: dict[str, Sequence[Any]], fidelity: str
+        self, program: Program, trials: Trials, named: dict[str, Sequence[Any]], fidelity: Fidelity
     ) -> tuple[list[pa.RecordBatch], float]:
         bandwidth = _bandwidths(program, trials)
         start = time.thread_time()
-        if fidelity == Fidelity.MESSAGE:
-            (trial,) = bandwidth
-            measures = run_messages(program.rebind(bandwidth=trial)).measures
-        else:
+        if fidelity is Fidelity.PHASE:
             measures = run_batch(program, bandwidth)
+        else:
+            (trial,) = bandwidth
+            measures = run_messages(program.rebind(bandwidth=trial), fidelity).measures
         breakdown = account(program, bandwidth, measures)
         seconds = time.thread_time() - start
         rows = complete_rows(self._schema, named, bandwidth, breakdown, program.names.tally)

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from engine import DimensionOrder, Program, QueueOrder, SubgroupBandwidth, units
+from engine import DimensionOrder, Fidelity, Program, QueueOrder, SubgroupBandwidth, units
 from engine.rules import (
     crosses_dimensions,
     is_measured,
@@ -13,7 +13,7 @@ from engine.rules import (
     silent_dimensions,
 )
 from sweeper.config.schema import Config
-from sweeper.study.rules.links import ignored_dimensions, ignored_links
+from sweeper.study.rules.links import ignored_by_others, ignored_dimensions, ignored_links
 
 _RATES = ("flops", "memory_bandwidth", "efficiency", "memory_efficiency", "matmul_efficiency")
 _TIMES = ("launch", "host", "measured", "attention_time", "attention_backward", "relative_time")
@@ -31,10 +31,11 @@ def idle_keys(
             f"{key} has no effect: every computation has a measured duration"
             for key in sorted(_NPU & set(turned))
         ]
-    by_message = config.by_message or config.recheck.top
-    if not by_message and "fidelity" not in (*config.grid, *config.space.parameters):
-        found += ignored_links(config, program)
-    if by_message:
+    used = {config.fidelity, *(fidelity for fidelity, _ in config.recheck.rungs)}
+    if "fidelity" not in (*config.grid, *config.space.parameters):
+        by_phase = used == {Fidelity.PHASE}
+        found += ignored_links(config, program) if by_phase else ignored_by_others(config, used)
+    if used != {Fidelity.PHASE}:
         found += ignored_dimensions(config, turned)
     return [text for text in found if text]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from engine import Program
+from engine import Fidelity, Program
 from engine.network import Clos
 from sweeper.config.cluster import Network
 from sweeper.config.parts.part import per_dimension
@@ -12,7 +12,7 @@ from sweeper.config.schema import Config
 def ignored_links(config: Config, program: Program) -> list[str]:
     """Keys of links, where only dimensions are simulated."""
     return [
-        f"network.{key} has no effect: only fidelity=message simulates links"
+        f"network.{key} has no effect: fidelity=phase simulates no links"
         + (_oversubscription(config, program) if key == "fabric" else "")
         for key, value in Network()
         if getattr(config.network, key) != value
@@ -29,6 +29,23 @@ def _oversubscription(config: Config, program: Program) -> str:
         for name, fabric in zip(dims, fabrics, strict=True)
         if isinstance(fabric, Clos) and fabric.oversubscription > 1
     )
+
+
+# What only one fidelity reads; the other keys of the network are read by all that know its links.
+_ONLY = {
+    Fidelity.MESSAGE: ("switching", "packet", "buffer", "window"),
+    Fidelity.PACKET: ("packets", "max_packets"),
+}
+
+
+def ignored_by_others(config: Config, used: Collection[Fidelity]) -> list[str]:
+    """Keys that none of the fidelities that are ``used`` reads, though they know the links."""
+    return [
+        f"network.{key} has no effect: only fidelity={fidelity} reads it"
+        for fidelity, keys in _ONLY.items()
+        for key in keys
+        if fidelity not in used and getattr(config.network, key) != getattr(Network(), key)
+    ]
 
 
 def ignored_dimensions(config: Config, turned: Collection[str]) -> list[str]:

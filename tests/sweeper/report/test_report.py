@@ -272,6 +272,20 @@ def test_table_of_designs_looked_at_again():
     assert messages.rechecked(only(one_cell())) == []
 
 
+def test_each_fidelity_has_its_own_ranking():
+    rows = one_cell(time_s=[0.8, 0.5, 0.4, 0.7])
+    summary = only(
+        again(again(rows, [0.9, 0.6, 0.5], fidelity="flow"), [1.2, 0.7], fidelity="packet")
+    )
+    assert summary.fidelities == ["flow", "packet"]
+    by_flow, by_packet = (Comparison.of(summary, name) for name in summary.fidelities)
+    assert [len(each.complete) for each in (by_flow, by_packet)] == [3, 2]
+    assert agreement(by_flow) == "flow by flow the ranking of 3 designs is the same"
+    assert agreement(Comparison.of(summary)) == agreement(by_packet)
+    sheets = messages.rechecked(summary)
+    assert [sheet.columns[-1] for sheet in sheets] == ["rank by\nflows", "rank by\npackets"]
+
+
 def test_a_grid_has_a_row_for_each_cell_looked_at_again():
     rows = pd.concat(
         [

@@ -7,9 +7,17 @@ import pytest
 
 from engine import DimsweepError
 from sweeper import load
+from sweeper.run.reproduce import reproduce
 from sweeper.space.trials import Trial, Trials
 from sweeper.study.plan import StudyPlan
 from tests.support.studies import TINY, planned, run
+
+SMALL = (
+    "workload=all_reduce",
+    "workload.parallel.tensor=1",
+    "workload.layers=[{name: g, weight_grad: "
+    "{duration: 0 ns, collective: all_reduce, size: 1 MB, group: data}}]",
+)
 
 
 @pytest.fixture
@@ -74,6 +82,23 @@ def test_the_best_are_looked_at_again(tiny) -> None:
     assert (again.time_ps.to_numpy() > best.time_ps.to_numpy()).all()
 
 
+def test_fewer_are_looked_at_in_each_further_fidelity(tiny) -> None:
+    rungs = "recheck={top: [3, 2], fidelity: [flow, packet]}"
+    plan = tiny(rungs, "budget.trials=8", *SMALL)
+    run(plan)
+    rows = load(plan.folder).to_pandas()
+    again = rows[rows.origin == "recheck"].sort_values("trial")
+    assert again.fidelity.tolist() == ["flow"] * 3 + ["packet"] * 2
+    assert again.trial.tolist() == [8, 9, 10, 11, 12] and set(again.state) == {"complete"}
+    split = ["bandwidth_0_GBps", "bandwidth_1_GBps"]
+    by_flow = again[again.fidelity == "flow"].sort_values(["time_ps", "trial"])
+    by_packet = again[again.fidelity == "packet"]
+    assert by_packet[split].to_numpy().tolist() == by_flow[split].head(2).to_numpy().tolist()
+    # Packets have headers and latencies of their own.
+    assert (by_packet.time_ps.to_numpy() > by_flow.time_ps.head(2).to_numpy()).all()
+    assert reproduce(plan.folder).differ == {}
+
+
 def test_looking_again_is_resumed_and_may_come_later(tiny) -> None:
     whole = tiny("recheck.top=3", results="whole")
     run(whole)
@@ -110,7 +135,19 @@ def test_a_trial_that_cannot_finish_fails_alone(tiny, tmp_path: Path) -> None:
             ["recheck.top=2", "+space.parameters.fidelity={values: [phase, message]}"],
             "recheck.top ... the search itself",
         ),
-        (["fidelity=packet"], "'packet' is none of phase, message"),
+        (["fidelity=packets"], "'packets' is none of phase, message, flow, packet"),
+        (["fidelity=packet", "network.max_packets=10"], "network.max_packets ... about"),
+        (
+            ["fidelity=packet", *SMALL, "network.packets.buffer=70 kB"],
+            "packets.buffer ... headroom",
+        ),
+        (["network.packets={kmin: 2 MB, kmax: 1 MB}"], "network.packets.kmin ... marking from"),
+        (["network.packets.payload=1000"], "network.packets.payload"),
+        (["network.packets.transport=rdma"], "network.packets.transport ... 'rdma' is none of"),
+        (["network.packets={transport: swift, window: false}"], "network.packets.window ... swift"),
+        (["recheck={top: [2, 3], fidelity: [flow, packet]}"], "recheck.top ... do not fall"),
+        (["recheck={top: 2, fidelity: [flow, packet]}"], "recheck.top ... 1 numbers for 2"),
+        (["recheck={top: 2, fidelity: phase}"], "recheck.fidelity ... found by phases"),
         (["fidelity=message", "network.max_messages=10"], "network.max_messages"),
         (["recheck.top=2", "network.max_messages=10"], "network.max_messages"),
         (["network.fabric=[auto,clos]"], "network.fabric[1].levels ... needs a value"),

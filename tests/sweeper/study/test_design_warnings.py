@@ -80,6 +80,7 @@ def no_provisioning(*overrides: str) -> list[str]:
         ),
         (MESSAGES, []),
         ([*MESSAGES, "network.seed=3"], ["network.seed has no effect"]),
+        ([*MESSAGES, "network.packets.pmax=0.5"], ["network.packets has no effect: only fid"]),
         ([*MESSAGES, "network.seed=3", "network.routing=ecmp"], []),
         ([*MESSAGES, "network=wafer_mesh"], ["topology.bandwidth has no", "y has no"]),
         (["profile=libra"], []),
@@ -180,7 +181,7 @@ def test_the_ledger_and_the_page_have_them(small: Small) -> None:
     assert (
         list(study.warnings)
         == list(plan.study.warnings)
-        == ["network.packet has no effect: only fidelity=message simulates links"]
+        == ["network.packet has no effect: fidelity=phase simulates no links"]
     )
     page = render(Report.of(rows, study), [])
     assert "network.packet has no effect" in page

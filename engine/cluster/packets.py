@@ -1,0 +1,128 @@
+"""Packets, switch buffers and congestion control: what the packet kernel knows beyond links."""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+
+from engine.errors import DimsweepError
+
+
+class CongestionControl(StrEnum):
+    """How senders answer to congestion; ``STATIC``: not at all, beyond their window and pauses."""
+
+    STATIC = "static"
+    DCQCN = "dcqcn"
+    DCTCP = "dctcp"
+    TIMELY = "timely"
+    HPCC = "hpcc"
+    SWIFT = "swift"
+
+
+# Bytes that data and ACKs carry for it: 5 hops of 8 bytes and 2 more; a time.
+_TELEMETRY = {CongestionControl.HPCC: 42, CongestionControl.TIMELY: 8}
+_ACK_ROOM = 14  # bytes of an ACK that telemetry may fill (HPCC's authors' format)
+
+
+@dataclass(frozen=True)
+class PacketModel:
+    """How messages travel in packets (packet kernel only); sizes are bytes.
+
+    A message is a flow of its own: packets of ``payload`` and ``header``, each answered by an
+    ``ack`` (both without the transport's telemetry).  With ``window`` at most a bandwidth-delay
+    product of it is under way; with ``spray`` its packets take all shortest ways in turn.
+    ``buffer`` is each switch's, shared by its ports but for the ``headroom`` of each, which takes
+    what comes while a pause travels (None: three times what the port's link holds).  What leaves a
+    port is marked never up to ``kmin`` bytes behind it, always above ``kmax``, with a probability
+    that rises to ``pmax`` in between (None: by the port's rate, see :meth:`thresholds`).
+    """
+
+    transport: CongestionControl = CongestionControl.DCQCN
+    window: bool = True
+    spray: bool = False
+    payload: float = 1000
+    header: float = 48
+    ack: float = 60
+    buffer: float = 32 * 2**20
+    headroom: float | None = None
+    kmin: float | None = None
+    kmax: float | None = None
+    pmax: float = 0.2
+
+    def __post_init__(self) -> None:
+        for name in ("payload", "header", "ack"):
+            self._check_whole(name)
+        if self.buffer < self.data_size:
+            raise DimsweepError(
+                f"a buffer of {self.buffer:g} bytes holds no packet of {self.data_size} bytes",
+                where="buffer",
+                hint="payload and header must fit into each switch's buffer",
+            )
+        if not 0 <= self.pmax <= 1:
+            raise DimsweepError(f"{self.pmax:g} is no probability", where="pmax")
+        if (self.kmin is None) != (self.kmax is None):
+            raise DimsweepError(
+                "give both kmin and kmax, or none of them",
+                where="kmin" if self.kmin is None else "kmax",
+                hint="none: by the rate of each port",
+            )
+        if self.kmin is not None and self.kmax is not None and not self.kmin < self.kmax:
+            raise DimsweepError(
+                f"marking from {self.kmin:g} bytes on, and always above {self.kmax:g}",
+                where="kmin",
+                hint="kmin is less than kmax",
+            )
+        if not self.window and self.transport in _NEED_WINDOW:
+            raise DimsweepError(
+                f"{self.transport} relates what it measures to a window",
+                where="window",
+                hint=f"window=true, or another transport than {', '.join(_NEED_WINDOW)}",
+            )
+
+    def _check_whole(self, name: str) -> None:
+        value = getattr(self, name)
+        if not (1 <= value <= 2**20 and value == int(value)):
+            raise DimsweepError(
+                f"{value:g} bytes is no size of a packet", where=name, hint="1 B to 1 MiB"
+            )
+
+    @property
+    def data_size(self) -> int:
+        """Bytes of a full packet."""
+        return int(self.payload) + self.data_header
+
+    @property
+    def data_header(self) -> int:
+        """Bytes of a packet beside its payload."""
+        return int(self.header) + _TELEMETRY.get(self.transport, 0)
+
+    @property
+    def ack_size(self) -> int:
+        """Bytes of an ACK."""
+        return int(self.ack) + max(_TELEMETRY.get(self.transport, 0) - _ACK_ROOM, 0)
+
+    def thresholds(self, rate: float) -> tuple[int, int]:
+        """``kmin`` and ``kmax`` of a port of ``rate`` bits a second.
+
+        Where they are not given they follow the published ones (Khan et al., HotI 2022), which are
+        1 to 4 at every rate, along a line between the rates that these are given for.
+        """
+        if self.kmin is not None and self.kmax is not None:
+            return int(self.kmin), int(self.kmax)
+        kmax = _KMAX[-1][1]
+        for (slower, low), (faster, high) in pairwise(_KMAX):
+            if rate <= faster:
+                kmax = low + (high - low) * (rate - slower) / (faster - slower)
+                break
+        return math.ceil(kmax / 4), math.ceil(kmax)
+
+    def headroom_of(self, rate: float, delay: int) -> int:
+        """Bytes behind the threshold of a port of ``rate`` bits a second and ``delay`` ps."""
+        if self.headroom is not None:
+            return int(self.headroom)
+        return 3 * int(rate * delay / 8e12)
+
+
+# At which rate (bits a second) everything is marked above how many bytes.
+_KMAX = ((0, 0), (25e9, 400e3), (40e9, 800e3), (100e9, 1600e3), (200e9, 2400e3), (400e9, 3200e3))
+_NEED_WINDOW = (CongestionControl.HPCC, CongestionControl.SWIFT)

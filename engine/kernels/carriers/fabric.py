@@ -1,0 +1,94 @@
+"""A network's links as ports of the flow and packet kernels."""
+
+from collections.abc import Sequence
+
+from engine.cluster.network import NetworkModel
+from engine.cluster.packets import PacketModel
+from engine.errors import DimsweepError
+from engine.kernels.carriers.carrier import Ways
+from engine.kernels.packet import Fabric, Marking, Port
+from engine.network.graph import Link, Network
+
+RESERVE = 4096  # bytes of each port that do not count, as ns-3's RDMA model has them
+
+
+def plain_fabric(network: Network, parts: int) -> Fabric:
+    """A port for each link, in their order, without latencies; sizes are in ``parts`` of a byte."""
+    nodes = _numbers(network)
+    return Fabric(
+        [
+            Port(nodes[link.source], nodes[link.target], round(8 * parts * link.bandwidth), 0)
+            for link in network.links
+        ],
+        {},
+    )
+
+
+def fabric_of(network: Network, model: NetworkModel) -> Fabric:
+    """Hosts and switches with shared buffers: each switch of the network, and no NPU.
+
+    Raises :class:`DimsweepError` for a link that leads one way only, and for a switch whose
+    headroom takes its buffer.
+    """
+    nodes, packets = _numbers(network), model.packets
+    for link in network.links:
+        if (link.target, link.source) not in network.number:
+            raise DimsweepError(
+                f"the link {link.source} -> {link.target} leads one way only",
+                where="fidelity",
+                hint="ACKs must return: fidelity=message or flow, or a link in each direction",
+            )
+    ports = [_port(link, nodes, packets) for link in network.links]
+    buffers = {nodes[node]: int(packets.buffer) for node in network.graph if isinstance(node, str)}
+    fabric = Fabric(ports, buffers)
+    for node, number in nodes.items():
+        if number in buffers:
+            _check_buffer(str(node), number, fabric)
+    return fabric
+
+
+def _numbers(network: Network) -> dict[int | str, int]:
+    """A number for each node: an NPU's rank, and then the switches."""
+    switches = [node for node in network.graph if isinstance(node, str)]
+    npus = {npu: npu for npu in range(network.n_npus)}
+    return npus | {switch: network.n_npus + i for i, switch in enumerate(switches)}
+
+
+def nodes_of(fabric: Fabric, ways: Ways) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
+    """The nodes of each way, out and back."""
+    return tuple(
+        (_nodes(fabric, out), _nodes(fabric, back))
+        for out, back in zip(ways.out, ways.back, strict=True)
+    )
+
+
+def _nodes(fabric: Fabric, way: Sequence[int]) -> tuple[int, ...]:
+    ports = [fabric.ports[number] for number in way]
+    return (ports[0].node, *(port.to for port in ports))
+
+
+def _port(link: Link, nodes: dict[int | str, int], packets: PacketModel) -> Port:
+    ends, rate = (nodes[link.source], nodes[link.target]), _rate(link)
+    if isinstance(link.source, int):
+        return Port(*ends, rate, link.latency)
+    marking = Marking(*packets.thresholds(rate), packets.pmax)
+    return Port(*ends, rate, link.latency, marking, packets.headroom_of(rate, link.latency))
+
+
+def _rate(link: Link) -> int:
+    """Bits a second."""
+    return max(round(8 * link.bandwidth), 1)
+
+
+def _check_buffer(name: str, number: int, fabric: Fabric) -> None:
+    own = [port for port in fabric.ports if port.node == number]
+    headroom = sum(port.headroom for port in own)
+    buffer = fabric.buffers[number]
+    if headroom + RESERVE * len(own) >= buffer:
+        raise DimsweepError(
+            f"{name} has {len(own)} ports with {headroom:,} bytes of headroom, and its buffer is "
+            f"{buffer:,} bytes",
+            where="network.packets.buffer",
+            hint="a larger buffer, shorter or slower links, or a smaller network.packets.headroom "
+            "(below what a link holds while a pause travels, packets are dropped)",
+        )

@@ -1,0 +1,30 @@
+"""The flow kernel as a carrier: messages on a link share it in the max-min fair way."""
+
+from collections.abc import Sequence
+
+from engine.cluster.network import NetworkModel
+from engine.kernels.carriers.batches import BatchingCarrier, Route
+from engine.kernels.carriers.carrier import Ways
+from engine.kernels.carriers.fabric import nodes_of, plain_fabric
+from engine.kernels.flow import FlowNetwork
+from engine.network.graph import Network
+
+_PARTS = 1000  # of a byte: messages may have broken numbers of bytes
+
+
+class FlowCarrier(BatchingCarrier):
+    """Messages at their fair rates, through when their last byte is on its way."""
+
+    def __init__(self, network: Network, _: NetworkModel) -> None:
+        self._latency = [link.latency for link in network.links]
+        self._fabric = plain_fabric(network, _PARTS)
+        super().__init__(FlowNetwork(self._fabric))
+
+    def latency_after(self, route: Sequence[int]) -> int:
+        return sum(self._latency[link] for link in route)
+
+    def _route(self, ways: Ways) -> Route:
+        return Route(nodes_of(self._fabric, ways))
+
+    def _size(self, n_bytes: float) -> int:
+        return round(_PARTS * n_bytes)

@@ -1,0 +1,49 @@
+"""The packet kernel as a carrier: a message is a flow of packets, through when all are there."""
+
+import math
+from collections.abc import Sequence
+
+from engine.cluster.network import NetworkModel
+from engine.cluster.packets import PacketModel
+from engine.kernels.carriers.batches import BatchingCarrier, Route
+from engine.kernels.carriers.carrier import Ways
+from engine.kernels.carriers.fabric import RESERVE, fabric_of, nodes_of
+from engine.kernels.packet import PacketNetwork, Settings, Transport
+from engine.network.graph import Network
+
+
+class PacketCarrier(BatchingCarrier):
+    """Messages in packets, for which latencies pass on their way."""
+
+    def __init__(self, network: Network, model: NetworkModel) -> None:
+        self._fabric, self._packets = fabric_of(network, model), model.packets
+        super().__init__(PacketNetwork(self._fabric, _settings(model.packets), seed=model.seed))
+
+    def latency_after(self, route: Sequence[int]) -> int:
+        return 0
+
+    def _route(self, ways: Ways) -> Route:
+        """The window is what the narrowest link carries while a full packet and its ACK travel, the
+        ACK behind a full packet at each port; all ways are taken to be like the first."""
+        packets, ports = self._packets, [self._fabric.ports[number] for number in ways.out[0]]
+        sizes = 2 * packets.data_size + packets.ack_size
+        sending = sum(8 * sizes * 10**12 // port.rate for port in ports)
+        round_trip = sending + 2 * sum(port.delay for port in ports)
+        narrowest = min(port.rate for port in ports)
+        window = max(round_trip * narrowest // (8 * 10**12), packets.data_size)
+        nodes = nodes_of(self._fabric, ways)
+        return Route(nodes, window if packets.window else 0, round_trip)
+
+    def _size(self, n_bytes: float) -> int:
+        return math.ceil(n_bytes)
+
+
+def _settings(packets: PacketModel) -> Settings:
+    """The settings of the kernel, in picoseconds."""
+    return Settings(
+        transport=Transport[packets.transport.name],
+        payload=int(packets.payload),
+        data_header=packets.data_header,
+        ack_size=packets.ack_size,
+        reserve=RESERVE,
+    )

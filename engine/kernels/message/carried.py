@@ -1,0 +1,150 @@
+"""Messages carried by another kernel (:mod:`engine.kernels.carriers`), in step with the clock.
+
+The clock goes on to the next thing that happens here, but first the carrier goes on to that time;
+what is through earlier happens first.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import chain
+from typing import NamedTuple
+
+from engine.cluster.network import NetworkModel
+from engine.errors import DimsweepError
+from engine.kernels.carriers import Carrier, Ways
+from engine.kernels.message.clock import Clock
+from engine.kernels.message.links import LinkAccount, utilisation
+from engine.kernels.message.transport import Message, check_number, router_of
+from engine.network.graph import Link, Network
+
+_FOR_EVER = 1 << 62  # ps
+
+
+class _UnderWay(NamedTuple):
+    """A message that is not through yet."""
+
+    routes: tuple[tuple[int, ...], ...]
+    left: Callable[[], None]
+    arrived: Callable[[int], None]
+
+
+class CarriedTransport:
+    """Carries messages over a network by ``carrier``; see :class:`Transport`.
+
+    Several messages share a link, so none waits for another.  With ``spray`` a message takes all
+    its shortest ways at once.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        network: Network,
+        model: NetworkModel,
+        carrier: Carrier,
+        places: Sequence[int] = (),
+        *,
+        spray: bool = False,
+    ) -> None:
+        self.clock, self._carrier = clock, carrier
+        self._router, self._model, self._spray = router_of(network, model), model, spray
+        self._places: Sequence[int] = places or range(network.n_npus)
+        self._links = [_Shared(link) for link in network.links]
+        self._under_way: dict[int, _UnderWay] = {}
+        self._ways: dict[tuple[int, int, int], Ways] = {}
+        self.n_messages = 0
+
+    def run(self) -> None:
+        """Let happen all that will."""
+        self.clock.run_out(self._keep_step)
+
+    def accounts(self, end: int) -> tuple[LinkAccount, ...]:
+        """What each link has done by ``end``."""
+        return tuple(link.account(end) for link in self._links)
+
+    def blocked(self) -> list[str]:
+        """The links that stand still for ever; a carrier would have said so itself."""
+        return []
+
+    def send(
+        self,
+        source: int,
+        target: int,
+        message: Message,
+        *,
+        dim: int,
+        way: int,
+        left: Callable[[], None],
+        arrived: Callable[[int], None],
+    ) -> None:
+        """Send a message.  ``left`` and then ``arrived`` are called when it is through, ``arrived``
+        with the ps of latency that are still to pass; ``way`` as in :meth:`Router.route`."""
+        self.n_messages += 1
+        check_number(self.n_messages, self._model)
+        ways = self._between(self._places[source], self._places[target], way)
+        number = self._carrier.send(ways, message.n_bytes, self.clock.ps)
+        self._under_way[number] = _UnderWay(ways.out, left, arrived)
+        for link in chain(*ways.out):
+            self._links[link].begin(message.n_bytes / len(ways.out), self.clock.ps)
+
+    def through_switch(self, *_: object, **__: object) -> None:
+        """Raises :class:`DimsweepError`: neither flows nor packets are reduced on their way."""
+        raise DimsweepError(
+            "switches that reduce take whole messages",
+            where="fidelity",
+            hint="fidelity=message, or collective.algorithms=auto on switches that do not reduce",
+        )
+
+    def _keep_step(self, until: float) -> None:
+        """Let the carrier go on until something is through, at most to ``until``."""
+        if not self._under_way:
+            return
+        limit = _FOR_EVER if until == math.inf else int(until)
+        at, through = self._carrier.advance(limit)
+        if through:
+            self.clock.later(at - self.clock.ps, partial(self._finish, through))
+
+    def _finish(self, through: Sequence[int]) -> None:
+        for number in through:
+            routes, left, arrived = self._under_way.pop(number)
+            for link in chain(*routes):
+                self._links[link].end(self.clock.ps)
+            left()
+            arrived(self._carrier.latency_after(routes[0]))
+
+    def _between(self, source: int, target: int, way: int) -> Ways:
+        key = source, target, way
+        if key not in self._ways:
+            self._ways[key] = Ways(self._routes(*key), self._routes(target, source, way))
+        return self._ways[key]
+
+    def _routes(self, source: int, target: int, way: int) -> tuple[tuple[int, ...], ...]:
+        if self._spray:
+            return self._router.routes(source, target)
+        return (self._router.route(source, target, way),)
+
+
+class _Shared:
+    """A link that messages share, and what it has done so far."""
+
+    def __init__(self, link: Link) -> None:
+        self.link = link
+        self._n_bytes, self._busy = 0.0, 0
+        self._now = self._most = self._since = 0  # messages on it, the most of them, ps
+
+    def begin(self, n_bytes: float, now: int) -> None:
+        if not self._now:
+            self._since = now
+        self._now += 1
+        self._most = max(self._most, self._now)
+        self._n_bytes += n_bytes
+
+    def end(self, now: int) -> None:
+        self._now -= 1
+        if not self._now:
+            self._busy += now - self._since
+
+    def account(self, end: int) -> LinkAccount:
+        used = utilisation(self.link, self._n_bytes, end)
+        beside = max(self._most - 1, 0)
+        return LinkAccount(self.link, self._n_bytes, self._busy, used, beside, ())

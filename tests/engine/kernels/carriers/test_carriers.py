@@ -1,0 +1,231 @@
+"""Workloads whose messages are carried by flows or packets: what a person can work out by hand."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine import (
+    Cluster,
+    Collective,
+    CollectiveKind,
+    CollectiveModel,
+    Compute,
+    DimsweepError,
+    GraphBuilder,
+    Group,
+    NetworkModel,
+    PacketModel,
+    Receive,
+    Result,
+    Send,
+    Topology,
+    Workload,
+    simulate,
+)
+from engine.cluster import CongestionControl
+from engine.network import Clos, Mesh, Routing, build_network
+from engine.network.routing import Router
+from engine.workload.coordinates import coordinates_of
+from tests.support.examples import examples
+from tests.support.programs import one_collective
+
+ALL_REDUCE, ALL_TO_ALL = CollectiveKind.ALL_REDUCE, CollectiveKind.ALL_TO_ALL
+US = 1_000_000  # ps
+GB = 1e9
+STATIC = PacketModel(transport=CongestionControl.STATIC)
+PACKET = 1048  # bytes, of which 1000 are payload
+
+
+def topology(shape: str, bandwidth: float = 50 * GB, latency: int = US) -> Topology:
+    n = shape.count("(")
+    return Topology.build(shape, bandwidth=[bandwidth] * n, latency=[latency] * n)
+
+
+def cluster(
+    shape: str, algorithm: str = "auto", chunks: int = 1, latency: int = US, **network: object
+) -> Cluster:
+    on = topology(shape, latency=latency)
+    model = CollectiveModel(chunks=chunks, algorithms=(algorithm,) * len(on.dims))
+    return Cluster(on, collectives=model, network=NetworkModel(**network))
+
+
+def run(kind: CollectiveKind, n_bytes: float, on: Cluster, fidelity: str) -> Result:
+    return simulate(one_collective(kind, n_bytes, on.topology.sizes), on, fidelity=fidelity)
+
+
+def messages(sizes: tuple[int, ...], *sent: tuple[float, int, int]) -> Workload:
+    """Messages of some bytes from rank to rank, and nothing else."""
+    ranks = [GraphBuilder() for _ in range(math.prod(sizes))]
+    for tag, (n_bytes, source, target) in enumerate(sent):
+        here, there = coordinates_of(source, sizes), coordinates_of(target, sizes)
+        offset = tuple(b - a for a, b in zip(here, there, strict=True))
+        ranks[source].add(f"send {tag}", Send(n_bytes, offset, tag))
+        ranks[target].add(f"receive {tag}", Receive(tuple(-o for o in offset), tag))
+    graphs = tuple(rank.build() for rank in ranks)
+    return Workload(graphs, graph_of_rank=np.arange(len(ranks)))
+
+
+def sending(n_bytes: int, rate: float = 50 * GB) -> int:
+    """Picoseconds."""
+    return math.floor(n_bytes * 1e12 / rate + 0.5)
+
+
+# --- where nothing stands in the way, flows last as long as messages -----------------------------
+
+
+@given(
+    shape=st.sampled_from(["Switch(8)", "Ring(6)", "FullyConnected(5)", "Ring(4)_Switch(4)"]),
+    algorithm=st.sampled_from(["auto", "ring", "direct", "halving_doubling", "rabenseifner"]),
+    kind=st.sampled_from(CollectiveKind),
+    n_bytes=st.sampled_from([1.0, 4096.0, 777_777.0, 1e8 / 3]),
+    chunks=st.integers(1, 3),
+)
+@examples(30)
+def test_flows_last_as_long_as_messages(
+    shape: str, algorithm: str, kind: CollectiveKind, n_bytes: float, chunks: int
+) -> None:
+    on = cluster(shape, algorithm if shape == "Switch(8)" else "auto", chunks)
+    by_message, by_flow = (run(kind, n_bytes, on, f) for f in ("message", "flow"))
+    # Times are whole picoseconds: a message of a round is rounded, and so is its share.
+    assert by_flow.time_ps == pytest.approx(by_message.time_ps, abs=20 * 8 * chunks)
+    carried = [[link.n_bytes for link in result.links] for result in (by_message, by_flow)]
+    assert carried[0] == pytest.approx(carried[1])
+    assert by_flow.bytes_by_dim == by_message.bytes_by_dim
+
+
+def test_two_flows_share_a_link_and_two_messages_take_turns() -> None:
+    """A Mesh's middle link is on the way of two messages; the short one is done in twice its time,
+    and then the other has the link alone."""
+    on = cluster("Ring(4)", fabrics=(Mesh(),), latency=0)
+    both = messages((4,), (1e6, 0, 2), (3e6, 1, 3))
+    link = 25 * GB  # a neighbour's
+    by_flow = simulate(both, on, fidelity="flow")
+    assert by_flow.time_ps == pytest.approx(4e6 / link * 1e12, abs=2)
+    (middle,) = (a for a in by_flow.links if (a.link.source, a.link.target) == (1, 2))
+    assert middle.n_bytes == 4e6 and middle.longest_queue == 1
+    assert middle.utilisation == pytest.approx(1.0) and middle.busy == by_flow.time_ps
+
+
+# --- packets -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", ["Switch(4)", "Ring(4)", "Switch(2)_Switch(2)_Switch(2)"])
+def test_a_message_alone_takes_its_packets_and_store_and_forward(shape: str) -> None:
+    """n packets on the first of k equal links, and the last on each further one; NPUs on the way
+    pass packets on, as switches do."""
+    on = cluster(shape, packets=STATIC)
+    source, target = 0, (2 if on.topology.n_npus == 4 else 7)
+    work = messages(on.topology.sizes, (10_000, source, target))
+    time = simulate(work, on, fidelity="packet").time_ps
+    network = build_network(on.topology)
+    route = Router(network, Routing.DIMENSION_ORDER).route(source, target)
+    rate = network.links[route[0]].bandwidth
+    assert time == (10 + len(route) - 1) * sending(PACKET, rate) + len(route) * US
+
+
+def test_packets_last_as_long_as_messages_but_for_headers_acks_and_latencies() -> None:
+    """Each of 3 steps of halving-doubling sends data against the ACKs of what comes.  Without
+    latencies the time is that of the bytes and, each step, of a packet that is stored on its way
+    and of one that waits for an ACK."""
+    on = cluster("Switch(8)", "halving_doubling", packets=STATIC, latency=0)
+    kind = CollectiveKind.REDUCE_SCATTER
+    by_message, by_packet = (run(kind, 8e6, on, f).time_ps for f in ("message", "packet"))
+    step = 2 * sending(PACKET) + sending(60)
+    assert by_message * 1.048 < by_packet <= by_message * 1.108 + 3 * step
+    late = cluster("Switch(8)", "halving_doubling", packets=STATIC)
+    assert run(kind, 8e6, late, "packet").time_ps == pytest.approx(by_packet + 3 * 2 * US, rel=5e-3)
+
+
+def test_packets_carry_what_messages_do_and_the_same_every_time() -> None:
+    on = cluster("Switch(16)", "direct", fabrics=(Clos(2, 4, oversubscription=2.0),))
+    on_messages = run(ALL_TO_ALL, 1e6, on, "message")
+    once, again = (run(ALL_TO_ALL, 1e6, on, "packet") for _ in range(2))
+    assert once.time_ps == again.time_ps and once.links == again.links
+    assert [link.n_bytes for link in once.links] == [link.n_bytes for link in on_messages.links]
+    assert all(link.utilisation <= 1 for link in once.links)
+
+
+def test_spraying_takes_all_ways_where_hashes_collide() -> None:
+    def time(**packets: object) -> int:
+        on = cluster(
+            "Switch(16)",
+            "direct",
+            fabrics=(Clos(2, 4),),
+            routing=Routing.ECMP,
+            packets=PacketModel(**packets),
+        )
+        return run(ALL_TO_ALL, 2e6, on, "packet").time_ps
+
+    assert time(spray=True) < 0.9 * time()
+
+
+@pytest.mark.parametrize("transport", CongestionControl)
+def test_every_transport_carries_an_iteration(transport: CongestionControl) -> None:
+    on = cluster("Ring(2)_Switch(4)", chunks=2, packets=PacketModel(transport=transport))
+    by_packet = run(ALL_REDUCE, 1e6, on, "packet")
+    assert run(ALL_REDUCE, 1e6, on, "message").time_ps < by_packet.time_ps < 100 * US
+
+
+def test_a_compute_operator_runs_beside_what_is_carried() -> None:
+    builder = GraphBuilder()
+    builder.add("compute", Compute(duration=10 * US))
+    builder.add("collective", Collective(ALL_REDUCE, 1e6, "all"))
+    work = Workload((builder.build(),), {"all": Group((4,), (1,))})
+    for fidelity in ("flow", "packet"):
+        result = simulate(work, cluster("Ring(4)"), fidelity=fidelity)
+        assert result.compute == pytest.approx(1e-5)
+        assert result.exposed == pytest.approx(result.time - 1e-5)
+
+
+# --- what cannot be simulated --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fidelity", ["flow", "packet"])
+def test_switches_that_reduce_are_refused(fidelity: str) -> None:
+    with pytest.raises(DimsweepError, match="fidelity: switches that reduce"):
+        run(ALL_REDUCE, 1e6, cluster("Switch(4)", "in_switch"), fidelity)
+
+
+@pytest.mark.parametrize(
+    ("packets", "told"),
+    [
+        ({"kmin": 2e6, "kmax": 1e6}, "kmin: marking from 2e.06 bytes on, and always above 1e.06"),
+        ({"kmin": 1e5}, "kmax: give both"),
+        ({"pmax": 2.0}, "pmax"),
+        ({"buffer": 1000}, "buffer: a buffer of 1000 bytes holds no packet of 1048"),
+        ({"payload": 0.5}, "payload"),
+        ({"header": 1 << 30}, "header"),
+        ({"transport": CongestionControl.HPCC, "window": False}, "window: hpcc relates"),
+    ],
+)
+def test_numbers_that_are_no_packets_are_named(packets: dict[str, object], told: str) -> None:
+    with pytest.raises(DimsweepError, match=told):
+        PacketModel(**packets)
+
+
+@pytest.mark.parametrize(
+    ("network", "told"),
+    [
+        (
+            {"packets": PacketModel(buffer=60_000)},
+            "network.packets.buffer: .*8 ports with 1,200,000",
+        ),
+        ({"max_packets": 10_000}, r"network.max_packets: about 14,\d+ packets \(14 MB in 112 mess"),
+    ],
+)
+def test_what_a_run_cannot_be_is_said_before_it_starts(
+    network: dict[str, object], told: str
+) -> None:
+    with pytest.raises(DimsweepError, match=told):
+        run(ALL_REDUCE, 1e6, cluster("Switch(8)", "ring", **network), "packet")
+
+
+def test_marks_follow_the_rate_as_published() -> None:
+    model = PacketModel()
+    published = {25: (100, 400), 100: (400, 1600), 200: (600, 2400), 400: (800, 3200)}
+    for rate, (kmin, kmax) in (published | {2400: (800, 3200)}).items():
+        assert model.thresholds(rate * 1e9) == (kmin * 1000, kmax * 1000)
+    assert PacketModel(kmin=1e3, kmax=2e3).thresholds(1e9) == (1000, 2000)
