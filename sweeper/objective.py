@@ -144,7 +144,7 @@ MFU = Objective(
 COST_PER_TOKEN = Objective(
     "cost_per_token",
     "usd_per_token",
-    partial(_show_times, 1e6, "USD per M tokens"),
+    partial(_show_times, 1e6, "USD/M tokens"),
     "cheapest-per-token",
     "cheaper per token than",
     "cost of tokens",

@@ -69,7 +69,8 @@ def _summary(
             yield done, count, ""
     memory = result.program.workload.footprint
     if memory is not None:
-        yield "memory of the fullest NPU", units.format_bytes(memory.total), memory.peak
+        yield "memory of the fullest NPU", units.format_bytes(memory.total), ""
+        yield "  at its peak", memory.peak, ""
         if memory.remote:
             yield "  and remote memory", units.format_bytes(memory.remote), ""
     if result.cost is not None:
@@ -111,7 +112,7 @@ def _dimensions(result: Result) -> Table:
 
 def _critical_path(result: Result, path: Path, per_bandwidth: np.ndarray) -> Table:
     """What the time is made of, and what a little more bandwidth in each dimension is worth."""
-    names = ["critical path", "transfer", "latency", "endpoint", "next GB/s saves"]
+    names = ["critical path", "transfer", "latency", "endpoint", "next GB/s\nsaves"]
     rows = [["compute", units.format_time(float(path.compute[0]))]]
     if path.memory[0]:
         rows.append(["memory", units.format_time(float(path.memory[0]))])
@@ -123,7 +124,7 @@ def _critical_path(result: Result, path: Path, per_bandwidth: np.ndarray) -> Tab
             saved = -result.per_usd[name] * 1e3 * units.PICOSECONDS
             cells.append(units.format_time(saved))
         rows.append([name, *cells])
-    return table([*names, "next k USD saves"] if result.per_usd else names, rows)
+    return table([*names, "next k USD\nsaves"] if result.per_usd else names, rows)
 
 
 def _busiest_links(result: Result) -> Table:

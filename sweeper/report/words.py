@@ -73,7 +73,7 @@ def ratio(value: float | None) -> str:
 
 def cost_of(npu_price: float) -> str:
     """What a cost is the cost of: networks are bought with the NPUs where these have a price."""
-    return "cluster cost, with NPUs" if npu_price else "network cost"
+    return "cluster cost" if npu_price else "network cost"
 
 
 def waiting(exposed: Iterable[str]) -> str:

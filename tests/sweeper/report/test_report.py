@@ -432,7 +432,7 @@ def test_waiting_is_a_part_of_exposed_communication():
     names = [row[0] for row in sheet.rows]
     place = names.index("  exposed communication")
     assert names[place + 1 : place + 3] == ["    receive", "    of it pipeline waiting"]
-    assert "cluster cost, with NPUs" in names and "network cost" not in names
+    assert "cluster cost" in names and "network cost" not in names
 
 
 def test_nothing_is_said_of_a_path_that_is_not_known():

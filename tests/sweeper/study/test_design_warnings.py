@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -47,6 +48,31 @@ def test_switches_without_a_price_are_named() -> None:
     (told,) = no_provisioning(shape)
     assert "cost.tiers.chiplet has no price of a switch in cost=libra_4d" in told
     assert "dimension 0: Switch(4) cost nothing" in told
+
+
+CLUSTERS = {  # topology -> NPUs, prices, USD and watts of an NPU with its network, roughly
+    "dgx_h100": ("h100", "dgx_h100", 45_000, 1_400),
+    "dgx_b200": ("b200", "dgx_b200", 74_000, 2_000),
+    "gb200_nvl72": ("b200", "gb200_nvl72", 48_000, 1_750),
+    "rail_optimised": ("h100", "dgx_h100", 45_000, 1_400),
+    "tpu_v5p": ("peak_tpu_v5p", "illustrative", None, None),
+    "alps": ("h100", "illustrative", 28_000, 1_320),
+}
+
+
+@pytest.mark.parametrize("name", CLUSTERS)
+def test_real_clusters_have_links_prices_and_watts(name: str) -> None:
+    npu, cost, usd, watts = CLUSTERS[name]
+    config = compose([f"topology={name}", f"npu={npu}", f"cost={cost}"]).config
+    topology = config.topology.build()
+    bandwidth = np.array([dim.bandwidth for dim in topology.dims])
+    for built, each in (
+        (config.cost.build(topology), usd),
+        (config.cost.build_power(topology), watts),
+    ):
+        assert (built is None) == (each is None)
+        if built is not None:
+            assert built.cost(bandwidth) / topology.n_npus == pytest.approx(each, rel=0.05)
 
 
 @pytest.mark.parametrize("cost", ["libra_3d", "libra_4d", "illustrative"])
