@@ -30,10 +30,14 @@ def dimsweep() -> None:
 
 for _name, _what in {
     "simulate": "Simulate one training iteration and account for its time.",
+    "new": "Write a study's file, with comments, from a question.",
     "sweep": "Run a study, or continue it.",
     "report": "Print a study's tables and write its pictures and page again.",
     "reproduce": "Simulate rows of a study again and compare them bit for bit.",
+    "compare": "Show the best of several studies beside one another.",
     "diff": "Tell what two studies do not have in common.",
+    "export": "Write a study's rows as CSV, Parquet or an Optuna study.",
+    "sql": "Ask the rows of studies in SQL.",
     "list": "List the studies and the options of the configuration groups.",
     "show": "Print the whole configuration that overrides make.",
     "verify": "Compare published or recorded measurements with dimsweep's times.",
@@ -41,6 +45,7 @@ for _name, _what in {
     "packets": "Simulate a packet simulator's recorded runs again.",
     "repurpose": "Restructure a trained network for workers, and simulate its inference.",
     "trace": "Check, count, draw, simulate, write and convert Chakra traces.",
+    "doctor": "Tell versions, cores, memory, disk and what is compiled.",
     "completion": "Print a completion script for your shell.",
 }.items():
     dimsweep.add_command(Lazy(_name, _what, "sweeper.cli"))

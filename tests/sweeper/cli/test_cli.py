@@ -95,6 +95,7 @@ def test_every_example_of_help_is_a_command(
 def test_all_commands_are_there() -> None:
     rooms = {"simulate", "sweep", "report", "list", "show", "verify", "astra", "trace"}
     rooms |= {"reproduce", "diff", "packets", "repurpose"}
+    rooms |= {"new", "compare", "export", "sql", "doctor"}
     assert rooms | {"completion"} == {words[0] for words in COMMANDS}
     assert ("verify", "megatron") in COMMANDS and ("trace", "lint") in COMMANDS
 

@@ -1,0 +1,92 @@
+"""Commands around a study: begin one, compare, export and ask its rows, and look at the machine."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from sweeper.cli import sweep
+from sweeper.cli.main import main
+from sweeper.config.compose import compose
+
+
+@pytest.fixture
+def studies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two small studies in results/ of the current folder."""
+    monkeypatch.chdir(tmp_path)
+    words = ["study=libra_gpt3_4d", "executor=inline", "budget.trials=4", "collective.chunks=4"]
+    words += ["search=random"]
+    monkeypatch.setattr(sweep, "_report", lambda plan, console: None)  # its pictures take seconds
+    for name, seed in (("one", 0), ("two", 1)):
+        plan = compose([*words, f"name={name}", f"search.seed={seed}"])
+        assert sweep.sweep_study(plan, Console(quiet=True)) == 0
+    return tmp_path
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+    capsys.readouterr()
+    assert main(words) == code
+    captured = capsys.readouterr()
+    return captured.out if code == 0 else captured.err
+
+
+def test_rows_are_compared_exported_and_asked(
+    studies: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = said(capsys, "compare", "one", "results/two").splitlines()
+    assert table[0].split()[:2] == ["study", "time"] and "over best" in table[0]
+    assert [line.split()[0] for line in table[1:]] == ["one", "two"]
+    assert any(line.endswith("1.00x") for line in map(str.rstrip, table))
+
+    files = ["--csv", "r.csv", "--parquet", "r.pq", "--optuna", "r.journal"]
+    assert "wrote r.csv" in said(capsys, "export", "one", *files)
+    rows = pd.read_csv("r.csv")
+    assert rows["time_s"].to_list() == pd.read_parquet("r.pq")["time_s"].to_list()
+    assert json.loads(rows["exposed_by_collective_s"][0]).keys() >= {"all_reduce tensor"}
+    assert "r.journal" in said(capsys, "export", "two", "--optuna", "r.journal")
+
+    query = "SELECT count(*) AS n, min(rows.time_s) AS best FROM rows JOIN two USING (trial)"
+    answer = said(capsys, "sql", query, "one", "two", "--csv").split()
+    assert answer == ["n,best", f"4,{rows['time_s'].min()}"]
+    assert "all_reduce" not in said(capsys, "sql", "SELECT trial FROM rows", "one")
+
+
+def test_questions_that_cannot_be_answered(
+    studies: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "tables: rows, one" in said(capsys, "sql", "SELECT nope FROM rows", "one", code=1)
+    told = said(capsys, "sql", "COPY rows TO 'x.csv'", "one", code=1)
+    assert "query: Permission" in told, "a query reads and writes no files"
+    assert "say what to write" in said(capsys, "export", "one", code=1)
+    assert "there is no study here" in said(capsys, "compare", "one", "three", code=1)
+
+
+@pytest.mark.parametrize("question", ["split", "shape", "plan", "price"])
+def test_a_new_study_composes_as_it_is(
+    question: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "dimsweep sweep mine runs it" in said(capsys, "new", "mine", "--question", question)
+    file = tmp_path / "studies" / "mine.yaml"
+    assert "dimsweep sweep mine " in file.read_text()
+    config = compose(["study=mine"]).config
+    assert config.space.bandwidth.is_searched != (question == "plan")
+    assert "such a study already" in said(capsys, "new", "mine", code=1)
+    assert "cannot name a file" in said(capsys, "new", "../up", code=1)
+
+
+def test_the_doctor_knows_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = said(capsys, "doctor")
+    for part in ("dimsweep ", "numba ", "cores", "GB free", "kernel: ", "nothing is wrong"):
+        assert part in text
+    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 5})())
+    assert main(["doctor"]) == 1
+    assert "has less than 1 GiB free" in capsys.readouterr().out
