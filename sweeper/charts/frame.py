@@ -18,7 +18,7 @@ from sweeper.report.summary import Floats
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#E69F00", "#009E73", "#8A8F98"
 PALETTE = (BLUE, ORANGE, GREEN, "#CC79A7", "#56B4E9", "#D55E00", "#B8A900", "#7A5195")
 # Tables and inputs are HTML of their own, which no variable of Bokeh's reaches.
-WIDGET = """.bk-input, .slick-header-column, .slick-row, .slick-viewport {
+WIDGET = """.bk-input, .slick-cell-checkboxsel, .slick-header-column, .slick-row, .slick-viewport {
   background-color: var(--paper) !important; color: var(--ink) !important;
   border-color: var(--line) !important; }
 .slick-row.odd { background-color: var(--raised) !important; }

@@ -1,11 +1,15 @@
 """Running a planned study in its folder: the same for the command line and for Python."""
 
+import time
 from collections.abc import Callable
 
 from sweeper.ledger.ledger import Ledger
+from sweeper.ledger.pulse import Pulse, beat
 from sweeper.run.driver import Progress, run_sweep
 from sweeper.run.executor import make_executor
 from sweeper.study.plan import StudyPlan
+
+_BEAT = 2.0  # seconds
 
 
 def run_in(
@@ -20,8 +24,39 @@ def run_in(
     are let go of in the end, whatever ends it.
     """
     cells = [cell.cell for cell in plan.cells]
+    heart = _Heart(ledger, watch)
     executor = make_executor(plan.config, cells, plan.schema, tell=tell)
     try:
-        return run_sweep(plan, ledger, executor, watch)
+        return run_sweep(plan, ledger, executor, heart.watch)
     finally:
         executor.close()
+        heart.beat(over=True)
+
+
+class _Heart:
+    """Looks at the progress for ``watch``, and writes the sweep's pulse now and then."""
+
+    def __init__(self, ledger: Ledger, watch: Callable[[Progress], None]) -> None:
+        self._folder, self._watch, self._progress = ledger.folder, watch, Progress()
+        self._started, self._last = time.monotonic(), 0.0
+
+    def watch(self, progress: Progress) -> None:
+        self._progress = progress
+        self._watch(progress)
+        if time.monotonic() - self._last > _BEAT:
+            self.beat()
+
+    def beat(self, *, over: bool = False) -> None:
+        self._last, one = time.monotonic(), self._progress
+        seconds = max(self._last - self._started, 1e-9)
+        pulse = Pulse(
+            at=time.time(),
+            done=one.done,
+            failed=one.failed,
+            rate=max(one.done - one.reused - one.borrowed, 0) / seconds,
+            workers=one.workers,
+            busy=min(one.engine_seconds / (seconds * one.workers), 1.0),
+            nodes=one.nodes,
+            over=over,
+        )
+        beat(self._folder, pulse)

@@ -16,6 +16,9 @@ from sweeper.report.sections import cell_sheets, detail_sheets, sheets
 from sweeper.report.sheet import Sheet
 from sweeper.report.summary import frequent_errors
 
+_HERE = Path(__file__).parent
+STYLE = (_HERE / "style.css").read_text()
+
 
 def write_report(rows: pd.DataFrame, study: StudyRecord, folder: Place) -> Place:
     """Write report.html into ``folder``; returns its path.
@@ -93,10 +96,10 @@ def _filled(template: str, **values: Any) -> str:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
+        loader=FileSystemLoader(_HERE),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(template).render(**values)
+    return environment.get_template(template).render(**values, style=STYLE)
