@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 import sweeper.cli.report
-import sweeper.run.executor
 from sweeper.cli.main import main
 from sweeper.ledger.ledger import Ledger
 from sweeper.study.plan import StudyPlan
@@ -18,7 +17,7 @@ def test_control_c_before_the_first_trial(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sweeper.run.executor, "make_executor", interrupted)
+    monkeypatch.setattr("sweeper.run.session.make_executor", interrupted)
     assert main(["sweep", *SMALL, f"results={tmp_path}"]) == 130
     assert "stopped before the first trial; the same command continues" in capsys.readouterr().out
 
