@@ -12,7 +12,10 @@ from hydra.core.config_store import ConfigStore
 from pydantic import model_validator
 
 from engine import DimsweepError, Fidelity
-from sweeper.config.cluster import Collective, Cost, Memory, Network, Npu, Topology
+from sweeper.config.cluster import Collective, Memory, Topology
+from sweeper.config.cost import Cost
+from sweeper.config.network import Network
+from sweeper.config.npu import Npu
 from sweeper.config.parts.part import Flag, Parsed, Part, default, key, member
 from sweeper.config.study import Budget, Executor, Portfolio, Recheck, Search, Space
 from sweeper.config.workload import KINDS, AnyWorkload

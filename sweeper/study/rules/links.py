@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from engine import Fidelity, Program
 from engine.network import Clos
-from sweeper.config.cluster import Network
+from sweeper.config.network import Network
 from sweeper.config.parts.part import per_dimension
 from sweeper.config.schema import Config
 

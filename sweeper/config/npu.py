@@ -1,0 +1,171 @@
+"""What an NPU computes with, and how fast."""
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import engine
+from engine import DimsweepError, suggestion, units
+from engine.cluster import Dataflow, EfficiencyCurve, SystolicArray, kernel_times
+from engine.formats import read_measured
+from sweeper.config.parts.part import (
+    RATE,
+    Bandwidth,
+    Bytes,
+    Frequency,
+    Parsed,
+    Part,
+    Quantity,
+    Time,
+    default,
+    member,
+    mirror,
+    quantity,
+    within,
+    written,
+)
+from sweeper.config.parts.places import found
+from sweeper.config.parts.precision import PRECISIONS
+
+
+def _peak(value: Any) -> Quantity | dict[str, Quantity]:
+    """One rate for all precisions, or one for each."""
+    if not isinstance(value, Mapping):
+        return RATE(value)
+    rates = {}
+    for precision, rate in value.items():
+        if precision not in PRECISIONS:
+            hint = suggestion(str(precision), PRECISIONS)
+            raise DimsweepError("unknown key", where=str(precision), hint=hint)
+        try:
+            rates[precision] = RATE(rate)
+        except DimsweepError as error:
+            raise error.at(precision) from error.__cause__
+    return rates
+
+
+def _relative_time(value: Any) -> dict[str, float]:
+    """A positive factor for each narrow precision."""
+    narrow = [name for name, precision in PRECISIONS.items() if precision.narrow]
+    if not isinstance(value, Mapping):
+        raise DimsweepError(f"{value!r} is no mapping", hint="such as {fp8: 0.5}")
+    for name, factor in value.items():
+        if name not in narrow:
+            raise DimsweepError("unknown key", where=str(name), hint=suggestion(str(name), narrow))
+        if isinstance(factor, bool) or not isinstance(factor, (int, float)) or not factor > 0:
+            raise DimsweepError(f"{factor!r} is no factor", where=str(name))
+    return {name: float(factor) for name, factor in value.items()}
+
+
+_Array = mirror(SystolicArray, clock=Frequency, dataflow=Annotated[Dataflow, member(Dataflow)])
+
+
+def _systolic(value: Any) -> SystolicArray:
+    if isinstance(value, SystolicArray):
+        return value
+    return SystolicArray(**dict(_Array.of(value)))
+
+
+def _knot(value: Any) -> tuple[Quantity, float]:
+    """Operations of a matrix product, and the share of the peak that it reaches."""
+    if (
+        not isinstance(value, (list, tuple))
+        or len(value) != 2
+        or isinstance(value[1], bool)
+        or not isinstance(value[1], (int, float))
+    ):
+        raise DimsweepError(
+            f"{value!r} is no pair of operations and efficiency", hint="such as [10 GFLOP, 0.6]"
+        )
+    return quantity(units.COMPUTE)(value[0]), float(value[1])
+
+
+_Knot = Annotated[tuple[Quantity, float], Parsed(_knot)]
+
+
+def _errors(value: Any) -> dict[str, tuple[tuple[int, float], ...]]:
+    """By kind of model, NPUs up to which a relative error holds, and the error."""
+    if not isinstance(value, Mapping) or not set(value) <= {"dense", "experts"}:
+        raise DimsweepError(
+            f"{value!r} is no table of errors", hint="such as {dense: [[8, 0.04], [1024, 0.08]]}"
+        )
+    found = {}
+    for kind, steps in value.items():
+        rows = steps if isinstance(steps, (list, tuple)) else [steps]
+        limits = [step[0] for step in rows if _is_pair(step)]
+        if len(limits) != len(rows) or limits != sorted(set(limits)) or not limits:
+            raise DimsweepError(
+                f"{steps!r} are no pairs of NPUs, rising, and an error", where=str(kind)
+            )
+        if not all(0 < error < 1 for _, error in steps):
+            raise DimsweepError("an error is between 0 and 1", where=str(kind))
+        found[str(kind)] = tuple((int(limit), float(error)) for limit, error in steps)
+    return found
+
+
+def _is_pair(value: Any) -> bool:
+    """Whether it is two finite numbers."""
+    return (
+        isinstance(value, (list, tuple))
+        and len(value) == 2
+        and all(type(number) in (int, float) and math.isfinite(number) for number in value)
+    )
+
+
+class Npu(Part):
+    """See engine.Npu.  ``flops`` is one rate, or one for each precision; ``matmul_efficiency`` has
+    pairs such as [10 GFLOP, 0.6]; ``systolic`` rows, columns, clock, dataflow and arrays (see
+    engine.SystolicArray); ``measured`` names a CSV file of kernel, duration; ``kernels`` a
+    GPU whose products and attention were measured: a100, h100, h200 or b200; ``relative_time`` how
+    long a product in a narrow precision takes, relative to one in bf16.  ``error``: the mean
+    relative error of simulated times, for dense models and those with experts, by the number of
+    NPUs up to which it holds; it changes no time, and is printed and stored with it."""
+
+    flops: Annotated[Quantity | dict[str, Quantity], Parsed(_peak)] | None = None
+    memory_bandwidth: Bandwidth | None = None
+    efficiency: float = 1.0
+    reduce_bandwidth: Bandwidth | None = None
+    memory_efficiency: float = 1.0
+    matmul_efficiency: tuple[_Knot, ...] | None = None
+    systolic: Annotated[SystolicArray, Parsed(_systolic, lambda a: written(vars(a)))] | None = None
+    launch: Time = default("0 ns")
+    host: Time = default("0 ns")
+    measured: str | None = None
+    kernels: str | None = None
+    attention_time: float = 1.0
+    attention_backward: float = 2.5
+    relative_time: Annotated[dict[str, float], Parsed(_relative_time)] = default(dict)
+    memory: Bytes | None = None
+    error: Annotated[dict[str, tuple[tuple[int, float], ...]], Parsed(_errors)] = default(dict)
+
+    def build(self, precision: str, narrow: str = "") -> engine.Npu:
+        """The NPU, computing in ``precision``, and linear layers in a ``narrow`` one if it is
+        given."""
+        kernels = kernel_times(self.kernels) if self.kernels is not None else None
+        known = {*self.relative_time, *(kernels.products if kernels else ())}
+        peaks = {narrow: self.peak(narrow)} if narrow and narrow not in known else {}
+        curve, measured = self.matmul_efficiency, None
+        if self.measured is not None:
+            with within("measured"):
+                measured = read_measured(found(self.measured))
+        own: dict[str, Any] = {
+            "flops": self.peak(precision),
+            "measured": measured,
+            "precision": precision,
+        }
+        own |= {"kernels": kernels, "narrow": peaks}
+        own["plain_flops"] = self.flops.get("fp32") if isinstance(self.flops, dict) else None
+        own["matmul_efficiency"] = EfficiencyCurve(curve) if curve else None
+        known_keys = {name: value for name, value in self if name != "error"}
+        return engine.Npu(**{**known_keys, **own})
+
+    def peak(self, precision: str) -> float | None:
+        """FLOP/s in ``precision``, if a rate is given at all."""
+        if not isinstance(self.flops, dict):
+            return self.flops
+        if precision not in self.flops:
+            known = ", ".join(self.flops) or "none"
+            raise DimsweepError(
+                f"no rate for {precision}", where="flops", hint=f"there are: {known}"
+            )
+        return self.flops[precision]
