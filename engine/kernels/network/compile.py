@@ -1,0 +1,21 @@
+"""How the network kernel is compiled."""
+
+from pathlib import Path
+
+from engine.kernels.jit import Compiler
+
+_here = Path(__file__).resolve().parent
+_kernels = _here.parent
+_network = Compiler(
+    [
+        *{*_here.glob("*.py")} - {_here / f"{name}.py" for name in ("run", "setup", "tables")},
+        _kernels / "jit.py",
+        _kernels / "packet" / "agenda.py",
+        _kernels / "packet" / "compile.py",
+        _kernels / "phase" / "phase_time.py",
+        _kernels / "phase" / "state.py",
+        _kernels.parent / "lower" / "program.py",
+        _kernels.parent / "kinds.py",
+    ]
+)
+compiled, kernel, inlined = _network.compiled, _network.kernel, _network.inlined

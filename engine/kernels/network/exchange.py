@@ -1,0 +1,161 @@
+"""One phase of one chunk, message by message, among the members of a line.
+
+See :mod:`engine.kernels.message.exchange`.
+"""
+
+from engine.kernels.network.clock import at_once, later, sum_of
+from engine.kernels.network.compile import inlined, kernel
+from engine.kernels.network.entries import line_of, phase_of
+from engine.kernels.network.links import free_parcel, send, whole_ps
+from engine.kernels.network.ports import finish
+from engine.kernels.network.state import COMPLETE, CROSSING, EXCHANGED, NONE, REDUCED, State
+
+
+@kernel
+def begin_exchange(st: State, port_number: int) -> None:
+    """A member of a line begins to work through all its strands."""
+    port = st.wires.ports[port_number]
+    _take_plan(st, port_number)
+    plan = st.plans.members[port.plan]
+    for i in range(port.slots, port.slots + plan.n_slots):
+        slot = st.slots[i]
+        slot.missing, slot.head, slot.came = 0, NONE, -1
+    for i in range(plan.n_strands):
+        number, rounds = port.strands + i, st.plans.strands[plan.strands + i]
+        strand = st.strands[number]
+        strand.round, strand.end, strand.late = rounds.start, rounds.end, port.late
+        if not _must_wait(st, number):
+            go_on(st, number)
+
+
+@inlined
+def _take_plan(st: State, port_number: int) -> None:
+    """What the member at a port is to do for the entry that the port serves."""
+    port, n_dims = st.wires.ports[port_number], st.wires.settings.n_dims
+    dim, rank, entry = port_number % n_dims, port_number // n_dims, port.serving + 0
+    phase = phase_of(st, entry)
+    of = st.plans.of[line_of(st, entry), st.phases[phase].kind]
+    group = st.flows[st.entries[entry].flow].group
+    port.n_bytes = st.phases[phase].n_bytes
+    port.plan = of.members + st.plans.places[group, dim, rank].coordinate
+    port.ways = of.ways + st.plans.members[port.plan].pairs
+    port.open = st.plans.members[port.plan].open
+
+
+@inlined
+def _must_wait(st: State, number: int) -> bool:
+    """Whether the strand has to wait for messages of the round that it comes to."""
+    strand = st.strands[number]
+    if strand.round == strand.end:
+        return False
+    round_ = st.plans.rounds[strand.round]
+    if round_.receive == round_.receive_end:
+        return False
+    slots = st.wires.ports[strand.port].slots
+    strand.came = strand.missing = 0
+    for i in range(round_.receive, round_.receive_end):
+        slot = st.slots[slots + st.plans.receives[i]]
+        if slot.head == NONE:
+            slot.missing += 1
+            strand.missing += 1
+        else:
+            parcel = slot.head + 0
+            slot.head = st.wires.parcels[parcel].next
+            strand.came = max(strand.came, st.wires.parcels[parcel].late)
+            free_parcel(st.wires, parcel)
+    if strand.missing == 0:
+        at_once(st.wires.clock, COMPLETE, number)
+    return True
+
+
+@inlined
+def complete(st: State, number: int) -> None:
+    """All that a strand waits for is there."""
+    strand = st.strands[number]
+    strand.late = sum_of(max(strand.late, strand.came), st.wires.settings.endpoint_delay)
+    n_bytes = st.plans.rounds[strand.round].reduce * st.wires.ports[strand.port].n_bytes
+    later(st.wires.clock, whole_ps(n_bytes * st.wires.settings.reduce_time), REDUCED, number)
+
+
+@kernel
+def go_on(st: State, number: int) -> None:
+    """Send the messages of a round, and of those that wait for nothing."""
+    strand = st.strands[number]
+    port_number = strand.port + 0
+    port, n_dims = st.wires.ports[port_number], st.wires.settings.n_dims
+    account = st.accounts.dims[port_number // n_dims, port_number % n_dims]
+    # What began first is let through first, so that one strand makes way for the next.
+    rank = st.flows[st.entries[port.serving].flow].rank << 32 | strand.number
+    while strand.round < strand.end:
+        round_ = st.plans.rounds[strand.round]
+        for i in range(round_.send, round_.send_end):
+            what = st.plans.sends[i]
+            n_bytes = what.fraction * port.n_bytes
+            way = st.plans.ways[port.ways + what.pair]
+            account.bytes_sent += n_bytes
+            send(
+                st.wires,
+                EXCHANGED,
+                port_number,
+                port.serving,
+                n_bytes,
+                way.route,
+                way.strand,
+                way.slot,
+                strand.late,
+                rank,
+            )
+        strand.round += 1
+        if _must_wait(st, number):
+            return
+    port.late = max(port.late, strand.late)
+    less(st, port_number)
+
+
+@inlined
+def less(st: State, port_number: int) -> None:
+    """A strand of a member has ended, or a message of its has left."""
+    port = st.wires.ports[port_number]
+    port.open -= 1
+    if port.open == 0:
+        finish(st, port_number, port.late)
+
+
+@inlined
+def deliver(st: State, whole: int) -> None:
+    """All parts of a message are there."""
+    p = st.wires.parcels[whole]
+    late = sum_of(p.late, p.way)
+    if p.what == CROSSING:
+        port = p.port + 0
+        free_parcel(st.wires, whole)
+        finish(st, port, sum_of(late, st.wires.settings.endpoint_delay))
+        return
+    slot, strand = st.slots[p.slot], st.strands[p.strand]
+    if slot.missing == 0:
+        p.late, p.next = late, NONE
+        if slot.head == NONE:
+            slot.head = whole
+        else:
+            st.wires.parcels[slot.tail].next = whole
+        slot.tail = whole
+        return
+    slot.missing -= 1
+    strand.missing -= 1
+    strand.came = max(strand.came, late)
+    if strand.missing == 0:
+        at_once(st.wires.clock, COMPLETE, p.strand)
+    free_parcel(st.wires, whole)
+
+
+@inlined
+def begin_crossing(st: State, port_number: int) -> None:
+    """Send a message from point to point."""
+    port, n_dims = st.wires.ports[port_number], st.wires.settings.n_dims
+    entry = port.serving + 0
+    flow = st.flows[st.entries[entry].flow]
+    for i in range(flow.use, flow.use_end):
+        st.accounts.dims[port_number // n_dims, st.uses[i]].bytes_sent += flow.n_bytes
+    rank = flow.rank << 32
+    n_bytes, route = flow.n_bytes, flow.route
+    send(st.wires, CROSSING, port_number, entry, n_bytes, route, NONE, NONE, port.late, rank)

@@ -1,0 +1,203 @@
+"""The network kernel: every NPU, every message, every link, compiled.
+
+Each event is one step; when an instant has none left, operators and ports settle.
+"""
+
+from engine.kernels.network.clock import later, next_instant, next_now
+from engine.kernels.network.compile import compiled, inlined
+from engine.kernels.network.exchange import (
+    begin_crossing,
+    begin_exchange,
+    complete,
+    deliver,
+    go_on,
+    less,
+)
+from engine.kernels.network.links import (
+    admit,
+    ask,
+    close,
+    enter_link,
+    find_room,
+    free_parcel,
+    give,
+    give_back,
+    grant,
+    granted,
+    release,
+)
+from engine.kernels.network.operators import end_operator, settle_operators
+from engine.kernels.network.ports import arrive, settle_ports
+from engine.kernels.network.state import (
+    ADMITTED,
+    ARRIVE,
+    BEGINNING,
+    BEGUN,
+    BROKEN,
+    CLOSE,
+    COMPLETE,
+    CROWDED,
+    EXCHANGED,
+    FINISHED,
+    FREE,
+    FULL,
+    GAVE,
+    GIVE,
+    GRANTED,
+    KIND_BITS,
+    N_BEGINNING,
+    N_SENDING,
+    N_SPANS,
+    NONE,
+    OPERATOR,
+    OVERDUE,
+    PARCELS_LEFT,
+    PASS,
+    REDUCED,
+    RELEASED,
+    RING,
+    RING_END,
+    ROOMY,
+    SENDING,
+    SENT,
+    SETTLING,
+    STEP,
+    STUCK,
+    THROUGH,
+    TIES,
+    TOO_LONG,
+    TOO_MANY,
+    State,
+)
+from engine.kernels.packet.agenda import LEFT
+from engine.kernels.phase.state import DONE
+
+_KIND = (1 << KIND_BITS) - 1
+
+
+@compiled
+def run(st: State) -> int:
+    """Simulate until nothing is left to happen; returns the outcome.
+
+    When it is FULL, it goes on if it is called again with larger arrays.
+    """
+    counts = st.wires.clock.counts
+    while True:
+        if _is_full(st):
+            return FULL
+        counts[STEP] += 1
+        if _begins_something(st):
+            continue
+        what = next_now(st.wires.clock)
+        if what >= 0:
+            _happen(st, what & _KIND, what >> KIND_BITS)
+        elif counts[SETTLING]:
+            counts[SETTLING] = 0
+            settle_operators(st)
+            settle_ports(st)
+        elif counts[OVERDUE]:
+            return TOO_LONG
+        elif counts[CROWDED]:
+            return TOO_MANY
+        elif counts[TIES] and st.wires.settings.alike:
+            return BROKEN
+        elif not next_instant(st.wires.clock):
+            break
+    for i in range(len(st.nodes)):
+        if st.nodes[i].state != DONE:
+            return STUCK
+    return FINISHED
+
+
+@inlined
+def _is_full(st: State) -> bool:
+    """Whether the next step may find no room for what it makes."""
+    counts = st.wires.clock.counts
+    settings, clock = st.wires.settings, st.wires.clock
+    planned = counts[RING_END] - counts[RING]
+    return (
+        counts[PARCELS_LEFT] < settings.need
+        or clock.agenda.counts[LEFT] < settings.burst
+        or planned + len(clock.agenda.events) + settings.burst > len(clock.ring)
+        or counts[N_SPANS] == len(st.wires.spans)
+    )
+
+
+@inlined
+def _begins_something(st: State) -> bool:
+    """Begin one of the phases that ports have started to serve, if there is one."""
+    counts = st.wires.clock.counts
+    if counts[SENT] < counts[N_SENDING]:
+        counts[SENT] += 1
+        begin_crossing(st, st.lists[SENDING, counts[SENT] - 1])
+        return True
+    if counts[BEGUN] < counts[N_BEGINNING]:
+        counts[BEGUN] += 1
+        begin_exchange(st, st.lists[BEGINNING, counts[BEGUN] - 1])
+        return True
+    counts[SENT] = counts[N_SENDING] = counts[BEGUN] = counts[N_BEGINNING] = 0
+    return False
+
+
+@inlined
+def _happen(st: State, kind: int, which: int) -> None:
+    if kind == THROUGH:
+        parcel = release(st.wires, which)
+        _leave(st, which, parcel)
+        _come(st, parcel)
+    elif kind == RELEASED:
+        grant(st.wires, which)
+    elif kind == GRANTED:
+        granted(st.wires, which)
+    elif kind == COMPLETE:
+        complete(st, which)
+    elif kind == REDUCED:
+        go_on(st, which)
+    elif kind == FREE:
+        _leave(st, which, release(st.wires, which))
+    elif kind == PASS:
+        st.wires.parcels[which].hop += 1
+        ask(st.wires, which)
+    elif kind == OPERATOR:
+        end_operator(st, which)
+    elif kind == ARRIVE:
+        arrive(st, which)
+    elif kind == ROOMY:
+        enter_link(st.wires, which)
+    elif kind == GIVE:
+        give(st.wires, which)
+    elif kind == GAVE:
+        find_room(st.wires, which)
+    elif kind == ADMITTED:
+        ask(st.wires, which)
+    elif kind == CLOSE:
+        close(st.wires, which)
+    else:
+        admit(st.wires, which)
+
+
+@inlined
+def _leave(st: State, link: int, parcel: int) -> None:
+    """The last byte of a parcel has left where it was before the link."""
+    p = st.wires.parcels[parcel]
+    if st.wires.links[link].before != NONE:
+        give_back(st.wires, st.wires.links[link].before, p.n_bytes)
+        return
+    whole = st.wires.parcels[p.whole]
+    whole.leaving -= 1
+    if whole.leaving == 0 and p.what == EXCHANGED:
+        less(st, p.port)
+
+
+@inlined
+def _come(st: State, parcel: int) -> None:
+    """A parcel has come to where its message goes."""
+    p = st.wires.parcels[parcel]
+    if st.wires.settings.window > 0:
+        later(st.wires.clock, p.way, CLOSE, p.port)
+    whole = p.whole + 0
+    if whole != parcel:
+        free_parcel(st.wires, parcel)
+    st.wires.parcels[whole].coming -= 1
+    if st.wires.parcels[whole].coming == 0:
+        deliver(st, whole)

@@ -1,0 +1,142 @@
+"""The operators of every rank: when they become ready, run, and end.
+
+See :mod:`engine.kernels.message.operators`.
+"""
+
+from engine.kernels.network.accounts import book
+from engine.kernels.network.clock import later, now_of, touch
+from engine.kernels.network.compile import inlined, kernel
+from engine.kernels.network.flows import start_flow
+from engine.kernels.network.sorting import sort_nodes
+from engine.kernels.network.state import (
+    N_OPEN,
+    N_READY,
+    N_STARTING,
+    NONE,
+    OPENED,
+    OPERATOR,
+    READY,
+    STARTING,
+    State,
+)
+from engine.kernels.phase.state import DONE, QUEUED, RUNNING
+from engine.lower.program import NodeKind
+
+_COMPUTE, _RECEIVE, _ACCESS = int(NodeKind.COMPUTE), int(NodeKind.RECEIVE), int(NodeKind.ACCESS)
+
+
+@kernel
+def settle_operators(st: State) -> None:
+    """Ready operators join their streams' queues; idle streams start the first."""
+    counts = st.wires.clock.counts
+    n_ready = counts[N_READY]
+    counts[N_READY] = counts[N_STARTING] = 0
+    sort_nodes(st, n_ready)
+    for i in range(n_ready):
+        number = st.lists[READY, i]
+        st.nodes[number].state = QUEUED
+        if st.nodes[number].kind == _RECEIVE:
+            _put(st, STARTING, N_STARTING, number)
+        else:
+            _queue(st, number)
+    n_open = counts[N_OPEN]
+    counts[N_OPEN] = 0
+    for i in range(n_open):
+        stream = st.streams[st.lists[OPENED, i]]
+        stream.open = 0
+        if stream.node == NONE and stream.head != NONE:
+            stream.node = stream.head
+            stream.head = st.nodes[stream.node].next
+            _put(st, STARTING, N_STARTING, stream.node)
+    for i in range(counts[N_STARTING]):
+        _start(st, st.lists[STARTING, i])
+
+
+@inlined
+def _put(st: State, row: int, count: int, number: int) -> None:
+    counts = st.wires.clock.counts
+    st.lists[row, counts[count]] = number
+    counts[count] += 1
+
+
+@inlined
+def _queue(st: State, number: int) -> None:
+    stream = st.streams[st.nodes[number].stream]
+    st.nodes[number].next = NONE
+    if stream.head == NONE:
+        stream.head = number
+    else:
+        st.nodes[stream.tail].next = number
+    stream.tail = number
+    _open(st, st.nodes[number].stream)
+
+
+@inlined
+def _open(st: State, stream: int) -> None:
+    """The stream may start something."""
+    if st.streams[stream].open == 0:
+        st.streams[stream].open = 1
+        _put(st, OPENED, N_OPEN, stream)
+
+
+@inlined
+def _start(st: State, number: int) -> None:
+    node, now = st.nodes[number], now_of(st.wires.clock)
+    rank = st.accounts.ranks[node.rank]
+    book(st.accounts, node.rank, now)
+    node.state, node.start = RUNNING, now
+    if node.kind == _COMPUTE:
+        rank.computing = 1
+    else:
+        rank.in_flight += 1
+        st.accounts.tallies[node.rank, node.tally].in_flight += 1
+    if node.kind == _COMPUTE or node.kind == _ACCESS:
+        later(st.wires.clock, node.duration, OPERATOR, number)
+        return
+    flow = st.flows[node.flow]
+    if node.kind == _RECEIVE:
+        if st.nodes[st.parts[flow.member].node].state == DONE:
+            end_operator(st, number)
+        return
+    flow.arrived += 1
+    if flow.arrived == flow.n_members:
+        start_flow(st, node.flow)
+        for member in range(flow.member, flow.member + flow.n_members):
+            if st.parts[member].chunks == 0:  # nothing moves, all chunks are through at once
+                end_operator(st, st.parts[member].node)
+
+
+@kernel
+def end_operator(st: State, number: int) -> None:
+    """An operator has ended; what waited for it may be ready."""
+    node, now = st.nodes[number], now_of(st.wires.clock)
+    rank = st.accounts.ranks[node.rank]
+    book(st.accounts, node.rank, now)
+    node.state = DONE
+    node.end = rank.end = now
+    if node.kind == _COMPUTE:
+        rank.computing = 0
+    else:
+        rank.in_flight -= 1
+        st.accounts.tallies[node.rank, node.tally].in_flight -= 1
+    if node.stream >= 0:
+        st.streams[node.stream].node = NONE
+        _open(st, node.stream)
+    for i in range(node.following, node.following_end):
+        following = st.following[i]
+        st.nodes[following].waits -= 1
+        if st.nodes[following].waits == 0:
+            _put(st, READY, N_READY, following)
+    touch(st.wires.clock)
+
+
+@inlined
+def end_part(st: State, member: int) -> None:
+    """A member has done its part of its flow; a message from point to point is then delivered."""
+    number = st.parts[member].node
+    receiver = st.flows[st.nodes[number].flow].receiver
+    while number != NONE:
+        end_operator(st, number)
+        number = NONE
+        if receiver >= 0 and st.nodes[receiver].state == RUNNING:
+            number = receiver

@@ -1,0 +1,133 @@
+"""Runs the network kernel, and says what happened."""
+
+import numpy as np
+
+from engine.errors import DimsweepError
+from engine.kernels.message.kernel import LinkAccount, MessageRun, OperatorSpan, network_of
+from engine.kernels.message.ports import PhaseSpan
+from engine.kernels.message.transport import Span, check_number
+from engine.kernels.network import state as st
+from engine.kernels.network.kernel import run
+from engine.kernels.network.setup import enlarged, new_state
+from engine.kernels.network.tables import Tables, build_tables
+from engine.kernels.phase.batch import Measures, outcome_error
+from engine.kernels.phase.diagnosis import explain_stuck
+from engine.kernels.phase.phase_time import PICOSECONDS
+from engine.kernels.phase.state import FINISHED, TOO_LONG
+from engine.lower.program import Program, Table
+from engine.network.graph import Network
+
+
+def run_network(program: Program, *, record: bool = False) -> MessageRun:
+    """Simulate the program at its own point, message by message, compiled."""
+    network = network_of(program)
+    tables = build_tables(program, network)
+    state = simulate(program, tables, network, record=record)
+    end = int(state.accounts.ranks["end"].max())
+    starts, ends = (state.nodes[name].tolist() for name in ("start", "end"))
+    return MessageRun(
+        program=program,
+        network=network,
+        measures=_measures(state.accounts, end),
+        links=_links(program, network, state, end),
+        operators=tuple(map(OperatorSpan, starts, ends)),
+        phases=_phases(program, state),
+        n_messages=int(state.wires.clock.counts[st.N_MESSAGES]),
+        recorded=record,
+    )
+
+
+def simulate(program: Program, tables: Tables, network: Network, *, record: bool) -> st.State:
+    """The state in which a run ends.  Raises :class:`DimsweepError` for what cannot finish."""
+    state = new_state(program, tables, network, record=record)
+    while (outcome := run(state)) == st.FULL:
+        state = enlarged(state)
+    if outcome == st.TOO_LONG:
+        raise outcome_error(TOO_LONG)
+    if outcome == st.TOO_MANY:
+        check_number(int(state.wires.clock.counts[st.N_MESSAGES]), program.cluster.network)
+    if outcome == st.STUCK:
+        raise _stuck(program, network, state)
+    return state
+
+
+def _measures(accounts: st.Accounts, end: int) -> Measures:
+    return Measures(
+        outcome=np.array([FINISHED], dtype=np.int32),
+        time=np.array([end], dtype=np.int64),
+        compute=accounts.ranks["compute"][None],
+        exposed=accounts.ranks["exposed"][None],
+        exposed_by_dim=accounts.dims["exposed"][None],
+        exposed_by_tally=accounts.tallies["exposed"][None],
+        busy=accounts.dims["busy"][None, :, :-1],
+        bytes_sent=accounts.dims["bytes_sent"][None, :, :-1],
+        path=None,
+    )
+
+
+def _name(program: Program, state: st.State, entry: int) -> str:
+    flow = state.flows[state.entries["flow"][entry]]
+    return program.names.node[int(state.parts["node"][flow["member"]])]
+
+
+def _links(
+    program: Program, network: Network, state: st.State, end: int
+) -> tuple[LinkAccount, ...]:
+    spans: list[list[Span]] = [[] for _ in network.links]
+    for span in _spans(state, of_ports=False):
+        name = _name(program, state, span["entry"])
+        spans[span["place"]].append(Span(int(span["start"]), int(span["end"]), name))
+    columns = (state.wires.links[name].tolist() for name in ("n_bytes", "busy", "longest"))
+    return tuple(
+        LinkAccount(
+            link,
+            n_bytes,
+            busy,
+            n_bytes / (link.bandwidth * end / PICOSECONDS) if end else 0.0,
+            longest,
+            tuple(own),
+        )
+        for link, n_bytes, busy, longest, own in zip(network.links, *columns, spans, strict=True)
+    )
+
+
+def _phases(program: Program, state: st.State) -> tuple[PhaseSpan, ...]:
+    n_dims = program.structure.shape.n_dims
+    return tuple(
+        PhaseSpan(
+            *divmod(~int(span["place"]), n_dims),
+            int(span["start"]),
+            int(span["end"]),
+            _name(program, state, span["entry"]),
+        )
+        for span in _spans(state, of_ports=True)
+    )
+
+
+def _spans(state: st.State, *, of_ports: bool) -> Table:
+    spans = state.wires.spans[: state.wires.clock.counts[st.N_SPANS]]
+    return spans[(spans["place"] < 0) == of_ports]
+
+
+def _stuck(program: Program, network: Network, state: st.State) -> DimsweepError:
+    runs = {i: node for i, node in enumerate(state.streams["node"].tolist()) if node != st.NONE}
+    error = explain_stuck(program, state.nodes["state"].tolist(), runs)
+    blocked = [
+        f"{link.source} -> {link.target}: a message of "
+        f"{_name(program, state, state.wires.parcels['entry'][parcel])!r}"
+        for link, parcel in zip(network.links, state.wires.links["waits"].tolist(), strict=True)
+        if parcel != st.NONE
+    ]
+    return blocked_error(blocked) if blocked else error
+
+
+def blocked_error(blocked: list[str]) -> DimsweepError:
+    """Links that stand still for ever, each with the message that it holds."""
+    more = f"\n  ... and {len(blocked) - 8} more links" if len(blocked) > 8 else ""
+    return DimsweepError(
+        "deadlock: buffers are full in a circle; these links stand still\n  "
+        + "\n  ".join(blocked[:8])
+        + more,
+        where="network.buffer",
+        hint="larger buffers, none, or another routing",
+    )

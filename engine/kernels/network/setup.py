@@ -1,0 +1,224 @@
+"""A run before anything has happened, and with larger arrays."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.kernels.network import state as st
+from engine.kernels.network.tables import Tables
+from engine.kernels.packet.agenda import LEFT, enlarged_agenda, new_agenda
+from engine.kernels.phase.phase_time import (
+    LONGEST,
+    PICOSECONDS,
+    PhaseTimes,
+    empty_phase_times,
+    time_phases,
+)
+from engine.lower.program import Ints, Longs, Program, Structure, Table
+from engine.network.graph import Network
+
+_PARCELS = 1024  # to begin with, beside those that one step may take
+_BUCKETS = 12  # of the calendar that the longest message takes, as a power of two
+
+
+def new_state(program: Program, tables: Tables, network: Network, *, record: bool) -> st.State:
+    """Everything at the program's point, before anything has happened."""
+    s, model = program.structure, program.cluster.network
+    n_ranks, n_dims, n_nodes = s.shape.n_classes, s.shape.n_dims, len(s.nodes)
+    times = empty_phase_times(s)
+    time_phases(s, program.bandwidth, program.latency, times)
+    links = _new_links(network, model.buffer)
+    need = _need(tables, times, s.forms, model.max_messages)
+    n_streams, n_ports = n_ranks * s.shape.n_streams, n_ranks * n_dims
+    burst = n_streams + need + 4
+    members = s.flows["member_end"] - s.flows["member_start"]
+    n_entries = int((members * s.forms["chunks"][s.flows["form"]]).sum())
+    first_strand, first_slot = (_firsts(n, n_ranks) for n in (tables.n_strands, tables.n_slots))
+    agenda, n_parcels = _PARCELS + burst, _PARCELS + need
+    counts = np.zeros(st.N_COUNTS, np.int64)
+    counts[st.PARCELS_LEFT], counts[st.SETTLING] = n_parcels, 1
+    counts[st.N_READY] = int((s.nodes["waits"] == 0).sum())
+    lists = np.zeros((6, max(n_nodes, n_streams, n_ports)), np.int32)
+    lists[st.READY, :n_nodes] = np.argsort(s.nodes["waits"] > 0, kind="stable")
+    wires = st.Wires(
+        clock=st.Clock(new_agenda(agenda, _shift(times, links)), _new_ring(agenda, burst), counts),
+        settings=st.Settings(
+            packet=float(model.packet_limit),
+            window=model.window or 0,
+            ordered=model.wafer is not None,
+            max_messages=model.max_messages,
+            alike=False,
+            record=record,
+            need=need,
+            burst=burst,
+            n_dims=n_dims,
+            queue=int(s.shape.queue),
+            endpoint_delay=int(s.shape.endpoint_delay),
+            reduce_time=float(s.shape.reduce_time),
+        ),
+        links=links,
+        parcels=_filled(n_parcels, st.PARCEL, next=np.append(np.arange(1, n_parcels), st.NONE)),
+        ports=_filled(
+            n_ports,
+            st.PORT,
+            serving=st.NONE,
+            head=st.NONE,
+            tail=st.NONE,
+            last_message=st.NONE,
+            strands=first_strand,
+            slots=first_slot,
+            window_head=st.NONE,
+            window_asked=-1,
+        ),
+        routes=_routes_at(tables, links),
+        hops=tables.hops,
+        spans=np.zeros(_PARCELS if record else 1, st.SPAN),
+    )
+    return st.State(
+        wires=wires,
+        plans=tables.plans,
+        accounts=st.Accounts(
+            np.zeros(n_ranks, st.RANK),
+            np.zeros((n_ranks, n_dims + 1), st.RANK_DIM),
+            np.zeros((n_ranks, s.shape.n_tallies), st.RANK_TALLY),
+        ),
+        lists=lists,
+        jobs=np.zeros((2, max(n_entries, n_nodes)), np.int32),
+        nodes=_new_nodes(s.nodes),
+        following=s.following.astype(np.int32),
+        streams=_filled(n_streams, st.STREAM, node=st.NONE, head=st.NONE),
+        flows=tables.flows.copy(),
+        parts=_filled(len(s.members), st.PART, rank=s.members["cls"], node=s.members["node"]),
+        uses=s.uses["dim"].astype(np.int32),
+        phases=_phases(s, times),
+        entries=np.zeros(n_entries, st.ENTRY),
+        gathered=np.zeros(tables.n_gathered, np.int32),
+        strands=_new_strands(tables.n_strands, n_ranks),
+        slots=np.zeros(n_ranks * int(tables.n_slots.sum()), st.SLOT),
+    )
+
+
+def enlarged(state: st.State) -> st.State:
+    """The same run with room for twice as much of what was short."""
+    wires = state.wires
+    clock, settings, counts = wires.clock, wires.settings, wires.clock.counts
+    if counts[st.PARCELS_LEFT] < settings.need:
+        wires = wires._replace(parcels=_with_more_parcels(wires.parcels, counts))
+    if counts[st.N_SPANS] == len(wires.spans):
+        wires = wires._replace(spans=np.concatenate([wires.spans, np.zeros_like(wires.spans)]))
+    if clock.agenda.counts[LEFT] < settings.burst:
+        agenda = enlarged_agenda(clock.agenda, 2 * len(clock.agenda.events))
+        clock = clock._replace(agenda=agenda)
+    planned = int(counts[st.RING_END] - counts[st.RING])
+    if planned + len(clock.agenda.events) + settings.burst > len(clock.ring):
+        ring = _new_ring(planned + len(clock.agenda.events), settings.burst)
+        events = np.arange(counts[st.RING], counts[st.RING_END])
+        ring[: len(events)] = clock.ring[events % len(clock.ring)]
+        counts[st.RING], counts[st.RING_END] = 0, planned
+        clock = clock._replace(ring=ring)
+    return state._replace(wires=wires._replace(clock=clock))
+
+
+def _need(tables: Tables, times: PhaseTimes, forms: Table, max_messages: int) -> int:
+    """How many parcels one step may take: all messages of a round, each in as many parts as it may
+    be, one more for a message from point to point, and one that gives room back."""
+    largest = max(
+        float(times.phases["n_bytes"].max(initial=0.0)) * max(tables.largest, 1.0),
+        float(forms["n_bytes"].max(initial=0.0)),
+    )
+    parts = max(1.0, math.ceil(2 * largest / tables.room))
+    return int(min(tables.n_sends * parts, max_messages + 1)) + 2
+
+
+def _shift(times: PhaseTimes, links: Table) -> int:
+    """How long a bucket of the calendar is, as a power of two."""
+    longest = float(times.phases["n_bytes"].max(initial=0.0))
+    longest *= float(links["per_byte"].max(initial=0.0))
+    return max(0, int(min(longest, LONGEST)).bit_length() - _BUCKETS)
+
+
+def _new_links(network: Network, buffer: float | None) -> Table:
+    links = network.links
+    sizes = [buffer if link.buffer is None else link.buffer for link in links]
+    rooms = [st.NONE if size is None else max(1, int(size)) for size in sizes]
+    return _filled(
+        len(links),
+        st.LINK,
+        per_byte=[PICOSECONDS / link.bandwidth for link in links],
+        latency=[link.latency for link in links],
+        room=rooms,
+        left=rooms,
+        asked=-1,
+        holder=st.NONE,
+        waits=st.NONE,
+        head=st.NONE,
+    )
+
+
+def _routes_at(tables: Tables, links: Table) -> Table:
+    """The routes with their latencies at this point."""
+    routes = tables.routes.copy()
+    if len(routes):
+        latencies, starts = links["latency"][tables.hops], routes["start"]
+        exact = np.add.reduceat(latencies, starts)
+        nearly = np.add.reduceat(latencies.astype(np.float64), starts)
+        routes["way"] = np.where(nearly < LONGEST, exact, int(LONGEST))
+    return routes
+
+
+def _new_ring(agenda: int, burst: int) -> Ints:
+    return np.zeros(1 << (2 * (agenda + burst)).bit_length(), np.int32)
+
+
+def _new_nodes(nodes: Table) -> Table:
+    """The program's nodes, before any of them is ready."""
+    same = {name: nodes[name] for name in ("duration", "kind", "stream", "key", "flow", "tally")}
+    return _filled(
+        len(nodes),
+        st.NODE,
+        **same,
+        rank=nodes["cls"],
+        waits=nodes["waits"],
+        following=nodes["next_start"],
+        following_end=nodes["next_end"],
+        start=-1,
+        end=-1,
+    )
+
+
+def _phases(s: Structure, times: PhaseTimes) -> Table:
+    """What phases are at this point."""
+    n_bytes, dims, steps = (times.phases[name] for name in ("n_bytes", "dim", "steps"))
+    kinds = s.phase_steps["kind"][np.maximum(steps, 0)] if len(s.phase_steps) else 0
+    return _filled(len(times.phases), st.PHASE, n_bytes=n_bytes, dim=dims, kind=kinds)
+
+
+def _firsts(each: NDArray[np.int64], n_ranks: int) -> NDArray[np.int64]:
+    """Where what each port has begins."""
+    counts = np.tile(each, n_ranks)
+    return np.cumsum(counts) - counts
+
+
+def _new_strands(each: NDArray[np.int64], n_ranks: int) -> Table:
+    counts = np.tile(each, n_ranks)
+    numbers = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    ports = np.repeat(np.arange(len(counts)), counts)
+    return _filled(len(numbers), st.STRAND, port=ports, number=numbers)
+
+
+def _with_more_parcels(parcels: Table, counts: Longs) -> Table:
+    n = len(parcels)
+    more = np.concatenate([parcels, np.zeros(n, st.PARCEL)])
+    more["next"][n:] = np.append(np.arange(n + 1, 2 * n), counts[st.FREE_PARCEL])
+    counts[st.FREE_PARCEL] = n
+    counts[st.PARCELS_LEFT] += n
+    return more
+
+
+def _filled(n: int, dtype: np.dtype[np.void], **columns: object) -> Table:
+    """``n`` records of zeros but for some columns."""
+    records = np.zeros(n, dtype)
+    for name, column in columns.items():
+        records[name] = column
+    return records

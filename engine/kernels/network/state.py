@@ -1,0 +1,354 @@
+"""Everything that a run of the network kernel reads and changes, in typed arrays.
+
+Words, beside those of :class:`engine.lower.program.Structure`: a *port* leads from a rank into a
+dimension; an *entry* is a member's part of a chunk, or a message from point to point; a *line* is
+the members of a group that differ in one dimension only; a *plan* is what the members of a line do
+in a phase, as *strands* of *rounds* (:mod:`engine.collective.rounds`); a *pair* is a member and one
+to whom it sends; a *slot* is where a strand's messages from one sender come in; a *parcel* is a
+message, or a part of one, on its way.  Times are ps.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from engine.kernels.packet.agenda import Agenda
+from engine.lower.program import Ints, Longs, Table
+
+NONE = -1
+LONGEST = 2**62  # as engine.kernels.phase.phase_time
+# Outcomes of a run, those of the phase kernel first.  FULL: arrays must be enlarged, then it goes
+# on.  TOO_MANY: more messages than allowed.  BROKEN: classes of several ranks are not alike.
+FINISHED, STUCK, TOO_LONG, TIED, FULL, TOO_MANY, BROKEN = range(7)
+
+# Events: what happens, and to which of its kind.
+FREE = 0  # a link: the last byte of what holds it is on it
+THROUGH = 1  # a link: likewise, and it is the last one
+PASS = 2  # a parcel: the far end may pass it on
+GRANTED = 3  # a parcel: it heads the queue of a free link
+ROOMY = 4  # a parcel: it has found room at the link's far end
+RELEASED = 5  # a link: free for the next one
+GIVE = 6  # a parcel that gives room back
+GAVE = 7  # a link: there is more room at its far end
+ADMITTED = 8  # a parcel: its port's window has room
+CLOSE = 9  # a port: a parcel leaves its window
+CLOSED = 10  # a port: its window has room
+COMPLETE = 11  # a strand: all that it waits for is there
+REDUCED = 12  # a strand: and reduced
+OPERATOR = 13  # a node ends
+ARRIVE = 14  # a member of a flow has made up for being late
+KIND_BITS = 4
+
+# Entries of ``counts``.
+# STEP: a number for what is done at once.  RING, RING_END: events of this instant.  N_*: how many.
+# SENT, BEGUN: of those, how many have begun.  OVERDUE: something would happen after LONGEST.
+# CROWDED: there are more messages than allowed.  TIES: how often an order of ranks mattered.
+(
+    STEP,
+    RING,
+    RING_END,
+    SETTLING,
+    N_MESSAGES,
+    FREE_PARCEL,
+    PARCELS_LEFT,
+    N_READY,
+    N_OPEN,
+    N_STARTING,
+    N_MOVING,
+    N_TOUCHED,
+    N_SENDING,
+    SENT,
+    N_BEGINNING,
+    BEGUN,
+    N_SPANS,
+    OVERDUE,
+    CROWDED,
+    TIES,
+    N_COUNTS,
+) = range(21)
+
+LINK = np.dtype(
+    [
+        ("per_byte", "f8"),  # ps
+        ("latency", "i8"),
+        ("room", "i8"),  # bytes that its far end has room for, -1 without limit
+        ("left", "i8"),  # of it
+        ("n_bytes", "f8"),
+        ("busy", "i8"),
+        ("asked", "i8"),  # when it was asked for last ...
+        ("step", "i8"),  # ... and in which step
+        ("holder", "i4"),  # a parcel
+        ("before", "i4"),  # the link that the holder comes from, or NONE
+        ("held", "i4"),  # 1 while it is somebody's
+        ("waits", "i4"),  # a parcel that waits for room
+        ("head", "i4"),  # of its queue
+        ("tail", "i4"),
+        ("queue", "i4"),  # how many wait
+        ("longest", "i4"),
+    ],
+    align=True,
+)
+EXCHANGED, CROSSING = range(2)  # what a parcel is: of an exchange, or from point to point
+PARCEL = np.dtype(
+    [
+        ("n_bytes", "f8"),
+        ("tail", "i8"),  # when its last byte comes to where it is
+        ("late", "i8"),  # how late it left
+        ("way", "i8"),  # the latencies on its way
+        ("rank", "i8"),  # of lower ones go first
+        ("first", "i4"),  # of its hops, in Plans.hops
+        ("hop", "i4"),  # where it is
+        ("last", "i4"),
+        ("what", "i4"),
+        ("port", "i4"),  # of the sender
+        ("strand", "i4"),  # of the receiver
+        ("slot", "i4"),  # of the receiver
+        ("whole", "i4"),  # the parcel that counts the parts
+        ("leaving", "i4"),  # parts that have not left
+        ("coming", "i4"),  # parts that have not come
+        ("next", "i4"),  # in a queue, a slot, or among the free ones
+        ("entry", "i4"),  # that it belongs to
+    ],
+    align=True,
+)
+ROUTE = np.dtype(
+    [
+        ("start", "i4"),
+        ("end", "i4"),
+        ("room", "i8"),  # the least at a far end on its way; -1 without limit
+        ("way", "i8"),  # latencies
+    ],
+    align=True,
+)
+PORT = np.dtype(
+    [
+        ("n_bytes", "f8"),  # a member's on entering the phase that is served
+        ("late", "i8"),  # of the entry that is served
+        ("started", "i8"),
+        ("serving", "i4"),  # an entry
+        ("plan", "i4"),  # of the exchange that is served, a MEMBER_PLAN
+        ("ways", "i4"),  # of its pairs, from here on
+        ("open", "i4"),  # strands to end and messages to get rid of
+        ("head", "i4"),  # of its queue of entries
+        ("tail", "i4"),
+        ("last_message", "i4"),  # the last one from point to point in it, which go first
+        ("touched", "i4"),
+        ("strands", "i4"),  # its own, from here on
+        ("slots", "i4"),  # likewise
+        ("in_window", "i4"),
+        ("window_head", "i4"),
+        ("window_tail", "i4"),
+        ("window_step", "i8"),
+        ("window_asked", "i8"),
+    ],
+    align=True,
+)
+STRAND = np.dtype(
+    [
+        ("late", "i8"),
+        ("came", "i8"),  # how late what has come of a round is
+        ("port", "i4"),
+        ("number", "i4"),
+        ("round", "i4"),
+        ("end", "i4"),
+        ("missing", "i4"),
+    ],
+    align=True,
+)
+SLOT = np.dtype([("missing", "i4"), ("head", "i4"), ("tail", "i4"), ("came", "i8")], align=True)
+ENTRY = np.dtype([("late", "i8"), ("flow", "i4"), ("phase", "i4"), ("next", "i4")], align=True)
+NODE = np.dtype(  # what is read of the program's nodes, and what has become of them
+    [
+        ("duration", "i8"),
+        ("start", "i8"),
+        ("end", "i8"),
+        ("kind", "i4"),
+        ("rank", "i4"),
+        ("stream", "i4"),
+        ("key", "i4"),
+        ("flow", "i4"),
+        ("tally", "i4"),
+        ("following", "i4"),  # in State.following, from here ...
+        ("following_end", "i4"),
+        ("state", "i4"),  # as in the phase kernel
+        ("waits", "i4"),
+        ("next", "i4"),  # in its stream's queue
+    ],
+    align=True,
+)
+STREAM = np.dtype([("node", "i4"), ("head", "i4"), ("tail", "i4"), ("open", "i4")])
+FLOW = np.dtype(
+    [
+        ("n_bytes", "f8"),  # of a chunk
+        ("key", "i4"),
+        ("receiver", "i4"),
+        ("member", "i4"),  # its members in State.parts, from here on
+        ("n_members", "i4"),
+        ("arrived", "i4"),  # of them
+        ("entry", "i4"),  # its entries, chunk * members + member, from here on
+        ("chunks", "i4"),
+        ("priority", "i4"),
+        ("phase", "i4"),  # its phases in State.phases, from here on
+        ("n_phases", "i4"),  # of a chunk
+        ("variants", "i4"),  # one, or one a chunk
+        ("use", "i4"),  # the dimensions that a message crosses in State.uses, from here ...
+        ("use_end", "i4"),
+        ("group", "i4"),  # its number; NONE from point to point
+        ("gather", "i4"),  # its counts of who has come in State.gathered, from here on
+        ("route", "i4"),  # from point to point
+        ("rank", "i4"),  # of lower ones go first
+    ],
+    align=True,
+)
+PART = np.dtype(  # a member of a flow, and what it has still to do
+    [
+        ("due", "i8"),  # when the latest of the chunks that are through has arrived
+        ("through", "i8"),  # when the last of them was ...
+        ("dim", "i4"),  # ... from which dimension
+        ("chunks", "i4"),  # that are not through
+        ("rank", "i4"),
+        ("node", "i4"),
+    ],
+    align=True,
+)
+PHASE = np.dtype([("n_bytes", "f8"), ("dim", "i4"), ("kind", "i4")], align=True)
+
+# --- plans ---------------------------------------------------------------------------------------
+
+WAY = np.dtype([("route", "i4"), ("strand", "i4"), ("slot", "i4")])  # of a pair, on a line
+MEMBER_PLAN = np.dtype(
+    [
+        ("strands", "i4"),  # its strands in State.plan_strands, from here ...
+        ("n_strands", "i4"),
+        ("n_slots", "i4"),
+        ("open", "i4"),
+        ("pairs", "i4"),  # its pairs among those of the plan, from here on
+    ]
+)
+PLAN_STRAND = np.dtype([("start", "i4"), ("end", "i4")])  # its rounds
+ROUND = np.dtype(
+    [
+        ("reduce", "f8"),
+        ("receive", "i4"),  # slots, in State.receives, from here ...
+        ("receive_end", "i4"),
+        ("send", "i4"),  # likewise in State.sends
+        ("send_end", "i4"),
+    ],
+    align=True,
+)
+SEND = np.dtype([("fraction", "f8"), ("pair", "i4")], align=True)
+LINE = np.dtype([("start", "i4"), ("size", "i4")])  # its ranks, in State.line_ranks
+LINE_PLAN = np.dtype([("members", "i4"), ("ways", "i4")])  # MEMBER_PLANs and WAYs, from here on
+PLACE = np.dtype([("line", "i4"), ("coordinate", "i4")])  # of a rank in a group's dimension
+SPAN = np.dtype([("start", "i8"), ("end", "i8"), ("place", "i4"), ("entry", "i4")], align=True)
+RANK = np.dtype(
+    [
+        ("clock", "i8"),
+        ("compute", "i8"),
+        ("exposed", "i8"),
+        ("end", "i8"),
+        ("computing", "i4"),
+        ("in_flight", "i4"),  # operators
+    ],
+    align=True,
+)
+RANK_DIM = np.dtype(
+    [
+        ("busy", "i8"),
+        ("exposed", "f8"),
+        ("bytes_sent", "f8"),
+        ("serving", "i4"),
+        ("late", "i4"),  # flows from which the last latencies pass
+    ],
+    align=True,
+)
+RANK_TALLY = np.dtype([("exposed", "f8"), ("in_flight", "i8")])
+
+
+class Accounts(NamedTuple):
+    """What ranks do with their time (:mod:`engine.kernels.message.ranks`): R ranks, D dimensions,
+    L tallies."""
+
+    ranks: Table  # (R,) of RANK
+    dims: Table  # (R, D + 1) of RANK_DIM; the last: no dimension serves
+    tallies: Table  # (R, L) of RANK_TALLY
+
+
+class Clock(NamedTuple):
+    """What happens when."""
+
+    agenda: Agenda
+    ring: Ints  # events of this instant; a power of two
+    counts: Longs
+
+
+class Settings(NamedTuple):
+    """The scalars of a run."""
+
+    packet: float  # bytes after which a device passes a message on
+    window: int  # 0 without limit
+    ordered: bool  # parcels of a lower rank go first
+    max_messages: int
+    alike: bool  # ranks stand for classes of them: what depends on their order breaks it
+    record: bool
+    need: int  # parcels that one step may take
+    burst: int  # events that a step may plan
+    n_dims: int
+    queue: int  # a QueueOrder
+    endpoint_delay: int
+    reduce_time: float  # ps a byte
+
+
+class Wires(NamedTuple):
+    """Links, and what travels on them."""
+
+    clock: Clock
+    settings: Settings
+    links: Table  # LINK
+    parcels: Table  # PARCEL
+    ports: Table  # PORT
+    routes: Table  # ROUTE
+    hops: Ints  # links
+    spans: Table  # SPAN; the place of a port is ~ its number
+
+
+class Plans(NamedTuple):
+    """What the members of lines do, and where they are."""
+
+    members: Table  # MEMBER_PLAN
+    strands: Table  # PLAN_STRAND
+    rounds: Table  # ROUND
+    receives: Ints
+    sends: Table  # SEND
+    of: Table  # (lines, kinds) of LINE_PLAN
+    ways: Table  # WAY
+    places: Table  # (groups, D + 1, R) of PLACE; the last: in the whole group
+    lines: Table  # LINE
+    line_ranks: Ints
+
+
+# Rows of State.lists: nodes, streams, nodes, ports, ports whose message from point to point begins,
+# ports whose exchange begins.
+READY, OPENED, STARTING, TOUCHED, SENDING, BEGINNING = range(6)
+MOVING, SCRATCH = range(2)  # of State.jobs
+
+
+class State(NamedTuple):
+    """A run."""
+
+    wires: Wires
+    plans: Plans
+    accounts: Accounts
+    lists: Ints  # (6, n) of numbers of what is to go on, as many as the counts say
+    jobs: Ints  # (2, n): entries that move on, and room to sort
+    nodes: Table  # NODE
+    following: Ints
+    streams: Table  # STREAM
+    flows: Table  # FLOW
+    parts: Table  # PART
+    uses: Ints  # dimensions
+    phases: Table  # PHASE
+    entries: Table  # ENTRY
+    gathered: Ints
+    strands: Table  # STRAND
+    slots: Table  # SLOT

@@ -1,0 +1,368 @@
+"""What a program's ranks do, and the ways between them, as arrays: worked out once for all points.
+
+Links are numbered as in the network, ranks as in the program.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.collective.algorithms import algorithm_of_phase, chosen_algorithms
+from engine.collective.rounds import MemberRounds, Strand
+from engine.kernels.message.phases import circles
+from engine.kernels.network.state import (
+    FLOW,
+    LINE,
+    LINE_PLAN,
+    MEMBER_PLAN,
+    NONE,
+    PLACE,
+    PLAN_STRAND,
+    ROUND,
+    ROUTE,
+    SEND,
+    WAY,
+    Plans,
+)
+from engine.kernels.phase.phase_time import LONGEST, empty_phase_times
+from engine.kinds import CollectiveKind
+from engine.lower.program import NO_STEPS, POINT_TO_POINT, Ints, Program, Table
+from engine.network.graph import Network
+from engine.network.routing import Router, Routing
+from engine.workload.coordinates import all_coordinates, place_in
+
+N_KINDS = len(CollectiveKind)
+_TENSOR, _BETWEEN_STAGES, _OTHERS = range(3)  # who goes first on a wafer
+
+
+class NotCoveredError(Exception):
+    """What the compiled kernel leaves to its witness, and says so."""
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The plans of a program, and what its ports need for them."""
+
+    plans: Plans
+    flows: Table  # FLOW, before anything has happened
+    routes: Table  # ROUTE
+    hops: Ints
+    n_strands: NDArray[np.int64]  # (D,) of a port
+    n_slots: NDArray[np.int64]  # (D,)
+    n_gathered: int
+    n_sends: int  # that one step may make
+    largest: float  # share of what a member holds that a message has
+    room: float  # the least at the far end of a link
+
+
+class _Pair(NamedTuple):
+    """A member's messages to ``peer`` by one way, for one strand; ``slot`` is of the peer's."""
+
+    peer: int
+    way: int
+    strand: int
+    slot: int
+
+
+@dataclass
+class _Plan:
+    """What the members of a line do: where it is in the tables."""
+
+    members: int
+    pairs: list[list[_Pair]]  # of each member
+
+
+class _Plans:
+    """Plans by algorithm, each worked out once; strands that are alike are kept once."""
+
+    def __init__(self) -> None:
+        self.members: list[tuple[int, ...]] = []
+        self.strands: list[tuple[int, int]] = []
+        self.rounds: list[tuple[float, int, int, int, int]] = []
+        self.receives: list[int] = []
+        self.sends: list[tuple[float, int]] = []
+        self.n_sends, self.largest = 1, 0.0
+        self._known: dict[object, tuple[int, int]] = {}
+
+    def add(self, rounds: MemberRounds) -> _Plan:
+        """The plan of one phase on any line of as many members."""
+        slots = [_slots(strands) for strands in rounds.strands]
+        plan = _Plan(len(self.members), [])
+        for member, strands in enumerate(rounds.strands):
+            pairs: dict[_Pair, int] = {}
+            own = [
+                self._strand(member, number, strand, slots, pairs)
+                for number, strand in enumerate(strands)
+            ]
+            n_sends = sum(len(round_.send) for strand in strands for round_ in strand)
+            self.members.append(
+                (
+                    len(self.strands),
+                    len(own),
+                    len(slots[member]),
+                    len(own) + n_sends,
+                    sum(map(len, plan.pairs)),
+                )
+            )
+            self.strands += own
+            self.n_sends = max(self.n_sends, sum(map(_at_once, strands)))
+            plan.pairs.append(list(pairs))
+        return plan
+
+    def _strand(
+        self,
+        member: int,
+        number: int,
+        strand: Strand,
+        slots: Sequence[dict[tuple[int, int], int]],
+        pairs: dict[_Pair, int],
+    ) -> tuple[int, int]:
+        """The rounds of a strand, which may be those of another one."""
+        own = slots[member]
+        told = []
+        for receive, reduce, send in strand:
+            sent = []
+            for peer, fraction, way in send:
+                pair = _Pair(peer, way, number, slots[peer][number, member])
+                sent.append((fraction, pairs.setdefault(pair, len(pairs))))
+            told.append((tuple(own[number, sender] for sender in receive), reduce, tuple(sent)))
+        key = tuple(told)
+        if key not in self._known:
+            start = len(self.rounds)
+            for receives, reduce, sends in key:
+                at = len(self.receives), len(self.sends)
+                self.receives += receives
+                self.sends += sends
+                self.largest = max([self.largest, *(fraction for fraction, _ in sends)])
+                self.rounds.append(
+                    (reduce, at[0], len(self.receives), at[1], len(self.sends)),
+                )
+            self._known[key] = start, len(self.rounds)
+        return self._known[key]
+
+
+def _slots(strands: Sequence[Strand]) -> dict[tuple[int, int], int]:
+    """The slots of a member, by strand and sender."""
+    found: dict[tuple[int, int], int] = {}
+    for number, strand in enumerate(strands):
+        for round_ in strand:
+            for sender in round_.receive:
+                found.setdefault((number, sender), len(found))
+    return found
+
+
+def _at_once(strand: Strand) -> int:
+    """How many messages a strand may send in one step: those of rounds that wait for nothing go
+    with the ones before."""
+    most = now = 0
+    for round_ in strand:
+        now = len(round_.send) + (0 if round_.receive else now)
+        most = max(most, now)
+    return most
+
+
+class _Lines(NamedTuple):
+    """The lines of all groups in all dimensions."""
+
+    places: Table  # (groups, D + 1, R) of PLACE
+    ranks: list[tuple[int, ...]]
+    dims: list[int]
+    circles: list[bool]
+
+
+def build_tables(program: Program, network: Network) -> Tables:
+    """The tables of a program in which every rank is a class."""
+    cluster, s = program.cluster, program.structure
+    sizes, n_dims = cluster.topology.sizes, s.shape.n_dims
+    names = [name for name in dict.fromkeys(program.names.flow_group) if name]
+    at = all_coordinates(sizes)
+    lines = _lines(program, names)
+    plans, routes = _Plans(), _Routes(program, network)
+    chosen, n_lines = chosen_algorithms(cluster), len(lines.ranks)
+    of = np.zeros((n_lines, N_KINDS), dtype=LINE_PLAN)
+    known: dict[object, _Plan] = {}
+    n_strands, n_slots = np.ones(n_dims, np.int64), np.ones(n_dims, np.int64)
+    wanted: list[tuple[int, int, _Plan]] = []
+    for line, kind in _phases(program, names, lines):
+        d, ranks = lines.dims[line], lines.ranks[line]
+        block = cluster.topology.dims[d].block
+        algorithm = algorithm_of_phase(CollectiveKind(kind), block, chosen[d])
+        key = algorithm, kind, len(ranks), lines.circles[line]
+        if key not in known:
+            rounds = algorithm.rounds(CollectiveKind(kind), len(ranks), lines.circles[line])
+            if not isinstance(rounds, MemberRounds):
+                raise NotCoveredError(f"{algorithm.name}, which switches reduce for")
+            known[key] = plans.add(rounds)
+        plan = known[key]
+        of[line, kind]["members"] = plan.members
+        for _, count, slots, *_ in plans.members[plan.members : plan.members + len(ranks)]:
+            n_strands[d], n_slots[d] = max(n_strands[d], count), max(n_slots[d], slots)
+        wanted.append((line, kind, plan))
+    first_strand, first_slot = _firsts(n_strands, len(at)), _firsts(n_slots, len(at))
+    ways: list[tuple[int, int, int]] = []
+    for line, kind, plan in wanted:
+        of[line, kind]["ways"] = len(ways)
+        d, ranks = lines.dims[line], lines.ranks[line]
+        for member, pairs in enumerate(plan.pairs):
+            for peer, way, strand, slot in pairs:
+                there = ranks[peer]
+                ways.append(
+                    (
+                        routes.number(ranks[member], there, way),
+                        first_strand[there, d] + strand,
+                        first_slot[there, d] + slot,
+                    )
+                )
+    flows, n_gathered = _flows(program, names, routes)
+    starts = np.cumsum([0, *map(len, lines.ranks)])
+    return Tables(
+        plans=Plans(
+            members=_records(plans.members, MEMBER_PLAN),
+            strands=_records(plans.strands, PLAN_STRAND),
+            rounds=_records(plans.rounds, ROUND),
+            receives=np.array(plans.receives, dtype=np.int32),
+            sends=_records(plans.sends, SEND),
+            of=of,
+            ways=_records(ways, WAY),
+            places=lines.places,
+            lines=_records(list(zip(starts, map(len, lines.ranks), strict=False)), LINE),
+            line_ranks=np.array([rank for line in lines.ranks for rank in line], dtype=np.int32),
+        ),
+        flows=flows,
+        routes=_records(routes.table, ROUTE),
+        hops=np.array(routes.hops, dtype=np.int32),
+        n_strands=n_strands,
+        n_slots=n_slots,
+        n_gathered=n_gathered,
+        n_sends=plans.n_sends,
+        largest=plans.largest,
+        room=min((room for room in routes.rooms if room >= 0), default=np.inf),
+    )
+
+
+def _records(rows: Sequence[tuple[float, ...]], dtype: np.dtype[np.void]) -> NDArray[np.void]:
+    return np.array(rows, dtype=dtype) if rows else np.zeros(0, dtype=dtype)
+
+
+def _firsts(each: NDArray[np.int64], n_ranks: int) -> NDArray[np.int64]:
+    """Where what each port has begins, shape (ranks, D)."""
+    counts = np.tile(each, n_ranks)
+    return (np.cumsum(counts) - counts).reshape(n_ranks, len(each))
+
+
+def _lines(program: Program, names: Sequence[str]) -> _Lines:
+    cluster = program.cluster
+    sizes = cluster.topology.sizes
+    at = all_coordinates(sizes)
+    steps = np.concatenate(([1], np.cumprod(sizes)[:-1]))
+    places = np.zeros((len(names), len(sizes) + 1, len(at)), dtype=PLACE)
+    places["line"] = NONE
+    found = _Lines(places, [], [], [])
+    known: dict[tuple[int, int, int, int], int] = {}
+    for g, name in enumerate(names):
+        group = program.workload.groups[name]
+        places["coordinate"][g, -1] = place_in(group, at)
+        for d, (p, stride) in enumerate(zip(group.sizes, group.strides, strict=True)):
+            if p == 1:
+                continue
+            place = at[:, d] // stride % p
+            places["coordinate"][g, d] = place
+            step, circle = stride * int(steps[d]), circles(cluster, group, d)
+            firsts, inverse = np.unique(np.arange(len(at)) - place * step, return_inverse=True)
+            numbers = []
+            for first in firsts.tolist():
+                key = d, p, stride, first
+                if key not in known:
+                    known[key] = len(found.ranks)
+                    found.ranks.append(tuple(range(first, first + p * step, step)))
+                    found.dims.append(d)
+                    found.circles.append(circle)
+                numbers.append(known[key])
+            places["line"][g, d] = np.array(numbers)[inverse]
+    return found
+
+
+def _phases(
+    program: Program, names: Sequence[str], lines: _Lines
+) -> Iterator[tuple[int, int]]:
+    """The lines, and the kinds of the phases that each may run."""
+    s = program.structure
+    forms: dict[str, set[int]] = {name: set() for name in names}
+    for form, name in zip(s.flows["form"].tolist(), program.names.flow_group, strict=True):
+        if name:
+            forms[name].add(form)
+    seen: set[tuple[int, int]] = set()
+    for g, name in enumerate(names):
+        for form in sorted(forms[name]):
+            record = s.forms[form]
+            for use in s.uses[record["use_start"] : record["use_end"]]:
+                steps = {int(use[part]) for part in ("scatter", "gather", "fused")} - {NO_STEPS}
+                kinds = {int(s.phase_steps[step]["kind"]) for step in steps}
+                for line in np.unique(lines.places["line"][g, use["dim"]]).tolist():
+                    seen |= {(line, kind) for kind in kinds}
+    yield from sorted(seen)
+
+
+class _Routes:
+    """The ways that messages take, each found once."""
+
+    def __init__(self, program: Program, network: Network) -> None:
+        model = program.cluster.network
+        default = Routing.DIMENSION_ORDER if network.sizes else Routing.SHORTEST
+        if model.wafer is not None:
+            default = model.wafer.routing
+        self._router = Router(network, model.routing or default, model.seed)
+        sizes = program.cluster.topology.sizes
+        self._places = model.wafer.places(sizes) if model.wafer else range(network.n_npus)
+        self._known: dict[tuple[int, int, int], int] = {}
+        self.latencies = [link.latency for link in network.links]
+        buffers = [model.buffer if link.buffer is None else link.buffer for link in network.links]
+        self.rooms = [NONE if size is None else max(1, int(size)) for size in buffers]
+        self.table: list[tuple[int, int, int, int]] = []
+        self.hops: list[int] = []
+
+    def number(self, source: int, target: int, way: int) -> int:
+        """The number of the way between two ranks."""
+        key = source, target, way
+        if key not in self._known:
+            self._known[key] = len(self.table)
+            route = self._router.route(self._places[source], self._places[target], way)
+            rooms = [self.rooms[link] for link in route[:-1] if self.rooms[link] >= 0]
+            start = len(self.hops)
+            self.hops += route
+            latency = sum(self.latencies[link] for link in route)
+            self.table.append(
+                (start, len(self.hops), min(rooms, default=NONE), min(latency, int(LONGEST)))
+            )
+        return self._known[key]
+
+
+def _flows(program: Program, names: Sequence[str], routes: _Routes) -> tuple[Table, int]:
+    """All flows, and how many counts of who has come they need."""
+    s = program.structure
+    of, forms, spans = s.flows["form"], s.forms, empty_phase_times(s).spans
+    flows = np.zeros(len(s.flows), dtype=FLOW)
+    flows["key"], flows["receiver"] = s.flows["key"], s.flows["receiver"]
+    flows["member"] = s.flows["member_start"]
+    flows["n_members"] = s.flows["member_end"] - s.flows["member_start"]
+    flows["entry"] = s.flows["entry_start"]
+    crossing = forms["kind"][of] == POINT_TO_POINT
+    flows["chunks"] = np.where(crossing, 1, forms["chunks"][of])
+    flows["n_bytes"], flows["priority"] = forms["n_bytes"][of], forms["priority"][of]
+    flows["phase"], flows["n_phases"] = spans["start"][of], spans["length"][of]
+    flows["variants"] = np.maximum(spans["variants"][of], 1)
+    flows["use"], flows["use_end"] = forms["use_start"][of], forms["use_end"][of]
+    numbers = {"": NONE} | {name: g for g, name in enumerate(names)}
+    flows["group"] = [numbers[name] for name in program.names.flow_group]
+    ranks = {"": _BETWEEN_STAGES, "tensor": _TENSOR}
+    flows["rank"] = [ranks.get(name, _OTHERS) for name in program.names.flow_group]
+    for flow in np.flatnonzero(crossing).tolist():
+        source = int(s.members["cls"][flows["member"][flow]])
+        target = int(s.nodes["cls"][flows["receiver"][flow]])
+        flows["route"][flow] = routes.number(source, target, 0)
+    gathered = np.where(crossing, 0, flows["n_members"] * flows["chunks"] * flows["n_phases"])
+    flows["gather"] = np.cumsum(gathered) - gathered
+    return flows, int(gathered.sum())
