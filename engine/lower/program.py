@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -277,6 +277,8 @@ class Program:
     chained: list[tuple[Structure, Structure]] = field(
         default_factory=list, repr=False, compare=False
     )
+    # And the network kernel (engine.kernels.network.tables).
+    tabled: list[Any] = field(default_factory=list, repr=False, compare=False)
 
     @classmethod
     def on(

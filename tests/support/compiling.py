@@ -14,10 +14,18 @@ _FABRIC, _FLOWS = Fabric(_PORTS, buffers={2: 1 << 20}), [Flow(1000, (0, 2, 1), (
 
 
 def phase() -> None:
+    simulate(*_computation())
+
+
+def network() -> None:
+    simulate(*_computation(), fidelity="message")
+
+
+def _computation() -> tuple[Workload, Cluster]:
     builder = GraphBuilder()
     builder.add("compute", Compute(duration=1), ())
     topology = Topology.build("Ring(2)", bandwidth=[1e9], latency=[0])
-    simulate(Workload((builder.build(),), {}), Cluster(topology, Npu(1e12, 1e11)))
+    return Workload((builder.build(),), {}), Cluster(topology, Npu(1e12, 1e11))
 
 
 def packet() -> None:
@@ -25,7 +33,7 @@ def packet() -> None:
     simulate_flows(_FABRIC, _FLOWS)
 
 
-KERNELS = {"phase": phase, "packet": packet}
+KERNELS = {"phase": phase, "network": network, "packet": packet}
 
 
 def compile_all() -> None:

@@ -9,6 +9,7 @@ from engine.kernels.message.kernel import (
     lower_by_rank,
     network_of,
     run_messages,
+    run_on_simpy,
 )
 from engine.kernels.message.links import LinkAccount
 
@@ -19,4 +20,5 @@ __all__ = [
     "lower_by_rank",
     "network_of",
     "run_messages",
+    "run_on_simpy",
 ]

@@ -65,16 +65,30 @@ def run_messages(
 ) -> MessageRun:
     """Simulate the program at its own point, message by message.
 
+    With ``fidelity=message`` the network kernel does, compiled.  What it does not know is left to
+    :func:`run_on_simpy`: other fidelities, accesses that share the servers of a memory, and lines
+    that take turns on a wafer.
+
     Every rank must be a class of its own, as :func:`lower_by_rank` makes it.  ``fidelity`` says how
     messages travel; ``record`` keeps when each of them held each link.  Raises
     :class:`DimsweepError` for a program of larger classes, as :func:`network_of` does, and for what
     cannot finish, naming who waits for what.
     """
-    if program.names.class_first != tuple(range(program.n_npus)):
-        raise DimsweepError(
-            f"the program has {len(program.names.class_first)} classes of {program.n_npus} ranks",
-            hint="the message kernel runs what lower_by_rank, or lower(..., fold=False), returns",
-        )
+    from engine.kernels.network.run import run_network
+
+    _check_ranks(program)
+    run = run_network(program, record=record) if fidelity is Fidelity.MESSAGE else None
+    return run or run_on_simpy(program, fidelity, record=record)
+
+
+def run_on_simpy(
+    program: Program, fidelity: Fidelity = Fidelity.MESSAGE, *, record: bool = False
+) -> MessageRun:
+    """The same on SimPy.
+
+    It is the small readable witness of the network kernel, equal to it to the picosecond.
+    """
+    _check_ranks(program)
     network = network_of(program)
     simulation = _Simulation(program, network, fidelity, record=record)
     simulation.run()
@@ -87,11 +101,19 @@ def run_messages(
         measures=_measures(accounts, end, simulation.bytes_sent),
         links=simulation.transport.accounts(end),
         operators=tuple(OperatorSpan(*span) for span in spans),
-        phases=tuple(simulation.ports.spans),
+        phases=tuple(simulation.ports.spans) if record else (),
         n_messages=simulation.transport.n_messages,
         plan=simulation.plan,
         recorded=record,
     )
+
+
+def _check_ranks(program: Program) -> None:
+    if program.names.class_first != tuple(range(program.n_npus)):
+        raise DimsweepError(
+            f"the program has {len(program.names.class_first)} classes of {program.n_npus} ranks",
+            hint="the message kernel runs what lower_by_rank, or lower(..., fold=False), returns",
+        )
 
 
 def lower_by_rank(
@@ -201,16 +223,19 @@ class _Simulation:
     def _stuck(self) -> DimsweepError:
         error = explain_stuck(self.program, self.operators.state, self.operators.runs)
         lines = self.transport.blocked()
-        if not lines:
-            return error
-        more = f"\n  ... and {len(lines) - 8} more links" if len(lines) > 8 else ""
-        return DimsweepError(
-            "deadlock: buffers are full in a circle; these links stand still\n  "
-            + "\n  ".join(lines[:8])
-            + more,
-            where="network.buffer",
-            hint="larger buffers, none, or another routing",
-        )
+        return blocked_error(lines) if lines else error
+
+
+def blocked_error(blocked: list[str]) -> DimsweepError:
+    """Links that stand still for ever, each with the message that it holds."""
+    more = f"\n  ... and {len(blocked) - 8} more links" if len(blocked) > 8 else ""
+    return DimsweepError(
+        "deadlock: buffers are full in a circle; these links stand still\n  "
+        + "\n  ".join(blocked[:8])
+        + more,
+        where="network.buffer",
+        hint="larger buffers, none, or another routing",
+    )
 
 
 def _transport(

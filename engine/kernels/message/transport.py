@@ -185,7 +185,8 @@ class Transport:
         senders, receivers = ([self._places[rank] for rank in ends] for ends in (sources, targets))
         members = frozenset((*senders, *receivers))
         if members not in self._trees:
-            tree = Tree({self._shared_switch(members): tuple(members)})
+            switch = shared_switch(self._network, self._model, members)
+            tree = Tree({switch: tuple(members)})
             self._trees[members] = tree, Turns(), 0
         tree, turns, round_ = self._trees[members]
         through = _after(len(receivers), turns.leave)
@@ -312,23 +313,26 @@ class Transport:
             self._windows[npu, dim] = simpy.Resource(self.clock, limit)
         return self._windows[npu, dim]
 
-    def _shared_switch(self, npus: frozenset[int]) -> str:
-        if self._model.wafer is not None and self._model.wafer.rings is not None:
-            raise DimsweepError(
-                "the switches of this wafer do not reduce",
-                where="collective.algorithms",
-                hint="auto, or a wafer whose switches do: network.wafer.reduces=true",
-            )
-        graph = self._network.graph
-        shared = set.intersection(*(set(graph[npu]) & set(graph.pred[npu]) for npu in npus))
-        switches = sorted(node for node in shared if isinstance(node, str))
-        if not switches:
-            raise DimsweepError(
-                f"NPUs {_few(npus)} share no switch that could reduce for them",
-                where="collective.algorithms",
-                hint="in_switch needs a dimension that is one switch",
-            )
-        return switches[0]
+
+def shared_switch(network: Network, model: NetworkModel, npus: frozenset[int]) -> str:
+    """The switch that reduces for NPUs without a tree.  Raises :class:`DimsweepError` if there is
+    none."""
+    if model.wafer is not None and model.wafer.rings is not None:
+        raise DimsweepError(
+            "the switches of this wafer do not reduce",
+            where="collective.algorithms",
+            hint="auto, or a wafer whose switches do: network.wafer.reduces=true",
+        )
+    graph = network.graph
+    shared = set.intersection(*(set(graph[npu]) & set(graph.pred[npu]) for npu in npus))
+    switches = sorted(node for node in shared if isinstance(node, str))
+    if not switches:
+        raise DimsweepError(
+            f"NPUs {_few(npus)} share no switch that could reduce for them",
+            where="collective.algorithms",
+            hint="in_switch needs a dimension that is one switch",
+        )
+    return switches[0]
 
 
 def router_of(network: Network, model: NetworkModel) -> Router:

@@ -6,9 +6,11 @@ from engine.kernels.jit import Compiler
 
 _here = Path(__file__).resolve().parent
 _kernels = _here.parent
+_around = {_here / f"{name}.py" for name in ("__init__", "run", "setup", "tables", "trees")}
 _network = Compiler(
     [
-        *{*_here.glob("*.py")} - {_here / f"{name}.py" for name in ("run", "setup", "tables")},
+        *{*_here.glob("*.py")}
+        - {_here / f"{name}.py" for name in ("run", "setup", "tables", "trees")},
         _kernels / "jit.py",
         _kernels / "packet" / "agenda.py",
         _kernels / "packet" / "compile.py",

@@ -53,3 +53,11 @@ def entry_beside(st: State, entry: int, rank: int) -> int:
     flow = st.flows[st.entries[entry].flow]
     first = entry - (entry - flow.entry) % flow.n_members
     return first + st.plans.places[flow.group, st.wires.settings.n_dims, rank].coordinate
+
+
+@inlined
+def put(st: State, row: int, count: int, number: int) -> None:
+    """Put a number into one of State.lists."""
+    counts = st.wires.clock.counts
+    st.lists[row, counts[count]] = number
+    counts[count] += 1

@@ -15,7 +15,7 @@ from engine.kernels.network.state import COMPLETE, CROSSING, EXCHANGED, NONE, RE
 def begin_exchange(st: State, port_number: int) -> None:
     """A member of a line begins to work through all its strands."""
     port = st.wires.ports[port_number]
-    _take_plan(st, port_number)
+    take_plan(st, port_number)
     plan = st.plans.members[port.plan]
     for i in range(port.slots, port.slots + plan.n_slots):
         slot = st.slots[i]
@@ -29,7 +29,7 @@ def begin_exchange(st: State, port_number: int) -> None:
 
 
 @inlined
-def _take_plan(st: State, port_number: int) -> None:
+def take_plan(st: State, port_number: int) -> None:
     """What the member at a port is to do for the entry that the port serves."""
     port, n_dims = st.wires.ports[port_number], st.wires.settings.n_dims
     dim, rank, entry = port_number % n_dims, port_number // n_dims, port.serving + 0

@@ -5,6 +5,7 @@ Each event is one step; when an instant has none left, operators and ports settl
 
 from engine.kernels.network.clock import later, next_instant, next_now
 from engine.kernels.network.compile import compiled, inlined
+from engine.kernels.network.entries import is_crossing
 from engine.kernels.network.exchange import (
     begin_crossing,
     begin_exchange,
@@ -28,6 +29,8 @@ from engine.kernels.network.links import (
 )
 from engine.kernels.network.operators import end_operator, settle_operators
 from engine.kernels.network.ports import arrive, settle_ports
+from engine.kernels.network.reduction import begin_reductions, come_down, let_go, reach_gate
+from engine.kernels.network.reduction import less as less_of_switch
 from engine.kernels.network.state import (
     ADMITTED,
     ARRIVE,
@@ -63,6 +66,7 @@ from engine.kernels.network.state import (
     SETTLING,
     STEP,
     STUCK,
+    SWITCHED,
     THROUGH,
     TIES,
     TOO_LONG,
@@ -129,7 +133,11 @@ def _begins_something(st: State) -> bool:
     counts = st.wires.clock.counts
     if counts[SENT] < counts[N_SENDING]:
         counts[SENT] += 1
-        begin_crossing(st, st.lists[SENDING, counts[SENT] - 1])
+        port = st.lists[SENDING, counts[SENT] - 1]
+        if is_crossing(st, st.wires.ports[port].serving):
+            begin_crossing(st, port)
+        else:
+            begin_reductions(st, port)
         return True
     if counts[BEGUN] < counts[N_BEGINNING]:
         counts[BEGUN] += 1
@@ -156,8 +164,11 @@ def _happen(st: State, kind: int, which: int) -> None:
     elif kind == FREE:
         _leave(st, which, release(st.wires, which))
     elif kind == PASS:
-        st.wires.parcels[which].hop += 1
-        ask(st.wires, which)
+        if st.wires.parcels[which].what == SWITCHED:
+            reach_gate(st, which)
+        else:
+            st.wires.parcels[which].hop += 1
+            ask(st.wires, which)
     elif kind == OPERATOR:
         end_operator(st, which)
     elif kind == ARRIVE:
@@ -183,6 +194,12 @@ def _leave(st: State, link: int, parcel: int) -> None:
     if st.wires.links[link].before != NONE:
         give_back(st.wires, st.wires.links[link].before, p.n_bytes)
         return
+    if p.what == SWITCHED:
+        if p.port != NONE:
+            less_of_switch(st, p.port, 0)
+        if p.hop != p.last:
+            let_go(st, parcel)
+        return
     whole = st.wires.parcels[p.whole]
     whole.leaving -= 1
     if whole.leaving == 0 and p.what == EXCHANGED:
@@ -193,6 +210,9 @@ def _leave(st: State, link: int, parcel: int) -> None:
 def _come(st: State, parcel: int) -> None:
     """A parcel has come to where its message goes."""
     p = st.wires.parcels[parcel]
+    if p.what == SWITCHED:
+        come_down(st, parcel)
+        return
     if st.wires.settings.window > 0:
         later(st.wires.clock, p.way, CLOSE, p.port)
     whole = p.whole + 0

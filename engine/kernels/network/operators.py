@@ -6,6 +6,7 @@ See :mod:`engine.kernels.message.operators`.
 from engine.kernels.network.accounts import book
 from engine.kernels.network.clock import later, now_of, touch
 from engine.kernels.network.compile import inlined, kernel
+from engine.kernels.network.entries import put
 from engine.kernels.network.flows import start_flow
 from engine.kernels.network.sorting import sort_nodes
 from engine.kernels.network.state import (
@@ -36,7 +37,7 @@ def settle_operators(st: State) -> None:
         number = st.lists[READY, i]
         st.nodes[number].state = QUEUED
         if st.nodes[number].kind == _RECEIVE:
-            _put(st, STARTING, N_STARTING, number)
+            put(st, STARTING, N_STARTING, number)
         else:
             _queue(st, number)
     n_open = counts[N_OPEN]
@@ -47,27 +48,27 @@ def settle_operators(st: State) -> None:
         if stream.node == NONE and stream.head != NONE:
             stream.node = stream.head
             stream.head = st.nodes[stream.node].next
-            _put(st, STARTING, N_STARTING, stream.node)
+            put(st, STARTING, N_STARTING, stream.node)
     for i in range(counts[N_STARTING]):
         _start(st, st.lists[STARTING, i])
 
 
 @inlined
-def _put(st: State, row: int, count: int, number: int) -> None:
-    counts = st.wires.clock.counts
-    st.lists[row, counts[count]] = number
-    counts[count] += 1
-
-
-@inlined
 def _queue(st: State, number: int) -> None:
     stream = st.streams[st.nodes[number].stream]
-    st.nodes[number].next = NONE
-    if stream.head == NONE:
+    behind = stream.tail + 0
+    if st.wires.settings.by_key:
+        behind, at = NONE, stream.head + 0
+        while at != NONE and st.nodes[at].key <= st.nodes[number].key:
+            behind, at = at, st.nodes[at].next
+    if stream.head == NONE or behind == NONE:
+        st.nodes[number].next = stream.head
         stream.head = number
     else:
-        st.nodes[stream.tail].next = number
-    stream.tail = number
+        st.nodes[number].next = st.nodes[behind].next
+        st.nodes[behind].next = number
+    if st.nodes[number].next == NONE:
+        stream.tail = number
     _open(st, st.nodes[number].stream)
 
 
@@ -76,7 +77,7 @@ def _open(st: State, stream: int) -> None:
     """The stream may start something."""
     if st.streams[stream].open == 0:
         st.streams[stream].open = 1
-        _put(st, OPENED, N_OPEN, stream)
+        put(st, OPENED, N_OPEN, stream)
 
 
 @inlined
@@ -126,7 +127,7 @@ def end_operator(st: State, number: int) -> None:
         following = st.following[i]
         st.nodes[following].waits -= 1
         if st.nodes[following].waits == 0:
-            _put(st, READY, N_READY, following)
+            put(st, READY, N_READY, following)
     touch(st.wires.clock)
 
 

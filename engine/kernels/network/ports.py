@@ -12,6 +12,7 @@ from engine.kernels.network.entries import (
     line_of,
     member_of,
     phase_of,
+    put,
     rank_of,
 )
 from engine.kernels.network.flows import enter, note_through
@@ -106,8 +107,7 @@ def _rank(st: State, entry: int) -> float:
 def _touch_port(st: State, port: int) -> None:
     if st.wires.ports[port].touched == 0:
         st.wires.ports[port].touched = 1
-        st.lists[TOUCHED, st.wires.clock.counts[N_TOUCHED]] = port
-        st.wires.clock.counts[N_TOUCHED] += 1
+        put(st, TOUCHED, N_TOUCHED, port)
 
 
 @inlined
@@ -117,8 +117,7 @@ def _try_start(st: State, port_number: int) -> None:
     dim, line_number = port_number % st.wires.settings.n_dims, line_of(st, entry)
     if line_number == NONE:
         _serve(st, port_number, entry)
-        st.lists[SENDING, st.wires.clock.counts[N_SENDING]] = port_number
-        st.wires.clock.counts[N_SENDING] += 1
+        put(st, SENDING, N_SENDING, port_number)
         return
     line = st.plans.lines[line_number]
     for i in range(line.start, line.start + line.size):
@@ -126,12 +125,15 @@ def _try_start(st: State, port_number: int) -> None:
         port = st.wires.ports[rank * st.wires.settings.n_dims + dim]
         if port.serving != NONE or port.head != entry_beside(st, entry, rank):
             return
+    of = st.plans.of[line_number, st.phases[phase_of(st, entry)].kind]
+    if of.reductions < of.reductions_end:
+        put(st, SENDING, N_SENDING, port_number)
     for i in range(line.start, line.start + line.size):
         rank = st.plans.line_ranks[i]
         number = rank * st.wires.settings.n_dims + dim
         _serve(st, number, entry_beside(st, entry, rank))
-        st.lists[BEGINNING, st.wires.clock.counts[N_BEGINNING]] = number
-        st.wires.clock.counts[N_BEGINNING] += 1
+        if of.reductions == of.reductions_end:
+            put(st, BEGINNING, N_BEGINNING, number)
 
 
 @inlined

@@ -3,25 +3,36 @@
 import numpy as np
 
 from engine.errors import DimsweepError
-from engine.kernels.message.kernel import LinkAccount, MessageRun, OperatorSpan, network_of
+from engine.kernels.message.kernel import (
+    MessageRun,
+    OperatorSpan,
+    blocked_error,
+    network_of,
+)
+from engine.kernels.message.links import LinkAccount, Span, utilisation
 from engine.kernels.message.ports import PhaseSpan
-from engine.kernels.message.transport import Span, check_number
+from engine.kernels.message.transport import check_number
 from engine.kernels.network import state as st
 from engine.kernels.network.kernel import run
 from engine.kernels.network.setup import enlarged, new_state
 from engine.kernels.network.tables import Tables, build_tables
 from engine.kernels.phase.batch import Measures, outcome_error
 from engine.kernels.phase.diagnosis import explain_stuck
-from engine.kernels.phase.phase_time import PICOSECONDS
 from engine.kernels.phase.state import FINISHED, TOO_LONG
 from engine.lower.program import Program, Table
 from engine.network.graph import Network
 
 
-def run_network(program: Program, *, record: bool = False) -> MessageRun:
-    """Simulate the program at its own point, message by message, compiled."""
+def run_network(program: Program, *, record: bool = False) -> MessageRun | None:
+    """Simulate the program at its own point, message by message, compiled.
+
+    None for what the kernel does not know: accesses that share the servers of a memory, and lines
+    that take turns on a wafer.
+    """
     network = network_of(program)
-    tables = build_tables(program, network)
+    tables = tables_of(program, network)
+    if len(program.structure.services) or (tables.wafer and tables.wafer.n_rounds > 1):
+        return None
     state = simulate(program, tables, network, record=record)
     end = int(state.accounts.ranks["end"].max())
     starts, ends = (state.nodes[name].tolist() for name in ("start", "end"))
@@ -33,8 +44,17 @@ def run_network(program: Program, *, record: bool = False) -> MessageRun:
         operators=tuple(map(OperatorSpan, starts, ends)),
         phases=_phases(program, state),
         n_messages=int(state.wires.clock.counts[st.N_MESSAGES]),
+        plan=tables.wafer,
         recorded=record,
     )
+
+
+def tables_of(program: Program, network: Network) -> Tables:
+    """The tables of a program, built once for all its points."""
+    if not program.tabled:
+        program.tabled.append(build_tables(program, network))
+    tables: Tables = program.tabled[0]
+    return tables
 
 
 def simulate(program: Program, tables: Tables, network: Network, *, record: bool) -> st.State:
@@ -83,7 +103,7 @@ def _links(
             link,
             n_bytes,
             busy,
-            n_bytes / (link.bandwidth * end / PICOSECONDS) if end else 0.0,
+            utilisation(link, n_bytes, end),
             longest,
             tuple(own),
         )
@@ -119,15 +139,3 @@ def _stuck(program: Program, network: Network, state: st.State) -> DimsweepError
         if parcel != st.NONE
     ]
     return blocked_error(blocked) if blocked else error
-
-
-def blocked_error(blocked: list[str]) -> DimsweepError:
-    """Links that stand still for ever, each with the message that it holds."""
-    more = f"\n  ... and {len(blocked) - 8} more links" if len(blocked) > 8 else ""
-    return DimsweepError(
-        "deadlock: buffers are full in a circle; these links stand still\n  "
-        + "\n  ".join(blocked[:8])
-        + more,
-        where="network.buffer",
-        hint="larger buffers, none, or another routing",
-    )

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.kernels.network import state as st
-from engine.kernels.network.tables import Tables
+from engine.kernels.network.tables import Tables, firsts
+from engine.kernels.network.trees import latencies_of
 from engine.kernels.packet.agenda import LEFT, enlarged_agenda, new_agenda
 from engine.kernels.phase.phase_time import (
     LONGEST,
@@ -15,7 +16,7 @@ from engine.kernels.phase.phase_time import (
     empty_phase_times,
     time_phases,
 )
-from engine.lower.program import Ints, Longs, Program, Structure, Table
+from engine.lower.program import Ints, Longs, Program, StreamOrder, Structure, Table
 from engine.network.graph import Network
 
 _PARCELS = 1024  # to begin with, beside those that one step may take
@@ -34,7 +35,9 @@ def new_state(program: Program, tables: Tables, network: Network, *, record: boo
     burst = n_streams + need + 4
     members = s.flows["member_end"] - s.flows["member_start"]
     n_entries = int((members * s.forms["chunks"][s.flows["form"]]).sum())
-    first_strand, first_slot = (_firsts(n, n_ranks) for n in (tables.n_strands, tables.n_slots))
+    first_strand, first_slot = (
+        firsts(n, n_ranks).ravel() for n in (tables.n_strands, tables.n_slots)
+    )
     agenda, n_parcels = _PARCELS + burst, _PARCELS + need
     counts = np.zeros(st.N_COUNTS, np.int64)
     counts[st.PARCELS_LEFT], counts[st.SETTLING] = n_parcels, 1
@@ -53,6 +56,7 @@ def new_state(program: Program, tables: Tables, network: Network, *, record: boo
             need=need,
             burst=burst,
             n_dims=n_dims,
+            by_key=s.shape.stream_order == StreamOrder.KEY,
             queue=int(s.shape.queue),
             endpoint_delay=int(s.shape.endpoint_delay),
             reduce_time=float(s.shape.reduce_time),
@@ -96,6 +100,9 @@ def new_state(program: Program, tables: Tables, network: Network, *, record: boo
         gathered=np.zeros(tables.n_gathered, np.int32),
         strands=_new_strands(tables.n_strands, n_ranks),
         slots=np.zeros(n_ranks * int(tables.n_slots.sum()), st.SLOT),
+        reductions=tables.reductions.copy(),
+        launches=_launches(tables, links),
+        gates=tables.gates.copy(),
     )
 
 
@@ -171,6 +178,16 @@ def _new_ring(agenda: int, burst: int) -> Ints:
     return np.zeros(1 << (2 * (agenda + burst)).bit_length(), np.int32)
 
 
+def _launches(tables: Tables, links: Table) -> Table:
+    """The launches with the latencies of targets at this point."""
+    launches, latency = tables.launches.copy(), links["latency"]
+    up = latencies_of(tables.ways_up, latency, len(tables.reductions))
+    if len(launches):
+        down = latency[tables.hops[launches["hop"]]]
+        launches["way"] = np.where(launches["target"] >= 0, up[launches["reduction"]] + down, 0)
+    return launches
+
+
 def _new_nodes(nodes: Table) -> Table:
     """The program's nodes, before any of them is ready."""
     same = {name: nodes[name] for name in ("duration", "kind", "stream", "key", "flow", "tally")}
@@ -192,12 +209,6 @@ def _phases(s: Structure, times: PhaseTimes) -> Table:
     n_bytes, dims, steps = (times.phases[name] for name in ("n_bytes", "dim", "steps"))
     kinds = s.phase_steps["kind"][np.maximum(steps, 0)] if len(s.phase_steps) else 0
     return _filled(len(times.phases), st.PHASE, n_bytes=n_bytes, dim=dims, kind=kinds)
-
-
-def _firsts(each: NDArray[np.int64], n_ranks: int) -> NDArray[np.int64]:
-    """Where what each port has begins."""
-    counts = np.tile(each, n_ranks)
-    return np.cumsum(counts) - counts
 
 
 def _new_strands(each: NDArray[np.int64], n_ranks: int) -> Table:

@@ -8,6 +8,7 @@ to whom it sends; a *slot* is where a strand's messages from one sender come in;
 message, or a part of one, on its way.  Times are ps.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -88,7 +89,8 @@ LINK = np.dtype(
     ],
     align=True,
 )
-EXCHANGED, CROSSING = range(2)  # what a parcel is: of an exchange, or from point to point
+# What a parcel is: of an exchange, from point to point, to or from a switch that reduces.
+EXCHANGED, CROSSING, SWITCHED = range(3)
 PARCEL = np.dtype(
     [
         ("n_bytes", "f8"),
@@ -100,11 +102,11 @@ PARCEL = np.dtype(
         ("hop", "i4"),  # where it is
         ("last", "i4"),
         ("what", "i4"),
-        ("port", "i4"),  # of the sender
-        ("strand", "i4"),  # of the receiver
-        ("slot", "i4"),  # of the receiver
+        ("port", "i4"),  # of the sender; NONE for a switch
+        ("strand", "i4"),  # of the receiver; of a SWITCHED one, the gate that it goes to
+        ("slot", "i4"),  # of the receiver; of a SWITCHED one, the port that it goes to
         ("whole", "i4"),  # the parcel that counts the parts
-        ("leaving", "i4"),  # parts that have not left
+        ("leaving", "i4"),  # parts that have not left; of a SWITCHED one, see reduction.let_go
         ("coming", "i4"),  # parts that have not come
         ("next", "i4"),  # in a queue, a slot, or among the free ones
         ("entry", "i4"),  # that it belongs to
@@ -238,7 +240,48 @@ ROUND = np.dtype(
 )
 SEND = np.dtype([("fraction", "f8"), ("pair", "i4")], align=True)
 LINE = np.dtype([("start", "i4"), ("size", "i4")])  # its ranks, in State.line_ranks
-LINE_PLAN = np.dtype([("members", "i4"), ("ways", "i4")])  # MEMBER_PLANs and WAYs, from here on
+LINE_PLAN = np.dtype(
+    [
+        ("members", "i4"),  # its MEMBER_PLANs, from here on
+        ("ways", "i4"),  # likewise its WAYs
+        ("reductions", "i4"),  # its REDUCTIONs, from here ...
+        ("reductions_end", "i4"),
+    ]
+)
+REDUCTION = np.dtype(
+    [
+        ("risen", "i8"),  # how late the latest of its sources is
+        ("launch", "i4"),  # what the sources send in State.launches, from here ...
+        ("launch_end", "i4"),
+        ("n_messages", "i4"),
+    ],
+    align=True,
+)
+LAUNCH = np.dtype(
+    [
+        ("up", "f8"),  # what sources send, a share of what a member holds
+        ("down", "f8"),  # what targets get, likewise
+        ("way", "i8"),  # latencies of all the way, for a target
+        ("copies", "i4"),  # targets for whom it is; 0 on the way up
+        ("parts", "i4"),  # in which it goes side by side
+        ("hop", "i4"),
+        ("gate", "i4"),  # to which it goes, or NONE
+        ("port", "i4"),  # of the source, or NONE
+        ("target", "i4"),  # its port, or NONE
+        ("reduction", "i4"),
+    ],
+    align=True,
+)
+GATE = np.dtype(
+    [
+        ("tail", "i8"),  # the latest of what has begun to come
+        ("expected", "i4"),
+        ("come", "i4"),
+        ("launch", "i4"),  # what it launches then, from here ...
+        ("launch_end", "i4"),
+    ],
+    align=True,
+)
 PLACE = np.dtype([("line", "i4"), ("coordinate", "i4")])  # of a rank in a group's dimension
 SPAN = np.dtype([("start", "i8"), ("end", "i8"), ("place", "i4"), ("entry", "i4")], align=True)
 RANK = np.dtype(
@@ -294,6 +337,7 @@ class Settings(NamedTuple):
     need: int  # parcels that one step may take
     burst: int  # events that a step may plan
     n_dims: int
+    by_key: bool  # whether an idle stream starts the operator of the lowest key
     queue: int  # a QueueOrder
     endpoint_delay: int
     reduce_time: float  # ps a byte
@@ -327,8 +371,8 @@ class Plans(NamedTuple):
     line_ranks: Ints
 
 
-# Rows of State.lists: nodes, streams, nodes, ports, ports whose message from point to point begins,
-# ports whose exchange begins.
+# Rows of State.lists: nodes, streams, nodes, ports, ports whose message from point to point, or
+# phase by a switch, begins, ports whose exchange begins.
 READY, OPENED, STARTING, TOUCHED, SENDING, BEGINNING = range(6)
 MOVING, SCRATCH = range(2)  # of State.jobs
 
@@ -352,3 +396,11 @@ class State(NamedTuple):
     gathered: Ints
     strands: Table  # STRAND
     slots: Table  # SLOT
+    reductions: Table  # REDUCTION
+    launches: Table  # LAUNCH
+    gates: Table  # GATE
+
+
+def records(rows: Sequence[tuple[float, ...]], dtype: np.dtype[np.void]) -> Table:
+    """Rows as records."""
+    return np.array(rows, dtype=dtype) if rows else np.zeros(0, dtype=dtype)

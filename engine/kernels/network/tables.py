@@ -3,6 +3,7 @@
 Links are numbered as in the network, ranks as in the program.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -11,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.collective.algorithms import algorithm_of_phase, chosen_algorithms
-from engine.collective.rounds import MemberRounds, Strand
-from engine.kernels.message.phases import circles
+from engine.collective.rounds import MemberRounds, Strand, SwitchRounds
+from engine.kernels.message.exchange import Line, Phase
+from engine.kernels.message.phases import Phases, circles, wafer_plan
+from engine.kernels.message.transport import router_of
 from engine.kernels.network.state import (
     FLOW,
     LINE,
@@ -26,20 +29,18 @@ from engine.kernels.network.state import (
     SEND,
     WAY,
     Plans,
+    records,
 )
+from engine.kernels.network.trees import Reductions
 from engine.kernels.phase.phase_time import LONGEST, empty_phase_times
 from engine.kinds import CollectiveKind
 from engine.lower.program import NO_STEPS, POINT_TO_POINT, Ints, Program, Table
 from engine.network.graph import Network
-from engine.network.routing import Router, Routing
+from engine.network.wafer import WaferPlan
 from engine.workload.coordinates import all_coordinates, place_in
 
 N_KINDS = len(CollectiveKind)
 _TENSOR, _BETWEEN_STAGES, _OTHERS = range(3)  # who goes first on a wafer
-
-
-class NotCoveredError(Exception):
-    """What the compiled kernel leaves to its witness, and says so."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,11 @@ class Tables:
     n_strands: NDArray[np.int64]  # (D,) of a port
     n_slots: NDArray[np.int64]  # (D,)
     n_gathered: int
+    reductions: Table  # REDUCTION
+    launches: Table  # LAUNCH
+    gates: Table  # GATE
+    ways_up: Ints  # of the reductions (see engine.kernels.network.trees)
+    wafer: WaferPlan | None
     n_sends: int  # that one step may make
     largest: float  # share of what a member holds that a message has
     room: float  # the least at the far end of a link
@@ -73,6 +79,7 @@ class _Plan:
 
     members: int
     pairs: list[list[_Pair]]  # of each member
+    switched: SwitchRounds | None = None  # what switches do instead
 
 
 class _Plans:
@@ -87,8 +94,14 @@ class _Plans:
         self.n_sends, self.largest = 1, 0.0
         self._known: dict[object, tuple[int, int]] = {}
 
-    def add(self, rounds: MemberRounds) -> _Plan:
-        """The plan of one phase on any line of as many members."""
+    def add(self, rounds: MemberRounds | SwitchRounds, p: int) -> _Plan:
+        """The plan of one phase on any line of ``p`` members."""
+        if isinstance(rounds, SwitchRounds):
+            ends = Counter(
+                m for round_ in rounds.rounds for m in (*round_.sources, *round_.targets)
+            )
+            self.members += [(0, 0, 0, ends[member], 0) for member in range(p)]
+            return _Plan(len(self.members) - p, [], rounds)
         slots = [_slots(strands) for strands in rounds.strands]
         plan = _Plan(len(self.members), [])
         for member, strands in enumerate(rounds.strands):
@@ -180,28 +193,38 @@ def build_tables(program: Program, network: Network) -> Tables:
     names = [name for name in dict.fromkeys(program.names.flow_group) if name]
     at = all_coordinates(sizes)
     lines = _lines(program, names)
-    plans, routes = _Plans(), _Routes(program, network)
+    wafer = wafer_plan(program)
+    places = wafer.places if wafer else range(network.n_npus)
+    plans, routes = _Plans(), _Routes(program, network, places)
+    reductions = Reductions(network, cluster.network, wafer, routes.hops)
     chosen, n_lines = chosen_algorithms(cluster), len(lines.ranks)
     of = np.zeros((n_lines, N_KINDS), dtype=LINE_PLAN)
     known: dict[object, _Plan] = {}
+    phases = Phases(program, wafer)
     n_strands, n_slots = np.ones(n_dims, np.int64), np.ones(n_dims, np.int64)
     wanted: list[tuple[int, int, _Plan]] = []
     for line, kind in _phases(program, names, lines):
         d, ranks = lines.dims[line], lines.ranks[line]
         block = cluster.topology.dims[d].block
         algorithm = algorithm_of_phase(CollectiveKind(kind), block, chosen[d])
+        phase = Phase(d, CollectiveKind(kind), algorithm, 0.0)
+        algorithm = phases.on_line(phase, Line(ranks)).algorithm
         key = algorithm, kind, len(ranks), lines.circles[line]
         if key not in known:
             rounds = algorithm.rounds(CollectiveKind(kind), len(ranks), lines.circles[line])
-            if not isinstance(rounds, MemberRounds):
-                raise NotCoveredError(f"{algorithm.name}, which switches reduce for")
-            known[key] = plans.add(rounds)
+            known[key] = plans.add(rounds, len(ranks))
         plan = known[key]
         of[line, kind]["members"] = plan.members
+        if plan.switched is not None:
+            ports = [rank * n_dims + d for rank in ranks]
+            added = reductions.add(plan.switched, [places[rank] for rank in ranks], ports)
+            of[line, kind]["reductions"] = added.start
+            of[line, kind]["reductions_end"] = added.stop
+            continue
         for _, count, slots, *_ in plans.members[plan.members : plan.members + len(ranks)]:
             n_strands[d], n_slots[d] = max(n_strands[d], count), max(n_slots[d], slots)
         wanted.append((line, kind, plan))
-    first_strand, first_slot = _firsts(n_strands, len(at)), _firsts(n_slots, len(at))
+    first_strand, first_slot = firsts(n_strands, len(at)), firsts(n_slots, len(at))
     ways: list[tuple[int, int, int]] = []
     for line, kind, plan in wanted:
         of[line, kind]["ways"] = len(ways)
@@ -217,37 +240,39 @@ def build_tables(program: Program, network: Network) -> Tables:
                     )
                 )
     flows, n_gathered = _flows(program, names, routes)
+    made = reductions.tables()
     starts = np.cumsum([0, *map(len, lines.ranks)])
     return Tables(
         plans=Plans(
-            members=_records(plans.members, MEMBER_PLAN),
-            strands=_records(plans.strands, PLAN_STRAND),
-            rounds=_records(plans.rounds, ROUND),
+            members=records(plans.members, MEMBER_PLAN),
+            strands=records(plans.strands, PLAN_STRAND),
+            rounds=records(plans.rounds, ROUND),
             receives=np.array(plans.receives, dtype=np.int32),
-            sends=_records(plans.sends, SEND),
+            sends=records(plans.sends, SEND),
             of=of,
-            ways=_records(ways, WAY),
+            ways=records(ways, WAY),
             places=lines.places,
-            lines=_records(list(zip(starts, map(len, lines.ranks), strict=False)), LINE),
+            lines=records(list(zip(starts, map(len, lines.ranks), strict=False)), LINE),
             line_ranks=np.array([rank for line in lines.ranks for rank in line], dtype=np.int32),
         ),
         flows=flows,
-        routes=_records(routes.table, ROUTE),
+        routes=records(routes.table, ROUTE),
         hops=np.array(routes.hops, dtype=np.int32),
         n_strands=n_strands,
         n_slots=n_slots,
         n_gathered=n_gathered,
-        n_sends=plans.n_sends,
+        reductions=made[0],
+        launches=made[1],
+        gates=made[2],
+        ways_up=made[3],
+        wafer=wafer,
+        n_sends=max(plans.n_sends, reductions.most),
         largest=plans.largest,
         room=min((room for room in routes.rooms if room >= 0), default=np.inf),
     )
 
 
-def _records(rows: Sequence[tuple[float, ...]], dtype: np.dtype[np.void]) -> NDArray[np.void]:
-    return np.array(rows, dtype=dtype) if rows else np.zeros(0, dtype=dtype)
-
-
-def _firsts(each: NDArray[np.int64], n_ranks: int) -> NDArray[np.int64]:
+def firsts(each: NDArray[np.int64], n_ranks: int) -> NDArray[np.int64]:
     """Where what each port has begins, shape (ranks, D)."""
     counts = np.tile(each, n_ranks)
     return (np.cumsum(counts) - counts).reshape(n_ranks, len(each))
@@ -285,9 +310,7 @@ def _lines(program: Program, names: Sequence[str]) -> _Lines:
     return found
 
 
-def _phases(
-    program: Program, names: Sequence[str], lines: _Lines
-) -> Iterator[tuple[int, int]]:
+def _phases(program: Program, names: Sequence[str], lines: _Lines) -> Iterator[tuple[int, int]]:
     """The lines, and the kinds of the phases that each may run."""
     s = program.structure
     forms: dict[str, set[int]] = {name: set() for name in names}
@@ -309,14 +332,10 @@ def _phases(
 class _Routes:
     """The ways that messages take, each found once."""
 
-    def __init__(self, program: Program, network: Network) -> None:
+    def __init__(self, program: Program, network: Network, places: Sequence[int]) -> None:
         model = program.cluster.network
-        default = Routing.DIMENSION_ORDER if network.sizes else Routing.SHORTEST
-        if model.wafer is not None:
-            default = model.wafer.routing
-        self._router = Router(network, model.routing or default, model.seed)
-        sizes = program.cluster.topology.sizes
-        self._places = model.wafer.places(sizes) if model.wafer else range(network.n_npus)
+        self._router = router_of(network, model)
+        self._places = places
         self._known: dict[tuple[int, int, int], int] = {}
         self.latencies = [link.latency for link in network.links]
         buffers = [model.buffer if link.buffer is None else link.buffer for link in network.links]

@@ -76,7 +76,7 @@ def used(net, *utilisations):
         LinkAccount(link, 1.0, 1, share, 0, ())
         for link, share in zip(net.links, shares, strict=True)
     )
-    return Result(MessageRun(None, net, None, links, (), (), 0, False))
+    return Result(MessageRun(None, net, None, links, (), (), 0, None, recorded=False))
 
 
 def places(net):

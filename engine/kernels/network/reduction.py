@@ -1,0 +1,108 @@
+"""Reductions and multicasts by switches, up a tree of them and down again.
+
+See :mod:`engine.kernels.message.reduction`.  The way of the bytes is a chain of *gates*: when all
+that a gate expects has begun to come, it launches what goes on from there.
+"""
+
+from engine.kernels.network.clock import now_of, sum_of
+from engine.kernels.network.compile import inlined, kernel
+from engine.kernels.network.entries import line_of, phase_of
+from engine.kernels.network.exchange import take_plan
+from engine.kernels.network.links import ask, free_parcel, new_parcel
+from engine.kernels.network.ports import finish
+from engine.kernels.network.state import N_MESSAGES, NONE, SWITCHED, State
+
+
+@kernel
+def begin_reductions(st: State, port_number: int) -> None:
+    """All members of the line that a port is of send what they send."""
+    n_dims, entry = st.wires.settings.n_dims, st.wires.ports[port_number].serving + 0
+    line_number = line_of(st, entry)
+    line = st.plans.lines[line_number]
+    for i in range(line.start, line.start + line.size):
+        take_plan(st, st.plans.line_ranks[i] * n_dims + port_number % n_dims)
+    phase = st.phases[phase_of(st, entry)]
+    of = st.plans.of[line_number, phase.kind]
+    for number in range(of.reductions, of.reductions_end):
+        reduction = st.reductions[number]
+        reduction.risen = 0
+        for i in range(reduction.launch, reduction.launch_end):
+            launch = st.launches[i]
+            reduction.risen = max(reduction.risen, st.wires.ports[launch.port].late)
+            account = st.accounts.dims[launch.port // n_dims, phase.dim]
+            account.bytes_sent += launch.up * phase.n_bytes
+    for number in range(of.reductions, of.reductions_end):
+        reduction = st.reductions[number]
+        st.wires.clock.counts[N_MESSAGES] += reduction.n_messages
+        _launch(st, reduction.launch, reduction.launch_end, entry, now_of(st.wires.clock))
+
+
+@kernel
+def _launch(st: State, start: int, end: int, entry: int, tail: int) -> None:
+    """Send some of what is planned, whose last byte comes at ``tail``."""
+    n_bytes = st.phases[phase_of(st, entry)].n_bytes
+    rank = st.flows[st.entries[entry].flow].rank << 32
+    for i in range(start, end):
+        launch, number = st.launches[i], new_parcel(st.wires)
+        p = st.wires.parcels[number]
+        p.n_bytes = _n_bytes(st, i, n_bytes)
+        p.tail, p.late, p.way = tail, st.reductions[launch.reduction].risen, launch.way
+        p.what, p.rank, p.entry = SWITCHED, rank, entry
+        p.port, p.slot, p.strand = launch.port, launch.target, launch.gate
+        p.first = p.hop = launch.hop
+        p.last = launch.hop if launch.gate == NONE else NONE
+        p.whole, p.leaving = number, 2
+        ask(st.wires, number)
+
+
+@inlined
+def _n_bytes(st: State, number: int, n_bytes: float) -> float:
+    """What goes up; what comes down; of both, what is less: shards, or one copy of them all."""
+    launch = st.launches[number]
+    if launch.copies == 0:
+        return launch.up * n_bytes / launch.parts
+    if launch.up == 0.0:
+        return launch.down * n_bytes
+    return min(launch.up * n_bytes, launch.down * n_bytes * launch.copies) / launch.parts
+
+
+@inlined
+def reach_gate(st: State, parcel: int) -> None:
+    """A parcel has begun to come to a gate."""
+    p = st.wires.parcels[parcel]
+    gate = st.gates[p.strand]
+    gate.come += 1
+    gate.tail = max(gate.tail, p.tail)
+    entry, tail = p.entry + 0, gate.tail + 0
+    let_go(st, parcel)
+    if gate.come == gate.expected:
+        gate.come = gate.tail = 0
+        _launch(st, gate.launch, gate.launch_end, entry, tail)
+
+
+@inlined
+def let_go(st: State, parcel: int) -> None:
+    """One of two things has happened to a parcel: it has left, or begun to come."""
+    p = st.wires.parcels[parcel]
+    p.leaving -= 1
+    if p.leaving == 0:
+        free_parcel(st.wires, parcel)
+
+
+@inlined
+def come_down(st: State, parcel: int) -> None:
+    """A parcel is there, for an NPU."""
+    p = st.wires.parcels[parcel]
+    port, late = p.slot + 0, sum_of(p.late, p.way)
+    free_parcel(st.wires, parcel)
+    less(st, port, late)
+
+
+@kernel
+def less(st: State, port_number: int, late: int) -> None:
+    """A member has got rid of a message, or received one that is ``late``."""
+    port = st.wires.ports[port_number]
+    port.late = max(port.late, late)
+    port.open -= 1
+    if port.open == 0:
+        finish(st, port_number, sum_of(port.late, st.wires.settings.endpoint_delay))
