@@ -121,7 +121,7 @@ def simulate(
     """Simulate one iteration of ``workload`` on ``cluster``.
 
     ``fidelity="message"`` simulates every NPU, message and link of ``cluster.network``; it is
-    thousands of times slower and sees congestion.  With ``"flow"`` the messages on a link share it,
+    at least ten times slower and sees congestion.  With ``"flow"`` the messages on a link share it,
     with ``"packet"`` they go packet by packet.  ``fold=False`` has the phase kernel simulate
     every rank instead of one of each class of alike ranks; the result is the same.  ``record``
     keeps what :meth:`Result.timeline` needs.  Raises :class:`DimsweepError` for a workload that

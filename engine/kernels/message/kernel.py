@@ -58,6 +58,7 @@ class MessageRun:
     n_messages: int
     plan: WaferPlan | None  # of ranks and groups on a wafer
     recorded: bool
+    compiled: bool = False  # by the network kernel; else on SimPy
 
 
 def run_messages(

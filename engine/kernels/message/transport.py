@@ -347,7 +347,7 @@ def check_number(n_messages: int, model: NetworkModel) -> None:
     """Raise :class:`DimsweepError` for more messages than the model allows."""
     if n_messages > model.max_messages:
         raise DimsweepError(
-            f"{n_messages:,} messages; at tens of thousands a second that takes long",
+            f"{n_messages:,} messages; at a few million a second that takes long",
             where="network.max_messages",
             hint="fewer chunks, layers or NPUs, larger buffers, or a higher limit",
         )

@@ -46,6 +46,7 @@ def run_network(program: Program, *, record: bool = False) -> MessageRun | None:
         n_messages=int(state.wires.clock.counts[st.N_MESSAGES]),
         plan=tables.wafer,
         recorded=record,
+        compiled=True,
     )
 
 

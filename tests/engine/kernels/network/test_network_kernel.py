@@ -4,18 +4,36 @@ import dataclasses
 
 import networkx as nx
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import Cluster, DimsweepError, Npu, Ring, Switch, Topology, Workload
+from engine import (
+    Cluster,
+    Collective,
+    CollectiveKind,
+    CollectiveModel,
+    DimsweepError,
+    GraphBuilder,
+    Npu,
+    Receive,
+    Ring,
+    Send,
+    Switch,
+    Topology,
+    Workload,
+    place,
+)
 from engine.cluster.network import NetworkModel, Switching
 from engine.kernels.message import MessageRun, lower_by_rank, run_messages, run_on_simpy
 from engine.network.fabric import Auto, Clos, Dragonfly, Fabric, Mesh
 from engine.network.graph import Network
 from engine.network.routing import Routing
+from engine.network.wafer import FredWafer
 from tests.support.examples import examples
 from tests.support.programs import (
     collective_models,
+    one_collective,
     pipelines,
     tangles,
     topologies,
@@ -99,10 +117,58 @@ def check_equal(one: MessageRun | str, other: MessageRun | str) -> None:
         assert getattr(one, name) == getattr(other, name), name
 
 
-@examples(150)
+@examples(80)
 @given(cases())
 def test_the_same_as_the_witness(case: tuple[Workload, Cluster]) -> None:
     program = lower_by_rank(*case)
     check_equal(
         outcome(run_messages, program, record=True), outcome(run_on_simpy, program, record=True)
     )
+
+
+@pytest.mark.parametrize("reduces", [True, False])
+@pytest.mark.parametrize("trunk", [1.5e12, 12e12])
+def test_the_same_on_wafers(*, reduces: bool, trunk: float) -> None:
+    """Two collectives and a message at once, up trees of switches or round two-level rings."""
+    sizes = (2, 2, 5)
+    topology = Topology.build(
+        "Switch(2)_Switch(2)_Switch(5)", bandwidth=[3e12] * 3, latency=[0] * 3
+    )
+    graph = GraphBuilder()
+    for name in ("tensor", "data"):
+        work = Collective(CollectiveKind.ALL_REDUCE, 777_777.0, name, stream=name)
+        graph.add(name, work)
+    graph.add("send", Send(1e5, (0, 1, 0), 0))
+    graph.add("receive", Receive((0, -1, 0), 0))
+    groups = place({"tensor": 2, "pipeline": 2, "data": 5}, sizes)
+    network = NetworkModel(wafer=FredWafer(trunk=trunk, reduces=reduces))
+    model = CollectiveModel(chunks=3)
+    cluster = Cluster(topology, collectives=model, network=network)
+    program = lower_by_rank(Workload((graph.build(),), groups), cluster)
+    check_equal(run_messages(program, record=True), run_on_simpy(program, record=True))
+
+
+@pytest.mark.parametrize("buffer", [1000.0, 2500.0, 6000.0])
+def test_the_same_where_buffers_are_full_in_a_circle(buffer: float) -> None:
+    """Round a ring of one direction, with room for a part of what is sent at each NPU."""
+    n = 4
+    graph = nx.DiGraph()
+    for i in range(n):
+        graph.add_edge(i, (i + 1) % n, bandwidth=1e12, latency=i)
+    model = NetworkModel(graph=Network(graph), switching=Switching.STORE_AND_FORWARD, buffer=buffer)
+    topology = Topology.build(f"Switch({n})", bandwidth=[1e12], latency=[0])
+    workload = one_collective(CollectiveKind.ALL_TO_ALL, 8000.0 * n, (n,))
+    cluster = Cluster(topology, collectives=CollectiveModel(chunks=2), network=model)
+    program = lower_by_rank(workload, cluster)
+    check_equal(outcome(run_messages, program), outcome(run_on_simpy, program))
+
+
+@pytest.mark.parametrize("limit", [100, 1000])
+def test_too_many_parts_are_told_alike(limit: int) -> None:
+    topology = Topology.build("Switch(4)", bandwidth=[1e12], latency=[0])
+    network = NetworkModel(buffer=2.0, max_messages=limit)
+    cluster = Cluster(topology, collectives=CollectiveModel(chunks=1), network=network)
+    program = lower_by_rank(one_collective(CollectiveKind.ALL_TO_ALL, 4e4, (4,)), cluster)
+    told = outcome(run_messages, program)
+    assert told == outcome(run_on_simpy, program)
+    assert "network.max_messages" in told
