@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweeper.ledger.place import Place, write
+from sweeper.ledger.files import DamagedError
+from sweeper.ledger.place import Place, read, write
 from sweeper.ledger.record import checksum
 
 
@@ -42,10 +43,20 @@ def keep(folder: Place, cell: int, bookmark: Mapping[str, Any]) -> None:
 def kept(folder: Place, cell: int) -> Mapping[str, Any] | None:
     """A cell's bookmark; ``None`` if there is none, or none that is whole."""
     try:
-        node = json.loads(_file(folder, cell).read_bytes())
-        return node if node.pop("checksum") == checksum(node) else None
-    except (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError):
+        return read_bookmark(_file(folder, cell))
+    except (OSError, DamagedError):
         return None
+
+
+def read_bookmark(file: Place) -> Mapping[str, Any]:
+    """A bookmark; raises :class:`DamagedError` if it is not what a sweep wrote."""
+    try:
+        node: dict[str, Any] = json.loads(read(file).to_pybytes())
+        if node.pop("checksum") == checksum(node):
+            return node
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+        raise DamagedError("it is no bookmark") from error
+    raise DamagedError("its checksum is wrong")
 
 
 def _file(folder: Place, cell: int) -> Place:

@@ -19,12 +19,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sweeper.ledger.place import NEW, Place, entries, read
+from sweeper.ledger.place import NEW, STUDY, Place, entries, read
 from sweeper.ledger.sink import Sink
 
 _STUDY, _CHECK = b"dimsweep.study", b"dimsweep.crc32"
 _LOG = re.compile(r"log-(\d{5,})-[0-9a-f]{8}\.arrows")
-_JSON = re.compile(r"study\.json|search-\d{5,}\.json")
+_BOOKMARK = re.compile(r"search-\d{5,}\.json")
 _PART = re.compile(r"part-(\d{5,})-([0-9a-f]{8})\.parquet")
 
 # Arrow's default allocator asks for huge pages, which take the system seconds for a million rows.
@@ -48,7 +48,8 @@ class LogContent:
 
 
 class Log:
-    """The log of one writer, who alone knows its name.  It keeps its rows in memory, too."""
+    """The log of one writer, who alone knows its name.  It keeps its ``n_rows`` rows in memory,
+    too."""
 
     def __init__(
         self,
@@ -61,17 +62,12 @@ class Log:
         """Raises :class:`OSError` if ``sink`` cannot create it."""
         self.number = number
         self.path = folder / f"log-{number:05d}-{secrets.token_hex(4)}.arrows"
-        self.rows: list[pa.RecordBatch] = []
+        self.rows, self.n_rows = list[pa.RecordBatch](), 0
         self._schema = schema.with_metadata({_STUDY: study})
         self._check = zlib.crc32(self._schema.serialize())
         self._file = sink(self.path)
         self._stream = pa.ipc.new_stream(self._file, self._schema)
         self._file.flush()
-
-    @property
-    def n_rows(self) -> int:
-        """The rows in it."""
-        return sum(len(batch) for batch in self.rows)
 
     def append(self, batch: pa.RecordBatch) -> None:
         """Add rows; when this returns they are with the sink.
@@ -84,6 +80,7 @@ class Log:
         self._file.flush()
         self._check = check
         self.rows.append(batch)
+        self.n_rows += len(batch)
 
     def is_mine(self) -> bool:
         """Whether the file is still there, and still the one that this writer made."""
@@ -109,7 +106,12 @@ def strays(folder: Place) -> list[Place]:
     """The files of ``folder`` that look like a study's record or a bookmark, but have a name that
     no sweep gives, such as copies; in order."""
     alike = [file for file in entries(folder) if file.name.startswith(("study", "search"))]
-    return [file for file in alike if not _JSON.fullmatch(file.name)]
+    return [file for file in alike if file.name != STUDY and not _BOOKMARK.fullmatch(file.name)]
+
+
+def bookmarks(folder: Place) -> list[Place]:
+    """The bookmarks of ``folder``, in order."""
+    return [file for file in entries(folder) if _BOOKMARK.fullmatch(file.name)]
 
 
 def unfinished(folder: Place) -> list[Place]:

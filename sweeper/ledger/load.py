@@ -50,7 +50,7 @@ def _tables(folder: Place, study: str) -> tuple[dict[int, list[pa.Table]], list[
         except FileNotFoundError:
             continue
         if content.batches:
-            rows = pa.Table.from_batches(content.batches)
+            rows = pa.Table.from_batches(content.batches).combine_chunks()
             tables.setdefault(files.number(log), []).append(rows)
         if content.damage:
             damaged.append(f"{log}: {content.damage}")

@@ -11,6 +11,7 @@ from upath import UPath
 from engine import DimsweepError
 
 Place = Path | UPath  # the latter elsewhere than in this machine's folders
+STUDY = "study.json"  # the name of a study's record in its folder
 NEW = "new-"  # so begin the names of files that are being written
 
 

@@ -12,10 +12,8 @@ from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, Val
 from engine import DimsweepError
 from engine.bound import Frontier
 from engine.rules import Pair
-from sweeper.ledger.place import Place, reaching, read
+from sweeper.ledger.place import STUDY, Place, reaching, read
 from sweeper.objective import OBJECTIVES, Objective
-
-STUDY = "study.json"  # the name of a study's record in its folder
 
 
 def _frontier(value: Any) -> Frontier:

@@ -17,8 +17,8 @@ from engine import DimsweepError
 from sweeper.ledger import files, keys
 from sweeper.ledger.files import DamagedError
 from sweeper.ledger.known import Known
-from sweeper.ledger.place import Place, entries
-from sweeper.ledger.record import STUDY, StudyRecord, read_study
+from sweeper.ledger.place import STUDY, Place, entries
+from sweeper.ledger.record import StudyRecord, read_study
 from sweeper.ledger.rows import COMPLETE
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from sweeper.space.trials import Floats, Trial, Trials
+from sweeper.space.trials import Floats, Trial, Trials, plain, trial_of
 from sweeper.study.cell import CellPlan
 
 
@@ -50,12 +50,8 @@ class Best:
 
     def state(self) -> list[Any]:
         """What :meth:`restore` needs, as plain data."""
-        return [[loss, int(number), vars(trial)] for loss, number, trial in self._kept]
+        return [[loss, int(number), plain(trial)] for loss, number, trial in self._kept]
 
     def restore(self, state: Sequence[Any]) -> None:
         """Have the best that another one had."""
-        self._kept = [(loss, number, _trial(**own)) for loss, number, own in state]
-
-
-def _trial(bandwidth: Sequence[float] | None, **rest: Any) -> Trial:
-    return Trial(bandwidth=None if bandwidth is None else tuple(bandwidth), **rest)
+        self._kept = [(loss, number, trial_of(own)) for loss, number, own in state]

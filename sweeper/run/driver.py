@@ -81,7 +81,12 @@ def _run_cell(cell: CellPlan, driver: "_Driver") -> Best:
         return cell.is_settled(driver.progress.best.get(cell.cell.number))
 
     for trials, (batch,) in driver.batches(
-        sampler, [cell], cell.budget, settled=settled, asked=standing.n_trials
+        sampler,
+        [cell],
+        cell.budget,
+        settled=settled,
+        asked=standing.n_trials,
+        ends=standing.ends,
     ):
         values, slopes = driver.collect(batch)
         if sampler.prefetch is not None:
@@ -175,20 +180,27 @@ class _Driver:
         origin: str | None = None,
         settled: Callable[[], bool] = lambda: False,
         asked: int = 0,
+        ends: Callable[[], None] = lambda: None,
     ) -> Iterator[tuple[Trials, list[_Batch]]]:
         """The batches of a search, and each as one of every cell, which are being simulated; the
         next ones are asked for when the caller has told the search of this one.
 
         With an ``origin`` they are not the cells' own trials, and come after these.  No more are
-        asked for once it is ``settled``; so many were ``asked`` for before.
+        asked for once it is ``settled``; so many were ``asked`` for before.  Before the first
+        batch that the budget cuts short, or leaves out, it ``ends``.
         """
         size, gap = cells[0].config.search.batch, cells[0].config.budget.gap
         ahead: deque[tuple[Trials, list[_Batch]]] = deque()
         while ahead or (asked < budget and not settled()):
             # Where a gap ends the search, what was asked for by then depends on no worker.
             depth = sampler.prefetch or 2 + (gap is None) * self._executor.n_workers // _SHARE
-            while len(ahead) < depth and asked < budget and not settled():
-                trials = Trials.of(sampler.ask(min(sampler.batch or size, budget - asked)))
+            while len(ahead) < depth and not settled():
+                wanted = sampler.batch or size
+                if wanted > budget - asked:
+                    ends()
+                if asked == budget:
+                    break
+                trials = Trials.of(sampler.ask(min(wanted, budget - asked)))
                 asked += len(trials)
                 ahead.append((trials, [self.submit(c, _own(trials, c, origin)) for c in cells]))
             yield ahead.popleft()

@@ -8,11 +8,12 @@ import numpy as np
 from sweeper.ledger.bookmark import Told
 from sweeper.ledger.ledger import Ledger
 from sweeper.run.best import Best
-from sweeper.search import STATE_VERSION, State, sampler_name
+from sweeper.search import STATE_VERSION, Resumable, State, sampler_name
 from sweeper.space.trials import Integers
 from sweeper.study.cell import CellPlan
 
 _EVERY = 5.0  # seconds between two bookmarks
+_RARELY = 50  # times as long as writing one takes, if that is more
 _WORTH = 1.0  # seconds of a search that had better not be repeated
 
 
@@ -29,10 +30,11 @@ class Standing:
         self.sampler, self.best = cell.sampler(), Best(cell)
         self.n_trials, self.places = 0, np.empty(0, dtype=np.int64)
         self._told, self._seen = Told(), np.zeros(0, dtype=bool)
+        self._end: State | None = None  # of the sampler, before what a larger budget changes
         found = ledger.kept(self._number)
         if found is not None and found["search"] == self._search:
             self._take_up(found)
-        self._kept_at = time.monotonic()
+        self._kept_at, self._took = time.monotonic(), 0.0
 
     @property
     def _search(self) -> list[object]:
@@ -48,6 +50,7 @@ class Standing:
         if n < self._cell.budget and not self._cell.is_settled(self._best(places)):
             if found["sampler"] is None:
                 return
+            assert isinstance(self.sampler, Resumable)
             self.sampler.restore(found["sampler"])
             n = found["sampler"]["asked"]
         self.best.restore(found["best"])
@@ -81,8 +84,20 @@ class Standing:
         self.n_trials += len(places)
         new, known = self._see(places), self._ledger.known
         self._told.add(known.keys(new), known.values(new), known.slopes(new))
-        if time.monotonic() - self._kept_at > _EVERY:
+        if time.monotonic() - self._kept_at > max(_EVERY, _RARELY * self._took):
             self._keep()
+
+    def ends(self) -> None:
+        """The next batch is smaller than that of a study with a larger budget, or there is none:
+        such a study is to go on from before it."""
+        if self._end is None:
+            self._end = self._state()
+
+    def _state(self) -> State | None:
+        """The sampler's, if there is one to go on from."""
+        if not isinstance(self.sampler, Resumable):
+            return None
+        return self.sampler.state(self.n_trials)
 
     def finish(self) -> None:
         """The search is over."""
@@ -90,12 +105,14 @@ class Standing:
             self._keep()
 
     def _keep(self) -> None:
+        start = time.monotonic()
         bookmark = {
             "search": self._search,
             "told": self.n_trials,
             "hash": self._told.text,
-            "sampler": self.sampler.state(self.n_trials),
+            "sampler": self._end or self._state(),
             "best": self.best.state(),
         }
         self._ledger.keep(self._number, bookmark)
         self._kept_at = time.monotonic()
+        self._took = self._kept_at - start

@@ -8,11 +8,12 @@ from sweeper.search.choose import (
     reason,
     sampler_name,
 )
-from sweeper.search.sampler import STATE_VERSION, Sampler, Slopes, State, Task, Values
+from sweeper.search.sampler import STATE_VERSION, Resumable, Sampler, Slopes, State, Task, Values
 
 __all__ = [
     "SAMPLERS",
     "STATE_VERSION",
+    "Resumable",
     "Sampler",
     "Slopes",
     "State",

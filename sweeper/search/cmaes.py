@@ -1,7 +1,8 @@
 """CMA-ES (Hansen and Ostermeier, Evolutionary Computation 2001), generation by generation.
 
 A search that has converged starts again somewhere else with twice the population (IPOP: Auger and
-Hansen, CEC 2005), so that generations grow with the study, and with them what is simulated at once.
+Hansen, CEC 2005).  Longer studies have more searches side by side, so that what is simulated at
+once grows with the study, and workers need not wait.
 """
 
 from collections import deque
@@ -12,19 +13,21 @@ import numpy as np
 from engine import DimsweepError, suggestion
 from sweeper.search.evolution import Evolution
 from sweeper.search.sampler import State, Task, Values
-from sweeper.space.trials import Trial, Trials
+from sweeper.space.trials import Trial, Trials, plain, trial_of
 
 _OPTIONS = ("popsize", "sigma0")
 _SIGMA = 1 / 6  # of the unit cube
 _DISTINCT = 0.75  # of the designs of a generation; with fewer a search is down to the grid
-_SIDE_BY_SIDE = 64  # from generations of this size on two searches take turns
+_UNDER_WAY = 1 / 32  # of the trials so far: as many may be asked for before they are told
+_SIDE_BY_SIDE = 8  # searches, about: more of them have larger populations instead
 
 
 class CmaEsSampler:
     """CMA-ES in the unit cube of the space, from the best of the trials that it is told first.
 
-    A generation is asked for at once.  Large ones belong to two searches in turns: while one's is
-    simulated the other's is drawn.  A failed trial counts as the worst of its generation.
+    Generations of several searches are asked for at once, and while these are simulated those of
+    other searches are drawn: as many as are a small share of the trials so far, so that a short
+    study has one search.  A failed trial counts as the worst of its generation.
     """
 
     learns_from_slopes = False
@@ -45,22 +48,34 @@ class CmaEsSampler:
 
     @property
     def prefetch(self) -> int:
-        return max(len(self._searches), 1)
+        smallest = min((each.evolution.population for each in self._searches), default=np.inf)
+        return 2 if self._room >= 2 * smallest else 1
 
     @property
     def batch(self) -> int:
         if len(self._waiting):
             return len(self._waiting)
-        return self._next().evolution.population
+        return sum(search.evolution.population for search in self._turn())
+
+    @property
+    def _room(self) -> int:
+        """The trials that may be under way."""
+        return int((self._asked - self._task.start) * _UNDER_WAY)
 
     def ask(self, n: int) -> Trials:
         trials, self._waiting = self._waiting[:n], self._waiting[n:]
         if not len(trials):
-            search = self._next()
-            self._searches.rotate(-1)
-            search.first, search.units = self._asked, search.evolution.ask()
-            trials = self._task.space.from_unit(search.units[:n], self._asked, "cmaes")
-            search.is_crowded = trials.n_designs < _DISTINCT * len(trials)
+            turn, first = self._turn(), self._asked
+            for search in turn:
+                search.first, search.units = first, search.evolution.ask()
+                first += len(search.units)
+                self._searches.remove(search)
+                self._searches.append(search)
+            units = np.concatenate([search.units for search in turn])[:n]
+            trials = self._task.space.from_unit(units, self._asked, "cmaes")
+            for search in turn:
+                own = trials[search.first - self._asked :][: len(search.units)]
+                search.is_crowded = own.n_designs < _DISTINCT * len(own)
         self._asked += len(trials)
         return trials
 
@@ -73,46 +88,55 @@ class CmaEsSampler:
         least = int(np.argmin(losses))
         if losses[least] < (np.inf if self._best is None else self._best[0]):
             self._best = float(losses[least]), trials[least]
-        for search in list(self._searches):
-            if search.first == trials[0].number and search.tell(losses):
+        first = trials[0].number
+        for search in [s for s in self._searches if first <= s.first < first + len(losses)]:
+            if search.tell(losses[search.first - first :][: len(search.units)]):
                 larger = 1 if search.evolution.generation == 1 else 2
                 self._begin(search, larger * search.evolution.population)
 
-    def _next(self) -> "_Search":
-        """The search whose turn it is; the first begins at the best trial, if there is one."""
-        if not self._searches:
-            self._searches.append(_Search())
-            self._begin(self._searches[0], self._task.search.options.get("popsize"))
-        return self._searches[0]
+    def _turn(self) -> "list[_Search]":
+        """The searches whose turn it is, as many as fill half of the room, but one at least."""
+        idle = (search for search in list(self._searches) if search.first < 0)
+        turn, size = list[_Search](), 0
+        while not turn or size < self._room / 2:
+            turn.append(next(idle, None) or self._new())
+            size += turn[-1].evolution.population
+        return turn
+
+    def _new(self) -> "_Search":
+        """One more search."""
+        search = _Search()
+        self._begin(search, self._task.search.options.get("popsize"))
+        self._searches.append(search)
+        return search
 
     def _begin(self, search: "_Search", population: int | None) -> None:
-        """Have a search begin (again), and a second one beside it when generations are large."""
+        """Have a search begin (again); the first does at the best trial, if there is one."""
         space, options, seed = self._task.space, self._task.search.options, self._task.search.seed
         centre = np.random.default_rng([seed, self._n_searches]).random(space.n_unit)
         if not self._n_searches and self._best is not None:
             centre = space.to_unit(self._best[1])
         self._n_searches += 1
         sigma = float(options.get("sigma0", _SIGMA))
-        search.evolution = Evolution(centre, sigma, population, seed + self._n_searches)
-        if search.evolution.population >= _SIDE_BY_SIDE and len(self._searches) == 1:
-            self._searches.append(_Search())
-            self._begin(self._searches[1], search.evolution.population)
+        least = self._room // _SIDE_BY_SIDE
+        search.evolution = Evolution(centre, sigma, population, seed + self._n_searches, least)
 
-    def state(self, told: int) -> State | None:
-        """See :class:`~sweeper.search.sampler.Sampler`."""
-        if len(self._waiting) or not self._searches:
-            return None
+    def state(self, told: int) -> State:
+        """See :class:`~sweeper.search.sampler.Resumable`."""
         flying = sorted((s for s in self._searches if s.first >= 0), key=lambda s: s.first)
         order = flying + [search for search in self._searches if search.first < 0]
         return {
-            "asked": flying[0].first if flying else self._asked,
+            "asked": flying[0].first if flying else max(told, self._task.start),
+            "best": self._best and [self._best[0], plain(self._best[1])],
             "n_searches": self._n_searches,
             "searches": [search.evolution.state() for search in order],
         }
 
     def restore(self, state: State) -> None:
-        """See :class:`~sweeper.search.sampler.Sampler`."""
-        self._waiting, self._asked = self._waiting[:0], state["asked"]
+        """See :class:`~sweeper.search.sampler.Resumable`."""
+        self._asked = state["asked"]
+        self._waiting = self._waiting[self._asked - self._task.start :]
+        self._best = state["best"] and (state["best"][0], trial_of(state["best"][1]))
         self._n_searches = state["n_searches"]
         self._searches = deque(_Search(Evolution.restored(each)) for each in state["searches"])
 

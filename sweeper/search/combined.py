@@ -7,14 +7,14 @@ from functools import partial
 
 from sweeper.search.descent import DescentSampler
 from sweeper.search.optuna_sampler import TpeSampler
-from sweeper.search.sampler import AskedAgain, Slopes, Task, Values
+from sweeper.search.sampler import Slopes, State, Task, Values
 from sweeper.space.space import Space
-from sweeper.space.trials import Trial
+from sweeper.space.trials import Trial, plain, trial_of
 
 _TRIES = 10  # to propose a design that was not asked for before
 
 
-class CombinedSampler(AskedAgain):
+class CombinedSampler:
     """A descent in the splits and TPE in everything, each told what the other found.
 
     After a new best trial the descent goes on from there, alone: slopes say where to.  When that
@@ -64,13 +64,35 @@ class CombinedSampler(AskedAgain):
         self._gains = self._best is not before
         if self._best is None:
             return
-        parameters = self._best[1].parameters
-        if before is not None and before[1].parameters != parameters:
+        keys = _keys(self._best[1])
+        if before is not None and _keys(before[1]) != keys:
             self._descent, news = self._new_descent(), self._told
         self._descends = self._descends or self._gains
         for trial, value, slope in news:
-            if trial.parameters == parameters:
+            if _keys(trial) == keys:
                 self._descent.tell([trial], [value], [slope])
+
+    def state(self, told: int) -> State:
+        """See :class:`~sweeper.search.sampler.Resumable`."""
+        return {
+            "asked": told,
+            "sampler": self._sampler.state(told),
+            "descent": self._descent.state(told),
+            "told": [[plain(trial), value, slope] for trial, value, slope in self._told],
+            "best": None if self._best is None else [self._best[0], plain(self._best[1])],
+            "turn": [self._gains, self._descends],
+        }
+
+    def restore(self, state: State) -> None:
+        """See :class:`~sweeper.search.sampler.Resumable`."""
+        self._asked, self._waiting = state["asked"], self._waiting[state["asked"] :]
+        self._sampler.restore(state["sampler"])
+        self._descent.restore(state["descent"])
+        self._told = [(trial_of(trial), value, slope) for trial, value, slope in state["told"]]
+        self._designs = {_design(trial) for trial, _, _ in self._told}
+        best = state["best"]
+        self._best = None if best is None else (best[0], trial_of(best[1]))
+        self._gains, self._descends = state["turn"]
 
     def _beats(self, value: float) -> bool:
         return self._best is None or self._objective.is_better(value, self._best[0])
@@ -91,4 +113,8 @@ class CombinedSampler(AskedAgain):
 
 
 def _design(trial: Trial) -> str:
-    return json.dumps([trial.bandwidth, trial.parameters], sort_keys=True)
+    return f"{trial.bandwidth} {_keys(trial)}"
+
+
+def _keys(trial: Trial) -> str:
+    return json.dumps(trial.parameters, sort_keys=True)

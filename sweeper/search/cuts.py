@@ -7,6 +7,9 @@ lowered onto it, as bundle methods do for functions that are not convex: there t
 another order.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 from engine import Prices
@@ -39,6 +42,22 @@ class CutModel:
         best = np.argsort(times * self._prices.cost(points), kind="stable")[:_KEPT]
         self._points, self._times = points[best], times[best]
         self._work = np.vstack([self._work, -slopes * bandwidth**2])[best]
+
+    def state(self) -> dict[str, Any]:
+        """What :meth:`restore` needs, as plain data."""
+        return {
+            "points": self._points.tolist(),
+            "times": self._times.tolist(),
+            "work": self._work.tolist(),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Have the runs that another model had."""
+        shape = (-1, self._points.shape[1])
+        self._points, self._work = (
+            np.array(state[name], dtype=float).reshape(shape) for name in ("points", "work")
+        )
+        self._times = np.array(state["times"], dtype=float)
 
     def value(self, bandwidth: Floats, time: float) -> float:
         """What is minimised, for a run of that time."""

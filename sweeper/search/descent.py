@@ -7,14 +7,14 @@ import numpy as np
 from engine import DimsweepError
 from sweeper.objective import follows_slopes
 from sweeper.search.cuts import CutModel
-from sweeper.search.sampler import AskedAgain, Slopes, Task, Values
+from sweeper.search.sampler import Slopes, State, Task, Values
 from sweeper.space.trials import Floats, Trial
 
 _WIDEST = 1.0  # trust region: factors of e up and down around the best split
 _NARROWEST = 0.02
 
 
-class DescentSampler(AskedAgain):
+class DescentSampler:
     """A trust region around the best split so far, in which the cuts are minimised.
 
     The region grows where a step keeps most of what the model promised, and shrinks where it gains
@@ -117,3 +117,25 @@ class DescentSampler(AskedAgain):
         factors = np.exp(self._random.uniform(-self._radius, self._radius, len(centre)))
         self._radius *= 0.5
         return self._split.nearest(centre * factors)
+
+    def state(self, told: int) -> State:
+        """See :class:`~sweeper.search.sampler.Resumable`."""
+        return {
+            "asked": told,
+            "model": self._model.state(),
+            "random": self._random.bit_generator.state,
+            "known": sorted(self._known),
+            "best": None if self._best is None else [self._best[0], self._best[1].tolist()],
+            "promised": list(self._promised.items()),
+            "radius": self._radius,
+        }
+
+    def restore(self, state: State) -> None:
+        """See :class:`~sweeper.search.sampler.Resumable`."""
+        self._asked, self._waiting = state["asked"], self._waiting[state["asked"] :]
+        self._model.restore(state["model"])
+        self._random.bit_generator.state = state["random"]
+        self._known = set(map(tuple, state["known"]))
+        best = state["best"]
+        self._best = None if best is None else (best[0], np.array(best[1]))
+        self._promised, self._radius = dict(state["promised"]), state["radius"]

@@ -20,11 +20,16 @@ _SMALLEST = 1e-9  # step, of the unit cube
 
 
 class Evolution:
-    """The distribution of a search, around ``centre`` (F,) with deviation ``sigma``."""
+    """The distribution of a search, around ``centre`` (F,) with deviation ``sigma``.
 
-    def __init__(self, centre: Floats, sigma: float, population: int | None, seed: int) -> None:
+    ``population`` is Hansen's default for so many coordinates, if not given, and ``least`` or more.
+    """
+
+    def __init__(
+        self, centre: Floats, sigma: float, population: int | None, seed: int, least: int = 2
+    ) -> None:
         n = len(centre)
-        self.population = max(population or 4 + int(3 * math.log(n)), 2)
+        self.population = max(population or 4 + int(3 * math.log(n)), least, 2)
         self._mean, self._sigma, self.generation = np.array(centre, dtype=float), sigma, 0
         self._covariance, self._axes, self._lengths = np.eye(n), np.eye(n), np.ones(n)
         self._path, self._step_path = np.zeros(n), np.zeros(n)

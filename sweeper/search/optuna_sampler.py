@@ -3,24 +3,20 @@
 import inspect
 import json
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar
 
 import numpy as np
 
 from engine import DimsweepError, suggestion
-from sweeper.search.sampler import AskedAgain, Task, Values
+from sweeper.search.sampler import State, Task, Values
 from sweeper.space.space import Choice, Parameter
 from sweeper.space.trials import Trial
 
 
-class OptunaSampler(AskedAgain):
-    """A sampler of Optuna's, which ``kind`` names.
-
-    Resuming needs no stored sampler state: the driver asks again from the start and tells the
-    values that the ledger has, which leads the sampler to where it was.
-    """
+class OptunaSampler:
+    """A sampler of Optuna's, which ``kind`` names."""
 
     learns_from_slopes = False
     prefetch = 2
@@ -71,13 +67,17 @@ class OptunaSampler(AskedAgain):
             self._study.enqueue_trial(self._encode(known))
         asked = self._study.ask(self._distributions)
         self._numbers[number] = asked.number
-        if known is not None:
-            return known
-        unit = np.array([[asked.params[f"split_{i}"] for i in range(self._space.n_split)]])
+        return self._decode(number, asked.params)
+
+    def _decode(self, number: int, params: Mapping[str, Any]) -> Trial:
+        """The trial of that number, for which Optuna proposed these parameters."""
+        if number < len(self._first):
+            return self._first[number]
+        unit = np.array([[params[f"split_{i}"] for i in range(self._space.n_split)]])
         parameters = {
-            key: json.loads(asked.params[key])
+            key: json.loads(params[key])
             if isinstance(parameter, Choice)
-            else parameter.value(asked.params[key])
+            else parameter.value(params[key])
             for key, parameter in self._space.parameters.items()
         }
         return self._space.trials(unit, [parameters], number, self._origin)[0]
@@ -139,13 +139,86 @@ def _made(kind: type[Any], task: Task) -> Any:
         raise DimsweepError(f"{task.name}: {error}", where="search.options") from error
 
 
-class TpeSampler(OptunaSampler):
+class ResumableOptunaSampler(OptunaSampler):
+    """One whose state is known: Optuna's trials, and where its random numbers are.
+
+    Trials that are asked for and not told yet are a part of it: they are the first to be asked for
+    when the search goes on.
+    """
+
+    def ask(self, n: int) -> list[Trial]:
+        self._asked += n
+        return [
+            self._again(number) if number in self._numbers else self.propose(number)
+            for number in range(self._asked - n, self._asked)
+        ]
+
+    def _again(self, number: int) -> Trial:
+        asked = self._study.get_trials(deepcopy=False)[self._numbers[number]]
+        return self._decode(number, asked.params)
+
+    def state(self, told: int) -> State:
+        """See :class:`~sweeper.search.sampler.Resumable`."""
+        return {
+            "asked": told,
+            "numbers": list(self._numbers.items()),
+            "attributes": self._study._storage.get_study_system_attrs(self._study._study_id),
+            "random": [_plain(each) for each in _random_states(self._study.sampler)],
+            "trials": [
+                [
+                    trial.state.name,
+                    trial.values,
+                    [trial.params[name] for name in self._distributions],
+                    trial.system_attrs,
+                ]
+                for trial in self._study.get_trials(deepcopy=False)
+            ],
+        }
+
+    def restore(self, state: State) -> None:
+        """See :class:`~sweeper.search.sampler.Resumable`."""
+        from optuna.trial import TrialState, create_trial
+
+        self._asked, self._numbers = state["asked"], dict(state["numbers"])
+        for key, value in state["attributes"].items():
+            self._study._storage.set_study_system_attr(self._study._study_id, key, value)
+        for own, kept in zip(_random_states(self._study.sampler), state["random"], strict=True):
+            own.set_state((kept[0], np.array(kept[1], dtype=np.uint32), *kept[2:]))
+        self._study.add_trials(
+            create_trial(
+                state=TrialState[name],
+                values=values,
+                params=dict(zip(self._distributions, params, strict=True)),
+                distributions=self._distributions,
+                system_attrs=attributes,
+            )
+            for name, values, params, attributes in state["trials"]
+        )
+
+
+def _random_states(node: Any) -> Iterator[np.random.RandomState]:
+    """The random numbers of a sampler of Optuna's and of its parts, always in the same order."""
+    from optuna.samplers._lazy_random_state import LazyRandomState
+
+    for part in getattr(node, "__dict__", {}).values():
+        if isinstance(part, LazyRandomState):
+            yield part.rng
+        elif type(part).__module__.startswith("optuna.samplers"):
+            yield from _random_states(part)
+
+
+def _plain(random: np.random.RandomState) -> list[Any]:
+    name, numbers, *rest = random.get_state(legacy=True)
+    return [name, np.asarray(numbers).tolist(), *rest]
+
+
+class TpeSampler(ResumableOptunaSampler):
     """The tree-structured Parzen estimator (Bergstra et al., NeurIPS 2011)."""
 
     kind = "TPESampler"
 
 
-class Nsga2Sampler(OptunaSampler):
+class Nsga2Sampler(ResumableOptunaSampler):
     """NSGA-II (Deb et al., IEEE TEVC 2002)."""
 
     kind = "NSGAIISampler"

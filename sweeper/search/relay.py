@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from sweeper.search.blocks import QmcSampler
 from sweeper.search.cmaes import CmaEsSampler
 from sweeper.search.combined import CombinedSampler
 from sweeper.search.optuna_sampler import TpeSampler
-from sweeper.search.sampler import Sampler, Slopes, State, Task, Values
+from sweeper.search.sampler import Resumable, Sampler, Slopes, State, Task, Values
 from sweeper.space.trials import Trial
 
 # The time that TPE takes for a trial grows with the trials before it; it has about ten milliseconds
@@ -16,58 +16,63 @@ from sweeper.space.trials import Trial
 HANDOVER = 1000
 
 
+class _Part(Sampler, Resumable, Protocol):
+    """A sampler that a relay can be made of."""
+
+
 class RelaySampler:
     """The first :data:`HANDOVER` trials are of the one sampler, those after them of the other,
     which begins with all that was found by then."""
 
     learns_from_slopes = False
-    first: ClassVar[type[Sampler]]
-    then: ClassVar[type[Sampler]]
+    first: ClassVar[type[_Part]]
+    then: ClassVar[type[_Part]]
 
     def __init__(self, task: Task) -> None:
         name, _, last = task.name.rpartition("+")
-        self._sampler, self._asked = self.first(replace(task, name=name)), 0
-        self._task: Task | None = replace(task, name=last, first=[], start=HANDOVER)
-        self._told: list[tuple[Trial, Values, Slopes]] = []
+        self._first = self.first(replace(task, name=name))
+        self._then = self.then(replace(task, name=last, first=[], start=HANDOVER))
+        self._asked = 0
+
+    @property
+    def _turn(self) -> _Part:
+        return self._first if self._asked < HANDOVER else self._then
 
     @property
     def prefetch(self) -> int | None:
-        return self._sampler.prefetch
+        return self._turn.prefetch
 
     @property
     def batch(self) -> int | None:
-        if self._asked == HANDOVER and self._task is not None:
-            self._hand_over(self._task)
-        return self._sampler.batch
+        return self._turn.batch
 
     def ask(self, n: int) -> Sequence[Trial]:
         left = HANDOVER - self._asked
-        trials = self._sampler.ask(min(n, left) if left > 0 else n)
+        trials = self._turn.ask(min(n, left) if left > 0 else n)
         self._asked += len(trials)
         return trials
 
     def tell(
         self, trials: Sequence[Trial], values: Sequence[Values], slopes: Sequence[Slopes]
     ) -> None:
-        self._sampler.tell(trials, values, slopes)
-        if self._task is not None:
-            self._told += zip(trials, values, slopes, strict=True)
+        if trials[0].number < HANDOVER:
+            self._first.tell(trials, values, slopes)
+        self._then.tell(trials, values, slopes)
 
     def state(self, told: int) -> State | None:
-        """See :class:`~sweeper.search.sampler.Sampler`."""
-        return self._sampler.state(told) if self._task is None else None
+        """See :class:`~sweeper.search.sampler.Resumable`."""
+        first = self._first.state(told) if told < HANDOVER else None
+        then = self._then.state(max(told, HANDOVER))
+        now = first or then
+        return now and {"asked": now["asked"], "first": first, "then": then}
 
     def restore(self, state: State) -> None:
-        """See :class:`~sweeper.search.sampler.Sampler`."""
-        assert self._task is not None
-        self._sampler, self._task = self.then(self._task), None
-        self._sampler.restore(state)
+        """See :class:`~sweeper.search.sampler.Resumable`."""
         self._asked = state["asked"]
-
-    def _hand_over(self, task: Task) -> None:
-        self._sampler, self._task = self.then(task), None
-        self._sampler.tell(*zip(*self._told, strict=True))
-        self._told = []
+        if state["first"] is not None:
+            self._first.restore(state["first"])
+        if state["then"] is not None:
+            self._then.restore(state["then"])
 
 
 class DescentThenCmaEs(RelaySampler):

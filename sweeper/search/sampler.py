@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from engine import Prices
 from sweeper.config.study import Search
@@ -40,7 +40,7 @@ class Task:
 
 
 # Raise it when a sampler proposes other trials than before, or its state is another one.
-STATE_VERSION = 1
+STATE_VERSION = 2
 
 
 class Sampler(Protocol):
@@ -74,22 +74,16 @@ class Sampler(Protocol):
     ) -> None:
         """The values of trials asked for earlier, and slopes if the sampler learns from them."""
 
+
+@runtime_checkable
+class Resumable(Protocol):
+    """A sampler whose search can go on from a bookmark.  Any other is asked again from the start
+    when its study is resumed, and what the ledger knows is not simulated again."""
+
     def state(self, told: int) -> State | None:
         """What :meth:`restore` needs after trials up to number ``told``, as plain data;
         ``asked`` in it is the number of the trial that is then asked for next.  ``None`` if there
-        is no other way than to ask from the start."""
+        is no state to go on from yet."""
 
     def restore(self, state: State) -> None:
         """Bring a new sampler to where another one was."""
-
-
-class AskedAgain:
-    """A sampler that is asked from the start when a study is resumed."""
-
-    def state(self, told: int) -> State | None:
-        """None."""
-        return None
-
-    def restore(self, state: State) -> None:
-        """There is nothing to restore from."""
-        raise NotImplementedError

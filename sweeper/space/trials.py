@@ -24,6 +24,17 @@ class Trial:
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
+def plain(trial: Trial) -> dict[str, Any]:
+    """A trial as plain data."""
+    return vars(trial)
+
+
+def trial_of(node: Mapping[str, Any]) -> Trial:
+    """The trial of :func:`plain` data."""
+    split = node["bandwidth"]
+    return Trial(**{**node, "bandwidth": None if split is None else tuple(split)})
+
+
 @dataclass(frozen=True, eq=False)
 class Trials(Sequence[Trial]):
     """Trials, column by column: a search of a million of them makes no object for each.

@@ -22,6 +22,7 @@ from sweeper.run.executor.worker import Limits, Luggage, Worker
 # long that the others wait at the end of a batch.
 PIECE_SECONDS = 0.4
 PIECES_PER_SECOND = 500  # that the driver hands out, and no more, to however many workers
+_LEAST_SECONDS = 0.005  # of a piece, or calls take as long as what they are for
 _FIRST_PIECE = 1  # how long a trial takes is not known yet: a microsecond, or minutes
 _LARGEST_PIECE = 4096
 _MAX_TRIES = 2  # of a trial that a worker died over or that was lost otherwise
@@ -37,6 +38,7 @@ class _Seat:
 
     actor: Any
     load: int = _DEPTH  # full until it has started
+    trials: int = 0  # of its pieces
     node: str = ""
     idle_since: float = 0.0
 
@@ -183,6 +185,7 @@ class RayExecutor:
     def _start(self, seat: _Seat) -> None:
         """Have a worker started; it gets no work before it is there."""
         seat.actor, seat.load, seat.node = self._actor.remote(*self._arguments), _DEPTH, ""
+        seat.trials = 0
         self._starting[seat.actor.where.remote()] = seat
 
     def _started(self, reference: Any) -> None:
@@ -211,6 +214,7 @@ class RayExecutor:
             return
         del self._calls[reference]
         call.seat.load -= call.piece.weight
+        call.seat.trials -= len(call.piece.job.trials)
         call.seat.idle_since = time.monotonic()
         self._adapt(call.piece.job, seconds)
         lost = outcome.lost
@@ -257,9 +261,11 @@ class RayExecutor:
                 return
             self._queue.popleft()
             job = piece.job
-            waiting = len(job.trials) + sum(len(other.job.trials) for other in self._queue)
-            share = -(-waiting // len(there))
-            size = min(self._piece.get(job.cell, _FIRST_PIECE), share, _LARGEST_PIECE)
+            todo = sum(len(each.job.trials) for each in (piece, *self._queue))
+            share = -(-(todo + sum(each.trials for each in there)) // len(there)) - seat.trials
+            most = self._piece.get(job.cell, _FIRST_PIECE)
+            least = int(most * _LEAST_SECONDS / self._piece_seconds)
+            size = min(most, max(share, least, 1), _LARGEST_PIECE)
             if size < len(job.trials):
                 self._queue.appendleft(replace(piece, job=job.part(size, None)))
             self._call(replace(piece, job=job.part(0, size)), seat)
@@ -268,6 +274,7 @@ class RayExecutor:
         call = _Call(piece, seat, time.monotonic())
         self._calls[seat.actor.evaluate.remote(piece.job)] = call
         seat.load += piece.weight
+        seat.trials += len(piece.job.trials)
 
     @property
     def _piece_seconds(self) -> float:

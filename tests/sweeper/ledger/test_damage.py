@@ -109,6 +109,18 @@ def test_a_copy_of_a_record_is_named(name: str, sealed: Path) -> None:
     assert not resume(sealed).notes
 
 
+def test_a_damaged_bookmark_is_named(sealed: Path) -> None:
+    with Ledger(sealed, STUDY, SCHEMA) as ledger:
+        ledger.keep(0, {"told": 8})
+    assert not resume(sealed).notes
+    bookmark = sealed / "search-00000.json"
+    bookmark.write_text(bookmark.read_text().replace('"told": 8', '"told": 9'))
+    (note,) = resume(sealed).notes
+    assert "search-00000.json is damaged (its checksum is wrong)" in note
+    assert "is asked from the start" in note
+    assert (sealed / SET_ASIDE / bookmark.name).exists()
+
+
 def test_what_a_killed_writer_left_is_removed(sealed: Path) -> None:
     (sealed / "new-4711-study.json").write_text("half")
     assert not resume(sealed).notes

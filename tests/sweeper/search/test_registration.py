@@ -10,13 +10,12 @@ from sweeper import load
 from sweeper.run.executor import EXECUTORS, make_executor
 from sweeper.run.executor.inline import InlineExecutor
 from sweeper.search import SAMPLERS, Slopes, Task, Values
-from sweeper.search.sampler import AskedAgain
 from sweeper.space.trials import Trial
 from sweeper.study.plan import StudyPlan
 from tests.support.studies import run
 
 
-class HillClimb(AskedAgain):
+class HillClimb:
     """Moves a tenth of one dimension's bandwidth to the next, in turns."""
 
     learns_from_slopes = False
