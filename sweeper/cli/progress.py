@@ -36,8 +36,7 @@ class Watch:
     def __init__(self, plan: StudyPlan, bar: Progress, console: Console) -> None:
         self._plan, self._bar, self._console = plan, bar, console
         self._objective = plan.study.objectives[0]
-        self._total = sum(cell.budget + cell.recheck for cell in plan.cells)
-        self._total += sum(cell.budget for one in plan.portfolios for cell in one.cells)
+        self._total = plan.n_trials
         self._task = bar.add_task(plan.study.name, total=self._total, text="")
         self._started = self._told = time.monotonic()
 
@@ -82,7 +81,7 @@ class Watch:
             return ""
         number = max(progress.best)
         value = progress.best[number][0]
-        bound = next(cell.bound for cell in self._plan.cells if cell.cell.number == number)
+        bound = progress.bound
         text = f", best {self._objective.show(value)}"
         if bound is not None:
             gap = self._objective.loss(value) / self._objective.loss(bound) - 1

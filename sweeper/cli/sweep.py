@@ -105,7 +105,9 @@ def _introduce(plan: "StudyPlan", console: "Console") -> None:
     from sweeper.terminal import say, say_warnings
 
     say_warnings(plan.study.warnings, console)
-    searches = zip(plan.cells, plan.study.cells, strict=True)
+    searches = zip(
+        plan.cells, plan.study.cells, strict=False
+    )  # the record has none of a large grid
     reasons = [reason(cell.config, record.sampler, record.trials) for cell, record in searches]
     for text in dict.fromkeys(filter(None, reasons)):
         say(text, console)
@@ -136,6 +138,8 @@ def _summary(plan: "StudyPlan", progress: "Progress", new: int, seconds: float) 
     if progress.lost:
         text += f", {progress.lost} of them lost to faults of the machine (the same command tries "
         text += "them again)"
+    if progress.pruned:
+        text += f"; {progress.pruned} cells of the grid are infeasible"
     if pruned := plan.study.pruned:
         n = len(plan.cells) + len(pruned)
         text += f"; {len(pruned)} of {n} cells of the grid are infeasible, the first because of "

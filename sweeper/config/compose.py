@@ -1,6 +1,6 @@
 """Composing a configuration with Hydra: conf/, studies/, and overrides from the command line."""
 
-import copy
+import pickle
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -99,7 +99,7 @@ def compose(overrides: Sequence[str], values: Mapping[str, Any] | None = None) -
     try:
         choices, files = _compose_files(chosen, _state_of_files(chosen))
         origin = Origin(tuple(overrides), choices)
-        node = copy.deepcopy(files)
+        node = pickle.loads(files)  # a third of the time of a deep copy
         for setting in OverridesParser.create().parse_overrides([_for_hydra(s) for s in settings]):
             refuse_unknown(setting.key_or_group, node)
             _set(node, setting)
@@ -123,8 +123,9 @@ def compose(overrides: Sequence[str], values: Mapping[str, Any] | None = None) -
 
 
 @lru_cache(maxsize=64)
-def _compose_files(chosen: tuple[str, ...], state: int) -> tuple[dict[str, str], DictConfig]:
-    """What the files say under the ``chosen`` options, and the option chosen for each group.
+def _compose_files(chosen: tuple[str, ...], state: int) -> tuple[dict[str, str], bytes]:
+    """The option chosen for each group, and what the files say under the ``chosen`` options: a
+    DictConfig, pickled.
 
     Hydra needs a quarter of a second for it, and the cells of a grid mostly choose the same files:
     it is kept while the files stay in the same ``state``.
@@ -134,7 +135,8 @@ def _compose_files(chosen: tuple[str, ...], state: int) -> tuple[dict[str, str],
             ROOT, overrides=[_for_hydra(o) for o in chosen], return_hydra_config=True
         )
     choices = dict(composed.hydra.runtime.choices)
-    return choices, OmegaConf.masked_copy(composed, [str(k) for k in composed if k != "hydra"])
+    own = OmegaConf.masked_copy(composed, [str(k) for k in composed if k != "hydra"])
+    return choices, pickle.dumps(own)
 
 
 def _state_of_files(chosen: tuple[str, ...]) -> int:

@@ -23,7 +23,8 @@ from sweeper.ledger.place import NEW, STUDY, Place, entries, read
 from sweeper.ledger.sink import Sink
 
 _STUDY, _CHECK = b"dimsweep.study", b"dimsweep.crc32"
-_LOG = re.compile(r"log-(\d{5,})-[0-9a-f]{8}\.arrows")
+_LOG = re.compile(r"(?:log|cells)-(\d{5,})-[0-9a-f]{8}\.arrows")
+LOG = "log-"  # so begins the name of a log of rows
 _BOOKMARK = re.compile(r"search-\d{5,}\.json")
 _PART = re.compile(r"part-(\d{5,})-([0-9a-f]{8})\.parquet")
 
@@ -58,10 +59,11 @@ class Log:
         schema: pa.Schema,
         study: str,
         sink: Callable[[Place], Sink],
+        prefix: str = LOG,
     ) -> None:
         """Raises :class:`OSError` if ``sink`` cannot create it."""
         self.number = number
-        self.path = folder / f"log-{number:05d}-{secrets.token_hex(4)}.arrows"
+        self.path = folder / f"{prefix}{number:05d}-{secrets.token_hex(4)}.arrows"
         self.rows, self.n_rows = list[pa.RecordBatch](), 0
         self._schema = schema.with_metadata({_STUDY: study})
         self._check = zlib.crc32(self._schema.serialize())
@@ -92,14 +94,18 @@ class Log:
         written = self._file.n_safe - 1  # the first is the schema
         return sum(len(batch) for batch in self.rows[max(written, 0) :])
 
+    def save(self) -> None:
+        """Make its rows outlive this process; raises :class:`OSError` if that cannot be done."""
+        self._file.save()
+
     def close(self) -> None:
         """Let go of the file, which stays as it is.  What was not written is dropped."""
         self._file.let_go()
 
 
-def logs(folder: Place) -> list[Place]:
+def logs(folder: Place, prefix: str = LOG) -> list[Place]:
     """The files of ``folder`` that look like logs, in order."""
-    return [file for file in entries(folder) if file.name.startswith("log-")]
+    return [file for file in entries(folder) if file.name.startswith(prefix)]
 
 
 def strays(folder: Place) -> list[Place]:

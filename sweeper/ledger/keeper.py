@@ -17,7 +17,7 @@ class Keeper:
         self._folder = folder
         self._lease = lease.Lease(folder)
         self.notes = self._lease.notes
-        self._log: ObjectSink | None = None
+        self._logs: list[ObjectSink] = []
         self._lost, self._failures = False, 0
         self._error: Exception | None = None
         self._stop = threading.Event()
@@ -26,8 +26,9 @@ class Keeper:
 
     def sink(self, path: Place) -> ObjectSink:
         """Where the bytes of the log at ``path`` go."""
-        self._log = ObjectSink(path, self._is_ours)
-        return self._log
+        sink = ObjectSink(path, self._is_ours)
+        self._logs = [each for each in self._logs if not each.closed] + [sink]
+        return sink
 
     def release(self) -> None:
         """Let others write the study."""
@@ -47,8 +48,8 @@ class Keeper:
             try:
                 with reaching(self._folder):
                     self._lost = not self._lease.renew()
-                    if self._log is not None and not self._lost:
-                        self._log.save()
+                    for log in self._logs if not self._lost else ():
+                        log.save()
                 self._failures = 0
             except Exception as error:  # told by the thread that writes rows
                 self._error, self._failures = error, self._failures + 1

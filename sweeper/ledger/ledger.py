@@ -4,6 +4,7 @@
     log-00002-1f3a9c5e.arrows     rows as they arrive, handed to the system batch by batch
     part-00000-8d2b70c4.parquet   immutable rows
     search-00000.json             where the search of a cell stood; nothing is lost with it
+    cells-00000-5f0c11ab.arrows   the cells of a large grid
 
 Rows go to the log; a full log becomes the part of its number, written under another name and then
 renamed, and the next log begins.  So at any moment every row is in at least one readable place: a
@@ -13,7 +14,7 @@ no file but its own.
 """
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -25,12 +26,20 @@ import pyarrow.compute as pc
 from engine import DimsweepError
 from sweeper.ledger import files
 from sweeper.ledger.bookmark import keep, kept, read_bookmark
+from sweeper.ledger.cells import CELL, PRUNED, CellBook
 from sweeper.ledger.files import DamagedError, Log
 from sweeper.ledger.known import Known, Places
 from sweeper.ledger.lock import hold
 from sweeper.ledger.merge import each_key_once, identity, in_order
 from sweeper.ledger.place import STUDY, Place, make, reaching, write
-from sweeper.ledger.record import DamagedStudyError, StudyRecord, check_same, read_study
+from sweeper.ledger.record import (
+    CellRecord,
+    DamagedStudyError,
+    PrunedCell,
+    StudyRecord,
+    check_same,
+    read_record,
+)
 from sweeper.ledger.rows import (
     COMPLETE,
     FAILED,
@@ -48,6 +57,7 @@ from sweeper.ledger.shelf import Shelf
 from sweeper.space.trials import Trials
 
 ROWS_PER_PART = 10_000
+BATCHES_PER_PART = 1_000  # each of which takes some memory, however small it is
 _NONE = np.empty(0, dtype=np.int64)
 SET_ASIDE = "damaged"  # the folder for files that are not what a sweep wrote
 
@@ -83,6 +93,7 @@ class Ledger:
                 self._config = self._settle(study)
                 self._study = study.model_copy(update={"config": self._config}).identity
                 self._shelf = Shelf(folder, study)
+                self._book = self._open_book() if study.n_streamed is not None else None
                 self._recover({LOST, FAILED} if retry_failed else {LOST})
                 self._log = self._next_log()
         except BaseException:
@@ -99,6 +110,45 @@ class Ledger:
             if kind is None:  # else the first error is the one to tell; the rows are in the log
                 raise
 
+    def _open_book(self) -> CellBook:
+        book = CellBook(self.folder, self._study, self._lock.sink)
+        for file, why in book.damaged:
+            self._set_aside(file, why, "its cells are planned again")
+        return CellBook(self.folder, self._study, self._lock.sink) if book.damaged else book
+
+    def enter(self, record: CellRecord) -> None:
+        """A cell of a large grid is about to be searched; of others the study's record knows."""
+        if self._book is not None:
+            text = record.model_dump_json(exclude_defaults=True)
+            with self._writing():
+                self._book.add(record.cell, CELL, text, record.content)
+                self._shelf.look_beside({record.content or ""})
+
+    def prune(self, cell: int, record: PrunedCell) -> None:
+        """A cell of a large grid cannot be."""
+        assert self._book is not None
+        with self._writing():
+            self._book.add(cell, PRUNED, record.model_dump_json())
+
+    def leave(self, cell: int, told: int, how: str) -> None:
+        """The search of a cell is over; ``how`` says what it had been told, and what it was."""
+        if self._book is not None:
+            with self._writing():
+                self._book.finish(cell, told, how)
+
+    def is_pruned(self, cell: int) -> bool:
+        """Whether an earlier run found that the cell cannot be."""
+        return self._book is not None and self._book.is_pruned(cell)
+
+    def finished(self, cell: int, how: Callable[[Places], str]) -> Places | None:
+        """Where the rows of a search are that an earlier run ended, if ``how`` says the same of
+        them as it did then."""
+        told = self._book.finished(cell) if self._book is not None else None
+        if told is None or self._book is None:
+            return None
+        places = self.trials(cell, told)
+        return places if self._book.is_same(cell, how(places)) else None
+
     def append(self, batch: pa.RecordBatch) -> None:
         """Add rows.  In a folder of this machine they are safe from this process's death when this
         returns; on an object store a few seconds later."""
@@ -108,7 +158,7 @@ class Ledger:
             self._shelf.add_rows(batch)
             if not self._log.is_mine():
                 self._give_way()
-            if self._log.n_rows >= ROWS_PER_PART:
+            if self._log.n_rows >= ROWS_PER_PART or len(self._log.rows) >= BATCHES_PER_PART:
                 self._seal_log()
                 self._log = self._next_log()
 
@@ -151,6 +201,8 @@ class Ledger:
         try:
             with self._writing():
                 self._seal_log()
+                if self._book is not None:
+                    self._book.close()
         finally:
             self._lock.release()
 
@@ -204,7 +256,7 @@ class Ledger:
         file = self.folder / STUDY
         self._config, self._provenance = study.config, study.provenance
         try:
-            old = read_study(self.folder) if file.exists() else None
+            old = read_record(self.folder) if file.exists() else None
         except DamagedStudyError as error:
             self._set_aside(file, error.what)
         else:

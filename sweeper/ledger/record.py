@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, Val
 from engine import DimsweepError
 from engine.bound import Frontier
 from engine.rules import Pair
+from sweeper.ledger.cells import CELL, PRUNED, Entries
 from sweeper.ledger.place import STUDY, Place, reaching, read
 from sweeper.objective import OBJECTIVES, Objective
 
@@ -35,8 +36,8 @@ class _Record(BaseModel):
 
 class CellRecord(_Record):
     """One cell of a study's grid: one search.  Cells whose trials may have equal keys have the same
-    ``content``; ``config`` is that part of a cell's configuration which its rows depend on, where
-    it is not the study's own.
+    ``content``; ``config`` has those parts of a cell's configuration that its rows depend on and
+    that are not the study's own.
 
     ``bound`` is what no split beats in the first objective, ``ms_per_GBps`` (D,) what bandwidth is
     worth where that bound is least, ``usd_per_GBps`` (D,) what it costs.  ``front`` is the least
@@ -96,7 +97,8 @@ class Provenance(_Record):
 class StudyRecord(_Record):
     """A whole study.  ``model`` and ``rows`` are the versions of the engine's model and of the
     columns; ``config`` is the resolved configuration without what changes no row; ``provenance``
-    has an entry for each that wrote rows."""
+    has an entry for each that wrote rows.  Of a large grid ``n_streamed`` is the number of cells,
+    which are planned one after the other; what is known of them is in files of their own."""
 
     name: str
     model: int | None = None
@@ -106,6 +108,7 @@ class StudyRecord(_Record):
     parameters: tuple[str, ...] = ()
     learns_from_slopes: bool = False
     warnings: tuple[str, ...] = ()
+    n_streamed: int | None = None
     cells: tuple[CellRecord, ...] = ()
     pruned: tuple[PrunedCell, ...] = ()
     portfolios: tuple[PortfolioRecord, ...] = ()
@@ -135,12 +138,35 @@ class StudyRecord(_Record):
         return json.dumps(node | {"checksum": checksum(node)}, indent=1).encode()
 
 
+_MENDS = "sweep the study again: it sets the file aside and keeps all rows"
+
+
 class DamagedStudyError(DimsweepError):
     """A ``study.json`` that is not what a sweep wrote."""
 
 
 def read_study(folder: Place) -> StudyRecord:
-    """The study in ``folder``; raises :class:`DimsweepError` if there is none."""
+    """The study in ``folder``, with all that is known of its cells; raises :class:`DimsweepError`
+    if there is none, or if files of it are damaged."""
+    study = read_record(folder)
+    if study.n_streamed is None:
+        return study
+    entries = Entries.read(folder, study.identity)
+    for file, why in entries.damaged:
+        raise DamagedStudyError(
+            f"the study's cells cannot be read: {why}", where=str(file), hint=_MENDS
+        )
+    cells, pruned = (entries.last(kind)["text"].to_pylist() for kind in (CELL, PRUNED))
+    return study.model_copy(
+        update={
+            "cells": tuple(map(CellRecord.model_validate_json, cells)),
+            "pruned": tuple(map(PrunedCell.model_validate_json, pruned)),
+        }
+    )
+
+
+def read_record(folder: Place) -> StudyRecord:
+    """What ``study.json`` says; raises :class:`DimsweepError` if there is none."""
     file = folder / STUDY
     try:
         with reaching(folder):
@@ -167,7 +193,7 @@ def read_study(folder: Place) -> StudyRecord:
         raise DamagedStudyError(
             f"the study cannot be read: {error}",
             where=str(file),
-            hint="sweep the study again: it sets the file aside and keeps all rows",
+            hint=_MENDS,
         ) from error
 
 

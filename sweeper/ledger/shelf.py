@@ -6,7 +6,7 @@ keys can be are looked into.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -15,10 +15,11 @@ import pyarrow.parquet as pq
 
 from engine import DimsweepError
 from sweeper.ledger import files, keys
+from sweeper.ledger.cells import CELL, Entries
 from sweeper.ledger.files import DamagedError
 from sweeper.ledger.known import Known
 from sweeper.ledger.place import STUDY, Place, entries
-from sweeper.ledger.record import StudyRecord, read_study
+from sweeper.ledger.record import StudyRecord, read_record
 from sweeper.ledger.rows import COMPLETE
 
 
@@ -29,19 +30,31 @@ class Shelf:
     def __init__(self, folder: Place, study: StudyRecord) -> None:
         """The rows of the studies beside ``folder``; this one's are told as they are written."""
         contents = Counter(cell.content for cell in study.cells if cell.content)
-        self._within = any(n > 1 for n in contents.values())
+        # Of a large grid it is not known yet which cells are alike.
+        self._within = any(n > 1 for n in contents.values()) or study.n_streamed is not None
         self._places = Known(2, 0)  # of rows: their source, and where in it they are
-        self._sources: list[tuple[Place, str] | pa.RecordBatch] = []
-        for other, record in _studies_beside(folder):
-            same = (record.model, record.rows) == (study.model, study.rows)
-            if same and not contents.keys().isdisjoint(cell.content for cell in record.cells):
-                for part in files.parts(other):
-                    self._add_part(part, record.identity)
+        self._sources: list[tuple[Place, str] | pa.RecordBatch | None] = []
+        self._beside = [
+            (other, record, _contents(other, record))
+            for other, record in _studies_beside(folder)
+            if (record.model, record.rows) == (study.model, study.rows)
+        ]
+        self.look_beside(contents.keys())
+
+    def look_beside(self, contents: Collection[str]) -> None:
+        """Add the rows of studies with such cells."""
+        for each in [own for own in self._beside if not own[2].isdisjoint(contents)]:
+            self._beside.remove(each)
+            for part in files.parts(each[0]):
+                self._add_part(part, each[1].identity)
 
     def add_part(self, part: Place, study: str) -> None:
         """A part of this study has been found, or made of its log."""
         if self._within:
             self._add_part(part, study)
+            # It has all rows of the log before it.
+            own = self._sources
+            own[:] = [None if isinstance(each, pa.RecordBatch) else each for each in own]
 
     def add_rows(self, rows: pa.RecordBatch) -> None:
         """Rows of this study have been logged."""
@@ -57,7 +70,8 @@ class Shelf:
         sources, at = self._places.values(places[found]).astype(np.int64).T
         for source in np.unique(sources):
             own = np.flatnonzero(sources == source)
-            rows = self._taken(self._sources[source], at[own])
+            held = self._sources[source]
+            rows = None if held is None else self._taken(held, at[own])
             if rows is None or rows["key"].to_pylist() != [
                 wanted[np.flatnonzero(found)[i]] for i in own
             ]:
@@ -98,6 +112,12 @@ def _studies_beside(folder: Place) -> Iterator[tuple[Place, StudyRecord]]:
     for other in entries(folder.parent):
         if other.name != folder.name and (other / STUDY).is_file():
             try:
-                yield other, read_study(other)
+                yield other, read_record(other)
             except DimsweepError:
                 continue  # not this study's to mend
+
+
+def _contents(folder: Place, study: StudyRecord) -> frozenset[str]:
+    if study.n_streamed is None:
+        return frozenset(cell.content for cell in study.cells if cell.content)
+    return frozenset(Entries.read(folder, study.identity).last(CELL)["content"].to_pylist())

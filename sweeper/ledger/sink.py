@@ -25,6 +25,9 @@ class Sink(Protocol):
         """Whether no other process has taken the study over; raises :class:`OSError` if it has not
         been known for long."""
 
+    def save(self) -> None:
+        """Make what was flushed outlive this process; raises :class:`OSError` if it cannot be."""
+
     def let_go(self) -> None:
         """Close it as it is; what was not flushed is dropped."""
 
@@ -47,6 +50,9 @@ class DiskSink(io.BufferedWriter):
         except FileNotFoundError:
             return False
 
+    def save(self) -> None:
+        """It is safe already."""
+
     def let_go(self) -> None:
         self.raw.close()
 
@@ -68,7 +74,6 @@ class ObjectSink(io.BytesIO):
         self._flushed = self.tell(), self._flushed[1] + 1
 
     def save(self) -> None:
-        """Write what was flushed; raises :class:`OSError` if that cannot be done."""
         with self._saving:
             size, times = self._flushed
             if times > self.n_safe and not self.closed:

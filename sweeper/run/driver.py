@@ -9,14 +9,16 @@ import numpy as np
 
 from engine import DimsweepError
 from sweeper.ledger.ledger import Ledger
+from sweeper.ledger.record import PrunedCell
 from sweeper.ledger.rows import PORTFOLIO, RECHECK
 from sweeper.run.best import Best
 from sweeper.run.executor import Executor
 from sweeper.run.executor.evaluate import Job
-from sweeper.run.standing import Standing
+from sweeper.run.standing import Standing, ended
 from sweeper.search import Sampler, Values
 from sweeper.space.trials import Floats, Integers, Trial, Trials
 from sweeper.study.cell import CellPlan
+from sweeper.study.grid import Grid
 from sweeper.study.plan import PortfolioPlan, StudyPlan
 from sweeper.study.portfolio import WORKLOAD, Together
 
@@ -29,6 +31,9 @@ class Progress:
     that other cells or studies had are ``borrowed``.
 
     ``lost`` are those that failed by a fault of the environment, which the next run tries again.
+    ``best`` are the best values of cells, of a large grid only of the cell whose turn it is, and
+    ``bound`` is that of the cell that was searched last; ``pruned`` counts cells of a large grid
+    that cannot be.
     ``engine_seconds`` are the workers' own; there were ``workers`` on ``nodes`` at last.
     """
 
@@ -40,7 +45,9 @@ class Progress:
     engine_seconds: float = 0.0
     workers: int = 1
     nodes: int = 1
-    best: dict[int, tuple[float, ...]] = field(default_factory=dict)  # cell -> best values
+    best: dict[int, tuple[float, ...]] = field(default_factory=dict)  # by cell
+    bound: float | None = None
+    pruned: int = 0
 
 
 @dataclass(frozen=True)
@@ -61,6 +68,8 @@ def run_sweep(
     on as if it had never stopped: it asks again from the start, and what the ledger knows is not
     simulated again.
     """
+    if plan.stream is not None:
+        return _run_stream(plan.stream, _Driver(ledger, executor, watch, carries=True))
     driver, study = _Driver(ledger, executor, watch), plan.study
     best = {cell.cell.number: _run_cell(cell, driver) for cell in plan.cells}
     for i, portfolio in enumerate(plan.portfolios):
@@ -69,6 +78,25 @@ def run_sweep(
         study = study.with_portfolio(i, **found)
         ledger.describe(study)
     return driver.progress
+
+
+def _run_stream(grid: Grid, driver: "_Driver") -> Progress:
+    """Plan and search the cells of a large grid, one after the other; those that an earlier run
+    ended are not planned again."""
+    progress, ledger = driver.progress, driver.ledger
+    for number in range(len(grid)):
+        if ledger.is_pruned(number):
+            progress.pruned += 1
+        elif (places := ended(ledger, grid.composed.config, number)) is not None:
+            driver.take_up_ended(places)
+        elif isinstance(found := grid.plan(number), PrunedCell):
+            ledger.prune(number, found)
+            progress.pruned += 1
+        else:
+            ledger.enter(found.record)
+            _run_cell(found.plan, driver)
+            progress.best.pop(number, None)
+    return progress
 
 
 def _run_cell(cell: CellPlan, driver: "_Driver") -> Best:
@@ -167,10 +195,16 @@ class _Driver:
     """Has trials simulated, writes them down, and keeps the progress."""
 
     def __init__(
-        self, ledger: Ledger, executor: Executor, watch: Callable[[Progress], None]
+        self,
+        ledger: Ledger,
+        executor: Executor,
+        watch: Callable[[Progress], None],
+        *,
+        carries: bool = False,
     ) -> None:
+        """``carries``: jobs take their cells along, since workers do not know them."""
         self.ledger, self.progress = ledger, Progress()
-        self._executor, self._watch = executor, watch
+        self._executor, self._watch, self._carries = executor, watch, carries
 
     def batches(
         self,
@@ -212,12 +246,19 @@ class _Driver:
             self.count(cell, self.ledger.known.values(standing.places))
             self.progress.done += standing.n_trials - len(standing.places)
 
+    def take_up_ended(self, places: Integers) -> None:
+        """Count the rows of a search that an earlier run ended."""
+        self.progress.reused += len(places)
+        self.progress.done += len(places)
+        self.progress.failed += int(np.isnan(self.ledger.known.values(places)).any(axis=1).sum())
+
     def submit(self, cell: CellPlan, trials: Trials) -> _Batch:
         """Have simulated what neither the ledger nor a batch before this one knows."""
         keys, number = cell.content.keys(trials), cell.cell.number
         places, new = self.ledger.known.claim(keys, number)
         self.progress.reused += int((~new).sum())
-        job = Job(number, trials, keys).some(np.flatnonzero(new))
+        job = Job(number, trials, keys, cell.cell if self._carries else None)
+        job = job.some(np.flatnonzero(new))
         borrowed = self.ledger.borrow(cell.cell, job.trials, job.keys)
         if borrowed.any():
             self.progress.borrowed += int(borrowed.sum())
@@ -247,6 +288,7 @@ class _Driver:
         self.progress.done += len(values)
         self.progress.failed += len(values) - len(complete)
         if searched and len(complete):
+            self.progress.bound = cell.bound
             objective, number = cell.objective[0], cell.cell.number
             first = complete[np.argmin(objective.sign * complete[:, 0])]
             best = self.progress.best.get(number)

@@ -1,10 +1,12 @@
 """Where a cell's search stands, kept in the ledger and taken up again."""
 
+import json
 import time
 from collections.abc import Sequence
 
 import numpy as np
 
+from sweeper.config.schema import Config
 from sweeper.ledger.bookmark import Told
 from sweeper.ledger.ledger import Ledger
 from sweeper.run.best import Best
@@ -45,7 +47,7 @@ class Standing:
     def _take_up(self, found: State) -> None:
         n = found["told"]
         places = self._ledger.trials(self._number, n)
-        if self._hash(places).text != found["hash"]:
+        if _hash(self._ledger, places).text != found["hash"]:
             return
         if n < self._cell.budget and not self._cell.is_settled(self._best(places)):
             if found["sampler"] is None:
@@ -55,7 +57,7 @@ class Standing:
             n = found["sampler"]["asked"]
         self.best.restore(found["best"])
         self.n_trials, self.places = n, self._ledger.trials(self._number, n)
-        self._told = self._hash(self.places)
+        self._told = _hash(self._ledger, self.places)
         self._see(self.places)
 
     def _best(self, places: Integers) -> Sequence[float] | None:
@@ -63,11 +65,6 @@ class Standing:
         complete = values[~np.isnan(values).any(axis=1)]
         sign = self._cell.objective[0].sign
         return complete[np.argmin(sign * complete[:, 0])].tolist() if len(complete) else None
-
-    def _hash(self, places: Integers) -> Told:
-        told, known = Told(), self._ledger.known
-        told.add(known.keys(places), known.values(places), known.slopes(places))
-        return told
 
     def _see(self, places: Integers) -> Integers:
         """Those of the rows that are new to the search; a design that it asks for again has none
@@ -101,6 +98,7 @@ class Standing:
 
     def finish(self) -> None:
         """The search is over."""
+        self._ledger.leave(self._number, self.n_trials, _how(self._cell.config, self._told))
         if time.monotonic() - self._kept_at > _WORTH:
             self._keep()
 
@@ -116,3 +114,22 @@ class Standing:
         self._ledger.keep(self._number, bookmark)
         self._kept_at = time.monotonic()
         self._took = self._kept_at - start
+
+
+def ended(ledger: Ledger, config: Config, cell: int) -> Integers | None:
+    """Where the rows of a cell's search are that an earlier run ended, if nothing has changed that
+    it depends on; of large grids only, and where no design is looked at again."""
+    if config.recheck.top:
+        return None
+    return ledger.finished(cell, lambda places: _how(config, _hash(ledger, places)))
+
+
+def _how(config: Config, told: Told) -> str:
+    """What a search was, and what it had been told."""
+    return json.dumps([STATE_VERSION, config.text["budget"], config.text["recheck"], told.text])
+
+
+def _hash(ledger: Ledger, places: Integers) -> Told:
+    told, known = Told(), ledger.known
+    told.add(known.keys(places), known.values(places), known.slopes(places))
+    return told

@@ -178,8 +178,9 @@ def _first_trials(
     ]
 
 
-def describe(plan: CellPlan, program: Program) -> CellRecord:
-    """What the ledger keeps of a cell."""
+def describe(plan: CellPlan, program: Program, study: Config) -> CellRecord:
+    """What the ledger keeps of a cell of a ``study``."""
+    own = {k: v for k, v in plan.content.config.items() if v != study.text[k]}
     prices = plan.prices
     return CellRecord(
         cell=plan.cell.number,
@@ -188,7 +189,7 @@ def describe(plan: CellPlan, program: Program) -> CellRecord:
         workload=plan.config.workload.name,
         n_npus=program.n_npus,
         content=plan.content.text,
-        config=plan.content.config if plan.cell.coordinates else None,
+        config=own or None,
         sampler=sampler_name(plan.config, plan.space),
         trials=plan.budget,
         bound=plan.bound,

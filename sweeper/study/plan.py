@@ -1,27 +1,28 @@
 """What a study will do: the cells of its grid, and the portfolios that they make up."""
 
-import itertools
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
-from engine import MODEL_VERSION, DimsweepError, InfeasibleError, Program
+from engine import MODEL_VERSION, DimsweepError, InfeasibleError
 from engine.bound import EventBound, Weighing
-from sweeper.config.compose import Composed, compose, is_group
+from sweeper.config.compose import Composed
 from sweeper.config.schema import RUNTIME_KEYS, Config
 from sweeper.ledger.place import Place, place
-from sweeper.ledger.record import CellRecord, PortfolioRecord, PrunedCell, StudyRecord
+from sweeper.ledger.record import PortfolioRecord, PrunedCell, StudyRecord
 from sweeper.ledger.rows import ROWS_VERSION, row_schema
 from sweeper.search import Sampler, learns_from_slopes, make_sampler
 from sweeper.space.trials import Trial
-from sweeper.study.cell import CellPlan, describe, plan_cell
+from sweeper.study.cell import CellPlan
 from sweeper.study.content import digests
+from sweeper.study.grid import Grid, PlannedCell
 from sweeper.study.portfolio import WORKLOAD, grid_of, weighing_of
 from sweeper.study.provenance import provenance
 from sweeper.study.rules import once
+
+LARGE = 256  # cells; up to so many a grid is planned as a whole before anything is simulated
+_LOOKED_AT = 64  # cells of a larger one
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,11 @@ class PortfolioPlan:
 
 @dataclass(frozen=True)
 class StudyPlan:
-    """A whole study; ``study`` is what the ledger keeps of it."""
+    """A whole study; ``study`` is what the ledger keeps of it.
+
+    ``cells`` are all cells that can be.  Of a large grid they are only some, which were looked at
+    before anything is simulated; all of them are planned, one after the other, by its ``stream``.
+    """
 
     folder: Place
     study: StudyRecord
@@ -60,16 +65,16 @@ class StudyPlan:
     cells: list[CellPlan]
     portfolios: list[PortfolioPlan]
     config: Config
+    stream: Grid | None = None
 
-
-@dataclass(frozen=True)
-class _Cells:
-    """The planned cells of a grid, beside one another, and those that cannot be."""
-
-    plans: list[CellPlan]
-    records: list[CellRecord]
-    programs: list[Program]
-    pruned: list[PrunedCell]
+    @property
+    def n_trials(self) -> int:
+        """How many trials there are at most; of a large grid, how many there would be if all cells
+        were as the first one."""
+        own = [cell.budget + cell.recheck for cell in self.cells]
+        if self.stream is not None:
+            return len(self.stream) * own[0]
+        return sum(own) + sum(cell.budget for one in self.portfolios for cell in one.cells)
 
 
 def plan_study(composed: Composed) -> StudyPlan:
@@ -77,32 +82,37 @@ def plan_study(composed: Composed) -> StudyPlan:
     it, before anything is simulated."""
     config, name = composed.config, study_name(composed)
     try:
-        weighing, grid = weighing_of(config), grid_of(config)
+        weighing, axes = weighing_of(config), grid_of(config)
     except DimsweepError as error:
         raise composed.blame(error) from error.__cause__
-    cells = _plan_cells(composed, grid, may_prune=weighing is None)
-    parameters = list(cells.plans[0].space.parameters)
-    portfolios = [] if weighing is None else _portfolios(weighing, cells)
+    grid = Grid(composed, axes, may_prune=weighing is None)
+    planned, pruned = _plan_cells(grid)
+    cells = [each.plan for each in planned]
+    is_large = len(grid) > LARGE
+    parameters = list(cells[0].space.parameters)
+    portfolios = [] if weighing is None else _portfolios(weighing, planned)
     study = StudyRecord(
         name=name,
         model=MODEL_VERSION,
         rows=ROWS_VERSION,
         objective=tuple(each.name for each in config.objective),
-        grid=tuple(grid),
+        grid=tuple(axes),
         parameters=tuple(parameters),
-        learns_from_slopes=any(learns_from_slopes(cell.sampler) for cell in cells.records),
-        warnings=tuple(once(plan.warnings for plan in cells.plans)),
-        cells=tuple(cells.records),
-        pruned=tuple(cells.pruned),
+        learns_from_slopes=any(learns_from_slopes(each.record.sampler) for each in planned),
+        warnings=tuple(once(plan.warnings for plan in cells)),
+        n_streamed=len(grid) if is_large else None,
+        cells=() if is_large else tuple(each.record for each in planned),
+        pruned=() if is_large else tuple(pruned),
         portfolios=tuple(each.describe() for each in portfolios),
         provenance=(provenance(),),
         config={key: value for key, value in config.text.items() if key not in RUNTIME_KEYS}
         | {"files": digests(config)},
     )
-    n_dims = max(len(cell.dims) for cell in cells.records)
-    schema = row_schema(n_dims, list(grid), parameters)
+    n_dims = max(len(each.record.dims) for each in planned)
+    schema = row_schema(n_dims, list(axes), parameters)
     folder = place(config.results) / name
-    return StudyPlan(folder, study, schema, cells.plans, portfolios, config)
+    stream = grid if is_large else None
+    return StudyPlan(folder, study, schema, cells, portfolios, config, stream)
 
 
 def study_name(composed: Composed) -> str:
@@ -120,62 +130,29 @@ def study_name(composed: Composed) -> str:
     return name
 
 
-def _plan_cells(
-    composed: Composed, grid: Mapping[str, tuple[Any, ...]], *, may_prune: bool
-) -> _Cells:
-    """All cells of the grid; without those that cannot be, if they may be left out."""
-    cells = _Cells([], [], [], [])
-    for number, (coordinates, cell) in enumerate(compose_cells(composed, grid)):
-        turned = [*composed.overridden, *composed.config.grid, *cell.config.space.parameters]
-        try:
-            plan, program = plan_cell(number, coordinates, cell, turned)
-        except DimsweepError as error:
-            blamed = cell.blame(error)
-            if not isinstance(error, InfeasibleError) or not coordinates or not may_prune:
-                raise blamed from error.__cause__
-            cells.pruned.append(PrunedCell(coordinates=coordinates, error=str(error)))
-            continue
-        cells.plans.append(plan)
-        cells.records.append(describe(plan, program))
-        cells.programs.append(program)
-    if not cells.plans:
-        raise blamed
-    return cells
+def _plan_cells(grid: Grid) -> tuple[list[PlannedCell], list[PrunedCell]]:
+    """The cells of a grid, or those of a large one that show what is wrong with it, and those that
+    cannot be."""
+    planned, pruned = list[PlannedCell](), list[PrunedCell]()
+    for number in range(len(grid)) if len(grid) <= LARGE else grid.corners(_LOOKED_AT):
+        found = grid.plan(number)
+        if isinstance(found, PrunedCell):
+            pruned.append(found)
+        else:
+            planned.append(found)
+    if not planned:
+        raise InfeasibleError(f"no cell of the grid can be; the first: {pruned[0].error}")
+    return planned, pruned
 
 
-def compose_cells(
-    composed: Composed, grid: Mapping[str, tuple[Any, ...]]
-) -> list[tuple[dict[str, str], Composed]]:
-    """Each combination of the grid's values, composed with them: options of config groups as
-    overrides, and then the values of other keys."""
-    if not grid:
-        return [({}, composed)]
-    kept = [o for o in composed.overrides if o.lstrip("+").split("=")[0] not in grid]
-    cells = []
-    for combination in itertools.product(*grid.values()):
-        ours = dict(zip(grid, combination, strict=True))
-        options = [f"{key}={value}" for key, value in ours.items() if is_group(key)]
-        values = {key: value for key, value in ours.items() if not is_group(key)}
-        label = {key: _label(value) for key, value in ours.items()}
-        cells.append((label, compose([*kept, *options], values)))
-    return cells
-
-
-def _label(value: Any) -> str:
-    """A grid's value in a table."""
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key}: {_label(v)}" for key, v in value.items())
-    return str(value)
-
-
-def _portfolios(weighing: Weighing, cells: _Cells) -> list[PortfolioPlan]:
+def _portfolios(weighing: Weighing, cells: list[PlannedCell]) -> list[PortfolioPlan]:
     """A portfolio for each combination of the rest of the grid; its workloads are neighbours."""
     n, found = len(weighing.share), []
-    for first in range(0, len(cells.plans), n):
-        members, models = cells.plans[first : first + n], {}
-        for cell, program in zip(members, cells.programs[first : first + n], strict=True):
+    for first in range(0, len(cells), n):
+        members, models = [each.plan for each in cells[first : first + n]], {}
+        for cell, each in zip(members, cells[first : first + n], strict=True):
             if cell.bound is not None and cell.space.split is not None:
                 name = cell.cell.coordinates[WORKLOAD]
-                models[name] = EventBound(program, cell.space.split.linear())
+                models[name] = EventBound(each.program, cell.space.split.linear())
         found.append(PortfolioPlan(members, weighing, models if len(models) == n else {}))
     return found

@@ -4,7 +4,7 @@ from engine import InfeasibleError, Result, run_one
 from sweeper.build.program import build_program
 from sweeper.config.compose import compose
 from sweeper.config.schema import Config
-from sweeper.study.plan import compose_cells
+from sweeper.study.grid import Grid
 from sweeper.study.portfolio import grid_of
 
 
@@ -16,7 +16,8 @@ def simulate_designs(study: str, *overrides: str) -> dict[tuple[str, ...], Resul
     """
     composed = compose([f"study={study}", *overrides])
     results = {}
-    for coordinates, cell in compose_cells(composed, grid_of(composed.config)):
+    grid = Grid(composed, grid_of(composed.config), may_prune=True)
+    for coordinates, cell in map(grid.compose, range(len(grid))):
         try:
             results[tuple(coordinates.values())] = _simulate(cell.config)
         except InfeasibleError:

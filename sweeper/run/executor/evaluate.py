@@ -31,21 +31,25 @@ _PROGRAMS_KEPT = 64
 
 @dataclass(frozen=True)
 class Job:
-    """Trials of one cell, with the keys of their rows."""
+    """Trials of one cell, with the keys of their rows, and with their ``own`` cell if it is one of
+    a large grid, whose cells workers do not know."""
 
     cell: int
     trials: Trials
     keys: Sequence[str]
+    own: Cell | None = None
 
     def part(self, start: int, stop: int | None) -> Self:
         """The job of the trials from one place to another."""
-        return type(self)(self.cell, self.trials[start:stop], self.keys[start:stop])
+        return replace(self, trials=self.trials[start:stop], keys=self.keys[start:stop])
 
     def some(self, rows: Integers) -> Self:
         """The job of the trials at some places."""
         if len(rows) == len(self.keys):
             return self
-        return type(self)(self.cell, self.trials.take(rows), [self.keys[i] for i in rows.tolist()])
+        return replace(
+            self, trials=self.trials.take(rows), keys=[self.keys[i] for i in rows.tolist()]
+        )
 
     def alone(self, keys: Collection[str]) -> list[Self]:
         """A job of its own for each trial whose key is among ``keys``."""
@@ -99,6 +103,8 @@ class Evaluator:
     def evaluate(self, job: Job) -> Outcome:
         """Simulate all trials of ``job``; those that share a program in one compiled call."""
         batches, seconds = list[pa.RecordBatch](), 0.0
+        if job.own is not None:
+            self._cells = {job.cell: job.own}
         for parameters, indices in self._calls(job):
             trials = job.trials.take(indices)
             named = labels(self._cells[job.cell], trials, [job.keys[i] for i in indices])

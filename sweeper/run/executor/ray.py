@@ -240,7 +240,8 @@ class RayExecutor:
         why = f"its worker died: {type(error).__name__}"
         if self._timeout and seconds >= self._timeout:
             why = f"it took longer than {self._timeout:g} s (executor.timeout)"
-        named = labels(self._cells[piece.job.cell], piece.job.trials, piece.job.keys)
+        cell = piece.job.own or self._cells[piece.job.cell]
+        named = labels(cell, piece.job.trials, piece.job.keys)
         own = {name: column[0] for name, column in named.items()}
         row = failed_row(self._schema, own, piece.job.trials[0].bandwidth, why, LOST)
         lost = frozenset(piece.job.keys)

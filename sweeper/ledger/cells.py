@@ -1,0 +1,123 @@
+"""What becomes known of the cells of a large grid, as their turn comes: in files beside the rows.
+
+    cells-00002-1f3a9c5e.arrows     written as a log is, and kept as it is
+
+A cell has an entry with its record before it has rows, and another one when its search is over.
+Grids that are planned as a whole have none of this: their cells are in ``study.json``.
+"""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sweeper.ledger import files
+from sweeper.ledger.files import Log
+from sweeper.ledger.place import Place
+from sweeper.ledger.sink import Sink
+
+PREFIX = "cells-"
+CELL, PRUNED, DONE = "cell", "pruned", "done"
+ENTRIES_PER_FILE = 10_000
+_SCHEMA = pa.schema(
+    [
+        ("cell", pa.int32()),
+        ("kind", pa.string()),
+        (
+            "content",
+            pa.string(),
+        ),  # of a cell: cells of which rows may have equal keys have the same
+        ("told", pa.int32()),  # of a search that is over: its trials
+        ("text", pa.string()),  # the record, or a hash of what the search was told, and how
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Entries:
+    """All entries of a study's cells, in the order in which they were written, and which files are
+    damaged, with what is wrong with them."""
+
+    table: pa.Table
+    damaged: list[tuple[Place, str]]
+
+    @classmethod
+    def read(cls, folder: Place, study: str) -> Self:
+        """Those that are in ``folder`` now."""
+        tables, damaged = [_SCHEMA.empty_table()], list[tuple[Place, str]]()
+        for file in files.logs(folder, PREFIX):
+            content = files.read_log(file, study)
+            if content.batches:
+                tables.append(pa.Table.from_batches(content.batches).combine_chunks())
+            if content.damage:
+                damaged.append((file, content.damage))
+        return cls(pa.concat_tables(tables), damaged)
+
+    def last(self, kind: str) -> pa.Table:
+        """The last entry of each cell that has one of this kind, by cell."""
+        table = self.table.filter(pc.equal(self.table["kind"], kind))
+        cells = table["cell"].to_numpy()
+        order = np.argsort(cells, kind="stable")
+        return table.take(pa.array(order[np.diff(cells[order], append=-1) != 0]))
+
+
+class CellBook:
+    """The entries of a study that is being swept: those of earlier runs say what is over, and those
+    of this one are added."""
+
+    def __init__(self, folder: Place, study: str, sink: Callable[[Place], Sink]) -> None:
+        """Raises :class:`OSError` if nothing can be written."""
+        found = Entries.read(folder, study)
+        self.damaged = found.damaged
+        self._pruned = set(found.last(PRUNED)["cell"].to_pylist())
+        done = found.last(DONE)
+        self._done, self._told = done["cell"].to_numpy(), done["told"].to_numpy()
+        self._marks = done["text"].combine_chunks()
+        self._folder, self._study, self._sink = folder, study, sink
+        self._log: Log | None = None
+
+    def add(self, cell: int, kind: str, text: str, content: str | None = None) -> None:
+        """Note the record of a cell, or of one that cannot be."""
+        self._add(cell, kind, content, None, text)
+
+    def finish(self, cell: int, told: int, how: str) -> None:
+        """Note that a search is over; ``how`` says what it had been told, and what it was."""
+        self._add(cell, DONE, None, told, _short(how))
+
+    def is_pruned(self, cell: int) -> bool:
+        """Whether an earlier run found that the cell cannot be."""
+        return cell in self._pruned
+
+    def finished(self, cell: int) -> int | None:
+        """The trials of a search that an earlier run ended."""
+        i = int(np.searchsorted(self._done, cell))
+        return int(self._told[i]) if i < len(self._done) and self._done[i] == cell else None
+
+    def is_same(self, cell: int, how: str) -> bool:
+        """Whether a search that is :meth:`finished` was this one."""
+        mark: str = self._marks[int(np.searchsorted(self._done, cell))].as_py()
+        return mark == _short(how)
+
+    def close(self) -> None:
+        """Let go of the file; raises :class:`OSError` if it cannot be written."""
+        if self._log is not None:
+            self._log.save()
+            self._log.close()
+
+    def _add(self, *values: object) -> None:
+        if self._log is None or self._log.n_rows >= ENTRIES_PER_FILE:
+            self.close()
+            taken = map(files.number, files.logs(self._folder, PREFIX))
+            number = 1 + max(taken, default=-1)
+            self._log = Log(self._folder, number, _SCHEMA, self._study, self._sink, PREFIX)
+        columns = [[value] for value in values]
+        arrays = [pa.array(own, field.type) for own, field in zip(columns, _SCHEMA, strict=True)]
+        self._log.append(pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA))
+
+
+def _short(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()

@@ -1,0 +1,79 @@
+"""The cells of a study's grid, each composed and planned by its number."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from engine import DimsweepError, InfeasibleError, Program
+from sweeper.config.compose import Composed, compose, is_group
+from sweeper.ledger.record import CellRecord, PrunedCell
+from sweeper.study.cell import CellPlan, describe, plan_cell
+
+
+@dataclass(frozen=True)
+class PlannedCell:
+    """A cell's plan, what the ledger keeps of it, and its program."""
+
+    plan: CellPlan
+    record: CellRecord
+    program: Program
+
+
+class Grid:
+    """The cells of ``composed`` over the values of ``axes``, the last axis' fastest; cells that
+    cannot be may be left out, if it ``may_prune``.  Nothing is made before it is asked for."""
+
+    def __init__(
+        self, composed: Composed, axes: Mapping[str, tuple[Any, ...]], *, may_prune: bool
+    ) -> None:
+        self.composed, self._axes, self._may_prune = composed, axes, may_prune
+        self._shape = tuple(map(len, axes.values()))
+        self._kept = [o for o in composed.overrides if o.lstrip("+").split("=")[0] not in axes]
+
+    def __len__(self) -> int:
+        return math.prod(self._shape)
+
+    def corners(self, most: int) -> list[int]:
+        """Cells in which each value of each axis occurs, with the first ones of the other axes; no
+        more than ``most`` of them."""
+        found = {0}
+        for axis, n in enumerate(self._shape):
+            stride = math.prod(self._shape[axis + 1 :])
+            found.update(range(0, min(n, most) * stride, stride))
+        return sorted(found)[:most]
+
+    def compose(self, number: int) -> tuple[dict[str, str], Composed]:
+        """A cell's coordinates, and its configuration: options of config groups as overrides, and
+        then the values of other keys."""
+        if not self._axes:
+            return {}, self.composed
+        places = np.unravel_index(number, self._shape)
+        ours = {name: self._axes[name][i] for name, i in zip(self._axes, places, strict=True)}
+        options = [f"{key}={value}" for key, value in ours.items() if is_group(key)]
+        values = {key: value for key, value in ours.items() if not is_group(key)}
+        label = {key: _label(value) for key, value in ours.items()}
+        return label, compose([*self._kept, *options], values)
+
+    def plan(self, number: int) -> PlannedCell | PrunedCell:
+        """The plan of a cell, or why it cannot be; raises :class:`DimsweepError` if it may not be
+        left out, and for what else is wrong with it."""
+        coordinates, cell = self.compose(number)
+        whole = self.composed
+        turned = [*whole.overridden, *whole.config.grid, *cell.config.space.parameters]
+        try:
+            plan, program = plan_cell(number, coordinates, cell, turned)
+        except DimsweepError as error:
+            if isinstance(error, InfeasibleError) and coordinates and self._may_prune:
+                return PrunedCell(coordinates=coordinates, error=str(error))
+            raise cell.blame(error) from error.__cause__
+        return PlannedCell(plan, describe(plan, program, whole.config), program)
+
+
+def _label(value: Any) -> str:
+    """A grid's value in a table."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}: {_label(v)}" for key, v in value.items())
+    return str(value)
