@@ -119,7 +119,7 @@ class Standing:
 def ended(ledger: Ledger, config: Config, cell: int) -> Integers | None:
     """Where the rows of a cell's search are that an earlier run ended, if nothing has changed that
     it depends on; of large grids only, and where no design is looked at again."""
-    if config.recheck.top:
+    if config.recheck.rungs:
         return None
     return ledger.finished(cell, lambda places: _how(config, _hash(ledger, places)))
 
