@@ -7,9 +7,9 @@ import pandas as pd
 
 from engine import DimsweepError
 from sweeper.ledger.load import load
-from sweeper.ledger.place import Place, entries
+from sweeper.ledger.place import STUDY, Place, entries
 from sweeper.ledger.pulse import last_pulse
-from sweeper.ledger.record import STUDY, StudyRecord, read_study
+from sweeper.ledger.record import StudyRecord, read_study
 from sweeper.ledger.rows import COMPLETE, PORTFOLIO, RECHECK
 from sweeper.objective import Objective
 from sweeper.report.words import fine_percent

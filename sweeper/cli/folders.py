@@ -8,8 +8,7 @@ if TYPE_CHECKING:
 
 def results_in(name: str) -> "Place":
     """The folder that is meant by its path, or by the name of a study in results/."""
-    from sweeper.ledger.place import place
-    from sweeper.ledger.record import STUDY
+    from sweeper.ledger.place import STUDY, place
 
     beside = place("results") / name
     return beside if (beside / STUDY).is_file() else place(name)
