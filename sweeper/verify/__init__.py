@@ -41,6 +41,11 @@ VERIFICATIONS = {
         "Rashidi et al., ISCA 2025 (arXiv:2406.19580), section 8",
         is_study=True,
     ),
+    "roce": Verification(
+        "Ask whether congestion control matters to training on a Clos of 128 NPUs, by packets.",
+        "Khan et al., HotI 2022 (arXiv:2207.10898)",
+        is_study=True,
+    ),
     "megatron": Verification(
         "Compare eight published batch times of Megatron-LM on 8 to 512 A100.",
         "Korthikanti et al., MLSys 2023, tables 3 and 5",

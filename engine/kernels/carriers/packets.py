@@ -8,7 +8,7 @@ from engine.cluster.packets import PacketModel
 from engine.kernels.carriers.batches import BatchingCarrier, Route
 from engine.kernels.carriers.carrier import Ways
 from engine.kernels.carriers.fabric import RESERVE, fabric_of, nodes_of
-from engine.kernels.packet import PacketNetwork, Settings, Transport
+from engine.kernels.packet import PacketNetwork, Port, Settings, Transport
 from engine.network.graph import Network
 
 
@@ -25,17 +25,22 @@ class PacketCarrier(BatchingCarrier):
     def _route(self, ways: Ways) -> Route:
         """The window is what the narrowest link carries while a full packet and its ACK travel, the
         ACK behind a full packet at each port; all ways are taken to be like the first."""
-        packets, ports = self._packets, [self._fabric.ports[number] for number in ways.out[0]]
-        sizes = 2 * packets.data_size + packets.ack_size
-        sending = sum(8 * sizes * 10**12 // port.rate for port in ports)
-        round_trip = sending + 2 * sum(port.delay for port in ports)
-        narrowest = min(port.rate for port in ports)
+        packets = self._packets
+        out, back = ([self._fabric.ports[i] for i in way[0]] for way in ways)
+        round_trip = _crossing(out, packets.data_size)
+        round_trip += _crossing(back, packets.data_size + packets.ack_size)
+        narrowest = min(port.rate for port in out)
         window = max(round_trip * narrowest // (8 * 10**12), packets.data_size)
         nodes = nodes_of(self._fabric, ways)
         return Route(nodes, window if packets.window else 0, round_trip)
 
     def _size(self, n_bytes: float) -> int:
         return math.ceil(n_bytes)
+
+
+def _crossing(ports: Sequence[Port], size: int) -> int:
+    """Picoseconds that ``size`` bytes take over all ports, one after another."""
+    return sum(8 * size * 10**12 // port.rate + port.delay for port in ports)
 
 
 def _settings(packets: PacketModel) -> Settings:

@@ -7,7 +7,7 @@ what is through earlier happens first.
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, cycle, islice
 from typing import NamedTuple
 
 from engine.cluster.network import NetworkModel
@@ -115,13 +115,17 @@ class CarriedTransport:
     def _between(self, source: int, target: int, way: int) -> Ways:
         key = source, target, way
         if key not in self._ways:
-            self._ways[key] = Ways(self._routes(*key), self._routes(target, source, way))
+            out, back = self._routes(*key), self._routes(target, source, way)
+            self._ways[key] = Ways(out, tuple(islice(cycle(back), len(out))))
         return self._ways[key]
 
     def _routes(self, source: int, target: int, way: int) -> tuple[tuple[int, ...], ...]:
-        if self._spray:
-            return self._router.routes(source, target)
-        return (self._router.route(source, target, way),)
+        """One route, or all that are as short and leave by the same link: a message is one's of
+        the sender's network cards."""
+        if not self._spray:
+            return (self._router.route(source, target, way),)
+        routes = self._router.routes(source, target)
+        return tuple(route for route in routes if route[0] == routes[0][0])
 
 
 class _Shared:
