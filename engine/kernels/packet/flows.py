@@ -158,7 +158,9 @@ def _column(name: str, values: ArrayLike, n: int) -> Longs:
     column = _long(name, values)
     if column.shape not in ((), (n,)):
         raise DimsweepError(f"it has the shape {column.shape}, not ({n},)", where=name)
-    return np.array(np.broadcast_to(column, (n,)))  # of one kind: each other one is compiled anew
+    whole = column if column.ndim else np.broadcast_to(column, (n,))
+    # Of one kind: for each other one the kernels would be compiled anew.
+    return np.require(whole, requirements="CW")
 
 
 def _refuse(wrong: NDArray[np.bool_], n_before: int, why: str, hint: str = "") -> None:

@@ -18,6 +18,7 @@ from engine.kernels.packet import (
     Settings,
     Stop,
     Transport,
+    estimate_packets,
     simulate_packets,
     tables,
 )
@@ -192,6 +193,18 @@ def test_spraying_uses_all_ways_where_a_hash_would_use_one() -> None:
     alone = 1000 * to_send(1000 + SETTINGS.data_header)
     assert slowest(spray=False) > 2 * alone
     assert alone < slowest(spray=True) < 1.1 * alone
+
+
+def test_an_estimate_counts_what_links_carry() -> None:
+    """Over two hops each way; the ways of what is sprayed are as long here."""
+    way = ((0, SWITCH, 1), (1, SWITCH, 0))
+    flows = [across(0, 1, 2500), Flow(1, *way, sprayed=(way,))]
+    found = estimate_packets(star(2), flows, SETTINGS)
+    run = simulate_packets(star(2), flows, SETTINGS)
+    assert (found.packets, found.hops) == (4, 16)
+    assert sum(port.data for port in run.ports) == found.packets
+    with pytest.raises(DimsweepError, match="flow 0: it has no bytes"):
+        estimate_packets(star(2), [across(0, 1, 0)], SETTINGS)
 
 
 @given(
