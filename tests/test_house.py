@@ -33,6 +33,7 @@ ALLOWED = {
     "pydantic",
     "numpy",
     "numba",
+    "llvmlite",  # Numba's own, for instructions that Numba has no word for
     "pint",
     "networkx",
     "simpy",

@@ -35,7 +35,7 @@ class Flows(NamedTuple):
     """All flows and links."""
 
     flows: Table  # of FLOW
-    routes: Longs  # links, one way after another
+    routes: Ints  # links, one way after another
     capacity: Floats  # of each link, bytes a tick
     delays: Longs  # of each link, ticks
     edges: Table  # of EDGE: flows that wait for a flow
@@ -59,7 +59,7 @@ def new_tables(fabric: Fabric) -> Flows:
     n_links = len(fabric.ports)
     return Flows(
         np.zeros(0, FLOW),
-        np.zeros(0, np.int64),
+        np.zeros(0, np.int32),
         np.array([port.rate / (8 * TICKS) for port in fabric.ports]),
         np.array([port.delay for port in fabric.ports], np.int64),
         np.zeros(0, EDGE),
@@ -73,7 +73,7 @@ def new_tables(fabric: Fabric) -> Flows:
     )
 
 
-def with_flows(f: Flows, flows: FlowColumns, ways: Table, routes: Longs) -> Flows:
+def with_flows(f: Flows, flows: FlowColumns, ways: Table, routes: Ints) -> Flows:
     """Room for more flows, with what they read filled in.
 
     ``ways`` (of WAY) lead over the links ``routes``.
@@ -84,7 +84,7 @@ def with_flows(f: Flows, flows: FlowColumns, ways: Table, routes: Longs) -> Flow
     table = with_room(f.flows, n)
     new = table[first:n]
     new["left"], new["after"] = flows.sizes, flows.starts
-    new["route"], new["route_end"] = ways["data"], ways["ack"]
+    new["route"], new["route_end"] = ways["data"], ways["ack"] - 1
     for name in ("start", "end", "followers"):
         new[name] = -1
     return f._replace(

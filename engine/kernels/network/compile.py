@@ -14,6 +14,7 @@ _network = Compiler(
         _kernels / "jit.py",
         _kernels / "packet" / "agenda.py",
         _kernels / "packet" / "compile.py",
+        _kernels / "packet" / "machine.py",
         _kernels / "phase" / "phase_time.py",
         _kernels / "phase" / "state.py",
         _kernels.parent / "lower" / "program.py",

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.kernels.packet.compile import inlined, kernel
+from engine.kernels.packet.machine import lowest
 from engine.lower.program import Ints, Longs, Table
 
 BUCKETS = 1 << 16
@@ -31,18 +32,12 @@ EVENT = np.dtype(
 NOW, CURRENT, NUMBERS, FREE, FAR, SHIFT, LEFT, TIMERS, UNTIL = range(9)
 EMPTY, LATER = -1, -2  # what ``take`` returns instead of an event
 
-_DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
-_POSITION = np.zeros(64, np.int64)
-for _bit in range(64):
-    _POSITION[((1 << _bit) * 0x03F79D71B4CB0A89 & (1 << 64) - 1) >> 58] = _bit
-
 
 class Agenda(NamedTuple):
     """The events that are planned."""
 
     events: Table  # (capacity,) of EVENT
-    first: Ints  # (BUCKETS,): the first event of a bucket, or -1
-    last: Ints  # (BUCKETS,)
+    ends: Ints  # (BUCKETS, 2): the first event of a bucket, or -1, and the last one
     bits: NDArray[np.uint64]  # (BUCKETS / 64,): which buckets hold one
     words: NDArray[np.uint64]  # (BUCKETS / 4096,): which words of ``bits`` are not zero
     far: Ints  # (capacity,): a heap of events beyond the ring
@@ -60,8 +55,7 @@ def new_agenda(capacity: int, shift: int) -> Agenda:
     counts[SHIFT] = shift
     return Agenda(
         events,
-        np.full(BUCKETS, _NONE, np.int32),
-        np.full(BUCKETS, _NONE, np.int32),
+        np.full((BUCKETS, 2), _NONE, np.int32),
         np.zeros(BUCKETS // 64, np.uint64),
         np.zeros(BUCKETS // 4096, np.uint64),
         np.zeros(capacity, np.int32),
@@ -131,23 +125,23 @@ def plan_as(a: Agenda, time: int, number: int, what: int) -> None:
 def _put(a: Agenda, event: int) -> None:
     events = a.events
     bucket = (events[event].time >> a.counts[SHIFT]) & _MASK
-    last = a.last[bucket]
+    last = a.ends[bucket, 1]
     if last < 0:
         events[event].next = _NONE
-        a.first[bucket] = event
-        a.last[bucket] = event
+        a.ends[bucket, 0] = event
+        a.ends[bucket, 1] = event
         word = bucket >> 6
         a.bits[word] |= np.uint64(1) << np.uint64(bucket & 63)
         a.words[word >> 6] |= np.uint64(1) << np.uint64(word & 63)
     elif _before(events, last, event):
         events[event].next = _NONE
         events[last].next = event
-        a.last[bucket] = event
-    elif _before(events, event, a.first[bucket]):
-        events[event].next = a.first[bucket]
-        a.first[bucket] = event
+        a.ends[bucket, 1] = event
+    elif _before(events, event, a.ends[bucket, 0]):
+        events[event].next = a.ends[bucket, 0]
+        a.ends[bucket, 0] = event
     else:
-        at = np.int64(a.first[bucket])
+        at = np.int64(a.ends[bucket, 0])
         while _before(events, events[at].next, event):
             at = events[at].next
         events[event].next = events[at].next
@@ -168,7 +162,7 @@ def take(a: Agenda) -> int:
     EMPTY if there is none, LATER if it is after UNTIL; then nothing changes.
     """
     bucket = _next_bucket(a)
-    if a.counts[FAR] > 0 and (bucket < 0 or _before(a.events, a.far[0], a.first[bucket])):
+    if a.counts[FAR] > 0 and (bucket < 0 or _before(a.events, a.far[0], a.ends[bucket, 0])):
         event = a.far[0] + 0
         if a.events[event].time > a.counts[UNTIL]:
             return LATER
@@ -176,7 +170,7 @@ def take(a: Agenda) -> int:
     elif bucket < 0:
         return EMPTY
     else:
-        event = a.first[bucket] + 0
+        event = a.ends[bucket, 0] + 0
         if a.events[event].time > a.counts[UNTIL]:
             return LATER
         _leave_bucket(a, bucket)
@@ -192,10 +186,10 @@ def take(a: Agenda) -> int:
 @inlined
 def _leave_bucket(a: Agenda, bucket: int) -> None:
     """The first event of a bucket is no longer in it."""
-    after = a.events[a.first[bucket]].next
-    a.first[bucket] = after
+    after = a.events[a.ends[bucket, 0]].next
+    a.ends[bucket, 0] = after
     if after < 0:
-        a.last[bucket] = _NONE
+        a.ends[bucket, 1] = _NONE
         word = bucket >> 6
         a.bits[word] &= ~(np.uint64(1) << np.uint64(bucket & 63))
         if a.bits[word] == 0:
@@ -209,27 +203,20 @@ def _next_bucket(a: Agenda) -> int:
     word = start >> 6
     found = a.bits[word] >> np.uint64(start & 63)
     if found:
-        return start + _lowest(found)
+        return start + lowest(found)
     n_words, n_tops = len(a.bits), len(a.words)
     top, offset = word >> 6, (word & 63) + 1
     if offset < 64:
         found = a.words[top] >> np.uint64(offset)
         if found:
-            word = (top << 6) + offset + _lowest(found)
-            return (word << 6) + _lowest(a.bits[word])
+            word = (top << 6) + offset + lowest(found)
+            return (word << 6) + lowest(a.bits[word])
     for i in range(1, n_tops + 1):
         other = (top + i) % n_tops
         if a.words[other]:
-            word = (other << 6) + _lowest(a.words[other])
-            return (word << 6) + _lowest(a.bits[word % n_words])
+            word = (other << 6) + lowest(a.words[other])
+            return (word << 6) + lowest(a.bits[word % n_words])
     return _NONE
-
-
-@inlined
-def _lowest(word: int) -> int:
-    """The position of the lowest bit that is set."""
-    low = word & (~word + np.uint64(1))
-    return _POSITION[(low * _DE_BRUIJN) >> np.uint64(58)]
 
 
 @kernel

@@ -32,7 +32,7 @@ def estimate_packets(
     check_fabric(fabric)
     known = KnownWays(fabric)
     columns, choices = known.take(flows, 0, 0, 0)
-    links = known.table["end"] - known.table["data"]
+    links = known.table["end"] - known.table["data"] - 2  # without the ends of both ways
     before = np.concatenate([[0], np.cumsum(links, dtype=np.int64)])
     on_all_ways = before[choices["first"] + choices["n"]] - before[choices["first"]]
     packets = -(-columns.sizes // settings.payload)

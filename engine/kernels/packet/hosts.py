@@ -61,12 +61,11 @@ def pick_at_host(r: Run, port: int) -> int:
     payload = min(r.settings.payload, f.size - start)
     packet = new_packet(r, DATA, flow, payload + r.settings.data_header)
     k = r.packets[packet]
-    k.segment = segment
+    k.upto = segment
     f.sent = max(f.sent, start + payload)
     way = r.ways[f.ways + f.turn]
     f.turn = f.turn + 1 if f.turn + 1 < f.n_ways else 0
     k.hop = way.data
-    k.back = way.ack
     now = r.agenda.counts[NOW]
     k.stamp = now
     f.last_size = k.size
@@ -84,7 +83,9 @@ def _whose_turn(r: Run, port: int) -> int:
     n, now = p.pairs, r.agenda.counts[NOW]
     turn, ended = NONE, n
     for i in range(1, n + 1):
-        at = (i + p.served) % n
+        at = i + p.served
+        if at >= n:
+            at = at - n if at < 2 * n else at % n
         flow = r.pairs[p.first_pair + at]
         f = r.flows[flow]
         if p.paused == 0 and _may_send(r, flow):

@@ -15,6 +15,7 @@ from engine.kernels.packet.ports import (
     pick_at_switch,
     receive_at_switch,
     send,
+    take_from_wire,
 )
 from engine.kernels.packet.settings import Stop
 from engine.kernels.packet.state import (
@@ -42,7 +43,6 @@ from engine.kernels.packet.state import (
     Run,
 )
 from engine.kernels.packet.transports import on_ack, on_end, on_timer
-from engine.kernels.packet.ways import END
 from engine.lower.program import Longs
 
 ROOM = 64  # packets and events that one event may need, beside the flows that it starts
@@ -103,22 +103,22 @@ def run(r: Run) -> int:
 
 
 @inlined
-def _arrive(r: Run, packet: int) -> int:
-    """The last bit of a packet has come to the end of a link."""
+def _arrive(r: Run, port: int) -> int:
+    """The last bit of a packet has come to the end of the link of ``port``."""
+    packet = take_from_wire(r, port)
     k = r.packets[packet]
     if k.kind > ACK:
-        port, kind = k.flow, k.kind
+        paused, kind = k.flow, k.kind
         free_packet(r, packet)
-        hear(r, port, kind)
-        return port if kind == RESUME else NONE
-    came = r.ports[r.routes[k.hop]].back
-    if r.ports[came].switch >= 0:
-        k.hop += 1
-        return receive_at_switch(r, r.routes[k.hop], came, packet)
-    if k.hop + 1 != k.back and r.routes[k.hop + 1] != END:
-        k.hop += 1  # a host that passes it on, and has room for whatever comes
-        append(r, r.routes[k.hop], packet)
-        return r.routes[k.hop]
+        hear(r, paused, kind)
+        return paused if kind == RESUME else NONE
+    k.hop += 1
+    after = r.routes[k.hop]
+    if after >= 0:
+        if r.ports[after].switch >= 0:
+            return receive_at_switch(r, after, packet)
+        append(r, after, packet)  # a host that passes it on, and has room for whatever comes
+        return after
     if k.kind == DATA:
         return _acknowledge(r, packet)
     return _acknowledged(r, packet)
@@ -142,7 +142,7 @@ def _acknowledge(r: Run, packet: int) -> int:
         _arrived(r, k.flow)
     k.kind = ACK
     k.size = r.settings.ack_size
-    k.hop = k.back
+    k.hop += 1
     append(r, f.host, packet)
     return f.host
 

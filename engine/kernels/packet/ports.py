@@ -1,8 +1,9 @@
 """How ports send: queues, pause frames, marks and telemetry."""
 
-from engine.kernels.packet.agenda import NOW, next_number, passed, plan, plan_as
+from engine.kernels.packet.agenda import NOW, next_number, passed, plan_as
 from engine.kernels.packet.buffers import admit, admits, has_room, may_resume, must_pause, release
 from engine.kernels.packet.compile import inlined, kernel
+from engine.kernels.packet.machine import prefetch
 from engine.kernels.packet.state import (
     ACK,
     ARRIVE,
@@ -52,6 +53,8 @@ def time_to_send(r: Run, size: int, rate: int) -> int:
 @inlined
 def time_on_wire(r: Run, port: int, size: int) -> int:
     p = r.ports[port]
+    if size == r.settings.ack_size:
+        return p.ack_time
     if size != p.last_size:
         p.last_size = size
         p.last_time = time_to_send(r, size, p.rate)
@@ -83,7 +86,34 @@ def send(r: Run, port: int, packet: int) -> None:
     p.planned = p.head >= 0 or p.frames >= 0 or p.pairs > 0
     if p.planned:
         plan_as(r.agenda, p.until, p.number, SENT | port << KIND_BITS)
-    plan(r.agenda, p.until + p.delay, ARRIVE | packet << KIND_BITS)
+    k = r.packets[packet]
+    k.time = p.until + p.delay
+    k.number = next_number(r.agenda)
+    k.came = p.back
+    k.next = NONE
+    if p.wire >= 0:
+        r.packets[p.wire_tail].next = packet
+    else:
+        p.wire = packet
+        plan_as(r.agenda, k.time, k.number, ARRIVE | port << KIND_BITS)
+    p.wire_tail = packet
+
+
+@inlined
+def take_from_wire(r: Run, port: int) -> int:
+    """The packet that arrives; the one behind it on the wire is what arrives next.
+
+    So there is one event for a wire, however many packets are on it.
+    """
+    p = r.ports[port]
+    packet = p.wire + 0
+    after = r.packets[packet].next
+    p.wire = after
+    if after >= 0:
+        k = r.packets[after]
+        plan_as(r.agenda, k.time, k.number, ARRIVE | port << KIND_BITS)
+        prefetch(r.packets, k.next)
+    return packet
 
 
 @inlined
@@ -103,6 +133,7 @@ def first_of(r: Run, port: int) -> int:
     p = r.ports[port]
     packet = p.head
     p.head = r.packets[packet].next
+    prefetch(r.packets, p.head)
     return packet
 
 
@@ -165,12 +196,13 @@ def _marks(r: Run, port: int) -> bool:
 
 
 @inlined
-def receive_at_switch(r: Run, port: int, came: int, packet: int) -> int:
-    """A packet that came in by ``came`` waits at ``port``, if the buffer has room.
+def receive_at_switch(r: Run, port: int, packet: int) -> int:
+    """A packet waits at ``port``, if the buffer has room.
 
     Returns the port, or NONE if the packet is dropped.
     """
     k, p = r.packets[packet], r.ports[port]
+    came = k.came + 0
     if r.settings.pauses:
         if not admits(r, came, k.size):
             r.ports[came].dropped += 1
@@ -190,7 +222,6 @@ def receive_at_switch(r: Run, port: int, came: int, packet: int) -> int:
         _note(r, port)
     if r.settings.pauses and must_pause(r, came):
         _tell(r, came, PAUSE, port)
-    k.came = came
     p.waiting += k.size
     append(r, port, packet)
     return port

@@ -1,6 +1,6 @@
 """What a run of the packet kernel reads and changes: one record a port, a flow and a packet."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,63 +13,90 @@ NONE = -1
 FULL = -3  # an outcome of a run beside EMPTY and LATER: enlarge the tables and go on
 # Kinds of packets.
 DATA, ACK, PAUSE, RESUME = range(4)
-# Kinds of events, in the lowest bits of ``what``; the rest says of which packet, port or flow.
+# Kinds of events, in the lowest bits of ``what``; the rest says of which port or flow.
 ARRIVE, SENT, WAKE, START, RETRANSMIT, TIMER_A, TIMER_B, TIMER_C = range(8)
 KIND_BITS = 3
 HOPS = 5  # whose telemetry a packet carries
 SACK_BLOCKS = 3  # that an ACK carries beside time stamps (RFC 2018, section 3)
 
-PORT = np.dtype(
+_LINE = 64  # bytes of a cache line
+
+
+def _in_lines(fields: list[tuple[str, str]]) -> np.dtype[np.void]:
+    """Records that begin a cache line, if their table does."""
+    packed: Any = np.dtype(fields, align=True)
+    in_lines: Any = {
+        "names": packed.names,
+        "formats": [of for _, of in fields],
+        "offsets": [packed.fields[name][1] for name in packed.names],
+        "itemsize": -(-packed.itemsize // _LINE) * _LINE,
+    }
+    return np.dtype(in_lines)
+
+
+def zeros(n: int, dtype: np.dtype[np.void]) -> Table:
+    """A table of ``n`` records that begins a cache line."""
+    n_bytes = n * dtype.itemsize
+    memory = np.zeros(n_bytes + _LINE, np.uint8)
+    start = -memory.ctypes.data % _LINE
+    return memory[start : start + n_bytes].view(dtype)
+
+
+PORT = _in_lines(
     [
-        # What every packet asks for
-        ("rate", "i8"),  # bits a second
-        ("delay", "i8"),  # ticks
+        # A cache line each: what every packet asks for, ...
         ("until", "i8"),  # when it is free
         ("number", "i8"),  # of the event that then frees it
-        ("back", "i4"),  # the port at the link's other end, whose packets arrive here
-        ("switch", "i4"),  # the switch it belongs to; -1 for a host's
+        ("egress", "i8"),  # bytes of data and ACKs in its queue
+        ("waiting", "i8"),  # bytes in its queues
         ("head", "i4"),  # of the queue of data and ACKs
         ("tail", "i4"),
+        ("wire", "i4"),  # the first packet on its wire, which arrives next
+        ("wire_tail", "i4"),
         ("frames", "i4"),  # of the queue of pause frames
-        ("frames_tail", "i4"),
         ("pairs", "i4"),  # a host's active queue pairs
+        ("switch", "i4"),  # the switch it belongs to; -1 for a host's
         ("planned", "i1"),  # whether the event that frees it is planned, not just numbered
         ("paused", "i1"),
         ("watched", "i1"),  # whether each change of its queue is noted
-        ("pausing", "i1"),  # whether the other end was told to pause
-        ("shift", "i1"),  # the threshold is the free shared buffer / 2^shift
-        ("last_size", "i8"),  # of the packet it sent last, and
+        # ... what a packet asks that it sends, ...
+        ("delay", "i8"),  # ticks
+        ("last_size", "i8"),  # of a packet it sent lately, and
         ("last_time", "i8"),  # how long that took
-        ("waiting", "i8"),  # bytes in its queues
-        ("egress", "i8"),  # bytes of data and ACKs in its queue
+        ("ack_time", "i8"),  # how long an ACK takes
         ("sent", "i8"),  # bytes since the beginning
+        ("data", "i8"),  # packets
+        ("data_bytes", "i8"),
+        ("mark_from", "i8"),  # bytes; nothing is marked at or below
+        # ... and what one asks that came by it.
         ("ingress", "i8"),  # bytes that arrived by it in the buffer, without those in the headroom
         ("over", "i8"),  # bytes in the headroom
         ("headroom", "i8"),  # bytes of buffer behind the threshold, for what arrives here
         ("most", "i8"),  # bytes that were in the queue
-        ("data", "i8"),  # packets
-        ("data_bytes", "i8"),
         ("marked", "i8"),  # packets
-        ("mark_from", "i8"),  # bytes; nothing is marked at or below
-        ("mark_all", "i8"),  # bytes; everything is marked above
-        ("mark_most", "f8"),  # the probability of a mark at mark_all
-        # A host's
+        ("rate", "i8"),  # bits a second
+        ("back", "i4"),  # the port at the link's other end, whose packets arrive here
+        ("shift", "i1"),  # the threshold is the free shared buffer / 2^shift
+        ("pausing", "i1"),  # whether the other end was told to pause
         ("first_pair", "i8"),  # its queue pairs in Run.pairs
+        # The rest
+        ("served", "i4"),  # the place of the queue pair that was served last
         ("flows", "i4"),  # that it has ever had to send
         ("most_pairs", "i4"),  # room for queue pairs
-        ("served", "i8"),  # the place of the one that was served last
+        ("frames_tail", "i4"),
         ("wake_time", "i8"),  # when it looks again whether one may send
         ("wake_number", "i8"),
+        ("mark_all", "i8"),  # bytes; everything is marked above
+        ("mark_most", "f8"),  # the probability of a mark at mark_all
         # What is reported
         ("pauses", "i8"),
         ("resumes", "i8"),
         ("paused_since", "i8"),
         ("paused_ticks", "i8"),
         ("dropped", "i8"),  # packets
-    ],
-    align=True,
+    ]
 )
-FLOW = np.dtype(
+FLOW = _in_lines(
     [
         # What a network card asks of every queue pair, in one cache line
         ("size", "i8"),  # bytes
@@ -116,25 +143,24 @@ FLOW = np.dtype(
         ("alpha_timer", "i8"),  # the numbers of the timers that are running
         ("cut_timer", "i8"),
         ("raise_timer", "i8"),
-    ],
-    align=True,
+    ]
 )
-PACKET = np.dtype(
+PACKET = _in_lines(
     [
-        ("upto", "i8"),  # of an ACK: the bytes that it acknowledges, or TCP's segments
+        ("time", "i8"),  # when it arrives, if it is on a wire
+        ("number", "i8"),  # of that event
+        # The bytes, or TCP's segments, that an ACK acknowledges; the segment that TCP's data are.
+        ("upto", "i8"),
         ("stamp", "i8"),  # when its data were sent
         ("flow", "i4"),  # of a pause frame: the port it pauses
         ("size", "i4"),  # bytes with headers
         ("hop", "i4"),  # its port, in Run.routes
-        ("back", "i4"),  # where the way of its ACK begins there
-        ("came", "i4"),  # the port by which it came into this switch
-        ("next", "i4"),  # of its queue, or of the free ones
-        ("segment", "i4"),  # of TCP
+        ("came", "i4"),  # the port by which it comes to the end of its wire
+        ("next", "i4"),  # of its wire, of its queue, or of the free ones
         ("kind", "i1"),
         ("marked", "i1"),
         ("hops", "i1"),  # how many hops have written their telemetry
-    ],
-    align=True,
+    ]
 )
 TCP = np.dtype(
     [
@@ -206,7 +232,7 @@ class Run(NamedTuple):
     segments: NDArray[np.uint8]  # what is known of each flow's, one flow's after another's
     skips: Ints  # how many sacked segments follow at least, for each
     ways: Table  # of WAY
-    routes: Longs  # ports, one way after another
+    routes: Ints  # ports, one way after another, each up to a NONE; ACKs' behind their data's
     pairs: Longs  # active flows of each host's port
     edges: Table  # of EDGE: flows that wait for a flow
     arrived: Longs  # flows that have arrived since the last look, and

@@ -34,6 +34,7 @@ from engine.kernels.packet.state import (
     SWITCH,
     TCP,
     Run,
+    zeros,
 )
 from engine.kernels.packet.ways import WAY, KnownWays, with_room
 from engine.lower.program import Floats, Longs, Table
@@ -56,9 +57,9 @@ def new_run(fabric: Fabric, settings: Settings, draws: Draws) -> Run:
         # Numba looks an enumeration's members up anew at every call.
         settings._replace(transport=int(settings.transport), wake=int(settings.wake)),
         new_agenda(2 * _FIRST_PACKETS, _shift(settings.ticks)),
-        _ports(fabric),
+        _ports(fabric, settings),
         _switches(fabric, settings),
-        np.zeros(0, FLOW),
+        zeros(0, FLOW),
         _free_packets(_FIRST_PACKETS),
         np.zeros((_FIRST_PACKETS if carries else 1, HOPS), HOP),
         np.zeros((0 if carries else 1, HOPS), HOP),
@@ -68,7 +69,7 @@ def new_run(fabric: Fabric, settings: Settings, draws: Draws) -> Run:
         np.zeros(0, np.uint8),
         np.zeros(0, np.int32),
         np.zeros(0, WAY),
-        np.zeros(0, np.int64),
+        np.zeros(0, np.int32),
         np.zeros(0, np.int64),
         np.zeros(0, EDGE),
         np.zeros(0, np.int64),
@@ -85,7 +86,9 @@ def with_flows(run: Run, flows: FlowColumns, choices: Table, known: KnownWays) -
     first, n_edges = int(run.counts[N_FLOWS]), int(run.counts[N_EDGES])
     n = first + len(flows.sizes)
     run.counts[N_FLOWS] = n
-    table = with_room(run.flows, n)
+    table = run.flows
+    if n > len(table):
+        table = _joined(table, zeros(max(n, 2 * len(table)) - len(table), FLOW))
     carries = run.settings.transport == Transport.HPCC
     run = run._replace(
         flows=table,
@@ -186,14 +189,16 @@ def _shift(ticks: int) -> int:
     return max(ticks // 10**9, 1).bit_length() - 1
 
 
-def _ports(fabric: Fabric) -> Table:
+def _ports(fabric: Fabric, settings: Settings) -> Table:
     numbers = {(port.node, port.to): i for i, port in enumerate(fabric.ports)}
     order = {switch: i for i, switch in enumerate(fabric.buffers)}
-    table = np.zeros(len(fabric.ports), PORT)
-    for name in ("head", "tail", "frames", "frames_tail", "number", "wake_number"):
+    table = zeros(len(fabric.ports), PORT)
+    for name in ("head", "tail", "frames", "wire", "number", "wake_number"):
         table[name] = NONE
     for record, port in zip(table, fabric.ports, strict=True):
         record["rate"], record["delay"] = port.rate, port.delay
+        bits = 8 * settings.ack_size * settings.ticks
+        record["ack_time"] = (2 * bits + port.rate) // (2 * port.rate)
         record["back"] = numbers[port.to, port.node]
         record["switch"] = order.get(port.node, NONE)
         record["headroom"], record["shift"] = port.headroom, port.shift
@@ -210,10 +215,17 @@ def _switches(fabric: Fabric, settings: Settings) -> Table:
 
 
 def _free_packets(n: int, first: int = 0) -> Table:
-    table = np.zeros(n, PACKET)
+    table = zeros(n, PACKET)
     table["next"] = np.arange(first + 1, first + n + 1)
     table["next"][-1] = NONE
     return table
+
+
+def _joined(table: Table, more: Table) -> Table:
+    joined = zeros(len(table) + len(more), table.dtype)
+    joined[: len(table)] = table
+    joined[len(table) :] = more
+    return joined
 
 
 def _with_packets(run: Run, n: int) -> Run:
@@ -223,7 +235,7 @@ def _with_packets(run: Run, n: int) -> Run:
     run.counts[FREE_PACKET] = old
     run.counts[FREE_LEFT] += n - old
     return run._replace(
-        packets=np.concatenate([run.packets, more]),
+        packets=_joined(run.packets, more),
         telemetry=with_room(run.telemetry, n) if len(run.telemetry) > 1 else run.telemetry,
         sacks=with_room(run.sacks, n) if len(run.sacks) > 1 else run.sacks,
     )

@@ -63,13 +63,14 @@ def next_segment(r: Run, flow: int) -> int:
 def receive(r: Run, flow: int, packet: int, n_bytes: int) -> None:
     """A segment of ``n_bytes`` has come: turn its packet into the ACK that tells of it."""
     t, k = r.tcp[flow], r.packets[packet]
-    at = t.first + k.segment
+    segment = k.upto + 0
+    at = t.first + segment
     if r.segments[at] & _COME == 0:
         r.segments[at] |= _COME
         r.flows[flow].received += n_bytes
         while t.expected < t.n_segments and r.segments[t.first + t.expected] & _COME:
             t.expected += 1
-    _note_block(r, flow, k.segment)
+    _note_block(r, flow, segment)
     k.upto = t.expected
     for i in range(SACK_BLOCKS):
         r.sacks[packet, i].start = r.blocks[flow, i].start

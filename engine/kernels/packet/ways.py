@@ -12,9 +12,9 @@ from engine.kernels.packet.flows import Flow, FlowColumns, Ways, check_flows, co
 from engine.kernels.packet.inputs import Fabric
 from engine.lower.program import Ints, Longs, Table
 
-# Where a way begins in ``routes``, where the way of its ACKs begins, and where that ends.
+# Where a way begins in ``routes``, where the way of its ACKs begins, and where the next one does.
 WAY = np.dtype([("data", "i4"), ("ack", "i4"), ("end", "i4")])
-END = -1  # what stands there instead of a port
+END = -1  # what stands in ``routes`` behind each way's ports
 _T = TypeVar("_T", Table, Longs, Ints, NDArray[np.uint8])
 
 CHOICE = np.dtype([("first", "i4"), ("n", "i4")])  # ways that packets take in turn
@@ -29,7 +29,10 @@ def with_room(table: _T, n: int) -> _T:
 
 
 class KnownWays:
-    """The ways that flows have named so far; ``routes`` are ports, one way after another."""
+    """The ways that flows have named so far.
+
+    ``routes`` are ports, one way after another: those of data and those of ACKs, each up to a -1.
+    """
 
     def __init__(self, fabric: Fabric) -> None:
         self._numbers = {(port.node, port.to): i for i, port in enumerate(fabric.ports)}
@@ -37,7 +40,7 @@ class KnownWays:
         self._known: dict[Ways, tuple[int, int]] = {}
         self._n_ways = self._n_routes = 0
         self.table = np.zeros(0, WAY)
-        self.routes: Longs = np.zeros(0, np.int64)
+        self.routes: Ints = np.zeros(0, np.int32)
 
     def take(
         self, flows: Sequence[Flow] | FlowColumns, n_before: int, at: int, now: int
@@ -68,13 +71,15 @@ class KnownWays:
         self._known[ways] = self._n_ways, len(ways)
         self.table = with_room(self.table, self._n_ways + len(ways))
         for data, acks in ways:
-            ports = [self._numbers[hop] for way in (data, acks) for hop in pairwise(way)]
+            ports = [*self._ports(data), END, *self._ports(acks), END]
             start, end = self._n_routes, self._n_routes + len(ports)
-            self.routes = with_room(self.routes, end + 1)
+            self.routes = with_room(self.routes, end)
             self.routes[start:end] = ports
-            self.routes[end] = END
-            self.table[self._n_ways] = start, start + len(data) - 1, end
-            self._n_ways, self._n_routes = self._n_ways + 1, end + 1
+            self.table[self._n_ways] = start, start + len(data), end
+            self._n_ways, self._n_routes = self._n_ways + 1, end
+
+    def _ports(self, way: Sequence[int]) -> list[int]:
+        return [self._numbers[hop] for hop in pairwise(way)]
 
     def _fault(self, ways: Ways) -> str:
         """Why no flow can take these ways, or nothing."""
