@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from engine import DimsweepError
 from sweeper.api.plot import Plot
-from sweeper.draw.show.page import render_charts
+from sweeper.draw.show.page import render_charts, write_report
 from sweeper.ledger.load import load
 from sweeper.ledger.place import Place, place
 from sweeper.ledger.record import StudyRecord, read_study
@@ -89,6 +89,10 @@ class Results:
         next_bandwidth, timeline, parallel, split_map, importance, convergence, recheck, regret and
         trials.  Raises :class:`DimsweepError` for one that the study does not have."""
         return Plot(render_charts(self.report, charts))
+
+    def write_page(self) -> Place:
+        """Write report/report.html in the folder, as ``dimsweep report`` does; its place."""
+        return write_report(self.to_pandas(), self.record, self.folder / "report")
 
     @property
     def _winner(self) -> CellSummary:
