@@ -105,9 +105,8 @@ def _introduce(plan: "StudyPlan", console: "Console") -> None:
     from sweeper.terminal import say, say_warnings
 
     say_warnings(plan.study.warnings, console)
-    searches = zip(
-        plan.cells, plan.study.cells, strict=False
-    )  # the record has none of a large grid
+    # The record has none of a large grid.
+    searches = zip(plan.cells, plan.study.cells, strict=False)
     reasons = [reason(cell.config, record.sampler, record.trials) for cell, record in searches]
     for text in dict.fromkeys(filter(None, reasons)):
         say(text, console)

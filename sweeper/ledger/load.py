@@ -1,5 +1,9 @@
 """Reading a study's rows."""
 
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
 import pyarrow as pa
 
 from engine import DimsweepError
@@ -9,6 +13,8 @@ from sweeper.ledger.merge import each_once, in_order
 from sweeper.ledger.place import Place, place, reaching
 from sweeper.ledger.record import read_study
 from sweeper.ledger.rows import row_schema
+
+_FETCHES = 16  # files of an object store at once
 
 
 def load(folder: str | Place) -> pa.Table:
@@ -54,10 +60,25 @@ def _tables(folder: Place, study: str) -> tuple[dict[int, list[pa.Table]], list[
             tables.setdefault(files.number(log), []).append(rows)
         if content.damage:
             damaged.append(f"{log}: {content.damage}")
-    for part in files.parts(folder):
-        try:
-            rows = files.read_part(part, study)
+    parts = files.parts(folder)
+    for part, rows in zip(parts, _read(parts, study), strict=True):
+        if isinstance(rows, DamagedError):
+            damaged.append(f"{part}: {rows}")
+        else:
             tables.setdefault(files.number(part), []).append(rows)
-        except DamagedError as error:
-            damaged.append(f"{part}: {error}")
     return tables, damaged
+
+
+def _read(parts: Sequence[Place], study: str) -> Iterable[pa.Table | DamagedError]:
+    """The rows of parts, or what is wrong with them; several are fetched at once from a store."""
+
+    def read(part: Place) -> pa.Table | DamagedError:
+        try:
+            return files.read_part(part, study)
+        except DamagedError as error:
+            return error
+
+    if all(isinstance(part, Path) for part in parts):
+        return map(read, parts)
+    with ThreadPoolExecutor(_FETCHES) as pool:
+        return list(pool.map(read, parts))
