@@ -17,6 +17,13 @@ class CongestionControl(StrEnum):
     TIMELY = "timely"
     HPCC = "hpcc"
     SWIFT = "swift"
+    RENO = "reno"
+    CUBIC = "cubic"
+
+    @property
+    def is_tcp(self) -> bool:
+        """Whether it has a window of its own, and sends again what was dropped."""
+        return self in (CongestionControl.RENO, CongestionControl.CUBIC)
 
 
 # Bytes that data and ACKs carry for it: 5 hops of 8 bytes and 2 more; a time.
@@ -30,11 +37,14 @@ class PacketModel:
 
     A message is a flow of its own: packets of ``payload`` and ``header``, each answered by an
     ``ack`` (both without the transport's telemetry).  With ``window`` at most a bandwidth-delay
-    product of it is under way; with ``spray`` its packets take all shortest ways in turn.
-    ``buffer`` is each switch's, shared by its ports but for the ``headroom`` of each, which takes
-    what comes while a pause travels (None: three times what the port's link holds).  What leaves a
+    product of it is under way (TCP has a window of its own); with ``spray`` its packets take all
+    shortest ways in turn.  ``buffer`` is each switch's, shared by its ports but for the
+    ``headroom`` of each, which takes what comes while a pause travels (None: three times what the
+    port's link holds).  What leaves a
     port is marked never up to ``kmin`` bytes behind it, always above ``kmax``, with a probability
     that rises to ``pmax`` in between (None: by the port's rate, see :meth:`thresholds`).
+    Without ``pauses`` switches drop what finds no room, which only TCP sends again (None: pauses
+    for all but TCP).
     """
 
     transport: CongestionControl = CongestionControl.DCQCN
@@ -48,6 +58,7 @@ class PacketModel:
     kmin: float | None = None
     kmax: float | None = None
     pmax: float = 0.2
+    pauses: bool | None = None
 
     def __post_init__(self) -> None:
         for name in ("payload", "header", "ack"):
@@ -72,6 +83,12 @@ class PacketModel:
                 where="kmin",
                 hint="kmin is less than kmax",
             )
+        if self.pauses is False and not self.transport.is_tcp:
+            raise DimsweepError(
+                f"{self.transport} does not send again what is dropped",
+                where="pauses",
+                hint="pauses=true, or transport=reno or cubic",
+            )
         if not self.window and self.transport in _NEED_WINDOW:
             raise DimsweepError(
                 f"{self.transport} relates what it measures to a window",
@@ -85,6 +102,11 @@ class PacketModel:
             raise DimsweepError(
                 f"{value:g} bytes is no size of a packet", where=name, hint="1 B to 1 MiB"
             )
+
+    @property
+    def has_pauses(self) -> bool:
+        """Whether switches pause who sends."""
+        return not self.transport.is_tcp if self.pauses is None else self.pauses
 
     @property
     def data_size(self) -> int:

@@ -85,6 +85,7 @@ class Packets(Part):
     kmin: BytesOrNone | None = None
     kmax: Bytes | None = None
     pmax: Number = 0.2
+    pauses: Flag | None = None
 
     def build(self) -> engine.PacketModel:
         """The engine's model of the same."""

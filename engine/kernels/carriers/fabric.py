@@ -42,7 +42,7 @@ def fabric_of(network: Network, model: NetworkModel) -> Fabric:
     buffers = {nodes[node]: int(packets.buffer) for node in network.graph if isinstance(node, str)}
     fabric = Fabric(ports, buffers)
     for node, number in nodes.items():
-        if number in buffers:
+        if number in buffers and packets.has_pauses:
             _check_buffer(str(node), number, fabric)
     return fabric
 

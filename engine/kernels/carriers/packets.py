@@ -32,7 +32,8 @@ class PacketCarrier(BatchingCarrier):
         narrowest = min(port.rate for port in out)
         window = max(round_trip * narrowest // (8 * 10**12), packets.data_size)
         nodes = nodes_of(self._fabric, ways)
-        return Route(nodes, window if packets.window else 0, round_trip)
+        is_open = packets.transport.is_tcp or not packets.window
+        return Route(nodes, 0 if is_open else window, round_trip)
 
     def _size(self, n_bytes: float) -> int:
         return math.ceil(n_bytes)
@@ -50,5 +51,6 @@ def _settings(packets: PacketModel) -> Settings:
         payload=int(packets.payload),
         data_header=packets.data_header,
         ack_size=packets.ack_size,
+        pauses=packets.has_pauses,
         reserve=RESERVE,
     )
