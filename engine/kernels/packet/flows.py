@@ -160,7 +160,7 @@ def _column(name: str, values: ArrayLike, n: int) -> Longs:
         raise DimsweepError(f"it has the shape {column.shape}, not ({n},)", where=name)
     whole = column if column.ndim else np.broadcast_to(column, (n,))
     # Of one kind: for each other one the kernels would be compiled anew.
-    return np.require(whole, requirements="CW")
+    return np.require(whole, requirements=["C", "W"])
 
 
 def _refuse(wrong: NDArray[np.bool_], n_before: int, why: str, hint: str = "") -> None:
