@@ -98,6 +98,7 @@ DOORS = {
     "engine.replicas.ns3_rdma",
     "engine.repurpose",
     "engine.rules",
+    "engine.synthesis",
     "engine.workload",
 }
 

@@ -19,6 +19,9 @@ for _name, _what in {
     "stats": "Count the nodes, the work and the bytes of each class of ranks.",
     "show": "Draw the graph of a rank, or simulate the traces for a timeline.",
     "write": "Write the workload of a configuration as traces.",
+    "learn": "Learn what the traces of a family of jobs have in common.",
+    "synthesise": "Write the traces of a job for other keys than those learnt from.",
+    "obfuscate": "Write traces without names, and with other sizes and durations.",
     "convert": "Write traces in another form, or from PyTorch or ASTRA-sim 1.0.",
 }.items():
     command.add_command(Lazy(_name, _what, "sweeper.cli.trace"))

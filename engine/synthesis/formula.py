@@ -1,0 +1,142 @@
+"""How a quantity depends on the keys: sums of products of their powers, with a spread."""
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Keys = Mapping[str, float]
+_INTEGER = 0.002  # a slope so near to a whole number is one
+_POWERS = range(-2, 4)
+_MOST_TERMS = 256
+_SMALL = 1e-9  # of the quantity, what a term of it is at least
+
+
+@dataclass(frozen=True)
+class Term:
+    """``factor`` times the keys to their ``powers``."""
+
+    factor: float
+    powers: dict[str, int]
+
+    def at(self, keys: Keys) -> float:
+        return self.factor * math.prod(keys[name] ** power for name, power in self.powers.items())
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A sum of terms; values that were seen are log-normal around it with this ``spread``, the
+    standard deviation of their logarithm."""
+
+    terms: tuple[Term, ...]
+    spread: float = 0.0
+
+    def at(self, keys: Keys) -> float:
+        return sum(term.at(keys) for term in self.terms)
+
+
+def fit(values: Sequence[float], keys: Sequence[Keys], spread: float = 0.0) -> Formula:
+    """The formula of ``values``, 0 or more, one for each of ``keys``.
+
+    The slopes of the logarithm say between which whole powers each key lies; non-negative least
+    squares of the relative error (Lawson and Hanson, by SciPy) weigh their products.
+    """
+    from scipy.optimize import nnls
+
+    y = np.asarray(values, dtype=float)
+    if not y.any():
+        return Formula(())
+    if np.ptp(y) <= 1e-12 * y.max():
+        return Formula((Term(float(y[0]), {}),), spread)
+    names = [name for name in keys[0] if len({each[name] for each in keys}) > 1]
+    table = np.array([[float(each[name]) for name in names] for each in keys])
+    weights = 1 / np.maximum(y, y.max() * 1e-9)
+    powers = _powers(names, table, y)
+    columns = np.stack([np.prod(table**power, axis=1) for power in powers], axis=1)
+    scale = np.abs(columns * weights[:, None]).max(axis=0)
+    factors = nnls(columns * weights[:, None] / scale, y * weights)[0] / scale
+    largest = np.abs(factors * columns * weights[:, None]).max(axis=0)
+    terms = [
+        Term(float(factor), {n: int(p) for n, p in zip(names, power, strict=True) if p})
+        for factor, power, share in zip(factors, powers, largest, strict=True)
+        if share > _SMALL
+    ]
+    return Formula(tuple(terms), spread)
+
+
+def _powers(
+    names: Sequence[str], table: NDArray[np.float64], y: NDArray[np.float64]
+) -> list[NDArray[np.int64]]:
+    """Powers of the keys that may make the quantity, a row of them for each term: those around the
+    slope of each key that has one, as sure as it is; the unsurest key counts first."""
+    logs = np.column_stack([np.ones(len(y)), np.log(table)])
+    target = np.log(np.maximum(y, y.max() * 1e-12))
+    slopes = np.linalg.lstsq(logs, target, rcond=None)[0]
+    left = max(len(y) - logs.shape[1], 1)
+    variance = ((logs @ slopes - target) ** 2).sum() / left
+    errors = np.sqrt(variance * np.diag(np.linalg.pinv(logs.T @ logs)))[1:]
+    slopes = slopes[1:]
+    ranges: list[tuple[int, ...]] = []
+    for slope, error in zip(slopes, errors, strict=True):
+        if abs(slope) < max(_INTEGER, 2.5 * error):
+            ranges.append((0,))
+        elif abs(slope - round(slope)) < _INTEGER and error < _INTEGER:
+            ranges.append((round(slope),))
+        else:
+            low, high = math.floor(slope - error), math.ceil(slope + error)
+            ranges.append(tuple(p for p in range(low, high + 1) if p in _POWERS) or (0,))
+    while math.prod(map(len, ranges)) > _MOST_TERMS:
+        widest = int(
+            np.argmax(
+                [len(each) - abs(s - round(s)) for each, s in zip(ranges, slopes, strict=True)]
+            )
+        )
+        near = sorted(ranges[widest], key=lambda p: abs(p - slopes[widest]))
+        ranges[widest] = tuple(sorted(near[:-1]))
+    constant = (0,) * len(names)  # a launch, say
+    return [np.array(each) for each in dict.fromkeys([constant, *itertools.product(*ranges)])]
+
+
+def fit_count(values: Sequence[int], keys: Sequence[Keys]) -> Formula | None:
+    """The simplest exact formula of whole numbers, of one to three terms: numbers, keys, and
+    perhaps one key divided by another; None if there is none."""
+    y = np.asarray(values, dtype=float)
+    if not np.ptp(y):
+        return Formula((Term(float(y[0]), {}),) if y[0] else ())
+    columns = _plain_terms(keys)
+    powers = list(columns.values())
+    ratio = [len(power) > 1 for power in powers]
+    table = np.array(list(columns))
+    for n_terms in (1, 2, 3):
+        exact: list[tuple[Term, ...]] = []
+        for chosen in itertools.combinations(range(len(powers)), n_terms):
+            if sum(ratio[i] for i in chosen) > 1:
+                continue
+            matrix = table[list(chosen)].T
+            factors = np.linalg.lstsq(matrix, y, rcond=None)[0]
+            if np.abs(matrix @ factors - y).max() < 1e-6:
+                pairs = zip(factors, chosen, strict=True)
+                exact.append(tuple(Term(round(float(f), 9), powers[i]) for f, i in pairs))
+        if exact:
+            return Formula(min(exact, key=_oddity))
+    return None
+
+
+def _plain_terms(keys: Sequence[Keys]) -> dict[tuple[float, ...], dict[str, int]]:
+    """The powers of 1, of each key and of each ratio of two; by what they come to, so that of two
+    keys that always are the same number one is taken."""
+    names = [name for name in keys[0] if len({each[name] for each in keys}) > 1]
+    powers: list[dict[str, int]] = [{}, *({name: 1} for name in names)]
+    powers += [{a: 1, b: -1} for a, b in itertools.permutations(names, 2)]
+    found: dict[tuple[float, ...], dict[str, int]] = {}
+    for power in powers:
+        found.setdefault(tuple(Term(1.0, power).at(each) for each in keys), power)
+    return found
+
+
+def _oddity(terms: Sequence[Term]) -> tuple[int, float]:
+    """How far from plain: factors that are no whole numbers, and large ones."""
+    return sum(term.factor % 1 > 0 for term in terms), sum(abs(term.factor) for term in terms)

@@ -1,0 +1,36 @@
+"""What a model gives away of who it learnt from."""
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from engine.synthesis.grammar import follow
+from engine.synthesis.job import Job
+from engine.synthesis.model import TraceModel, case, part_name
+
+
+def distance(model: TraceModel, job: Job) -> float:
+    """How far a job's sizes and durations are from what the model expects of its keys: the mean of
+    |ln(value / expected)|; infinite where the model has no such structure."""
+    total, n = 0.0, 0
+    for stage, steps in enumerate(job.stages):
+        name = part_name(stage, len(job.stages), case(job.keys, model.degrees))
+        part = model.parts.get(name)
+        followed = follow(part.pattern, [step.symbol for step in steps]) if part else None
+        if part is None or followed is None:
+            return float("inf")
+        for place, step in zip(followed[1], steps, strict=True):
+            for quantity, value in step.values.items():
+                expected = part.quantities[place][quantity].at(job.keys)
+                if value > 0 and expected > 0:
+                    total, n = total + abs(float(np.log(value / expected))), n + 1
+    return total / max(n, 1)
+
+
+def membership(model: TraceModel, learnt: Sequence[Job], others: Sequence[Job]) -> float:
+    """The share of pairs, of a job that was learnt from and one that was not, in which the model is
+    nearer to the first (ties count half): 0.5 tells nothing, 1 gives every member away."""
+    distances = ([distance(model, job) for job in jobs] for jobs in (learnt, others))
+    pairs = itertools.product(*distances)
+    return float(np.mean([0.5 if a == b else float(a < b) for a, b in pairs]))

@@ -1,0 +1,45 @@
+"""dimsweep trace obfuscate: traces that can be shared."""
+
+from pathlib import Path
+
+import click
+
+from engine import Cluster, DimsweepError, Topology
+from engine.formats.chakra import read_chakra_workload, write_chakra_workload
+from engine.synthesis import obfuscate
+from sweeper.cli.trace.files import find_traces
+
+
+@click.command("obfuscate")
+@click.argument("source")
+@click.argument("target")
+@click.option(
+    "--privacy",
+    default=0.05,
+    show_default=True,
+    help="Spread (of the logarithm) of what sizes and durations are multiplied by, 0 to 0.5.",
+)
+@click.option("--seed", default=0, show_default=True)
+def command(source: str, target: str, privacy: float, seed: int) -> int:
+    """Write traces without names, and with other sizes and durations.
+
+    SOURCE is the prefix of traces on a topology of one dimension. Equal sizes stay equal, so that
+    ranks agree, and the totals of each kind stay as they were.
+
+    \b
+    Example:
+      dimsweep trace obfuscate ours shared --privacy 0.05
+    """
+    traces = find_traces(source)
+    if traces.alone:
+        raise DimsweepError("a job has a trace of each of its ranks", where=source)
+    if Path(source).resolve() == Path(target).resolve():
+        raise DimsweepError("it would overwrite the traces it is made from", where=target)
+    n = len(traces.files)
+    workload = read_chakra_workload(Path(source), traces.groups, (n,), source)
+    topology = Topology.build(f"Switch({n})", bandwidth=[1e9], latency=[0])
+    hidden = obfuscate(workload, privacy=privacy, seed=seed)
+    groups = write_chakra_workload(hidden, Cluster(topology), Path(target))
+    beside = f", groups: {groups}" if groups else ""
+    print(f"{n:,} traces: {target}.<rank>.et{beside}")
+    return 0
