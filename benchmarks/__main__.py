@@ -15,6 +15,7 @@ from benchmarks import (
     scale,
     search,
     sweep,
+    synthesis,
     tune,
 )
 
@@ -25,6 +26,7 @@ ALL = {
     "repurpose": repurpose.main,
     "scale": scale.main,
     "sweep": sweep.main,
+    "synthesis": synthesis.main,
     "driver": driver.main,
     "tune": tune.main,
     "search": search.main,
@@ -34,7 +36,7 @@ ALL = {
     "bound": bound.main,
     "kernel_times": kernel_times.main,
 }
-LONG = ("search-all", "kernel_times", "repurpose")
+LONG = ("search-all", "kernel_times", "repurpose", "synthesis")
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or [name for name in ALL if name not in LONG]:

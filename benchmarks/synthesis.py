@@ -1,13 +1,32 @@
 """Traces that nobody has: how near synthesised jobs are to real ones that were not learnt from."""
 
+import math
 import random
+import statistics
+import tempfile
+import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from engine import Cluster, Npu, Topology, Workload
-from engine.formats.chakra import read_chakra_workload, write_chakra_workload
+import numpy as np
+
+from engine import (
+    Cluster,
+    Collective,
+    Compute,
+    Npu,
+    Operator,
+    Send,
+    Topology,
+    Workload,
+    simulate,
+)
+from engine.formats.chakra import write_chakra_workload
 from engine.model import Transformer
 from engine.plan import DeviceMesh, ParallelPlan, training
+from engine.synthesis import Job, TraceModel, learn, membership, obfuscate, synthesise
+from engine.workload.graph import Work
 
 KEYS = (
     "layers",
@@ -20,6 +39,7 @@ KEYS = (
     "data",
 )
 Keys = dict[str, int]
+NOISE = 0.03  # of durations that are learnt from
 
 
 def cluster_of(n: int) -> Cluster:
@@ -52,11 +72,29 @@ def transformer(keys: Keys) -> Workload:
     return training(model, plan, mesh)
 
 
-def traced(keys: Keys, folder: Path) -> Workload:
-    """The job as its traces say it, which is all that can be learnt from."""
-    prefix = folder / "_".join(f"{name}{value}" for name, value in keys.items())
-    groups = write_chakra_workload(transformer(keys), cluster_of(ranks(keys)), prefix)
-    return read_chakra_workload(prefix, groups, (ranks(keys),), prefix.name)
+def traced(keys: Keys, noise: float = 0.0, seed: int = 0) -> Job:
+    """The job as its traces say it: durations in the place of kernels, each off by ``noise`` (the
+    spread of its logarithm)."""
+    workload, npu = transformer(keys), cluster_of(ranks(keys)).npu
+    rng = np.random.default_rng(seed)
+
+    def seen(work: Work) -> Work:
+        if not isinstance(work, Compute):
+            return work
+        return Compute(duration=round(npu.duration(work) * math.exp(noise * rng.standard_normal())))
+
+    graphs = tuple(
+        tuple(Operator(each.name, seen(each.work), each.after) for each in graph)
+        for graph in workload.graphs
+    )
+    used = {getattr(each.work, "group", "") for graph in graphs for each in graph}
+    stage_of = np.arange(ranks(keys)) // keys["tensor"] % keys["pipeline"]
+    job = Workload(
+        graphs,
+        {name: group for name, group in workload.groups.items() if name in used},
+        stage_of if keys["pipeline"] > 1 else None,
+    )
+    return Job.of(job, ranks(keys), keys, str(keys))
 
 
 def draw(n: int, seed: int, **choices: Sequence[int]) -> list[Keys]:
@@ -77,3 +115,125 @@ def draw(n: int, seed: int, **choices: Sequence[int]) -> list[Keys]:
         keys["layers"] *= keys["pipeline"]
         found[tuple(keys.values())] = keys
     return list(found.values())
+
+
+def main() -> None:
+    """Learns from 200 configurations, and meets 60 others within their ranges and 20 beyond."""
+    everything = draw(260, 0)
+    learnt, held_out = everything[:200], everything[200:]
+    begun = time.process_time()
+    jobs = [traced(keys, NOISE, seed) for seed, keys in enumerate(learnt)]
+    made = time.process_time()
+    model = learn(jobs)
+    print(f"{len(jobs)} jobs (made in {made - begun:.0f} s of CPU, durations off by {NOISE:.0%}),")
+    learning = time.process_time() - made
+    print(f"learnt in {learning:.0f} s: {len(model.parts)} parts", flush=True)
+    far = draw(20, 1, layers=(8, 12), data=(8, 16), pipeline=(2, 4, 8))
+    for name, asked in (("interpolated", held_out), ("extrapolated", far)):
+        errors = [_error(model, keys) for keys in asked]
+        plain = [_nearest_error(learnt, keys) for keys in asked]
+        print(f"{name}, {len(asked)} jobs: simulated time off by {_spread(errors)}")
+        print(f"  scaling the nearest job: {_spread(plain)}", flush=True)
+    print(f"distributions, {len(held_out)} jobs: " + _distributions(model, held_out), flush=True)
+    hidden = [_hidden_error(keys) for keys in held_out[:40]]
+    print(f"obfuscated with privacy 0.05, {len(hidden)} jobs: off by {_spread(hidden)}", flush=True)
+    others = [traced(keys, NOISE, 1000 + seed) for seed, keys in enumerate(held_out)]
+    told = membership(model, jobs[:60], others)
+    print(f"who of two was learnt from: guessed right in {told:.0%} of pairs (50 % by chance)")
+    _large(model)
+
+
+def _error(model: TraceModel, keys: Keys) -> float:
+    made = synthesise(model, keys)
+    cluster = cluster_of(made.n_ranks)
+    return simulate(made.workload, cluster).time / simulate(transformer(keys), cluster).time - 1
+
+
+def _nearest_error(learnt: Sequence[Keys], keys: Keys) -> float:
+    """The plain way: the nearest known job (by the logarithms of its keys), its time scaled by the
+    arithmetic of a rank."""
+
+    def work(each: Keys) -> float:
+        tokens = each["micro_batches"] * each["micro_batch"] * each["sequence"]
+        layers = each["layers"] / each["pipeline"]
+        return tokens * layers * each["hidden"] ** 2 / each["tensor"]
+
+    def far(each: Keys) -> float:
+        return sum(math.log(each[name] / keys[name]) ** 2 for name in KEYS)
+
+    nearest = min(learnt, key=far)
+    times = [simulate(transformer(each), cluster_of(ranks(each))).time for each in (nearest, keys)]
+    return times[0] * work(keys) / work(nearest) / times[1] - 1
+
+
+def _hidden_error(keys: Keys) -> float:
+    workload, cluster = transformer(keys), cluster_of(ranks(keys))
+    timed = tuple(
+        tuple(Operator(each.name, _timed(each.work, cluster.npu), each.after) for each in graph)
+        for graph in workload.graphs
+    )
+    plain = Workload(timed, workload.groups, stages=workload.stages)
+    hidden = obfuscate(plain, privacy=0.05, seed=1)
+    return simulate(hidden, cluster).time / simulate(plain, cluster).time - 1
+
+
+def _timed(work: Work, npu: Npu) -> Work:
+    return Compute(duration=npu.duration(work)) if isinstance(work, Compute) else work
+
+
+def _spread(errors: Sequence[float]) -> str:
+    sizes = [abs(error) for error in errors]
+    return f"{statistics.mean(sizes):.1%} in the mean, {max(sizes):.1%} at most"
+
+
+def _distributions(model: TraceModel, held_out: Sequence[Keys]) -> str:
+    """Distances between synthesised and real jobs: of the operators' kinds (half the sum of the
+    differences of their shares), of sizes of communication (Kolmogorov and Smirnov's distance), of
+    what operators wait for, and of the longest chain of operators."""
+    kinds, sizes, degrees, chains = [], [], [], []
+    for keys in held_out:
+        mine, theirs = synthesise(model, keys).workload, transformer(keys)
+        for one, other in zip(mine.graphs, theirs.graphs, strict=True):
+            kinds.append(_differ([type(o.work) for o in one], [type(o.work) for o in other]))
+            degrees.append(_differ([len(o.after) for o in one], [len(o.after) for o in other]))
+            sizes.append(_kolmogorov(_sizes(one), _sizes(other)))
+            chains.append(abs(_chain(one) / _chain(other) - 1))
+    named = {"kinds": kinds, "sizes": sizes, "degrees": degrees, "longest chain": chains}
+    return ", ".join(f"{name} {statistics.mean(values):.3f}" for name, values in named.items())
+
+
+def _sizes(graph: Sequence[Operator]) -> list[float]:
+    return [each.work.n_bytes for each in graph if isinstance(each.work, (Collective, Send))]
+
+
+def _differ(one: Sequence[object], other: Sequence[object]) -> float:
+    a, b = Counter(one), Counter(other)
+    return sum(abs(a[x] / len(one) - b[x] / len(other)) for x in a | b) / 2
+
+
+def _kolmogorov(one: Sequence[float], other: Sequence[float]) -> float:
+    a, b = np.sort(one), np.sort(other)
+    # A size that is off by less than a millionth is the same one.
+    at = np.concatenate([a, b]) * (1 + 1e-6)
+    mine, theirs = (np.searchsorted(each, at, side="right") / len(each) for each in (a, b))
+    return float(np.abs(mine - theirs).max())
+
+
+def _chain(graph: Sequence[Operator]) -> int:
+    length: list[int] = []
+    for operator in graph:
+        length.append(1 + max((length[before] for before in operator.after), default=0))
+    return max(length)
+
+
+def _large(model: TraceModel) -> None:
+    """The traces of 1,024 ranks."""
+    keys = {"layers": 32, "hidden": 4096, "sequence": 2048, "micro_batch": 1, "micro_batches": 8}
+    keys |= {"tensor": 8, "pipeline": 8, "data": 16}
+    with tempfile.TemporaryDirectory() as folder:
+        cpu, wall = time.process_time(), time.perf_counter()
+        made = synthesise(model, keys)
+        write_chakra_workload(made.workload, cluster_of(made.n_ranks), Path(folder) / "w")
+        cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+        size = sum(file.stat().st_size for file in Path(folder).iterdir()) / 1e6
+    print(f"{made.n_ranks:,} ranks: {cpu:.1f} s of CPU, {wall:.1f} s, {size:.0f} MB")
