@@ -46,9 +46,11 @@ def check_least(of: object, least: float, *keys: str) -> None:
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """``did you mean ...? known: ...``, a hint for a word that is none of ``known``."""
+    """``did you mean ...? known: ...``, a hint for a word that is none of ``known``: a name that
+    begins with it, or the one that is most like it."""
     names = list(known)
-    close = difflib.get_close_matches(word, names, n=1)
+    begun = [name for name in names if word and name.startswith(word)]
+    close = begun or difflib.get_close_matches(word, names, n=1)
     return (f"did you mean {close[0]!r}? " if close else "") + f"known: {', '.join(names)}"
 
 

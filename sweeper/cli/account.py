@@ -96,7 +96,7 @@ def _dimensions(result: Result) -> Table:
     """What each dimension carries, and how long communication over it is exposed."""
     program, row = result.program, result.breakdown
     return table(
-        ("dimension", "bandwidth", "sent by an NPU", "busy", "utilisation", "exposed"),
+        ("dimension", "bandwidth", "sent by an NPU", "busy", "util.", "exposed"),
         (
             (
                 name,

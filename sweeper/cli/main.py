@@ -33,7 +33,7 @@ for _name, _what in {
     "new": "Write a study's file, with comments, from a question.",
     "sweep": "Run a study, or continue it.",
     "report": "Print a study's tables and write its pictures and page again.",
-    "board": "Show all studies on one page, live while they run.",
+    "board": "Show all studies of a results folder on one page, live while they run.",
     "reproduce": "Simulate rows of a study again and compare them bit for bit.",
     "compare": "Show the best of several studies beside one another.",
     "diff": "Tell what two studies do not have in common.",

@@ -31,7 +31,7 @@ class Overrides(click.ParamType[str]):
             raise click.UsageError(f"{value}: there is no such file", ctx)
         known = {option.split("=")[1]: option for option in reversed(places.options())}
         known |= {name: f"study={name}" for name in places.study_names()}
-        close = difflib.get_close_matches(value, known, n=1)
+        close = difflib.get_close_matches(value, known, n=1, cutoff=0.8)
         meant = known[close[0]] if close else "KEY=VALUE"
         raise click.UsageError(f"{value!r} sets no key; did you mean {meant}?", ctx)
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Self
 from hydra.core.config_store import ConfigStore
 from pydantic import model_validator
 
-from engine import DimsweepError, Fidelity
+from engine import DimsweepError, Fidelity, suggestion
 from sweeper.config.cluster import Collective, Memory, Topology
 from sweeper.config.cost import Cost
 from sweeper.config.network import Network
@@ -148,9 +148,9 @@ def _parent(node: Any, name: str) -> tuple[Any, Any]:
         try:
             node = node[int(part)] if isinstance(node, list) else node[part]
         except (KeyError, IndexError, ValueError, TypeError):
-            known = ", ".join(map(str, node)) if isinstance(node, Mapping) else "none"
+            known = map(str, node) if isinstance(node, Mapping) else ()
             raise DimsweepError(
-                f"the configuration has no key {part!r} there", hint=f"keys there: {known}"
+                f"the configuration has no key {part!r} there", hint=suggestion(part, known)
             ) from None
     return node, int(last) if isinstance(node, list) and last else last
 

@@ -52,7 +52,7 @@ def find_study(name: str) -> Path | None:
 def options() -> list[str]:
     """What may be chosen, as overrides: ``workload=gpt3_175b`` and so on."""
     files = [file for home in homes("conf") for file in home.glob("*/*.yaml")]
-    return sorted({f"{file.parent.name}={file.stem}" for file in files})
+    return sorted({f"{file.parent.name}={file.stem}" for file in files if file.stem != "none"})
 
 
 def names_file(study: str) -> bool:

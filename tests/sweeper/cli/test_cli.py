@@ -95,7 +95,7 @@ def test_every_example_of_help_is_a_command(
 def test_all_commands_are_there() -> None:
     rooms = {"simulate", "sweep", "report", "list", "show", "verify", "astra", "trace"}
     rooms |= {"reproduce", "diff", "packets", "repurpose"}
-    rooms |= {"new", "compare", "export", "sql", "doctor"}
+    rooms |= {"new", "compare", "export", "sql", "doctor", "board"}
     assert rooms | {"completion"} == {words[0] for words in COMMANDS}
     assert ("verify", "megatron") in COMMANDS and ("trace", "lint") in COMMANDS
 
@@ -236,6 +236,12 @@ WRONG = [
     (["sweep", "study=studies/none.yaml"], "studies/none.yaml: there is no such file"),
     (["report", "results/nope"], "results/nope: there is no such file"),
     (["simulate", "workload=gpt3_176b"], "no workload 'gpt3_176b'\n  did you mean 'gpt3_175b'?"),
+    (["simulate", "topology=gb200"], "did you mean 'gb200_nvl72'?"),
+    (["report", "nope"], "'nope' sets no key; did you mean KEY=VALUE?"),
+    (
+        ["sweep", *SMALL, "+space.parameters={collective.chunk: {values: [1]}}"],
+        "no key 'chunk' there\n  did you mean 'chunks'?",
+    ),
     (["simulate", "tensor=12"], "tensor: unknown key\n  did you mean 'workload.parallel.tensor'?"),
     (["simulate", "tensr=12"], "did you mean 'workload.parallel.tensor'?"),
     (["simulate", "bandwidth=1 GB/s"], "did you mean 'topology.bandwidth' or"),
