@@ -209,7 +209,7 @@ def test_the_ledger_and_the_page_have_them(small: Small) -> None:
         == list(plan.study.warnings)
         == ["network.packet has no effect: fidelity=phase simulates no links"]
     )
-    page = render(Report.of(rows, study), [])
+    page = render(Report.of(rows, study))
     assert "network.packet has no effect" in page
 
 
