@@ -7,7 +7,9 @@ from engine.collective.algorithms.halving_doubling import AllReduceOnly
 from engine.collective.rounds import MemberRounds, Round, RoundMessage, Strand
 from engine.collective.steps import PhaseSteps, Setting, Step
 
-PIECES = 32  # of nested rings: while one goes along the outer rings, the next has the inner ones
+# Of nested rings: while one goes along the outer rings, the next has the inner ones.  As many as
+# ASTRA-sim's studies cut a collective into.
+PIECES = 64
 
 
 @dataclass(frozen=True)
