@@ -21,11 +21,12 @@ def begin_reductions(st: State, port_number: int) -> None:
     line = st.plans.lines[line_number]
     for i in range(line.start, line.start + line.size):
         take_plan(st, st.plans.line_ranks[i] * n_dims + port_number % n_dims)
-    phase = st.phases[phase_of(st, entry)]
+    phase_number = phase_of(st, entry)
+    phase = st.phases[phase_number]
     of = st.plans.of[line_number, phase.kind]
     for number in range(of.reductions, of.reductions_end):
         reduction = st.reductions[number]
-        reduction.risen = 0
+        reduction.risen, reduction.phase = 0, phase_number
         for i in range(reduction.launch, reduction.launch_end):
             launch = st.launches[i]
             reduction.risen = max(reduction.risen, st.wires.ports[launch.port].late)
@@ -40,7 +41,8 @@ def begin_reductions(st: State, port_number: int) -> None:
 @kernel
 def _launch(st: State, start: int, end: int, entry: int, tail: int) -> None:
     """Send some of what is planned, whose last byte comes at ``tail``."""
-    n_bytes = st.phases[phase_of(st, entry)].n_bytes
+    phase = st.reductions[st.launches[start].reduction].phase
+    n_bytes = st.phases[phase].n_bytes
     rank = st.flows[st.entries[entry].flow].rank << 32
     for i in range(start, end):
         launch, number = st.launches[i], new_parcel(st.wires)

@@ -254,6 +254,7 @@ REDUCTION = np.dtype(
         ("launch", "i4"),  # what the sources send in State.launches, from here ...
         ("launch_end", "i4"),
         ("n_messages", "i4"),
+        ("phase", "i4"),  # that it is of, in State.phases; members may be done with it before all
     ],
     align=True,
 )

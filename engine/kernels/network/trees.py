@@ -30,7 +30,7 @@ class Reductions:
         for rounds in plan.rounds if plan else ():
             for trees in rounds:
                 self._trees |= trees
-        self.rows: list[tuple[int, int, int, int]] = []  # of REDUCTION
+        self.rows: list[tuple[int, int, int, int, int]] = []  # of REDUCTION
         self.gates: list[tuple[int, int, int, int, int]] = []  # of GATE
         self.launches: list[tuple[float, ...]] = []  # of LAUNCH
         self._ways: list[tuple[int, ...]] = []  # links, the reduction last
@@ -133,7 +133,7 @@ class _Reduction:
         ]
         n_trunks = 2 * tree.n_parts * (len(self._rising) + len(self._falling)) if tree.lanes else 0
         n_messages = n_trunks + len(self._round.sources) + len(self._round.targets)
-        self._all.rows.append((0, starts[0][0], starts[-1][1], n_messages))
+        self._all.rows.append((0, starts[0][0], starts[-1][1], n_messages, 0))
 
     def _fall(self, leaf: str) -> tuple[int, int]:
         """From a leaf to its targets."""

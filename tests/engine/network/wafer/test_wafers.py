@@ -24,7 +24,7 @@ from engine import (
     place,
     simulate,
 )
-from engine.kernels.message import MessageRun
+from engine.kernels.message import MessageRun, lower_by_rank, run_messages, run_on_simpy
 from engine.kernels.message.turns import Turns
 from engine.network.fred import Remedy, UnroutableError
 from engine.network.routing import Router
@@ -319,3 +319,15 @@ def test_rounds_are_fair() -> None:
     assert began[3:] == ["other"]
     turns.leave()
     assert began[4:] == ["c"]
+
+
+def test_groups_that_hold_one_another_up_go_on_with_their_own_phase() -> None:
+    """Members of a group end at different times where groups of two dimensions meet on lanes."""
+    graph = GraphBuilder()
+    for group in ("a", "c"):
+        graph.add(group, Collective(CollectiveKind.ALL_GATHER, BYTES, group))
+    sizes = (3, 2, 3)
+    workload = Workload((graph.build(),), place(dict(zip("abc", sizes, strict=True)), sizes))
+    program = lower_by_rank(workload, cluster(B, sizes))
+    compiled, on_simpy = run_messages(program), run_on_simpy(program)
+    assert compiled.measures.time[0] == on_simpy.measures.time[0]
