@@ -222,7 +222,7 @@ def test_axes_that_made_no_difference(small: Small) -> None:
     run(plan)
     rows = load(plan.folder).to_pandas()
     assert idle_axes(rows, plan.study) == ["collective.queue"]
-    page = render(Report.of(rows, plan.study), [])
+    page = render(Report.of(rows, plan.study))
     assert "collective.queue made no difference" in page
 
 
