@@ -1,5 +1,7 @@
 """The network kernel: messages/s against its witness on SimPy, and against the phase kernel."""
 
+from time import process_time
+
 from benchmarks.study import best_cpu_seconds
 from engine import (
     Cluster,
@@ -7,6 +9,7 @@ from engine import (
     CollectiveKind,
     CollectiveModel,
     GraphBuilder,
+    NetworkModel,
     Program,
     Topology,
     Workload,
@@ -14,7 +17,9 @@ from engine import (
     place,
     run_one,
 )
-from engine.kernels.message import lower_by_rank, run_messages, run_on_simpy
+from engine.kernels.message import lower_by_rank, run_on_simpy
+from engine.kernels.network import run_messages
+from engine.network import Clos, Routing
 
 
 def main() -> None:
@@ -32,6 +37,24 @@ def main() -> None:
     print(f"phase kernel: {by_phase * 1e6:,.0f} us; ratio {by_message / by_phase:,.0f}x")
     same = {int(run.measures.time[0]) for run in (*runs, run_one(program))}
     print(f"all end at the same picosecond: {len(same) == 1} ({min(same)} ps)")
+    large_clos()
+
+
+def large_clos() -> None:
+    """Print what an all-reduce of 1 GiB over 1,024 NPUs takes on a Clos of three levels, 2:1."""
+    topology = Topology.build("Switch(1024)", bandwidth=[50e9], latency=[500_000])
+    network = NetworkModel(
+        fabrics=(Clos(3, leaf=16, pod=8, oversubscription=2.0),), routing=Routing.ECMP
+    )
+    model = CollectiveModel(chunks=16)
+    start = process_time()
+    cluster = Cluster(topology, collectives=model, network=network)
+    program = lower_by_rank(all_reduce(topology), cluster)
+    run = run_messages(program)
+    first = process_time() - start
+    again = best_cpu_seconds(lambda: run_messages(program.rebind(bandwidth=[40e9])), repeats=3)
+    print(f"1,024 NPUs on a Clos, all-reduce of 1 GiB in 16 chunks: {run.n_messages:,} messages")
+    print(f"from workload to result: {first:.2f} s; at another bandwidth: {again:.2f} s")
 
 
 def torus_all_reduce() -> Program:
@@ -39,7 +62,11 @@ def torus_all_reduce() -> Program:
     topology = Topology.build(
         "Ring(4)_Ring(4)_Ring(4)", bandwidth=[100e9] * 3, latency=[500_000] * 3
     )
+    return lower(all_reduce(topology), Cluster(topology, collectives=CollectiveModel(chunks=16)))
+
+
+def all_reduce(topology: Topology) -> Workload:
+    """One of 1 GiB over all NPUs."""
     graph = GraphBuilder()
     graph.add("gradients", Collective(CollectiveKind.ALL_REDUCE, 2**30, "data"))
-    workload = Workload((graph.build(),), place({"data": "rest"}, topology.sizes))
-    return lower(workload, Cluster(topology, collectives=CollectiveModel(chunks=16)))
+    return Workload((graph.build(),), place({"data": "rest"}, topology.sizes))

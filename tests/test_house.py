@@ -89,6 +89,7 @@ DOORS = {
     "engine.formats.pytorch",
     "engine.formats.weights",
     "engine.kernels.message",
+    "engine.kernels.network",
     "engine.model",
     "engine.network",
     "engine.network.fred",

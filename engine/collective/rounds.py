@@ -7,6 +7,7 @@ them, then send.  Fractions are of the bytes that a member holds on entering the
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 
@@ -90,12 +91,15 @@ def in_step(rounds: Sequence[Shifts], p: int, *, reduces: bool) -> MemberRounds:
 def strand(rounds: Sequence[Shifts], p: int, member: int, *, reduces: bool) -> Strand:
     """The strand of one of ``p`` members that all do the same: each round waits for the messages
     of the one before, and reduces them if the phase ``reduces``."""
-    done: list[Round] = []
-    receive: tuple[int, ...] = ()
-    reduce = 0.0
-    for shifts in rounds:
-        send = tuple(RoundMessage(s.target(member, p), s.fraction, s.way) for s in shifts)
-        done.append(Round(receive, reduce, send))
-        receive = tuple(s.source(member, p) for s in shifts)
-        reduce = sum(s.fraction for s in shifts) if reduces else 0.0
-    return (*done, Round(receive, reduce, ()))
+    known: dict[tuple[Shifts, Shifts], Round] = {}
+
+    def of(before: Shifts, shifts: Shifts) -> Round:
+        """A round, of which each is made once."""
+        if (before, shifts) not in known:
+            receive = tuple(s.source(member, p) for s in before)
+            reduce = sum((s.fraction for s in before), 0.0) if reduces else 0.0
+            send = tuple(RoundMessage(s.target(member, p), s.fraction, s.way) for s in shifts)
+            known[before, shifts] = Round(receive, reduce, send)
+        return known[before, shifts]
+
+    return tuple(of(before, shifts) for before, shifts in pairwise(((), *rounds, ())))

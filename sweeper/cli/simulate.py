@@ -55,7 +55,7 @@ def simulate(overrides: Sequence[str], console: "Console") -> None:
     import json
 
     from engine import DimsweepError, Result, run_one
-    from engine.kernels.message import run_messages
+    from engine.kernels.network import run_messages
     from sweeper.build.accuracy import time_error
     from sweeper.build.program import build_program
     from sweeper.cli.account import print_result

@@ -10,8 +10,9 @@ import networkx as nx
 from engine import Cluster, Topology, Workload
 from engine.cluster.network import NetworkModel
 from engine.kernels.message.clock import Clock
-from engine.kernels.message.kernel import MessageRun, lower_by_rank, run_messages
+from engine.kernels.message.kernel import MessageRun, lower_by_rank
 from engine.kernels.message.transport import Message, Transport, Wire
+from engine.kernels.network import run_messages
 from engine.kernels.phase.batch import Measures, run_one
 from engine.lower.lower import lower
 from engine.network.fabric import build_network

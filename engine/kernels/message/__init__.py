@@ -8,7 +8,6 @@ from engine.kernels.message.kernel import (
     check_network,
     lower_by_rank,
     network_of,
-    run_messages,
     run_on_simpy,
 )
 from engine.kernels.message.links import LinkAccount
@@ -19,6 +18,5 @@ __all__ = [
     "check_network",
     "lower_by_rank",
     "network_of",
-    "run_messages",
     "run_on_simpy",
 ]

@@ -61,35 +61,15 @@ class MessageRun:
     compiled: bool = False  # by the network kernel; else on SimPy
 
 
-def run_messages(
-    program: Program, fidelity: Fidelity = Fidelity.MESSAGE, *, record: bool = False
-) -> MessageRun:
-    """Simulate the program at its own point, message by message.
-
-    With ``fidelity=message`` the network kernel does, compiled.  What it does not know is left to
-    :func:`run_on_simpy`: other fidelities, accesses that share the servers of a memory, and lines
-    that take turns on a wafer.
-
-    Every rank must be a class of its own, as :func:`lower_by_rank` makes it.  ``fidelity`` says how
-    messages travel; ``record`` keeps when each of them held each link.  Raises
-    :class:`DimsweepError` for a program of larger classes, as :func:`network_of` does, and for what
-    cannot finish, naming who waits for what.
-    """
-    from engine.kernels.network.run import run_network
-
-    _check_ranks(program)
-    run = run_network(program, record=record) if fidelity is Fidelity.MESSAGE else None
-    return run or run_on_simpy(program, fidelity, record=record)
-
-
 def run_on_simpy(
     program: Program, fidelity: Fidelity = Fidelity.MESSAGE, *, record: bool = False
 ) -> MessageRun:
-    """The same on SimPy.
+    """Simulate the program at its own point, message by message, on SimPy.
 
-    It is the small readable witness of the network kernel, equal to it to the picosecond.
+    See :func:`engine.kernels.network.run_messages`, of which it is the small readable witness,
+    equal to the picosecond.
     """
-    _check_ranks(program)
+    check_ranks(program)
     network = network_of(program)
     simulation = _Simulation(program, network, fidelity, record=record)
     simulation.run()
@@ -109,7 +89,8 @@ def run_on_simpy(
     )
 
 
-def _check_ranks(program: Program) -> None:
+def check_ranks(program: Program) -> None:
+    """Raise :class:`DimsweepError` unless every rank is a class of its own."""
     if program.names.class_first != tuple(range(program.n_npus)):
         raise DimsweepError(
             f"the program has {len(program.names.class_first)} classes of {program.n_npus} ranks",

@@ -3,3 +3,7 @@
 It does what the message kernel on SimPy (:mod:`engine.kernels.message`) does, in the same order,
 file by file; that one is its witness.
 """
+
+from engine.kernels.network.run import run_messages
+
+__all__ = ["run_messages"]

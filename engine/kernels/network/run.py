@@ -3,11 +3,14 @@
 import numpy as np
 
 from engine.errors import DimsweepError
+from engine.fidelity import Fidelity
 from engine.kernels.message.kernel import (
     MessageRun,
     OperatorSpan,
     blocked_error,
+    check_ranks,
     network_of,
+    run_on_simpy,
 )
 from engine.kernels.message.links import LinkAccount, Span, utilisation
 from engine.kernels.message.ports import PhaseSpan
@@ -23,7 +26,27 @@ from engine.lower.program import Program, Table
 from engine.network.graph import Network
 
 
-def run_network(program: Program, *, record: bool = False) -> MessageRun | None:
+def run_messages(
+    program: Program, fidelity: Fidelity = Fidelity.MESSAGE, *, record: bool = False
+) -> MessageRun:
+    """Simulate the program at its own point, message by message.
+
+    With ``fidelity=message`` this kernel does, compiled.  What it does not know is left to
+    :func:`engine.kernels.message.run_on_simpy`: other fidelities, accesses that share the servers
+    of a memory, and lines that take turns on a wafer.
+
+    Every rank must be a class of its own, as :func:`engine.kernels.message.lower_by_rank` makes it.
+    ``fidelity`` says how messages travel; ``record`` keeps when each of them held each link.
+    Raises :class:`DimsweepError` for a program of larger classes, as
+    :func:`engine.kernels.message.network_of` does, and for what cannot finish, naming who waits for
+    what.
+    """
+    check_ranks(program)
+    run = _run_compiled(program, record=record) if fidelity is Fidelity.MESSAGE else None
+    return run or run_on_simpy(program, fidelity, record=record)
+
+
+def _run_compiled(program: Program, *, record: bool = False) -> MessageRun | None:
     """Simulate the program at its own point, message by message, compiled.
 
     None for what the kernel does not know: accesses that share the servers of a memory, and lines

@@ -32,12 +32,10 @@ def new_state(program: Program, tables: Tables, network: Network, *, record: boo
     links = _new_links(network, model.buffer)
     need = _need(tables, times, s.forms, model.max_messages)
     n_streams, n_ports = n_ranks * s.shape.n_streams, n_ranks * n_dims
-    burst = n_streams + need + 4
+    settings = _settings(program, need, n_streams + need + 4, record=record)
+    burst = settings.burst
     members = s.flows["member_end"] - s.flows["member_start"]
     n_entries = int((members * s.forms["chunks"][s.flows["form"]]).sum())
-    first_strand, first_slot = (
-        firsts(n, n_ranks).ravel() for n in (tables.n_strands, tables.n_slots)
-    )
     agenda, n_parcels = _PARCELS + burst, _PARCELS + need
     counts = np.zeros(st.N_COUNTS, np.int64)
     counts[st.PARCELS_LEFT], counts[st.SETTLING] = n_parcels, 1
@@ -46,35 +44,10 @@ def new_state(program: Program, tables: Tables, network: Network, *, record: boo
     lists[st.READY, :n_nodes] = np.argsort(s.nodes["waits"] > 0, kind="stable")
     wires = st.Wires(
         clock=st.Clock(new_agenda(agenda, _shift(times, links)), _new_ring(agenda, burst), counts),
-        settings=st.Settings(
-            packet=float(model.packet_limit),
-            window=model.window or 0,
-            ordered=model.wafer is not None,
-            max_messages=model.max_messages,
-            alike=False,
-            record=record,
-            need=need,
-            burst=burst,
-            n_dims=n_dims,
-            by_key=s.shape.stream_order == StreamOrder.KEY,
-            queue=int(s.shape.queue),
-            endpoint_delay=int(s.shape.endpoint_delay),
-            reduce_time=float(s.shape.reduce_time),
-        ),
+        settings=settings,
         links=links,
         parcels=_filled(n_parcels, st.PARCEL, next=np.append(np.arange(1, n_parcels), st.NONE)),
-        ports=_filled(
-            n_ports,
-            st.PORT,
-            serving=st.NONE,
-            head=st.NONE,
-            tail=st.NONE,
-            last_message=st.NONE,
-            strands=first_strand,
-            slots=first_slot,
-            window_head=st.NONE,
-            window_asked=-1,
-        ),
+        ports=_new_ports(tables, n_ranks),
         routes=_routes_at(tables, links),
         hops=tables.hops,
         spans=np.zeros(_PARCELS if record else 1, st.SPAN),
@@ -82,11 +55,7 @@ def new_state(program: Program, tables: Tables, network: Network, *, record: boo
     return st.State(
         wires=wires,
         plans=tables.plans,
-        accounts=st.Accounts(
-            np.zeros(n_ranks, st.RANK),
-            np.zeros((n_ranks, n_dims + 1), st.RANK_DIM),
-            np.zeros((n_ranks, s.shape.n_tallies), st.RANK_TALLY),
-        ),
+        accounts=_new_accounts(n_ranks, n_dims, s.shape.n_tallies),
         lists=lists,
         jobs=np.zeros((2, max(n_entries, n_nodes)), np.int32),
         nodes=_new_nodes(s.nodes),
@@ -103,6 +72,48 @@ def new_state(program: Program, tables: Tables, network: Network, *, record: boo
         reductions=tables.reductions.copy(),
         launches=_launches(tables, links),
         gates=tables.gates.copy(),
+    )
+
+
+def _new_accounts(n_ranks: int, n_dims: int, n_tallies: int) -> st.Accounts:
+    return st.Accounts(
+        np.zeros(n_ranks, st.RANK),
+        np.zeros((n_ranks, n_dims + 1), st.RANK_DIM),
+        np.zeros((n_ranks, n_tallies), st.RANK_TALLY),
+    )
+
+
+def _settings(program: Program, need: int, burst: int, *, record: bool) -> st.Settings:
+    s, model = program.structure, program.cluster.network
+    return st.Settings(
+        packet=float(model.packet_limit),
+        window=model.window or 0,
+        ordered=model.wafer is not None,
+        max_messages=model.max_messages,
+        alike=False,
+        record=record,
+        need=need,
+        burst=burst,
+        n_dims=s.shape.n_dims,
+        by_key=s.shape.stream_order == StreamOrder.KEY,
+        queue=int(s.shape.queue),
+        endpoint_delay=int(s.shape.endpoint_delay),
+        reduce_time=float(s.shape.reduce_time),
+    )
+
+
+def _new_ports(tables: Tables, n_ranks: int) -> Table:
+    return _filled(
+        n_ranks * len(tables.n_slots),
+        st.PORT,
+        serving=st.NONE,
+        head=st.NONE,
+        tail=st.NONE,
+        last_message=st.NONE,
+        strands=firsts(tables.n_strands, n_ranks).ravel(),
+        slots=firsts(tables.n_slots, n_ranks).ravel(),
+        window_head=st.NONE,
+        window_asked=-1,
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.collective.algorithms import algorithm_of_phase, chosen_algorithms
-from engine.collective.rounds import MemberRounds, Strand, SwitchRounds
+from engine.collective.rounds import MemberRounds, Round, Strand, SwitchRounds
 from engine.kernels.message.exchange import Line, Phase
 from engine.kernels.message.phases import Phases, circles, wafer_plan
 from engine.kernels.message.transport import router_of
@@ -62,6 +62,10 @@ class Tables:
     n_sends: int  # that one step may make
     largest: float  # share of what a member holds that a message has
     room: float  # the least at the far end of a link
+
+
+# A round by the numbers of slots and pairs: what it receives, reduces and sends.
+_Told = tuple[tuple[int, ...], float, tuple[tuple[float, int], ...]]
 
 
 class _Pair(NamedTuple):
@@ -134,15 +138,15 @@ class _Plans:
         pairs: dict[_Pair, int],
     ) -> tuple[int, int]:
         """The rounds of a strand, which may be those of another one."""
-        own = slots[member]
-        told = []
-        for receive, reduce, send in strand:
+        own, told = slots[member], dict[Round, _Told]()
+        for round_ in dict.fromkeys(strand):
             sent = []
-            for peer, fraction, way in send:
+            for peer, fraction, way in round_.send:
                 pair = _Pair(peer, way, number, slots[peer][number, member])
                 sent.append((fraction, pairs.setdefault(pair, len(pairs))))
-            told.append((tuple(own[number, sender] for sender in receive), reduce, tuple(sent)))
-        key = tuple(told)
+            receives = tuple(own[number, sender] for sender in round_.receive)
+            told[round_] = receives, round_.reduce, tuple(sent)
+        key = tuple(told[round_] for round_ in strand)
         if key not in self._known:
             start = len(self.rounds)
             for receives, reduce, sends in key:
@@ -188,73 +192,30 @@ class _Lines(NamedTuple):
 
 def build_tables(program: Program, network: Network) -> Tables:
     """The tables of a program in which every rank is a class."""
-    cluster, s = program.cluster, program.structure
-    sizes, n_dims = cluster.topology.sizes, s.shape.n_dims
     names = [name for name in dict.fromkeys(program.names.flow_group) if name]
-    at = all_coordinates(sizes)
-    lines = _lines(program, names)
-    wafer = wafer_plan(program)
+    lines, wafer, plans = _lines(program, names), wafer_plan(program), _Plans()
     places = wafer.places if wafer else range(network.n_npus)
-    plans, routes = _Plans(), _Routes(program, network, places)
-    reductions = Reductions(network, cluster.network, wafer, routes.hops)
-    chosen, n_lines = chosen_algorithms(cluster), len(lines.ranks)
-    of = np.zeros((n_lines, N_KINDS), dtype=LINE_PLAN)
-    known: dict[object, _Plan] = {}
-    phases = Phases(program, wafer)
+    routes = _Routes(program, network, places)
+    reductions = Reductions(network, program.cluster.network, wafer, routes.hops)
+    wanted = _wanted(program, names, lines, plans, Phases(program, wafer))
+    of = np.zeros((len(lines.ranks), N_KINDS), dtype=LINE_PLAN)
+    n_dims = program.structure.shape.n_dims
     n_strands, n_slots = np.ones(n_dims, np.int64), np.ones(n_dims, np.int64)
-    wanted: list[tuple[int, int, _Plan]] = []
-    for line, kind in _phases(program, names, lines):
+    for line, kind, plan in wanted:
         d, ranks = lines.dims[line], lines.ranks[line]
-        block = cluster.topology.dims[d].block
-        algorithm = algorithm_of_phase(CollectiveKind(kind), block, chosen[d])
-        phase = Phase(d, CollectiveKind(kind), algorithm, 0.0)
-        algorithm = phases.on_line(phase, Line(ranks)).algorithm
-        key = algorithm, kind, len(ranks), lines.circles[line]
-        if key not in known:
-            rounds = algorithm.rounds(CollectiveKind(kind), len(ranks), lines.circles[line])
-            known[key] = plans.add(rounds, len(ranks))
-        plan = known[key]
         of[line, kind]["members"] = plan.members
         if plan.switched is not None:
             ports = [rank * n_dims + d for rank in ranks]
             added = reductions.add(plan.switched, [places[rank] for rank in ranks], ports)
             of[line, kind]["reductions"] = added.start
             of[line, kind]["reductions_end"] = added.stop
-            continue
         for _, count, slots, *_ in plans.members[plan.members : plan.members + len(ranks)]:
             n_strands[d], n_slots[d] = max(n_strands[d], count), max(n_slots[d], slots)
-        wanted.append((line, kind, plan))
-    first_strand, first_slot = firsts(n_strands, len(at)), firsts(n_slots, len(at))
-    ways: list[tuple[int, int, int]] = []
-    for line, kind, plan in wanted:
-        of[line, kind]["ways"] = len(ways)
-        d, ranks = lines.dims[line], lines.ranks[line]
-        for member, pairs in enumerate(plan.pairs):
-            for peer, way, strand, slot in pairs:
-                there = ranks[peer]
-                ways.append(
-                    (
-                        routes.number(ranks[member], there, way),
-                        first_strand[there, d] + strand,
-                        first_slot[there, d] + slot,
-                    )
-                )
+    ways = _ways(wanted, lines, routes, of, n_strands, n_slots)
     flows, n_gathered = _flows(program, names, routes)
     made = reductions.tables()
-    starts = np.cumsum([0, *map(len, lines.ranks)])
     return Tables(
-        plans=Plans(
-            members=records(plans.members, MEMBER_PLAN),
-            strands=records(plans.strands, PLAN_STRAND),
-            rounds=records(plans.rounds, ROUND),
-            receives=np.array(plans.receives, dtype=np.int32),
-            sends=records(plans.sends, SEND),
-            of=of,
-            ways=records(ways, WAY),
-            places=lines.places,
-            lines=records(list(zip(starts, map(len, lines.ranks), strict=False)), LINE),
-            line_ranks=np.array([rank for line in lines.ranks for rank in line], dtype=np.int32),
-        ),
+        plans=_written(plans, lines, of, ways),
         flows=flows,
         routes=records(routes.table, ROUTE),
         hops=np.array(routes.hops, dtype=np.int32),
@@ -270,6 +231,66 @@ def build_tables(program: Program, network: Network) -> Tables:
         largest=plans.largest,
         room=min((room for room in routes.rooms if room >= 0), default=np.inf),
     )
+
+
+def _written(
+    plans: _Plans, lines: _Lines, of: Table, ways: Sequence[tuple[int, int, int]]
+) -> Plans:
+    starts = np.cumsum([0, *map(len, lines.ranks)])
+    return Plans(
+        members=records(plans.members, MEMBER_PLAN),
+        strands=records(plans.strands, PLAN_STRAND),
+        rounds=records(plans.rounds, ROUND),
+        receives=np.array(plans.receives, dtype=np.int32),
+        sends=records(plans.sends, SEND),
+        of=of,
+        ways=records(ways, WAY),
+        places=lines.places,
+        lines=records(list(zip(starts, map(len, lines.ranks), strict=False)), LINE),
+        line_ranks=np.array([rank for line in lines.ranks for rank in line], dtype=np.int32),
+    )
+
+
+def _wanted(
+    program: Program, names: Sequence[str], lines: _Lines, plans: _Plans, phases: Phases
+) -> list[tuple[int, int, _Plan]]:
+    """Lines, the kinds of phases that each may run, and what its members then do."""
+    chosen = chosen_algorithms(program.cluster)
+    known: dict[object, _Plan] = {}
+    found = []
+    for line, number in _phases(program, names, lines):
+        d, ranks, circle = lines.dims[line], lines.ranks[line], lines.circles[line]
+        kind, block = CollectiveKind(number), program.cluster.topology.dims[d].block
+        phase = Phase(d, kind, algorithm_of_phase(kind, block, chosen[d]), 0.0)
+        algorithm = phases.on_line(phase, Line(ranks)).algorithm
+        key = algorithm, kind, len(ranks), circle
+        if key not in known:
+            known[key] = plans.add(algorithm.rounds(kind, len(ranks), circle), len(ranks))
+        found.append((line, number, known[key]))
+    return found
+
+
+def _ways(
+    wanted: Sequence[tuple[int, int, _Plan]],
+    lines: _Lines,
+    routes: "_Routes",
+    of: Table,
+    n_strands: NDArray[np.int64],
+    n_slots: NDArray[np.int64],
+) -> list[tuple[int, int, int]]:
+    """The WAYs of all pairs on all lines; notes in ``of`` where those of each line begin."""
+    n_ranks = lines.places.shape[-1]
+    first_strand, first_slot = firsts(n_strands, n_ranks), firsts(n_slots, n_ranks)
+    ways: list[tuple[int, int, int]] = []
+    for line, kind, plan in wanted:
+        of[line, kind]["ways"] = len(ways)
+        d, ranks = lines.dims[line], lines.ranks[line]
+        for member, pairs in enumerate(plan.pairs):
+            for peer, way, strand, slot in pairs:
+                there = ranks[peer]
+                route = routes.number(ranks[member], there, way)
+                ways.append((route, first_strand[there, d] + strand, first_slot[there, d] + slot))
+    return ways
 
 
 def firsts(each: NDArray[np.int64], n_ranks: int) -> NDArray[np.int64]:

@@ -21,7 +21,7 @@ from engine import (
     outcome_error,
     run_batch,
 )
-from engine.kernels.message import run_messages
+from engine.kernels.network import run_messages
 from sweeper.build.program import build_program
 from sweeper.ledger.rows import FAILED, INFEASIBLE, LOST, Cell, complete_rows, failed_row, labels
 from sweeper.space.trials import Integers, Trial, Trials

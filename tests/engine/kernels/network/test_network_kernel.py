@@ -25,7 +25,8 @@ from engine import (
     place,
 )
 from engine.cluster.network import NetworkModel, Switching
-from engine.kernels.message import MessageRun, lower_by_rank, run_messages, run_on_simpy
+from engine.kernels.message import MessageRun, lower_by_rank, run_on_simpy
+from engine.kernels.network import run_messages
 from engine.network.fabric import Auto, Clos, Dragonfly, Fabric, Mesh
 from engine.network.graph import Network
 from engine.network.routing import Routing
