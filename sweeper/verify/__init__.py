@@ -42,7 +42,7 @@ VERIFICATIONS = {
         is_study=True,
     ),
     "roce": Verification(
-        "Ask whether congestion control matters to training on a Clos of 128 NPUs, by packets.",
+        "Ask whether congestion control matters to the collectives of training, packet by packet.",
         "Khan et al., HotI 2022 (arXiv:2207.10898)",
         is_study=True,
     ),

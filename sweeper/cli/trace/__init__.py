@@ -20,7 +20,7 @@ for _name, _what in {
     "show": "Draw the graph of a rank, or simulate the traces for a timeline.",
     "write": "Write the workload of a configuration as traces.",
     "learn": "Learn what the traces of a family of jobs have in common.",
-    "synthesise": "Write the traces of a job for other keys than those learnt from.",
+    "synthesise": "Write the traces of a job for other keys than those that were learnt from.",
     "obfuscate": "Write traces without names, and with other sizes and durations.",
     "convert": "Write traces in another form, or from PyTorch or ASTRA-sim 1.0.",
 }.items():
