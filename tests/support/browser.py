@@ -26,6 +26,9 @@ const look = (root) => {
 look(document);
 return found;
 """
+_ALL = f"const all = (function() {{{_DEEP}}})(arguments[0]);\n"
+_TEXTS = f"{_ALL}return all.map((each) => each.innerText);"
+_CLICK = f"{_ALL}all.forEach((each) => each.click());"
 # How many pixels of the canvases in a section are neither blank nor of one colour.
 _INKED = """
 const colours = new Map();
@@ -68,8 +71,12 @@ class Browser:
         return self.run(_DEEP, selector)
 
     def texts(self, selector: str) -> list[str]:
-        """What is read in all of them."""
-        return [each.text for each in self.all(selector)]
+        """What is read in all of them, at one instant: a page that is alive replaces its rows."""
+        return self.run(_TEXTS, selector)
+
+    def click(self, selector: str) -> None:
+        """Click on all of them, at one instant."""
+        self.run(_CLICK, selector)
 
     def inked(self, section: str) -> int:
         """How many pixels its charts have in another colour than the ground."""

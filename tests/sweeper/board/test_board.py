@@ -78,13 +78,12 @@ def test_a_board_follows_and_compares_studies(tmp_path: Path) -> None:
     swept(tmp_path, "wide", "space.bandwidth.total=400 GB/s")
 
     def row(page: Browser, name: str) -> str:
-        return next(each.text for each in page.all(".slick-row") if name in each.text)
+        return next(text for text in page.texts(".slick-row") if name in text)
 
     with board(tmp_path) as address, browser() as page:
         page.open(address)
         assert "6\n6" in row(page, "narrow") and "6\n6" in row(page, "wide")
-        for each in page.all(".slick-row input[type=checkbox]"):
-            each.click()
+        page.click(".slick-row input[type=checkbox]")
         page.until(lambda: any("Chosen: narrow, wide." in text for text in page.texts("p")))
         assert page.inked("body") > 500
         swept(tmp_path, "narrow", "budget.trials=9")
