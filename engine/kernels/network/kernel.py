@@ -36,7 +36,6 @@ from engine.kernels.network.state import (
     ARRIVE,
     BEGINNING,
     BEGUN,
-    BROKEN,
     CLOSE,
     COMPLETE,
     CROWDED,
@@ -64,11 +63,9 @@ from engine.kernels.network.state import (
     SENDING,
     SENT,
     SETTLING,
-    STEP,
     STUCK,
     SWITCHED,
     THROUGH,
-    TIES,
     TOO_LONG,
     TOO_MANY,
     State,
@@ -89,7 +86,6 @@ def run(st: State) -> int:
     while True:
         if _is_full(st):
             return FULL
-        counts[STEP] += 1
         if _begins_something(st):
             continue
         what = next_now(st.wires.clock)
@@ -103,8 +99,6 @@ def run(st: State) -> int:
             return TOO_LONG
         elif counts[CROWDED]:
             return TOO_MANY
-        elif counts[TIES] and st.wires.settings.alike:
-            return BROKEN
         elif not next_instant(st.wires.clock):
             break
     for i in range(len(st.nodes)):

@@ -26,10 +26,8 @@ from engine.kernels.network.state import (
     PASS,
     RELEASED,
     ROOMY,
-    STEP,
     SWITCHED,
     THROUGH,
-    TIES,
     Wires,
 )
 from engine.kernels.phase.phase_time import whole
@@ -108,8 +106,6 @@ def send(
 def _ask_window(w: Wires, parcel: int) -> None:
     port_number = w.parcels[parcel].port
     port = w.ports[port_number]
-    _note_tie(w, port.window_asked, port.window_step)
-    port.window_asked, port.window_step = now_of(w.clock), w.clock.counts[STEP]
     w.parcels[parcel].next = NONE
     if port.window_head == NONE:
         port.window_head = parcel
@@ -146,8 +142,6 @@ def ask(w: Wires, parcel: int) -> None:
     p = w.parcels[parcel]
     number = w.hops[p.hop]
     link = w.links[number]
-    _note_tie(w, link.asked, link.step)
-    link.asked, link.step = now_of(w.clock), w.clock.counts[STEP]
     if link.head == NONE:
         p.next = NONE
         link.head = link.tail = parcel
@@ -167,13 +161,6 @@ def ask(w: Wires, parcel: int) -> None:
     link.queue += 1
     grant(w, number)
     link.longest = max(link.longest, link.queue)
-
-
-@inlined
-def _note_tie(w: Wires, asked: int, step: int) -> None:
-    """Two steps that ask for the same at one instant: their order matters."""
-    if asked == now_of(w.clock) and step != w.clock.counts[STEP]:
-        w.clock.counts[TIES] += 1
 
 
 @inlined

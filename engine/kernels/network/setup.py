@@ -90,7 +90,6 @@ def _settings(program: Program, need: int, burst: int, *, record: bool) -> st.Se
         window=model.window or 0,
         ordered=model.wafer is not None,
         max_messages=model.max_messages,
-        alike=False,
         record=record,
         need=need,
         burst=burst,
@@ -113,7 +112,6 @@ def _new_ports(tables: Tables, n_ranks: int) -> Table:
         strands=firsts(tables.n_strands, n_ranks).ravel(),
         slots=firsts(tables.n_slots, n_ranks).ravel(),
         window_head=st.NONE,
-        window_asked=-1,
     )
 
 
@@ -167,7 +165,6 @@ def _new_links(network: Network, buffer: float | None) -> Table:
         latency=[link.latency for link in links],
         room=rooms,
         left=rooms,
-        asked=-1,
         holder=st.NONE,
         waits=st.NONE,
         head=st.NONE,

@@ -19,8 +19,8 @@ from engine.lower.program import Ints, Longs, Table
 NONE = -1
 LONGEST = 2**62  # as engine.kernels.phase.phase_time
 # Outcomes of a run, those of the phase kernel first.  FULL: arrays must be enlarged, then it goes
-# on.  TOO_MANY: more messages than allowed.  BROKEN: classes of several ranks are not alike.
-FINISHED, STUCK, TOO_LONG, TIED, FULL, TOO_MANY, BROKEN = range(7)
+# on.  TOO_MANY: more messages than allowed.
+FINISHED, STUCK, TOO_LONG, TIED, FULL, TOO_MANY = range(6)
 
 # Events: what happens, and to which of its kind.
 FREE = 0  # a link: the last byte of what holds it is on it
@@ -41,11 +41,10 @@ ARRIVE = 14  # a member of a flow has made up for being late
 KIND_BITS = 4
 
 # Entries of ``counts``.
-# STEP: a number for what is done at once.  RING, RING_END: events of this instant.  N_*: how many.
+# RING, RING_END: events of this instant.  N_*: how many.
 # SENT, BEGUN: of those, how many have begun.  OVERDUE: something would happen after LONGEST.
-# CROWDED: there are more messages than allowed.  TIES: how often an order of ranks mattered.
+# CROWDED: there are more messages than allowed.
 (
-    STEP,
     RING,
     RING_END,
     SETTLING,
@@ -64,9 +63,8 @@ KIND_BITS = 4
     N_SPANS,
     OVERDUE,
     CROWDED,
-    TIES,
     N_COUNTS,
-) = range(21)
+) = range(19)
 
 LINK = np.dtype(
     [
@@ -76,8 +74,6 @@ LINK = np.dtype(
         ("left", "i8"),  # of it
         ("n_bytes", "f8"),
         ("busy", "i8"),
-        ("asked", "i8"),  # when it was asked for last ...
-        ("step", "i8"),  # ... and in which step
         ("holder", "i4"),  # a parcel
         ("before", "i4"),  # the link that the holder comes from, or NONE
         ("held", "i4"),  # 1 while it is somebody's
@@ -140,8 +136,6 @@ PORT = np.dtype(
         ("in_window", "i4"),
         ("window_head", "i4"),
         ("window_tail", "i4"),
-        ("window_step", "i8"),
-        ("window_asked", "i8"),
     ],
     align=True,
 )
@@ -333,7 +327,6 @@ class Settings(NamedTuple):
     window: int  # 0 without limit
     ordered: bool  # parcels of a lower rank go first
     max_messages: int
-    alike: bool  # ranks stand for classes of them: what depends on their order breaks it
     record: bool
     need: int  # parcels that one step may take
     burst: int  # events that a step may plan
