@@ -81,7 +81,7 @@ class PacketModel:
             raise DimsweepError(
                 f"marking from {self.kmin:g} bytes on, and always above {self.kmax:g}",
                 where="kmin",
-                hint="kmin is less than kmax",
+                hint="kmin must be less than kmax",
             )
         if self.pauses is False and not self.transport.is_tcp:
             raise DimsweepError(

@@ -33,7 +33,7 @@ class Overrides(click.ParamType[str]):
         known |= {name: f"study={name}" for name in places.study_names()}
         close = difflib.get_close_matches(value, known, n=1, cutoff=0.8)
         meant = known[close[0]] if close else "KEY=VALUE"
-        raise click.UsageError(f"{value!r} sets no key; did you mean {meant}?", ctx)
+        raise click.UsageError(f"{value!r} is no study and sets no key; did you mean {meant}?", ctx)
 
     def meaning(self, word: str) -> str | None:
         """The override that a word without a key stands for: a study, by its name or its file."""
