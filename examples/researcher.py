@@ -1,7 +1,8 @@
 """How should 300 GB/s be split for a trace, if ASTRA-sim's cycles decide?
 
 The inputs are ASTRA-sim's own files: Chakra traces, system.json and network.yml.  The same study
-then runs on dimsweep's own kernel, so that the two answers can be compared.
+then runs on dimsweep's own kernel, so that the two answers can be compared: there a ring sends both
+ways at once, where ASTRA-sim's sends one way, so the time is about half.
 
     python examples/researcher.py
 """
