@@ -16,7 +16,8 @@ class Routing(StrEnum):
     ``SHORTEST``: fewest hops; ``ECMP``: the same, ties broken by a hash; ``DIMENSION_ORDER``: a
     shortest way inside dimension 0 to the target's coordinate, then inside dimension 1, and so on;
     ``FAT_TREE``: fewest hops, ties broken on the first half of the way by the number of the sending
-    NPU, then by that of the receiving one, modulo how many ways there are.
+    NPU, then by that of the receiving one, modulo how many ways there are.  Where they differ in
+    some dimensions only, such as in that of their rail, NPUs are counted there.
     """
 
     DIMENSION_ORDER = "dimension_order"
@@ -115,10 +116,23 @@ class Router:
             if self._routing is Routing.ECMP and len(options) > 1:
                 choice = _hash(f"{self._seed} {source} {target} {way} {node}")
             elif self._routing is Routing.FAT_TREE:
-                choice = source if 2 * remaining >= hops else target
+                one, other = (source, target) if 2 * remaining >= hops else (target, source)
+                choice = self._number(one, other)
             number = options[choice % len(options)]
             yield number
             node = self._network.links[number].target
+
+    def _number(self, npu: int, other: int) -> int:
+        """The number of ``npu`` in the dimensions in which it differs from ``other``."""
+        sizes, number, stride = self._network.sizes, 0, 1
+        if not sizes:
+            return npu
+        places = zip(coordinates_of(npu, sizes), coordinates_of(other, sizes), sizes, strict=True)
+        for own, others, size in places:
+            if own != others:
+                number += own * stride
+                stride *= size
+        return number
 
 
 class _Distances:

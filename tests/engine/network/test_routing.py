@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from engine import Block, Dimension, DimsweepError, Topology
 from engine.cluster.blocks import BLOCKS
-from engine.network.fabric import Clos, Dragonfly, Fabric, Mesh, build_network
+from engine.network.fabric import Auto, Clos, Dragonfly, Fabric, Mesh, build_network
 from engine.network.graph import Network, Node
 from engine.network.routing import Router, Routing
 
@@ -143,6 +143,13 @@ def test_ecmp_spreads_over_all_ways() -> None:
     # 1,536 ways over 4 x 4 cores: 96 each, and a standard deviation of 9.5.
     assert len(used) == 16
     assert max(used.values()) < 96 + 45 and min(used.values()) > 96 - 45
+
+
+def test_a_fat_tree_of_a_rail_uses_all_its_spines() -> None:
+    """The NPUs of a rail have numbers that are equal modulo how many rails there are."""
+    router = Router(build("Switch(4)_Switch(16)", Auto(), Clos(2, 4)), Routing.FAT_TREE)
+    up = [router.route(4 * i, 4 * (i + 4))[1] for i in range(4)]
+    assert len(set(up)) == 4  # each NPU of the leaf has an uplink for itself
 
 
 def test_ecmp_depends_on_seed_and_way_only() -> None:
