@@ -1,6 +1,8 @@
 """A study as Optuna keeps its own."""
 
 from pathlib import Path
+from threading import Thread
+from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import optuna
 import pandas as pd
@@ -8,10 +10,12 @@ import pytest
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
+from optuna_dashboard import wsgi
 
 from engine import DimsweepError
 from sweeper.export.optuna import write_optuna
 from sweeper.report import Report
+from tests.support.browser import browser, needs_browser
 from tests.support.reports import fail, make_rows, make_study, search
 
 
@@ -40,6 +44,33 @@ def test_every_trial_of_every_cell_is_there(tmp_path: Path) -> None:
                 assert trial.user_attrs["error"] == "boom"
         fastest = min(found.best_trials, key=lambda trial: trial.values[0])
         assert fastest.values[0] == own["time_s"].min()
+
+
+@needs_browser
+def test_optuna_dashboard_shows_it(tmp_path: Path) -> None:
+    rows = make_rows(search(12))
+    file = str(tmp_path / "journal.log")
+    write_optuna(Report.of(rows, make_study(rows)), file)
+    application = wsgi(JournalStorage(JournalFileBackend(file)))
+    with make_server("127.0.0.1", 0, application, handler_class=_Quiet) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            with browser() as page:
+                page.driver.get(f"http://127.0.0.1:{server.server_port}/dashboard")
+                (study,) = page.until(lambda: page.all("a[href*='/studies/0']"))
+                assert "demo" in study.text
+                study.click()
+                page.until(lambda: any("time_s" in text for text in page.texts("text, div")))
+                page.until(lambda: len(page.all(".scatterlayer .point")) >= 12)
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+class _Quiet(WSGIRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Requests are not told."""
 
 
 def test_a_study_that_is_there_already_is_kept(tmp_path: Path) -> None:
