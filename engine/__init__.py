@@ -130,8 +130,8 @@ def simulate(
     if fidelity not in tuple(Fidelity):
         raise DimsweepError(f"{fidelity!r} is none of {', '.join(Fidelity)}", where="fidelity")
     if fidelity != Fidelity.PHASE:
-        from engine.kernels.message import lower_by_rank  # SimPy, which few need
-        from engine.kernels.network import run_messages  # SimPy, which few need
+        from engine.kernels.message import lower_by_rank  # with SimPy, which few need
+        from engine.kernels.network import run_messages
 
         program = lower_by_rank(workload, cluster, Fidelity(fidelity))
         return Result(run_messages(program, Fidelity(fidelity), record=record))

@@ -1,5 +1,6 @@
 """The board's page: a table of the studies, and those that are chosen in it, compared."""
 
+from html import escape
 from itertools import cycle
 from typing import Any
 
@@ -36,7 +37,7 @@ _COLUMNS = {
     "actors": 110,
 }
 _TITLES = {"of": "of at most", "gap": "gap to the bound", "rate": "trials/s"}
-_LINK = '<a href="/report/<%= value %>" target="_blank">open</a>'
+_LINK = '<a href="/report/<%- value %>" target="_blank">open</a>'
 TEMPLATE = f"""
 {{% block preamble %}}
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -116,9 +117,8 @@ class Board:
         self._shown = self._standings.look()
         lines = [line(each, self._folder) for each in self._shown]
         running = sum(each["state"] == "running" for each in lines)
-        self.heading.text = (
-            f"<h1>{len(lines)} studies in {self._folder}, {running} of them running</h1>"
-        )
+        place = escape(str(self._folder))
+        self.heading.text = f"<h1>{len(lines)} studies in {place}, {running} of them running</h1>"
         data = {name: [each[name] for each in lines] for name in _COLUMNS}
         if data != self.table.data:
             chosen = {self.table.data["study"][i] for i in self.table.selected.indices}
@@ -176,7 +176,7 @@ class Board:
 def _told(known: list[Standing], alike: list[Standing]) -> str:
     if not known:
         return "<p>None of the chosen studies has a complete trial yet.</p>"
-    names = ", ".join(each.name for each in alike)
-    others = [each.name for each in known if each not in alike]
+    names = escape(", ".join(each.name for each in alike))
+    others = [escape(each.name) for each in known if each not in alike]
     rest = f" Other objectives: {', '.join(others)}." if others else ""
     return f"<p>Chosen: {names}.{rest} Tick studies in the table to compare them.</p>"

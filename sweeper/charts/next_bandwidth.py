@@ -8,7 +8,7 @@ from sweeper.charts.chart import Chart
 from sweeper.charts.frame import GREEN, PALETTE, bars, legend_above, rows, stacked
 from sweeper.charts.points import Points
 from sweeper.report import words
-from sweeper.report.sections.next_bandwidth import at_optimum, claim, common_unit
+from sweeper.report.sections.next_bandwidth import at_best, claim, common_unit
 from sweeper.report.words import seconds
 
 
@@ -17,7 +17,7 @@ def draw(points: Points) -> tuple[str, UIElement] | None:
     if not cells or len({tuple(cell.dims) for cell in cells}) > 1:
         return None
     unit = common_unit(cells)
-    saved = np.array([at_optimum(cell, unit) for cell in cells])
+    saved = np.array([at_best(cell, unit) for cell in cells])
     factor, name = units.scale(float(np.nanmax(saved)), units.TIME)
     title = f"saved by the next {unit} ({name} an iteration)"
     if len(cells) == 1:

@@ -41,8 +41,7 @@ def table_of_cells(report: Report) -> list[Sheet]:
     unit = common_unit(shown)
     keys = list(shown[0].cell.coordinates)
     rows = [
-        (*(s.cell.coordinates[key] for key in keys), *map(seconds, at_optimum(s, unit)))
-        for s in shown
+        (*(s.cell.coordinates[key] for key in keys), *map(seconds, at_best(s, unit))) for s in shown
     ]
     columns = (*short_keys(keys), *(name.replace(": ", ":\n") for name in shown[0].dims))
     title = f"How much time the next {unit} saves at the best"
@@ -56,7 +55,7 @@ def common_unit(summaries: Sequence[CellSummary]) -> str:
 
 def claim(summary: CellSummary, unit: str) -> str:
     """Where the most is saved, in a sentence without a full stop."""
-    saved = at_optimum(summary, unit)
+    saved = at_best(summary, unit)
     if not np.nan_to_num(saved).any():
         return f"the next {unit} saves nothing in any dimension"
     most = np.nanmax(saved)
@@ -67,7 +66,7 @@ def claim(summary: CellSummary, unit: str) -> str:
     return f"the next {unit} saves most in {' or in '.join(names)}: {seconds(most)}"
 
 
-def at_optimum(summary: CellSummary, unit: str) -> Floats:
+def at_best(summary: CellSummary, unit: str) -> Floats:
     """What is saved at the best trial, where that is known."""
     saved = summary.saved()
     assert saved is not None

@@ -11,6 +11,7 @@ from urllib.request import urlopen
 import pytest
 
 from engine import DimsweepError
+from sweeper.board.board import Board
 from sweeper.board.serve import make_server
 from sweeper.board.standings import Standings, line
 from sweeper.ledger.ledger import Ledger
@@ -70,6 +71,13 @@ def test_two_boards_cannot_have_one_port(tmp_path: Path) -> None:
             make_server(tmp_path, port)
         with pytest.raises(HTTPError, match="404"):
             urlopen(f"{address}/report/nothing")
+
+
+def test_the_name_of_a_folder_is_no_markup(tmp_path: Path) -> None:
+    (folder := tmp_path / "<img src=x>").mkdir()
+    shown = Board(folder)
+    shown.look()
+    assert "&lt;img src=x&gt;" in shown.heading.text
 
 
 @needs_browser
