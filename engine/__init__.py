@@ -53,7 +53,7 @@ from engine.workload.graph import (
 from engine.workload.placement import place
 
 # Raise it when a change makes the same inputs give another result: ledgers keep versions apart.
-MODEL_VERSION = 10
+MODEL_VERSION = 11
 
 __all__ = [
     "FINISHED",

@@ -13,6 +13,7 @@ from engine.units import PICOSECONDS
 if TYPE_CHECKING:  # SimPy is imported by whoever simulates messages
     from engine.kernels.message.kernel import MessageRun
     from engine.kernels.message.links import LinkAccount
+    from engine.kernels.packet import PacketRun
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,12 @@ class Result:
     def links(self) -> "tuple[LinkAccount, ...]":
         """What every link did, if the run was simulated message by message; else nothing."""
         return () if isinstance(self.run, Run) else self.run.links
+
+    @property
+    def packets(self) -> "PacketRun | None":
+        """What the packets did, flow by flow and port by port, if the run was simulated packet by
+        packet: a flow a message, a port a link of :attr:`links`."""
+        return None if isinstance(self.run, Run) else self.run.packets
 
     def timeline(self) -> dict[str, Any]:
         """A Chrome trace (open it in Perfetto); the run must have been recorded."""

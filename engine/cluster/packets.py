@@ -6,6 +6,7 @@ from enum import StrEnum
 from itertools import pairwise
 
 from engine.errors import DimsweepError
+from engine.units import format_time
 
 
 class CongestionControl(StrEnum):
@@ -44,7 +45,7 @@ class PacketModel:
     port is marked never up to ``kmin`` bytes behind it, always above ``kmax``, with a probability
     that rises to ``pmax`` in between (None: by the port's rate, see :meth:`thresholds`).
     Without ``pauses`` switches drop what finds no room, which only TCP sends again (None: pauses
-    for all but TCP).
+    for all but TCP).  ``rto_min`` is the shortest that TCP's timer waits for an ACK (ps).
     """
 
     transport: CongestionControl = CongestionControl.DCQCN
@@ -59,6 +60,7 @@ class PacketModel:
     kmax: float | None = None
     pmax: float = 0.2
     pauses: bool | None = None
+    rto_min: int = 200 * 10**9  # Linux: TCP_RTO_MIN
 
     def __post_init__(self) -> None:
         for name in ("payload", "header", "ack"):
@@ -88,6 +90,12 @@ class PacketModel:
                 f"{self.transport} does not send again what is dropped",
                 where="pauses",
                 hint="pauses=true, or transport=reno or cubic",
+            )
+        if not 0 < self.rto_min <= _RTO_MAX:
+            raise DimsweepError(
+                f"a time-out of {format_time(self.rto_min)} at least",
+                where="rto_min",
+                hint="above 0, and no more than the 60 s at which TCP's back-off ends (RFC 6298)",
             )
         if not self.window and self.transport in _NEED_WINDOW:
             raise DimsweepError(
@@ -147,4 +155,5 @@ class PacketModel:
 
 # At which rate (bits a second) everything is marked above how many bytes.
 _KMAX = ((0, 0), (25e9, 400e3), (40e9, 800e3), (100e9, 1600e3), (200e9, 2400e3), (400e9, 3200e3))
+_RTO_MAX = 60 * 10**12  # ps
 _NEED_WINDOW = (CongestionControl.HPCC, CongestionControl.SWIFT)

@@ -86,6 +86,7 @@ class Packets(Part):
     kmax: Bytes | None = None
     pmax: Number = 0.2
     pauses: Flag | None = None
+    rto_min: Time = default("200 ms")
 
     def build(self) -> engine.PacketModel:
         """The engine's model of the same."""

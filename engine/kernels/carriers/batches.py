@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from engine.kernels.carriers.carrier import Ways
 from engine.kernels.flow import FlowNetwork
-from engine.kernels.packet import PacketNetwork, flow_columns
+from engine.kernels.packet import PacketNetwork, PacketRun, flow_columns
 
 
 class Route(NamedTuple):
@@ -57,6 +57,10 @@ class BatchingCarrier(ABC):
             self._add()
         completed = self.kernel.advance(until)
         return completed.time, completed.arrived.tolist()
+
+    def account(self) -> PacketRun | None:
+        """What the packets have done so far; see :class:`Carrier`."""
+        return None
 
     def _add(self) -> None:
         known: dict[Route, int] = {}

@@ -7,6 +7,8 @@ many bytes starts now on a route, and at some time it is through.
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from engine.kernels.packet import PacketRun
+
 
 class Ways(NamedTuple):
     """The links (by their number) that a message may take, and those that its ACKs take back."""
@@ -30,3 +32,7 @@ class Carrier(Protocol):
 
         Raises :class:`DimsweepError` if messages are under way that will never be through.
         """
+
+    def account(self) -> PacketRun | None:
+        """What the packets have done so far: a flow a message as they were sent, a port a link of
+        the network; None if it carries no packets."""

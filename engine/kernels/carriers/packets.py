@@ -8,12 +8,14 @@ from engine.cluster.packets import PacketModel
 from engine.kernels.carriers.batches import BatchingCarrier, Route
 from engine.kernels.carriers.carrier import Ways
 from engine.kernels.carriers.fabric import RESERVE, fabric_of, nodes_of
-from engine.kernels.packet import PacketNetwork, Port, Settings, Transport
+from engine.kernels.packet import PacketNetwork, PacketRun, Port, Settings, Tcp, Transport
 from engine.network.graph import Network
 
 
 class PacketCarrier(BatchingCarrier):
     """Messages in packets, for which latencies pass on their way."""
+
+    kernel: PacketNetwork
 
     def __init__(self, network: Network, model: NetworkModel) -> None:
         self._fabric, self._packets = fabric_of(network, model), model.packets
@@ -21,6 +23,9 @@ class PacketCarrier(BatchingCarrier):
 
     def latency_after(self, route: Sequence[int]) -> int:
         return 0
+
+    def account(self) -> PacketRun:
+        return self.kernel.account()
 
     def _route(self, ways: Ways) -> Route:
         """The window is what the narrowest link carries while a full packet and its ACK travel, the
@@ -45,7 +50,8 @@ def _crossing(ports: Sequence[Port], size: int) -> int:
 
 
 def _settings(packets: PacketModel) -> Settings:
-    """The settings of the kernel, in picoseconds."""
+    """The settings of the kernel, in picoseconds; TCP's clock is as fine as its least time-out."""
+    granularity = min(Tcp().granularity, packets.rto_min)
     return Settings(
         transport=Transport[packets.transport.name],
         payload=int(packets.payload),
@@ -53,4 +59,5 @@ def _settings(packets: PacketModel) -> Settings:
         ack_size=packets.ack_size,
         pauses=packets.has_pauses,
         reserve=RESERVE,
+        tcp=Tcp(least_rto=packets.rto_min, granularity=granularity),
     )

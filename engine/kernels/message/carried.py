@@ -16,6 +16,7 @@ from engine.kernels.carriers import Carrier, Ways
 from engine.kernels.message.clock import Clock
 from engine.kernels.message.links import LinkAccount, utilisation
 from engine.kernels.message.transport import Message, check_number, router_of
+from engine.kernels.packet import PacketRun
 from engine.network.graph import Link, Network
 
 _FOR_EVER = 1 << 62  # ps
@@ -61,6 +62,10 @@ class CarriedTransport:
     def accounts(self, end: int) -> tuple[LinkAccount, ...]:
         """What each link has done by ``end``."""
         return tuple(link.account(end) for link in self._links)
+
+    def packets(self) -> PacketRun | None:
+        """What the packets have done, if the carrier sends any."""
+        return self._carrier.account()
 
     def blocked(self) -> list[str]:
         """The links that stand still for ever; a carrier would have said so itself."""

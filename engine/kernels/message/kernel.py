@@ -26,6 +26,7 @@ from engine.kernels.message.phases import wafer_plan
 from engine.kernels.message.ports import PhaseSpan, Ports
 from engine.kernels.message.ranks import RankAccount
 from engine.kernels.message.transport import Transport, check_number
+from engine.kernels.packet import PacketRun
 from engine.kernels.phase.batch import Measures, outcome_error
 from engine.kernels.phase.diagnosis import explain_stuck
 from engine.kernels.phase.phase_time import LONGEST
@@ -59,6 +60,7 @@ class MessageRun:
     plan: WaferPlan | None  # of ranks and groups on a wafer
     recorded: bool
     compiled: bool = False  # by the network kernel; else on SimPy
+    packets: PacketRun | None = None  # what they did (fidelity=packet)
 
 
 def run_on_simpy(
@@ -86,6 +88,7 @@ def run_on_simpy(
         n_messages=simulation.transport.n_messages,
         plan=simulation.plan,
         recorded=record,
+        packets=simulation.transport.packets(),
     )
 
 

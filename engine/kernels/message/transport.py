@@ -131,6 +131,9 @@ class Transport:
         """What each link has done by ``end``."""
         return tuple(_account(wire, end) for wire in self.wires)
 
+    def packets(self) -> None:
+        """Whole messages have none."""
+
     def blocked(self) -> list[str]:
         """The links that stand still for ever, each with the message that it holds."""
         return [

@@ -9,6 +9,7 @@ from engine.errors import DimsweepError
 from engine.kernels.packet.agenda import NUMBERS
 from engine.kernels.packet.inputs import Fabric
 from engine.kernels.packet.notes import Pausing, Queue, read_pausings, read_queues
+from engine.kernels.packet.settings import Transport
 from engine.kernels.packet.state import N_FLOWS, Run
 from engine.lower.program import Longs
 
@@ -38,11 +39,12 @@ class PacketRun:
     """Start, arrival and end of each flow: ticks, or -1 if it was not reached.
 
     The arrival is that of its last byte at the receiver, the end that of the last ACK at the
-    sender."""
+    sender.  ``timeouts`` is how often each flow's timer ran out (TCP only; others have none)."""
 
     starts: Longs
     arrivals: Longs
     ends: Longs
+    timeouts: Longs
     ports: tuple[PortAccount, ...]
     queues: dict[tuple[int, int], Queue]  # of the ports that were watched
     pausings: tuple[Pausing, ...]
@@ -59,14 +61,22 @@ class PacketRun:
         """Pause frames that were obeyed."""
         return sum(port.pauses for port in self.ports)
 
+    @property
+    def dropped(self) -> int:
+        """Packets that found no room in a switch."""
+        return sum(port.dropped for port in self.ports)
+
 
 def account(fabric: Fabric, tables: Run, cpu: float) -> PacketRun:
     """What has happened so far."""
-    flows = tables.flows[: tables.counts[N_FLOWS]]
+    n = int(tables.counts[N_FLOWS])
+    flows = tables.flows[:n]
+    speaks_tcp = tables.settings.transport >= Transport.RENO
     return PacketRun(
         flows["start"].copy(),
         flows["arrival"].copy(),
         flows["end"].copy(),
+        tables.tcp["timeouts"][:n].copy() if speaks_tcp else np.zeros(n, np.int64),
         tuple(_account(fabric, tables)),
         read_queues(fabric, tables),
         read_pausings(fabric, tables),

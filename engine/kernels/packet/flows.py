@@ -23,7 +23,9 @@ class Flow(NamedTuple):
     ``Settings.after_arrival``), or after the beginning.  ``way`` are the nodes that its data pass,
     ``way_back`` those that its ACKs pass, hosts included; packets take the ways (and ways back) of
     ``sprayed``, too, all in turn.  ``window`` bytes may be under way (``None``: any number).
-    ``round_trip`` is the ticks that HPCC smooths over, and to which Swift adds what may queue.
+    ``round_trip`` is the ticks that HPCC smooths over, to which Swift adds what may queue, and
+    after three of which TCP's timer first runs out, as of a connection that knows its round trip
+    from its handshake (RFC 6298, 2.2; 0: not known).
     """
 
     size: int

@@ -192,6 +192,8 @@ TCP = np.dtype(
         ("w_reno", "f8"),  # what Reno's window would be
         ("prior", "f8"),  # the window at the last loss
         ("epoch", "i8"),  # when congestion avoidance began, or -1
+        # What is reported
+        ("timeouts", "i8"),
     ],
     align=True,
 )

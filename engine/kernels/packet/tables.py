@@ -130,7 +130,10 @@ def _with_segments(run: Run, first: int, n: int) -> Run:
     ends = run.counts[N_SEGMENTS] + np.cumsum(new["n_segments"] + 1)  # one behind each flow's last
     new["first"] = ends - new["n_segments"] - 1
     run.counts[N_SEGMENTS] = ends[-1] if len(ends) else run.counts[N_SEGMENTS]
-    new["cwnd"], new["threshold"], new["rto"] = keys.first_window, np.inf, keys.first_rto
+    new["cwnd"], new["threshold"] = keys.first_window, np.inf
+    round_trips = run.flows["round_trip"][first:n]
+    rto = np.clip(3 * round_trips, keys.least_rto, keys.most_rto)  # R + 4 R / 2
+    new["rto"] = np.where(round_trips > 0, rto, keys.first_rto)
     for name in ("times_out_at", "timer", "epoch"):
         new[name] = NONE
     n_segments = int(run.counts[N_SEGMENTS])

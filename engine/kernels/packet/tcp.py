@@ -144,6 +144,7 @@ def on_timer(r: Run, flow: int) -> int:
     if t.times_out_at > r.agenda.counts[NOW]:
         _start_timer(r, flow)
         return NONE
+    t.timeouts += 1
     if t.state != _TIMED_OUT:  # of segments that time out again the threshold stays (RFC 5681)
         _shrink(r, flow)
         t.w_max = 0.0  # CUBIC begins anew (RFC 9438, 4.8)

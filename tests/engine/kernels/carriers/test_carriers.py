@@ -185,13 +185,19 @@ def test_a_compute_operator_runs_beside_what_is_carried() -> None:
 
 
 def test_tcp_sends_again_what_shallow_switches_drop() -> None:
-    def time(buffer: float) -> float:
-        reno = PacketModel(transport=CongestionControl.RENO, buffer=buffer)
+    def result(buffer: float, rto_min: int = 200 * 1000 * US) -> Result:
+        reno = PacketModel(CongestionControl.RENO, buffer=buffer, rto_min=rto_min)
         clos = (Clos(2, 4, oversubscription=2.0),)
         on = cluster("Switch(16)", "direct", fabrics=clos, packets=reno)
-        return run(ALL_TO_ALL, 2e6, on, "packet").time
+        return run(ALL_TO_ALL, 2e6, on, "packet")
 
-    assert time(buffer=50e3) > 2 * time(buffer=32e6)
+    ample, shallow, tuned = result(32e6), result(50e3), result(50e3, rto_min=1000 * US)
+    assert ample.packets.dropped == ample.packets.timeouts.sum() == 0
+    assert len(ample.packets.timeouts) == 16 * 15 and len(ample.packets.ports) == len(ample.links)
+    assert shallow.packets.dropped > 0 and shallow.packets.timeouts.sum() > 0
+    # A time-out costs what it lasts at least, and all else is done in milliseconds.
+    assert ample.time < tuned.time < 0.02 < 0.2 < shallow.time
+    assert run(ALL_TO_ALL, 2e6, cluster("Switch(16)", "direct"), "message").packets is None
 
 
 @pytest.mark.parametrize("fidelity", ["flow", "packet"])
@@ -209,6 +215,8 @@ def test_switches_that_reduce_are_refused(fidelity: str) -> None:
         ({"pauses": False}, "pauses: dcqcn does not send again"),
         ({"buffer": 1000}, "buffer: a buffer of 1000 bytes holds no packet of 1048"),
         ({"payload": 0.5}, "payload"),
+        ({"rto_min": 0}, "rto_min: a time-out of 0 s at least"),
+        ({"rto_min": 61_000_000 * US}, "rto_min: a time-out of 61 s at least"),
         ({"header": 1 << 30}, "header"),
         ({"transport": CongestionControl.HPCC, "window": False}, "window: hpcc relates"),
     ],

@@ -159,7 +159,16 @@ def test_each_time_out_doubles_the_next() -> None:
     )
     (port,) = (port for port in run.ports if port.to == SINK)
     assert port.data == 7
+    assert run.timeouts.tolist() == [6]
     assert run.ends[0] // MS == 100
+
+
+@pytest.mark.parametrize(("round_trip", "timeouts"), [(20 * MS, 1), (40 * MS, 0), (1, 6)])
+def test_a_known_round_trip_sets_the_first_time_out(round_trip: int, timeouts: int) -> None:
+    """Three times as long (RFC 6298, 2.2), but no less than the least; the ACK comes after 100."""
+    flow = upload(0, 1, round_trip=round_trip)
+    run = simulate_packets(bottleneck(1, GBPS, 25 * MS, 30_000), [flow], lossy(Transport.RENO))
+    assert run.timeouts.tolist() == [timeouts]
 
 
 @pytest.mark.parametrize(
