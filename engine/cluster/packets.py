@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
+from typing import Any
 
 from engine.errors import DimsweepError
 from engine.units import format_time
@@ -39,9 +40,10 @@ class PacketModel:
     A message is a flow of its own: packets of ``payload`` and ``header``, each answered by an
     ``ack`` (both without the transport's telemetry).  With ``window`` at most a bandwidth-delay
     product of it is under way (TCP has a window of its own); with ``spray`` its packets take all
-    shortest ways in turn.  ``buffer`` is each switch's, shared by its ports but for the
-    ``headroom`` of each, which takes what comes while a pause travels (None: three times what the
-    port's link holds).  What leaves a
+    shortest ways in turn.  ``buffer`` is each switch's: one size, or one a dimension (that of the
+    switch's links), each for all levels of switches there or one a level from the NPUs up
+    (leaves, spines).  Its ports share it but for the ``headroom`` of each, which takes what
+    comes while a pause travels (None: three times what the port's link holds).  What leaves a
     port is marked never up to ``kmin`` bytes behind it, always above ``kmax``, with a probability
     that rises to ``pmax`` in between (None: by the port's rate, see :meth:`thresholds`).
     Without ``pauses`` switches drop what finds no room, which only TCP sends again (None: pauses
@@ -54,7 +56,7 @@ class PacketModel:
     payload: float = 1000
     header: float = 48
     ack: float = 60
-    buffer: float = 32 * 2**20
+    buffer: float | tuple[float | tuple[float, ...], ...] = 32 * 2**20
     headroom: float | None = None
     kmin: float | None = None
     kmax: float | None = None
@@ -65,12 +67,7 @@ class PacketModel:
     def __post_init__(self) -> None:
         for name in ("payload", "header", "ack"):
             self._check_whole(name)
-        if self.buffer < self.data_size:
-            raise DimsweepError(
-                f"a buffer of {self.buffer:g} bytes holds no packet of {self.data_size} bytes",
-                where="buffer",
-                hint="payload and header must fit into each switch's buffer",
-            )
+        self._check_buffer(self.buffer, "buffer")
         if not 0 <= self.pmax <= 1:
             raise DimsweepError(f"{self.pmax:g} is no probability", where="pmax")
         if (self.kmin is None) != (self.kmax is None):
@@ -102,6 +99,17 @@ class PacketModel:
                 f"{self.transport} relates what it measures to a window",
                 where="window",
                 hint=f"window=true, or another transport than {', '.join(_NEED_WINDOW)}",
+            )
+
+    def _check_buffer(self, buffer: float | tuple[Any, ...], where: str) -> None:
+        if isinstance(buffer, tuple):
+            for i, each in enumerate(buffer):
+                self._check_buffer(each, f"{where}[{i}]")
+        elif buffer < self.data_size:
+            raise DimsweepError(
+                f"a buffer of {buffer:g} bytes holds no packet of {self.data_size} bytes",
+                where=where,
+                hint="payload and header must fit into each switch's buffer",
             )
 
     def _check_whole(self, name: str) -> None:

@@ -9,6 +9,7 @@ from engine.network import Auto, Clos, Dragonfly, Fabric, Mesh, Routing, read_ne
 from engine.network.fred import Remedy
 from engine.network.wafer import FredWafer, MeshWafer, Wafer
 from sweeper.config.parts.part import (
+    BYTES,
     Bandwidth,
     Bytes,
     BytesOrNone,
@@ -17,6 +18,7 @@ from sweeper.config.parts.part import (
     OneOf,
     Parsed,
     Part,
+    Quantity,
     Time,
     Whole,
     default,
@@ -80,7 +82,10 @@ class Packets(Part):
     payload: Bytes = default("1000 B")
     header: Bytes = default("48 B")
     ack: Bytes = default("60 B")
-    buffer: Bytes = default("32 MiB")
+    buffer: Annotated[
+        Quantity | tuple[Quantity | tuple[Quantity, ...], ...],
+        Parsed(one_or_each(one_or_each(BYTES))),
+    ] = default("32 MiB")
     headroom: BytesOrNone | None = None
     kmin: BytesOrNone | None = None
     kmax: Bytes | None = None

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from engine.cluster.network import NetworkModel
 from engine.cluster.packets import PacketModel
 from engine.errors import DimsweepError
+from engine.kernels.carriers.buffers import buffers_of
 from engine.kernels.carriers.carrier import Ways
 from engine.kernels.packet import Fabric, Marking, Port
 from engine.network.graph import Link, Network
@@ -27,8 +28,8 @@ def plain_fabric(network: Network, parts: int) -> Fabric:
 def fabric_of(network: Network, model: NetworkModel) -> Fabric:
     """Hosts and switches with shared buffers: each switch of the network, and no NPU.
 
-    Raises :class:`DimsweepError` for a link that leads one way only, and for a switch whose
-    headroom takes its buffer.
+    Raises :class:`DimsweepError` for a link that leads one way only, for a switch whose headroom
+    takes its buffer, and for buffers that are not the dimensions'.
     """
     nodes, packets = _numbers(network), model.packets
     for link in network.links:
@@ -39,7 +40,8 @@ def fabric_of(network: Network, model: NetworkModel) -> Fabric:
                 hint="ACKs must return: fidelity=message or flow, or a link in each direction",
             )
     ports = [_port(link, nodes, packets) for link in network.links]
-    buffers = {nodes[node]: int(packets.buffer) for node in network.graph if isinstance(node, str)}
+    sizes = buffers_of(network, packets)
+    buffers = {nodes[node]: sizes[node] for node in network.graph if isinstance(node, str)}
     fabric = Fabric(ports, buffers)
     for node, number in nodes.items():
         if number in buffers and packets.has_pauses:

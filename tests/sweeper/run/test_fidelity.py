@@ -141,6 +141,11 @@ def test_a_trial_that_cannot_finish_fails_alone(tiny, tmp_path: Path) -> None:
             ["fidelity=packet", *SMALL, "network.packets.buffer=70 kB"],
             "packets.buffer ... headroom",
         ),
+        (
+            ["fidelity=packet", *SMALL, "network.packets.buffer=[1 MB]"],
+            "packets.buffer ... 1 values for",
+        ),
+        (["network.packets.buffer=[1 MB,[2 MB,3]]"], "network.packets.buffer[1][1]"),
         (["network.packets={kmin: 2 MB, kmax: 1 MB}"], "network.packets.kmin ... marking from"),
         (["network.packets.payload=1000"], "network.packets.payload"),
         (["network.packets.transport=rdma"], "network.packets.transport ... 'rdma' is none of"),

@@ -1,6 +1,7 @@
 """Workloads whose messages are carried by flows or packets: what a person can work out by hand."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -26,7 +27,8 @@ from engine import (
     simulate,
 )
 from engine.cluster import CongestionControl
-from engine.network import Clos, Mesh, Routing, build_network
+from engine.kernels.carriers.buffers import buffers_of
+from engine.network import Auto, Clos, Mesh, Network, Routing, build_network
 from engine.network.routing import Router
 from engine.workload.coordinates import coordinates_of
 from tests.support.examples import examples
@@ -200,6 +202,50 @@ def test_tcp_sends_again_what_shallow_switches_drop() -> None:
     assert run(ALL_TO_ALL, 2e6, cluster("Switch(16)", "direct"), "message").packets is None
 
 
+def test_buffers_are_told_by_dimension_and_by_level() -> None:
+    """Only what crosses a spine finds no room, if the spines alone are shallow."""
+    reno = partial(PacketModel, CongestionControl.RENO, rto_min=1000 * US)
+    ample, shallow = 32e6, 5e3
+
+    def dropped_by(buffer: object) -> set[str]:
+        fabrics = (Auto(), Clos(2, 4, oversubscription=2.0))
+        on = cluster("Switch(2)_Switch(8)", "direct", fabrics=fabrics, packets=reno(buffer=buffer))
+        result = run(ALL_TO_ALL, 1e6, on, "packet")
+        packets = zip(result.links, result.packets.ports, strict=True)
+        return {str(link.link.source).split()[0] for link, port in packets if port.dropped}
+
+    assert dropped_by((ample, ample)) == dropped_by(ample) == set()
+    assert dropped_by((ample, (ample, shallow))) == {"spine"}
+    assert dropped_by((ample, (shallow, ample))) == {"leaf"}
+    assert dropped_by((ample, shallow)) == dropped_by((ample, (shallow, shallow))) != set()
+
+
+def test_a_graph_without_dimensions_has_levels_only() -> None:
+    clos = build_network(topology("Switch(4)"), (Clos(2, 2),)).graph
+    for _, _, link in clos.edges(data=True):
+        del link["dim"]
+    packets = PacketModel(buffer=((1e6, 2e6),))
+    found = buffers_of(Network(clos), packets)
+    assert {name.split()[0]: size for name, size in found.items()} == {
+        "leaf": 10**6,
+        "spine": 2 * 10**6,
+    }
+
+
+@pytest.mark.parametrize(
+    ("buffer", "told"),
+    [
+        ((1e6,), "network.packets.buffer: 1 values for 2 dimensions"),
+        ((), "network.packets.buffer: 0 values for 2 dimensions"),
+        ((1e6, (1e6, 1e6)), r"network.packets.buffer\[1\]: 2 values for 1 levels of switches"),
+    ],
+)
+def test_buffers_of_other_dimensions_are_refused(buffer: tuple[object, ...], told: str) -> None:
+    on = cluster("Ring(2)_Switch(2)", packets=PacketModel(buffer=buffer))
+    with pytest.raises(DimsweepError, match=told):
+        run(ALL_REDUCE, 1e3, on, "packet")
+
+
 @pytest.mark.parametrize("fidelity", ["flow", "packet"])
 def test_switches_that_reduce_are_refused(fidelity: str) -> None:
     with pytest.raises(DimsweepError, match="fidelity: switches that reduce"):
@@ -214,6 +260,10 @@ def test_switches_that_reduce_are_refused(fidelity: str) -> None:
         ({"pmax": 2.0}, "pmax"),
         ({"pauses": False}, "pauses: dcqcn does not send again"),
         ({"buffer": 1000}, "buffer: a buffer of 1000 bytes holds no packet of 1048"),
+        (
+            {"buffer": (1e6, (1e6, 1000))},
+            r"buffer\[1\]\[1\]: a buffer of 1000 bytes holds no packet",
+        ),
         ({"payload": 0.5}, "payload"),
         ({"rto_min": 0}, "rto_min: a time-out of 0 s at least"),
         ({"rto_min": 61_000_000 * US}, "rto_min: a time-out of 61 s at least"),
