@@ -8,6 +8,7 @@ lowered once into a :class:`Program`; :func:`run_batch` then simulates it at tho
 vectors a second.  This package knows nothing of studies, searches, files of results or terminals.
 """
 
+from collections.abc import Collection
 from typing import Literal
 
 from engine import units
@@ -117,6 +118,7 @@ def simulate(
     fidelity: Fidelity | Literal["phase", "message", "flow", "packet"] = Fidelity.PHASE,
     fold: bool = True,
     record: bool = False,
+    watch: Collection[str] = (),
 ) -> Result:
     """Simulate one iteration of ``workload`` on ``cluster``.
 
@@ -124,8 +126,10 @@ def simulate(
     at least ten times slower and sees congestion.  With ``"flow"`` the messages on a link share it,
     with ``"packet"`` they go packet by packet.  ``fold=False`` has the phase kernel simulate
     every rank instead of one of each class of alike ranks; the result is the same.  ``record``
-    keeps what :meth:`Result.timeline` needs.  Raises :class:`DimsweepError` for a workload that
-    does not fit the cluster or cannot finish.
+    keeps what :meth:`Result.timeline` needs.  With ``"packet"``, ``watch`` names links whose
+    queues, rates, marks and pauses :attr:`Result.traffic` and the timeline then have over time:
+    ``"NPU 3 -> leaf 0"``, or a node for all links by which it sends.  Raises
+    :class:`DimsweepError` for a workload that does not fit the cluster or cannot finish.
     """
     if fidelity not in tuple(Fidelity):
         raise DimsweepError(f"{fidelity!r} is none of {', '.join(Fidelity)}", where="fidelity")
@@ -134,5 +138,9 @@ def simulate(
         from engine.kernels.network import run_messages
 
         program = lower_by_rank(workload, cluster, Fidelity(fidelity))
-        return Result(run_messages(program, Fidelity(fidelity), record=record))
+        return Result(run_messages(program, Fidelity(fidelity), record=record, watch=watch))
+    if watch:
+        raise DimsweepError(
+            "the phase kernel has no links", where="watch", hint='fidelity="packet", or no watch'
+        )
     return Result(run_one(lower(workload, cluster, fold=fold), record=record))

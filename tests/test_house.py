@@ -90,6 +90,7 @@ DOORS = {
     "engine.formats.weights",
     "engine.kernels.message",
     "engine.kernels.network",
+    "engine.kernels.packet",
     "engine.model",
     "engine.network",
     "engine.network.fred",

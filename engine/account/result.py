@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from engine.account.breakdown import Breakdown, account
 from engine.account.timeline import trace_events
 from engine.kernels.phase.batch import Run
@@ -11,6 +13,7 @@ from engine.lower.program import Floats, Longs, Program
 from engine.units import PICOSECONDS
 
 if TYPE_CHECKING:  # SimPy is imported by whoever simulates messages
+    from engine.kernels.carriers import Traffic
     from engine.kernels.message.kernel import MessageRun
     from engine.kernels.message.links import LinkAccount
     from engine.kernels.packet import PacketRun
@@ -127,7 +130,25 @@ class Result:
     def packets(self) -> "PacketRun | None":
         """What the packets did, flow by flow and port by port, if the run was simulated packet by
         packet: a flow a message, a port a link of :attr:`links`."""
-        return None if isinstance(self.run, Run) else self.run.packets
+        return None if self.traffic is None else self.traffic.packets
+
+    @property
+    def traffic(self) -> "Traffic | None":
+        """What became of each message, and because of whom links were paused, if messages were
+        carried as flows or packets."""
+        return None if isinstance(self.run, Run) else self.run.traffic
+
+    @property
+    def completion_times(self) -> dict[str, Floats]:
+        """Seconds that each message took, shortest first, by collective as in
+        :attr:`exposed_by_collective`; none where :attr:`traffic` is not known."""
+        if self.traffic is None or not self.traffic.operators:
+            return {}
+        names, nodes = self.program.names, self.program.structure.nodes
+        row = dict(zip(names.node, nodes["tally"].tolist(), strict=True))
+        rows = np.array([row[name] for name in self.traffic.operators])
+        times = self.traffic.completion_times / PICOSECONDS
+        return {names.tally[i]: np.sort(times[rows == i]) for i in np.unique(rows).tolist()}
 
     def timeline(self) -> dict[str, Any]:
         """A Chrome trace (open it in Perfetto); the run must have been recorded."""

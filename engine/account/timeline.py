@@ -1,10 +1,13 @@
 """A run as a Chrome trace: a process a class of ranks, a thread a unit and a dimension.
 
-A run message by message has a process for each rank, and one more with a thread for each link.
+A run message by message has a process for each rank, and one more with a thread for each link, and
+with counters of the links that were watched.
 """
 
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from engine.errors import DimsweepError
 from engine.kernels.phase.batch import Run
@@ -12,7 +15,9 @@ from engine.lower.program import NodeKind, Program
 
 if TYPE_CHECKING:  # SimPy is imported by whoever simulates messages
     from engine.kernels.message.kernel import MessageRun
+    from engine.kernels.packet import History
 
+_STEPS = 1000  # of a run, over each of which a link's rate is averaged
 _PER_MICROSECOND = 1e6  # picoseconds; Chrome traces count microseconds
 
 
@@ -74,9 +79,35 @@ def _links(run: "MessageRun") -> Iterator[dict[str, Any]]:
     process = run.program.n_npus
     yield _process(process, "links")
     for thread, (link, *_, spans) in enumerate(run.links):
-        yield _thread(process, thread, f"{link.source} -> {link.target}")
+        yield _thread(process, thread, link.name)
         for start, end, name in spans:
             yield _event(name, process, thread, start, end - start)
+    end = int(run.measures.time[0])
+    for number, history in run.traffic.histories.items() if run.traffic else ():
+        yield from _counters(run.links[number].link.name, history, process, end)
+
+
+def _counters(link: str, history: "History", process: int, end: int) -> Iterator[dict[str, Any]]:
+    """What a watched link did: its queue, pauses and marks as they change, its rate in steps."""
+    instants = np.arange(_STEPS + 1) * max(end // _STEPS, 1)
+    sent = history.sent_by(instants)
+    rates = np.diff(sent, append=sent[-1]) / instants[1] * 1e3  # bytes a ps to GB/s
+    values = {
+        "queue (bytes)": (history.times, history.queue),
+        "paused": (history.times, history.paused),
+        "packets marked": (history.times, history.marked),
+        "rate (GB/s)": (instants, rates),
+    }
+    for name, (times, column) in values.items():
+        changes = np.flatnonzero(np.diff(column, prepend=-1))
+        for time, value in zip(times[changes].tolist(), column[changes].tolist(), strict=True):
+            yield {
+                "ph": "C",
+                "name": f"{link}: {name}",
+                "pid": process,
+                "ts": time / _PER_MICROSECOND,
+                "args": {"value": value},
+            }
 
 
 def _process(process: int, name: str) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 import math
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from engine.cluster.blocks.block import Node
@@ -30,6 +31,16 @@ class Link:
     buffer: float | None = None
     dim: int = -1
 
+    @property
+    def name(self) -> str:
+        """Such as ``NPU 3 -> leaf 0``."""
+        return f"{node_name(self.source)} -> {node_name(self.target)}"
+
+
+def node_name(node: Node) -> str:
+    """A switch's own name, or the number of an NPU as ``NPU 3``."""
+    return f"NPU {node}" if isinstance(node, int) else node
+
 
 class Network:
     """A directed graph of NPUs and switches, its links numbered in the graph's order of edges.
@@ -51,6 +62,24 @@ class Network:
                 f"dimensions of {sizes} have {math.prod(sizes)} NPUs, the network {self.n_npus}"
             )
         _check_ways(graph, self.n_npus)
+
+    def named(self, names: Collection[str]) -> list[int]:
+        """The numbers of links by their names, without repetition; that of a node stands for all
+        links by which it sends.  Raises :class:`DimsweepError` with the nearest for a name that
+        there is not."""
+        known: dict[str, list[int]] = {}
+        for i, link in enumerate(self.links if names else ()):
+            known.setdefault(link.name, []).append(i)
+            known.setdefault(node_name(link.source), []).append(i)
+        for i, name in enumerate(names):
+            if name not in known:
+                near = " or ".join(map(repr, get_close_matches(name, known, cutoff=0.4)))
+                raise DimsweepError(
+                    f"no link or node is called {name!r}",
+                    where=f"watch[{i}]",
+                    hint=f"did you mean {near}?" if near else f"known: {some(known)}",
+                )
+        return list(dict.fromkeys(i for name in names for i in known[name]))
 
 
 def some(items: Iterable[object]) -> str:

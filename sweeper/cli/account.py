@@ -9,11 +9,10 @@ from rich.table import Table
 from engine import Path, Result, units
 from engine.kernels.message import MessageRun
 from engine.network.wafer import WaferPlan
+from sweeper.cli.traffic import LINKS_SHOWN, shortened, traffic_tables
 from sweeper.report.merits import known
 from sweeper.report.words import cost_of, waiting
 from sweeper.terminal import plural, say, table
-
-_LINKS_SHOWN = 5
 
 
 def print_result(
@@ -32,6 +31,8 @@ def print_result(
         console.print(_critical_path(result, result.breakdown.path, result.breakdown.per_bandwidth))
     if result.links:
         console.print(_busiest_links(result))
+    for found in traffic_tables(result):
+        console.print(found)
 
 
 def _size(result: Result) -> str:
@@ -134,18 +135,13 @@ def _busiest_links(result: Result) -> Table:
     ranked = sorted(result.links, key=lambda account: (-account.busy, -account.longest_queue))
     rows = [
         (
-            f"{_end(account.link.source)} -> {_end(account.link.target)}",
+            account.link.name,
             units.format_bandwidth(account.link.bandwidth),
             units.format_bytes(account.n_bytes),
             f"{account.busy / max(result.time_ps, 1):.1%}",
             f"{account.utilisation:.1%}",
             str(account.longest_queue),
         )
-        for account in ranked[:_LINKS_SHOWN]
+        for account in ranked[:LINKS_SHOWN]
     ]
-    more = [(f"... and {len(ranked) - _LINKS_SHOWN:,} more",)] if len(ranked) > len(rows) else []
-    return table(columns, [*rows, *more])
-
-
-def _end(node: int | str) -> str:
-    return f"NPU {node}" if isinstance(node, int) else node
+    return shortened(columns, rows, len(ranked))

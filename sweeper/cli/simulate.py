@@ -10,6 +10,8 @@ from sweeper.cli.overrides import overrides
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from sweeper.config.schema import Config
+
 _SIMULATED = {
     "phase": "the phases",
     "message": "every message",
@@ -37,6 +39,8 @@ def command(overrides: Sequence[str]) -> int:
       fidelity=flow, fidelity=packet         messages share links; they go packet by packet
       timeline=FILE                          write what happens when, for ui.perfetto.dev
       picture=FILE                           draw the links and their load (fidelity=message)
+      congestion=FILE                        draw how long messages take (flow, packet), and
+      watch='[NPU 0 -> switch d0 line 0]'    what happens at these links (packet)
 
     \b
     Examples:
@@ -68,12 +72,7 @@ def simulate(overrides: Sequence[str], console: "Console") -> None:
     config = composed.config
     try:
         by_message = config.by_message
-        if config.picture is not None and not by_message:
-            raise DimsweepError(
-                "a picture shows single links, which the phase kernel does not have",
-                where="picture",
-                hint="add fidelity=message (or flow, or packet), or leave picture out",
-            )
+        _check_outputs(config)
         program = build_program(config)
         say_warnings(
             design_warnings(composed, program, composed.overridden, searched=False), console
@@ -81,7 +80,8 @@ def simulate(overrides: Sequence[str], console: "Console") -> None:
         record = config.timeline is not None
         with waiting(f"simulating {_SIMULATED[config.fidelity]}", console):
             if by_message:
-                result = Result(run_messages(program, config.fidelity, record=record))
+                run = run_messages(program, config.fidelity, record=record, watch=config.watch)
+                result = Result(run)
             else:
                 result = Result(run_one(program, record=record))
     except DimsweepError as error:
@@ -97,3 +97,26 @@ def simulate(overrides: Sequence[str], console: "Console") -> None:
 
         file = write_file(config.picture, "the picture", draw_network(result, title))
         say(f"picture: {file}", console)
+    if config.congestion is not None:
+        from sweeper.draw.congestion import draw_congestion
+
+        content = draw_congestion(result, title)
+        say(f"congestion: {write_file(config.congestion, 'the picture', content)}", console)
+
+
+def _check_outputs(config: "Config") -> None:
+    """Raise :class:`DimsweepError` for a file or a link that this fidelity knows nothing of."""
+    from engine import DimsweepError
+
+    known_by = {  # what a key shows, and the fidelities that know it
+        "picture": ("single links", ("message", "flow", "packet")),
+        "congestion": ("how long each message takes", ("flow", "packet")),
+        "watch": ("queues, marks and pauses of links", ("packet",)),
+    }
+    for key, (shown, fidelities) in known_by.items():
+        if getattr(config, key) and config.fidelity not in fidelities:
+            raise DimsweepError(
+                f"it shows {shown}, which fidelity={config.fidelity} does not know",
+                where=key,
+                hint=f"add fidelity={' or '.join(fidelities)}, or leave {key} out",
+            )

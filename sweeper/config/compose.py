@@ -242,6 +242,8 @@ def _for_hydra(override: str) -> str:
         return override
     if re.fullmatch(r"\w+\([\w,]*\)(_\w+\([\w,]*\))*", value):
         value = f"'{value}'"
+    if "'" not in value and '"' not in value:  # nor would it read the arrow of a link's name
+        value = re.sub(r"[^\[\],]*->[^\[\],]*", lambda link: f"'{link[0].strip()}'", value)
     return f"++{_key(override)}={value}"
 
 

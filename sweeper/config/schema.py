@@ -34,13 +34,23 @@ DETERMINES_RESULT = (
     "fold",
 )
 # Keys that change how a study is run but no row of it.
-RUNTIME_KEYS = {"executor", "results", "timeline", "picture", "budget", "recheck", "name"}
+RUNTIME_KEYS = {
+    *("executor", "results", "timeline", "picture", "watch", "congestion"),
+    *("budget", "recheck", "name"),
+}
 
 
 def _axis(values: Any) -> tuple[Any, ...]:
     if not isinstance(values, (list, tuple)) or not values:
         raise DimsweepError(f"{values!r} is no list of values", hint="such as [16, 64]")
     return tuple(values)
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    names = value if isinstance(value, (list, tuple)) else [value]
+    if wrong := [name for name in names if not isinstance(name, str)]:
+        raise DimsweepError(f"{wrong[0]!r} is no name of a link", hint="such as NPU 3 -> leaf 0")
+    return tuple(names)
 
 
 class Config(Part):
@@ -73,6 +83,8 @@ class Config(Part):
     results: str = "results"
     timeline: str | None = None
     picture: str | None = None
+    watch: Annotated[tuple[str, ...], Parsed(_names)] = ()
+    congestion: str | None = None
 
     @model_validator(mode="before")
     @classmethod

@@ -11,7 +11,7 @@ from engine import DimsweepError, Result
 from engine.kernels.message import LinkAccount, MessageRun
 from engine.network import Network
 from sweeper.draw.canvas import GREY, ORANGE, WIDTH, frame, png
-from sweeper.draw.layout import Layout, Node, lay_out
+from sweeper.draw.layout import Layout, lay_out
 from sweeper.report.words import percent
 
 Points = npt.NDArray[np.float64]  # (N, 2)
@@ -58,14 +58,9 @@ def _finding(links: Sequence[LinkAccount]) -> str:
         return "no link carries anything"
     if alike == len(links):
         return f"all {alike:,} links have a utilisation of {percent(used.max())}"
-    name = f"{_name(busiest.source)} -> {_name(busiest.target)}"
-    which = f"busiest link {name}" + (f" (and {alike - 1:,} alike)" if alike > 1 else "")
+    which = f"busiest link {busiest.name}" + (f" (and {alike - 1:,} alike)" if alike > 1 else "")
     half = f"half of the links have at most {percent(float(np.median(used)))}"
     return f"{which}, utilisation {percent(used.max())}; {half}"
-
-
-def _name(node: Node) -> str:
-    return f"NPU {node}" if isinstance(node, int) else node
 
 
 @dataclass(frozen=True)

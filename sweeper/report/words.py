@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+import numpy as np
 import pandas as pd
 
 from engine import units
@@ -21,6 +22,11 @@ def idle(axis: str) -> str:
 def seconds(value: float, digits: int = 4) -> str:
     """A time in seconds, as people read it; a dash for NaN."""
     return units.format_quantity(value, units.TIME, digits)
+
+
+def not_exceeded(times: Floats, share: float) -> str:
+    """The shortest of ``times`` (seconds) that a ``share`` of them do not exceed."""
+    return seconds(float(np.quantile(times, share, method="inverted_cdf")))
 
 
 def usd(value: float) -> str:

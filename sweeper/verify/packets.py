@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from engine import DimsweepError
-from engine.replicas.ns3_rdma import Build, PacketRun, Scenario, Topology, simulate_scenario
+from engine.kernels.packet import PacketRun
+from engine.replicas.ns3_rdma import Build, Scenario, Topology, simulate_scenario
 from sweeper.terminal import plural, say, waiting
 from sweeper.verify import VERIFICATIONS
 from sweeper.verify.points import (

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from engine.kernels.carriers.carrier import Ways
+from engine.kernels.carriers.traffic import Traffic
 from engine.kernels.flow import FlowNetwork
-from engine.kernels.packet import PacketNetwork, PacketRun, flow_columns
+from engine.kernels.packet import PacketNetwork, flow_columns
 
 
 class Route(NamedTuple):
@@ -42,6 +43,10 @@ class BatchingCarrier(ABC):
     def _size(self, n_bytes: float) -> int:
         """The kernel's whole number for the size of a message."""
 
+    @abstractmethod
+    def traffic(self, operators: Sequence[str]) -> Traffic:
+        """What became of the messages; see :class:`Carrier`."""
+
     def send(self, ways: Ways, n_bytes: float, now: int) -> int:
         """Start a message; see :class:`Carrier`."""
         if ways not in self._routes:
@@ -57,10 +62,6 @@ class BatchingCarrier(ABC):
             self._add()
         completed = self.kernel.advance(until)
         return completed.time, completed.arrived.tolist()
-
-    def account(self) -> PacketRun | None:
-        """What the packets have done so far; see :class:`Carrier`."""
-        return None
 
     def _add(self) -> None:
         known: dict[Route, int] = {}

@@ -7,7 +7,7 @@ many bytes starts now on a route, and at some time it is through.
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from engine.kernels.packet import PacketRun
+from engine.kernels.carriers.traffic import Traffic
 
 
 class Ways(NamedTuple):
@@ -33,6 +33,5 @@ class Carrier(Protocol):
         Raises :class:`DimsweepError` if messages are under way that will never be through.
         """
 
-    def account(self) -> PacketRun | None:
-        """What the packets have done so far: a flow a message as they were sent, a port a link of
-        the network; None if it carries no packets."""
+    def traffic(self, operators: Sequence[str]) -> Traffic:
+        """What became of the messages, of which each belongs to an operator."""

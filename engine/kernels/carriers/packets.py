@@ -1,31 +1,35 @@
 """The packet kernel as a carrier: a message is a flow of packets, through when all are there."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from engine.cluster.network import NetworkModel
 from engine.cluster.packets import PacketModel
 from engine.kernels.carriers.batches import BatchingCarrier, Route
 from engine.kernels.carriers.carrier import Ways
 from engine.kernels.carriers.fabric import RESERVE, fabric_of, nodes_of
-from engine.kernels.packet import PacketNetwork, PacketRun, Port, Settings, Tcp, Transport
+from engine.kernels.carriers.traffic import Traffic
+from engine.kernels.packet import PacketNetwork, Port, Settings, Tcp, Transport
 from engine.network.graph import Network
 
 
 class PacketCarrier(BatchingCarrier):
-    """Messages in packets, for which latencies pass on their way."""
+    """Messages in packets, for which latencies pass on their way; notes the links in ``watch``."""
 
     kernel: PacketNetwork
 
-    def __init__(self, network: Network, model: NetworkModel) -> None:
+    def __init__(self, network: Network, model: NetworkModel, watch: Collection[int] = ()) -> None:
         self._fabric, self._packets = fabric_of(network, model), model.packets
-        super().__init__(PacketNetwork(self._fabric, _settings(model.packets), seed=model.seed))
+        ends = [(port.node, port.to) for port in self._fabric.ports]
+        settings, watched = _settings(model.packets), [ends[link] for link in watch]
+        super().__init__(PacketNetwork(self._fabric, settings, watch=watched, seed=model.seed))
 
     def latency_after(self, route: Sequence[int]) -> int:
         return 0
 
-    def account(self) -> PacketRun:
-        return self.kernel.account()
+    def traffic(self, operators: Sequence[str]) -> Traffic:
+        run = self.kernel.account()
+        return Traffic(tuple(operators), run.starts, run.arrivals, run)
 
     def _route(self, ways: Ways) -> Route:
         """The window is what the narrowest link carries while a full packet and its ACK travel, the

@@ -12,11 +12,10 @@ from typing import NamedTuple
 
 from engine.cluster.network import NetworkModel
 from engine.errors import DimsweepError
-from engine.kernels.carriers import Carrier, Ways
+from engine.kernels.carriers import Carrier, Traffic, Ways
 from engine.kernels.message.clock import Clock
 from engine.kernels.message.links import LinkAccount, utilisation
 from engine.kernels.message.transport import Message, check_number, router_of
-from engine.kernels.packet import PacketRun
 from engine.network.graph import Link, Network
 
 _FOR_EVER = 1 << 62  # ps
@@ -53,7 +52,12 @@ class CarriedTransport:
         self._links = [_Shared(link) for link in network.links]
         self._under_way: dict[int, _UnderWay] = {}
         self._ways: dict[tuple[int, int, int], Ways] = {}
-        self.n_messages = 0
+        self._operators: list[str] = []  # of the messages
+
+    @property
+    def n_messages(self) -> int:
+        """How many messages were sent."""
+        return len(self._operators)
 
     def run(self) -> None:
         """Let happen all that will."""
@@ -63,9 +67,9 @@ class CarriedTransport:
         """What each link has done by ``end``."""
         return tuple(link.account(end) for link in self._links)
 
-    def packets(self) -> PacketRun | None:
-        """What the packets have done, if the carrier sends any."""
-        return self._carrier.account()
+    def traffic(self) -> Traffic:
+        """What became of the messages."""
+        return self._carrier.traffic(self._operators)
 
     def blocked(self) -> list[str]:
         """The links that stand still for ever; a carrier would have said so itself."""
@@ -84,7 +88,7 @@ class CarriedTransport:
     ) -> None:
         """Send a message.  ``left`` and then ``arrived`` are called when it is through, ``arrived``
         with the ps of latency that are still to pass; ``way`` as in :meth:`Router.route`."""
-        self.n_messages += 1
+        self._operators.append(message.name)
         check_number(self.n_messages, self._model)
         ways = self._between(self._places[source], self._places[target], way)
         number = self._carrier.send(ways, message.n_bytes, self.clock.ps)

@@ -6,6 +6,7 @@ long a phase lasts is not taken over: it follows from the messages.
 """
 
 import dataclasses
+from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from engine.cluster.cluster import Cluster
 from engine.collector import no_collector
 from engine.errors import DimsweepError
 from engine.fidelity import Fidelity
-from engine.kernels.carriers import CARRIERS
+from engine.kernels.carriers import CARRIERS, Traffic
 from engine.kernels.message.carried import CarriedTransport
 from engine.kernels.message.clock import Clock
 from engine.kernels.message.count import check_packets, count_messages
@@ -26,7 +27,6 @@ from engine.kernels.message.phases import wafer_plan
 from engine.kernels.message.ports import PhaseSpan, Ports
 from engine.kernels.message.ranks import RankAccount
 from engine.kernels.message.transport import Transport, check_number
-from engine.kernels.packet import PacketRun
 from engine.kernels.phase.batch import Measures, outcome_error
 from engine.kernels.phase.diagnosis import explain_stuck
 from engine.kernels.phase.phase_time import LONGEST
@@ -58,13 +58,17 @@ class MessageRun:
     phases: tuple[PhaseSpan, ...]
     n_messages: int
     plan: WaferPlan | None  # of ranks and groups on a wafer
+    traffic: Traffic | None  # of messages that were carried as flows or packets
     recorded: bool
     compiled: bool = False  # by the network kernel; else on SimPy
-    packets: PacketRun | None = None  # what they did (fidelity=packet)
 
 
 def run_on_simpy(
-    program: Program, fidelity: Fidelity = Fidelity.MESSAGE, *, record: bool = False
+    program: Program,
+    fidelity: Fidelity = Fidelity.MESSAGE,
+    *,
+    record: bool = False,
+    watch: Collection[str] = (),
 ) -> MessageRun:
     """Simulate the program at its own point, message by message, on SimPy.
 
@@ -73,7 +77,8 @@ def run_on_simpy(
     """
     check_ranks(program)
     network = network_of(program)
-    simulation = _Simulation(program, network, fidelity, record=record)
+    watched = links_to_watch(network, watch, fidelity)
+    simulation = _Simulation(program, network, fidelity, watched, record=record)
     simulation.run()
     accounts, operators = simulation.accounts, simulation.operators
     end = max(account.end for account in accounts)
@@ -87,8 +92,8 @@ def run_on_simpy(
         phases=tuple(simulation.ports.spans) if record else (),
         n_messages=simulation.transport.n_messages,
         plan=simulation.plan,
+        traffic=simulation.transport.traffic(),
         recorded=record,
-        packets=simulation.transport.packets(),
     )
 
 
@@ -156,18 +161,38 @@ def check_network(program: Program, fidelity: Fidelity) -> None:
     the program's network."""
     network = network_of(program)
     if fidelity in CARRIERS:
-        CARRIERS[fidelity](network, program.cluster.network)
+        CARRIERS[fidelity](network, program.cluster.network, ())
+
+
+def links_to_watch(network: Network, names: Collection[str], fidelity: Fidelity) -> list[int]:
+    """The numbers of the links that ``names`` stand for, as :meth:`Network.named` has them.
+
+    Raises :class:`DimsweepError` for names that there are not, and for links that have no queue.
+    """
+    if names and fidelity is not Fidelity.PACKET:
+        raise DimsweepError(
+            "only links that packets wait for have queues, marks and pauses",
+            where="watch",
+            hint="add fidelity=packet, or leave watch out",
+        )
+    return network.named(names)
 
 
 class _Simulation:
     def __init__(
-        self, program: Program, network: Network, fidelity: Fidelity, *, record: bool
+        self,
+        program: Program,
+        network: Network,
+        fidelity: Fidelity,
+        watched: Collection[int],
+        *,
+        record: bool,
     ) -> None:
         shape = program.structure.shape
         self.program = program
         self.clock = Clock()
         self.plan = wafer_plan(program)
-        self.transport = _transport(self.clock, program, network, self.plan, fidelity, record)
+        self.transport = self._transport(network, fidelity, watched, record)
         self.accounts = [RankAccount(shape.n_dims, shape.n_tallies) for _ in range(program.n_npus)]
         self.bytes_sent = [[0.0] * shape.n_dims for _ in self.accounts]
         world = World(
@@ -181,6 +206,17 @@ class _Simulation:
             self.clock, program, self.accounts, self._touch, self.flows.start
         )
         self._touched = False
+
+    def _transport(
+        self, network: Network, fidelity: Fidelity, watched: Collection[int], record: bool
+    ) -> Transport | CarriedTransport:
+        model = self.program.cluster.network
+        if fidelity is Fidelity.MESSAGE:
+            return Transport(self.clock, network, model, self.plan, record=record)
+        places = self.plan.places if self.plan else ()
+        spray = fidelity is Fidelity.PACKET and model.packets.spray
+        carrier = CARRIERS[fidelity](network, model, watched)
+        return CarriedTransport(self.clock, network, model, carrier, places, spray=spray)
 
     def run(self) -> None:
         self._touch()
@@ -221,23 +257,6 @@ def blocked_error(blocked: list[str]) -> DimsweepError:
         where="network.buffer",
         hint="larger buffers, none, or another routing",
     )
-
-
-def _transport(
-    clock: Clock,
-    program: Program,
-    network: Network,
-    plan: WaferPlan | None,
-    fidelity: Fidelity,
-    record: bool,
-) -> Transport | CarriedTransport:
-    model = program.cluster.network
-    if fidelity is Fidelity.MESSAGE:
-        return Transport(clock, network, model, plan, record=record)
-    places = plan.places if plan else ()
-    spray = fidelity is Fidelity.PACKET and model.packets.spray
-    carrier = CARRIERS[fidelity](network, model)
-    return CarriedTransport(clock, network, model, carrier, places, spray=spray)
 
 
 def _measures(accounts: list[RankAccount], end: int, bytes_sent: list[list[float]]) -> Measures:

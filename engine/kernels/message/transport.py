@@ -131,13 +131,13 @@ class Transport:
         """What each link has done by ``end``."""
         return tuple(_account(wire, end) for wire in self.wires)
 
-    def packets(self) -> None:
-        """Whole messages have none."""
+    def traffic(self) -> None:
+        """Nothing: a link knows its messages, and nobody follows one over several links."""
 
     def blocked(self) -> list[str]:
         """The links that stand still for ever, each with the message that it holds."""
         return [
-            f"{wire.link.source} -> {wire.link.target}: a message of {wire.blocked!r}"
+            f"{wire.link.name}: a message of {wire.blocked!r}"
             for wire in self.wires
             if wire.blocked
         ]

@@ -1,5 +1,7 @@
 """Runs the network kernel, and says what happened."""
 
+from collections.abc import Collection
+
 import numpy as np
 
 from engine.errors import DimsweepError
@@ -27,7 +29,11 @@ from engine.network.graph import Network
 
 
 def run_messages(
-    program: Program, fidelity: Fidelity = Fidelity.MESSAGE, *, record: bool = False
+    program: Program,
+    fidelity: Fidelity = Fidelity.MESSAGE,
+    *,
+    record: bool = False,
+    watch: Collection[str] = (),
 ) -> MessageRun:
     """Simulate the program at its own point, message by message.
 
@@ -36,14 +42,17 @@ def run_messages(
     of a memory, and lines that take turns on a wafer.
 
     Every rank must be a class of its own, as :func:`engine.kernels.message.lower_by_rank` makes it.
-    ``fidelity`` says how messages travel; ``record`` keeps when each of them held each link.
+    ``fidelity`` says how messages travel; ``record`` keeps when each of them held each link, and
+    links that are named in ``watch`` note what packets do there (see :class:`Traffic`).
     Raises :class:`DimsweepError` for a program of larger classes, as
     :func:`engine.kernels.message.network_of` does, and for what cannot finish, naming who waits for
     what.
     """
     check_ranks(program)
-    run = _run_compiled(program, record=record) if fidelity is Fidelity.MESSAGE else None
-    return run or run_on_simpy(program, fidelity, record=record)
+    run = None
+    if fidelity is Fidelity.MESSAGE and not watch:
+        run = _run_compiled(program, record=record)
+    return run or run_on_simpy(program, fidelity, record=record, watch=watch)
 
 
 def _run_compiled(program: Program, *, record: bool = False) -> MessageRun | None:
@@ -68,6 +77,7 @@ def _run_compiled(program: Program, *, record: bool = False) -> MessageRun | Non
         phases=_phases(program, state),
         n_messages=int(state.wires.clock.counts[st.N_MESSAGES]),
         plan=tables.wafer,
+        traffic=None,
         recorded=record,
         compiled=True,
     )
@@ -157,8 +167,7 @@ def _stuck(program: Program, network: Network, state: st.State) -> DimsweepError
     runs = {i: node for i, node in enumerate(state.streams["node"].tolist()) if node != st.NONE}
     error = explain_stuck(program, state.nodes["state"].tolist(), runs)
     blocked = [
-        f"{link.source} -> {link.target}: a message of "
-        f"{_name(program, state, state.wires.parcels['entry'][parcel])!r}"
+        f"{link.name}: a message of {_name(program, state, state.wires.parcels['entry'][parcel])!r}"
         for link, parcel in zip(network.links, state.wires.links["waits"].tolist(), strict=True)
         if parcel != st.NONE
     ]

@@ -5,7 +5,7 @@ from engine.kernels.packet.estimate import Estimate, estimate_packets
 from engine.kernels.packet.flows import Flow, FlowColumns, flow_columns
 from engine.kernels.packet.inputs import Fabric, Marking, Port
 from engine.kernels.packet.network import Completed, PacketNetwork
-from engine.kernels.packet.notes import Pausing, Queue
+from engine.kernels.packet.notes import History, Pausing
 from engine.kernels.packet.run import simulate_packets
 from engine.kernels.packet.settings import (
     Cubic,
@@ -30,6 +30,7 @@ __all__ = [
     "Fabric",
     "Flow",
     "FlowColumns",
+    "History",
     "Hpcc",
     "Marking",
     "PacketNetwork",
@@ -37,7 +38,6 @@ __all__ = [
     "Pausing",
     "Port",
     "PortAccount",
-    "Queue",
     "Settings",
     "Stop",
     "Swift",

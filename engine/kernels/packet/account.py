@@ -8,7 +8,7 @@ import numpy as np
 from engine.errors import DimsweepError
 from engine.kernels.packet.agenda import NUMBERS
 from engine.kernels.packet.inputs import Fabric
-from engine.kernels.packet.notes import Pausing, Queue, read_pausings, read_queues
+from engine.kernels.packet.notes import History, Pausing, read_histories, read_pausings
 from engine.kernels.packet.settings import Transport
 from engine.kernels.packet.state import N_FLOWS, Run
 from engine.lower.program import Longs
@@ -46,7 +46,7 @@ class PacketRun:
     ends: Longs
     timeouts: Longs
     ports: tuple[PortAccount, ...]
-    queues: dict[tuple[int, int], Queue]  # of the ports that were watched
+    histories: dict[tuple[int, int], History]  # of the ports that were watched
     pausings: tuple[Pausing, ...]
     events: int
     cpu: float  # seconds of the simulation itself, without its set-up
@@ -78,7 +78,7 @@ def account(fabric: Fabric, tables: Run, cpu: float) -> PacketRun:
         flows["end"].copy(),
         tables.tcp["timeouts"][:n].copy() if speaks_tcp else np.zeros(n, np.int64),
         tuple(_account(fabric, tables)),
-        read_queues(fabric, tables),
+        read_histories(fabric, tables),
         read_pausings(fabric, tables),
         int(tables.agenda.counts[NUMBERS]),
         cpu,

@@ -43,7 +43,7 @@ class Completed(NamedTuple):
 class PacketNetwork:
     """A fabric whose state is kept: flows are added while it runs.
 
-    ``watch`` names ports by their node and the one they send to, whose queues are noted over time.
+    ``watch`` names ports by their node and the one they send to, which are noted over time.
     Marks are drawn by ``draws``, a function that returns the next n random numbers of the run, or
     by a generator with ``seed``.  Raises :class:`DimsweepError` for what cannot be simulated.
     """
@@ -124,10 +124,10 @@ class PacketNetwork:
 def _watch(fabric: Fabric, tables: Run, watch: Collection[tuple[int, int]]) -> None:
     numbers = {(port.node, port.to): i for i, port in enumerate(fabric.ports)}
     for node, to in watch:
-        if (node, to) not in numbers or node not in fabric.buffers:
+        if (node, to) not in numbers:
             raise DimsweepError(
-                f"there is no switch's port {node} - {to} to watch",
+                f"there is no port {node} - {to} to watch",
                 where="watch",
-                hint="name a switch and the node to which its port sends",
+                hint="name a node and the one to which its port sends",
             )
         tables.ports["watched"][numbers[node, to]] = 1

@@ -1,17 +1,39 @@
-"""What a run noted while it went on: queues over time, and who paused whom because of what."""
+"""What a run noted while it went on: ports over time, and who paused whom because of what."""
 
 from typing import NamedTuple
+
+import numpy as np
 
 from engine.kernels.packet.inputs import Fabric
 from engine.kernels.packet.state import N_PAUSINGS, N_SAMPLES, PAUSE, Run
 from engine.lower.program import Ints, Longs
 
 
-class Queue(NamedTuple):
-    """The bytes behind a port from each of ``times`` (ticks) on."""
+class History(NamedTuple):
+    """A port from each of ``times`` (ticks) on, whenever something changed.
+
+    ``queue`` is the bytes of data and ACKs behind it (none at a host, whose flows keep what they
+    cannot send), ``sent`` the bytes and ``marked`` the packets since the beginning, each counted as
+    it begins to leave; ``paused`` is 1 while the port obeys a pause frame.
+    """
 
     times: Longs
-    n_bytes: Ints
+    queue: Ints
+    sent: Longs
+    marked: Longs
+    paused: Ints
+
+    def sent_by(self, times: Longs) -> Longs:
+        """The bytes that had been sent by each of ``times``."""
+        return np.append(0, self.sent)[np.searchsorted(self.times, times, side="right")]
+
+    def longest_queues(self, times: Longs) -> Longs:
+        """The most bytes behind the port from each of ``times``, which rise, up to the next."""
+        queue = np.concatenate([[0], self.queue, [0]])  # nothing before the first change
+        firsts = np.searchsorted(self.times, times[:-1], side="right")
+        ends = np.searchsorted(self.times, times[1:], side="left") + 1
+        longest: Longs = np.maximum.reduceat(queue, np.stack([firsts, ends], 1).ravel())[::2]
+        return longest
 
 
 class Pausing(NamedTuple):
@@ -27,14 +49,15 @@ class Pausing(NamedTuple):
     root: tuple[int, int]
 
 
-def read_queues(fabric: Fabric, tables: Run) -> dict[tuple[int, int], Queue]:
-    """The queue of each port that was watched."""
+def read_histories(fabric: Fabric, tables: Run) -> dict[tuple[int, int], History]:
+    """What each port did that was watched."""
     samples = tables.samples[: tables.counts[N_SAMPLES]]
     found = {}
     for i, port in enumerate(fabric.ports):
         if tables.ports["watched"][i]:
             own = samples[samples["port"] == i]
-            found[port.node, port.to] = Queue(own["time"].copy(), own["queue"].copy())
+            columns = ("time", "queue", "sent", "marked", "paused")
+            found[port.node, port.to] = History(*(own[name].copy() for name in columns))
     return found
 
 

@@ -81,7 +81,9 @@ def send(r: Run, port: int, packet: int) -> None:
     """
     p = r.ports[port]
     now = r.agenda.counts[NOW]
-    p.until = now + time_on_wire(r, port, r.packets[packet].size)
+    size = r.packets[packet].size
+    p.sent += size
+    p.until = now + time_on_wire(r, port, size)
     p.number = next_number(r.agenda)
     p.planned = p.head >= 0 or p.frames >= 0 or p.pairs > 0
     if p.planned:
@@ -97,6 +99,8 @@ def send(r: Run, port: int, packet: int) -> None:
         p.wire = packet
         plan_as(r.agenda, k.time, k.number, ARRIVE | port << KIND_BITS)
     p.wire_tail = packet
+    if p.watched:
+        _note(r, port)
 
 
 @inlined
@@ -152,7 +156,6 @@ def pick_at_switch(r: Run, port: int) -> int:
     p.waiting -= size
     if r.packets[packet].kind <= ACK:
         _leave(r, port, packet)
-    p.sent += size
     return packet
 
 
@@ -165,8 +168,6 @@ def _leave(r: Run, port: int, packet: int) -> None:
     else:
         r.switches[p.switch].used -= k.size
     p.egress -= k.size
-    if p.watched:
-        _note(r, port)
     if p.egress > p.mark_from and _marks(r, port) and k.kind == DATA:
         k.marked = 1
     if r.settings.pauses and may_resume(r, k.came):
@@ -227,12 +228,15 @@ def receive_at_switch(r: Run, port: int, packet: int) -> int:
     return port
 
 
-@inlined
+@kernel
 def _note(r: Run, port: int) -> None:
-    sample = r.samples[r.counts[N_SAMPLES]]
+    p, sample = r.ports[port], r.samples[r.counts[N_SAMPLES]]
     sample.time = r.agenda.counts[NOW]
     sample.port = port
-    sample.queue = r.ports[port].egress
+    sample.queue = p.egress
+    sample.sent = p.sent
+    sample.marked = p.marked
+    sample.paused = p.paused
     r.counts[N_SAMPLES] += 1
 
 
@@ -260,7 +264,6 @@ def _tell(r: Run, port: int, kind: int, queue: int) -> None:
         return
     # A frame waits for no data, so nothing else can be sent first: no recursion is needed.
     p.waiting -= r.settings.frame_size
-    p.sent += r.settings.frame_size
     p.frames = NONE
     send(r, port, frame)
 
@@ -280,3 +283,5 @@ def hear(r: Run, port: int, kind: int) -> None:
         if p.paused:
             p.paused_ticks += now - p.paused_since
         p.paused = 0
+    if p.watched:
+        _note(r, port)

@@ -58,7 +58,7 @@ PORT = _in_lines(
         ("switch", "i4"),  # the switch it belongs to; -1 for a host's
         ("planned", "i1"),  # whether the event that frees it is planned, not just numbered
         ("paused", "i1"),
-        ("watched", "i1"),  # whether each change of its queue is noted
+        ("watched", "i1"),  # whether each change of it is noted
         # ... what a packet asks that it sends, ...
         ("delay", "i8"),  # ticks
         ("last_size", "i8"),  # of a packet it sent lately, and
@@ -204,7 +204,17 @@ SWITCH = np.dtype(
         ("used", "i8"),  # of them
     ]
 )
-SAMPLE = np.dtype([("time", "i8"), ("port", "i4"), ("queue", "i4")])  # bytes
+SAMPLE = np.dtype(
+    [
+        ("time", "i8"),
+        ("sent", "i8"),  # bytes since the beginning
+        ("marked", "i8"),  # packets since the beginning
+        ("port", "i4"),
+        ("queue", "i4"),  # bytes
+        ("paused", "i1"),
+    ],
+    align=True,
+)
 PAUSING = np.dtype(
     [
         ("time", "i8"),  # when the frame was ordered

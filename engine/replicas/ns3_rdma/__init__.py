@@ -1,6 +1,5 @@
 """ASTRA-sim's packet simulator (ns-3 with the RDMA model of HPCC), reproduced to the nanosecond."""
 
-from engine.kernels.packet import PacketRun
 from engine.replicas.ns3_rdma.scenario import (
     Build,
     Scenario,
@@ -8,4 +7,4 @@ from engine.replicas.ns3_rdma.scenario import (
     simulate_scenario,
 )
 
-__all__ = ["Build", "PacketRun", "Scenario", "Topology", "simulate_scenario"]
+__all__ = ["Build", "Scenario", "Topology", "simulate_scenario"]

@@ -1,6 +1,7 @@
 """Workloads whose messages are carried by flows or packets: what a person can work out by hand."""
 
 import math
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -85,7 +86,7 @@ def sending(n_bytes: int, rate: float = 50 * GB) -> int:
     n_bytes=st.sampled_from([1.0, 4096.0, 777_777.0, 1e8 / 3]),
     chunks=st.integers(1, 3),
 )
-@examples(30)
+@examples(20)
 def test_flows_last_as_long_as_messages(
     shape: str, algorithm: str, kind: CollectiveKind, n_bytes: float, chunks: int
 ) -> None:
@@ -109,6 +110,7 @@ def test_two_flows_share_a_link_and_two_messages_take_turns() -> None:
     (middle,) = (a for a in by_flow.links if (a.link.source, a.link.target) == (1, 2))
     assert middle.n_bytes == 4e6 and middle.longest_queue == 1
     assert middle.utilisation == pytest.approx(1.0) and middle.busy == by_flow.time_ps
+    assert by_flow.completion_times["send"] == pytest.approx([2e6 / link, 4e6 / link])
 
 
 # --- packets -------------------------------------------------------------------------------------
@@ -181,6 +183,52 @@ def test_a_compute_operator_runs_beside_what_is_carried() -> None:
         result = simulate(work, cluster("Ring(4)"), fidelity=fidelity)
         assert result.compute == pytest.approx(1e-5)
         assert result.exposed == pytest.approx(result.time - 1e-5)
+
+
+# --- what a person looks at ----------------------------------------------------------------------
+
+
+def test_links_are_paused_because_of_the_port_at_which_an_incast_waits() -> None:
+    """Seven NPUs send to one through a switch with a small buffer.  All of them are paused, in
+    trees whose root is the port to that one, which is never idle while they are."""
+    on = cluster("Switch(8)", latency=US // 10, packets=replace(STATIC, buffer=300e3, window=False))
+    work = messages((8,), *((300_000, source, 0) for source in range(1, 8)))
+    switch = "switch d0 line 0"
+    out, into = f"{switch} -> NPU 0", [f"NPU {source} -> {switch}" for source in range(1, 8)]
+    watched = [out, "NPU 3"]
+    result = simulate(work, on, fidelity="packet", watch=watched, record=True)
+    name = [account.link.name for account in result.links]
+    traffic = result.traffic
+    assert {name[link] for link in traffic.roots} == set(into)
+    assert {name[root] for roots in traffic.roots.values() for root in roots} == {out}
+    assert len(traffic.arrivals) == 7 and traffic.arrivals.max() == result.time_ps
+    latency = 2 * US // 10
+    assert (traffic.completion_times > sending(300 * PACKET) + latency).all()
+    port, sender = (traffic.histories[name.index(link)] for link in (out, into[2]))
+    assert port.sent[-1] == 7 * 300 * PACKET and sender.paused.any()
+    assert port.queue.max() == result.packets.ports[name.index(out)].longest_queue
+    recorded = [event for event in result.timeline()["traceEvents"] if event["ph"] == "C"]
+    assert {event["name"].split(": ")[0] for event in recorded} == {out, into[2]}
+    rates = [e for e in recorded if e["name"] == f"{out}: rate (GB/s)"]
+    ends = [*(e["ts"] for e in rates[1:]), result.time_ps / US]
+    sent = sum(
+        e["args"]["value"] * 1e3 * (end - e["ts"]) for e, end in zip(rates, ends, strict=True)
+    )
+    assert sent == pytest.approx(7 * 300 * PACKET, rel=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("watch", "fidelity", "told"),
+    [
+        ("NPU 3 -> NPU 0", "packet", "watch.0.: no link or node .* did you mean 'NPU 3"),
+        ("NPU 3", "flow", "watch: only links that packets wait for"),
+        ("NPU 3", "phase", "watch: the phase kernel has no links"),
+    ],
+)
+def test_links_that_nobody_can_watch_are_refused(watch: str, fidelity: str, told: str) -> None:
+    work = messages((4,), (1000, 0, 1))
+    with pytest.raises(DimsweepError, match=f"(?s){told}"):
+        simulate(work, cluster("Switch(4)"), fidelity=fidelity, watch=[watch])
 
 
 # --- what cannot be simulated --------------------------------------------------------------------

@@ -302,7 +302,7 @@ def test_a_circle_of_full_buffers_names_all_its_links(n: int) -> None:
     message = str(caught.value)
     assert caught.value.where == "network.buffer"
     for i in range(n):
-        assert f"{i} -> {(i + 1) % n}: a message of 'exchange'" in message
+        assert f"NPU {i} -> NPU {(i + 1) % n}: a message of 'exchange'" in message
 
 
 def test_the_same_circle_goes_on_with_room() -> None:

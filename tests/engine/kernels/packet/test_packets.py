@@ -11,6 +11,7 @@ from engine.errors import DimsweepError
 from engine.kernels.packet import (
     Fabric,
     Flow,
+    History,
     Marking,
     PacketNetwork,
     PacketRun,
@@ -22,6 +23,7 @@ from engine.kernels.packet import (
     simulate_packets,
     tables,
 )
+from tests.support.examples import examples
 
 GBPS = 10**9
 US = 10**6  # ticks: picoseconds
@@ -246,16 +248,47 @@ def _port(run: PacketRun, node: int, to: int):  # type: ignore[no-untyped-def]
     return next(port for port in run.ports if (port.node, port.to) == (node, to))
 
 
-def test_a_watched_queue_is_noted_at_every_change() -> None:
-    flows = [across(i, 4, 100_000) for i in range(4)]
-    run = simulate_packets(star(5), flows, watch=[(SWITCH, 4)])
-    queue = run.queues[SWITCH, 4]
-    assert queue.n_bytes.max() == _port(run, SWITCH, 4).longest_queue
-    assert queue.n_bytes[-1] == 0
-    assert np.all(np.diff(queue.times) >= 0)
-    assert len(queue.times) == 2 * 400  # every packet comes and goes
-    with pytest.raises(DimsweepError, match="no switch's port 4 - 100 to watch"):
-        simulate_packets(star(5), flows, watch=[(4, SWITCH)])
+def test_a_watched_port_is_noted_at_every_change() -> None:
+    """Every packet comes and goes; a host's port only sends, and obeys pause frames."""
+    flows = [across(i, 4, 400_000) for i in range(4)]
+    fabric = star(5, buffer=350_000)
+    marking = Marking(10_000, 40_000, 0.2)
+    fabric = fabric._replace(ports=[port._replace(marking=marking) for port in fabric.ports])
+    run = simulate_packets(fabric, flows, watch=[(SWITCH, 4), (0, SWITCH)])
+    port, history = _port(run, SWITCH, 4), run.histories[SWITCH, 4]
+    assert history.queue.max() == port.longest_queue and history.queue[-1] == 0
+    assert np.all(np.diff(history.times) >= 0)
+    assert len(history.times) == 2 * port.data == 2 * 1600
+    assert history.marked[-1] == port.marked > 0
+    assert history.sent[-1] == port.data_bytes
+    sender, paused = _port(run, 0, SWITCH), run.histories[0, SWITCH]
+    assert paused.sent[-1] == 400 * (1000 + SETTINGS.data_header) and not paused.queue.any()
+    turns = np.diff(paused.paused, prepend=0)
+    assert np.count_nonzero(turns == 1) == sender.pauses > 0
+    assert (paused.times[turns == -1] - paused.times[turns == 1]).sum() == sender.paused
+    with pytest.raises(DimsweepError, match="there is no port 4 - 3 to watch"):
+        simulate_packets(star(5), flows, watch=[(4, 3)])
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9)), max_size=20), st.integers(1, 12))
+@examples(30)
+def test_a_history_by_intervals_is_that_of_all_its_instants(
+    changes: list[tuple[int, int]], step: int
+) -> None:
+    times, queue = np.array(sorted(time for time, _ in changes)), [n for _, n in changes]
+    sent = np.cumsum(queue)
+    history = History(times, np.array(queue, np.int32), sent, sent, np.zeros(len(queue), np.int32))
+    edges = np.arange(0, 36, step)
+
+    def at(tick: float) -> tuple[int, int]:
+        n = np.count_nonzero(times <= tick)
+        return (queue[n - 1], sent[n - 1]) if n else (0, 0)
+
+    assert history.sent_by(edges).tolist() == [at(edge)[1] for edge in edges]
+    for first, end, longest in zip(edges, edges[1:], history.longest_queues(edges), strict=False):
+        # Several changes at one tick all count, but those at its first tick before the last one.
+        within = [n for time, n in zip(times, queue, strict=True) if first < time < end]
+        assert longest == max([at(first)[0], *within])
 
 
 def test_a_tree_of_pauses_has_its_root_where_packets_wait() -> None:

@@ -125,7 +125,7 @@ def test_reno_fills_a_link_with_a_buffer_of_as_much_as_it_holds() -> None:
         watch=[(SWITCH, SINK)],
     )
     assert 300_000 * PACKET * 8 * SECOND // rate > 0.985 * run.ends[0]
-    times, queue = run.queues[SWITCH, SINK]
+    times, queue, *_ = run.histories[SWITCH, SINK]
     steady = times > 20 * MS  # after slow start
     spans = np.diff(times[steady])
     average = (queue[steady][:-1] * spans).sum() / spans.sum()

@@ -1,0 +1,98 @@
+"""The picture of congestion: how long messages take, and what happened at links that were watched.
+
+Completion times are drawn as their cumulative distributions.  Below, over the time of the run, each
+watched link has its queue, its rate, its marks, and when it was paused.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from engine import DimsweepError, Result, units
+from engine.kernels.packet import History
+from sweeper.draw.canvas import BLUE, GREEN, GREY, ORANGE, frame, png
+from sweeper.report.words import not_exceeded
+
+_COLOURS = (BLUE, ORANGE, GREEN, "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", GREY)
+_STEPS = 400  # of the time: each shows its longest queue and its mean rate
+_CDF, _ROW, _PAUSES = 2.8, 1.5, 0.25  # inches of the panels; of a link's pauses
+
+
+def draw_congestion(result: Result, title: str) -> bytes:
+    """A PNG; raises :class:`DimsweepError` for a run whose messages nobody followed."""
+    if not result.completion_times:
+        raise DimsweepError(
+            "there are no messages whose completion times are known",
+            where="congestion",
+            hint="fidelity=flow or fidelity=packet, and more than one NPU",
+        )
+    watched = {
+        result.links[number].link.name: history
+        for number, history in (result.traffic.histories if result.traffic else {}).items()
+    }
+    heights = [_CDF, *([_ROW, _ROW, _ROW, _PAUSES * (1 + len(watched))] if watched else [])]
+    with frame(f"{title}: {_finding(result)}", sum(heights) + 0.8) as figure:
+        top, *panels = figure.subplots(len(heights), height_ratios=heights, squeeze=False)[:, 0]
+        _draw_times(top, result)
+        if watched:
+            _draw_links(panels, watched, result.time_ps)
+        return png(figure)
+
+
+def _finding(result: Result) -> str:
+    times = np.sort(np.concatenate(list(result.completion_times.values())))
+    half, most = (not_exceeded(times, share) for share in (0.5, 0.99))
+    return f"half of {len(times):,} messages take at most {half}, 99 % at most {most}"
+
+
+def _draw_times(ax: Any, result: Result) -> None:
+    longest = max(float(times[-1]) for times in result.completion_times.values())
+    factor, unit = units.scale(longest, units.TIME)
+    for i, (name, times) in enumerate(result.completion_times.items()):
+        share = np.arange(1, len(times) + 1) / len(times)
+        ax.step(times * factor, share, where="post", color=_colour(i), label=name)
+    ax.set(xlabel=f"completion time ({unit})", ylabel="share of messages", ylim=(0, 1.02))
+    ax.set_xscale("log")
+    ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    ax.xaxis.set_minor_formatter(lambda value, _: f"{value:g}" if f"{value:e}"[0] in "25" else "")
+    ax.legend(loc="lower right")
+
+
+def _draw_links(panels: Any, watched: Mapping[str, History], end: int) -> None:
+    """Queues, rates, marks and pauses of all links, one below the other on one axis of time."""
+    factor, unit = units.scale(end / units.PICOSECONDS, units.TIME)
+    factor /= units.PICOSECONDS
+    instants = np.linspace(0, max(end, _STEPS), _STEPS + 1).astype(np.int64)
+    queues, rates, marks, pauses = panels
+    for i, (name, history) in enumerate(watched.items()):
+        line: dict[str, Any] = {"color": _colour(i), "label": name, "lw": 1}
+        at = instants[:-1] * factor
+        queues.step(at, history.longest_queues(instants) / 1e3, where="post", **line)
+        rate = np.diff(history.sent_by(instants)) / np.diff(instants) * 1e3
+        rates.step(at, rate, where="post", **line)
+        times, marked = np.append(history.times, end), np.append(0, history.marked)
+        marks.stairs(marked, np.append(0, times) * factor, baseline=None, **line)
+        pauses.broken_barh(_spans(history, end) * factor, (i - 0.35, 0.7), color=_colour(i))
+    queues.set_ylabel("queue (kB)")
+    rates.set_ylabel("rate (GB/s)")
+    marks.set_ylabel("packets marked")
+    pauses.set(ylim=(len(watched) - 0.5, -0.5), yticks=[], ylabel="paused", xlabel=f"time ({unit})")
+    for ax in panels:
+        ax.set_xlim(0, end * factor)
+    for ax in panels[:-1]:
+        ax.set_ylim(bottom=0)
+        ax.tick_params(labelbottom=False)
+    queues.legend(loc="upper right", fontsize=8)
+
+
+def _spans(history: History, end: int) -> Any:
+    """(n, 2): when each pause began, and how long it lasted (ps)."""
+    turns = np.diff(history.paused, prepend=0, append=0)
+    times = np.append(history.times, end)
+    began = times[turns == 1]
+    return np.stack([began, times[turns == -1] - began], axis=1)
+
+
+def _colour(i: int) -> str:
+    return _COLOURS[i % len(_COLOURS)]
