@@ -20,7 +20,8 @@ class CollectiveModel:
     """How the collective library splits and schedules.
 
     ``algorithms`` holds one name a dimension, ``"auto"`` for the block's topology-aware algorithm
-    (an empty tuple means auto everywhere).  ``endpoint_delay`` is picoseconds per step.
+    (an empty tuple means auto everywhere), ``all_to_all`` those of all-to-alls likewise, ``"auto"``
+    for the block's own.  ``endpoint_delay`` is picoseconds per step.
     ``chunks_on_one_dimension``: of a collective that crosses only one, where chunks have nothing to
     overlap with; as many as ``chunks`` unless given.
     ``streams``: a group's collectives take this many streams in turn, and each runs one at a time.
@@ -36,6 +37,7 @@ class CollectiveModel:
     subgroup_bandwidth: SubgroupBandwidth = SubgroupBandwidth.PHYSICAL
     endpoint_delay: int = 0
     algorithms: tuple[str, ...] = ()
+    all_to_all: tuple[str, ...] = ()
     chunks_on_one_dimension: int | None = None
     streams: int = 1
     library: Nccl | None = None
@@ -57,8 +59,9 @@ class CollectiveModel:
     def _check_library(self) -> None:
         """Whether nothing else is told to do what the library does."""
         who = "NCCL" if self.library is not None else "what was measured"
-        if any(name != "auto" for name in self.algorithms):
-            raise DimsweepError(f"{who} says which algorithms run", where="algorithms")
+        for key in ("algorithms", "all_to_all"):
+            if any(name != "auto" for name in getattr(self, key)):
+                raise DimsweepError(f"{who} says which algorithms run", where=key)
         if self.order is not DimensionOrder.BASELINE:
             raise DimsweepError(f"{who} has no order of dimensions but its own", where="order")
 

@@ -65,7 +65,7 @@ class Forms:
         self.phase_steps: Interned[TypedSteps] = Interned()
         self._known: dict[tuple[Hashable, ...], int] = {}  # graphs repeat themselves
         self._dims, self._model = cluster.topology.dims, cluster.collectives
-        self._names = chosen_algorithms(cluster)
+        self._chosen = chosen_algorithms(cluster)
         self._library, self._cluster = library_of(cluster.collectives), cluster
 
     def collective(self, work: Collective, group: Group) -> int:
@@ -143,7 +143,7 @@ class Forms:
         setting = Setting(dim.block, dim.size, group.sizes[d], group.strides[d], policy)
 
         def of(kind: CollectiveKind) -> int:
-            algorithm = algorithm_of_phase(kind, dim.block, self._names[d])
+            algorithm = algorithm_of_phase(kind, dim.block, *self._chosen[d])
             return self.phase_steps(TypedSteps(kind, algorithm.steps(kind, setting)))
 
         if kind is CollectiveKind.ALL_TO_ALL:
@@ -157,4 +157,4 @@ class Forms:
         )
 
     def _fuses(self, d: int) -> bool:
-        return algorithm_for(self._dims[d].block, self._names[d]).fuses
+        return algorithm_for(self._dims[d].block, self._chosen[d].name).fuses

@@ -112,7 +112,8 @@ class Memory(Part):
 
 
 class Collective(Part):
-    """See engine.CollectiveModel.  ``algorithms``: a list with one for each dimension, or auto.
+    """See engine.CollectiveModel.  ``algorithms``: a list with one for each dimension, or auto;
+    ``all_to_all``: those of all-to-alls, likewise.
     ``library``: nccl, which needs to know the kind of ``gpu``; ``measured``: a file of what
     nccl-tests print, or a CSV file with the columns op, gpus, nodes, bytes, time_us."""
 
@@ -126,6 +127,7 @@ class Collective(Part):
     )
     endpoint_delay: Time = default("0 ns")
     algorithms: Annotated[str | tuple[str, ...], Parsed(one_or_each(str))] = "auto"
+    all_to_all: Annotated[str | tuple[str, ...], Parsed(one_or_each(str))] = "auto"
     library: str | None = None
     gpu: str | None = None
     measured: str | None = None
@@ -138,7 +140,8 @@ class Collective(Part):
             with within("measured"):
                 timings = read_nccl_tests(found(self.measured))
         told = {name: value for name, value in self if name not in ("gpu", "measured")}
-        told["algorithms"] = per_dimension(self.algorithms, n_dims, "algorithms")
+        for name in ("algorithms", "all_to_all"):
+            told[name] = per_dimension(told[name], n_dims, name)
         return engine.CollectiveModel(**{**told, "library": self._library(), "timings": timings})
 
     def _library(self) -> Nccl | None:

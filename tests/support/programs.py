@@ -26,6 +26,7 @@ from engine import (
     place,
 )
 from engine.cluster.blocks import BLOCKS
+from engine.collective.algorithms import all_to_alls_of
 from engine.workload import Communication, Layer, Pass, TrainingLoop, training_iteration
 
 ALGORITHMS = {
@@ -103,6 +104,9 @@ def collective_models(
         endpoint_delay=draw(st.sampled_from([0, 10_000])),
         algorithms=tuple(
             draw(st.sampled_from(["auto", *ALGORITHMS[dim.block]])) for dim in topology.dims
+        ),
+        all_to_all=tuple(
+            draw(st.sampled_from(["auto", *all_to_alls_of(dim.block)[1:]])) for dim in topology.dims
         ),
     )
 

@@ -1,12 +1,16 @@
 """Collective algorithms, one file each, and which of them runs on which building block."""
 
+from typing import NamedTuple
+
 from engine.cluster.blocks import Block
 from engine.cluster.cluster import Cluster
-from engine.collective.algorithms.algorithm import Algorithm, ScatterGather
+from engine.collective.algorithms.algorithm import Algorithm, AllToAllOnly, ScatterGather
+from engine.collective.algorithms.bruck import Bruck
 from engine.collective.algorithms.direct import Direct
 from engine.collective.algorithms.double_binary_tree import DoubleBinaryTree
 from engine.collective.algorithms.halving_doubling import AllReduceOnly, HalvingDoubling
 from engine.collective.algorithms.in_switch import InSwitch
+from engine.collective.algorithms.pairwise import Pairwise
 from engine.collective.algorithms.rabenseifner import Rabenseifner
 from engine.collective.algorithms.relay import Relay
 from engine.collective.algorithms.ring import RingAlgorithm
@@ -21,10 +25,14 @@ __all__ = [
     "AUTO",
     "Algorithm",
     "AllReduceOnly",
+    "AllToAllOnly",
+    "Bruck",
+    "Choice",
     "Direct",
     "DoubleBinaryTree",
     "HalvingDoubling",
     "InSwitch",
+    "Pairwise",
     "Rabenseifner",
     "Relay",
     "RingAlgorithm",
@@ -35,6 +43,7 @@ __all__ = [
     "algorithm_for",
     "algorithm_of_phase",
     "algorithms_of",
+    "all_to_alls_of",
     "chosen_algorithms",
     "register",
 ]
@@ -55,6 +64,13 @@ def register(*algorithms: Algorithm) -> None:
                 where="collective.algorithms",
             )
         ALGORITHMS[algorithm.name] = algorithm
+
+
+class Choice(NamedTuple):
+    """The names of the algorithms that a dimension's collectives and its all-to-alls run."""
+
+    name: str
+    all_to_all: str
 
 
 def algorithms_of(block: Block) -> tuple[str, ...]:
@@ -78,32 +94,54 @@ def algorithm_for(block: Block, name: str) -> Algorithm:
     return _registered(block, names[0] if name == AUTO else name)
 
 
-def chosen_algorithms(cluster: Cluster) -> tuple[str, ...]:
-    """The name that the cluster's collective model chooses for each dimension.
+def all_to_alls_of(block: Block) -> tuple[str, ...]:
+    """The names of the algorithms of all-to-alls on ``block``, the default first."""
+    others = (a.name for a in ALGORITHMS.values() if block.name in a.all_to_all_on)
+    return (block.all_to_all, *others)
+
+
+def chosen_algorithms(cluster: Cluster) -> tuple[Choice, ...]:
+    """What the cluster's collective model chooses for each dimension.
 
     Raises :class:`DimsweepError` for another number of names than of dimensions, and for an
     algorithm that does not run on its dimension's block.
     """
-    dims = cluster.topology.dims
-    names = cluster.collectives.algorithms or (AUTO,) * len(dims)
+    dims, model = cluster.topology.dims, cluster.collectives
+    names = model.algorithms or (AUTO,) * len(dims)
+    all_to_alls = model.all_to_all or (AUTO,) * len(dims)
     if cluster.network.wafer is not None:
         own = _of_wafer(cluster.network.wafer)
         names = tuple(own if name == AUTO else name for name in names)
-    if len(names) != len(dims):
+    for key, given in (("algorithms", names), ("all_to_all", all_to_alls)):
+        if len(given) != len(dims):
+            raise DimsweepError(
+                f"{len(given)} algorithms for {len(dims)} dimensions", where=f"collective.{key}"
+            )
+    choices = tuple(map(Choice, names, all_to_alls))
+    for dim, choice in zip(dims, choices, strict=True):
+        algorithm_for(dim.block, choice.name)
+        algorithm_of_phase(CollectiveKind.ALL_TO_ALL, dim.block, *choice)
+    return choices
+
+
+def algorithm_of_phase(
+    kind: CollectiveKind, block: Block, name: str, all_to_all: str = AUTO
+) -> Algorithm:
+    """The algorithm of a phase of ``kind`` on ``block``, for which ``name`` was chosen, and
+    ``all_to_all`` for all-to-alls (``auto``: the block's own).
+
+    Raises :class:`DimsweepError` when the block does not support it.
+    """
+    if kind is not CollectiveKind.ALL_TO_ALL:
+        return algorithm_for(block, name)
+    names = all_to_alls_of(block)
+    if all_to_all not in (AUTO, *names):
         raise DimsweepError(
-            f"{len(names)} algorithms for {len(dims)} dimensions", where="collective.algorithms"
+            f"{all_to_all!r} is no all-to-all on a {block.name}",
+            where="collective.all_to_all",
+            hint=f"{block.name}: {', '.join((AUTO, *names))}",
         )
-    for dim, name in zip(dims, names, strict=True):
-        algorithm_for(dim.block, name)
-    return names
-
-
-def algorithm_of_phase(kind: CollectiveKind, block: Block, name: str) -> Algorithm:
-    """The algorithm of a phase of ``kind`` on ``block``, for which ``name`` was chosen; all-to-alls
-    have the block's own."""
-    if kind is CollectiveKind.ALL_TO_ALL:
-        return _registered(block, block.all_to_all)
-    return algorithm_for(block, name)
+    return _registered(block, names[0] if all_to_all == AUTO else all_to_all)
 
 
 def _of_wafer(wafer: Wafer) -> str:
@@ -134,4 +172,6 @@ register(
     Relay(),
     XyRings(),
     XyDirect(),
+    Pairwise(),
+    Bruck(),
 )

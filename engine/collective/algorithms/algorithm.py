@@ -38,6 +38,12 @@ class Algorithm(ABC):
         return ()
 
     @property
+    def all_to_all_on(self) -> tuple[str, ...]:
+        """The names of blocks on which ``collective.all_to_all`` may choose it, beyond those whose
+        own all-to-all it is."""
+        return ()
+
+    @property
     def fuses(self) -> bool:
         """Whether it has a fused all-reduce."""
         return False
@@ -92,3 +98,34 @@ class ScatterGather(Algorithm):
         if kind is CollectiveKind.ALL_GATHER:
             return in_step(all_back(scatter, p), p, reduces=False)
         raise self.cannot(kind)
+
+
+class AllToAllOnly(Algorithm):
+    """An algorithm for all-to-alls in which all members do the same, one peer a round."""
+
+    @abstractmethod
+    def exchange_steps(self, setting: Setting) -> tuple[Step, ...]:
+        """The steps of the phase."""
+
+    @abstractmethod
+    def exchange_rounds(self, p: int) -> tuple[Shifts, ...]:
+        """The rounds of the phase."""
+
+    @abstractmethod
+    def n_rounds(self, p: int) -> int:
+        """How many rounds there are, found without making them."""
+
+    def steps(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:
+        if kind is not CollectiveKind.ALL_TO_ALL:
+            raise self.cannot(kind)
+        steps = self.exchange_steps(setting)
+        sent = sum(step.count * step.bytes_fraction for step in steps)
+        return PhaseSteps(steps, setting.use.share, 1.0, sent)
+
+    def rounds(self, kind: CollectiveKind, p: int, circle: bool) -> MemberRounds:
+        if kind is not CollectiveKind.ALL_TO_ALL:
+            raise self.cannot(kind)
+        return in_step(self.exchange_rounds(p), p, reduces=False)
+
+    def n_messages(self, kind: CollectiveKind, p: int, circle: bool) -> int:
+        return p * self.n_rounds(p)

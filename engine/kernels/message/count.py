@@ -65,12 +65,12 @@ def check_packets(workload: Workload, cluster: Cluster, n_messages: int) -> None
 def _of_collective(kind: CollectiveKind, group: Group, cluster: Cluster) -> int:
     """The messages of all members of one collective."""
     used = [d for d, p in enumerate(group.sizes) if p > 1]
-    names, total = chosen_algorithms(cluster), 0
+    chosen, total = chosen_algorithms(cluster), 0
     for d in used:
         block, p = cluster.topology.dims[d].block, group.sizes[d]
-        fuses = d == used[-1] and algorithm_for(block, names[d]).fuses
+        fuses = d == used[-1] and algorithm_for(block, chosen[d].name).fuses
         for phase in _phases(kind, fuses=fuses):
-            algorithm = algorithm_of_phase(phase, block, names[d])
+            algorithm = algorithm_of_phase(phase, block, *chosen[d])
             of_line = algorithm.n_messages(phase, p, circles(cluster, group, d))
             total += group.n_members // p * of_line
     model = cluster.collectives

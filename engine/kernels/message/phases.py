@@ -32,7 +32,7 @@ class Phases:
 
     def __init__(self, program: Program, plan: WaferPlan | None) -> None:
         self._plan = plan
-        self._program, self._names = program, chosen_algorithms(program.cluster)
+        self._program, self._chosen = program, chosen_algorithms(program.cluster)
         self._times = empty_phase_times(program.structure)
         time_phases(program.structure, program.bandwidth, program.latency, self._times)
         # A cache around the method itself would keep all programs for ever.
@@ -66,7 +66,7 @@ class Phases:
 
     def _phase(self, dim: int, kind: CollectiveKind, n_bytes: float) -> Phase:
         block = self._program.cluster.topology.dims[dim].block
-        return Phase(dim, kind, algorithm_of_phase(kind, block, self._names[dim]), n_bytes)
+        return Phase(dim, kind, algorithm_of_phase(kind, block, *self._chosen[dim]), n_bytes)
 
     def on_line(self, phase: Phase, line: Line) -> Phase:
         """The phase as ``line`` runs it."""

@@ -261,7 +261,7 @@ def _wanted(
     for line, number in _phases(program, names, lines):
         d, ranks, circle = lines.dims[line], lines.ranks[line], lines.circles[line]
         kind, block = CollectiveKind(number), program.cluster.topology.dims[d].block
-        phase = Phase(d, kind, algorithm_of_phase(kind, block, chosen[d]), 0.0)
+        phase = Phase(d, kind, algorithm_of_phase(kind, block, *chosen[d]), 0.0)
         algorithm = phases.on_line(phase, Line(ranks)).algorithm
         key = algorithm, kind, len(ranks), circle
         if key not in known:

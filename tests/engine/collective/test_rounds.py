@@ -9,11 +9,12 @@ import pytest
 from engine import Block, CollectiveKind, DimsweepError, Ring, Switch
 from engine.cluster.blocks import Mesh2D
 from engine.collective.algorithms import ALGORITHMS as KNOWN
-from engine.collective.algorithms import Algorithm, AllReduceOnly, algorithm_of_phase
+from engine.collective.algorithms import AUTO, Algorithm, AllReduceOnly, algorithm_of_phase
 from engine.collective.rounds import MemberRounds, RoundMessage, Strand, SwitchRounds
 from engine.collective.steps import Setting
 from tests.support.programs import ALGORITHMS
 
+ALL_TO_ALLS = ("pairwise", "bruck")  # that are nothing else
 LARGEST = 17  # a power of two, its neighbours, and what no power of two divides
 
 
@@ -27,6 +28,8 @@ class Plan(NamedTuple):
 
     @property
     def chosen(self) -> Algorithm:
+        if self.algorithm in ALL_TO_ALLS:
+            return algorithm_of_phase(self.kind, self.block, AUTO, self.algorithm)
         return algorithm_of_phase(self.kind, self.block, self.algorithm)
 
     def members(self, p: int) -> tuple[tuple[Strand, ...], ...]:
@@ -52,6 +55,8 @@ def all_plans() -> Iterator[Plan]:
                     continue  # lowered to a reduce-scatter and an all-gather
                 for closed in (False, True) if block == Ring() else (False,):
                     yield Plan(kind, algorithm, block, closed)
+    for algorithm in ALL_TO_ALLS:
+        yield Plan(CollectiveKind.ALL_TO_ALL, algorithm, Switch(), False)
 
 
 PLANS = list(all_plans())
@@ -245,6 +250,26 @@ def pieces(source: int, p: int, direction: int) -> dict[tuple[int, int], float]:
     return cargo
 
 
+@pytest.mark.parametrize("algorithm", ["direct", *ALL_TO_ALLS])
+def test_an_all_to_all_brings_every_shard_to_where_it_goes(algorithm: str) -> None:
+    """A message has room for exactly those of its sender's shards that go on to its peer."""
+    for p in range(2, LARGEST + 1):
+        rounds = by_round(Plan(CollectiveKind.ALL_TO_ALL, algorithm, Switch(), False).members(p))
+        held = [{(i, j) for j in range(p)} for i in range(p)]
+        for number, round_ in enumerate(rounds):
+            before = [set(shards) for shards in held]
+            for i, peer, fraction in round_:
+                taken = {
+                    (a, b)
+                    for a, b in before[i]
+                    if ((b - a) % p >> number & 1 if algorithm == "bruck" else b == peer)
+                }
+                assert len(taken) / p == pytest.approx(fraction)
+                held[i] -= taken
+                held[peer] |= taken
+        assert held == [{(i, j) for i in range(p)} for j in range(p)]
+
+
 def test_the_two_trees_share_the_work() -> None:
     # Nobody is an inner node of both trees: with children in one, a member is a leaf of the other.
     plan = Plan(CollectiveKind.ALL_REDUCE, "double_binary_tree", Switch(), False)
@@ -304,7 +329,7 @@ def test_an_algorithm_refuses_what_it_cannot_do() -> None:
 
 def can(algorithm: Algorithm, kind: CollectiveKind) -> bool:
     if kind is CollectiveKind.ALL_TO_ALL:
-        return algorithm.name in ("direct", "relay", "xy_direct")
+        return algorithm.name in ("direct", "relay", "xy_direct", *ALL_TO_ALLS)
     if kind is CollectiveKind.ALL_REDUCE:
         return algorithm.fuses
-    return algorithm.name not in ("relay", "xy_direct")
+    return algorithm.name not in ("relay", "xy_direct", *ALL_TO_ALLS)
