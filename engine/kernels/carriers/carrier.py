@@ -5,9 +5,11 @@ many bytes starts now on a route, and at some time it is through.
 """
 
 from collections.abc import Sequence
+from itertools import cycle, islice
 from typing import NamedTuple, Protocol
 
 from engine.kernels.carriers.traffic import Traffic
+from engine.network.routing import Router
 
 
 class Ways(NamedTuple):
@@ -15,6 +17,24 @@ class Ways(NamedTuple):
 
     out: tuple[tuple[int, ...], ...]
     back: tuple[tuple[int, ...], ...]
+
+
+def routes_between(
+    router: Router, source: int, target: int, way: int, *, spray: bool
+) -> tuple[tuple[int, ...], ...]:
+    """One route between two NPUs, or all that are as short and leave by the same link: a message is
+    one's of the sender's network cards; ``way`` as in :meth:`Router.route`."""
+    if not spray:
+        return (router.route(source, target, way),)
+    routes = router.routes(source, target)
+    return tuple(route for route in routes if route[0] == routes[0][0])
+
+
+def ways_between(router: Router, source: int, target: int, way: int, *, spray: bool) -> Ways:
+    """The same, with the ways of the ACKs."""
+    out = routes_between(router, source, target, way, spray=spray)
+    back = routes_between(router, target, source, way, spray=spray)
+    return Ways(out, tuple(islice(cycle(back), len(out))))
 
 
 class Carrier(Protocol):

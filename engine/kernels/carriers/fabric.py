@@ -13,12 +13,17 @@ from engine.network.graph import Link, Network
 RESERVE = 4096  # bytes of each port that do not count, as ns-3's RDMA model has them
 
 
-def plain_fabric(network: Network, parts: int) -> Fabric:
-    """A port for each link, in their order, without latencies; sizes are in ``parts`` of a byte."""
+PARTS = (
+    1000  # of a byte, in which flows have their sizes: messages may have broken numbers of bytes
+)
+
+
+def plain_fabric(network: Network) -> Fabric:
+    """A port for each link, in their order, without latencies; sizes are in PARTS of a byte."""
     nodes = _numbers(network)
     return Fabric(
         [
-            Port(nodes[link.source], nodes[link.target], round(8 * parts * link.bandwidth), 0)
+            Port(nodes[link.source], nodes[link.target], round(8 * PARTS * link.bandwidth), 0)
             for link in network.links
         ],
         {},

@@ -7,12 +7,10 @@ import numpy as np
 from engine.cluster.network import NetworkModel
 from engine.kernels.carriers.batches import BatchingCarrier, Route
 from engine.kernels.carriers.carrier import Ways
-from engine.kernels.carriers.fabric import nodes_of, plain_fabric
+from engine.kernels.carriers.fabric import PARTS, nodes_of, plain_fabric
 from engine.kernels.carriers.traffic import Traffic
 from engine.kernels.flow import FlowNetwork
 from engine.network.graph import Network
-
-_PARTS = 1000  # of a byte: messages may have broken numbers of bytes
 
 
 class FlowCarrier(BatchingCarrier):
@@ -25,7 +23,7 @@ class FlowCarrier(BatchingCarrier):
     ) -> None:  # without buffers or queues there is nothing to set or to watch
         self._latency = [link.latency for link in network.links]
         self._late: list[int] = []  # how long after each message is through it is there
-        self._fabric = plain_fabric(network, _PARTS)
+        self._fabric = plain_fabric(network)
         super().__init__(FlowNetwork(self._fabric))
 
     def latency_after(self, route: Sequence[int]) -> int:
@@ -43,4 +41,4 @@ class FlowCarrier(BatchingCarrier):
         return Route(nodes_of(self._fabric, ways))
 
     def _size(self, n_bytes: float) -> int:
-        return round(_PARTS * n_bytes)
+        return round(PARTS * n_bytes)

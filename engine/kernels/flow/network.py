@@ -6,13 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.errors import DimsweepError
-from engine.kernels.flow.kernel import admit, run
-from engine.kernels.flow.shares import share_now
+from engine.kernels.flow.kernel import admit, run, share_now
 from engine.kernels.flow.tables import (
     N_ARRIVED,
     N_ENDED,
     N_FLOWS,
-    N_MOVING,
     N_PLANNED,
     N_SHARINGS,
     NOW,
@@ -56,7 +54,7 @@ class FlowNetwork:
     def __init__(self, fabric: Fabric) -> None:
         check_fabric(fabric)
         self._ways = KnownWays(fabric)
-        self._tables = new_tables(fabric)
+        self._tables = new_tables(fabric.ports)
         self._now = 0
 
     @property
@@ -86,7 +84,7 @@ class FlowNetwork:
         f = self._tables
         f.counts[N_ARRIVED], f.counts[STOP], f.counts[UNTIL] = 0, stop, until
         run(f)
-        if f.counts[N_PLANNED] + f.counts[N_MOVING] == 0 and f.counts[N_ENDED] < f.counts[N_FLOWS]:
+        if f.counts[N_PLANNED] == 0 and f.counts[N_ENDED] < f.counts[N_FLOWS]:
             raise _stuck(f)
         # Events stop at UNTIL, which an arrival has set to its own tick.
         self._now = int(f.counts[NOW] if f.counts[UNTIL] == NEVER else f.counts[UNTIL])

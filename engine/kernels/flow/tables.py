@@ -1,31 +1,56 @@
 """The tables of a run of the flow kernel."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from engine.kernels.packet import Fabric, FlowColumns
+from engine.kernels.packet import FlowColumns, Port
 from engine.kernels.packet.following import EDGE
 from engine.kernels.packet.ways import with_room
 from engine.lower.program import Floats, Ints, Longs, Table
 
 TICKS = 10**12  # a second
+NONE = -1
+# What is planned of a flow: that it starts, sends its last byte, or that this arrives.
+STARTS, MOVES, ARRIVES = range(3)
 
 FLOW = np.dtype(
     [
-        ("left", "f8"),  # bytes
-        ("rate", "f8"),  # bytes a tick
-        ("due", "i8"),  # the tick at which it starts, when it is planned; or ends, when it arrives
+        ("left", "f8"),  # bytes, at the tick ``since``
+        ("rate", "f8"),  # bytes a tick, from then on
+        ("most", "f8"),  # that links allow which it has to itself, while shares are found
+        ("since", "i8"),
+        ("due", "i8"),  # the tick of what is planned
+        ("number", "i8"),  # of two that are due at once the lower one is first
         ("after", "i8"),  # ticks from the last flow that it waits for, or the tick it starts at
         ("start", "i8"),
         ("end", "i8"),
         ("route", "i4"),  # its links in Flows.routes: from here ...
         ("route_end", "i4"),  # ... to here
+        ("hops", "i4"),  # a HOP for each of them in Flows.hops, from here on
+        ("at", "i4"),  # its place in Flows.planned, or NONE
+        ("stage", "i4"),
         ("waits", "i4"),  # flows that have not ended
         ("followers", "i4"),  # the first edge to those that wait for it, and
         ("last_follower", "i4"),  # the last one
         ("done", "i4"),  # whether those need wait no longer
-        ("arrives", "i4"),  # whether all is sent, and what is planned is its end
+    ],
+    align=True,
+)
+HOP = np.dtype([("flow", "i4"), ("before", "i4"), ("next", "i4")])  # of a link's, or NONE
+LINK = np.dtype(
+    [
+        ("capacity", "f8"),  # bytes a tick
+        ("room", "f8"),  # of it, while shares are found
+        ("left", "f8"),  # the least rate of those that have gone since shares were found
+        ("delay", "i8"),  # ticks
+        ("head", "i4"),  # the first HOP of the flows on it
+        ("n_flows", "i4"),  # on it
+        ("sharing", "i4"),  # flows on it whose rate is not found yet
+        ("mark", "i4"),  # where the search for shares is
+        ("changed", "i4"),  # whether flows have come or gone since shares were found,
+        ("comes", "i4"),  # and whether any has come
     ],
     align=True,
 )
@@ -35,42 +60,67 @@ class Flows(NamedTuple):
     """All flows and links."""
 
     flows: Table  # of FLOW
+    links: Table  # of LINK
+    hops: Table  # of HOP
     routes: Ints  # links, one way after another
-    capacity: Floats  # of each link, bytes a tick
-    delays: Longs  # of each link, ticks
     edges: Table  # of EDGE: flows that wait for a flow
-    moving: Longs  # (flows,): those that move now, at the front
-    planned: Longs  # (flows,): a heap by what is due, of those that start or arrive
+    planned: Ints  # (flows,): a heap by what is due
     arrived: Longs  # (flows,): those that have arrived since the last look, at the front
-    room: Floats  # (links,): of a link while shares are found
-    sharing: Ints  # (links,): flows on it whose rate is not found yet
-    used: Ints  # (links,): the links in use, at the front
+    found: Ints  # (flows,): those whose rates are being found, and
+    before: Floats  # (flows,): what they were
+    used: Ints  # (links,): the links of those
+    changed: Ints  # (links,): those on which flows have come or gone
     counts: Longs
 
 
 # Entries of ``counts``.
-N_FLOWS, N_EDGES, N_MOVING, N_PLANNED, N_ENDED, N_ARRIVED, NOW, UNTIL, N_SHARINGS = range(9)
-STOP = 9  # whether an arrival stops the run
-N_COUNTS = 10
+N_FLOWS, N_EDGES, N_HOPS, N_CHANGED, N_PLANNED, N_ENDED, N_ARRIVED, NOW, UNTIL = range(9)
+N_SHARINGS, STOP = 9, 10  # STOP: whether an arrival stops the run
+N_COUNTS = 11
 
 
-def new_tables(fabric: Fabric) -> Flows:
-    """Tables without flows; the inputs are checked."""
-    n_links = len(fabric.ports)
+def new_tables(
+    ports: Sequence[Port], routes: Ints | None = None, n: int = 0, longest: int = 0
+) -> Flows:
+    """Tables for ``n`` flows on ways of at most ``longest`` links; the inputs are checked."""
+    links = np.zeros(len(ports), LINK)
+    links["capacity"] = [port.rate / (8 * TICKS) for port in ports]
+    links["delay"] = [port.delay for port in ports]
+    links["head"], links["left"] = NONE, np.inf
     return Flows(
-        np.zeros(0, FLOW),
-        np.zeros(0, np.int32),
-        np.array([port.rate / (8 * TICKS) for port in fabric.ports]),
-        np.array([port.delay for port in fabric.ports], np.int64),
+        _slots(0, n, longest),
+        links,
+        np.zeros(n * longest, HOP),
+        np.zeros(0, np.int32) if routes is None else routes,
         np.zeros(0, EDGE),
-        np.zeros(0, np.int64),
-        np.zeros(0, np.int64),
-        np.zeros(0, np.int64),
-        np.zeros(n_links),
-        np.zeros(n_links, np.int32),
-        np.zeros(n_links, np.int32),
+        np.zeros(n, np.int32),
+        np.zeros(n, np.int64),
+        np.zeros(n, np.int32),
+        np.zeros(n),
+        np.zeros(len(ports), np.int32),
+        np.zeros(len(ports), np.int32),
         np.zeros(N_COUNTS, np.int64),
     )
+
+
+def with_slots(f: Flows, n: int) -> Flows:
+    """Room for ``n`` flows in tables that were made for some."""
+    before = len(f.flows)
+    longest = len(f.hops) // before
+    return f._replace(
+        flows=np.concatenate([f.flows, _slots(before, n, longest)]),
+        hops=with_room(f.hops, n * longest),
+        planned=with_room(f.planned, n),
+        arrived=with_room(f.arrived, n),
+        found=with_room(f.found, n),
+        before=with_room(f.before, n),
+    )
+
+
+def _slots(first: int, end: int, longest: int) -> Table:
+    flows = np.zeros(end - first, FLOW)
+    flows["hops"], flows["at"] = longest * np.arange(first, end), NONE
+    return flows
 
 
 def with_flows(f: Flows, flows: FlowColumns, ways: Table, routes: Ints) -> Flows:
@@ -78,20 +128,26 @@ def with_flows(f: Flows, flows: FlowColumns, ways: Table, routes: Ints) -> Flows
 
     ``ways`` (of WAY) lead over the links ``routes``.
     """
-    first, n_edges = int(f.counts[N_FLOWS]), int(f.counts[N_EDGES])
+    first, n_hops = int(f.counts[N_FLOWS]), int(f.counts[N_HOPS])
     n = first + len(flows.sizes)
     f.counts[N_FLOWS] = n
     table = with_room(f.flows, n)
     new = table[first:n]
     new["left"], new["after"] = flows.sizes, flows.starts
+    new["number"] = np.arange(first, n)
     new["route"], new["route_end"] = ways["data"], ways["ack"] - 1
-    for name in ("start", "end", "followers"):
-        new[name] = -1
+    ends = n_hops + np.cumsum(new["route_end"] - new["route"])
+    new["hops"] = ends - (new["route_end"] - new["route"])
+    f.counts[N_HOPS] = ends[-1] if len(ends) else n_hops
+    for name in ("start", "end", "followers", "at"):
+        new[name] = NONE
     return f._replace(
         flows=table,
+        hops=with_room(f.hops, int(f.counts[N_HOPS])),
         routes=routes,
-        edges=with_room(f.edges, n_edges + len(flows.after)),
-        moving=with_room(f.moving, n),
+        edges=with_room(f.edges, int(f.counts[N_EDGES]) + len(flows.after)),
         planned=with_room(f.planned, n),
         arrived=with_room(f.arrived, n),
+        found=with_room(f.found, n),
+        before=with_room(f.before, n),
     )

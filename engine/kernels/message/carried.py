@@ -7,12 +7,12 @@ what is through earlier happens first.
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import chain, cycle, islice
+from itertools import chain
 from typing import NamedTuple
 
 from engine.cluster.network import NetworkModel
 from engine.errors import DimsweepError
-from engine.kernels.carriers import Carrier, Traffic, Ways
+from engine.kernels.carriers import Carrier, Traffic, Ways, ways_between
 from engine.kernels.message.clock import Clock
 from engine.kernels.message.links import LinkAccount, utilisation
 from engine.kernels.message.transport import Message, check_number, router_of
@@ -98,11 +98,7 @@ class CarriedTransport:
 
     def through_switch(self, *_: object, **__: object) -> None:
         """Raises :class:`DimsweepError`: neither flows nor packets are reduced on their way."""
-        raise DimsweepError(
-            "switches that reduce take whole messages",
-            where="fidelity",
-            hint="fidelity=message, or collective.algorithms=auto on switches that do not reduce",
-        )
+        raise reducing_error()
 
     def _keep_step(self, until: float) -> None:
         """Let the carrier go on until something is through, at most to ``until``."""
@@ -124,17 +120,17 @@ class CarriedTransport:
     def _between(self, source: int, target: int, way: int) -> Ways:
         key = source, target, way
         if key not in self._ways:
-            out, back = self._routes(*key), self._routes(target, source, way)
-            self._ways[key] = Ways(out, tuple(islice(cycle(back), len(out))))
+            self._ways[key] = ways_between(self._router, *key, spray=self._spray)
         return self._ways[key]
 
-    def _routes(self, source: int, target: int, way: int) -> tuple[tuple[int, ...], ...]:
-        """One route, or all that are as short and leave by the same link: a message is one's of
-        the sender's network cards."""
-        if not self._spray:
-            return (self._router.route(source, target, way),)
-        routes = self._router.routes(source, target)
-        return tuple(route for route in routes if route[0] == routes[0][0])
+
+def reducing_error() -> DimsweepError:
+    """Why nobody carries a reduction by a switch."""
+    return DimsweepError(
+        "switches that reduce take whole messages",
+        where="fidelity",
+        hint="fidelity=message, or collective.algorithms=auto on switches that do not reduce",
+    )
 
 
 class _Shared:

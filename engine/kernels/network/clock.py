@@ -18,8 +18,6 @@ from engine.kernels.network.state import (
 )
 from engine.kernels.packet.agenda import EMPTY, NOW, UNTIL, plan, take
 
-_FOR_EVER = 2**63 - 1
-
 
 @inlined
 def now_of(c: Clock) -> int:
@@ -63,9 +61,11 @@ def next_now(c: Clock) -> int:
 
 
 @kernel
-def next_instant(c: Clock) -> bool:
-    """Go to the next instant at which something happens; whether there is one."""
+def next_instant(c: Clock, until: int) -> bool:
+    """Go to the next instant at which something happens, if it is not after ``until``; whether
+    there is one."""
     counts, found = c.agenda.counts, False
+    counts[UNTIL] = until
     while True:
         what = take(c.agenda)
         if what < 0:
@@ -75,7 +75,6 @@ def next_instant(c: Clock) -> bool:
         end = c.counts[RING_END]
         c.ring[end & (len(c.ring) - 1)] = what
         c.counts[RING_END] = end + 1
-    counts[UNTIL] = _FOR_EVER
     return found
 
 

@@ -6,12 +6,15 @@ from engine.kernels.jit import Compiler
 
 _here = Path(__file__).resolve().parent
 _kernels = _here.parent
-_around = {_here / f"{name}.py" for name in ("__init__", "run", "setup", "tables", "trees")}
 _network = Compiler(
     [
         *{*_here.glob("*.py")}
-        - {_here / f"{name}.py" for name in ("run", "setup", "tables", "trees")},
+        - {_here / f"{name}.py" for name in ("packets", "run", "setup", "tables", "trees")},
         _kernels / "jit.py",
+        _kernels / "carriers" / "fabric.py",
+        _kernels / "flow" / "heap.py",
+        _kernels / "flow" / "shares.py",
+        _kernels / "flow" / "tables.py",
         _kernels / "packet" / "agenda.py",
         _kernels / "packet" / "compile.py",
         _kernels / "packet" / "machine.py",

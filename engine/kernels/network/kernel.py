@@ -3,7 +3,8 @@
 Each event is one step; when an instant has none left, operators and ports settle.
 """
 
-from engine.kernels.network.clock import later, next_instant, next_now
+from engine.kernels.network.carried import carry, end_on_links, events_at_once, lacks_messages
+from engine.kernels.network.clock import later, next_now
 from engine.kernels.network.compile import compiled, inlined
 from engine.kernels.network.entries import is_crossing
 from engine.kernels.network.exchange import (
@@ -36,6 +37,8 @@ from engine.kernels.network.state import (
     ARRIVE,
     BEGINNING,
     BEGUN,
+    BY_PACKETS,
+    CARRY,
     CLOSE,
     COMPLETE,
     CROWDED,
@@ -47,9 +50,12 @@ from engine.kernels.network.state import (
     GIVE,
     GRANTED,
     KIND_BITS,
+    LANDED,
+    LONGEST,
     N_BEGINNING,
     N_SENDING,
     N_SPANS,
+    NEXT,
     NONE,
     OPERATOR,
     OVERDUE,
@@ -68,9 +74,10 @@ from engine.kernels.network.state import (
     THROUGH,
     TOO_LONG,
     TOO_MANY,
+    UNDER_WAY,
     State,
 )
-from engine.kernels.packet.agenda import LEFT
+from engine.kernels.packet.agenda import LEFT, next_time
 from engine.kernels.phase.state import DONE
 
 _KIND = (1 << KIND_BITS) - 1
@@ -80,7 +87,8 @@ _KIND = (1 << KIND_BITS) - 1
 def run(st: State) -> int:
     """Simulate until nothing is left to happen; returns the outcome.
 
-    When it is FULL, it goes on if it is called again with larger arrays.
+    When it is FULL, it goes on if it is called again with larger arrays; when it is CARRY, after
+    :func:`engine.kernels.network.carried.land`.
     """
     counts = st.wires.clock.counts
     while True:
@@ -99,7 +107,10 @@ def run(st: State) -> int:
             return TOO_LONG
         elif counts[CROWDED]:
             return TOO_MANY
-        elif not next_instant(st.wires.clock):
+        elif st.wires.settings.carried == BY_PACKETS and counts[UNDER_WAY] > 0:
+            counts[NEXT] = min(next_time(st.wires.clock.agenda), LONGEST)
+            return CARRY
+        elif not carry(st.wires):
             break
     for i in range(len(st.nodes)):
         if st.nodes[i].state != DONE:
@@ -116,8 +127,9 @@ def _is_full(st: State) -> bool:
     return (
         counts[PARCELS_LEFT] < settings.need
         or clock.agenda.counts[LEFT] < settings.burst
-        or planned + len(clock.agenda.events) + settings.burst > len(clock.ring)
+        or planned + events_at_once(st.wires) > len(clock.ring)
         or counts[N_SPANS] == len(st.wires.spans)
+        or lacks_messages(st.wires)
     )
 
 
@@ -177,6 +189,8 @@ def _happen(st: State, kind: int, which: int) -> None:
         ask(st.wires, which)
     elif kind == CLOSE:
         close(st.wires, which)
+    elif kind == LANDED:
+        _land(st, which)
     else:
         admit(st.wires, which)
 
@@ -215,3 +229,13 @@ def _come(st: State, parcel: int) -> None:
     st.wires.parcels[whole].coming -= 1
     if st.wires.parcels[whole].coming == 0:
         deliver(st, whole)
+
+
+@inlined
+def _land(st: State, parcel: int) -> None:
+    """A message that something else carries has left, and is there."""
+    end_on_links(st.wires, parcel)
+    p = st.wires.parcels[parcel]
+    if p.what == EXCHANGED:
+        less(st, p.port)
+    deliver(st, parcel)

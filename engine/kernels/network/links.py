@@ -7,10 +7,12 @@ end of what this instant has planned so far, and so does whoever comes next afte
 
 import math
 
+from engine.kernels.network.carried import hand_over
 from engine.kernels.network.clock import at_once, later, now_of
 from engine.kernels.network.compile import inlined, kernel
 from engine.kernels.network.state import (
     ADMITTED,
+    BY_LINKS,
     CLOSED,
     CROWDED,
     FREE,
@@ -93,7 +95,9 @@ def send(
         p.strand, p.slot, p.whole, p.entry = strand, slot, first, entry
         p.leaving = p.coming = parts
         p.rank = rank
-        if w.settings.window > 0:
+        if w.settings.carried != BY_LINKS:
+            hand_over(w, number, route_number)
+        elif w.settings.window > 0:
             _ask_window(w, number)
         else:
             ask(w, number)

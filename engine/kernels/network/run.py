@@ -1,16 +1,20 @@
 """Runs the network kernel, and says what happened."""
 
 from collections.abc import Collection
+from typing import cast
 
 import numpy as np
 
 from engine.errors import DimsweepError
 from engine.fidelity import Fidelity
+from engine.kernels.carriers import Traffic
+from engine.kernels.message.carried import reducing_error
 from engine.kernels.message.kernel import (
     MessageRun,
     OperatorSpan,
     blocked_error,
     check_ranks,
+    links_to_watch,
     network_of,
     run_on_simpy,
 )
@@ -19,6 +23,7 @@ from engine.kernels.message.ports import PhaseSpan
 from engine.kernels.message.transport import check_number
 from engine.kernels.network import state as st
 from engine.kernels.network.kernel import run
+from engine.kernels.network.packets import Packets
 from engine.kernels.network.setup import enlarged, new_state
 from engine.kernels.network.tables import Tables, build_tables
 from engine.kernels.phase.batch import Measures, outcome_error
@@ -26,6 +31,12 @@ from engine.kernels.phase.diagnosis import explain_stuck
 from engine.kernels.phase.state import FINISHED, TOO_LONG
 from engine.lower.program import Program, Table
 from engine.network.graph import Network
+
+_CARRIED = {
+    Fidelity.MESSAGE: st.BY_LINKS,
+    Fidelity.FLOW: st.BY_FLOWS,
+    Fidelity.PACKET: st.BY_PACKETS,
+}
 
 
 def run_messages(
@@ -37,9 +48,9 @@ def run_messages(
 ) -> MessageRun:
     """Simulate the program at its own point, message by message.
 
-    With ``fidelity=message`` this kernel does, compiled.  What it does not know is left to
-    :func:`engine.kernels.message.run_on_simpy`: other fidelities, accesses that share the servers
-    of a memory, and lines that take turns on a wafer.
+    This kernel does, compiled.  What it does not know is left to
+    :func:`engine.kernels.message.run_on_simpy`: accesses that share the servers of a memory, and
+    lines that take turns on a wafer.
 
     Every rank must be a class of its own, as :func:`engine.kernels.message.lower_by_rank` makes it.
     ``fidelity`` says how messages travel; ``record`` keeps when each of them held each link, and
@@ -49,23 +60,18 @@ def run_messages(
     what.
     """
     check_ranks(program)
-    run = None
-    if fidelity is Fidelity.MESSAGE and not watch:
-        run = _run_compiled(program, record=record)
-    return run or run_on_simpy(program, fidelity, record=record, watch=watch)
-
-
-def _run_compiled(program: Program, *, record: bool = False) -> MessageRun | None:
-    """Simulate the program at its own point, message by message, compiled.
-
-    None for what the kernel does not know: accesses that share the servers of a memory, and lines
-    that take turns on a wafer.
-    """
     network = network_of(program)
-    tables = tables_of(program, network)
+    watched = links_to_watch(network, watch, fidelity)
+    tables = tables_of(program, network, fidelity)
     if len(program.structure.services) or (tables.wafer and tables.wafer.n_rounds > 1):
-        return None
-    state = simulate(program, tables, network, record=record)
+        return run_on_simpy(program, fidelity, record=record, watch=watch)
+    carried = _CARRIED[fidelity]
+    if carried and len(tables.reductions):
+        raise reducing_error()
+    by_packets = fidelity is Fidelity.PACKET
+    packets = Packets(program, network, tables, watched) if by_packets else None
+    state = new_state(program, tables, network, carried=carried, record=record)
+    state = _finished(program, network, state, packets)
     end = int(state.accounts.ranks["end"].max())
     starts, ends = (state.nodes[name].tolist() for name in ("start", "end"))
     return MessageRun(
@@ -77,25 +83,31 @@ def _run_compiled(program: Program, *, record: bool = False) -> MessageRun | Non
         phases=_phases(program, state),
         n_messages=int(state.wires.clock.counts[st.N_MESSAGES]),
         plan=tables.wafer,
-        traffic=None,
+        traffic=_traffic(program, state, packets) if carried else None,
         recorded=record,
         compiled=True,
     )
 
 
-def tables_of(program: Program, network: Network) -> Tables:
+def tables_of(program: Program, network: Network, fidelity: Fidelity) -> Tables:
     """The tables of a program, built once for all its points."""
-    if not program.tabled:
-        program.tabled.append(build_tables(program, network))
-    tables: Tables = program.tabled[0]
-    return tables
+    spray = fidelity is Fidelity.PACKET and program.cluster.network.packets.spray
+    for known, tables in program.tabled:
+        if known == spray:
+            return cast(Tables, tables)
+    program.tabled.append((spray, build_tables(program, network, spray=spray)))
+    return tables_of(program, network, fidelity)
 
 
-def simulate(program: Program, tables: Tables, network: Network, *, record: bool) -> st.State:
+def _finished(
+    program: Program, network: Network, state: st.State, packets: Packets | None
+) -> st.State:
     """The state in which a run ends.  Raises :class:`DimsweepError` for what cannot finish."""
-    state = new_state(program, tables, network, record=record)
-    while (outcome := run(state)) == st.FULL:
-        state = enlarged(state)
+    while (outcome := run(state)) in (st.FULL, st.CARRY):
+        if outcome == st.FULL:
+            state = enlarged(state)
+        elif packets is not None:
+            packets.go_on(state.wires)
     if outcome == st.TOO_LONG:
         raise outcome_error(TOO_LONG)
     if outcome == st.TOO_MANY:
@@ -103,6 +115,17 @@ def simulate(program: Program, tables: Tables, network: Network, *, record: bool
     if outcome == st.STUCK:
         raise _stuck(program, network, state)
     return state
+
+
+def _traffic(program: Program, state: st.State, packets: Packets | None) -> Traffic:
+    """What became of the messages that were carried."""
+    messages = state.wires.messages[: state.wires.clock.counts[st.N_MESSAGES]]
+    members = state.flows["member"][state.entries["flow"][messages["entry"]]]
+    names = program.names.node
+    operators = tuple(names[node] for node in state.parts["node"][members].tolist())
+    if packets is not None:
+        return packets.traffic(operators)
+    return Traffic(operators, messages["start"].copy(), messages["arrival"].copy())
 
 
 def _measures(accounts: st.Accounts, end: int) -> Measures:

@@ -5,10 +5,14 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.kernels.carriers.fabric import plain_fabric
+from engine.kernels.flow.tables import Flows, new_tables, with_slots
 from engine.kernels.network import state as st
 from engine.kernels.network.tables import Tables, firsts
 from engine.kernels.network.trees import latencies_of
+from engine.kernels.packet import Fabric
 from engine.kernels.packet.agenda import LEFT, enlarged_agenda, new_agenda
+from engine.kernels.packet.inputs import check_fabric
 from engine.kernels.phase.phase_time import (
     LONGEST,
     PICOSECONDS,
@@ -23,40 +27,27 @@ _PARCELS = 1024  # to begin with, beside those that one step may take
 _BUCKETS = 12  # of the calendar that the longest message takes, as a power of two
 
 
-def new_state(program: Program, tables: Tables, network: Network, *, record: bool) -> st.State:
-    """Everything at the program's point, before anything has happened."""
-    s, model = program.structure, program.cluster.network
+def new_state(
+    program: Program, tables: Tables, network: Network, *, carried: int, record: bool
+) -> st.State:
+    """Everything at the program's point, before anything has happened; ``carried`` says by whom
+    messages are.
+
+    Raises :class:`DimsweepError` for a link that leads one way only, if they are by flows.
+    """
+    s = program.structure
     n_ranks, n_dims, n_nodes = s.shape.n_classes, s.shape.n_dims, len(s.nodes)
+    n_streams, n_ports = n_ranks * s.shape.n_streams, n_ranks * n_dims
     times = empty_phase_times(s)
     time_phases(s, program.bandwidth, program.latency, times)
-    links = _new_links(network, model.buffer)
-    need = _need(tables, times, s.forms, model.max_messages)
-    n_streams, n_ports = n_ranks * s.shape.n_streams, n_ranks * n_dims
-    settings = _settings(program, need, n_streams + need + 4, record=record)
-    burst = settings.burst
     members = s.flows["member_end"] - s.flows["member_start"]
     n_entries = int((members * s.forms["chunks"][s.flows["form"]]).sum())
-    agenda, n_parcels = _PARCELS + burst, _PARCELS + need
-    counts = np.zeros(st.N_COUNTS, np.int64)
-    counts[st.PARCELS_LEFT], counts[st.SETTLING] = n_parcels, 1
-    counts[st.N_READY] = int((s.nodes["waits"] == 0).sum())
-    lists = np.zeros((6, max(n_nodes, n_streams, n_ports)), np.int32)
-    lists[st.READY, :n_nodes] = np.argsort(s.nodes["waits"] > 0, kind="stable")
-    wires = st.Wires(
-        clock=st.Clock(new_agenda(agenda, _shift(times, links)), _new_ring(agenda, burst), counts),
-        settings=settings,
-        links=links,
-        parcels=_filled(n_parcels, st.PARCEL, next=np.append(np.arange(1, n_parcels), st.NONE)),
-        ports=_new_ports(tables, n_ranks),
-        routes=_routes_at(tables, links),
-        hops=tables.hops,
-        spans=np.zeros(_PARCELS if record else 1, st.SPAN),
-    )
+    wires = _new_wires(program, tables, network, times, carried=carried, record=record)
     return st.State(
         wires=wires,
         plans=tables.plans,
         accounts=_new_accounts(n_ranks, n_dims, s.shape.n_tallies),
-        lists=lists,
+        lists=_new_lists(s.nodes, max(n_nodes, n_streams, n_ports)),
         jobs=np.zeros((2, max(n_entries, n_nodes)), np.int32),
         nodes=_new_nodes(s.nodes),
         following=s.following.astype(np.int32),
@@ -70,9 +61,56 @@ def new_state(program: Program, tables: Tables, network: Network, *, record: boo
         strands=_new_strands(tables.n_strands, n_ranks),
         slots=np.zeros(n_ranks * int(tables.n_slots.sum()), st.SLOT),
         reductions=tables.reductions.copy(),
-        launches=_launches(tables, links),
+        launches=_launches(tables, wires.links),
         gates=tables.gates.copy(),
     )
+
+
+def _new_wires(
+    program: Program,
+    tables: Tables,
+    network: Network,
+    times: PhaseTimes,
+    *,
+    carried: int,
+    record: bool,
+) -> st.Wires:
+    s, model = program.structure, program.cluster.network
+    links = _new_links(network, model.buffer, carried=carried)
+    need = _need(tables, times, s.forms, model.max_messages, carried=carried)
+    burst = s.shape.n_classes * s.shape.n_streams + need + 4
+    agenda, n_parcels = _PARCELS + burst, _PARCELS + need
+    n_carried = n_parcels if carried else 0
+    clock = st.Clock(
+        new_agenda(agenda, _shift(times, links)),
+        _new_ring(agenda + burst + n_carried),
+        _new_counts(s, n_parcels),
+    )
+    return st.Wires(
+        clock=clock,
+        settings=_settings(program, need, burst, carried=carried, record=record),
+        links=links,
+        flows=_new_flows(network, tables, n_parcels if carried == st.BY_FLOWS else 0),
+        messages=np.zeros(n_carried, st.MESSAGE),
+        parcels=_filled(n_parcels, st.PARCEL, next=np.append(np.arange(1, n_parcels), st.NONE)),
+        ports=_new_ports(tables, s.shape.n_classes),
+        routes=_routes_at(tables, links, carried=carried),
+        hops=tables.hops,
+        spans=np.zeros(_PARCELS if record else 1, st.SPAN),
+    )
+
+
+def _new_counts(s: Structure, n_parcels: int) -> Longs:
+    counts = np.zeros(st.N_COUNTS, np.int64)
+    counts[st.PARCELS_LEFT], counts[st.SETTLING] = n_parcels, 1
+    counts[st.N_READY] = int((s.nodes["waits"] == 0).sum())
+    return counts
+
+
+def _new_lists(nodes: Table, n: int) -> Ints:
+    lists = np.zeros((6, n), np.int32)
+    lists[st.READY, : len(nodes)] = np.argsort(nodes["waits"] > 0, kind="stable")
+    return lists
 
 
 def _new_accounts(n_ranks: int, n_dims: int, n_tallies: int) -> st.Accounts:
@@ -83,11 +121,14 @@ def _new_accounts(n_ranks: int, n_dims: int, n_tallies: int) -> st.Accounts:
     )
 
 
-def _settings(program: Program, need: int, burst: int, *, record: bool) -> st.Settings:
+def _settings(
+    program: Program, need: int, burst: int, *, carried: int, record: bool
+) -> st.Settings:
     s, model = program.structure, program.cluster.network
     return st.Settings(
         packet=float(model.packet_limit),
-        window=model.window or 0,
+        window=0 if carried else model.window or 0,
+        carried=carried,
         ordered=model.wafer is not None,
         max_messages=model.max_messages,
         record=record,
@@ -121,14 +162,21 @@ def enlarged(state: st.State) -> st.State:
     clock, settings, counts = wires.clock, wires.settings, wires.clock.counts
     if counts[st.PARCELS_LEFT] < settings.need:
         wires = wires._replace(parcels=_with_more_parcels(wires.parcels, counts))
+        if settings.carried == st.BY_FLOWS:
+            wires = wires._replace(flows=with_slots(wires.flows, len(wires.parcels)))
     if counts[st.N_SPANS] == len(wires.spans):
         wires = wires._replace(spans=np.concatenate([wires.spans, np.zeros_like(wires.spans)]))
     if clock.agenda.counts[LEFT] < settings.burst:
         agenda = enlarged_agenda(clock.agenda, 2 * len(clock.agenda.events))
         clock = clock._replace(agenda=agenda)
     planned = int(counts[st.RING_END] - counts[st.RING])
-    if planned + len(clock.agenda.events) + settings.burst > len(clock.ring):
-        ring = _new_ring(planned + len(clock.agenda.events), settings.burst)
+    if settings.carried and counts[st.N_MESSAGES] + settings.need > len(wires.messages):
+        more = np.zeros(len(wires.messages) + settings.need, st.MESSAGE)
+        wires = wires._replace(messages=np.concatenate([wires.messages, more]))
+    carried = len(wires.parcels) if settings.carried else 0
+    needed = planned + len(clock.agenda.events) + settings.burst + carried
+    if needed > len(clock.ring):
+        ring = _new_ring(needed)
         events = np.arange(counts[st.RING], counts[st.RING_END])
         ring[: len(events)] = clock.ring[events % len(clock.ring)]
         counts[st.RING], counts[st.RING_END] = 0, planned
@@ -136,14 +184,16 @@ def enlarged(state: st.State) -> st.State:
     return state._replace(wires=wires._replace(clock=clock))
 
 
-def _need(tables: Tables, times: PhaseTimes, forms: Table, max_messages: int) -> int:
+def _need(
+    tables: Tables, times: PhaseTimes, forms: Table, max_messages: int, *, carried: int
+) -> int:
     """How many parcels one step may take: all messages of a round, each in as many parts as it may
     be, one more for a message from point to point, and one that gives room back."""
     largest = max(
         float(times.phases["n_bytes"].max(initial=0.0)) * max(tables.largest, 1.0),
         float(forms["n_bytes"].max(initial=0.0)),
     )
-    parts = max(1.0, math.ceil(2 * largest / tables.room))
+    parts = 1.0 if carried else max(1.0, math.ceil(2 * largest / tables.room))
     return int(min(tables.n_sends * parts, max_messages + 1)) + 2
 
 
@@ -154,10 +204,10 @@ def _shift(times: PhaseTimes, links: Table) -> int:
     return max(0, int(min(longest, LONGEST)).bit_length() - _BUCKETS)
 
 
-def _new_links(network: Network, buffer: float | None) -> Table:
+def _new_links(network: Network, buffer: float | None, *, carried: int) -> Table:
     links = network.links
     sizes = [buffer if link.buffer is None else link.buffer for link in links]
-    rooms = [st.NONE if size is None else max(1, int(size)) for size in sizes]
+    rooms = [st.NONE if size is None or carried else max(1, int(size)) for size in sizes]
     return _filled(
         len(links),
         st.LINK,
@@ -171,9 +221,14 @@ def _new_links(network: Network, buffer: float | None) -> Table:
     )
 
 
-def _routes_at(tables: Tables, links: Table) -> Table:
-    """The routes with their latencies at this point."""
+def _routes_at(tables: Tables, links: Table, *, carried: int) -> Table:
+    """The routes with their latencies at this point; what is carried knows no buffers."""
     routes = tables.routes.copy()
+    if carried:
+        routes["room"] = st.NONE
+    if carried == st.BY_PACKETS:  # for which latencies pass on their way
+        routes["way"] = 0
+        return routes
     if len(routes):
         latencies, starts = links["latency"][tables.hops], routes["start"]
         exact = np.add.reduceat(latencies, starts)
@@ -182,8 +237,8 @@ def _routes_at(tables: Tables, links: Table) -> Table:
     return routes
 
 
-def _new_ring(agenda: int, burst: int) -> Ints:
-    return np.zeros(1 << (2 * (agenda + burst)).bit_length(), np.int32)
+def _new_ring(n: int) -> Ints:
+    return np.zeros(1 << (2 * n).bit_length(), np.int32)
 
 
 def _launches(tables: Tables, links: Table) -> Table:
@@ -233,6 +288,18 @@ def _with_more_parcels(parcels: Table, counts: Longs) -> Table:
     counts[st.FREE_PARCEL] = n
     counts[st.PARCELS_LEFT] += n
     return more
+
+
+def _new_flows(network: Network, tables: Tables, n_parcels: int) -> Flows:
+    """A flow for each parcel, if they are carried by flows.
+
+    Raises :class:`DimsweepError` for a link that leads one way only.
+    """
+    fabric = plain_fabric(network) if n_parcels else Fabric([], {})
+    check_fabric(fabric)
+    routes = tables.routes
+    longest = int((routes["end"] - routes["start"]).max(initial=0))
+    return new_tables(fabric.ports, tables.hops, n_parcels, longest)
 
 
 def _filled(n: int, dtype: np.dtype[np.void], **columns: object) -> Table:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from engine.kernels.flow.tables import Flows
 from engine.kernels.packet.agenda import Agenda
 from engine.lower.program import Ints, Longs, Table
 
@@ -20,7 +21,8 @@ NONE = -1
 LONGEST = 2**62  # as engine.kernels.phase.phase_time
 # Outcomes of a run, those of the phase kernel first.  FULL: arrays must be enlarged, then it goes
 # on.  TOO_MANY: more messages than allowed.
-FINISHED, STUCK, TOO_LONG, TIED, FULL, TOO_MANY = range(6)
+# CARRY: packets are to go on, to NEXT at most.
+FINISHED, STUCK, TOO_LONG, TIED, FULL, TOO_MANY, CARRY = range(7)
 
 # Events: what happens, and to which of its kind.
 FREE = 0  # a link: the last byte of what holds it is on it
@@ -38,12 +40,14 @@ COMPLETE = 11  # a strand: all that it waits for is there
 REDUCED = 12  # a strand: and reduced
 OPERATOR = 13  # a node ends
 ARRIVE = 14  # a member of a flow has made up for being late
-KIND_BITS = 4
+LANDED = 15  # a parcel that something else carries: it is there
+KIND_BITS = 5
 
 # Entries of ``counts``.
 # RING, RING_END: events of this instant.  N_*: how many.
 # SENT, BEGUN: of those, how many have begun.  OVERDUE: something would happen after LONGEST.
-# CROWDED: there are more messages than allowed.
+# CROWDED: there are more messages than allowed.  UNDER_WAY: messages that are carried.
+# NEXT: when something is planned to happen (ps).
 (
     RING,
     RING_END,
@@ -63,8 +67,10 @@ KIND_BITS = 4
     N_SPANS,
     OVERDUE,
     CROWDED,
+    UNDER_WAY,
+    NEXT,
     N_COUNTS,
-) = range(19)
+) = range(21)
 
 LINK = np.dtype(
     [
@@ -80,7 +86,7 @@ LINK = np.dtype(
         ("waits", "i4"),  # a parcel that waits for room
         ("head", "i4"),  # of its queue
         ("tail", "i4"),
-        ("queue", "i4"),  # how many wait
+        ("queue", "i4"),  # how many wait, or share it
         ("longest", "i4"),
     ],
     align=True,
@@ -115,6 +121,18 @@ ROUTE = np.dtype(
         ("end", "i4"),
         ("room", "i8"),  # the least at a far end on its way; -1 without limit
         ("way", "i8"),  # latencies
+        ("n_ways", "i4"),  # that a message takes at once; their hops are one after another
+    ],
+    align=True,
+)
+MESSAGE = np.dtype(  # that is carried, in the order in which they are sent
+    [
+        ("n_bytes", "f8"),
+        ("start", "i8"),
+        ("arrival", "i8"),  # if flows carry it
+        ("route", "i4"),
+        ("parcel", "i4"),
+        ("entry", "i4"),
     ],
     align=True,
 )
@@ -325,6 +343,7 @@ class Settings(NamedTuple):
 
     packet: float  # bytes after which a device passes a message on
     window: int  # 0 without limit
+    carried: int  # one of those below
     ordered: bool  # parcels of a lower rank go first
     max_messages: int
     record: bool
@@ -337,12 +356,18 @@ class Settings(NamedTuple):
     reduce_time: float  # ps a byte
 
 
+# Who carries messages: links, one at a time, flows, which share them, or packets.
+BY_LINKS, BY_FLOWS, BY_PACKETS = range(3)
+
+
 class Wires(NamedTuple):
     """Links, and what travels on them."""
 
     clock: Clock
     settings: Settings
     links: Table  # LINK
+    flows: Flows  # those of parcels have their numbers
+    messages: Table  # MESSAGE
     parcels: Table  # PARCEL
     ports: Table  # PORT
     routes: Table  # ROUTE

@@ -6,6 +6,7 @@ Links are numbered as in the network, ranks as in the program.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from engine.collective.algorithms import algorithm_of_phase, chosen_algorithms
 from engine.collective.rounds import MemberRounds, Round, Strand, SwitchRounds
+from engine.kernels.carriers import routes_between
 from engine.kernels.message.exchange import Line, Phase
 from engine.kernels.message.phases import Phases, circles, wafer_plan
 from engine.kernels.message.transport import router_of
@@ -50,6 +52,7 @@ class Tables:
     plans: Plans
     flows: Table  # FLOW, before anything has happened
     routes: Table  # ROUTE
+    ends: list[tuple[int, int, int]]  # of each route: from which NPU to which, by which way
     hops: Ints
     n_strands: NDArray[np.int64]  # (D,) of a port
     n_slots: NDArray[np.int64]  # (D,)
@@ -190,12 +193,13 @@ class _Lines(NamedTuple):
     circles: list[bool]
 
 
-def build_tables(program: Program, network: Network) -> Tables:
-    """The tables of a program in which every rank is a class."""
+def build_tables(program: Program, network: Network, *, spray: bool = False) -> Tables:
+    """The tables of a program in which every rank is a class; with ``spray`` a message takes all
+    its shortest ways at once."""
     names = [name for name in dict.fromkeys(program.names.flow_group) if name]
     lines, wafer, plans = _lines(program, names), wafer_plan(program), _Plans()
     places = wafer.places if wafer else range(network.n_npus)
-    routes = _Routes(program, network, places)
+    routes = _Routes(program, network, places, spray=spray)
     reductions = Reductions(network, program.cluster.network, wafer, routes.hops)
     wanted = _wanted(program, names, lines, plans, Phases(program, wafer))
     of = np.zeros((len(lines.ranks), N_KINDS), dtype=LINE_PLAN)
@@ -218,6 +222,7 @@ def build_tables(program: Program, network: Network) -> Tables:
         plans=_written(plans, lines, of, ways),
         flows=flows,
         routes=records(routes.table, ROUTE),
+        ends=routes.ends,
         hops=np.array(routes.hops, dtype=np.int32),
         n_strands=n_strands,
         n_slots=n_slots,
@@ -353,15 +358,18 @@ def _phases(program: Program, names: Sequence[str], lines: _Lines) -> Iterator[t
 class _Routes:
     """The ways that messages take, each found once."""
 
-    def __init__(self, program: Program, network: Network, places: Sequence[int]) -> None:
+    def __init__(
+        self, program: Program, network: Network, places: Sequence[int], *, spray: bool
+    ) -> None:
         model = program.cluster.network
         self._router = router_of(network, model)
-        self._places = places
+        self._places, self._spray = places, spray
         self._known: dict[tuple[int, int, int], int] = {}
         self.latencies = [link.latency for link in network.links]
         buffers = [model.buffer if link.buffer is None else link.buffer for link in network.links]
         self.rooms = [NONE if size is None else max(1, int(size)) for size in buffers]
-        self.table: list[tuple[int, int, int, int]] = []
+        self.table: list[tuple[int, int, int, int, int]] = []
+        self.ends: list[tuple[int, int, int]] = []
         self.hops: list[int] = []
 
     def number(self, source: int, target: int, way: int) -> int:
@@ -369,14 +377,15 @@ class _Routes:
         key = source, target, way
         if key not in self._known:
             self._known[key] = len(self.table)
-            route = self._router.route(self._places[source], self._places[target], way)
+            self.ends.append((self._places[source], self._places[target], way))
+            routes = routes_between(self._router, *self.ends[-1], spray=self._spray)
+            route = tuple(chain(*routes))
             rooms = [self.rooms[link] for link in route[:-1] if self.rooms[link] >= 0]
             start = len(self.hops)
             self.hops += route
             latency = sum(self.latencies[link] for link in route)
-            self.table.append(
-                (start, len(self.hops), min(rooms, default=NONE), min(latency, int(LONGEST)))
-            )
+            room, late = min(rooms, default=NONE), min(latency, int(LONGEST))
+            self.table.append((start, len(self.hops), room, late, len(routes)))
         return self._known[key]
 
 

@@ -31,6 +31,7 @@ EVENT = np.dtype(
 # UNTIL: the last tick of which events are taken.
 NOW, CURRENT, NUMBERS, FREE, FAR, SHIFT, LEFT, TIMERS, UNTIL = range(9)
 EMPTY, LATER = -1, -2  # what ``take`` returns instead of an event
+NEVER = 2**63 - 1
 
 
 class Agenda(NamedTuple):
@@ -181,6 +182,15 @@ def take(a: Agenda) -> int:
     a.counts[FREE] = event
     a.counts[LEFT] += 1
     return record.what
+
+
+@inlined
+def next_time(a: Agenda) -> int:
+    """When the next event is, or the end of time."""
+    bucket = _next_bucket(a)
+    if a.counts[FAR] > 0 and (bucket < 0 or _before(a.events, a.far[0], a.ends[bucket, 0])):
+        return a.events[a.far[0]].time + 0
+    return NEVER if bucket < 0 else a.events[a.ends[bucket, 0]].time + 0
 
 
 @inlined

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from engine.errors import DimsweepError
 from engine.kernels.packet.flows import Flow, FlowColumns, Ways, check_flows, columns_of
 from engine.kernels.packet.inputs import Fabric
-from engine.lower.program import Ints, Longs, Table
+from engine.lower.program import Floats, Ints, Longs, Table
 
 # Where a way begins in ``routes``, where the way of its ACKs begins, and where the next one does.
 WAY = np.dtype([("data", "i4"), ("ack", "i4"), ("end", "i4")])
 END = -1  # what stands in ``routes`` behind each way's ports
-_T = TypeVar("_T", Table, Longs, Ints, NDArray[np.uint8])
+_T = TypeVar("_T", Table, Floats, Longs, Ints, NDArray[np.uint8])
 
 CHOICE = np.dtype([("first", "i4"), ("n", "i4")])  # ways that packets take in turn
 

@@ -26,6 +26,7 @@ from engine import (
     place,
 )
 from engine.cluster.network import NetworkModel, Switching
+from engine.fidelity import Fidelity
 from engine.kernels.message import MessageRun, lower_by_rank, run_on_simpy
 from engine.kernels.network import run_messages
 from engine.network.fabric import Auto, Clos, Dragonfly, Fabric, Mesh
@@ -99,7 +100,7 @@ def cases(draw: st.DrawFn) -> tuple[Workload, Cluster]:
     return workload, Cluster(topology, npu, model, draw(networks(topology)))
 
 
-def outcome(run: object, program: object, **options: bool) -> MessageRun | str:
+def outcome(run: object, program: object, **options: object) -> MessageRun | str:
     """What a kernel says: a run, or why there is none.  Of several lines of NPUs that share no
     switch, each kernel names the one that it comes to first."""
     try:
@@ -118,15 +119,22 @@ def check_equal(one: MessageRun | str, other: MessageRun | str) -> None:
         assert np.array_equal(a, b), name
     for name in ("links", "operators", "phases", "n_messages"):
         assert getattr(one, name) == getattr(other, name), name
+    assert (one.traffic is None) == (other.traffic is None)
+    if one.traffic is not None and other.traffic is not None:
+        assert one.traffic.operators == other.traffic.operators
+        for a, b in zip(one.traffic[1:3], other.traffic[1:3], strict=True):
+            assert np.array_equal(a, b)
 
 
 @examples(80)
-@given(cases())
-def test_the_same_as_the_witness(case: tuple[Workload, Cluster]) -> None:
+@given(cases(), st.sampled_from([Fidelity.MESSAGE, Fidelity.FLOW, Fidelity.PACKET]))
+def test_the_same_as_the_witness(case: tuple[Workload, Cluster], fidelity: Fidelity) -> None:
     program = lower_by_rank(*case)
-    check_equal(
-        outcome(run_messages, program, record=True), outcome(run_on_simpy, program, record=True)
-    )
+    told = [
+        outcome(run, program, fidelity=fidelity, record=True)
+        for run in (run_messages, run_on_simpy)
+    ]
+    check_equal(*told)
 
 
 @pytest.mark.parametrize("reduces", [True, False])
