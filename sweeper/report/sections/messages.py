@@ -65,8 +65,24 @@ class Comparison:
 
     def rank(self, recheck: Recheck) -> int:
         """The rank by messages, from 1; equal designs have the same."""
-        value = self.measure.of(recheck.messages)
-        values = (self.measure.of(other.messages) for other in self.complete)
+        values = [self.measure.of(other.messages) for other in self.complete]
+        return self._rank(self.measure.of(recheck.messages), values)
+
+    @property
+    def tau(self) -> float:
+        """Kendall's tau-b of the two orders (Biometrika, 1945): the pairs that agree less those
+        that differ, over the geometric mean of the pairs that are no ties in the one and in the
+        other order."""
+        from scipy.stats import kendalltau
+
+        orders = (
+            [self.measure.of(getattr(each, how)) for each in self.complete]
+            for how in ("phases", "messages")
+        )
+        ranks = ([self._rank(value, values) for value in values] for values in orders)
+        return float(kendalltau(*ranks).statistic)
+
+    def _rank(self, value: float, values: Sequence[float]) -> int:
         return 1 + sum(_order(other, value) == -self.measure.sign for other in values)
 
     def ratio(self, recheck: Recheck) -> float:
@@ -113,9 +129,7 @@ def _verdict(comparison: Comparison) -> str:
         untied = comparison.agree == n * (n - 1) // 2
         verdict = "the ranking of {} is the same" if untied else "no two of {} change places"
         return verdict.format(designs)
-    # Kendall's, of the pairs that are no ties (also known as Goodman and Kruskal's gamma).
-    tau = (comparison.agree - comparison.differ) / (comparison.agree + comparison.differ)
-    orders = f"the orders agree in {pairs(comparison)} (Kendall tau {tau:.2g})"
+    orders = f"the orders agree in {pairs(comparison)} (Kendall tau-b {comparison.tau:.2g})"
     if best is favourite:
         return f"{comparison.name(best)} stays best ({by_messages}); {orders}"
     against = f"{comparison.by_messages(favourite)} for {comparison.name(favourite)}"

@@ -208,19 +208,25 @@ def test_only_rechecked_trials_are_no_report():
             [1.0, 2, 3],
             [1.9, 2.1, 1.7],
             "design 3 is best (1.70000 s against 1.90000 s for the search's best); the orders agree"
-            " in 1 of 3 pairs (Kendall tau -0.33)",
+            " in 1 of 3 pairs (Kendall tau-b -0.33)",
         ),
         (
             [1.0, 2, 3],
             [1.0, 2.5, 2.4],
             "the search's best stays best (1.00000 s); the orders agree in 2 of 3 pairs"
-            " (Kendall tau 0.33)",
+            " (Kendall tau-b 0.33)",
         ),
         (  # one pair is equal by phases, another by messages: neither counts
             [1.0, 1, 3, 4],
             [2.0, 1, 2, 1.5],
             "design 2 is best (1.00000 s against 2.00000 s for the search's best); the orders agree"
-            " in 2 of 4 pairs (Kendall tau 0)",
+            " in 2 of 4 pairs (Kendall tau-b 0)",
+        ),
+        (  # a pair that is equal by phases only: 3 / sqrt(5 * 6)
+            [1.0, 1, 3, 4],
+            [1.0, 2, 2.5, 2.4],
+            "the search's best stays best (1.00000 s); the orders agree in 4 of 5 pairs"
+            " (Kendall tau-b 0.55)",
         ),
         ([1.0, 2, 3], [1.0, 2, None], "the ranking of the 2 best designs is the same; design 3 fa"),
         ([1.0, 2, 3], [None, 2, None], "design 2 comes to 2.00000 s, by phases 2.00000 s; the sea"),
@@ -250,7 +256,7 @@ def test_where_cost_is_searched_times_are_compared():
     summary = ranked([3.0, 2, 1], [3.0, 1, 2], costs=[10.0, 20, 30], objective=["cost"])
     assert agreement(Comparison.of(summary)) == (
         "message by message cost is the same, and in time design 2 is best (1.00000 s against"
-        " 2.00000 s for design 3); the orders agree in 2 of 3 pairs (Kendall tau 0.33)"
+        " 2.00000 s for design 3); the orders agree in 2 of 3 pairs (Kendall tau-b 0.33)"
     )
     (sheet,) = messages.rechecked(summary)
     assert [row[0] for row in sheet.rows] == ["1", "2", "3"]  # the cheapest first
