@@ -46,6 +46,11 @@ VERIFICATIONS = {
         "Khan et al., HotI 2022 (arXiv:2207.10898)",
         is_study=True,
     ),
+    "roce_training": Verification(
+        "Ask the same of iterations of DLRM, GPT-3 13B and ResNet-50, scaled down.",
+        "Khan et al., HotI 2022 (arXiv:2207.10898)",
+        is_study=True,
+    ),
     "megatron": Verification(
         "Compare eight published batch times of Megatron-LM on 8 to 512 A100.",
         "Korthikanti et al., MLSys 2023, tables 3 and 5",

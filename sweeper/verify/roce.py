@@ -46,6 +46,7 @@ class Variant(NamedTuple):
     transport: CongestionControl
     window: bool = True
     spray: bool = False
+    payload: int = 1000  # bytes
 
 
 class Setting(NamedTuple):
@@ -110,21 +111,25 @@ def run_all(training: Setting, incast: Setting) -> dict[tuple[str, str], float]:
 
 def run(case: Case, variant: Variant, setting: Setting) -> float:
     """Seconds of a collective."""
-    n = setting.n_npus
-    shape = case.shape.format(n=n, racks=setting.racks, nodes=n // 8)
-    n_dims = len(case.algorithms)
-    topology = Topology.build(shape, bandwidth=[_RATE] * n_dims, latency=[_TO_RACK] * n_dims)
-    model = NetworkModel(
-        graph=network(setting.racks, nvlink=case.nvlink),
-        routing=Routing.ECMP,
-        packets=PacketModel(variant.transport, variant.window, variant.spray),
-    )
-    collectives = CollectiveModel(chunks=1, algorithms=case.algorithms)
-    cluster = Cluster(topology, collectives=collectives, network=model)
+    on = cluster(case, variant, setting.racks)
     graph = GraphBuilder()
     graph.add("collective", Collective(case.kind, setting.n_bytes, "all"))
-    groups = place({"all": n}, topology.sizes)
-    return simulate(Workload((graph.build(),), groups), cluster, fidelity="packet").time
+    groups = place({"all": setting.n_npus}, on.topology.sizes)
+    return simulate(Workload((graph.build(),), groups), on, fidelity="packet").time
+
+
+def cluster(case: Case, variant: Variant, racks: int) -> Cluster:
+    """Racks of 16 NPUs that communicate as in a case."""
+    n_dims = len(case.algorithms)
+    shape = case.shape.format(n=16 * racks, racks=racks, nodes=2 * racks)
+    topology = Topology.build(shape, bandwidth=[_RATE] * n_dims, latency=[_TO_RACK] * n_dims)
+    model = NetworkModel(
+        graph=network(racks, nvlink=case.nvlink),
+        routing=Routing.ECMP,
+        packets=PacketModel(*variant),
+    )
+    collectives = CollectiveModel(chunks=1, algorithms=case.algorithms)
+    return Cluster(topology, collectives=collectives, network=model)
 
 
 @lru_cache(maxsize=4)
@@ -158,7 +163,7 @@ def points(times: Times) -> Iterator[Point]:
         yield Shape(
             f"{case}: {', '.join(RATES)}",
             "little impact next to PFC alone: within 5 %",
-            _told(over),
+            told(over),
             all(abs(share) <= 0.05 for share in over.values()),
             SOURCE,
         )
@@ -166,7 +171,7 @@ def points(times: Times) -> Iterator[Point]:
     yield Shape(
         "HPCC pays its telemetry and its target",
         "3 to 13 % on long steps, less on short ones, 16 % where hashes collide",
-        _told(hpcc),
+        told(hpcc),
         min(hpcc.values()) > 0 and 0.03 <= max(hpcc.values()) <= 0.17,
         RECORDED,
         "a step of the ring is of 32 packets; permutations on two spines were recorded at 16.2 %",
@@ -175,7 +180,7 @@ def points(times: Times) -> Iterator[Point]:
     yield Shape(
         "direct all-to-all tells them apart",
         "incast makes them differ from PFC alone, by more than 5 %",
-        _told(incast),
+        told(incast),
         max(map(abs, incast.values())) > 0.05,
         RECORDED,
         "32 NPUs, messages of 500 kB",
@@ -200,7 +205,7 @@ def _causes(times: Times) -> Iterator[Point]:
     yield Shape(
         "the window's part, direct all-to-all",
         "many queue pairs defeat it: it changes less than the rate laws do",
-        f"with it {_told(with_window)}; without {_told(without)}",
+        f"with it {told(with_window)}; without {told(without)}",
         abs(_over(times, "all-to-all", "window")) < max(map(abs, with_window.values())),
         RECORDED,
     )
@@ -211,7 +216,8 @@ def _over(times: Times, case: str, name: str) -> float:
     return times[case, name] / times[case, "PFC alone"] - 1
 
 
-def _told(shares: Mapping[str, float]) -> str:
+def told(shares: Mapping[str, float]) -> str:
+    """Shares by name, in words."""
     return ", ".join(f"{name} {share:+.1%}" for name, share in shares.items())
 
 
