@@ -22,6 +22,7 @@ from engine.kernels.flow.tables import (
     with_flows,
 )
 from engine.kernels.packet import Completed, Fabric, Flow, FlowColumns, Stop
+from engine.kernels.packet.flows import check_priorities
 from engine.kernels.packet.inputs import check_fabric
 from engine.kernels.packet.network import NEVER
 from engine.kernels.packet.ways import KnownWays
@@ -70,6 +71,7 @@ class FlowNetwork:
         """
         first = int(self._tables.counts[N_FLOWS])
         columns, choices = self._ways.take(flows, first, at, self.now)
+        check_priorities(1, columns, first)
         ways = self._ways.table[choices["first"]]
         self._tables = with_flows(self._tables, columns, ways, self._ways.routes)
         admit(self._tables, first, at, columns.after, columns.after_from)

@@ -1,7 +1,6 @@
 """The packet kernel: every packet of every flow, with shared buffers, pauses and transports."""
 
 from engine.kernels.packet.account import PacketRun, PortAccount
-from engine.kernels.packet.estimate import Estimate, estimate_packets
 from engine.kernels.packet.flows import Flow, FlowColumns, flow_columns
 from engine.kernels.packet.inputs import Fabric, Marking, Port
 from engine.kernels.packet.network import Completed, PacketNetwork
@@ -26,7 +25,6 @@ __all__ = [
     "Cubic",
     "Dcqcn",
     "Dctcp",
-    "Estimate",
     "Fabric",
     "Flow",
     "FlowColumns",
@@ -45,7 +43,6 @@ __all__ = [
     "Timely",
     "Transport",
     "Wake",
-    "estimate_packets",
     "flow_columns",
     "simulate_packets",
 ]

@@ -8,7 +8,13 @@ import numpy as np
 from engine.errors import DimsweepError
 from engine.kernels.packet.agenda import NUMBERS
 from engine.kernels.packet.inputs import Fabric
-from engine.kernels.packet.notes import History, Pausing, read_histories, read_pausings
+from engine.kernels.packet.notes import (
+    History,
+    Pausing,
+    circle_of_pauses,
+    read_histories,
+    read_pausings,
+)
 from engine.kernels.packet.settings import Transport
 from engine.kernels.packet.state import N_FLOWS, Run
 from engine.lower.program import Longs
@@ -19,7 +25,8 @@ class PortAccount(NamedTuple):
 
     ``longest_queue`` is bytes; ``data``, ``marked`` and ``dropped`` are packets (dropped are those
     that came by this port, or were to leave by it where nobody pauses); ``pauses`` and ``resumes``
-    are frames that it obeyed, ``paused`` ticks.
+    are frames that it obeyed, ``paused`` ticks.  All priorities are counted together, but
+    ``longest_queue`` is that of one of them.
     """
 
     node: int
@@ -86,23 +93,23 @@ def account(fabric: Fabric, tables: Run, cpu: float) -> PacketRun:
 
 
 def _account(fabric: Fabric, tables: Run) -> list[PortAccount]:
-    names = ("most", "data", "data_bytes", "marked", "dropped", "pauses", "resumes", "paused_ticks")
-    rows = zip(*(tables.ports[name].tolist() for name in names), strict=True)
-    return [
-        PortAccount(port.node, port.to, *row) for port, row in zip(fabric.ports, rows, strict=True)
-    ]
+    names = ("data", "data_bytes", "marked", "dropped", "pauses", "resumes", "paused_ticks")
+    ports = tables.ports.reshape(-1, tables.settings.priorities)
+    columns = [ports["most"].max(1), *(ports[name].sum(1) for name in names)]
+    rows = zip(fabric.ports, *(column.tolist() for column in columns), strict=True)
+    return [PortAccount(port.node, port.to, *row) for port, *row in rows]
 
 
-def stuck(tables: Run) -> DimsweepError:
+def stuck(fabric: Fabric, tables: Run) -> DimsweepError:
     """Flows that wait for one another, packets that were dropped, or ports that stay paused."""
     unended = np.flatnonzero(tables.flows["end"][: tables.counts[N_FLOWS]] < 0)
     dropped = int(tables.ports["dropped"].sum())
-    paused = int((tables.ports["paused"] > 0).sum())
     named = ", ".join(map(str, unended[:5].tolist()))
     if dropped:
         why = f"{dropped} packets found no room in a buffer, and nobody sends them again"
-    elif paused:
-        why = f"{paused} ports wait for one another to resume: a deadlock of pauses"
+    elif (tables.ports["paused"] > 0).any():
+        circle = ", ".join(f"{node} - {to}" for node, to in circle_of_pauses(fabric, tables))
+        why = f"the ports {circle} wait for one another to resume: a deadlock of pauses"
     else:
         why = "they wait for flows that never end"
     return DimsweepError(f"{len(unended)} flows never end ({named}): {why}", where="flows")

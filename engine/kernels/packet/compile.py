@@ -17,7 +17,7 @@ class _NoChecks(Compiler):
 
 
 _here = Path(__file__).resolve().parent
-_AROUND = ["__init__", "account", "estimate", "flows", "inputs", "network", "notes", "run"]
+_AROUND = ["__init__", "account", "flows", "inputs", "network", "notes", "run"]
 _AROUND += ["tables", "ways"]
 _sources = [file for file in _here.glob("*.py") if file.stem not in _AROUND]
 _packet = _NoChecks([*_sources, _here.parent / "jit.py"])

@@ -23,6 +23,7 @@ class Flow(NamedTuple):
     ``Settings.after_arrival``), or after the beginning.  ``way`` are the nodes that its data pass,
     ``way_back`` those that its ACKs pass, hosts included; packets take the ways (and ways back) of
     ``sprayed``, too, all in turn.  ``window`` bytes may be under way (``None``: any number).
+    Higher ``priority`` goes first (see ``Settings.priorities``).
     ``round_trip`` is the ticks that HPCC smooths over, to which Swift adds what may queue, and
     after three of which TCP's timer first runs out, as of a connection that knows its round trip
     from its handshake (RFC 6298, 2.2; 0: not known).
@@ -36,6 +37,7 @@ class Flow(NamedTuple):
     window: int | None = None
     round_trip: int = 0
     sprayed: Ways = ()
+    priority: int = 0
 
 
 class FlowColumns(NamedTuple):
@@ -53,6 +55,7 @@ class FlowColumns(NamedTuple):
     round_trips: Longs
     after: Longs
     after_from: Longs
+    priorities: Longs
 
 
 def flow_columns(
@@ -65,6 +68,7 @@ def flow_columns(
     round_trips: ArrayLike = 0,
     after: ArrayLike = (),
     after_from: ArrayLike = 0,
+    priorities: ArrayLike = 0,
 ) -> FlowColumns:
     """Columns of flows; a single number stands for all flows.  Units as in :class:`Flow`.
 
@@ -73,6 +77,7 @@ def flow_columns(
     long = _long("sizes", sizes)
     n = len(long) if long.ndim else 1
     given = {"way": way, "starts": starts, "windows": windows, "round_trips": round_trips}
+    given["priorities"] = priorities
     columns = {name: _column(name, values, n) for name, values in given.items()}
     found = FlowColumns(
         _column("sizes", sizes, n),
@@ -109,6 +114,7 @@ def columns_of(flows: Sequence[Flow]) -> FlowColumns:
         round_trips=[flow.round_trip for flow in flows],
         after=[other for flow in flows for other in flow.after],
         after_from=np.cumsum([0, *(len(flow.after) for flow in flows)]),
+        priorities=[flow.priority for flow in flows],
     )
 
 
@@ -129,6 +135,13 @@ def check_flows(flows: FlowColumns, n_before: int, at: int, now: int) -> None:
     if wrong.any():
         told = f"it waits for flow {flows.after[wrong][0]}, which there is not"
         raise DimsweepError(told, where=f"flow {waits[wrong][0]}")
+
+
+def check_priorities(n: int, flows: FlowColumns, n_before: int) -> None:
+    """Raises :class:`DimsweepError` for a flow of none of ``n`` priorities."""
+    wrong = (flows.priorities < 0) | (flows.priorities >= n)
+    hint = "Settings.priorities of a packet network"
+    _refuse(wrong, n_before, f"its priority is none of {n}, counted from 0", hint)
 
 
 def check_windows(settings: Settings, rates: Longs, flows: FlowColumns, n_before: int) -> None:

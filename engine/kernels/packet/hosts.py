@@ -66,6 +66,7 @@ def pick_at_host(r: Run, port: int) -> int:
     way = r.ways[f.ways + f.turn]
     f.turn = f.turn + 1 if f.turn + 1 < f.n_ways else 0
     k.hop = way.data
+    k.rank = f.rank
     now = r.agenda.counts[NOW]
     k.stamp = now
     f.last_size = k.size

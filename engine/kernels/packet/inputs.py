@@ -8,6 +8,7 @@ from engine.errors import DimsweepError
 from engine.kernels.packet.settings import Settings
 
 _LARGEST = (1 << 63) - 1
+MOST_PRIORITIES = 8  # as Ethernet has them (IEEE 802.1Q)
 _ABOVE_ZERO = {  # settings by which is divided, or after which something happens again
     "dcqcn": ("alpha_every", "cut_every", "raise_every", "least"),
     "dctcp": ("least",),
@@ -36,6 +37,7 @@ class Port(NamedTuple):
 
     ``rate`` is bits a second, ``delay`` ticks.  What comes in by a switch's port may take from the
     buffer that its ports share up to the free share / 2^``shift``, and ``headroom`` bytes on top.
+    Each priority has this headroom, and the marking looks at its own queue.
     Where switches drop instead of pausing, that share is of what waits to leave, ``shift`` may be
     below zero (most of the buffer for one port), and ``headroom`` means nothing.
     """
@@ -74,6 +76,12 @@ def check_settings(fabric: Fabric, settings: Settings) -> None:
             f"a payload of {settings.payload} bytes",
             hint=f"1 to {_LARGEST // (32 * settings.ticks) - settings.data_header} bytes",
         )
+    if not 1 <= settings.priorities <= MOST_PRIORITIES:
+        told = f"{settings.priorities} priorities"
+        raise DimsweepError(told, where="priorities", hint=f"1 to {MOST_PRIORITIES}")
+    if settings.ack_priority >= settings.priorities:
+        told = f"priority {settings.ack_priority} of {settings.priorities}, counted from 0"
+        raise DimsweepError(told, where="ack_priority")
     for switch, shared in shared_buffers(fabric, settings).items():
         if shared <= 0:
             raise DimsweepError(
@@ -101,7 +109,7 @@ def shared_buffers(fabric: Fabric, settings: Settings) -> dict[int, int]:
     left = dict(fabric.buffers)
     for port in fabric.ports:
         if settings.pauses and port.node in left:
-            left[port.node] -= port.headroom + settings.reserve
+            left[port.node] -= settings.priorities * (port.headroom + settings.reserve)
     return left
 
 

@@ -10,8 +10,10 @@ from engine.kernels.packet.hosts import pick_at_host
 from engine.kernels.packet.ports import (
     append,
     busy,
+    first_frame,
     free_packet,
     hear,
+    link_of,
     pick_at_switch,
     receive_at_switch,
     send,
@@ -96,10 +98,26 @@ def run(r: Run) -> int:
             on_timer(r, which, kind)
             if len(a.events) - a.counts[LEFT] == a.counts[TIMERS]:
                 return EMPTY
-        if port >= 0 and not busy(r, port):
-            packet = pick_at_host(r, port) if r.ports[port].switch < 0 else pick_at_switch(r, port)
+        if port < 0:
+            continue
+        port = link_of(r, port)
+        if not busy(r, port):
+            packet = _pick(r, port)
             if packet >= 0:
                 send(r, port, packet)
+
+
+@inlined
+def _pick(r: Run, port: int) -> int:
+    """What goes next: a pause frame, or what the first priority that may send has to send."""
+    if r.ports[port].frames >= 0:
+        return first_frame(r, port)
+    at_host = r.ports[port].switch < 0
+    for row in range(port, port + r.settings.priorities):
+        packet = pick_at_host(r, row) if at_host else pick_at_switch(r, row)
+        if packet >= 0:
+            return packet
+    return NONE
 
 
 @inlined
@@ -115,6 +133,7 @@ def _arrive(r: Run, port: int) -> int:
     k.hop += 1
     after = r.routes[k.hop]
     if after >= 0:
+        after += k.rank
         if r.ports[after].switch >= 0:
             return receive_at_switch(r, after, packet)
         append(r, after, packet)  # a host that passes it on, and has room for whatever comes
@@ -141,6 +160,7 @@ def _acknowledge(r: Run, packet: int) -> int:
     if f.received == f.size and f.arrival < 0:
         _arrived(r, k.flow)
     k.kind = ACK
+    k.rank = f.ack_rank
     k.size = r.settings.ack_size
     k.hop += 1
     append(r, f.host, packet)

@@ -9,7 +9,7 @@ import numpy as np
 from engine.errors import DimsweepError
 from engine.kernels.packet.account import PacketRun, account, stuck
 from engine.kernels.packet.agenda import EMPTY, NOW, UNTIL
-from engine.kernels.packet.flows import Flow, FlowColumns, check_windows
+from engine.kernels.packet.flows import Flow, FlowColumns, check_priorities, check_windows
 from engine.kernels.packet.inputs import Fabric, check_fabric, check_settings
 from engine.kernels.packet.kernel import ROOM, admit, run
 from engine.kernels.packet.settings import Settings, Stop
@@ -62,7 +62,7 @@ class PacketNetwork:
         check_settings(fabric, settings)
         self._fabric = fabric
         self._draws = draws or np.random.default_rng(seed).random
-        self._ways = KnownWays(fabric)
+        self._ways = KnownWays(fabric, settings.priorities)
         self._tables = new_run(fabric, settings, self._draws)
         self._now = 0
         self._cpu = 0.0
@@ -81,6 +81,7 @@ class PacketNetwork:
         """
         tables, first = self._tables, int(self._tables.counts[N_FLOWS])
         columns, choices = self._ways.take(flows, first, at, self.now)
+        check_priorities(tables.settings.priorities, columns, first)
         senders = self._ways.routes[self._ways.table["data"][choices["first"]]]
         check_windows(tables.settings, tables.ports["rate"][senders], columns, first)
         tables = with_flows(tables, columns, choices, self._ways)
@@ -113,7 +114,7 @@ class PacketNetwork:
             tables.acknowledged[: counts[N_ACKNOWLEDGED]].copy(),
         )
         if outcome == EMPTY and counts[N_ENDED] < counts[N_FLOWS]:
-            raise stuck(tables)
+            raise stuck(self._fabric, tables)
         return completed
 
     def account(self) -> PacketRun:
@@ -130,4 +131,5 @@ def _watch(fabric: Fabric, tables: Run, watch: Collection[tuple[int, int]]) -> N
                 where="watch",
                 hint="name a node and the one to which its port sends",
             )
-        tables.ports["watched"][numbers[node, to]] = 1
+        first = numbers[node, to] * tables.settings.priorities
+        tables.ports["watched"][first : first + tables.settings.priorities] = 1

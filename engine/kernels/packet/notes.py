@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from engine.kernels.packet.inputs import Fabric
-from engine.kernels.packet.state import N_PAUSINGS, N_SAMPLES, PAUSE, Run
+from engine.kernels.packet.state import N_PAUSINGS, N_SAMPLES, NONE, PAUSE, Run
 from engine.lower.program import Ints, Longs
 
 
@@ -54,8 +54,9 @@ def read_histories(fabric: Fabric, tables: Run) -> dict[tuple[int, int], History
     samples = tables.samples[: tables.counts[N_SAMPLES]]
     found = {}
     for i, port in enumerate(fabric.ports):
-        if tables.ports["watched"][i]:
-            own = samples[samples["port"] == i]
+        row = i * tables.settings.priorities
+        if tables.ports["watched"][row]:
+            own = samples[samples["port"] == row]
             columns = ("time", "queue", "sent", "marked", "paused")
             found[port.node, port.to] = History(*(own[name].copy() for name in columns))
     return found
@@ -63,13 +64,34 @@ def read_histories(fabric: Fabric, tables: Run) -> dict[tuple[int, int], History
 
 def read_pausings(fabric: Fabric, tables: Run) -> tuple[Pausing, ...]:
     """All orders to pause, as they were given."""
-    roots: dict[int, int] = {}  # of the ports that pause
+    n, roots = tables.settings.priorities, dict[int, int]()  # of the ports' rows that pause
     found = []
     for time, port, kind, queue in tables.pausings[: tables.counts[N_PAUSINGS]].tolist():
         if kind != PAUSE:
             roots.pop(port, None)
             continue
         roots[port] = roots.get(queue, queue)
-        ends = [(fabric.ports[i].node, fabric.ports[i].to) for i in (port, queue, roots[port])]
-        found.append(Pausing(time, *ends))
+        pausing = [fabric.ports[row // n] for row in (port, queue, roots[port])]
+        found.append(Pausing(time, *((end.node, end.to) for end in pausing)))
     return tuple(found)
+
+
+def circle_of_pauses(fabric: Fabric, tables: Run) -> list[tuple[int, int]]:
+    """Ports that are paused, each since packets wait at the next one, and at the first.
+
+    If nothing that they wait for is paused, they are a chain and no circle.
+    """
+    waits_at: dict[int, int] = {}
+    for _, port, kind, queue in tables.pausings[: tables.counts[N_PAUSINGS]].tolist():
+        if kind == PAUSE:
+            waits_at[port] = queue
+        else:
+            waits_at.pop(port, None)
+    way: list[int] = []
+    row = next(iter(waits_at), NONE)
+    while row in waits_at and row not in way:
+        way.append(row)
+        row = waits_at[row]
+    circle = way[way.index(row) :] if row in way else way
+    ports = [fabric.ports[row // tables.settings.priorities] for row in circle]
+    return [(port.node, port.to) for port in ports]

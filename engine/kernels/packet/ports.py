@@ -5,7 +5,6 @@ from engine.kernels.packet.buffers import admit, admits, has_room, may_resume, m
 from engine.kernels.packet.compile import inlined, kernel
 from engine.kernels.packet.machine import prefetch
 from engine.kernels.packet.state import (
-    ACK,
     ARRIVE,
     DATA,
     DRAWN,
@@ -24,6 +23,13 @@ from engine.kernels.packet.state import (
 
 
 @inlined
+def link_of(r: Run, port: int) -> int:
+    """The first row of a port, which has what its link does."""
+    n = r.settings.priorities
+    return port if n == 1 else port - port % n
+
+
+@inlined
 def new_packet(r: Run, kind: int, flow: int, size: int) -> int:
     packet = r.counts[FREE_PACKET]
     record = r.packets[packet]
@@ -32,6 +38,7 @@ def new_packet(r: Run, kind: int, flow: int, size: int) -> int:
     record.kind = kind
     record.flow = flow
     record.size = size
+    record.rank = 0
     record.marked = 0
     record.hops = 0
     return packet
@@ -85,13 +92,13 @@ def send(r: Run, port: int, packet: int) -> None:
     p.sent += size
     p.until = now + time_on_wire(r, port, size)
     p.number = next_number(r.agenda)
-    p.planned = p.head >= 0 or p.frames >= 0 or p.pairs > 0
+    p.planned = p.frames >= 0 or _is_awaited(r, port)
     if p.planned:
         plan_as(r.agenda, p.until, p.number, SENT | port << KIND_BITS)
     k = r.packets[packet]
     k.time = p.until + p.delay
     k.number = next_number(r.agenda)
-    k.came = p.back
+    k.came = p.back + k.rank
     k.next = NONE
     if p.wire >= 0:
         r.packets[p.wire_tail].next = packet
@@ -101,6 +108,15 @@ def send(r: Run, port: int, packet: int) -> None:
     p.wire_tail = packet
     if p.watched:
         _note(r, port)
+
+
+@inlined
+def _is_awaited(r: Run, port: int) -> bool:
+    """Whether data, an ACK or a queue pair wait for the link."""
+    for row in range(port, port + r.settings.priorities):
+        if r.ports[row].head >= 0 or r.ports[row].pairs > 0:
+            return True
+    return False
 
 
 @inlined
@@ -117,7 +133,16 @@ def take_from_wire(r: Run, port: int) -> int:
         k = r.packets[after]
         plan_as(r.agenda, k.time, k.number, ARRIVE | port << KIND_BITS)
         prefetch(r.packets, k.next)
+        if len(r.telemetry) > 1:
+            fetch_telemetry(r, after)
     return packet
+
+
+@inlined
+def fetch_telemetry(r: Run, packet: int) -> None:
+    """Have what all hops have written ready when the packet comes."""
+    for hop in range(0, HOPS, 2):
+        prefetch(r.telemetry, packet * HOPS + hop)
 
 
 @inlined
@@ -142,20 +167,24 @@ def first_of(r: Run, port: int) -> int:
 
 
 @inlined
-def pick_at_switch(r: Run, port: int) -> int:
-    """What a switch sends next: a pause frame, or else what waits unless the port is paused."""
+def first_frame(r: Run, port: int) -> int:
+    """The pause frame that goes next, before everything else."""
     p = r.ports[port]
-    if p.frames >= 0:
-        packet = p.frames
-        p.frames = r.packets[packet].next
-    elif p.head >= 0 and p.paused == 0:
-        packet = first_of(r, port)
-    else:
+    packet = p.frames
+    p.frames = r.packets[packet].next
+    p.waiting -= r.settings.frame_size
+    return packet
+
+
+@inlined
+def pick_at_switch(r: Run, port: int) -> int:
+    """What waits first in a priority of a switch's port, unless it is paused."""
+    p = r.ports[port]
+    if p.head < 0 or p.paused:
         return NONE
-    size = r.packets[packet].size
-    p.waiting -= size
-    if r.packets[packet].kind <= ACK:
-        _leave(r, port, packet)
+    packet = first_of(r, port)
+    r.ports[link_of(r, port)].waiting -= r.packets[packet].size
+    _leave(r, port, packet)
     return packet
 
 
@@ -177,10 +206,10 @@ def _leave(r: Run, port: int, packet: int) -> None:
         p.data_bytes += k.size
         p.marked += k.marked
         if len(r.telemetry) > 1 and k.hops < HOPS:
-            hop = r.telemetry[packet, k.hops]
+            hop, link = r.telemetry[packet, k.hops], r.ports[link_of(r, port)]
             hop.time = r.agenda.counts[NOW]
-            hop.bytes = p.sent
-            hop.queue = p.waiting
+            hop.bytes = link.sent
+            hop.queue = link.waiting
             hop.rate = p.rate
             k.hops += 1
 
@@ -223,20 +252,26 @@ def receive_at_switch(r: Run, port: int, packet: int) -> int:
         _note(r, port)
     if r.settings.pauses and must_pause(r, came):
         _tell(r, came, PAUSE, port)
-    p.waiting += k.size
+    r.ports[link_of(r, port)].waiting += k.size
     append(r, port, packet)
     return port
 
 
 @kernel
 def _note(r: Run, port: int) -> None:
-    p, sample = r.ports[port], r.samples[r.counts[N_SAMPLES]]
+    link = link_of(r, port)
+    sample = r.samples[r.counts[N_SAMPLES]]
     sample.time = r.agenda.counts[NOW]
-    sample.port = port
-    sample.queue = p.egress
-    sample.sent = p.sent
-    sample.marked = p.marked
-    sample.paused = p.paused
+    sample.port = link
+    sample.sent = r.ports[link].sent
+    sample.queue = 0
+    sample.marked = 0
+    sample.paused = 0
+    for row in range(link, link + r.settings.priorities):
+        p = r.ports[row]
+        sample.queue += p.egress
+        sample.marked += p.marked
+        sample.paused |= p.paused
     r.counts[N_SAMPLES] += 1
 
 
@@ -252,20 +287,18 @@ def _tell(r: Run, port: int, kind: int, queue: int) -> None:
     r.counts[N_PAUSINGS] += 1
     p.pausing = kind == PAUSE
     r.counts[DRAWN] += r.settings.draws_per_frame
-    frame = new_packet(r, kind, p.back, r.settings.frame_size)
+    frame, link = new_packet(r, kind, p.back, r.settings.frame_size), link_of(r, port)
     r.packets[frame].next = NONE
-    p.waiting += r.settings.frame_size
-    if p.frames < 0:
-        p.frames = frame
+    q = r.ports[link]
+    q.waiting += r.settings.frame_size
+    if q.frames < 0:
+        q.frames = frame
     else:
-        r.packets[p.frames_tail].next = frame
-    p.frames_tail = frame
-    if busy(r, port):
-        return
-    # A frame waits for no data, so nothing else can be sent first: no recursion is needed.
-    p.waiting -= r.settings.frame_size
-    p.frames = NONE
-    send(r, port, frame)
+        r.packets[q.frames_tail].next = frame
+    q.frames_tail = frame
+    if not busy(r, link):
+        # A frame waits for no data, so nothing else can be sent first: no recursion is needed.
+        send(r, link, first_frame(r, link))
 
 
 @inlined

@@ -144,7 +144,9 @@ class Settings(NamedTuple):
     ack_size: int = 60
     frame_size: int = 64
     pauses: bool = True  # whether switches pause who sends; if not, they drop what has no room
-    reserve: int = 4096  # of each port's ingress that do not count
+    priorities: int = 1  # of flows; each has its own queues, reserves, headroom and pauses
+    ack_priority: int = -1  # of all ACKs; below 0: that of their flow
+    reserve: int = 4096  # of each port's ingress, in each priority, that do not count
     resume_below: int = 3072  # the threshold
     vary_window: bool = True  # with the rate
     wake: int = Wake.ABLE

@@ -42,6 +42,8 @@ def zeros(n: int, dtype: np.dtype[np.void]) -> Table:
     return memory[start : start + n_bytes].view(dtype)
 
 
+# A row for each priority of a port, the highest first.  The first row has what is the link's: when
+# it is free, its wire and its pause frames, and the bytes that wait for it or were sent.
 PORT = _in_lines(
     [
         # A cache line each: what every packet asks for, ...
@@ -119,7 +121,9 @@ FLOW = _in_lines(
         ("waits", "i4"),  # flows that are not done
         ("followers", "i4"),  # the first edge to those that wait for it, and
         ("last_follower", "i4"),  # the last one
-        ("done", "i4"),  # whether those need wait no longer
+        ("done", "i1"),  # whether those need wait no longer
+        ("rank", "i1"),  # 0: the highest priority
+        ("ack_rank", "i1"),
         ("start", "i8"),
         ("arrival", "i8"),  # of its last byte
         ("end", "i8"),  # when its sender knows
@@ -152,12 +156,13 @@ PACKET = _in_lines(
         # The bytes, or TCP's segments, that an ACK acknowledges; the segment that TCP's data are.
         ("upto", "i8"),
         ("stamp", "i8"),  # when its data were sent
-        ("flow", "i4"),  # of a pause frame: the port it pauses
+        ("flow", "i4"),  # of a pause frame: the row of the port it pauses
         ("size", "i4"),  # bytes with headers
         ("hop", "i4"),  # its port, in Run.routes
         ("came", "i4"),  # the port by which it comes to the end of its wire
         ("next", "i4"),  # of its wire, of its queue, or of the free ones
         ("kind", "i1"),
+        ("rank", "i1"),  # of its priority
         ("marked", "i1"),
         ("hops", "i1"),  # how many hops have written their telemetry
     ]

@@ -109,7 +109,11 @@ def _fill_flows(run: Run, table: Table, flows: FlowColumns, choices: Table) -> N
     way = run.ways[choices["first"]]
     table["size"], table["after"] = flows.sizes, flows.starts
     table["ways"], table["n_ways"] = choices["first"], choices["n"]
-    table["port"], table["host"] = run.routes[way["data"]], run.routes[way["ack"]]
+    n, acks = run.settings.priorities, run.settings.ack_priority
+    table["rank"] = n - 1 - flows.priorities
+    table["ack_rank"] = table["rank"] if acks < 0 else n - 1 - acks
+    table["port"] = run.routes[way["data"]] + table["rank"]
+    table["host"] = run.routes[way["ack"]] + table["ack_rank"]
     rate = run.ports["rate"][table["port"]]
     for name in ("line_rate", "rate", "target"):
         table[name] = rate
@@ -193,21 +197,26 @@ def _shift(ticks: int) -> int:
 
 
 def _ports(fabric: Fabric, settings: Settings) -> Table:
+    """A row for each priority of each port, alike."""
     numbers = {(port.node, port.to): i for i, port in enumerate(fabric.ports)}
     order = {switch: i for i, switch in enumerate(fabric.buffers)}
-    table = zeros(len(fabric.ports), PORT)
-    for name in ("head", "tail", "frames", "wire", "number", "wake_number"):
-        table[name] = NONE
-    for record, port in zip(table, fabric.ports, strict=True):
+    n = settings.priorities
+    table = zeros(n * len(fabric.ports), PORT)
+    for i, port in enumerate(fabric.ports):
+        record = table[n * i]
         record["rate"], record["delay"] = port.rate, port.delay
         bits = 8 * settings.ack_size * settings.ticks
         record["ack_time"] = (2 * bits + port.rate) // (2 * port.rate)
-        record["back"] = numbers[port.to, port.node]
+        record["back"] = n * numbers[port.to, port.node]
         record["switch"] = order.get(port.node, NONE)
         record["headroom"], record["shift"] = port.headroom, port.shift
         record["mark_from"] = record["mark_all"] = _ANY
         if port.marking:
             record["mark_from"], record["mark_all"], record["mark_most"] = port.marking
+        table[n * i + 1 : n * (i + 1)] = record
+    for name in ("head", "tail", "frames", "wire", "number", "wake_number"):
+        table[name] = NONE
+    table["back"] += np.tile(np.arange(n, dtype=np.int32), len(fabric.ports))
     return table
 
 

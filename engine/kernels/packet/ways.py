@@ -31,11 +31,13 @@ def with_room(table: _T, n: int) -> _T:
 class KnownWays:
     """The ways that flows have named so far.
 
-    ``routes`` are ports, one way after another: those of data and those of ACKs, each up to a -1.
+    A port has ``n_rows`` rows of a table, of which ``routes`` are the first, one way after another:
+    those of data and those of ACKs, each up to a -1.
     """
 
-    def __init__(self, fabric: Fabric) -> None:
-        self._numbers = {(port.node, port.to): i for i, port in enumerate(fabric.ports)}
+    def __init__(self, fabric: Fabric, n_rows: int = 1) -> None:
+        ends = [(port.node, port.to) for port in fabric.ports]
+        self._numbers = {end: i * n_rows for i, end in enumerate(ends)}
         self._switches = fabric.buffers.keys()
         self._known: dict[Ways, tuple[int, int]] = {}
         self._n_ways = self._n_routes = 0
