@@ -50,8 +50,7 @@ def _draw_times(ax: Any, result: Result) -> None:
     longest = max(float(times[-1]) for times in result.completion_times.values())
     factor, unit = units.scale(longest, units.TIME)
     for i, (name, times) in enumerate(result.completion_times.items()):
-        share = np.arange(1, len(times) + 1) / len(times)
-        ax.step(times * factor, share, where="post", color=_colour(i), label=name)
+        ax.ecdf(times * factor, color=_colour(i), label=name)
     ax.set(xlabel=f"completion time ({unit})", ylabel="share of messages", ylim=(0, 1.02))
     ax.set_xscale("log")
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
