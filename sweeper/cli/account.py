@@ -38,8 +38,7 @@ def print_result(
 def _size(result: Result) -> str:
     n_npus = f"{result.program.n_npus:,} NPUs"
     if isinstance(result.run, MessageRun):
-        how = "" if result.run.compiled else " on SimPy"
-        return f"{n_npus}, {len(result.run.links):,} links, {result.run.n_messages:,} messages{how}"
+        return f"{n_npus}, {len(result.run.links):,} links, {result.run.n_messages:,} messages"
     return f"{n_npus} in {plural(len(result.program.names.class_count), 'class')}"
 
 

@@ -60,7 +60,6 @@ class MessageRun:
     plan: WaferPlan | None  # of ranks and groups on a wafer
     traffic: Traffic | None  # of messages that were carried as flows or packets
     recorded: bool
-    compiled: bool = False  # by the network kernel; else on SimPy
 
 
 def run_on_simpy(

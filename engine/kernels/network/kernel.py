@@ -32,6 +32,7 @@ from engine.kernels.network.operators import end_operator, settle_operators
 from engine.kernels.network.ports import arrive, settle_ports
 from engine.kernels.network.reduction import begin_reductions, come_down, let_go, reach_gate
 from engine.kernels.network.reduction import less as less_of_switch
+from engine.kernels.network.servers import end_service
 from engine.kernels.network.state import (
     ADMITTED,
     ARRIVE,
@@ -68,6 +69,7 @@ from engine.kernels.network.state import (
     ROOMY,
     SENDING,
     SENT,
+    SERVED,
     SETTLING,
     STUCK,
     SWITCHED,
@@ -191,6 +193,9 @@ def _happen(st: State, kind: int, which: int) -> None:
         close(st.wires, which)
     elif kind == LANDED:
         _land(st, which)
+    elif kind == SERVED:
+        if end_service(st, which):
+            end_operator(st, which)
     else:
         admit(st.wires, which)
 

@@ -8,6 +8,7 @@ from engine.kernels.network.clock import later, now_of, touch
 from engine.kernels.network.compile import inlined, kernel
 from engine.kernels.network.entries import put
 from engine.kernels.network.flows import start_flow
+from engine.kernels.network.servers import begin_access, settle_servers
 from engine.kernels.network.sorting import sort_nodes
 from engine.kernels.network.state import (
     N_OPEN,
@@ -21,7 +22,7 @@ from engine.kernels.network.state import (
     State,
 )
 from engine.kernels.phase.state import DONE, QUEUED, RUNNING
-from engine.lower.program import NodeKind
+from engine.lower.program import NO_SERVICE, NodeKind
 
 _COMPUTE, _RECEIVE, _ACCESS = int(NodeKind.COMPUTE), int(NodeKind.RECEIVE), int(NodeKind.ACCESS)
 
@@ -51,6 +52,7 @@ def settle_operators(st: State) -> None:
             put(st, STARTING, N_STARTING, stream.node)
     for i in range(counts[N_STARTING]):
         _start(st, st.lists[STARTING, i])
+    settle_servers(st)
 
 
 @inlined
@@ -91,6 +93,9 @@ def _start(st: State, number: int) -> None:
     else:
         rank.in_flight += 1
         st.accounts.tallies[node.rank, node.tally].in_flight += 1
+    if node.kind == _ACCESS and node.service != NO_SERVICE:
+        begin_access(st, number)
+        return
     if node.kind == _COMPUTE or node.kind == _ACCESS:
         later(st.wires.clock, node.duration, OPERATOR, number)
         return

@@ -11,6 +11,7 @@ from engine.kernels.network.exchange import take_plan
 from engine.kernels.network.links import ask, free_parcel, new_parcel
 from engine.kernels.network.ports import finish
 from engine.kernels.network.state import N_MESSAGES, NONE, SWITCHED, State
+from engine.kernels.network.turns import ask_turn, begin_round, next_in_turn
 
 
 @kernel
@@ -34,8 +35,30 @@ def begin_reductions(st: State, port_number: int) -> None:
             account.bytes_sent += launch.up * phase.n_bytes
     for number in range(of.reductions, of.reductions_end):
         reduction = st.reductions[number]
-        st.wires.clock.counts[N_MESSAGES] += reduction.n_messages
-        _launch(st, reduction.launch, reduction.launch_end, entry, now_of(st.wires.clock))
+        reduction.entry, reduction.missing = entry, reduction.n_targets
+        if reduction.turn == NONE:
+            _start(st, number)
+        else:
+            ask_turn(st, number)
+            _let_in(st, reduction.turn + 0)
+
+
+@inlined
+def _start(st: State, number: int) -> None:
+    reduction = st.reductions[number]
+    st.wires.clock.counts[N_MESSAGES] += reduction.n_messages
+    now, entry = now_of(st.wires.clock), reduction.entry + 0
+    _launch(st, reduction.launch, reduction.launch_end, entry, now)
+
+
+@kernel
+def _let_in(st: State, turn: int) -> None:
+    """Start all reductions whose turn it is."""
+    begins = begin_round(st, turn)
+    number = next_in_turn(st, turn, begins)
+    while number != NONE:
+        _start(st, number)
+        number = next_in_turn(st, turn, begins)
 
 
 @kernel
@@ -53,7 +76,7 @@ def _launch(st: State, start: int, end: int, entry: int, tail: int) -> None:
         p.port, p.slot, p.strand = launch.port, launch.target, launch.gate
         p.first = p.hop = launch.hop
         p.last = launch.hop if launch.gate == NONE else NONE
-        p.whole, p.leaving = number, 2
+        p.whole, p.leaving = launch.reduction, 2
         ask(st.wires, number)
 
 
@@ -95,8 +118,13 @@ def let_go(st: State, parcel: int) -> None:
 def come_down(st: State, parcel: int) -> None:
     """A parcel is there, for an NPU."""
     p = st.wires.parcels[parcel]
-    port, late = p.slot + 0, sum_of(p.late, p.way)
+    port, late, number = p.slot + 0, sum_of(p.late, p.way), p.whole + 0
     free_parcel(st.wires, parcel)
+    reduction = st.reductions[number]
+    reduction.missing -= 1
+    if reduction.missing == 0 and reduction.turn != NONE:
+        st.turns[reduction.turn].under_way -= 1
+        _let_in(st, reduction.turn + 0)
     less(st, port, late)
 
 

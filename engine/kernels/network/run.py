@@ -16,7 +16,6 @@ from engine.kernels.message.kernel import (
     check_ranks,
     links_to_watch,
     network_of,
-    run_on_simpy,
 )
 from engine.kernels.message.links import LinkAccount, Span, utilisation
 from engine.kernels.message.ports import PhaseSpan
@@ -48,9 +47,7 @@ def run_messages(
 ) -> MessageRun:
     """Simulate the program at its own point, message by message.
 
-    This kernel does, compiled.  What it does not know is left to
-    :func:`engine.kernels.message.run_on_simpy`: accesses that share the servers of a memory, and
-    lines that take turns on a wafer.
+    :func:`engine.kernels.message.run_on_simpy` is its witness.
 
     Every rank must be a class of its own, as :func:`engine.kernels.message.lower_by_rank` makes it.
     ``fidelity`` says how messages travel; ``record`` keeps when each of them held each link, and
@@ -63,8 +60,6 @@ def run_messages(
     network = network_of(program)
     watched = links_to_watch(network, watch, fidelity)
     tables = tables_of(program, network, fidelity)
-    if len(program.structure.services) or (tables.wafer and tables.wafer.n_rounds > 1):
-        return run_on_simpy(program, fidelity, record=record, watch=watch)
     carried = _CARRIED[fidelity]
     if carried and len(tables.reductions):
         raise reducing_error()
@@ -85,7 +80,6 @@ def run_messages(
         plan=tables.wafer,
         traffic=_traffic(program, state, packets) if carried else None,
         recorded=record,
-        compiled=True,
     )
 
 

@@ -23,6 +23,7 @@ from engine.kernels.phase.phase_time import (
 from engine.lower.program import Ints, Longs, Program, StreamOrder, Structure, Table
 from engine.network.graph import Network
 
+_SAME = ("duration", "kind", "stream", "key", "flow", "tally", "service")  # of nodes
 _PARCELS = 1024  # to begin with, beside those that one step may take
 _BUCKETS = 12  # of the calendar that the longest message takes, as a power of two
 
@@ -63,6 +64,12 @@ def new_state(
         reductions=tables.reductions.copy(),
         launches=_launches(tables, wires.links),
         gates=tables.gates.copy(),
+        turns=_filled(tables.n_turns, st.TURN, head=st.NONE, tail=st.NONE),
+        passed=np.zeros(int(tables.reductions["line"].max(initial=-1)) + 1, np.int32),
+        services=s.services.copy(),
+        server_uses=s.server_uses.copy(),
+        servers=np.zeros(int(s.server_uses["server"].max(initial=-1)) + 1, np.int64),
+        accesses=np.zeros(n_nodes if len(s.services) else 0, st.ACCESS),
     )
 
 
@@ -108,7 +115,7 @@ def _new_counts(s: Structure, n_parcels: int) -> Longs:
 
 
 def _new_lists(nodes: Table, n: int) -> Ints:
-    lists = np.zeros((6, n), np.int32)
+    lists = np.zeros((7, n), np.int32)
     lists[st.READY, : len(nodes)] = np.argsort(nodes["waits"] > 0, kind="stable")
     return lists
 
@@ -253,7 +260,7 @@ def _launches(tables: Tables, links: Table) -> Table:
 
 def _new_nodes(nodes: Table) -> Table:
     """The program's nodes, before any of them is ready."""
-    same = {name: nodes[name] for name in ("duration", "kind", "stream", "key", "flow", "tally")}
+    same = {name: nodes[name] for name in _SAME}
     return _filled(
         len(nodes),
         st.NODE,

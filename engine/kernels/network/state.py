@@ -41,13 +41,15 @@ REDUCED = 12  # a strand: and reduced
 OPERATOR = 13  # a node ends
 ARRIVE = 14  # a member of a flow has made up for being late
 LANDED = 15  # a parcel that something else carries: it is there
+SERVED = 16  # a node: the bytes of its access have moved, as was foreseen at some time
 KIND_BITS = 5
 
 # Entries of ``counts``.
 # RING, RING_END: events of this instant.  N_*: how many.
 # SENT, BEGUN: of those, how many have begun.  OVERDUE: something would happen after LONGEST.
 # CROWDED: there are more messages than allowed.  UNDER_WAY: messages that are carried.
-# NEXT: when something is planned to happen (ps).
+# NEXT: when something is planned to happen (ps).  UNSETTLED: whether servers serve others than
+# they did.
 (
     RING,
     RING_END,
@@ -69,8 +71,10 @@ KIND_BITS = 5
     CROWDED,
     UNDER_WAY,
     NEXT,
+    N_SERVING,
+    UNSETTLED,
     N_COUNTS,
-) = range(21)
+) = range(23)
 
 LINK = np.dtype(
     [
@@ -107,7 +111,7 @@ PARCEL = np.dtype(
         ("port", "i4"),  # of the sender; NONE for a switch
         ("strand", "i4"),  # of the receiver; of a SWITCHED one, the gate that it goes to
         ("slot", "i4"),  # of the receiver; of a SWITCHED one, the port that it goes to
-        ("whole", "i4"),  # the parcel that counts the parts
+        ("whole", "i4"),  # the parcel that counts the parts; of a SWITCHED one, its reduction
         ("leaving", "i4"),  # parts that have not left; of a SWITCHED one, see reduction.let_go
         ("coming", "i4"),  # parts that have not come
         ("next", "i4"),  # in a queue, a slot, or among the free ones
@@ -182,6 +186,7 @@ NODE = np.dtype(  # what is read of the program's nodes, and what has become of 
         ("key", "i4"),
         ("flow", "i4"),
         ("tally", "i4"),
+        ("service", "i4"),
         ("following", "i4"),  # in State.following, from here ...
         ("following_end", "i4"),
         ("state", "i4"),  # as in the phase kernel
@@ -189,6 +194,14 @@ NODE = np.dtype(  # what is read of the program's nodes, and what has become of 
         ("next", "i4"),  # in its stream's queue
     ],
     align=True,
+)
+ACCESS = np.dtype(  # of a node, to a memory that serves others, too
+    [
+        ("since", "i8"),
+        ("takes", "f8"),  # ps, of all of it, since then
+        ("left", "f8"),  # a share of it
+        ("due", "i8"),  # when its bytes have moved, as servers are now; NONE before and afterwards
+    ]
 )
 STREAM = np.dtype([("node", "i4"), ("head", "i4"), ("tail", "i4"), ("open", "i4")])
 FLOW = np.dtype(
@@ -267,8 +280,24 @@ REDUCTION = np.dtype(
         ("launch_end", "i4"),
         ("n_messages", "i4"),
         ("phase", "i4"),  # that it is of, in State.phases; members may be done with it before all
+        ("entry", "i4"),
+        ("missing", "i4"),  # targets that have not got theirs
+        ("n_targets", "i4"),
+        ("turn", "i4"),  # whose rounds it waits for, or NONE
+        ("round", "i4"),
+        ("line", "i4"),  # among those that take turns
+        ("next", "i4"),  # that waits, too
     ],
     align=True,
+)
+TURN = np.dtype(
+    [
+        ("round", "i4"),
+        ("passing", "i4"),  # the number of the present turn
+        ("under_way", "i4"),
+        ("head", "i4"),  # of the reductions that wait
+        ("tail", "i4"),
+    ]
 )
 LAUNCH = np.dtype(
     [
@@ -391,8 +420,8 @@ class Plans(NamedTuple):
 
 
 # Rows of State.lists: nodes, streams, nodes, ports, ports whose message from point to point, or
-# phase by a switch, begins, ports whose exchange begins.
-READY, OPENED, STARTING, TOUCHED, SENDING, BEGINNING = range(6)
+# phase by a switch, begins, ports whose exchange begins, nodes whose accesses are in flight.
+READY, OPENED, STARTING, TOUCHED, SENDING, BEGINNING, SERVING = range(7)
 MOVING, SCRATCH = range(2)  # of State.jobs
 
 
@@ -402,7 +431,7 @@ class State(NamedTuple):
     wires: Wires
     plans: Plans
     accounts: Accounts
-    lists: Ints  # (6, n) of numbers of what is to go on, as many as the counts say
+    lists: Ints  # (7, n) of numbers of what is to go on, as many as the counts say
     jobs: Ints  # (2, n): entries that move on, and room to sort
     nodes: Table  # NODE
     following: Ints
@@ -418,6 +447,12 @@ class State(NamedTuple):
     reductions: Table  # REDUCTION
     launches: Table  # LAUNCH
     gates: Table  # GATE
+    turns: Table  # TURN
+    passed: Ints  # the last turn in which a line has passed
+    services: Table  # as of the program's structure, and
+    server_uses: Table  # likewise
+    servers: Longs  # NPUs that each serves
+    accesses: Table  # ACCESS, of nodes
 
 
 def records(rows: Sequence[tuple[float, ...]], dtype: np.dtype[np.void]) -> Table:

@@ -61,6 +61,7 @@ class Tables:
     launches: Table  # LAUNCH
     gates: Table  # GATE
     ways_up: Ints  # of the reductions (see engine.kernels.network.trees)
+    n_turns: int  # sets of lines that take turns
     wafer: WaferPlan | None
     n_sends: int  # that one step may make
     largest: float  # share of what a member holds that a message has
@@ -231,8 +232,9 @@ def build_tables(program: Program, network: Network, *, spray: bool = False) -> 
         launches=made[1],
         gates=made[2],
         ways_up=made[3],
+        n_turns=reductions.n_turns,
         wafer=wafer,
-        n_sends=max(plans.n_sends, reductions.most),
+        n_sends=max(plans.n_sends, reductions.at_once()),
         largest=plans.largest,
         room=min((room for room in routes.rooms if room >= 0), default=np.inf),
     )

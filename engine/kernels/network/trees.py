@@ -27,10 +27,16 @@ class Reductions:
     ) -> None:
         self._network, self._model, self._hops = network, model, hops
         self._trees: dict[frozenset[int], Tree] = {}
+        self._turns: dict[frozenset[int], tuple[int, int, int]] = {}  # turn, round, line
+        self.n_turns = 0
         for rounds in plan.rounds if plan else ():
-            for trees in rounds:
+            for number, trees in enumerate(rounds):
                 self._trees |= trees
-        self.rows: list[tuple[int, int, int, int, int]] = []  # of REDUCTION
+                turn = self.n_turns if len(rounds) > 1 else NONE
+                for line in trees:
+                    self._turns[line] = turn, number, len(self._turns)
+            self.n_turns += len(rounds) > 1
+        self.rows: list[tuple[int, ...]] = []  # of REDUCTION
         self.gates: list[tuple[int, int, int, int, int]] = []  # of GATE
         self.launches: list[tuple[float, ...]] = []  # of LAUNCH
         self._ways: list[tuple[int, ...]] = []  # links, the reduction last
@@ -42,12 +48,18 @@ class Reductions:
         if tree is None:
             switch = shared_switch(self._network, self._model, frozenset(npus))
             tree = Tree({switch: tuple(npus)})
+        turn = self._turns.get(frozenset(npus), (NONE, 0, NONE))
         port_of = dict(zip(npus, ports, strict=True))
         before = len(self.rows)
         for round_ in rounds.rounds:
-            _Reduction(self, round_, tree, npus, port_of).write()
+            _Reduction(self, round_, tree, npus, port_of).write(turn)
         self.most = max(self.most, sum(len(round_.sources) for round_ in rounds.rounds))
         return range(before, len(self.rows))
+
+    def at_once(self) -> int:
+        """The most messages that begin in one step: of a line, or of all that take turns."""
+        waiting = [row for row in self.rows if row[8] != NONE]
+        return max(self.most, sum(end - start for _, start, end, *_ in waiting))
 
     def link(self, source: int | str, target: int | str) -> int:
         return self._network.number[source, target]
@@ -109,7 +121,7 @@ class _Reduction:
         self._rising = [leaf for leaf, npus in self._from.items() if npus]
         self._falling = [leaf for leaf, npus in self._to.items() if npus]
 
-    def write(self) -> None:
+    def write(self, turn: tuple[int, int, int]) -> None:
         tree = self._tree
         fall = {leaf: self._fall(leaf) for leaf in self._to}
         above = self._top(fall) if tree.lanes else []
@@ -133,7 +145,9 @@ class _Reduction:
         ]
         n_trunks = 2 * tree.n_parts * (len(self._rising) + len(self._falling)) if tree.lanes else 0
         n_messages = n_trunks + len(self._round.sources) + len(self._round.targets)
-        self._all.rows.append((0, starts[0][0], starts[-1][1], n_messages, 0))
+        n_targets = len(self._round.targets)
+        ends = starts[0][0], starts[-1][1]
+        self._all.rows.append((0, *ends, n_messages, 0, 0, 0, n_targets, *turn, NONE))
 
     def _fall(self, leaf: str) -> tuple[int, int]:
         """From a leaf to its targets."""

@@ -13,13 +13,21 @@ import pyarrow.compute as pc
 
 from engine import (
     FINISHED,
+    Cluster,
+    Collective,
+    CollectiveKind,
     DimsweepError,
     Fidelity,
+    GraphBuilder,
+    Group,
     InfeasibleError,
     Program,
+    Topology,
+    Workload,
     account,
     outcome_error,
     run_batch,
+    simulate,
 )
 from engine.kernels.network import run_messages
 from sweeper.build.program import build_program
@@ -82,6 +90,14 @@ def _arrived(rows: pa.Buffer, seconds: float, lost: frozenset[str]) -> Outcome:
     return Outcome(pa.ipc.open_stream(rows).read_all(), seconds, lost)
 
 
+def _smallest() -> tuple[Workload, Cluster]:
+    """What still has a message."""
+    graph = GraphBuilder()
+    graph.add("all", Collective(CollectiveKind.ALL_REDUCE, 2.0, "all"))
+    workload = Workload((graph.build(),), {"all": Group((2,), (1,))})
+    return workload, Cluster(Topology.build("Ring(2)", bandwidth=[1e9], latency=[0]))
+
+
 class Evaluator:
     """Evaluates jobs of a study's cells.
 
@@ -97,8 +113,11 @@ class Evaluator:
     def warm(self) -> None:
         """Load and compile all that a trial needs, so that the first one need not wait for it."""
         first = min(self._cells)
-        if self._fidelity(first, "{}") is Fidelity.PHASE:  # any other is slow
+        fidelity = self._fidelity(first, "{}")
+        if fidelity is Fidelity.PHASE:
             self.evaluate(Job(first, Trials.of([Trial(0, "known", None)]), [""]))
+        else:  # a trial may be slow
+            simulate(*_smallest(), fidelity=fidelity)
 
     def evaluate(self, job: Job) -> Outcome:
         """Simulate all trials of ``job``; those that share a program in one compiled call."""

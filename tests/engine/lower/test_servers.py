@@ -27,6 +27,8 @@ from engine import (
 )
 from engine.bound import LinearSpace, lower_bound
 from engine.cluster.memory import HierarchicalMemory, NodeMemory, PooledMemory, ZeroInfinity
+from engine.kernels.message import lower_by_rank, run_on_simpy
+from engine.kernels.network import run_messages
 from engine.workload.graph import Work
 from tests.support.examples import examples
 
@@ -61,11 +63,14 @@ def workload(graphs: Sequence[Sequence[Work]], of_rank: Sequence[int]) -> Worklo
 
 
 def ends(graphs: Sequence[Sequence[Work]], of_rank: Sequence[int], memory: RemoteMemory) -> int:
-    """When all is done (ps), the same for both kernels, folded or not."""
-    program, cluster = workload(graphs, of_rank), on(memory)
-    time = simulate(program, cluster).time_ps
-    assert simulate(program, cluster, fold=False).time_ps == time
-    assert simulate(program, cluster, fidelity="message").time_ps == time
+    """When all is done (ps), the same for both kernels, folded or not, compiled or on SimPy."""
+    load, cluster = workload(graphs, of_rank), on(memory)
+    time = simulate(load, cluster).time_ps
+    assert simulate(load, cluster, fold=False).time_ps == time
+    by_rank = lower_by_rank(load, cluster)
+    compiled, on_simpy = run_messages(by_rank), run_on_simpy(by_rank)
+    assert compiled.measures.time.tolist() == [time]
+    assert compiled.operators == on_simpy.operators
     return time
 
 

@@ -252,15 +252,16 @@ NARROW = FredWafer(latency=0, middles=2)  # whose switches pass any permutation,
 
 
 def reduced(remedy: Remedy, sizes: Sequence[int], chunks: int = 1) -> MessageRun:
-    """All-reduces of the last of three dimensions, at once."""
+    """All-reduces of the last of three dimensions, at once; compiled and on SimPy alike."""
     names = ("a", "b", "c")
     graph = GraphBuilder()
     graph.add("it", Collective(CollectiveKind.ALL_REDUCE, BYTES, "c"))
     workload = Workload((graph.build(),), place(dict(zip(names, sizes, strict=True)), sizes))
     on = cluster(dataclasses.replace(NARROW, remedy=remedy), sizes)
     on = dataclasses.replace(on, collectives=CollectiveModel(chunks=chunks))
-    run = simulate(workload, on, fidelity="message").run
-    assert isinstance(run, MessageRun)
+    program = lower_by_rank(workload, on)
+    run, on_simpy = run_messages(program), run_on_simpy(program)
+    assert run.links == on_simpy.links and run.operators == on_simpy.operators
     return run
 
 
