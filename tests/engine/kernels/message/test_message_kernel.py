@@ -350,7 +350,14 @@ def test_links_are_told_and_drawn_in_a_timeline() -> None:
         assert account.longest_queue == 0
     events = result.timeline()["traceEvents"]
     tracks = {event["args"]["name"] for event in events if event["ph"] == "M"}
-    assert {"links", "0 -> 1", "3 -> 0", "rank 0", "compute", "dim 0: Ring(4)"} <= tracks
+    assert {
+        "links",
+        "NPU 0 -> NPU 1",
+        "NPU 3 -> NPU 0",
+        "rank 0",
+        "compute",
+        "dim 0: Ring(4)",
+    } <= tracks
     on_links = [e for e in events if e["ph"] == "X" and e["pid"] == 4]
     assert len(on_links) == 8 * 3
     unrecorded = Result(run_messages(program))
@@ -374,7 +381,7 @@ def test_buffers_full_in_a_circle_are_a_deadlock_with_its_links() -> None:
     pairs = [(i, (i + 2) % 5) for i in range(5)]
     message = refusal(sends(5, pairs, 1e5, 5), Cluster(topology, network=network))
     assert "deadlock" in message and "network.buffer" in message
-    assert "0 -> 1" in message and "send" in message
+    assert "NPU 0 -> NPU 1" in message and "send" in message
 
 
 def test_ranks_that_wait_for_one_another_are_named() -> None:
