@@ -1,15 +1,20 @@
 """What repeats in a sequence: loops within loops, found in one sequence and followed in others."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-_LONGEST = 400  # symbols of a loop's body
+import numpy as np
+from numpy.typing import NDArray
+
+_LONGEST = 1000  # symbols of a loop's body
+_Items = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Loop:
-    """``body``, any number of times; none, too, if it is not within another loop."""
+    """``body``, any number of times, or none."""
 
     body: "Pattern"
 
@@ -19,90 +24,138 @@ Place = tuple[int, ...]  # in a pattern: a number in each body, from the outermo
 Counts = dict[Place, list[int]]  # by the place of a loop: how often, each time it comes
 
 
-class _Run(NamedTuple):
-    """A loop with its rounds: two that run differently often are not alike."""
-
-    body: tuple["str | _Run", ...]
-    times: int
-
-
 def induce(symbols: Sequence[str]) -> Pattern:
     """The pattern of a sequence: what stands twice or more side by side becomes a loop, the
     shortest repetitions first, so that loops hold loops."""
-    items: list[str | _Run] = list(symbols)
+    numbers: dict[str | _Run, int] = {}
+    items = np.array([numbers.setdefault(each, len(numbers)) for each in symbols], dtype=np.int64)
     period = 1
     while period <= min(_LONGEST, len(items) // 2):
-        folded = _folded(items, period)
+        folded = _folded(items, period, numbers)
         # A loop that was found makes longer stretches alike.
         period = 1 if len(folded) < len(items) else period + 1
         items = folded
-    return _without_times(items)
+    return _without_times(items.tolist(), list(numbers))
 
 
-def _folded(items: list[str | _Run], period: int) -> list[str | _Run]:
-    out: list[str | _Run] = []
+class _Run(NamedTuple):
+    """Items, by number, and their rounds: two that run differently often are not alike."""
+
+    body: tuple[int, ...]
+    times: int
+
+
+def _folded(items: _Items, period: int, numbers: dict[str | _Run, int]) -> _Items:
+    """The items with what repeats after ``period`` of them as one item each."""
+    differ = np.flatnonzero(np.append(items[period:] != items[:-period], True))
+    begins = np.append(0, differ[:-1] + 1)
+    out: list[_Items] = []
     at = 0
-    while at < len(items):
-        body = items[at : at + period]
-        times = 1
-        while items[at + times * period : at + (times + 1) * period] == body:
-            times += 1
+    for begin, end in zip(begins.tolist(), differ.tolist(), strict=True):
+        if end - begin < period:
+            continue
+        first = max(begin, at)
+        times = (end - first) // period + 1
         if times > 1:
-            out.append(_Run(tuple(body), times))
-            at += times * period
-        else:
-            out.append(items[at])
-            at += 1
-    return out
+            run = _Run(tuple(items[first : first + period].tolist()), times)
+            number = numbers.setdefault(run, len(numbers))
+            out += [items[at:first], np.array([number])]
+            at = first + times * period
+    return np.concatenate([*out, items[at:]]) if out else items
 
 
-def _without_times(items: Sequence[str | _Run]) -> Pattern:
-    return tuple(i if isinstance(i, str) else Loop(_without_times(i.body)) for i in items)
+def _without_times(items: Iterable[int], known: Sequence[str | _Run]) -> Pattern:
+    each = (known[item] for item in items)
+    return tuple(i if isinstance(i, str) else Loop(_without_times(i.body, known)) for i in each)
 
 
-def follow(pattern: Pattern, symbols: Sequence[str]) -> tuple[Counts, list[Place]] | None:
+# --- following ----------------------------------------------------------------------------------
+
+
+class _Symbol(NamedTuple):
+    """Take this symbol."""
+
+    symbol: str
+    place: Place
+
+
+class _Round(NamedTuple):
+    """Begin a round of the loop, at ``body``, or go on behind it; the first one is begun in any
+    case if the loop is ``entered``."""
+
+    place: Place
+    body: int
+    behind: int
+    entered: bool = False
+
+
+_Program = list[_Symbol | _Round]
+
+
+def _compiled(pattern: Pattern, program: _Program, least: int, place: Place = ()) -> _Program:
+    for number, item in enumerate(pattern):
+        here = (*place, number)
+        if isinstance(item, str):
+            program.append(_Symbol(item, here))
+            continue
+        start = len(program)
+        program.append(_Round(here, 0, 0))  # till it is known what is behind
+        _compiled(item.body, program, least, here)
+        behind = len(program) + 1
+        program.append(_Round(here, start + 1, behind))
+        program[start] = _Round(here, start + 1, behind, bool(place) and least > 0)
+    return program
+
+
+def follow(
+    pattern: Pattern, symbols: Sequence[str], least: int = 1
+) -> tuple[Counts, list[Place]] | None:
     """How often each loop runs in a sequence that the pattern describes, and for each symbol its
     place in the pattern; None if it is another pattern's.
 
-    Loops take all they can, and give back what the rest needs; one within another runs at least
-    once.
+    Loops take all they can, and give back what the rest needs; one within another runs ``least``
+    times, 0 or 1.  No choice is tried twice, so that it takes no longer than the product of both
+    lengths.
     """
-    trail: list[tuple[Place, int]] = []  # symbols (-1) and loops (how often), as they end
-
-    def run(body: Pattern, number: int, at: int, place: Place) -> Iterator[int]:
-        """Where the rest of a body may end."""
-        kept = len(trail)
-        while number < len(body) and isinstance(body[number], str):
-            if at >= len(symbols) or symbols[at] != body[number]:
-                del trail[kept:]
-                return
-            trail.append(((*place, number), -1))
-            at, number = at + 1, number + 1
-        if number == len(body):
-            yield at
+    program = _compiled(pattern, [], least)
+    trail: list[tuple[int, int]] = []  # a symbol of the program, or a loop and if it goes on
+    choices: list[tuple[int, int, int]] = []  # where to go on, in both, and the trail till there
+    tried: set[tuple[int, int]] = set()
+    now, at = 0, 0
+    while now < len(program) or at < len(symbols):
+        step = program[now] if now < len(program) else None
+        if isinstance(step, _Symbol) and at < len(symbols) and symbols[at] == step.symbol:
+            trail.append((now, 1))
+            now, at = now + 1, at + 1
+        elif isinstance(step, _Round) and (now, at) not in tried:
+            tried.add((now, at))
+            if not step.entered:
+                choices.append((now, at, len(trail)))
+            trail.append((now, 1))
+            now = step.body
+        elif choices:
+            now, at, kept = choices.pop()
+            del trail[kept:]
+            trail.append((now, 0))
+            now = program[now].behind  # type: ignore[union-attr]
         else:
-            loop, here = body[number], (*place, number)
-            assert isinstance(loop, Loop)
-            for end, times in rounds(loop.body, here, at, 0):
-                trail.append((here, times))
-                yield from run(body, number + 1, end, place)
-                trail.pop()
-        del trail[kept:]
+            return None
+    return _told(program, trail)
 
-    def rounds(body: Pattern, here: Place, at: int, times: int) -> Iterator[tuple[int, int]]:
-        for end in run(body, 0, at, here):
-            yield from rounds(body, here, end, times + 1)
-        if times or len(here) == 1:
-            yield at, times
 
-    for end in run(pattern, 0, 0, ()):
-        if end == len(symbols):
-            counts: Counts = {}
-            for place, times in trail:
-                if times >= 0:
-                    counts.setdefault(place, []).append(times)
-            return counts, [place for place, times in trail if times < 0]
-    return None
+def _told(program: _Program, trail: Sequence[tuple[int, int]]) -> tuple[Counts, list[Place]]:
+    counts: Counts = {}
+    places: list[Place] = []
+    rounds = Counter[Place]()  # so far, of the loops that are not over
+    for now, goes_on in trail:
+        step = program[now]
+        if isinstance(step, _Symbol):
+            places.append(step.place)
+        elif goes_on:
+            rounds[step.place] += 1
+        else:
+            counts.setdefault(step.place, []).append(rounds.pop(step.place, 0))
+    return counts, places
 
 
 def unroll(pattern: Pattern, counts: dict[Place, int], place: Place = ()) -> Iterator[Place]:

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from engine.synthesis.grammar import follow
-from engine.synthesis.job import Job
+from engine.synthesis.grammar import leaf
+from engine.synthesis.job import Job, Symbol
 from engine.synthesis.model import TraceModel, case, part_name
+from engine.synthesis.synthesise import unrolled
 
 
 def distance(model: TraceModel, job: Job) -> float:
@@ -17,10 +18,13 @@ def distance(model: TraceModel, job: Job) -> float:
     for stage, steps in enumerate(job.stages):
         name = part_name(stage, len(job.stages), case(job.keys, model.degrees))
         part = model.parts.get(name)
-        followed = follow(part.pattern, [step.symbol for step in steps]) if part else None
-        if part is None or followed is None:
+        places = unrolled(part, job.keys_of(stage)) if part else []
+        if part is None or len(places) != len(steps):
             return float("inf")
-        for place, step in zip(followed[1], steps, strict=True):
+        labels = {place: Symbol.of(leaf(part.pattern, place)).label for place in set(places)}
+        for place, step in zip(places, steps, strict=True):
+            if labels[place] != step.symbol.label:
+                return float("inf")
             for quantity, value in step.values.items():
                 expected = part.quantities[place][quantity].at(job.keys)
                 if value > 0 and expected > 0:

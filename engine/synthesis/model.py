@@ -7,7 +7,7 @@ the keys.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,7 @@ from engine.synthesis.formula import Formula, fit, fit_count
 from engine.synthesis.grammar import Counts, Pattern, Place, follow, induce, loops
 from engine.synthesis.job import Job, role
 from engine.synthesis.samples import Samples
+from engine.synthesis.waiting import NEAR, Waiting, describe
 
 Example = tuple[Job, int]  # a job, and which of its stages
 
@@ -34,24 +35,28 @@ class Part:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where ranks are: how many, how far apart the stages, and each group's size and stride."""
+    """Where ranks are: the sizes of the dimensions, how many stages there are and how far apart
+    along which of them (``axis``), and each group's size and stride in every dimension."""
 
-    ranks: Formula
+    sizes: tuple[Formula, ...]
+    axis: int
     stages: Formula
     stride: Formula
-    groups: Mapping[str, tuple[Formula, Formula]]
+    groups: Mapping[str, tuple[tuple[Formula, Formula], ...]]
 
 
 @dataclass(frozen=True)
 class TraceModel:
     """``keys``: the values of each that were learnt from; ``degrees``: those that are numbers of
-    ranks or stages; ``layouts`` by the name of their case, ``parts`` by role and case."""
+    ranks or stages; ``layouts`` by the name of their case, ``parts`` by role and case; ``in_order``:
+    ranks start what stands first of what is ready (see :class:`engine.synthesis.job.Job`)."""
 
     keys: Mapping[str, tuple[float, ...]]
     degrees: tuple[str, ...]
     layouts: Mapping[str, Layout]
     parts: Mapping[str, Part]
     jobs: int
+    in_order: bool = False
 
 
 def case(keys: Mapping[str, float], degrees: Sequence[str]) -> str:
@@ -99,11 +104,13 @@ def learn(jobs: Sequence[Job]) -> TraceModel:
         {name: _layout(those) for name, those in by_case.items()},
         _parts(by_part, {name: name.partition("; ")[2] for name in by_part}),
         len(jobs),
+        jobs[0].in_order,
     )
 
 
 def _parts(by_part: Mapping[str, Sequence[Example]], cases: Mapping[str, str]) -> dict[str, Part]:
-    structures = {name: _structure(name, those) for name, those in by_part.items()}
+    texts = _texts([example for those in by_part.values() for example in those])
+    structures = {name: _structure(name, those, texts) for name, those in by_part.items()}
     samples = Samples()
     for name, (pattern, _, followed) in structures.items():
         for (job, stage), places in zip(by_part[name], followed, strict=True):
@@ -112,6 +119,42 @@ def _parts(by_part: Mapping[str, Sequence[Example]], cases: Mapping[str, str]) -
         name: Part(pattern, counts, samples.formulas(name), len(by_part[name]))
         for name, (pattern, counts, _) in structures.items()
     }
+
+
+def _texts(examples: Sequence[Example]) -> dict[tuple[str, int], list[str]]:
+    """The symbols of each example's steps, by the name of its job and its stage."""
+    waiting = {}
+    for job, stage in examples:
+        steps = job.stages[stage]
+        waiting[job.name, stage] = Waiting(
+            tuple(step.symbol.label for step in steps),
+            tuple(step.symbol.kind == "send" for step in steps),
+            tuple(step.after for step in steps),
+        )
+    told = describe(waiting.values())
+    texts: dict[tuple[str, int], list[str]] = {}
+    for job, stage in examples:
+        found = told[waiting[job.name, stage]]
+        if isinstance(found, int):
+            raise _untold(job, stage, found)
+        pairs = zip(job.stages[stage], found, strict=True)
+        texts[job.name, stage] = [str(step.symbol._replace(after=text)) for step, text in pairs]
+    return texts
+
+
+def _untold(job: Job, stage: int, number: int) -> DimsweepError:
+    steps = job.stages[stage]
+    names = ", ".join(
+        f"operator {before} ({steps[before].symbol.name!r})"
+        for before in steps[number].after
+        if number - before > NEAR or before > number
+    )
+    return DimsweepError(
+        f"no rule tells that it waits for {names}",
+        where=job.where(stage, number),
+        hint=f"learnt: what is up to {NEAR} operators before, all open ends, and of the operators "
+        "of a name the last, next, first, all, or the one or those of the same round of a loop",
+    )
 
 
 def _check(jobs: Sequence[Job]) -> None:
@@ -125,6 +168,16 @@ def _check(jobs: Sequence[Job]) -> None:
         bad = next((name for name, value in job.keys.items() if not 0 < value < np.inf), None)
         if bad is not None:
             raise DimsweepError(f"{job.keys[bad]} is no number above 0", where=f"{job.name}: {bad}")
+        if len(job.sizes) != len(jobs[0].sizes):
+            what = f"it has {len(job.sizes)} dimensions; {jobs[0].name}, {len(jobs[0].sizes)}"
+            raise DimsweepError(what, where=job.name)
+        if job.in_order != jobs[0].in_order:
+            raise DimsweepError(
+                f"only one of this job and {jobs[0].name} was written by dimsweep, whose traces "
+                "run in another order",
+                where=job.name,
+                hint="learn from the traces of one tool at a time",
+            )
         same = seen.setdefault(tuple(sorted(job.keys.items())), job.name)
         if same != job.name:
             raise DimsweepError(f"{same} has the same keys", where=job.name)
@@ -136,33 +189,38 @@ def _layout(jobs: Sequence[Job]) -> Layout:
     keys = [job.keys for job in jobs]
     groups = {name: group for job in jobs for name, group in job.groups.items()}
     for job in jobs:
+        if job.axis != jobs[0].axis:
+            what = f"its stages lie along dimension {job.axis}; those of {jobs[0].name}, along "
+            raise DimsweepError(f"{what}{jobs[0].axis}", where=job.name)
         missing = next((name for name in groups if name not in job.groups), None)
         if missing is not None:
             what = f"it has no group {missing!r}, others with these keys do"
             raise DimsweepError(what, where=job.name)
 
-    def of(number: Sequence[float]) -> Formula:
-        return fit(number, keys)
+    def of(number: Callable[[Job], float]) -> Formula:
+        return fit([number(job) for job in jobs], keys)
 
+    def of_group(name: str, d: int) -> tuple[Formula, Formula]:
+        return (
+            of(lambda job: job.groups[name].sizes[d]),
+            of(lambda job: job.groups[name].strides[d]),
+        )
+
+    dims = range(len(jobs[0].sizes))
     return Layout(
-        of([job.n_ranks for job in jobs]),
-        of([len(job.stages) for job in jobs]),
-        of([job.stride for job in jobs]),
-        {
-            name: (
-                of([job.groups[name].sizes[0] for job in jobs]),
-                of([job.groups[name].strides[0] for job in jobs]),
-            )
-            for name in groups
-        },
+        tuple(of(lambda job, d=d: job.sizes[d]) for d in dims),  # type: ignore[misc]
+        jobs[0].axis,
+        of(lambda job: len(job.stages)),
+        of(lambda job: job.stride),
+        {name: tuple(of_group(name, d) for d in dims) for name in groups},
     )
 
 
 def _structure(
-    name: str, examples: Sequence[Example]
+    name: str, examples: Sequence[Example], texts: Mapping[tuple[str, int], list[str]]
 ) -> tuple[Pattern, dict[Place, Formula], list[list[Place]]]:
     """The pattern of a part, how often its loops run, and where in it each example's steps are."""
-    sequences = [[step.symbol for step in job.stages[stage]] for job, stage in examples]
+    sequences = [texts[job.name, stage] for job, stage in examples]
     keys = [job.keys_of(stage) for job, stage in examples]
     pattern, followed = _pattern(name, examples, sequences)
     counts: dict[Place, Formula] = {}
@@ -193,9 +251,10 @@ def _pattern(
         if pattern in tried:
             continue
         tried.add(pattern)
-        followed = [follow(pattern, sequence) for sequence in sequences]
-        if all(found is not None for found in followed):
-            return pattern, [found for found in followed if found is not None]
+        for least in (1, 0):
+            followed = [follow(pattern, sequence, least) for sequence in sequences]
+            if all(found is not None for found in followed):
+                return pattern, [found for found in followed if found is not None]
         worst = next(i for i, found in enumerate(followed) if found is None)
         if len(tried) == 8:
             break

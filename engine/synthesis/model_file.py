@@ -11,7 +11,7 @@ from engine.synthesis.grammar import Loop, Pattern, Place
 from engine.synthesis.job import Symbol
 from engine.synthesis.model import Layout, Part, TraceModel
 
-FORMAT = "dimsweep trace model 1"
+FORMAT = "dimsweep trace model 2"
 
 
 def write_model(path: Path | str, model: TraceModel) -> None:
@@ -19,6 +19,7 @@ def write_model(path: Path | str, model: TraceModel) -> None:
     content = {
         "format": FORMAT,
         "jobs": model.jobs,
+        "in_order": model.in_order,
         "keys": {name: list(values) for name, values in model.keys.items()},
         "degrees": list(model.degrees),
         "layouts": {name: _layout(layout) for name, layout in model.layouts.items()},
@@ -35,12 +36,16 @@ def write_model(path: Path | str, model: TraceModel) -> None:
 
 
 def _layout(layout: Layout) -> dict[str, Any]:
-    numbers = {name: _text(getattr(layout, name)) for name in ("ranks", "stages", "stride")}
-    groups = {
-        name: {"size": _text(size), "stride": _text(stride)}
-        for name, (size, stride) in layout.groups.items()
+    return {
+        "sizes": [_text(size) for size in layout.sizes],
+        "axis": layout.axis,
+        "stages": _text(layout.stages),
+        "stride": _text(layout.stride),
+        "groups": {
+            name: [{"size": _text(size), "stride": _text(stride)} for size, stride in dimensions]
+            for name, dimensions in layout.groups.items()
+        },
     }
-    return {**numbers, "groups": groups}
 
 
 def _steps(part: Part, pattern: Pattern, place: Place) -> list[Any]:
@@ -79,6 +84,7 @@ def read_model(path: Path | str) -> TraceModel:
             {name: _read_layout(layout) for name, layout in content["layouts"].items()},
             {name: _read_part(part) for name, part in content["parts"].items()},
             int(content["jobs"]),
+            bool(content["in_order"]),
         )
     except OSError as error:
         what = f"the model cannot be read: {error.strerror}"
@@ -92,12 +98,13 @@ def read_model(path: Path | str) -> TraceModel:
 
 
 def _read_layout(layout: Mapping[str, Any]) -> Layout:
+    sizes = tuple(map(_formula, layout["sizes"]))
+    axis = range(len(sizes))[int(layout["axis"])]
     groups = {
-        name: (_formula(group["size"]), _formula(group["stride"]))
-        for name, group in layout["groups"].items()
+        name: tuple((_formula(group["size"]), _formula(group["stride"])) for group in dimensions)
+        for name, dimensions in layout["groups"].items()
     }
-    ranks, stages, stride = (_formula(layout[name]) for name in ("ranks", "stages", "stride"))
-    return Layout(ranks, stages, stride, groups)
+    return Layout(sizes, axis, _formula(layout["stages"]), _formula(layout["stride"]), groups)
 
 
 def _read_part(part: Mapping[str, Any]) -> Part:

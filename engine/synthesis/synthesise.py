@@ -1,16 +1,22 @@
 """Jobs from the model: for keys that were asked for, the operators of every rank."""
 
-from collections.abc import Mapping
+import itertools
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from engine.errors import DimsweepError, suggestion
 from engine.kinds import CollectiveKind
 from engine.synthesis.formula import Formula
-from engine.synthesis.grammar import leaf, loops, unroll
-from engine.synthesis.job import Symbol, stage_of
+from engine.synthesis.grammar import Place, leaf, loops, unroll
+from engine.synthesis.job import Symbol, offset_to, stage_of
 from engine.synthesis.model import Part, TraceModel, case, part_name
+from engine.synthesis.waiting import SEPARATOR, Reader, Steps
+from engine.workload.coordinates import all_coordinates
 from engine.workload.graph import (
     Access,
     Collective,
@@ -29,11 +35,15 @@ _MOST = 5_000_000  # operators of all stages
 
 @dataclass(frozen=True)
 class Synthesised:
-    """A workload on one dimension of ``n_ranks``, and ``warnings`` about what it was asked for."""
+    """A workload on dimensions of ``sizes``, and ``warnings`` about what it was asked for."""
 
     workload: Workload
-    n_ranks: int
+    sizes: tuple[int, ...]
     warnings: tuple[str, ...]
+
+    @property
+    def n_ranks(self) -> int:
+        return math.prod(self.sizes)
 
 
 def synthesise(
@@ -51,23 +61,45 @@ def synthesise(
         known = "; ".join(sorted(model.layouts))
         raise DimsweepError(f"no trace was learnt with {here}", hint=f"learnt: {known}")
     layout = model.layouts[here]
-    n, stages = _whole(layout.ranks, keys, "ranks"), _whole(layout.stages, keys, "stages")
+    sizes = tuple(_whole(size, keys, "ranks of a dimension") for size in layout.sizes)
+    stages = _whole(layout.stages, keys, "stages")
     stride = _whole(layout.stride, keys, "ranks between stages")
-    groups = {
-        name: Group(
-            (_whole(size, keys, f"members of {name}"),), (_whole(step, keys, f"stride of {name}"),)
-        )
-        for name, (size, step) in layout.groups.items()
-    }
-    rng = np.random.default_rng(seed)
-    graphs = tuple(
-        _graph(model, stage, stages, stride, n, keys, rng if spread else None)
-        for stage in range(stages)
+    groups = {name: _group(name, of, keys) for name, of in layout.groups.items()}
+    rng = np.random.default_rng(seed) if spread else None
+    asked_for = _Asked(keys, sizes, layout.axis, stages, stride, rng, {})
+    graphs = tuple(_graph(model, stage, asked_for) for stage in range(stages))
+    along = all_coordinates(sizes)[:, layout.axis] if stages > 1 else None
+    workload = Workload(
+        graphs,
+        groups,
+        None if along is None else along // stride % stages,
+        name="synthesised",
+        in_order=model.in_order,
     )
-    graph_of = np.arange(n) // stride % stages if stages > 1 else None
-    workload = Workload(graphs, groups, graph_of, name="synthesised")
-    workload.check((n,))
-    return Synthesised(workload, n, tuple(warnings))
+    workload.check(sizes)
+    return Synthesised(workload, sizes, tuple(warnings))
+
+
+class _Asked(NamedTuple):
+    """What all stages of a job have in common: its keys, where stages are, what durations are drawn
+    with, and the tags of messages, by source, target, name and number."""
+
+    keys: Mapping[str, float]
+    sizes: tuple[int, ...]
+    axis: int
+    stages: int
+    stride: int
+    rng: np.random.Generator | None
+    tags: dict[tuple[int, int, str, int], int]
+
+
+def _group(
+    name: str, dimensions: Sequence[tuple[Formula, Formula]], keys: Mapping[str, float]
+) -> Group:
+    return Group(
+        tuple(_whole(size, keys, f"members of {name}") for size, _ in dimensions),
+        tuple(_whole(stride, keys, f"stride of {name}") for _, stride in dimensions),
+    )
 
 
 def _keys(model: TraceModel, asked: Mapping[str, float]) -> tuple[dict[str, float], list[str]]:
@@ -110,85 +142,87 @@ def _whole(formula: Formula, keys: Mapping[str, float], what: str) -> int:
     return round(exact)
 
 
-def _graph(
-    model: TraceModel,
-    stage: int,
-    stages: int,
-    stride: int,
-    n: int,
-    keys: Mapping[str, float],
-    rng: np.random.Generator | None,
-) -> tuple[Operator, ...]:
+def _graph(model: TraceModel, stage: int, asked: _Asked) -> tuple[Operator, ...]:
+    keys, stages = asked.keys, asked.stages
     name = part_name(stage, stages, case(keys, model.degrees))
     if name not in model.parts:
         known = "; ".join(sorted(model.parts))
         raise DimsweepError(f"no trace of a {name} was learnt", hint=f"learnt: {known}")
     part = model.parts[name]
     of_stage = {**keys, "stage": float(stage), "stages": float(stages)}
-    counts = {
-        place: _whole(part.counts[place], of_stage, f"rounds of a loop of the {name}")
-        for place in loops(part.pattern)
-    }
-    makers = _Makers(part, of_stage, stride, n, rng)
+    places = unrolled(part, of_stage)
+    symbols = {place: Symbol.of(leaf(part.pattern, place)) for place in set(places)}
+    makers = _Makers(part, symbols, stage, asked)
+    steps = Steps(
+        [symbols[place].label for place in places],
+        [symbols[place].kind == "send" for place in places],
+    )
+    reader = Reader(steps)
     operators: list[Operator] = []
-    ends: set[int] = set()
-    for number, place in enumerate(unroll(part.pattern, counts)):
-        if number > _MOST:
-            raise DimsweepError(f"a rank would have more than {_MOST:,} operators")
-        symbol, work = makers.make(place)
-        after = (
-            sorted(ends)
-            if symbol.after == "open"
-            else [number - int(d) for d in symbol.after.split()]
-        )
-        after = sorted(before for before in after if before >= 0)
-        operators.append(Operator(symbol.name, work, tuple(after)))
-        ends.difference_update(after)
-        if symbol.kind != "send":
-            ends.add(number)
+    for place in places:
+        symbol = symbols[place]
+        after = _after(reader, symbol, name)
+        operators.append(Operator(symbol.name, makers.make(place), after))
+        reader.advance(after)
     return tuple(operators)
 
 
+def unrolled(part: Part, keys: Mapping[str, float]) -> list[Place]:
+    """The places of a part's steps in their order; ``keys`` are those that counts depend on."""
+    counts = {
+        place: _whole(part.counts[place], keys, "rounds of a loop") for place in loops(part.pattern)
+    }
+    places = list(itertools.islice(unroll(part.pattern, counts), _MOST + 1))
+    if len(places) > _MOST:
+        raise DimsweepError(f"a rank would have more than {_MOST:,} operators")
+    return places
+
+
+def _after(reader: Reader, symbol: Symbol, part: str) -> tuple[int, ...]:
+    found: set[int] = set()
+    for rule in symbol.after.split(SEPARATOR) if symbol.after else ():
+        picked = reader.picks(rule)
+        if not picked:
+            what = f"{symbol.name!r} of the {part} waits for what is not there: {rule}"
+            raise DimsweepError(what, hint="learn from jobs that are more like what is asked for")
+        found.update(picked)
+    return tuple(sorted(found))
+
+
 class _Makers:
-    """Works of one stage's steps.  Messages to each peer are numbered, as those from it are, so
-    that the first one sent is the first one received."""
+    """Works of one stage's steps.  Messages of a name to each peer are numbered, as those received
+    are, so that the first one sent is the first one received."""
 
     def __init__(
-        self,
-        part: Part,
-        keys: Mapping[str, float],
-        stride: int,
-        n: int,
-        rng: np.random.Generator | None,
+        self, part: Part, symbols: Mapping[Place, Symbol], stage: int, asked: _Asked
     ) -> None:
-        self._part, self._keys, self._stride, self._n, self._rng = part, keys, stride, n, rng
-        self._symbols: dict[tuple[int, ...], Symbol] = {}
-        self._means: dict[tuple[int, ...], dict[str, tuple[float, float]]] = {}
-        self._fixed: dict[tuple[int, ...], Work] = {}
-        self._messages: dict[tuple[bool, str], int] = {}
-
-    def make(self, place: tuple[int, ...]) -> tuple[Symbol, Work]:
-        if place not in self._symbols:
-            self._symbols[place] = Symbol.of(leaf(self._part.pattern, place))
-            formulas = self._part.quantities.get(place, {})
-            self._means[place] = {
-                name: (max(formula.at(self._keys), 0.0), formula.spread)
-                for name, formula in formulas.items()
+        self._symbols, self._stage, self._asked = symbols, stage, asked
+        self._means = {
+            place: {
+                name: (max(formula.at(asked.keys), 0.0), formula.spread)
+                for name, formula in part.quantities.get(place, {}).items()
             }
-        symbol, means = self._symbols[place], self._means[place]
-        is_message = symbol.kind in ("send", "receive")
+            for place in symbols
+        }
+        self._fixed: dict[Place, Work] = {}
+        self._messages = Counter[tuple[int, int, str]]()
+
+    def make(self, place: Place) -> Work:
         if place in self._fixed:
-            return symbol, self._fixed[place]
+            return self._fixed[place]
+        symbol, means = self._symbols[place], self._means[place]
         work = self._work(symbol, {name: self._sample(*mean) for name, mean in means.items()})
+        scatters = self._asked.rng and any(spread for _, spread in means.values())
         # Without a spread equal steps are one object, which is checked and lowered once.
-        if not is_message and not any(spread for _, spread in means.values() if self._rng):
+        if not scatters and symbol.kind not in ("send", "receive"):
             self._fixed[place] = work
-        return symbol, work
+        return work
 
     def _sample(self, mean: float, spread: float) -> float:
-        if self._rng is None or not spread:
+        rng = self._asked.rng
+        if rng is None or not spread:
             return mean
-        return float(mean * np.exp(spread * self._rng.standard_normal() - spread**2 / 2))
+        return float(mean * np.exp(spread * rng.standard_normal() - spread**2 / 2))
 
     def _work(self, symbol: Symbol, values: Mapping[str, float]) -> Work:
         if symbol.kind == "compute":
@@ -199,14 +233,19 @@ class _Makers:
         if symbol.kind in ("load", "store"):
             return Access(n_bytes, symbol.kind == "store", symbol.over)
         if symbol.kind in ("send", "receive"):
-            key = symbol.kind == "send", symbol.peer
-            tag = self._messages[key] = self._messages.get(key, -1) + 1
-            stage, stages = int(self._keys["stage"]), int(self._keys["stages"])
-            hop = stage_of(symbol.peer, stage, stages) - stage
-            offset = (hop * self._stride % self._n,)
-            if symbol.kind == "receive":
-                return Receive(offset, tag)
-            return Send(float(round(n_bytes)), offset, tag, symbol.over)
+            return self._message(symbol, n_bytes)
         group, _, stream = symbol.over.partition("/")
         kind = CollectiveKind[symbol.kind.removeprefix("collective ").upper()]
         return Collective(kind, n_bytes, group, stream, symbol.priority)
+
+    def _message(self, symbol: Symbol, n_bytes: float) -> Send | Receive:
+        asked, here = self._asked, self._stage
+        there = stage_of(symbol.peer, here, asked.stages)
+        offset = offset_to(there - here, asked.axis, asked.stride, asked.sizes)
+        sends = symbol.kind == "send"
+        way = (here, there, symbol.name) if sends else (there, here, symbol.over)
+        tag = asked.tags.setdefault((*way, self._messages[way]), len(asked.tags))
+        self._messages[way] += 1
+        if sends:
+            return Send(float(round(n_bytes)), offset, tag, symbol.over)
+        return Receive(offset, tag)

@@ -155,7 +155,10 @@ class _Writer:
         where = f"{self._workload.name}, graph {number}"
         if not graph:
             raise DimsweepError("no operators, and a trace needs nodes", where=where)
-        metadata = Trace((), metadata={own.GRAPH: number, own.SIZES: self._sizes})
+        ours: dict[str, Value] = {own.SIZES: self._sizes}
+        if not self._workload.in_order:  # else operators' ids say what goes first, as everywhere
+            ours[own.GRAPH] = number
+        metadata = Trace((), metadata=ours)
         fixed = [stream.delimited(encode_metadata(metadata).SerializeToString())]
         seen: dict[tuple[Offset, int], int] = {}  # receives
         for index, operator in enumerate(graph):

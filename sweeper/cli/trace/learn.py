@@ -1,15 +1,11 @@
 """dimsweep trace learn: a model of a family of jobs, from their traces."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 
-from engine import DimsweepError
-from engine.formats.chakra import read_chakra_workload
-from engine.synthesis import Job, learn, write_model
-from sweeper.cli.trace.files import find_traces
-from sweeper.cli.trace.keys import read_keys
+from engine.synthesis import learn, write_model
+from sweeper.cli.trace.jobs import read_job
 from sweeper.terminal import plural
 
 
@@ -50,13 +46,3 @@ def _prefix(source: str) -> str:
         source = source.removesuffix(ending)
     stem, _, rank = source.removesuffix(".et").rpartition(".")
     return stem if source.endswith(".et") and rank.isdigit() else source
-
-
-def read_job(prefix: str) -> Job:
-    """A job from its traces and keys.  Raises :class:`DimsweepError` for what is wrong in them."""
-    traces = find_traces(prefix)
-    if traces.alone:
-        raise DimsweepError("a job is learnt from a trace of each of its ranks", where=prefix)
-    n = len(traces.files)
-    workload = read_chakra_workload(Path(prefix), traces.groups, (n,), prefix)
-    return Job.of(workload, n, read_keys(prefix), prefix)

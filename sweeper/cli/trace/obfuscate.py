@@ -1,13 +1,14 @@
 """dimsweep trace obfuscate: traces that can be shared."""
 
+import math
 from pathlib import Path
 
 import click
 
-from engine import Cluster, DimsweepError, Topology
-from engine.formats.chakra import read_chakra_workload, write_chakra_workload
+from engine import DimsweepError
+from engine.formats.chakra import write_chakra_workload
 from engine.synthesis import obfuscate
-from sweeper.cli.trace.files import find_traces
+from sweeper.cli.trace.jobs import any_cluster, read_workload
 
 
 @click.command("obfuscate")
@@ -30,16 +31,11 @@ def command(source: str, target: str, privacy: float, seed: int) -> int:
     Example:
       dimsweep trace obfuscate ours shared --privacy 0.05
     """
-    traces = find_traces(source)
-    if traces.alone:
-        raise DimsweepError("a job has a trace of each of its ranks", where=source)
     if Path(source).resolve() == Path(target).resolve():
         raise DimsweepError("it would overwrite the traces it is made from", where=target)
-    n = len(traces.files)
-    workload = read_chakra_workload(Path(source), traces.groups, (n,), source)
-    topology = Topology.build(f"Switch({n})", bandwidth=[1e9], latency=[0])
+    workload, sizes = read_workload(source)
     hidden = obfuscate(workload, privacy=privacy, seed=seed)
-    groups = write_chakra_workload(hidden, Cluster(topology), Path(target))
+    groups = write_chakra_workload(hidden, any_cluster(sizes), Path(target))
     beside = f", groups: {groups}" if groups else ""
-    print(f"{n:,} traces: {target}.<rank>.et{beside}")
+    print(f"{math.prod(sizes):,} traces: {target}.<rank>.et{beside}")
     return 0

@@ -6,9 +6,9 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from engine import Cluster, Topology
 from engine.formats.chakra import write_chakra_workload
 from engine.synthesis import read_model, synthesise
+from sweeper.cli.trace.jobs import any_cluster
 from sweeper.cli.trace.keys import parsed
 from sweeper.terminal import say_warnings
 
@@ -32,9 +32,7 @@ def command(model: str, keys: Sequence[str], output: str, seed: int, no_spread: 
     asked = parsed(keys)
     made = synthesise(read_model(model), asked, seed=seed, spread=not no_spread)
     say_warnings(made.warnings, Console(stderr=True))
-    # Any will do: traces hold bytes and durations, and groups by the numbers of ranks.
-    topology = Topology.build(f"Switch({made.n_ranks})", bandwidth=[1e9], latency=[0])
-    groups = write_chakra_workload(made.workload, Cluster(topology), Path(output))
+    groups = write_chakra_workload(made.workload, any_cluster(made.sizes), Path(output))
     beside = f", groups: {groups}" if groups else ""
     print(f"{made.n_ranks:,} traces: {output}.<rank>.et{beside}")
     return 0
