@@ -12,7 +12,11 @@ Keys = Mapping[str, float]
 _INTEGER = 0.002  # a slope so near to a whole number is one
 _POWERS = range(-2, 4)
 _MOST_TERMS = 256
+_MOST_CHOSEN = 5
+_CONSTANTS = np.array([0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95])  # of the least value
 _SMALL = 1e-9  # of the quantity, what a term of it is at least
+_EXACT = 1e-14  # a mean square of relative errors that is as good as none
+_Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -41,11 +45,12 @@ class Formula:
 def fit(values: Sequence[float], keys: Sequence[Keys], spread: float = 0.0) -> Formula:
     """The formula of ``values``, 0 or more, one for each of ``keys``.
 
-    The slopes of the logarithm say between which whole powers each key lies; non-negative least
-    squares of the relative error (Lawson and Hanson, by SciPy) weigh their products.
+    The slopes of the logarithm say between which whole powers each key lies.  Of the sums of their
+    products the one is taken that tells the relative errors best for its number of terms, by the
+    Bayesian information criterion (Schwarz, Annals of Statistics 1978): of all single ones, all
+    pairs, those that add to the best pair, and what non-negative least squares (Lawson and Hanson,
+    by SciPy) makes of all products.
     """
-    from scipy.optimize import nnls
-
     y = np.asarray(values, dtype=float)
     if not y.any():
         return Formula(())
@@ -56,25 +61,78 @@ def fit(values: Sequence[float], keys: Sequence[Keys], spread: float = 0.0) -> F
     weights = 1 / np.maximum(y, y.max() * 1e-9)
     powers = _powers(names, table, y)
     columns = np.stack([np.prod(table**power, axis=1) for power in powers], axis=1)
-    scale = np.abs(columns * weights[:, None]).max(axis=0)
-    factors = nnls(columns * weights[:, None] / scale, y * weights)[0] / scale
-    largest = np.abs(factors * columns * weights[:, None]).max(axis=0)
+    columns *= weights[:, None]
+    scale = columns.max(axis=0)
+    factors = _weights(columns / scale, y * weights)
     terms = [
-        Term(float(factor), {n: int(p) for n, p in zip(names, power, strict=True) if p})
-        for factor, power, share in zip(factors, powers, largest, strict=True)
-        if share > _SMALL
+        Term(
+            float(factors[i] / scale[i]),
+            {n: int(p) for n, p in zip(names, powers[i], strict=True) if p},
+        )
+        for i in np.flatnonzero(factors)
     ]
     return Formula(tuple(terms), spread)
+
+
+def _weights(columns: _Floats, y: _Floats) -> _Floats:
+    """The weight of each column, 0 or more, in their sum that is ``y``."""
+    from scipy.optimize import nnls
+
+    n = columns.shape[1]
+    everything = nnls(columns, y)[0]
+    everything[everything < _SMALL] = 0  # columns are 1 at most, and so is y
+    found = [everything]
+    gram, target = columns.T @ columns, columns.T @ y
+    for chosen in (_best_single(gram, target), _best_pair(gram, target)):
+        while chosen and len(chosen) <= _MOST_CHOSEN:
+            weights = np.zeros(n)
+            weights[list(chosen)] = nnls(columns[:, list(chosen)], y)[0]
+            found.append(weights)
+            if len(chosen) == 1:
+                break
+            left = y - columns @ weights
+            chosen = (*chosen, int(np.argmax(columns.T @ left / np.sqrt(np.diag(gram)))))
+
+    def criterion(weights: _Floats) -> float:
+        error = max(float(np.mean((columns @ weights - y) ** 2)), _EXACT)
+        return len(y) * math.log(error) + np.count_nonzero(weights) * math.log(len(y))
+
+    return min(found, key=criterion)
+
+
+def _best_single(gram: _Floats, target: _Floats) -> tuple[int, ...]:
+    return (int(np.argmax(target**2 / np.diag(gram))),)
+
+
+def _best_pair(gram: _Floats, target: _Floats) -> tuple[int, ...]:
+    """The two columns that least squares gives weights above 0 and the least error."""
+    own = np.diag(gram)
+    determinant = own[:, None] * own - gram**2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        first = (target[:, None] * own - gram * target) / determinant
+    fits = (determinant > 1e-9 * own[:, None] * own) & (first > 0) & (first.T > 0)
+    told = np.where(fits, first * target[:, None] + first.T * target, -np.inf)
+    best = int(np.argmax(told))
+    return divmod(best, len(own)) if np.isfinite(told.flat[best]) else ()
 
 
 def _powers(
     names: Sequence[str], table: NDArray[np.float64], y: NDArray[np.float64]
 ) -> list[NDArray[np.int64]]:
     """Powers of the keys that may make the quantity, a row of them for each term: those around the
-    slope of each key that has one, as sure as it is; the unsurest key counts first."""
+    slope of each key that has one, as sure as it is; the unsurest key counts first.
+
+    The slopes are those of what is above a constant (a launch, say), the one that leaves most of a
+    product of powers.
+    """
     logs = np.column_stack([np.ones(len(y)), np.log(table)])
-    target = np.log(np.maximum(y, y.max() * 1e-12))
-    slopes = np.linalg.lstsq(logs, target, rcond=None)[0]
+    inverse = np.linalg.pinv(logs)
+    targets = np.log(
+        np.maximum(y - np.outer(_CONSTANTS, y).min(axis=1)[:, None], y.max() * 1e-12)
+    ).T
+    errors = ((logs @ (inverse @ targets) - targets) * np.exp(targets) / y[:, None]) ** 2
+    target = targets[:, int(np.argmin(errors.sum(axis=0)))]
+    slopes = inverse @ target
     left = max(len(y) - logs.shape[1], 1)
     variance = ((logs @ slopes - target) ** 2).sum() / left
     errors = np.sqrt(variance * np.diag(np.linalg.pinv(logs.T @ logs)))[1:]
@@ -98,6 +156,20 @@ def _powers(
         ranges[widest] = tuple(sorted(near[:-1]))
     constant = (0,) * len(names)  # a launch, say
     return [np.array(each) for each in dict.fromkeys([constant, *itertools.product(*ranges)])]
+
+
+def fit_product(values: Sequence[float], keys: Sequence[Keys], names: Sequence[str]) -> Formula:
+    """The product of the fewest of the keys called ``names``, or their inverses, that is exact; the
+    formula of all keys if there is none."""
+    y = np.asarray(values, dtype=float)
+    varied = [name for name in names if len({each[name] for each in keys}) > 1]
+    choices = itertools.product((0, 1, -1), repeat=len(varied))
+    for powers in sorted(choices, key=lambda choice: sum(map(abs, choice))):
+        term = Term(1.0, {name: power for name, power in zip(varied, powers, strict=True) if power})
+        factors = y / [term.at(each) for each in keys]
+        if np.ptp(factors) <= 1e-9 * factors.max():
+            return Formula((Term(float(factors[0]), term.powers),))
+    return fit(values, keys)
 
 
 def fit_count(values: Sequence[int], keys: Sequence[Keys]) -> Formula | None:

@@ -76,7 +76,8 @@ class Job:
     """A job on dimensions of ``sizes``: ``keys``, what it was asked for; ``stages``, the steps of
     each kind of rank in their order along dimension ``axis``, ``stride`` places apart; and
     ``groups`` of ranks.  ``in_order``: of the steps that are ready, ranks start the one that stands
-    first."""
+    first.  ``rank_spread``: the standard deviation of the logarithm of how long a step takes,
+    between the ranks of a stage."""
 
     name: str
     keys: Mapping[str, float]
@@ -86,6 +87,7 @@ class Job:
     stages: tuple[tuple[Step, ...], ...]
     groups: Mapping[str, Group]
     in_order: bool = False
+    rank_spread: float = 0.0
 
     @classmethod
     def of(
@@ -94,11 +96,13 @@ class Job:
         """The job of a workload on dimensions of these sizes.
 
         Ranks of a stage may differ in how long their computations take, as those do that were
-        measured: the mean counts.  Groups that traces only number get names by their strides and sizes, so that those of jobs
-        of other sizes have the same ones.  Raises :class:`DimsweepError` naming rank and operator
-        for a workload whose ranks are no stages, and for messages that the model cannot tell.
+        measured: the mean counts.  Groups that traces only number get names by their strides and
+        sizes, so that those of jobs of other sizes have the same ones.  Raises
+        :class:`DimsweepError` naming rank and operator for a workload whose ranks are no stages,
+        and for messages that the model cannot tell.
         """
-        place, graphs = _placed(workload, tuple(sizes), name)
+        place, ranks = _placed(workload, tuple(sizes), name)
+        graphs = [_mean(alike) for alike in ranks]
         groups = _names(workload.groups)
         stages = [
             [_step(operator, place, stage, groups) for operator in graph]
@@ -106,9 +110,17 @@ class Job:
         ]
         _match(graphs, stages, place)
         renamed = {groups[name]: group for name, group in workload.groups.items()}
-        order = workload.in_order
-        steps = tuple(map(tuple, stages))
-        return cls(name, dict(keys), place.sizes, place.axis, place.stride, steps, renamed, order)
+        return cls(
+            name,
+            dict(keys),
+            place.sizes,
+            place.axis,
+            place.stride,
+            tuple(map(tuple, stages)),
+            renamed,
+            workload.in_order,
+            _rank_spread(ranks),
+        )
 
     @property
     def n_ranks(self) -> int:
@@ -161,25 +173,25 @@ def offset_to(hop: int, axis: int, stride: int, sizes: Sequence[int]) -> Offset:
 
 def _placed(
     workload: Workload, sizes: tuple[int, ...], name: str
-) -> tuple[_Place, tuple[Graph, ...]]:
-    """The stages of the job, and the graph of each; one that has none is one stage, as long as the
-    last dimension."""
+) -> tuple[_Place, list[list[Graph]]]:
+    """The stages of the job, and the graphs of the ranks of each; one that has none is one stage,
+    as long as the last dimension."""
     graph_of = graph_by_rank(workload, sizes)
     known: dict[tuple[Operator, ...], int] = {}
-    kind_of_graph = [
-        known.setdefault(_untimed(graph), len(known)) for graph in workload.graphs
-    ]
+    kind_of_graph = [known.setdefault(_untimed(graph), len(known)) for graph in workload.graphs]
     kinds = np.array(kind_of_graph)[graph_of]
     place = _stages(workload, kinds, sizes, name)
     along = all_coordinates(sizes)[:, place.axis]
     stage_of_rank = along // place.stride % place.n_stages
     expected = kinds[[place.first_rank(stage) for stage in range(place.n_stages)]][stage_of_rank]
     if (kinds != expected).any():
-        raise _no_stages(workload, graph_of, stage_of_rank, int((kinds != expected).argmax()), place)
-    return place, tuple(
-        _mean([workload.graphs[i] for i in graph_of[stage_of_rank == stage]])
+        raise _no_stages(
+            workload, graph_of, stage_of_rank, int((kinds != expected).argmax()), place
+        )
+    return place, [
+        [workload.graphs[i] for i in graph_of[stage_of_rank == stage]]
         for stage in range(place.n_stages)
-    )
+    ]
 
 
 def _untimed(graph: Graph) -> tuple[Operator, ...]:
@@ -218,10 +230,22 @@ def _mean(graphs: Sequence[Graph]) -> Graph:
         first = alike[0]
         if not isinstance(first.work, Compute) or first.work.duration is None:
             return first
-        durations = [each.work.duration for each in alike]  # type: ignore[union-attr]
-        return Operator(first.name, Compute(duration=round(np.mean(durations))), first.after)
+        total = sum(each.work.duration for each in alike)  # type: ignore[union-attr, misc]
+        return Operator(first.name, Compute(duration=round(total / len(alike))), first.after)
 
     return tuple(of(alike) for alike in zip(*graphs, strict=True))
+
+
+def _rank_spread(stages: Sequence[Sequence[Graph]]) -> float:
+    variances: list[float] = []
+    for graphs in stages:
+        if all(graph is graphs[0] for graph in graphs):
+            continue
+        for alike in zip(*graphs, strict=True):
+            durations = [getattr(each.work, "duration", None) or 0 for each in alike]
+            if min(durations) > 0:
+                variances.append(float(np.var(np.log(durations))))
+    return math.sqrt(np.mean(variances)) if variances else 0.0
 
 
 def _no_stages(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.errors import DimsweepError
-from engine.synthesis.formula import Formula, fit, fit_count
+from engine.synthesis.formula import Formula, fit_count, fit_product
 from engine.synthesis.grammar import Counts, Pattern, Place, follow, induce, loops
 from engine.synthesis.job import Job, role
 from engine.synthesis.samples import Samples
@@ -48,8 +48,9 @@ class Layout:
 @dataclass(frozen=True)
 class TraceModel:
     """``keys``: the values of each that were learnt from; ``degrees``: those that are numbers of
-    ranks or stages; ``layouts`` by the name of their case, ``parts`` by role and case; ``in_order``:
-    ranks start what stands first of what is ready (see :class:`engine.synthesis.job.Job`)."""
+    ranks or stages; ``layouts`` by the name of their case, ``parts`` by role and case;
+    ``in_order``: ranks start what stands first of what is ready; ``rank_spread``: how much ranks of
+    a stage differ in their durations (see :class:`engine.synthesis.job.Job`)."""
 
     keys: Mapping[str, tuple[float, ...]]
     degrees: tuple[str, ...]
@@ -57,6 +58,7 @@ class TraceModel:
     parts: Mapping[str, Part]
     jobs: int
     in_order: bool = False
+    rank_spread: float = 0.0
 
 
 def case(keys: Mapping[str, float], degrees: Sequence[str]) -> str:
@@ -101,10 +103,11 @@ def learn(jobs: Sequence[Job]) -> TraceModel:
     return TraceModel(
         {name: tuple(sorted({job.keys[name] for job in jobs})) for name in names},
         degrees,
-        {name: _layout(those) for name, those in by_case.items()},
+        {name: _layout(those, degrees) for name, those in by_case.items()},
         _parts(by_part, {name: name.partition("; ")[2] for name in by_part}),
         len(jobs),
         jobs[0].in_order,
+        float(np.sqrt(np.mean([job.rank_spread**2 for job in jobs]))),
     )
 
 
@@ -116,7 +119,12 @@ def _parts(by_part: Mapping[str, Sequence[Example]], cases: Mapping[str, str]) -
         for (job, stage), places in zip(by_part[name], followed, strict=True):
             samples.add(job, stage, places, name, cases[name], pattern)
     return {
-        name: Part(pattern, counts, samples.formulas(name), len(by_part[name]))
+        name: Part(
+            pattern,
+            counts,
+            samples.formulas(name),
+            len({job.name for job, _ in by_part[name]}),
+        )
         for name, (pattern, counts, _) in structures.items()
     }
 
@@ -185,7 +193,7 @@ def _check(jobs: Sequence[Job]) -> None:
             raise DimsweepError("a rank has no operators", where=job.name)
 
 
-def _layout(jobs: Sequence[Job]) -> Layout:
+def _layout(jobs: Sequence[Job], degrees: Sequence[str]) -> Layout:
     keys = [job.keys for job in jobs]
     groups = {name: group for job in jobs for name, group in job.groups.items()}
     for job in jobs:
@@ -198,7 +206,7 @@ def _layout(jobs: Sequence[Job]) -> Layout:
             raise DimsweepError(what, where=job.name)
 
     def of(number: Callable[[Job], float]) -> Formula:
-        return fit([number(job) for job in jobs], keys)
+        return fit_product([number(job) for job in jobs], keys, degrees)
 
     def of_group(name: str, d: int) -> tuple[Formula, Formula]:
         return (

@@ -20,6 +20,7 @@ def write_model(path: Path | str, model: TraceModel) -> None:
         "format": FORMAT,
         "jobs": model.jobs,
         "in_order": model.in_order,
+        "rank_spread": model.rank_spread,
         "keys": {name: list(values) for name, values in model.keys.items()},
         "degrees": list(model.degrees),
         "layouts": {name: _layout(layout) for name, layout in model.layouts.items()},
@@ -85,6 +86,7 @@ def read_model(path: Path | str) -> TraceModel:
             {name: _read_part(part) for name, part in content["parts"].items()},
             int(content["jobs"]),
             bool(content["in_order"]),
+            float(content["rank_spread"]),
         )
     except OSError as error:
         what = f"the model cannot be read: {error.strerror}"

@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -30,6 +30,7 @@ from engine.workload.graph import (
 )
 
 FARTHEST = 8.0  # times beyond what was learnt, that is synthesised
+FEW = 5  # jobs, below which a part is warned of
 _MOST = 5_000_000  # operators of all stages
 
 
@@ -69,15 +70,27 @@ def synthesise(
     asked_for = _Asked(keys, sizes, layout.axis, stages, stride, rng, {})
     graphs = tuple(_graph(model, stage, asked_for) for stage in range(stages))
     along = all_coordinates(sizes)[:, layout.axis] if stages > 1 else None
-    workload = Workload(
-        graphs,
-        groups,
-        None if along is None else along // stride % stages,
-        name="synthesised",
-        in_order=model.in_order,
-    )
+    stage_of_rank = None if along is None else along // stride % stages
+    if rng is not None and model.rank_spread:
+        each = np.zeros(math.prod(sizes), dtype=int) if stage_of_rank is None else stage_of_rank
+        graphs = tuple(_scattered(graphs[stage], model.rank_spread, rng) for stage in each)
+        stage_of_rank = np.arange(len(graphs))
+    workload = Workload(graphs, groups, stage_of_rank, name="synthesised", in_order=model.in_order)
     workload.check(sizes)
-    return Synthesised(workload, sizes, tuple(warnings))
+    few = _learnt_from_few(model, {part_name(stage, stages, here) for stage in range(stages)})
+    return Synthesised(workload, sizes, (*warnings, *few))
+
+
+def _learnt_from_few(model: TraceModel, names: Collection[str]) -> Iterator[str]:
+    """A warning for each part that no spread between jobs is known of."""
+    for name in sorted(names):
+        n = model.parts[name].learnt
+        if n < FEW:
+            jobs = "1 job" if n == 1 else f"{n} jobs"
+            yield (
+                f"the part {name!r} was learnt from {jobs}: how its sizes and durations depend on "
+                f"{len(model.keys)} keys is a guess"
+            )
 
 
 class _Asked(NamedTuple):
@@ -91,6 +104,24 @@ class _Asked(NamedTuple):
     stride: int
     rng: np.random.Generator | None
     tags: dict[tuple[int, int, str, int], int]
+
+
+def _scattered(
+    graph: Sequence[Operator], spread: float, rng: np.random.Generator
+) -> tuple[Operator, ...]:
+    """One rank's graph of a stage: others take longer or shorter."""
+
+    def of(work: Work) -> Work:
+        if not isinstance(work, Compute) or work.duration is None:
+            return work
+        return Compute(duration=round(work.duration * _factor(spread, rng)))
+
+    return tuple(Operator(each.name, of(each.work), each.after) for each in graph)
+
+
+def _factor(spread: float, rng: np.random.Generator) -> float:
+    """Log-normal, 1 in the mean."""
+    return math.exp(spread * rng.standard_normal() - spread**2 / 2)
 
 
 def _group(
@@ -222,7 +253,7 @@ class _Makers:
         rng = self._asked.rng
         if rng is None or not spread:
             return mean
-        return float(mean * np.exp(spread * rng.standard_normal() - spread**2 / 2))
+        return mean * _factor(spread, rng)
 
     def _work(self, symbol: Symbol, values: Mapping[str, float]) -> Work:
         if symbol.kind == "compute":

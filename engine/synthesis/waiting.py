@@ -1,10 +1,10 @@
 """What steps wait for, told in a way that holds in jobs of other sizes.
 
-A step's *label* is what it has in common with the same step at other times: all forward products of
-a layer, say.  It waits for a fixed distance back, for all open ends, or for steps of some label that
-a *rule* picks: the last one before it, those of its own round of a loop, all of them...  Mostly
-several rules pick the same step of a given trace.  The one is taken that holds for most steps of the
-label in all traces, since it is the likeliest to hold in those that nobody has.
+A step's *label* is what it has in common with the same step at other times: all forward products
+of a layer, say.  It waits for what is a fixed distance back, for all open ends, or for steps of a
+label that a *rule* picks: the last one before it, those of its own round of a loop, all of them...
+Mostly several rules pick the same step of a trace.  The one is taken that holds for most steps of
+the label in all traces, since it is the likeliest to hold in those that nobody has.
 """
 
 from bisect import bisect_left, bisect_right
@@ -62,7 +62,7 @@ class Reader:
                 yield str(self._at - before), (before,)
 
     def by_label(self, after: After) -> Iterator[_Candidate]:
-        """All other rules that pick nothing but what the next step waits for, and what they pick."""
+        """All other rules that pick nothing but what the next step waits for."""
         waits = set(after)
         for label in dict.fromkeys(self._steps.labels[before] for before in after):
             places = self._steps.places[label]

@@ -12,7 +12,7 @@ from engine.formats.chakra.trace import (
     TraceNode,
     Value,
 )
-from engine.formats.chakra.workload import read_chakra_workload
+from engine.formats.chakra.workload import noted_sizes, read_chakra_workload
 from engine.formats.chakra.writer import write_chakra_workload
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "TraceStats",
     "Value",
     "levels",
+    "noted_sizes",
     "read_chakra_workload",
     "read_groups",
     "read_trace",

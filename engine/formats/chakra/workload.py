@@ -89,6 +89,14 @@ def _files(prefix: Path, n: int) -> list[Path]:
     return files
 
 
+def noted_sizes(trace: Trace) -> tuple[int, ...] | None:
+    """The sizes of the dimensions that a trace of ours was written for; other traces have none."""
+    sizes = trace.metadata.get(own.SIZES)
+    if not isinstance(sizes, tuple) or not all(isinstance(size, int) for size in sizes):
+        return None
+    return tuple(map(int, sizes))
+
+
 def _check_sizes(file: Path, trace: Trace, sizes: Sequence[int]) -> None:
     meant = trace.metadata.get(own.SIZES, tuple(sizes))
     if meant != tuple(sizes):

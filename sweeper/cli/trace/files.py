@@ -66,6 +66,15 @@ def find_traces(source: str, groups: str | None = None) -> Traces:
     return Traces(prefix, files, False, _groups(groups, folder / prefix))
 
 
+def job_names(folder: Path) -> list[str]:
+    """The prefixes of the jobs in a folder.  Raises :class:`DimsweepError` if there are none."""
+    names = list(dict.fromkeys(prefix for prefix, form in _jobs(folder) if form == "et"))
+    if not names:
+        hint = "a folder with traces, PREFIX.<rank>.et"
+        raise DimsweepError("there is no trace here", where=str(folder), hint=hint)
+    return names
+
+
 def _jobs(folder: Path) -> dict[tuple[str, str], dict[int, Path]]:
     """Prefix and form of the traces in a folder, and their files by rank."""
     jobs: dict[tuple[str, str], dict[int, Path]] = {}

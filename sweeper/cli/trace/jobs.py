@@ -1,19 +1,22 @@
 """Jobs whole, of all their ranks, as commands that learn from traces read and write them."""
 
-import math
+from collections.abc import Mapping
 from pathlib import Path
 
 from engine import Cluster, DimsweepError, Topology, Workload
-from engine.formats.chakra import own, read_chakra_workload, read_trace
+from engine.formats.chakra import noted_sizes, read_chakra_workload, read_trace
 from engine.synthesis import Job
 from sweeper.cli.trace.files import find_traces
 from sweeper.cli.trace.keys import read_keys
 
 
-def read_job(source: str) -> Job:
-    """A job from its traces and keys.  Raises :class:`DimsweepError` for what is wrong in them."""
+def read_job(source: str, keys: Mapping[str, float] | None = None) -> Job:
+    """A job from its traces and its keys, those beside the traces unless given.
+
+    Raises :class:`DimsweepError` for what is wrong in them.
+    """
     workload, sizes = read_workload(source)
-    return Job.of(workload, sizes, read_keys(source), source)
+    return Job.of(workload, sizes, read_keys(source) if keys is None else keys, source)
 
 
 def read_workload(source: str) -> tuple[Workload, tuple[int, ...]]:
@@ -23,9 +26,8 @@ def read_workload(source: str) -> tuple[Workload, tuple[int, ...]]:
     if traces.alone:
         raise DimsweepError("a job has a trace of each of its ranks", where=source)
     n = len(traces.files)
-    noted = read_trace(traces.files[0]).metadata.get(own.SIZES)
-    sizes = noted if isinstance(noted, tuple) and math.prod(noted) == n else (n,)  # type: ignore[arg-type]
-    return read_chakra_workload(Path(source), traces.groups, sizes, source), sizes  # type: ignore[arg-type]
+    sizes = noted_sizes(read_trace(traces.files[0])) or (n,)
+    return read_chakra_workload(Path(source), traces.groups, sizes, source), sizes
 
 
 def any_cluster(sizes: tuple[int, ...]) -> Cluster:

@@ -24,23 +24,44 @@ def write_keys(prefix: str, config: Config, names: Sequence[str]) -> Path:
     return write_file(f"{prefix}.keys.json", "the keys", (json.dumps(keys) + "\n").encode())
 
 
-def read_keys(prefix: str) -> dict[str, float]:
+Keys = dict[str, float]
+_HINT = 'a JSON file such as {"layers": 24, "tensor": 8}; dimsweep trace write --keys writes it'
+_HINT_OF_ALL = 'a JSON file such as {"job1": {"layers": 24, "tensor": 8}, "job2": ...}'
+
+
+def read_keys(prefix: str) -> Keys:
     """The keys of the traces of a prefix.  Raises :class:`DimsweepError` for a file without."""
     file = Path(f"{prefix}.keys.json")
-    hint = 'a JSON file such as {"layers": 24, "tensor": 8}; dimsweep trace write --keys writes it'
+    return _numbers(_read(file, _HINT), str(file), _HINT)
+
+
+def read_all_keys(file: Path) -> dict[str, Keys]:
+    """The keys of several jobs, by their names.  Raises :class:`DimsweepError` for other files."""
+    content = _read(file, _HINT_OF_ALL)
+    if not isinstance(content, dict):
+        raise DimsweepError("the file holds no jobs by name", where=str(file), hint=_HINT_OF_ALL)
+    return {job: _numbers(keys, f"{file}: {job}", _HINT_OF_ALL) for job, keys in content.items()}
+
+
+def _read(file: Path, hint: str) -> object:
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
+        return json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         what = f"cannot read what the job was asked for: {error.strerror}"
         raise DimsweepError(what, where=str(file), hint=hint) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DimsweepError(f"the file is not JSON: {error}", where=str(file)) from error
-    numbers = isinstance(content, dict) and all(
-        isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-        for value in content.values()
-    )
-    if not numbers or not content:
-        raise DimsweepError("the file holds no numbers by key", where=str(file), hint=hint)
+
+
+def _numbers(content: object, where: str, hint: str) -> Keys:
+    if not isinstance(content, dict) or not content:
+        raise DimsweepError("the file holds no numbers by key", where=where, hint=hint)
+    for name, value in content.items():
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not number or not math.isfinite(value):
+            raise DimsweepError(
+                f"{name} is {value!r}; the file holds no numbers by key", where=where, hint=hint
+            )
     return {name: float(value) for name, value in content.items()}
 
 
