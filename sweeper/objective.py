@@ -141,6 +141,17 @@ MFU = Objective(
     factor=100,
     maximised=True,
 )
+ACCURACY = Objective(
+    "accuracy",
+    "accuracy",
+    _show_share,
+    "most-accurate",
+    "the accuracy of",
+    "accuracy",
+    "%",
+    factor=100,
+    maximised=True,
+)
 COST_PER_TOKEN = Objective(
     "cost_per_token",
     "usd_per_token",
@@ -174,7 +185,7 @@ PERF_PER_WATT = Objective(
 OBJECTIVES = {
     objective.name: objective
     for objective in (
-        *(TIME, COST, PERF_PER_COST, THROUGHPUT, TOKENS, MFU),
+        *(TIME, COST, PERF_PER_COST, THROUGHPUT, TOKENS, MFU, ACCURACY),
         *(COST_PER_TOKEN, ENERGY, PERF_PER_WATT),
     )
 }

@@ -10,6 +10,7 @@ MERIT_NEEDS = {
     "samples_per_s": "a model with a batch (workload.model)",
     "tokens_per_s": "a transformer with a batch (workload.model)",
     "mfu": "a model with a batch (workload.model) and npu.flops",
+    "accuracy": "a trained network and samples with labels (workload.model, workload.samples)",
     "power_w": "watts: cost.power.npu, and cost.power.tiers for all tiers of the topology",
     "energy_j": "watts: cost.power.npu, and cost.power.tiers for all tiers of the topology",
     "perf_per_watt": "watts: cost.power.npu, and cost.power.tiers for all tiers of the topology",
@@ -27,8 +28,9 @@ def merits(program: Program, bandwidth: Floats, time: Longs) -> dict[str, Floats
     ``time`` (P,) in ps.
 
     ``mfu`` is model FLOPs utilisation: the model's operations over what all NPUs could do at their
-    peak in this time.  ``power_w`` is drawn all the time, so ``energy_j`` of an iteration is its
-    product with the time, and ``perf_per_watt`` (iterations/s per W) the inverse of that.
+    peak in this time.  ``accuracy`` is the trained network's, whatever the cluster.  ``power_w`` is
+    drawn all the time, so ``energy_j`` of an iteration is its product with the time, and
+    ``perf_per_watt`` (iterations/s per W) the inverse of that.
     ``usd_per_token`` is the cost spread over the lifetime, and the energy, over the tokens of it.
     """
     seconds, cluster, found = time / PICOSECONDS, program.cluster, dict[str, Floats]()
@@ -38,8 +40,10 @@ def merits(program: Program, bandwidth: Floats, time: Longs) -> dict[str, Floats
         found["samples_per_s"] = amount.samples / seconds
         if amount.tokens:
             found["tokens_per_s"] = amount.tokens / seconds
-        if cluster.npu.flops:
+        if amount.flops and cluster.npu.flops:
             found["mfu"] = amount.flops / (seconds * program.n_npus * cluster.npu.flops)
+        if amount.accuracy is not None:
+            found["accuracy"] = np.full(len(seconds), amount.accuracy)
     if watts is not None:
         found["power_w"] = watts
         found["energy_j"] = watts * seconds

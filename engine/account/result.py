@@ -117,8 +117,8 @@ class Result:
 
     @property
     def merits(self) -> dict[str, float]:
-        """Further figures, as far as they are known: samples_per_s, tokens_per_s, mfu, power_w,
-        energy_j (an iteration), perf_per_watt, usd_per_token."""
+        """Further figures, as far as they are known: samples_per_s, tokens_per_s, mfu, accuracy,
+        power_w, energy_j (an iteration), perf_per_watt, usd_per_token."""
         return {name: float(values[0]) for name, values in self.breakdown.merits.items()}
 
     @property

@@ -3,6 +3,7 @@
 The classes that every script needs are in :mod:`engine`; here is the rest.
 """
 
+from engine.workload.amount import Amount
 from engine.workload.convnet import Convolution, data_parallel
 from engine.workload.footprint import Footprint
 from engine.workload.graph import Attention, Kernel, MatMul
@@ -13,6 +14,7 @@ from engine.workload.transformer import TransformerSlice
 
 __all__ = [
     "AXES",
+    "Amount",
     "Attention",
     "Communication",
     "Convolution",

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 class Amount:
     """``samples`` (sequences, images ...) of an iteration, its ``tokens`` (0 where samples have
     none), and the ``flops`` of the model for them: those of its matrix products and attention, once
-    forward and twice backward, without what is computed again."""
+    forward and twice backward, without what is computed again.  ``accuracy``: the share of samples
+    that a trained network tells rightly, where that was looked at."""
 
     samples: float
     tokens: float
     flops: float
+    accuracy: float | None = None

@@ -29,7 +29,8 @@ class Choice:
         return (self.values.index(value) + 0.5) / len(self.values)
 
     def nearest(self, value: Any) -> Any:
-        return value if value in self.values else self.values[0]
+        # The listed one: a configuration's 3.0 is a list's 3, and searches know it by its text.
+        return next((each for each in self.values if each == value), self.values[0])
 
     def all_values(self) -> Sequence[Any]:
         return self.values

@@ -5,6 +5,7 @@ What a weight does not say comes in scalars ``NAME.activation`` (text), ``NAME.s
 ``NAME.padding`` and ``NAME.pool``, or as defaults.
 """
 
+import math
 import re
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from engine.errors import DimsweepError
 from engine.formats.weights.onnx_graph import read_onnx
+from engine.formats.weights.size import check_archive, check_size
 from engine.formats.weights.state_dict import read_state_dict
 from engine.workload.trained import TrainedLayer, TrainedNetwork, Values
 
@@ -59,10 +61,30 @@ def _tensors(path: Path) -> Tensors:
 
 def _npz(path: Path) -> Tensors:
     try:
-        with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except (ValueError, zipfile.BadZipFile, EOFError, KeyError) as error:
-        raise DimsweepError(f"this is no npz file of plain arrays: {error}") from error
+        with zipfile.ZipFile(path) as archive:
+            check_archive(archive)
+            return {name.removesuffix(".npy"): _array(archive, name) for name in archive.namelist()}
+    except DimsweepError:
+        raise
+    except OSError:
+        raise
+    except Exception as error:  # a damaged archive or header can fail in any way
+        what = f"this is no npz file of plain arrays: {error or type(error).__name__}"
+        raise DimsweepError(what) from error
+
+
+def _array(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
+    """An array, of which there are no more bytes than its header says, and no fewer."""
+    with archive.open(name) as file:
+        version = np.lib.format.read_magic(file)
+        headers = {
+            (1, 0): np.lib.format.read_array_header_1_0,
+            (2, 0): np.lib.format.read_array_header_2_0,
+        }
+        shape, _, dtype = headers[version](file)
+        check_size(math.prod(shape) * dtype.itemsize, name.removesuffix(".npy"))
+    with archive.open(name) as file:
+        return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
 
 
 def _safetensors(path: Path) -> Tensors:

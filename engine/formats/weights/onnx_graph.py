@@ -1,5 +1,6 @@
 """ONNX graphs that are a chain of dense and convolutional layers."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import DimsweepError
+from engine.formats.weights.size import check_size
 from engine.workload.trained import TrainedLayer
 
 _ACTIVATIONS = {"Relu": "relu", "Tanh": "tanh", "Sigmoid": "sigmoid"}
@@ -33,7 +35,13 @@ def read_onnx(path: Path) -> tuple[list[TrainedLayer], tuple[int, ...]]:
         raise DimsweepError(f"cannot be read: {error.strerror}") from error
     except Exception as error:  # protobuf's own
         raise DimsweepError(f"this is no ONNX file: {error}") from error
-    tensors = {each.name: numpy_helper.to_array(each) for each in graph.initializer}
+    tensors = {}
+    for each in graph.initializer:
+        check_size(8 * math.prod(each.dims), each.name)
+        try:
+            tensors[each.name] = numpy_helper.to_array(each)
+        except Exception as error:  # too few bytes, or of a kind that NumPy has not
+            raise DimsweepError(f"this tensor cannot be read: {error}", where=each.name) from error
     inputs = [each for each in graph.input if each.name not in tensors]
     if len(inputs) != 1:
         raise DimsweepError(f"{len(inputs)} inputs; a chain of layers has one")

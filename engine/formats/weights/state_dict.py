@@ -3,6 +3,7 @@
 The pickle may name nothing but what makes tensors of these bytes, so that reading one runs no code.
 """
 
+import math
 import pickle
 import zipfile
 from collections import OrderedDict
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import DimsweepError
+from engine.formats.weights.size import check_archive, check_size
 
 _BFLOAT = np.dtype("<u2")  # NumPy has no bfloat16: the upper half of a float32
 _STORAGES: Mapping[str, np.dtype[Any]] = {
@@ -35,6 +37,7 @@ def read_state_dict(path: Path) -> dict[str, NDArray[Any]]:
     """The tensors by name, in their order.  Raises :class:`DimsweepError` for any other file."""
     try:
         with zipfile.ZipFile(path) as archive:
+            check_archive(archive)
             (name,) = (each for each in archive.namelist() if each.endswith("/data.pkl"))
             folder = name.removesuffix("data.pkl")
             if f"{folder}byteorder" in archive.namelist():
@@ -68,6 +71,7 @@ def _tensor(
         raise DimsweepError("a tensor reaches beyond its bytes")
     if 0 in size:
         return np.zeros(size, storage.dtype)
+    check_size(math.prod(size) * storage.itemsize)
     steps = [step * storage.itemsize for step in stride]
     return np.lib.stride_tricks.as_strided(storage[offset:], size, steps, writeable=False).copy()
 

@@ -1,12 +1,13 @@
 """A trained network, restructured for the cluster's NPUs and served."""
 
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 import engine
 from engine import Cluster
-from engine.formats.weights import read_network, read_samples
+from engine.formats.weights import Samples, read_network, read_samples
 from engine.repurpose import Penalty, Restructured, inference, restructure, workers_on
-from engine.workload import TrainedNetwork
+from engine.workload import Amount, TrainedNetwork
 from sweeper.config.parts.part import Bytes, Number, Part, Whole, default, key, within
 from sweeper.config.parts.places import found
 from sweeper.config.workload.workload import Workload
@@ -62,18 +63,22 @@ class Repurposed(Workload):
             workers = workers_on(cluster.topology, self.speed)
             with key("penalty"):
                 penalty = Penalty(weights=self.penalty.weights, traffic=self.penalty.traffic)
-            network, calibration = self.network(), None
-            if self.samples is not None:
-                with within("workload.samples"):
-                    calibration = read_samples(found(self.samples)).calibration
+            network, samples = self.network(), self.labelled()
             return restructure(
                 network,
                 workers,
                 penalty,
                 method=self.method,
-                calibration=calibration,
+                calibration=None if samples is None else samples.calibration,
                 seed=self.seed,
             )
+
+    def labelled(self) -> Samples | None:
+        """The samples, if there are any.  Raises :class:`DimsweepError` for a file without."""
+        if self.samples is None:
+            return None
+        with within("workload.samples"):
+            return read_samples(found(self.samples))
 
     def serve(self, restructured: Restructured, cluster: Cluster) -> engine.Workload:
         """What ``cluster`` runs of a network that is restructured for it."""
@@ -87,4 +92,12 @@ class Repurposed(Workload):
             )
 
     def build(self, cluster: Cluster) -> engine.Workload:
-        return self.serve(self.restructured(cluster), cluster)
+        restructured, samples = self.restructured(cluster), self.labelled()
+        accuracy = None
+        if samples is not None and len(samples.labels):
+            with within("workload.samples"):
+                accuracy = restructured.network.accuracy(samples.inputs, samples.labels)
+        served = self.batch * self.requests
+        return replace(
+            self.serve(restructured, cluster), amount=Amount(served, 0, 0.0, accuracy=accuracy)
+        )

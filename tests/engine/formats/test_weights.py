@@ -196,6 +196,26 @@ def test_files_that_are_none_of_it(tmp_path: Path) -> None:
             read_network(tmp_path / name)
 
 
+def test_small_files_that_ask_for_more_memory_than_there_is(tmp_path: Path) -> None:
+    """A header of a huge shape, and an archive that grows when it is unpacked."""
+    header = io.BytesIO()
+    shape = {"descr": "<f8", "fortran_order": False, "shape": (10**6, 10**6)}
+    np.lib.format.write_array_header_1_0(header, shape)
+    with zipfile.ZipFile(tmp_path / "net.npz", "w") as archive:
+        archive.writestr("a.weight.npy", header.getvalue())
+    with pytest.raises(DimsweepError, match=r"a\.weight: .* GiB of weights, and at most 4 GiB"):
+        read_network(tmp_path / "net.npz")
+    np.savez(tmp_path / "net.npz", **{"a.weight": np.array([print])})
+    with pytest.raises(DimsweepError, match="no npz file of plain arrays"):
+        read_network(tmp_path / "net.npz")
+    data = (tmp_path / "net.npz").read_bytes()
+    with zipfile.ZipFile(tmp_path / "net.npz", "w") as archive:
+        archive.writestr("a.weight.npy", data)
+        archive.infolist()[0].file_size = (5 << 30) - 1  # as the directory will say
+    with pytest.raises(DimsweepError, match="GiB of weights"):
+        read_network(tmp_path / "net.npz")
+
+
 def test_samples_need_inputs_and_as_many_labels(tmp_path: Path) -> None:
     np.savez(tmp_path / "s.npz", inputs=np.ones((2, 3)), labels=np.array([0, 1]))
     assert read_samples(tmp_path / "s.npz").calibration is None

@@ -21,7 +21,7 @@ from engine.synthesis.grammar import Loop, follow, induce, unroll
 from tests.support.jobs import cluster_of, draw, forward_time, jobs, n_ranks, pipelined
 
 NOISE = 0.03
-LEARNT = draw(32, 0)
+LEARNT = draw(40, 0)
 
 
 @pytest.fixture(scope="module")
@@ -116,9 +116,9 @@ def test_obfuscated_traces_say_nothing_by_name_and_take_as_long() -> None:
 
 
 def test_who_was_learnt_from_can_hardly_be_told(model: TraceModel) -> None:
-    everyone = jobs(draw(52, 0), NOISE)
+    everyone = jobs(draw(65, 0), NOISE)
     known = {tuple(keys.values()) for keys in LEARNT}
-    members = [job for job in everyone if tuple(job.keys.values()) in known][:20]
+    members = [job for job in everyone if tuple(job.keys.values()) in known][:30]
     others = [job for job in everyone if tuple(job.keys.values()) not in known]
     assert 0.3 < membership(model, members, others) < 0.75
 

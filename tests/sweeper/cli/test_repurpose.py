@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from engine.formats.weights import read_network
+from sweeper import load
 from sweeper.cli.main import main
 
 QUICK = ["topology.latency=1 us", "workload.batch=4", "workload.penalty.traffic=1.0"]
@@ -75,3 +76,21 @@ def test_what_cannot_be_is_told(
     assert main(["repurpose", *words]) == 1
     error = capsys.readouterr().err
     assert message in error and "Traceback" not in error
+
+
+def test_accuracy_is_a_column_and_an_objective() -> None:
+    words = ["workload=repurposed", "workload.model=net.npz", "npu=jetson_nano", *QUICK]
+    words += ["topology=edge_switch", "topology.shape=Switch(2)", "objective=[time, accuracy]"]
+    words += ["space.parameters={workload.penalty.traffic: {values: [1, 30]}}", "search=grid"]
+    words += ["executor=inline", "name=front"]
+    assert main(["sweep", *words, "workload.samples=samples.npz"]) == 0
+    rows = load("results/front").to_pandas().sort_values("workload.penalty.traffic")
+    assert rows.accuracy.iloc[0] == 1.0 > rows.accuracy.iloc[1]
+    assert rows.time_s.iloc[0] > rows.time_s.iloc[1]
+
+
+def test_an_objective_of_accuracy_needs_samples(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["workload=repurposed", "workload.model=net.npz", "npu=jetson_nano", *QUICK]
+    words += ["topology=edge_switch", "topology.shape=Switch(2)", "objective=accuracy"]
+    assert main(["sweep", *words, "executor=local"]) == 1
+    assert "a trained network and samples with labels" in capsys.readouterr().err
