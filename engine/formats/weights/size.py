@@ -7,7 +7,7 @@ from engine.errors import DimsweepError
 MOST_BYTES = 4 << 30
 
 
-def check_size(n_bytes: int, where: str | None = None) -> None:
+def check_size(n_bytes: int, where: str = "") -> None:
     """Raises :class:`DimsweepError` for more than :data:`MOST_BYTES`."""
     if n_bytes > MOST_BYTES:
         what = f"{n_bytes / 2**30:.3g} GiB of weights, and at most {MOST_BYTES >> 30} GiB are read"

@@ -5,9 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from engine import simulate
 from engine.formats.weights import read_network
-from sweeper import load
+from sweeper.build.program import build_cluster, build_workload
 from sweeper.cli.main import main
+from sweeper.config.compose import compose
 
 QUICK = ["topology.latency=1 us", "workload.batch=4", "workload.penalty.traffic=1.0"]
 
@@ -78,19 +80,13 @@ def test_what_cannot_be_is_told(
     assert message in error and "Traceback" not in error
 
 
-def test_accuracy_is_a_column_and_an_objective() -> None:
+def test_accuracy_is_a_figure_that_a_study_can_search_for() -> None:
     words = ["workload=repurposed", "workload.model=net.npz", "npu=jetson_nano", *QUICK]
     words += ["topology=edge_switch", "topology.shape=Switch(2)", "objective=[time, accuracy]"]
-    words += ["space.parameters={workload.penalty.traffic: {values: [1, 30]}}", "search=grid"]
-    words += ["executor=inline", "name=front"]
-    assert main(["sweep", *words, "workload.samples=samples.npz"]) == 0
-    rows = load("results/front").to_pandas().sort_values("workload.penalty.traffic")
-    assert rows.accuracy.iloc[0] == 1.0 > rows.accuracy.iloc[1]
-    assert rows.time_s.iloc[0] > rows.time_s.iloc[1]
-
-
-def test_an_objective_of_accuracy_needs_samples(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["workload=repurposed", "workload.model=net.npz", "npu=jetson_nano", *QUICK]
-    words += ["topology=edge_switch", "topology.shape=Switch(2)", "objective=accuracy"]
-    assert main(["sweep", *words, "executor=local"]) == 1
-    assert "a trained network and samples with labels" in capsys.readouterr().err
+    found = []
+    for more in ([], ["workload.penalty.traffic=0.0"], ["workload.samples=null"]):
+        config = compose([*words, "workload.samples=samples.npz", *more]).config
+        cluster = build_cluster(config)
+        found.append(simulate(build_workload(config, cluster), cluster).merits.get("accuracy"))
+    assert found[0] < found[1] == 1.0 and found[2] is None
+    assert [each.direction for each in config.objective] == ["minimize", "maximize"]

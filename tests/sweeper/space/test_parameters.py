@@ -49,3 +49,8 @@ def test_values_and_ranges_keep_their_unit_and_step() -> None:
     assert space.parameters["collective.chunks"] == Choice((16, 64))
     latency = space.parameters["topology.latency"]
     assert [latency.from_unit(x) for x in (0.0, 0.3, 1.0)] == ["1.0 us", "1.25 us", "2.0 us"]
+
+
+def test_a_number_is_the_listed_one_that_is_equal() -> None:
+    """A configuration's default of 3.0 is the 3 of a list, which Optuna knows by its text."""
+    assert repr(Choice((1, 3)).nearest(3.0)) == "3"
