@@ -25,7 +25,12 @@ class _Results(Overrides):
 
 @click.command("report")
 @click.argument("overrides", nargs=-1, type=_Results(), metavar="[STUDY] [KEY=VALUE]...")
-def command(overrides: Sequence[str]) -> int:
+@click.option(
+    "--picture",
+    type=click.Path(path_type=Path),
+    help="Draw the best split beside the equal one as a PNG.",
+)
+def command(overrides: Sequence[str], picture: Path | None) -> int:
     """Print a study's tables and write its pictures and page again.
 
     The results are read from results/NAME; a study that still runs is reported as far as it is.
@@ -40,6 +45,7 @@ def command(overrides: Sequence[str]) -> int:
     Examples:
       dimsweep report libra_gpt3_4d
       dimsweep report results/my_cmaes
+      dimsweep report libra_gpt3_4d --picture best_split.png
     """
     from rich.console import Console
 
@@ -48,12 +54,15 @@ def command(overrides: Sequence[str]) -> int:
     from sweeper.study.plan import study_name
 
     composed = compose(overrides)
-    report_study(place(composed.config.results) / study_name(composed), Console())
+    folder = place(composed.config.results) / study_name(composed)
+    report_study(folder, Console(), picture)
     return 0
 
 
-def report_study(folder: "Place", console: "Console") -> None:
-    """Print a study's table and write its pictures and page."""
+def report_study(folder: "Place", console: "Console", picture: Path | None = None) -> None:
+    """Print a study's table and write its page, and a picture of its best split."""
+    from sweeper.cli.output import write_file
+    from sweeper.draw.canvas import reduced
     from sweeper.draw.show.page import write_report
     from sweeper.draw.show.terminal import print_report
     from sweeper.ledger.load import load
@@ -64,3 +73,9 @@ def report_study(folder: "Place", console: "Console") -> None:
     rows = load(folder).to_pandas()
     print_report(rows, study, console)
     say(f"wrote {write_report(rows, study, folder / 'report')}", console)
+    if picture is not None:
+        from sweeper.draw.split import draw_split
+        from sweeper.report.report import Report
+
+        drawn = reduced(draw_split(Report.of(rows, study)))
+        say(f"wrote {write_file(picture, 'the picture', drawn)}", console)

@@ -51,6 +51,11 @@ VERIFICATIONS = {
         "Khan et al., HotI 2022 (arXiv:2207.10898)",
         is_study=True,
     ),
+    "tcp": Verification(
+        "Ask which topology suffers first as the global switch's buffer shrinks: DLRM over TCP.",
+        "Rashidi et al., HotI 2020 (ASTRA-sim with ns-3's TCP/IP)",
+        is_study=True,
+    ),
     "megatron": Verification(
         "Compare eight published batch times of Megatron-LM on 8 to 512 A100.",
         "Korthikanti et al., MLSys 2023, tables 3 and 5",

@@ -131,7 +131,8 @@ def test_simulate_writes_a_timeline(empty_folder: Path, capsys: pytest.CaptureFi
 
 def test_sweep_and_report(empty_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sweep", "libra_gpt3_4d", *SMALL[1:], "name=mine"]) == 0, "a study by its name"
-    assert main(["report", "results/mine"]) == 0
+    assert main(["report", "results/mine", "--picture", "split.png"]) == 0
+    assert Path("split.png").read_bytes().startswith(b"\x89PNG")
     page = empty_folder / "results" / "mine" / "report" / "report.html"
     assert "GPT-3" in page.read_text()
 
