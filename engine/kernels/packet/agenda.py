@@ -3,6 +3,9 @@
 Events are ordered by time and then by number, as they were planned.  Near events lie in a ring of
 buckets, each a sorted list; a bitmap of two levels finds the next bucket that holds one.  Events
 beyond the ring lie in a binary heap.
+
+Where much happens at the same time lists are long, and what is planned goes into them one behind
+the other: so each list knows what was last put between others, and the next search begins there.
 """
 
 from typing import NamedTuple
@@ -38,7 +41,7 @@ class Agenda(NamedTuple):
     """The events that are planned."""
 
     events: Table  # (capacity,) of EVENT
-    ends: Ints  # (BUCKETS, 2): the first event of a bucket, or -1, and the last one
+    ends: Ints  # (BUCKETS, 3): a bucket's first event, its last, the last put between; or -1
     bits: NDArray[np.uint64]  # (BUCKETS / 64,): which buckets hold one
     words: NDArray[np.uint64]  # (BUCKETS / 4096,): which words of ``bits`` are not zero
     far: Ints  # (capacity,): a heap of events beyond the ring
@@ -56,7 +59,7 @@ def new_agenda(capacity: int, shift: int) -> Agenda:
     counts[SHIFT] = shift
     return Agenda(
         events,
-        np.full((BUCKETS, 2), _NONE, np.int32),
+        np.full((BUCKETS, 3), _NONE, np.int32),
         np.zeros(BUCKETS // 64, np.uint64),
         np.zeros(BUCKETS // 4096, np.uint64),
         np.zeros(capacity, np.int32),
@@ -142,11 +145,14 @@ def _put(a: Agenda, event: int) -> None:
         events[event].next = a.ends[bucket, 0]
         a.ends[bucket, 0] = event
     else:
-        at = np.int64(a.ends[bucket, 0])
+        at = np.int64(a.ends[bucket, 2])
+        if at < 0 or _before(events, event, at):
+            at = np.int64(a.ends[bucket, 0])
         while _before(events, events[at].next, event):
             at = events[at].next
         events[event].next = events[at].next
         events[at].next = event
+        a.ends[bucket, 2] = event
 
 
 @inlined
@@ -196,7 +202,10 @@ def next_time(a: Agenda) -> int:
 @inlined
 def _leave_bucket(a: Agenda, bucket: int) -> None:
     """The first event of a bucket is no longer in it."""
-    after = a.events[a.ends[bucket, 0]].next
+    event = a.ends[bucket, 0]
+    after = a.events[event].next
+    if a.ends[bucket, 2] == event:
+        a.ends[bucket, 2] = _NONE
     a.ends[bucket, 0] = after
     if after < 0:
         a.ends[bucket, 1] = _NONE
@@ -204,6 +213,13 @@ def _leave_bucket(a: Agenda, bucket: int) -> None:
         a.bits[word] &= ~(np.uint64(1) << np.uint64(bucket & 63))
         if a.bits[word] == 0:
             a.words[word >> 6] &= ~(np.uint64(1) << np.uint64(word & 63))
+
+
+@inlined
+def upcoming(a: Agenda) -> int:
+    """WHAT happens next, if it does so within the present bucket's time; or -1."""
+    event = a.ends[(a.counts[NOW] >> a.counts[SHIFT]) & _MASK, 0]
+    return a.events[event].what if event >= 0 else _NONE
 
 
 @inlined

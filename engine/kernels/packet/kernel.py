@@ -3,10 +3,21 @@
 import numpy as np
 
 from engine.kernels.packet import tcp
-from engine.kernels.packet.agenda import CURRENT, EMPTY, LEFT, NOW, TIMERS, UNTIL, plan, take
+from engine.kernels.packet.agenda import (
+    CURRENT,
+    EMPTY,
+    LEFT,
+    NOW,
+    TIMERS,
+    UNTIL,
+    plan,
+    take,
+    upcoming,
+)
 from engine.kernels.packet.compile import compiled, inlined, kernel
 from engine.kernels.packet.following import link
 from engine.kernels.packet.hosts import pick_at_host
+from engine.kernels.packet.machine import prefetch
 from engine.kernels.packet.ports import (
     append,
     busy,
@@ -79,6 +90,7 @@ def run(r: Run) -> int:
         what = take(a)
         if what < 0:
             return what
+        _fetch(r, upcoming(a))
         kind, which = what & _KIND, what >> KIND_BITS
         port = NONE
         if kind == ARRIVE:
@@ -105,6 +117,18 @@ def run(r: Run) -> int:
             packet = _pick(r, port)
             if packet >= 0:
                 send(r, port, packet)
+
+
+@inlined
+def _fetch(r: Run, what: int) -> None:
+    """Have the packet ready that the next event is about, while this one is dealt with."""
+    if what < 0:
+        return
+    kind, which = what & _KIND, what >> KIND_BITS
+    if kind == ARRIVE:
+        prefetch(r.packets, r.ports[which].wire)
+    elif kind == SENT:
+        prefetch(r.packets, r.ports[which].head)
 
 
 @inlined

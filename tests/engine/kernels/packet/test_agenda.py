@@ -24,6 +24,7 @@ def _take(a: agenda.Agenda) -> int:
         st.one_of(
             st.just(-1),
             st.integers(0, 200),
+            st.integers(0, 3),
             st.integers(0, 5 * agenda.BUCKETS),
             st.integers(0, 10**12),
         ),
