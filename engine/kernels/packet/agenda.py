@@ -145,9 +145,8 @@ def _put(a: Agenda, event: int) -> None:
         events[event].next = a.ends[bucket, 0]
         a.ends[bucket, 0] = event
     else:
-        at = np.int64(a.ends[bucket, 2])
-        if at < 0 or _before(events, event, at):
-            at = np.int64(a.ends[bucket, 0])
+        first, recent = a.ends[bucket, 0], a.ends[bucket, 2]
+        at = np.int64(first if recent < 0 or _before(events, event, recent) else recent)
         while _before(events, events[at].next, event):
             at = events[at].next
         events[event].next = events[at].next
