@@ -54,7 +54,7 @@ from engine.workload.graph import (
 from engine.workload.placement import place
 
 # Raise it when a change makes the same inputs give another result: ledgers keep versions apart.
-MODEL_VERSION = 11
+MODEL_VERSION = 12
 
 __all__ = [
     "FINISHED",

@@ -59,7 +59,7 @@ class Servers:
         that cannot be.
         """
         assert self._memory is not None
-        if work.group:
+        if work.group and (self._memory.BROADCASTS or not work.shared):
             self._check_alike(work, self._memory, cls)
         request = self._request(work)
         service, count = self._memory.service(request), self._folding.count
@@ -110,13 +110,15 @@ class Servers:
         if not work.group:
             return Request(work.n_bytes, *self._all)
         group = self._workload.groups[work.group]
+        if work.shared:
+            return Request(work.n_bytes, *self._all, copies=group.n_members)
         over = math.prod(map(_spanned, group.sizes, group.strides, self._node))
         return Request(work.n_bytes, *self._all, group.n_members, over)
 
     def _check_alike(self, work: Access, memory: RemoteMemory, cls: int) -> None:
-        """Raise :class:`DimsweepError` unless the members of a gather or reduction are in step, as
+        """Raise :class:`DimsweepError` unless those who load or store together are in step, as
         ranks are that run the same graph, and the memory can do it."""
-        if not memory.GATHERS:
+        if not (memory.BROADCASTS if work.shared else memory.GATHERS):
             raise DimsweepError(
                 f"a memory of kind {kind_of(memory)!r} neither gathers what a group loads "
                 "nor reduces what it stores",

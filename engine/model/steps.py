@@ -22,13 +22,14 @@ class CollectiveStep(NamedTuple):
 
 class AccessStep(NamedTuple):
     """A load from remote memory, or a ``store`` to it; it runs beside what follows, until a
-    :class:`WaitStep` for its label.  Over an ``axis`` it gathers or reduces (see a graph's
-    ``Access``)."""
+    :class:`WaitStep` for its label.  Over an ``axis`` it gathers or reduces, or is ``shared`` (see
+    a graph's ``Access``)."""
 
     n_bytes: float
     label: str
     store: bool = False
     axis: str = ""
+    shared: bool = False
 
 
 class WaitStep(NamedTuple):

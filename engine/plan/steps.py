@@ -49,7 +49,7 @@ def compile_steps(steps: Iterable[Step]) -> list[Item]:
         if isinstance(step, WaitStep):
             items.append(Item("", None, step.label))
         elif isinstance(step, AccessStep):
-            access = Access(step.n_bytes, step.store, step.axis)
+            access = Access(step.n_bytes, step.store, step.axis, step.shared)
             items.append(Item(_name(step), access, step.label))
         else:
             items.append(_collective(step))
@@ -59,9 +59,9 @@ def compile_steps(steps: Iterable[Step]) -> list[Item]:
 
 def _name(step: AccessStep) -> str:
     name = "store" if step.store else "load"
-    return (
-        f"{'reduce and' if step.store else 'gather and'} {name} {step.axis}" if step.axis else name
-    )
+    if not step.axis or step.shared:
+        return name
+    return f"{'reduce and' if step.store else 'gather and'} {name} {step.axis}"
 
 
 # Layers are alike, and so are buckets of gradients: works that are equal are one object, which is

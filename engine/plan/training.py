@@ -210,7 +210,7 @@ class _StageProgram:
             yield from block.again
             yield from block.backward
             if self._plan.weight_streaming:
-                yield from _stream(block.parameters * self._plan.gradient_value, store=True)
+                yield from self._stream(block.parameters * self._plan.gradient_value, store=True)
             else:
                 yield from self._sum_up(block)
             if exchanges:
@@ -240,7 +240,7 @@ class _StageProgram:
     def _arrive(self, blocks: tuple[LayerBlock, ...], i: int, *, backward: bool) -> Iterator[Step]:
         """Wait for what a block needs from elsewhere; it came while the block before it ran."""
         if self._plan.weight_streaming:
-            yield from _stream(blocks[i].parameters * self._plan.value, store=False)
+            yield from self._stream(blocks[i].parameters * self._plan.value, store=False)
         if not (self._gathers or self._plan.offload):
             return
         if i == 0:
@@ -270,6 +270,14 @@ class _StageProgram:
                 yield CollectiveStep(Kind.ALL_GATHER, share, axis, ready, loaded)
         if backward and self._keeps_away(Offload.ACTIVATIONS) and block.activations:
             yield AccessStep(block.activations, ready)
+
+    def _stream(self, n_bytes: float, *, store: bool) -> Iterator[Step]:
+        """Weights that come, or gradients that leave, before anything else is done: the same for
+        all replicas, or summed up."""
+        axis = self._axis if self._n_shards > 1 else ""
+        if n_bytes:
+            yield AccessStep(n_bytes, "streamed", store=store, axis=axis, shared=bool(axis))
+            yield WaitStep("streamed")
 
     def _keeps_away(self, what: Offload) -> bool:
         return what in self._plan.offload
@@ -343,13 +351,6 @@ class _StageProgram:
             return 0.0
         shares = self._shares(self._stage.parameters, self._stage.expert_parameters)
         return sum(parameters * self._plan.gradient_value / n for parameters, _, n in shares)
-
-
-def _stream(n_bytes: float, *, store: bool) -> Iterator[Step]:
-    """Weights that come, or gradients that leave, before anything else is done."""
-    if n_bytes:
-        yield AccessStep(n_bytes, "streamed", store=store)
-        yield WaitStep("streamed")
 
 
 class _Buckets:

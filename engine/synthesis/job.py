@@ -308,7 +308,8 @@ def _parts(
             return f"collective {work.kind}", over, "", {"bytes": work.n_bytes}
         case Access():
             over = groups[work.group] if work.group else ""
-            return "store" if work.store else "load", over, "", {"bytes": work.n_bytes}
+            kind = f"{'shared ' if work.shared else ''}{'store' if work.store else 'load'}"
+            return kind, over, "", {"bytes": work.n_bytes}
         case Send():
             return "send", work.stream, _peer(work, place, stage), {"bytes": work.n_bytes}
         case Receive():

@@ -261,8 +261,9 @@ class _Makers:
                 return Compute(duration=round(values["duration"]))
             return Compute(values["flops"], values["bytes"])
         n_bytes = values.get("bytes", 0.0)
-        if symbol.kind in ("load", "store"):
-            return Access(n_bytes, symbol.kind == "store", symbol.over)
+        if symbol.kind.endswith(("load", "store")):
+            store, shared = symbol.kind.endswith("store"), symbol.kind.startswith("shared")
+            return Access(n_bytes, store, symbol.over, shared)
         if symbol.kind in ("send", "receive"):
             return self._message(symbol, n_bytes)
         group, _, stream = symbol.over.partition("/")

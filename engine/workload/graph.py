@@ -95,12 +95,15 @@ class Access:
     computation and communication.
 
     With a ``group`` the memory's switches gather what its members load, or reduce what they store:
-    each member owns ``n_bytes`` there, and gets, or gives, as many for every member.
+    each member owns ``n_bytes`` there, and gets, or gives, as many for every member.  If it is
+    ``shared``, all of them load the same ``n_bytes``, or theirs are summed up: the I/O controllers
+    of a wafer send them to the group once, or take the sum; any other memory serves each member.
     """
 
     n_bytes: float
     store: bool = False
     group: str = ""
+    shared: bool = False
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,7 @@ def build_program(config: Config) -> Program:
 def build_cluster(config: Config) -> Cluster:
     """Topology, NPU, collective model, network, prices and memory.
 
-    On a wafer without other memory, NPUs load what its I/O controllers broadcast: all weights, of
-    which one part in ``n_shards`` is for each.
+    On a wafer without other memory, NPUs load and store through its I/O controllers.
     """
     with key("topology"):
         topology = config.topology.build()
@@ -35,7 +34,7 @@ def build_cluster(config: Config) -> Cluster:
     with key("network"):
         network = config.network.build(n_dims)
     if memory is None and network.wafer is not None:
-        memory = MEMORIES["npu"](network.wafer.stream_bandwidth / config.workload.n_shards)
+        memory = MEMORIES["edge_io"](network.wafer.stream_bandwidth)
     with key("cost"):
         prices, power = config.cost.build(topology), config.cost.build_power(topology)
     return Cluster(topology, npu, collectives, network, prices, memory, power)

@@ -1,5 +1,6 @@
 """Memories beyond the registers of an NPU, one file each."""
 
+from engine.cluster.memory.edge_io import EdgeIo
 from engine.cluster.memory.expansion import MemoryExpansion
 from engine.cluster.memory.hierarchical import HierarchicalMemory
 from engine.cluster.memory.local import LocalMemory
@@ -18,6 +19,7 @@ from engine.cluster.memory.zero_infinity import ZeroInfinity
 
 __all__ = [
     "MEMORIES",
+    "EdgeIo",
     "HierarchicalMemory",
     "LocalMemory",
     "MemoryExpansion",
@@ -42,4 +44,5 @@ MEMORIES: dict[str, type[RemoteMemory]] = {
     "zero_infinity": ZeroInfinity,
     "hierarchical": HierarchicalMemory,
     "expansion": MemoryExpansion,
+    "edge_io": EdgeIo,
 }

@@ -21,7 +21,8 @@ class Request(NamedTuple):
     """What the NPUs of a server ask for at once: ``n_bytes`` that each of them owns.
 
     ``npus`` of ``nodes`` nodes ask.  In a gather or a reduction ``members`` of them, on
-    ``member_nodes`` nodes, get (or give) the bytes of one another, too.
+    ``member_nodes`` nodes, get (or give) the bytes of one another, too.  ``copies`` of them ask for
+    the same bytes, or store what may be summed up.
     """
 
     n_bytes: float
@@ -29,6 +30,7 @@ class Request(NamedTuple):
     nodes: int = 1
     members: int = 1
     member_nodes: int = 1
+    copies: int = 1
 
 
 class Service(NamedTuple):
@@ -61,6 +63,7 @@ class RemoteMemory:
 
     SHARING: ClassVar[Sharing] = Sharing.NPU
     GATHERS: ClassVar[bool] = False  # whether its switches gather loads and reduce stores
+    BROADCASTS: ClassVar[bool] = False  # whether what several NPUs load alike is sent once
     HOLDS: ClassVar[bool] = True  # whether a plan may keep in it what an NPU has no room for
     EXPANDS: ClassVar[bool] = False  # whether it is a part of the memory that kernels work on
 

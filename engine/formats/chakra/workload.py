@@ -162,7 +162,8 @@ class _Conversion:
             case NodeType.MEM_LOAD | NodeType.MEM_STORE:
                 store = node.type is NodeType.MEM_STORE
                 group = self._group_name(rank, node, ours) if own.GROUP in ours else ""
-                return Access(_exact(ours, own.BYTES, node.tensor), store, group)
+                n_bytes = _exact(ours, own.BYTES, node.tensor)
+                return Access(n_bytes, store, group, shared=own.SHARED in ours)
             case NodeType.METADATA | NodeType.INVALID:
                 return Compute(duration=0)
             case NodeType.COMM_COLL:

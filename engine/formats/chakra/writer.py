@@ -192,7 +192,7 @@ class _Writer:
             return node(NodeType.COMP, *self._compute(work))
         if isinstance(work, Access):
             type_ = NodeType.MEM_STORE if work.store else NodeType.MEM_LOAD
-            size = _size(work.n_bytes, "tensor_size")
+            size = _size(work.n_bytes, "tensor_size") | ({own.SHARED: 1} if work.shared else {})
             if not work.group:
                 return node(type_, size)
             return self._over(work.group, size, lambda group: node(type_, group))

@@ -19,8 +19,10 @@ from engine.kernels.carriers import CARRIERS, Traffic
 from engine.kernels.message.carried import CarriedTransport
 from engine.kernels.message.clock import Clock
 from engine.kernels.message.count import check_packets, count_messages
+from engine.kernels.message.edge_io import EdgeTraffic
 from engine.kernels.message.exchange import World
 from engine.kernels.message.flows import Flows
+from engine.kernels.message.io_plan import io_plan
 from engine.kernels.message.links import LinkAccount
 from engine.kernels.message.operators import Operators
 from engine.kernels.message.phases import wafer_plan
@@ -202,7 +204,7 @@ class _Simulation:
             program, self.clock, self.accounts, self.plan, self.ports.submit, self._done
         )
         self.operators = Operators(
-            self.clock, program, self.accounts, self._touch, self.flows.start
+            self.clock, program, self.accounts, self._touch, self.flows.start, self._edge(network)
         )
         self._touched = False
 
@@ -216,6 +218,13 @@ class _Simulation:
         spray = fidelity is Fidelity.PACKET and model.packets.spray
         carrier = CARRIERS[fidelity](network, model, watched)
         return CarriedTransport(self.clock, network, model, carrier, places, spray=spray)
+
+    def _edge(self, network: Network) -> EdgeTraffic | None:
+        """What goes through a wafer's I/O controllers, if that is to be simulated."""
+        if isinstance(self.transport, CarriedTransport):
+            return None
+        transfers, name = io_plan(self.program, network, self.plan), self.program.names.node
+        return EdgeTraffic(self.transport, transfers, name.__getitem__, self._accessed)
 
     def run(self) -> None:
         self._touch()
@@ -239,6 +248,9 @@ class _Simulation:
 
     def _done(self, flow: int, rank: int) -> None:
         self.operators.end_part(flow, rank)
+
+    def _accessed(self, node: int) -> None:
+        self.operators.finish(node)
 
     def _stuck(self) -> DimsweepError:
         error = explain_stuck(self.program, self.operators.state, self.operators.runs)

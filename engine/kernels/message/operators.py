@@ -13,6 +13,7 @@ from functools import partial
 from typing import NamedTuple
 
 from engine.kernels.message.clock import Clock
+from engine.kernels.message.edge_io import EdgeTraffic
 from engine.kernels.message.ranks import RankAccount
 from engine.kernels.message.servers import Servers
 from engine.kernels.phase.state import DONE, QUEUED, RUNNING, WAITING
@@ -42,6 +43,7 @@ class Operators:
 
     ``touch`` asks for :meth:`settle` at the end of the instant; ``start_flow(flow)`` is called when
     all members of a flow have arrived, and answers with :meth:`end_part` for each of its ranks.
+    ``edge`` carries accesses over a wafer's links, and answers with :meth:`finish`.
     """
 
     def __init__(
@@ -51,11 +53,12 @@ class Operators:
         accounts: Sequence[RankAccount],
         touch: Callable[[], None],
         start_flow: Callable[[int], None],
+        edge: EdgeTraffic | None,
     ) -> None:
         s = program.structure
         self._servers = Servers(clock, s, touch)
         self._clock, self._accounts = clock, accounts
-        self._touch, self._start_flow = touch, start_flow
+        self._touch, self._start_flow, self._edge = touch, start_flow, edge
         self._by_key = s.shape.stream_order == StreamOrder.KEY
         self._nodes = [_Node(*row) for row in s.nodes[list(_Node._fields)].tolist()]
         self._following = s.following.tolist()
@@ -102,10 +105,10 @@ class Operators:
         """``rank`` has done its part of a flow; a message from point to point is then delivered."""
         for number in self._members[flow]:
             if self._nodes[number].cls == rank:
-                self._end(number)
+                self.finish(number)
         receiver = self._receiver[flow]
         if receiver >= 0 and self.state[receiver] == RUNNING:
-            self._end(receiver)
+            self.finish(receiver)
 
     def _start(self, number: int) -> None:
         node = self._nodes[number]
@@ -114,24 +117,27 @@ class Operators:
         self.state[number], self.start[number] = RUNNING, self._clock.ps
         if node.kind == NodeKind.COMPUTE:
             account.computing = True
-            self._clock.later(node.duration, partial(self._end, number))
+            self._clock.later(node.duration, partial(self.finish, number))
             return
         account.in_flight[node.tally] += 1
         if node.kind == NodeKind.ACCESS:
-            if node.service == NO_SERVICE:
-                self._clock.later(node.duration, partial(self._end, number))
+            if self._edge and self._edge.carries(number):
+                self._edge.arrive(number)
+            elif node.service == NO_SERVICE:
+                self._clock.later(node.duration, partial(self.finish, number))
             else:
-                self._servers.begin(node.service, partial(self._end, number))
+                self._servers.begin(node.service, partial(self.finish, number))
             return
         if node.kind == NodeKind.RECEIVE:
             if self.state[self._members[node.flow][0]] == DONE:
-                self._end(number)
+                self.finish(number)
             return
         self._arrived[node.flow] += 1
         if self._arrived[node.flow] == len(self._members[node.flow]):
             self._start_flow(node.flow)
 
-    def _end(self, number: int) -> None:
+    def finish(self, number: int) -> None:
+        """An operator has ended; what waited for it may be ready."""
         node = self._nodes[number]
         account = self._accounts[node.cls]
         account.until(self._clock.ps)

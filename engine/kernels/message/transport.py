@@ -121,7 +121,7 @@ class Transport:
             turns = Turns()
             for number, trees in enumerate(rounds):
                 self._trees |= {line: (tree, turns, number) for line, tree in trees.items()}
-        self._model, self.n_messages = model, 0
+        self.model, self.n_messages = model, 0
 
     def run(self) -> None:
         """Let happen all that will."""
@@ -161,7 +161,7 @@ class Transport:
         late = sum(wire.link.latency for wire in route)
         parts = _parts(route, message.n_bytes)
         self.n_messages += parts
-        check_number(self.n_messages, self._model)  # parts are known only here
+        check_number(self.n_messages, self.model)  # parts are known only here
         part = message._replace(n_bytes=message.n_bytes / parts)
         left, there = _after(parts, left), _after(parts, partial(arrived, late))
         for _ in range(parts):
@@ -188,7 +188,7 @@ class Transport:
         senders, receivers = ([self._places[rank] for rank in ends] for ends in (sources, targets))
         members = frozenset((*senders, *receivers))
         if members not in self._trees:
-            switch = shared_switch(self._network, self._model, members)
+            switch = shared_switch(self._network, self.model, members)
             tree = Tree({switch: tuple(members)})
             self._trees[members] = tree, Turns(), 0
         tree, turns, round_ = self._trees[members]

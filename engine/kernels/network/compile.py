@@ -6,10 +6,12 @@ from engine.kernels.jit import Compiler
 
 _here = Path(__file__).resolve().parent
 _kernels = _here.parent
+_around = {
+    _here / f"{name}.py" for name in ("packets", "run", "setup", "tables", "trains", "trees")
+}
 _network = Compiler(
     [
-        *{*_here.glob("*.py")}
-        - {_here / f"{name}.py" for name in ("packets", "run", "setup", "tables", "trees")},
+        *{*_here.glob("*.py")} - _around,
         _kernels / "jit.py",
         _kernels / "carriers" / "fabric.py",
         _kernels / "flow" / "heap.py",

@@ -6,6 +6,8 @@ Each event is one step; when an instant has none left, operators and ports settl
 from engine.kernels.network.carried import carry, end_on_links, events_at_once, lacks_messages
 from engine.kernels.network.clock import later, next_now
 from engine.kernels.network.compile import compiled, inlined
+from engine.kernels.network.edge_io import come, there
+from engine.kernels.network.edge_io import go_on as go_on_from_edge
 from engine.kernels.network.entries import is_crossing
 from engine.kernels.network.exchange import (
     begin_crossing,
@@ -62,6 +64,7 @@ from engine.kernels.network.state import (
     OVERDUE,
     PARCELS_LEFT,
     PASS,
+    PIECE,
     REDUCED,
     RELEASED,
     RING,
@@ -174,6 +177,8 @@ def _happen(st: State, kind: int, which: int) -> None:
     elif kind == PASS:
         if st.wires.parcels[which].what == SWITCHED:
             reach_gate(st, which)
+        elif st.wires.parcels[which].what == PIECE:
+            go_on_from_edge(st, which)
         else:
             st.wires.parcels[which].hop += 1
             ask(st.wires, which)
@@ -213,6 +218,10 @@ def _leave(st: State, link: int, parcel: int) -> None:
         if p.hop != p.last:
             let_go(st, parcel)
         return
+    if p.what == PIECE:
+        if p.hop != p.last:
+            there(st, parcel)
+        return
     whole = st.wires.parcels[p.whole]
     whole.leaving -= 1
     if whole.leaving == 0 and p.what == EXCHANGED:
@@ -225,6 +234,9 @@ def _come(st: State, parcel: int) -> None:
     p = st.wires.parcels[parcel]
     if p.what == SWITCHED:
         come_down(st, parcel)
+        return
+    if p.what == PIECE:
+        come(st, parcel)
         return
     if st.wires.settings.window > 0:
         later(st.wires.clock, p.way, CLOSE, p.port)

@@ -184,7 +184,7 @@ def granted(w: Wires, parcel: int) -> None:
     """The parcel enters the link once there is room for all of it at the far end."""
     p = w.parcels[parcel]
     link = w.links[w.hops[p.hop]]
-    if p.what == SWITCHED or p.hop == p.last or link.room < 0:
+    if p.what >= SWITCHED or p.hop == p.last or link.room < 0:
         enter_link(w, parcel)
         return
     link.waits = parcel

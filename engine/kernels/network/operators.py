@@ -6,6 +6,7 @@ See :mod:`engine.kernels.message.operators`.
 from engine.kernels.network.accounts import book
 from engine.kernels.network.clock import later, now_of, touch
 from engine.kernels.network.compile import inlined, kernel
+from engine.kernels.network.edge_io import arrive_at_edge
 from engine.kernels.network.entries import put
 from engine.kernels.network.flows import start_flow
 from engine.kernels.network.servers import begin_access, settle_servers
@@ -93,6 +94,9 @@ def _start(st: State, number: int) -> None:
     else:
         rank.in_flight += 1
         st.accounts.tallies[node.rank, node.tally].in_flight += 1
+    if node.io != NONE:
+        arrive_at_edge(st, node.io)
+        return
     if node.kind == _ACCESS and node.service != NO_SERVICE:
         begin_access(st, number)
         return

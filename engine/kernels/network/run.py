@@ -137,6 +137,9 @@ def _measures(accounts: st.Accounts, end: int) -> Measures:
 
 
 def _name(program: Program, state: st.State, entry: int) -> str:
+    """What an entry, or ~ a node, belongs to."""
+    if entry < 0:
+        return program.names.node[~entry]
     flow = state.flows[state.entries["flow"][entry]]
     return program.names.node[int(state.parts["node"][flow["member"]])]
 

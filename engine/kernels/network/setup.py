@@ -43,6 +43,7 @@ def new_state(
     time_phases(s, program.bandwidth, program.latency, times)
     members = s.flows["member_end"] - s.flows["member_start"]
     n_entries = int((members * s.forms["chunks"][s.flows["form"]]).sum())
+    at_edge = tables.io.members["node"][: 0 if carried else None]
     wires = _new_wires(program, tables, network, times, carried=carried, record=record)
     return st.State(
         wires=wires,
@@ -50,7 +51,7 @@ def new_state(
         accounts=_new_accounts(n_ranks, n_dims, s.shape.n_tallies),
         lists=_new_lists(s.nodes, max(n_nodes, n_streams, n_ports)),
         jobs=np.zeros((2, max(n_entries, n_nodes)), np.int32),
-        nodes=_new_nodes(s.nodes),
+        nodes=_new_nodes(s.nodes, at_edge),
         following=s.following.astype(np.int32),
         streams=_filled(n_streams, st.STREAM, node=st.NONE, head=st.NONE),
         flows=tables.flows.copy(),
@@ -70,6 +71,7 @@ def new_state(
         server_uses=s.server_uses.copy(),
         servers=np.zeros(int(s.server_uses["server"].max(initial=-1)) + 1, np.int64),
         accesses=np.zeros(n_nodes if len(s.services) else 0, st.ACCESS),
+        io=st.Io(*(table.copy() for table in tables.io)),
     )
 
 
@@ -258,13 +260,16 @@ def _launches(tables: Tables, links: Table) -> Table:
     return launches
 
 
-def _new_nodes(nodes: Table) -> Table:
-    """The program's nodes, before any of them is ready."""
+def _new_nodes(nodes: Table, at_edge: Table) -> Table:
+    """The program's nodes, before any of them is ready; some access memory ``at_edge``."""
+    io = np.full(len(nodes), st.NONE, np.int32)
+    io[at_edge] = np.arange(len(at_edge))
     same = {name: nodes[name] for name in _SAME}
     return _filled(
         len(nodes),
         st.NODE,
         **same,
+        io=io,
         rank=nodes["cls"],
         waits=nodes["waits"],
         following=nodes["next_start"],

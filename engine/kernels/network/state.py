@@ -95,8 +95,9 @@ LINK = np.dtype(
     ],
     align=True,
 )
-# What a parcel is: of an exchange, from point to point, to or from a switch that reduces.
-EXCHANGED, CROSSING, SWITCHED = range(3)
+# What a parcel is: of an exchange, from point to point, to or from a switch that reduces, a piece
+# from or to an I/O controller.
+EXCHANGED, CROSSING, SWITCHED, PIECE = range(4)
 PARCEL = np.dtype(
     [
         ("n_bytes", "f8"),
@@ -110,12 +111,13 @@ PARCEL = np.dtype(
         ("what", "i4"),
         ("port", "i4"),  # of the sender; NONE for a switch
         ("strand", "i4"),  # of the receiver; of a SWITCHED one, the gate that it goes to
-        ("slot", "i4"),  # of the receiver; of a SWITCHED one, the port that it goes to
+        # of the receiver; of a SWITCHED one, the port that it goes to; of a PIECE, its hop
+        ("slot", "i4"),
         ("whole", "i4"),  # the parcel that counts the parts; of a SWITCHED one, its reduction
         ("leaving", "i4"),  # parts that have not left; of a SWITCHED one, see reduction.let_go
         ("coming", "i4"),  # parts that have not come
         ("next", "i4"),  # in a queue, a slot, or among the free ones
-        ("entry", "i4"),  # that it belongs to
+        ("entry", "i4"),  # that it belongs to; of a PIECE, ~ the node
     ],
     align=True,
 )
@@ -187,6 +189,7 @@ NODE = np.dtype(  # what is read of the program's nodes, and what has become of 
         ("flow", "i4"),
         ("tally", "i4"),
         ("service", "i4"),
+        ("io", "i4"),  # of an access over a wafer's links, its IO_MEMBER; or NONE
         ("following", "i4"),  # in State.following, from here ...
         ("following_end", "i4"),
         ("state", "i4"),  # as in the phase kernel
@@ -324,6 +327,51 @@ GATE = np.dtype(
     ],
     align=True,
 )
+# What goes through a wafer's I/O controllers (see engine.kernels.message.io_plan).
+TRANSFER = np.dtype(
+    [
+        ("n_bytes", "f8"),  # of a piece
+        ("missing", "i8"),  # pieces that the controllers have not got
+        ("member", "i4"),  # its IO_MEMBERs, from here ...
+        ("member_end", "i4"),
+        ("arrived", "i4"),  # of them
+        ("train", "i4"),  # its TRAINs, from here ...
+        ("train_end", "i4"),
+        ("store", "i4"),
+        ("n_pieces", "i8"),
+        ("n_messages", "i8"),
+    ],
+    align=True,
+)
+IO_MEMBER = np.dtype(
+    [
+        ("late", "i8"),  # latency before its last piece
+        ("missing", "i8"),  # pieces
+        ("transfer", "i4"),
+        ("node", "i4"),
+    ],
+    align=True,
+)
+TRAIN = np.dtype(
+    [
+        ("first", "i4"),  # the hops that begin a piece, in Io.hops, from here ...
+        ("first_end", "i4"),
+        ("pieces", "i4"),
+        ("ends", "i4"),  # that a piece goes to
+        ("left", "i4"),  # pieces to begin
+        ("missing", "i4"),  # ends that have not got the present piece
+        ("transfer", "i4"),  # under way
+    ]
+)
+IO_HOP = np.dtype(
+    [
+        ("hop", "i4"),  # in Plans.hops
+        ("gate", "i4"),  # a GATE whose launches are hops; or NONE
+        ("stored", "i4"),
+        ("gets", "i4"),  # the place, among the members or behind them, of who gets it; or NONE
+        ("train", "i4"),
+    ]
+)
 PLACE = np.dtype([("line", "i4"), ("coordinate", "i4")])  # of a rank in a group's dimension
 SPAN = np.dtype([("start", "i8"), ("end", "i8"), ("place", "i4"), ("entry", "i4")], align=True)
 RANK = np.dtype(
@@ -419,6 +467,16 @@ class Plans(NamedTuple):
     line_ranks: Ints
 
 
+class Io(NamedTuple):
+    """What goes through a wafer's I/O controllers."""
+
+    transfers: Table  # TRANSFER
+    members: Table  # IO_MEMBER
+    trains: Table  # TRAIN
+    hops: Table  # IO_HOP
+    gates: Table  # GATE
+
+
 # Rows of State.lists: nodes, streams, nodes, ports, ports whose message from point to point, or
 # phase by a switch, begins, ports whose exchange begins, nodes whose accesses are in flight.
 READY, OPENED, STARTING, TOUCHED, SENDING, BEGINNING, SERVING = range(7)
@@ -453,6 +511,7 @@ class State(NamedTuple):
     server_uses: Table  # likewise
     servers: Longs  # NPUs that each serves
     accesses: Table  # ACCESS, of nodes
+    io: Io
 
 
 def records(rows: Sequence[tuple[float, ...]], dtype: np.dtype[np.void]) -> Table:

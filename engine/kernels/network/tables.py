@@ -16,6 +16,7 @@ from engine.collective.algorithms import algorithm_of_phase, chosen_algorithms
 from engine.collective.rounds import MemberRounds, Round, Strand, SwitchRounds
 from engine.kernels.carriers import routes_between
 from engine.kernels.message.exchange import Line, Phase
+from engine.kernels.message.io_plan import io_plan
 from engine.kernels.message.phases import Phases, circles, wafer_plan
 from engine.kernels.message.transport import router_of
 from engine.kernels.network.state import (
@@ -30,9 +31,11 @@ from engine.kernels.network.state import (
     ROUTE,
     SEND,
     WAY,
+    Io,
     Plans,
     records,
 )
+from engine.kernels.network.trains import io_tables
 from engine.kernels.network.trees import Reductions
 from engine.kernels.phase.phase_time import LONGEST, empty_phase_times
 from engine.kinds import CollectiveKind
@@ -62,6 +65,7 @@ class Tables:
     gates: Table  # GATE
     ways_up: Ints  # of the reductions (see engine.kernels.network.trees)
     n_turns: int  # sets of lines that take turns
+    io: Io
     wafer: WaferPlan | None
     n_sends: int  # that one step may make
     largest: float  # share of what a member holds that a message has
@@ -201,6 +205,8 @@ def build_tables(program: Program, network: Network, *, spray: bool = False) -> 
     lines, wafer, plans = _lines(program, names), wafer_plan(program), _Plans()
     places = wafer.places if wafer else range(network.n_npus)
     routes = _Routes(program, network, places, spray=spray)
+    # Of links, those of routes come last.
+    io, most = io_tables(io_plan(program, network, wafer), routes.hops)
     reductions = Reductions(network, program.cluster.network, wafer, routes.hops)
     wanted = _wanted(program, names, lines, plans, Phases(program, wafer))
     of = np.zeros((len(lines.ranks), N_KINDS), dtype=LINE_PLAN)
@@ -233,8 +239,9 @@ def build_tables(program: Program, network: Network, *, spray: bool = False) -> 
         gates=made[2],
         ways_up=made[3],
         n_turns=reductions.n_turns,
+        io=io,
         wafer=wafer,
-        n_sends=max(plans.n_sends, reductions.at_once()),
+        n_sends=max(plans.n_sends, reductions.at_once(), most),
         largest=plans.largest,
         room=min((room for room in routes.rooms if room >= 0), default=np.inf),
     )

@@ -4,15 +4,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise, permutations, product
+from itertools import permutations, product
 
-from engine.cluster.blocks.block import Node
 from engine.errors import check_least
 from engine.network.fred import Remedy, UnroutableError, in_rounds
 from engine.network.graph import Network
 from engine.network.routing import Routing
+from engine.network.wafer.io import Route
 from engine.network.wafer.plan import Line, WaferPlan, at
-from engine.network.wafer.streams import Stream
 from engine.network.wafer.tree import L2, Tree, lane_name, leaf_name, plan_trees
 from engine.network.wafer.wafer import Wafer, both, check_positive
 
@@ -45,11 +44,13 @@ class FredWafer(Wafer):
     controllers: int = 18
     latency: int = 20_000
     io: float = 128e9
+    pieces: int = 32
+    multicasts: bool = True
     remedy: Remedy = Remedy.REFUSE
 
     def __post_init__(self) -> None:
         check_least(self, 2, "leaves", "leaf", "middles")
-        check_least(self, 1, "controllers")
+        check_least(self, 1, "controllers", "pieces")
         check_least(self, 0, "latency")
         check_positive(self, "npu", "trunk", "io")
 
@@ -121,23 +122,44 @@ class FredWafer(Wafer):
                 one = self.trunk / self.leaf
                 graph.add_edges_from(both(leaf_name(number), lane, one, self.latency))
                 graph.add_edges_from(both(lane, L2, one, 0))  # the same link, seen from above
-        for name, switch in self._controllers():
-            graph.add_edges_from(both(name, switch, self.io, self.latency))
+        for name, leaf in self._controllers():
+            graph.add_edges_from(both(name, leaf_name(leaf), self.io, self.latency))
         return Network(graph)
 
-    def streams(self) -> Sequence[Stream]:
-        """Each is divided evenly among the lanes."""
-        found: list[Stream] = []
-        for name, switch in self._controllers():
-            links: dict[tuple[Node, Node], float] = {(name, switch): 1.0}
-            for number in range(self.leaves):
-                for lane in self._lanes(number):
-                    here = leaf_name(number)
-                    way = (here, lane, L2) if here == switch else (L2, lane, here)
-                    links |= dict.fromkeys(pairwise(way), 1 / self.leaf)
-            links |= {(self._above(npu), npu): 1.0 for npu in range(self.n_npus)}
-            found.append(links)
-        return found
+    def io_routes(self, npus: Sequence[int]) -> Sequence[Sequence[Sequence[Route]]]:
+        """By each of the lanes.  Switches that distribute copy what is for several NPUs; else NPUs
+        pass it on to one another, first below the controller's own switch."""
+        routes = self._distributed if self.reduces else self._passed_on
+        return [
+            [routes(name, leaf, npus, lane) for lane in range(self.leaf)]
+            for name, leaf in self._controllers()
+        ]
+
+    def _distributed(self, name: str, leaf: int, npus: Sequence[int], lane: int) -> Sequence[Route]:
+        start = (name, leaf_name(leaf))
+        return [(*start, *self._across(leaf, lane, npu // self.leaf, lane), npu) for npu in npus]
+
+    def _passed_on(self, name: str, leaf: int, npus: Sequence[int], lane: int) -> Sequence[Route]:
+        """Messages between NPUs take the sender's lane up and the receiver's down."""
+
+        def turn(npu: int) -> tuple[int, int]:
+            return (npu // self.leaf - leaf) % self.leaves, (npu + lane) % self.leaf
+
+        route: Route = (name, leaf_name(leaf))
+        here, up, found = leaf, lane, dict[int, Route]()
+        for npu in sorted(npus, key=turn):
+            there, down = divmod(npu, self.leaf)
+            route += (*self._across(here, up, there, down), npu)
+            found[npu] = route
+            here, up = there, down
+            route += (leaf_name(there),)
+        return [found[npu] for npu in npus]
+
+    def _across(self, leaf: int, up: int, other: int, down: int) -> Route:
+        """From an L1 switch, by its lane ``up``, to another one, by that one's lane ``down``."""
+        if leaf == other:
+            return ()
+        return (lane_name(leaf, up), L2, lane_name(other, down), leaf_name(other))
 
     def _above(self, npu: int) -> str:
         return leaf_name(npu // self.leaf)
@@ -145,9 +167,9 @@ class FredWafer(Wafer):
     def _lanes(self, leaf: int) -> list[str]:
         return [lane_name(leaf, lane) for lane in range(self.leaf)]
 
-    def _controllers(self) -> list[tuple[str, str]]:
+    def _controllers(self) -> list[tuple[str, int]]:
         """The I/O controllers and the L1 switches that they are at."""
-        return [(f"io no {i}", leaf_name(i % self.leaves)) for i in range(self.controllers)]
+        return [(f"io no {i}", i % self.leaves) for i in range(self.controllers)]
 
 
 def _along(order: Sequence[int], sizes: Sequence[int]) -> list[int]:

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from engine.cluster.blocks.block import Node
 from engine.errors import check_least
 from engine.network.graph import Network
 from engine.network.routing import Routing
-from engine.network.wafer.streams import Stream
+from engine.network.wafer.io import Route
 from engine.network.wafer.tree import Tree
 from engine.network.wafer.wafer import Wafer, both, check_positive
 
@@ -31,9 +30,12 @@ class MeshWafer(Wafer):
     link: float = 750e9
     latency: int = 20_000
     io: float = 128e9
+    pieces: int = 32
+    multicasts: bool = True
 
     def __post_init__(self) -> None:
         check_least(self, 2, "columns", "rows")
+        check_least(self, 1, "pieces")
         check_least(self, 0, "latency")
         check_positive(self, "link", "io")
 
@@ -90,19 +92,21 @@ class MeshWafer(Wafer):
             graph.add_edges_from(both(name, npu, self.io, self.latency))
         return Network(graph, (self.rows, self.columns))
 
-    def streams(self) -> Sequence[Stream]:
-        found: list[Stream] = []
-        for name, npu in self._controllers():
-            x, y = divmod(npu, self.rows)
-            along_column = name.startswith("io column")
-            first = self.column(x) if along_column else self.row(y)
-            across = self._rows() if along_column else self._columns()
-            links = [(name, npu), *_away(first, npu)]
-            for line in across:
-                (turn,) = set(line) & set(first)
-                links += _away(line, turn)
-            found.append(dict.fromkeys(links, 1.0))
-        return found
+    def io_routes(self, npus: Sequence[int]) -> Sequence[Sequence[Sequence[Route]]]:
+        return [
+            [[(name, *self._way(start, npu, name.startswith("io column"))) for npu in npus]]
+            for name, start in self._controllers()
+        ]
+
+    def _way(self, start: int, end: int, column_first: bool) -> list[int]:
+        """From NPU to NPU, along the column of the first and then along the row of the last, or the
+        row and then the column."""
+        (x, y), (u, v) = divmod(start, self.rows), divmod(end, self.rows)
+        if column_first:
+            first, then = _between(self.column(x), y, v), _between(self.row(v), x, u)
+        else:
+            first, then = _between(self.row(y), x, u), _between(self.column(u), y, v)
+        return first + then[1:]
 
     def _columns(self) -> list[list[int]]:
         return [self.column(x) for x in range(self.columns)]
@@ -122,7 +126,7 @@ class MeshWafer(Wafer):
         ]
 
 
-def _away(line: Sequence[int], start: int) -> list[tuple[Node, Node]]:
-    """The links of a line that lead away from ``start``, both ways."""
-    at = line.index(start)
-    return [*pairwise(line[at:]), *pairwise(line[at::-1])]
+def _between(line: Sequence[int], start: int, end: int) -> list[int]:
+    """The NPUs of a line from one place to another."""
+    step = 1 if end >= start else -1
+    return [line[place] for place in range(start, end + step, step)]

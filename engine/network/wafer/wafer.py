@@ -10,8 +10,8 @@ from engine.cluster.blocks.block import Node
 from engine.errors import DimsweepError
 from engine.network.graph import Network
 from engine.network.routing import Routing
+from engine.network.wafer.io import IoTree, Load, Route, line_share, load_of, load_tree
 from engine.network.wafer.plan import Line, WaferPlan, at
-from engine.network.wafer.streams import Stream, line_share
 from engine.network.wafer.tree import Tree
 
 
@@ -20,11 +20,16 @@ class Wafer(ABC):
 
     Ranks are placed in the order of the NPUs unless :meth:`plan` says otherwise; NPUs beyond them
     are idle.  ``io`` is the line rate of a controller (bytes/s) and ``latency`` that of a link
-    (ps).
+    (ps).  A controller sends, or takes, its part of what goes through all of them in so many
+    ``pieces``, at least four of them at a time.  ``multicasts`` says whether what the members of a
+    group load alike goes to their NPUs only, or is broadcast to all of the wafer, as in FRED's
+    paper.
     """
 
     latency: int
     io: float
+    pieces: int
+    multicasts: bool
 
     @property
     @abstractmethod
@@ -44,8 +49,20 @@ class Wafer(ABC):
         """How messages find their way where nothing else is said."""
 
     @abstractmethod
-    def streams(self) -> Sequence[Stream]:
-        """The broadcast of each I/O controller to all NPUs."""
+    def io_routes(self, npus: Sequence[int]) -> Sequence[Sequence[Sequence[Route]]]:
+        """Of each I/O controller, the ways that its pieces take in turn: the routes of each to the
+        ``npus``, in their order.  Routes may be one as long as they begin alike."""
+
+    def io_trees(self, npus: Sequence[int]) -> Sequence[Sequence[IoTree]]:
+        """Of each I/O controller, the trees of those ways."""
+        network = self.network
+        return [[load_tree(network, routes) for routes in ways] for ways in self.io_routes(npus)]
+
+    @cached_property
+    def streams(self) -> Sequence[Load]:
+        """What each I/O controller puts on the links when it broadcasts to all NPUs."""
+        trees = self.io_trees(range(self.n_npus))
+        return [load_of(self.network, ways) for ways in trees]
 
     @abstractmethod
     def trees(self, lines: Sequence[tuple[int, ...]]) -> Mapping[frozenset[int], Tree]:
@@ -77,12 +94,12 @@ class Wafer(ABC):
     @cached_property
     def io_share(self) -> float:
         """The share of their line rate at which all I/O controllers can broadcast at once."""
-        return line_share(self.network, self.streams(), self.io)
+        return line_share(self.network, self.streams, self.io)
 
     @property
     def stream_bandwidth(self) -> float:
         """Bytes/s at which every NPU sees the broadcasts of all I/O controllers come."""
-        return len(self.streams()) * self.io * self.io_share
+        return len(self.streams) * self.io * self.io_share
 
     def check_ranks(self, n_ranks: int) -> None:
         """Raise :class:`DimsweepError` unless the wafer has room for so many ranks."""

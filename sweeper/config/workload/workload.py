@@ -1,6 +1,5 @@
 """What a workload is to the configuration, and how its kind is found."""
 
-import math
 from abc import abstractmethod
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any, ClassVar
@@ -51,12 +50,6 @@ class Workload(Part):
     def narrow(self) -> str:
         """The precision of linear layers, where it is narrower than that."""
         return ""
-
-    @property
-    def n_shards(self) -> int:
-        """How many different parts of the weights ranks hold, as far as degrees are numbers."""
-        parts = (self.parallel.get(axis, 1) for axis in ("tensor", "expert", "pipeline"))
-        return math.prod(degree for degree in parts if isinstance(degree, int))
 
     @abstractmethod
     def build(self, cluster: Cluster) -> engine.Workload:

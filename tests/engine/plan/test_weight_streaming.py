@@ -15,6 +15,7 @@ from engine import (
     Topology,
     simulate,
 )
+from engine.cluster.memory import EdgeIo
 from engine.model import Transformer
 from engine.plan import DeviceMesh, Offload, ParallelPlan, training
 
@@ -29,6 +30,7 @@ def test_weights_come_twice_and_gradients_leave_once_a_micro_batch(n_micro: int)
     for operator in workload.graphs[0]:
         assert not isinstance(operator.work, Collective)  # gradients are summed up on the way
         if isinstance(operator.work, Access):
+            assert operator.work.shared and operator.work.group == "replicas"
             n_bytes[operator.work.store] += operator.work.n_bytes
     weights = 2 * MODEL.parameters
     assert n_bytes == {False: 2 * n_micro * weights, True: n_micro * weights}
@@ -38,11 +40,11 @@ def test_nothing_computes_while_weights_stream() -> None:
     plan = ParallelPlan(batch=2, weight_streaming=True)
     workload = training(MODEL, plan, DeviceMesh.place({"data": 2}, (2,)))
     topology = Topology.build("Switch(2)", bandwidth=[1e9], latency=[0])
-    cluster = Cluster(topology, Npu(1e12, 1e12), memory=RemoteMemory(1e9))
-    result = simulate(workload, cluster)
     streamed = sum(op.work.n_bytes for op in workload.graphs[0] if isinstance(op.work, Access))
-    computes = any(isinstance(op.work, Compute) for op in workload.graphs[0])
-    assert computes and result.time == pytest.approx(result.compute + streamed / 1e9, rel=1e-6)
+    assert any(isinstance(op.work, Compute) for op in workload.graphs[0])
+    for memory in (RemoteMemory(1e9), EdgeIo(1e9)):  # of each; of both, who load the same
+        result = simulate(workload, Cluster(topology, Npu(1e12, 1e12), memory=memory))
+        assert result.time == pytest.approx(result.compute + streamed / 1e9, rel=1e-6)
 
 
 @pytest.mark.parametrize("other", [{"zero": 1}, {"offload": frozenset({Offload.OPTIMIZER})}])

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import (
+    Access,
     Cluster,
     Collective,
     CollectiveKind,
@@ -25,6 +26,7 @@ from engine import (
     Workload,
     place,
 )
+from engine.cluster.memory import EdgeIo
 from engine.cluster.network import NetworkModel, Switching
 from engine.fidelity import Fidelity
 from engine.kernels.message import MessageRun, lower_by_rank, run_on_simpy
@@ -32,7 +34,7 @@ from engine.kernels.network import run_messages
 from engine.network.fabric import Auto, Clos, Dragonfly, Fabric, Mesh
 from engine.network.graph import Network
 from engine.network.routing import Routing
-from engine.network.wafer import FredWafer
+from engine.network.wafer import FredWafer, MeshWafer, Wafer
 from tests.support.examples import examples
 from tests.support.programs import (
     collective_models,
@@ -137,13 +139,22 @@ def test_the_same_as_the_witness(case: tuple[Workload, Cluster], fidelity: Fidel
     check_equal(*told)
 
 
-@pytest.mark.parametrize("reduces", [True, False])
-@pytest.mark.parametrize("trunk", [1.5e12, 12e12])
-def test_the_same_on_wafers(*, reduces: bool, trunk: float) -> None:
-    """Two collectives and a message at once, up trees of switches or round two-level rings."""
-    sizes = (2, 2, 5)
+@pytest.mark.parametrize(
+    "wafer",
+    [
+        FredWafer(3, trunk=1.5e12, controllers=4, pieces=3),
+        FredWafer(3, trunk=1.5e12, reduces=False, controllers=4, pieces=5),
+        FredWafer(3, reduces=False, controllers=4, pieces=1, multicasts=False),
+        FredWafer(3, controllers=4, pieces=2, multicasts=False),
+        MeshWafer(4, 3, pieces=2),
+    ],
+)
+def test_the_same_on_wafers(wafer: Wafer) -> None:
+    """Two collectives and a message at once, up trees of switches or round two-level rings, beside
+    what comes and goes through I/O controllers."""
+    sizes = (2, 2, 3)
     topology = Topology.build(
-        "Switch(2)_Switch(2)_Switch(5)", bandwidth=[3e12] * 3, latency=[0] * 3
+        "Switch(2)_Switch(2)_Switch(3)", bandwidth=[3e12] * 3, latency=[0] * 3
     )
     graph = GraphBuilder()
     for name in ("tensor", "data"):
@@ -151,10 +162,13 @@ def test_the_same_on_wafers(*, reduces: bool, trunk: float) -> None:
         graph.add(name, work)
     graph.add("send", Send(1e5, (0, 1, 0), 0))
     graph.add("receive", Receive((0, -1, 0), 0))
-    groups = place({"tensor": 2, "pipeline": 2, "data": 5}, sizes)
-    network = NetworkModel(wafer=FredWafer(trunk=trunk, reduces=reduces))
+    loaded = graph.add("load", Access(5e5, group="data", shared=True))
+    graph.add("store", Access(3e5, True, "tensor", shared=True), [loaded])
+    graph.add("own", Access(1e5))
+    groups = place({"tensor": 2, "pipeline": 2, "data": 3}, sizes)
+    network = NetworkModel(wafer=wafer)
     model = CollectiveModel(chunks=3)
-    cluster = Cluster(topology, collectives=model, network=network)
+    cluster = Cluster(topology, collectives=model, network=network, memory=EdgeIo(1e12))
     program = lower_by_rank(Workload((graph.build(),), groups), cluster)
     check_equal(run_messages(program, record=True), run_on_simpy(program, record=True))
 

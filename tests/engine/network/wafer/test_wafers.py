@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import (
+    Access,
     Cluster,
     Collective,
     CollectiveKind,
@@ -24,6 +25,7 @@ from engine import (
     place,
     simulate,
 )
+from engine.cluster.memory import EdgeIo
 from engine.kernels.message import MessageRun, lower_by_rank, run_on_simpy
 from engine.kernels.message.turns import Turns
 from engine.kernels.network import run_messages
@@ -151,8 +153,8 @@ def test_in_step_the_phase_kernel_sees_no_congestion_on_fred_d() -> None:
 def test_the_hot_spot_of_a_mesh(columns: int, rows: int) -> None:
     """(2N - 1) P, N the longer side: 9 * 128 = 1,152 GB/s on a link of 750 at 5 x 4."""
     mesh = MeshWafer(columns=columns, rows=rows)
-    assert heaviest(mesh.streams()) == 2 * max(columns, rows) - 1
-    assert len(mesh.streams()) == 2 * (columns + rows)
+    assert heaviest(mesh.streams) == 2 * max(columns, rows) - 1
+    assert len(mesh.streams) == 2 * (columns + rows)
 
 
 def test_io_streams() -> None:
@@ -163,9 +165,63 @@ def test_io_streams() -> None:
     assert A.io_share == B.io_share == pytest.approx(1500 / (15 * 128))
 
 
+def through_io(wafer: Wafer, work: Access, *others: Collective, sizes: Any = SIZES) -> MessageRun:
+    """Ranks access memory and run collectives at once."""
+    graph = GraphBuilder()
+    for number, each in enumerate((work, *others)):
+        graph.add(str(number), each)
+    axes = dict(zip(("tensor", "pipeline", "data"), sizes, strict=True))
+    on = dataclasses.replace(cluster(wafer, sizes), memory=EdgeIo(wafer.stream_bandwidth))
+    run = simulate(Workload((graph.build(),), place(axes, sizes)), on, fidelity="message").run
+    assert isinstance(run, MessageRun)
+    return run
+
+
+@pytest.mark.parametrize("store", [False, True])
+@pytest.mark.parametrize("wafer", [MESH, A, B, C, D])
+def test_broadcasts_take_what_the_busiest_link_does(wafer: Wafer, *, store: bool) -> None:
+    """Or the controllers at their line rate; but for the first pieces, and lanes that take turns.
+
+    On the mesh nine controllers' bytes cross a link, so that all run at 0.65 of their line rate."""
+    run = through_io(wafer, Access(BYTES, store, "data", shared=True), sizes=(1, 1, 20))
+    least = BYTES / wafer.stream_bandwidth * 1e12
+    assert least < run.measures.time[0] < 1.12 * least
+    assert max(link.utilisation for link in run.links) > 0.89
+    alone = through_io(wafer, Access(BYTES / 20, store), sizes=(1, 1, 20))
+    assert alone.measures.time[0] / 1e3 == pytest.approx(1.01 * BYTES / (18 * 128), rel=0.02)
+
+
+@pytest.mark.parametrize("wafer", [MESH, A, D])
+def test_a_multicast_spares_the_links_of_others(wafer: Wafer) -> None:
+    load = Access(BYTES, group="data", shared=True)
+    sent = [
+        sum(
+            link.n_bytes
+            for link in through_io(dataclasses.replace(wafer, multicasts=multicasts), load).links
+            if isinstance(link.link.target, int)
+        )
+        for multicasts in (True, False)
+    ]
+    assert sent[0] < sent[1]
+    assert sent[1] > 0.999 * 4 * 20 * BYTES  # four different parts, each to 20 NPUs
+    if wafer is not MESH:  # where NPUs pass nothing on but to those who want it
+        assert sent[0] == pytest.approx(20 * BYTES)
+
+
+def test_what_is_loaded_and_collectives_share_links() -> None:
+    """On the mesh an all-reduce and a broadcast take longer together than either alone."""
+    load = Access(BYTES, group="data", shared=True)
+    reduce = Collective(CollectiveKind.ALL_REDUCE, BYTES / 2, "data")
+    together, alone = (
+        through_io(MESH, load, *others, sizes=(1, 1, 20)).operators for others in ([reduce], [])
+    )
+    assert together[0].end > alone[0].end
+    assert together[1].end > 1.5 * BYTES / 2 / rate(MESH, "data", (1, 1, 20)) * 1e3
+
+
 @pytest.mark.parametrize("wafer", [MESH, MeshWafer(columns=3, rows=6), A, D, FredWafer(leaves=3)])
 def test_every_stream_reaches_every_npu_once(wafer: Wafer) -> None:
-    for stream in wafer.streams():
+    for stream in wafer.streams:
         assert all(ends in wafer.network.number for ends in stream)
         into = [0.0] * wafer.n_npus
         for (_, target), share in stream.items():

@@ -1,0 +1,127 @@
+"""What a program's ranks load and store through a wafer's I/O controllers, and over which links.
+
+A *transfer* is an access of one rank, or the one that the members of a group share.  Each
+controller sends, or takes, an equal part of it in pieces, which *trains* carry: a train has a tree
+of links for itself, and sends its next piece when all that the one before was for have got it.
+"""
+
+from collections import Counter
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from engine.cluster.memory import EdgeIo
+from engine.lower.program import NodeKind, Program
+from engine.network.graph import Network
+from engine.network.wafer import NOBODY, IoTree, Wafer, WaferPlan, store_tree
+from engine.workload.coordinates import graph_by_rank, group_members
+from engine.workload.graph import Access
+
+_UNDER_WAY = 4  # pieces of a controller's, at least, so that it need not wait for their arrival
+
+
+class Train(NamedTuple):
+    """Pieces that go one after another over one tree.  It ends at the NPUs that want them, and
+    perhaps at others, whose places come after theirs."""
+
+    tree: IoTree
+    pieces: int
+
+
+class Trains(NamedTuple):
+    """All trains between the controllers and some NPUs; a piece is ``share`` of the bytes of one
+    NPU, and ``late`` how many ps of latency each NPU's last piece has before it."""
+
+    trains: tuple[Train, ...]
+    share: float
+    late: tuple[int, ...]
+
+    @property
+    def n_pieces(self) -> int:
+        return sum(train.pieces for train in self.trains)
+
+    @property
+    def n_messages(self) -> int:
+        """Links that all pieces cross."""
+        return sum(train.pieces * len(train.tree.hops) for train in self.trains)
+
+
+class Transfer(NamedTuple):
+    """What some ``ranks`` load, or ``store``, together: ``nodes`` of the program, one each."""
+
+    n_bytes: float
+    store: bool
+    ranks: tuple[int, ...]
+    nodes: tuple[int, ...]
+    trains: Trains
+
+
+def io_plan(program: Program, network: Network, plan: WaferPlan | None) -> list[Transfer]:
+    """The transfers of a program in which every rank is a class; none where its memory is not
+    behind a wafer's I/O controllers."""
+    wafer = program.cluster.network.wafer
+    if plan is None or wafer is None or not isinstance(program.cluster.memory, EdgeIo):
+        return []
+    trains = cache(lambda ranks, store: _trains(wafer, network, plan, ranks, store=store))
+    return [
+        Transfer(work.n_bytes, work.store, ranks, tuple(nodes), trains(ranks, work.store))
+        for (ranks, _), (work, nodes) in _meetings(program).items()
+    ]
+
+
+def _meetings(program: Program) -> dict[tuple[tuple[int, ...], int], tuple[Access, list[int]]]:
+    """The accesses by who runs them together, and which of theirs it is."""
+    s, workload, sizes = program.structure, program.workload, program.cluster.topology.sizes
+    graph_of = graph_by_rank(workload, sizes)
+    first = np.searchsorted(s.nodes["cls"], np.arange(program.n_npus))
+    members = cache(lambda group: group_members(workload.groups[group], sizes))
+    seen: Counter[tuple[int, tuple[int, ...]]] = Counter()
+    found: dict[tuple[tuple[int, ...], int], tuple[Access, list[int]]] = {}
+    for node in np.flatnonzero(s.nodes["kind"] == NodeKind.ACCESS).tolist():
+        rank = int(s.nodes["cls"][node])
+        work = workload.graphs[graph_of[rank]][node - int(first[rank])].work
+        assert isinstance(work, Access)
+        ranks = tuple(members(work.group)[rank].tolist()) if work.shared else (rank,)
+        key = ranks, seen[rank, ranks]
+        seen[rank, ranks] += 1
+        found.setdefault(key, (work, []))[1].append(node)
+    return found
+
+
+def _trains(
+    wafer: Wafer, network: Network, plan: WaferPlan, ranks: tuple[int, ...], *, store: bool
+) -> Trains:
+    """Several trains take a way, if there are fewer ways than pieces are to be under way."""
+    found: list[Train] = []
+    npus = [plan.places[rank] for rank in ranks]
+    if len(npus) > 1 and not (store or wafer.multicasts):
+        npus += sorted({*range(wafer.n_npus)} - {*npus})
+    late = [0] * len(npus)
+    controllers = wafer.io_trees(npus)
+    for ways in controllers:
+        for tree in ways:
+            for member, latency in _latencies(network, tree).items():
+                late[member] = max(late[member], latency)
+        trees = [store_tree(network, tree) for tree in ways] if store else ways
+        n = max(_UNDER_WAY, len(trees))
+        of = (Train(trees[i % len(trees)], len(range(i, wafer.pieces, n))) for i in range(n))
+        found += [train for train in of if train.pieces]
+    if store:  # all have stored when the controllers have the last byte of all
+        late = [max(late)] * len(late)
+    share = 1 / (len(controllers) * wafer.pieces)
+    return Trains(tuple(found), share, tuple(late[: len(ranks)]))
+
+
+def _latencies(network: Network, tree: IoTree) -> dict[int, int]:
+    """What passes between a controller and each NPU, either way."""
+    found: dict[int, int] = {}
+    waiting = [(place, 0) for place in tree.first]
+    while waiting:
+        place, before = waiting.pop()
+        hop = tree.hops[place]
+        latency = before + network.links[hop.link].latency
+        if hop.gets != NOBODY:
+            found[hop.gets] = latency
+        waiting += [(on, latency) for on in hop.next]
+    return found

@@ -1,0 +1,133 @@
+"""The I/O controllers at a wafer's edge: what ranks load and store, piece by piece over its links.
+
+See :mod:`engine.kernels.message.edge_io`.
+"""
+
+from engine.kernels.network.clock import later, now_of
+from engine.kernels.network.compile import inlined, kernel
+from engine.kernels.network.links import ask, free_parcel, new_parcel
+from engine.kernels.network.state import CROWDED, N_MESSAGES, NONE, OPERATOR, PIECE, State
+
+_RANK = 2 << 32  # among messages: that of all but tensor parallelism and pipelines
+
+
+@kernel
+def arrive_at_edge(st: State, member: int) -> None:
+    """A rank has come to its access; if all have, their transfer starts."""
+    number = st.io.members[member].transfer + 0
+    transfer, counts = st.io.transfers[number], st.wires.clock.counts
+    transfer.arrived += 1
+    if transfer.arrived < transfer.member_end - transfer.member or counts[CROWDED]:
+        return
+    counts[N_MESSAGES] += transfer.n_messages
+    if counts[N_MESSAGES] > st.wires.settings.max_messages:
+        counts[CROWDED] = 1
+        return
+    transfer.missing = transfer.n_pieces
+    for i in range(transfer.member, transfer.member_end):
+        st.io.members[i].missing = transfer.n_pieces
+    for i in range(transfer.train, transfer.train_end):
+        st.io.trains[i].transfer, st.io.trains[i].left = number, st.io.trains[i].pieces
+        _go(st, i)
+
+
+@inlined
+def _go(st: State, number: int) -> None:
+    """A train sends its next piece."""
+    train = st.io.trains[number]
+    train.left -= 1
+    train.missing = train.ends
+    _send(st, train.first, train.first_end, now_of(st.wires.clock))
+
+
+@kernel
+def _send(st: State, start: int, end: int, tail: int) -> None:
+    """Send a piece, whose last byte comes at ``tail``, over some hops."""
+    for i in range(start, end):
+        hop, number = st.io.hops[i], new_parcel(st.wires)
+        transfer = st.io.transfers[st.io.trains[hop.train].transfer]
+        p = st.wires.parcels[number]
+        p.n_bytes, p.tail = transfer.n_bytes, tail
+        p.what, p.rank, p.slot = PIECE, _RANK, i
+        p.entry = ~st.io.members[transfer.member].node
+        p.first = p.hop = hop.hop
+        p.last = NONE
+        if hop.stored or hop.gate == NONE:
+            p.last = hop.hop
+        p.leaving = 2
+        ask(st.wires, number)
+
+
+@inlined
+def go_on(st: State, parcel: int) -> None:
+    """A piece has begun to come over a hop."""
+    number, tail = st.wires.parcels[parcel].slot + 0, st.wires.parcels[parcel].tail + 0
+    let_go(st, parcel)
+    _reach_gate(st, number, tail)
+
+
+@inlined
+def _reach_gate(st: State, number: int, tail: int) -> None:
+    gate = st.io.gates[st.io.hops[number].gate]
+    gate.come += 1
+    gate.tail = max(gate.tail, tail)
+    if gate.come == gate.expected:
+        tail = gate.tail + 0
+        gate.come = gate.tail = 0
+        _send(st, gate.launch, gate.launch_end, tail)
+
+
+@inlined
+def there(st: State, parcel: int) -> None:
+    """All of a piece has come over a hop, and has gone on."""
+    number = st.wires.parcels[parcel].slot + 0
+    let_go(st, parcel)
+    _get(st, number)
+
+
+@inlined
+def come(st: State, parcel: int) -> None:
+    """All of a piece has come over a hop; it goes on now, or is at its end."""
+    number, tail = st.wires.parcels[parcel].slot + 0, st.wires.parcels[parcel].tail + 0
+    free_parcel(st.wires, parcel)
+    _get(st, number)
+    if st.io.hops[number].gate != NONE:
+        _reach_gate(st, number, tail)
+
+
+@inlined
+def let_go(st: State, parcel: int) -> None:
+    """One of two things has happened to a piece on a link: it has begun to come, or come."""
+    p = st.wires.parcels[parcel]
+    p.leaving -= 1
+    if p.leaving == 0:
+        free_parcel(st.wires, parcel)
+
+
+@kernel
+def _get(st: State, number: int) -> None:
+    """A piece has come to an end of its tree, perhaps to an NPU that has no use for it."""
+    hop = st.io.hops[number]
+    if hop.gets == NONE:
+        return
+    train = st.io.trains[hop.train]
+    transfer = st.io.transfers[train.transfer]
+    train.missing -= 1
+    if transfer.store:
+        transfer.missing -= 1
+        if transfer.missing == 0:
+            for i in range(transfer.member, transfer.member_end):
+                _end_in_time(st, i)
+    elif transfer.member + hop.gets < transfer.member_end:
+        member = st.io.members[transfer.member + hop.gets]
+        member.missing -= 1
+        if member.missing == 0:
+            _end_in_time(st, transfer.member + hop.gets)
+    if train.missing == 0 and train.left > 0:
+        _go(st, hop.train)
+
+
+@inlined
+def _end_in_time(st: State, member: int) -> None:
+    """A member's access ends when its latencies have passed."""
+    later(st.wires.clock, st.io.members[member].late, OPERATOR, st.io.members[member].node)
