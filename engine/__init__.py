@@ -124,8 +124,8 @@ def simulate(
 
     ``fidelity="message"`` simulates every NPU, message and link of ``cluster.network``; it is
     at least ten times slower and sees congestion.  With ``"flow"`` the messages on a link share it,
-    with ``"packet"`` they go packet by packet.  ``fold=False`` has the phase kernel simulate
-    every rank instead of one of each class of alike ranks; the result is the same.  ``record``
+    with ``"packet"`` they go packet by packet.  ``fold=False`` simulates every rank instead of one
+    of each class of alike ranks; the result is the same.  ``record``
     keeps what :meth:`Result.timeline` needs.  With ``"packet"``, ``watch`` names links whose
     queues, rates, marks and pauses :attr:`Result.traffic` and the timeline then have over time:
     ``"NPU 3 -> leaf 0"``, or a node for all links by which it sends.  Raises
@@ -138,7 +138,8 @@ def simulate(
         from engine.kernels.network import run_messages
 
         program = lower_by_rank(workload, cluster, Fidelity(fidelity))
-        return Result(run_messages(program, Fidelity(fidelity), record=record, watch=watch))
+        run = run_messages(program, Fidelity(fidelity), record=record, watch=watch, fold=fold)
+        return Result(run)
     if watch:
         raise DimsweepError(
             "the phase kernel has no links", where="watch", hint='fidelity="packet", or no watch'

@@ -279,6 +279,8 @@ class Program:
     )
     # And the network kernel (engine.kernels.network.tables).
     tabled: list[Any] = field(default_factory=list, repr=False, compare=False)
+    # And which ranks it simulates for others (engine.kernels.network.folding).
+    folded: list[Any] = field(default_factory=list, repr=False, compare=False)
 
     @classmethod
     def on(

@@ -38,6 +38,8 @@ def print_result(
 def _size(result: Result) -> str:
     n_npus = f"{result.program.n_npus:,} NPUs"
     if isinstance(result.run, MessageRun):
+        if result.run.n_simulated is not None:
+            n_npus += f" in {plural(result.run.n_simulated, 'class')}"
         return f"{n_npus}, {len(result.run.links):,} links, {result.run.n_messages:,} messages"
     return f"{n_npus} in {plural(len(result.program.names.class_count), 'class')}"
 

@@ -80,7 +80,9 @@ def simulate(overrides: Sequence[str], console: "Console") -> None:
         record = config.timeline is not None
         with waiting(f"simulating {_SIMULATED[config.fidelity]}", console):
             if by_message:
-                run = run_messages(program, config.fidelity, record=record, watch=config.watch)
+                run = run_messages(
+                    program, config.fidelity, record=record, watch=config.watch, fold=config.fold
+                )
                 result = Result(run)
             else:
                 result = Result(run_one(program, record=record))

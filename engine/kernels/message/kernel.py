@@ -62,6 +62,7 @@ class MessageRun:
     plan: WaferPlan | None  # of ranks and groups on a wafer
     traffic: Traffic | None  # of messages that were carried as flows or packets
     recorded: bool
+    n_simulated: int | None = None  # ranks, if others are alike; None: all
 
 
 def run_on_simpy(

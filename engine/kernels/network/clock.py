@@ -8,6 +8,7 @@ plans for itself; when nothing is left of it, operators and ports settle
 
 from engine.kernels.network.compile import inlined, kernel
 from engine.kernels.network.state import (
+    GENERATION_END,
     KIND_BITS,
     LONGEST,
     OVERDUE,
@@ -16,6 +17,7 @@ from engine.kernels.network.state import (
     SETTLING,
     Clock,
 )
+from engine.kernels.network.ties import begin_generation
 from engine.kernels.packet.agenda import EMPTY, NOW, UNTIL, plan, take
 
 
@@ -56,6 +58,9 @@ def next_now(c: Clock) -> int:
     first = c.counts[RING]
     if first == c.counts[RING_END]:
         return EMPTY
+    if first == c.counts[GENERATION_END]:
+        c.counts[GENERATION_END] = c.counts[RING_END]
+        begin_generation(c)
     c.counts[RING] = first + 1
     return c.ring[first & (len(c.ring) - 1)]
 

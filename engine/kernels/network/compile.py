@@ -6,12 +6,21 @@ from engine.kernels.jit import Compiler
 
 _here = Path(__file__).resolve().parent
 _kernels = _here.parent
-_around = {
-    _here / f"{name}.py" for name in ("packets", "run", "setup", "tables", "trains", "trees")
-}
+_around = (
+    "covering",
+    "folding",
+    "orbits",
+    "packets",
+    "quotient",
+    "run",
+    "setup",
+    "tables",
+    "trains",
+    "trees",
+)
 _network = Compiler(
     [
-        *{*_here.glob("*.py")} - _around,
+        *{*_here.glob("*.py")} - {_here / f"{name}.py" for name in _around},
         _kernels / "jit.py",
         _kernels / "carriers" / "fabric.py",
         _kernels / "flow" / "heap.py",

@@ -8,7 +8,16 @@ from engine.kernels.network.compile import inlined, kernel
 from engine.kernels.network.entries import line_of, phase_of
 from engine.kernels.network.links import free_parcel, send, whole_ps
 from engine.kernels.network.ports import finish
-from engine.kernels.network.state import COMPLETE, CROSSING, EXCHANGED, NONE, REDUCED, State
+from engine.kernels.network.state import (
+    COMPLETE,
+    CROSSING,
+    EXCHANGED,
+    NONE,
+    REDUCED,
+    STEP,
+    State,
+)
+from engine.kernels.network.ties import meet, note_sent
 
 
 @kernel
@@ -83,16 +92,17 @@ def go_on(st: State, number: int) -> None:
     strand = st.strands[number]
     port_number = strand.port + 0
     port, n_dims = st.wires.ports[port_number], st.wires.settings.n_dims
-    account = st.accounts.dims[port_number // n_dims, port_number % n_dims]
+    rank, dim = port_number // n_dims, port_number % n_dims
     # What began first is let through first, so that one strand makes way for the next.
-    rank = st.flows[st.entries[port.serving].flow].rank << 32 | strand.number
+    precedence = st.flows[st.entries[port.serving].flow].rank << 32 | strand.number
     while strand.round < strand.end:
         round_ = st.plans.rounds[strand.round]
         for i in range(round_.send, round_.send_end):
             what = st.plans.sends[i]
             n_bytes = what.fraction * port.n_bytes
             way = st.plans.ways[port.ways + what.pair]
-            account.bytes_sent += n_bytes
+            st.accounts.dims[rank, dim].bytes_sent += n_bytes
+            note_sent(st.wires.clock, st.accounts, rank, dim, n_bytes)
             send(
                 st.wires,
                 EXCHANGED,
@@ -103,7 +113,7 @@ def go_on(st: State, number: int) -> None:
                 way.strand,
                 way.slot,
                 strand.late,
-                rank,
+                precedence,
             )
         strand.round += 1
         if _must_wait(st, number):
@@ -133,6 +143,8 @@ def deliver(st: State, whole: int) -> None:
         return
     slot, strand = st.slots[p.slot], st.strands[p.strand]
     if slot.missing == 0:
+        meet(st.wires.clock, slot.filled)
+        slot.filled = st.wires.clock.counts[STEP]
         p.late, p.next = late, NONE
         if slot.head == NONE:
             slot.head = whole
@@ -155,7 +167,9 @@ def begin_crossing(st: State, port_number: int) -> None:
     entry = port.serving + 0
     flow = st.flows[st.entries[entry].flow]
     for i in range(flow.use, flow.use_end):
-        st.accounts.dims[port_number // n_dims, st.uses[i]].bytes_sent += flow.n_bytes
-    rank = flow.rank << 32
+        rank, dim = port_number // n_dims, st.uses[i]
+        st.accounts.dims[rank, dim].bytes_sent += flow.n_bytes
+        note_sent(st.wires.clock, st.accounts, rank, dim, flow.n_bytes)
+    precedence = flow.rank << 32
     n_bytes, route = flow.n_bytes, flow.route
-    send(st.wires, CROSSING, port_number, entry, n_bytes, route, NONE, NONE, port.late, rank)
+    send(st.wires, CROSSING, port_number, entry, n_bytes, route, NONE, NONE, port.late, precedence)

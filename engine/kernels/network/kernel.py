@@ -42,6 +42,7 @@ from engine.kernels.network.state import (
     BEGUN,
     BY_PACKETS,
     CARRY,
+    CLASHED,
     CLOSE,
     COMPLETE,
     CROWDED,
@@ -77,11 +78,13 @@ from engine.kernels.network.state import (
     STUCK,
     SWITCHED,
     THROUGH,
+    TIED,
     TOO_LONG,
     TOO_MANY,
     UNDER_WAY,
     State,
 )
+from engine.kernels.network.ties import begin_generation, begin_step
 from engine.kernels.packet.agenda import LEFT, next_time
 from engine.kernels.phase.state import DONE
 
@@ -99,6 +102,7 @@ def run(st: State) -> int:
     while True:
         if _is_full(st):
             return FULL
+        begin_step(st.wires.clock)
         if _begins_something(st):
             continue
         what = next_now(st.wires.clock)
@@ -106,12 +110,15 @@ def run(st: State) -> int:
             _happen(st, what & _KIND, what >> KIND_BITS)
         elif counts[SETTLING]:
             counts[SETTLING] = 0
+            begin_generation(st.wires.clock)
             settle_operators(st)
             settle_ports(st)
         elif counts[OVERDUE]:
             return TOO_LONG
         elif counts[CROWDED]:
             return TOO_MANY
+        elif st.wires.settings.folded and counts[CLASHED]:
+            return TIED
         elif st.wires.settings.carried == BY_PACKETS and counts[UNDER_WAY] > 0:
             counts[NEXT] = min(next_time(st.wires.clock.agenda), LONGEST)
             return CARRY

@@ -28,10 +28,12 @@ from engine.kernels.network.state import (
     PASS,
     RELEASED,
     ROOMY,
+    STEP,
     SWITCHED,
     THROUGH,
     Wires,
 )
+from engine.kernels.network.ties import meet
 from engine.kernels.phase.phase_time import whole
 
 
@@ -110,6 +112,9 @@ def send(
 def _ask_window(w: Wires, parcel: int) -> None:
     port_number = w.parcels[parcel].port
     port = w.ports[port_number]
+    meet(w.clock, port.asked)
+    meet(w.clock, port.released)
+    port.asked = w.clock.counts[STEP]
     w.parcels[parcel].next = NONE
     if port.window_head == NONE:
         port.window_head = parcel
@@ -133,6 +138,8 @@ def admit(w: Wires, port_number: int) -> None:
 @inlined
 def close(w: Wires, port: int) -> None:
     """A parcel has left the port's window."""
+    meet(w.clock, w.ports[port].asked)
+    w.ports[port].released = w.clock.counts[STEP]
     w.ports[port].in_window -= 1
     at_once(w.clock, CLOSED, port)
 
@@ -146,6 +153,9 @@ def ask(w: Wires, parcel: int) -> None:
     p = w.parcels[parcel]
     number = w.hops[p.hop]
     link = w.links[number]
+    meet(w.clock, link.asked)
+    meet(w.clock, link.released)
+    link.asked = w.clock.counts[STEP]
     if link.head == NONE:
         p.next = NONE
         link.head = link.tail = parcel
@@ -197,11 +207,19 @@ def find_room(w: Wires, number: int) -> None:
     link = w.links[number]
     if link.waits == NONE:
         return
+    _fill(w, number)
     room = room_of(w.parcels[link.waits].n_bytes)
     if room <= link.left:
         link.left -= room
         at_once(w.clock, ROOMY, link.waits)
         link.waits = NONE
+
+
+@inlined
+def _fill(w: Wires, number: int) -> None:
+    """The room at a link's far end changes."""
+    meet(w.clock, w.links[number].filled)
+    w.links[number].filled = w.clock.counts[STEP]
 
 
 @inlined
@@ -244,6 +262,8 @@ def note_span(w: Wires, start: int, end: int, place: int, entry: int) -> None:
 @inlined
 def release(w: Wires, number: int) -> int:
     """The last byte of what holds a link is on it; returns that parcel."""
+    meet(w.clock, w.links[number].asked)
+    w.links[number].released = w.clock.counts[STEP]
     w.links[number].held = 0
     at_once(w.clock, RELEASED, number)
     return w.links[number].holder
@@ -263,6 +283,7 @@ def give_back(w: Wires, before: int, n_bytes: float) -> None:
 def give(w: Wires, giver: int) -> None:
     """There is room."""
     number = w.parcels[giver].hop + 0
+    _fill(w, number)
     w.links[number].left += room_of(w.parcels[giver].n_bytes)
     free_parcel(w, giver)
     at_once(w.clock, GAVE, number)

@@ -1,5 +1,6 @@
 """Runs the network kernel, and says what happened."""
 
+import dataclasses
 from collections.abc import Collection
 from typing import cast
 
@@ -21,6 +22,7 @@ from engine.kernels.message.links import LinkAccount, Span, utilisation
 from engine.kernels.message.ports import PhaseSpan
 from engine.kernels.message.transport import check_number
 from engine.kernels.network import state as st
+from engine.kernels.network.folding import run_folded
 from engine.kernels.network.kernel import run
 from engine.kernels.network.packets import Packets
 from engine.kernels.network.setup import enlarged, new_state
@@ -44,6 +46,7 @@ def run_messages(
     *,
     record: bool = False,
     watch: Collection[str] = (),
+    fold: bool = True,
 ) -> MessageRun:
     """Simulate the program at its own point, message by message.
 
@@ -51,7 +54,8 @@ def run_messages(
 
     Every rank must be a class of its own, as :func:`engine.kernels.message.lower_by_rank` makes it.
     ``fidelity`` says how messages travel; ``record`` keeps when each of them held each link, and
-    links that are named in ``watch`` note what packets do there (see :class:`Traffic`).
+    links that are named in ``watch`` note what packets do there (see :class:`Traffic`).  Unrecorded
+    messages are folded unless ``fold`` is false (see :mod:`engine.kernels.network.folding`).
     Raises :class:`DimsweepError` for a program of larger classes, as
     :func:`engine.kernels.message.network_of` does, and for what cannot finish, naming who waits for
     what.
@@ -65,22 +69,38 @@ def run_messages(
         raise reducing_error()
     by_packets = fidelity is Fidelity.PACKET
     packets = Packets(program, network, tables, watched) if by_packets else None
-    state = new_state(program, tables, network, carried=carried, record=record)
-    state = _finished(program, network, state, packets)
+    folds = fold and not carried and not record
+    state, n_simulated = run_folded(program, network, tables) if folds else (None, None)
+    if state is None:
+        new = new_state(program, tables, network, carried=carried, record=record)
+        state = _finished(program, network, new, packets)
+    traffic = _traffic(program, state, packets) if carried else None
+    run = _told(program, network, tables, state, traffic)
+    return dataclasses.replace(run, recorded=record, n_simulated=n_simulated)
+
+
+def _told(
+    program: Program, network: Network, tables: Tables, state: st.State, traffic: Traffic | None
+) -> MessageRun:
+    """What became of a run."""
     end = int(state.accounts.ranks["end"].max())
-    starts, ends = (state.nodes[name].tolist() for name in ("start", "end"))
     return MessageRun(
         program=program,
         network=network,
         measures=_measures(state.accounts, end),
         links=_links(program, network, state, end),
-        operators=tuple(map(OperatorSpan, starts, ends)),
+        operators=_operators(state),
         phases=_phases(program, state),
         n_messages=int(state.wires.clock.counts[st.N_MESSAGES]),
         plan=tables.wafer,
-        traffic=_traffic(program, state, packets) if carried else None,
-        recorded=record,
+        traffic=traffic,
+        recorded=False,
     )
+
+
+def _operators(state: st.State) -> tuple[OperatorSpan, ...]:
+    starts, ends = (state.nodes[name].tolist() for name in ("start", "end"))
+    return tuple(map(OperatorSpan, starts, ends))
 
 
 def tables_of(program: Program, network: Network, fidelity: Fidelity) -> Tables:

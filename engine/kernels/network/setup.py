@@ -1,6 +1,7 @@
 """A run before anything has happened, and with larger arrays."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from engine.kernels.phase.phase_time import (
     time_phases,
 )
 from engine.lower.program import Ints, Longs, Program, StreamOrder, Structure, Table
-from engine.network.graph import Network
+from engine.network.graph import Link, Network
 
 _SAME = ("duration", "kind", "stream", "key", "flow", "tally", "service")  # of nodes
 _PARCELS = 1024  # to begin with, beside those that one step may take
@@ -29,29 +30,33 @@ _BUCKETS = 12  # of the calendar that the longest message takes, as a power of t
 
 
 def new_state(
-    program: Program, tables: Tables, network: Network, *, carried: int, record: bool
+    program: Program,
+    tables: Tables,
+    network: Network,
+    *,
+    carried: int,
+    record: bool,
+    folded: Longs | None = None,
 ) -> st.State:
-    """Everything at the program's point, before anything has happened; ``carried`` says by whom
-    messages are.
+    """Everything at the program's point, before anything has happened.
 
+    ``carried`` says by whom messages are, ``folded`` which links are left where ranks are folded.
     Raises :class:`DimsweepError` for a link that leads one way only, if they are by flows.
     """
     s = program.structure
     n_ranks, n_dims, n_nodes = s.shape.n_classes, s.shape.n_dims, len(s.nodes)
     n_streams, n_ports = n_ranks * s.shape.n_streams, n_ranks * n_dims
-    times = empty_phase_times(s)
-    time_phases(s, program.bandwidth, program.latency, times)
-    members = s.flows["member_end"] - s.flows["member_start"]
-    n_entries = int((members * s.forms["chunks"][s.flows["form"]]).sum())
-    at_edge = tables.io.members["node"][: 0 if carried else None]
-    wires = _new_wires(program, tables, network, times, carried=carried, record=record)
+    times, n_entries = _times(program), _n_entries(s)
+    wires = _new_wires(
+        program, tables, network, times, carried=carried, record=record, folded=folded
+    )
     return st.State(
         wires=wires,
         plans=tables.plans,
         accounts=_new_accounts(n_ranks, n_dims, s.shape.n_tallies),
         lists=_new_lists(s.nodes, max(n_nodes, n_streams, n_ports)),
         jobs=np.zeros((2, max(n_entries, n_nodes)), np.int32),
-        nodes=_new_nodes(s.nodes, at_edge),
+        nodes=_new_nodes(s.nodes, tables.io.members["node"][: 0 if carried else None]),
         following=s.following.astype(np.int32),
         streams=_filled(n_streams, st.STREAM, node=st.NONE, head=st.NONE),
         flows=tables.flows.copy(),
@@ -75,6 +80,17 @@ def new_state(
     )
 
 
+def _times(program: Program) -> PhaseTimes:
+    times = empty_phase_times(program.structure)
+    time_phases(program.structure, program.bandwidth, program.latency, times)
+    return times
+
+
+def _n_entries(s: Structure) -> int:
+    members = s.flows["member_end"] - s.flows["member_start"]
+    return int((members * s.forms["chunks"][s.flows["form"]]).sum())
+
+
 def _new_wires(
     program: Program,
     tables: Tables,
@@ -83,9 +99,11 @@ def _new_wires(
     *,
     carried: int,
     record: bool,
+    folded: Longs | None,
 ) -> st.Wires:
     s, model = program.structure, program.cluster.network
-    links = _new_links(network, model.buffer, carried=carried)
+    wired = network.links if folded is None else [network.links[i] for i in folded.tolist()]
+    links = _new_links(wired, model.buffer, carried=carried)
     need = _need(tables, times, s.forms, model.max_messages, carried=carried)
     burst = s.shape.n_classes * s.shape.n_streams + need + 4
     agenda, n_parcels = _PARCELS + burst, _PARCELS + need
@@ -97,7 +115,9 @@ def _new_wires(
     )
     return st.Wires(
         clock=clock,
-        settings=_settings(program, need, burst, carried=carried, record=record),
+        settings=_settings(
+            program, need, burst, carried=carried, record=record, folded=folded is not None
+        ),
         links=links,
         flows=_new_flows(network, tables, n_parcels if carried == st.BY_FLOWS else 0),
         messages=np.zeros(n_carried, st.MESSAGE),
@@ -131,7 +151,7 @@ def _new_accounts(n_ranks: int, n_dims: int, n_tallies: int) -> st.Accounts:
 
 
 def _settings(
-    program: Program, need: int, burst: int, *, carried: int, record: bool
+    program: Program, need: int, burst: int, *, carried: int, record: bool, folded: bool
 ) -> st.Settings:
     s, model = program.structure, program.cluster.network
     return st.Settings(
@@ -141,6 +161,7 @@ def _settings(
         ordered=model.wafer is not None,
         max_messages=model.max_messages,
         record=record,
+        folded=folded,
         need=need,
         burst=burst,
         n_dims=s.shape.n_dims,
@@ -188,6 +209,7 @@ def enlarged(state: st.State) -> st.State:
         ring = _new_ring(needed)
         events = np.arange(counts[st.RING], counts[st.RING_END])
         ring[: len(events)] = clock.ring[events % len(clock.ring)]
+        counts[st.GENERATION_END] -= counts[st.RING]
         counts[st.RING], counts[st.RING_END] = 0, planned
         clock = clock._replace(ring=ring)
     return state._replace(wires=wires._replace(clock=clock))
@@ -213,8 +235,7 @@ def _shift(times: PhaseTimes, links: Table) -> int:
     return max(0, int(min(longest, LONGEST)).bit_length() - _BUCKETS)
 
 
-def _new_links(network: Network, buffer: float | None, *, carried: int) -> Table:
-    links = network.links
+def _new_links(links: Sequence[Link], buffer: float | None, *, carried: int) -> Table:
     sizes = [buffer if link.buffer is None else link.buffer for link in links]
     rooms = [st.NONE if size is None or carried else max(1, int(size)) for size in sizes]
     return _filled(

@@ -50,6 +50,9 @@ KIND_BITS = 5
 # CROWDED: there are more messages than allowed.  UNDER_WAY: messages that are carried.
 # NEXT: when something is planned to happen (ps).  UNSETTLED: whether servers serve others than
 # they did.
+# For ties (engine.kernels.network.ties): STEP: the number of the present step.  GENERATION: of the
+# first one of its generation.  GENERATION_END: where that ends in the ring.  CLASHED: two steps of
+# one have.
 (
     RING,
     RING_END,
@@ -73,8 +76,12 @@ KIND_BITS = 5
     NEXT,
     N_SERVING,
     UNSETTLED,
+    STEP,
+    GENERATION,
+    GENERATION_END,
+    CLASHED,
     N_COUNTS,
-) = range(23)
+) = range(27)
 
 LINK = np.dtype(
     [
@@ -92,6 +99,9 @@ LINK = np.dtype(
         ("tail", "i4"),
         ("queue", "i4"),  # how many wait, or share it
         ("longest", "i4"),
+        ("asked", "i8"),  # the last step that asked for it ...
+        ("released", "i8"),  # ... that released it ...
+        ("filled", "i8"),  # ... and that took room at its far end or gave some back
     ],
     align=True,
 )
@@ -160,6 +170,8 @@ PORT = np.dtype(
         ("in_window", "i4"),
         ("window_head", "i4"),
         ("window_tail", "i4"),
+        ("asked", "i8"),  # the last step that asked for a place in its window ...
+        ("released", "i8"),  # ... and that gave one back
     ],
     align=True,
 )
@@ -175,7 +187,16 @@ STRAND = np.dtype(
     ],
     align=True,
 )
-SLOT = np.dtype([("missing", "i4"), ("head", "i4"), ("tail", "i4"), ("came", "i8")], align=True)
+SLOT = np.dtype(
+    [
+        ("missing", "i4"),
+        ("head", "i4"),
+        ("tail", "i4"),
+        ("came", "i8"),
+        ("filled", "i8"),  # the last step in which a message came early
+    ],
+    align=True,
+)
 ENTRY = np.dtype([("late", "i8"), ("flow", "i4"), ("phase", "i4"), ("next", "i4")], align=True)
 NODE = np.dtype(  # what is read of the program's nodes, and what has become of them
     [
@@ -390,6 +411,9 @@ RANK_DIM = np.dtype(
         ("busy", "i8"),
         ("exposed", "f8"),
         ("bytes_sent", "f8"),
+        ("last_sent", "f8"),  # of them
+        ("first_sent", "i8"),  # the step of this generation that first sent some ...
+        ("unequal", "i8"),  # ... and the last one that sent another number of bytes
         ("serving", "i4"),
         ("late", "i4"),  # flows from which the last latencies pass
     ],
@@ -424,6 +448,7 @@ class Settings(NamedTuple):
     ordered: bool  # parcels of a lower rank go first
     max_messages: int
     record: bool
+    folded: bool  # one rank stands for all that are alike
     need: int  # parcels that one step may take
     burst: int  # events that a step may plan
     n_dims: int

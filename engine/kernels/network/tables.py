@@ -210,6 +210,7 @@ def build_tables(program: Program, network: Network, *, spray: bool = False) -> 
     reductions = Reductions(network, program.cluster.network, wafer, routes.hops)
     wanted = _wanted(program, names, lines, plans, Phases(program, wafer))
     of = np.zeros((len(lines.ranks), N_KINDS), dtype=LINE_PLAN)
+    of["members"] = NONE  # for what a line never runs
     n_dims = program.structure.shape.n_dims
     n_strands, n_slots = np.ones(n_dims, np.int64), np.ones(n_dims, np.int64)
     for line, kind, plan in wanted:

@@ -156,7 +156,8 @@ class Evaluator:
         except Exception as error:  # whatever it is, the sweep must go on
             return [self._failed(i, trials, named, error) for i in range(len(trials))], 0.0
         try:
-            return self._run(program, trials, named, self._fidelity(cell, parameters))
+            fidelity, fold = self._fidelity(cell, parameters), self._cells[cell].config.fold
+            return self._run(program, trials, named, fidelity, fold=fold)
         except Exception as error:
             if len(trials) == 1:
                 return [self._failed(0, trials, named, error)], 0.0
@@ -168,7 +169,13 @@ class Evaluator:
         return rows, seconds
 
     def _run(
-        self, program: Program, trials: Trials, named: dict[str, Sequence[Any]], fidelity: Fidelity
+        self,
+        program: Program,
+        trials: Trials,
+        named: dict[str, Sequence[Any]],
+        fidelity: Fidelity,
+        *,
+        fold: bool,
     ) -> tuple[list[pa.RecordBatch], float]:
         bandwidth = _bandwidths(program, trials)
         start = time.thread_time()
@@ -176,7 +183,8 @@ class Evaluator:
             measures = run_batch(program, bandwidth)
         else:
             (trial,) = bandwidth
-            measures = run_messages(program.rebind(bandwidth=trial), fidelity).measures
+            point = program.rebind(bandwidth=trial)
+            measures = run_messages(point, fidelity, fold=fold).measures
         breakdown = account(program, bandwidth, measures)
         seconds = time.thread_time() - start
         rows = complete_rows(self._schema, named, bandwidth, breakdown, program.names.tally)

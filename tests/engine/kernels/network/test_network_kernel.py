@@ -128,7 +128,7 @@ def check_equal(one: MessageRun | str, other: MessageRun | str) -> None:
             assert np.array_equal(a, b)
 
 
-@examples(80)
+@examples(72)
 @given(cases(), st.sampled_from([Fidelity.MESSAGE, Fidelity.FLOW, Fidelity.PACKET]))
 def test_the_same_as_the_witness(case: tuple[Workload, Cluster], fidelity: Fidelity) -> None:
     program = lower_by_rank(*case)

@@ -1,0 +1,44 @@
+"""Ties: whether it matters in which order what happens at one instant is done.
+
+A folded run (:mod:`engine.kernels.network.folding`) simulates one rank for many, so it cannot know
+which of two ranks' messages would ask for a link first.  Within an instant, events come in
+*generations*: what a generation plans for the same instant is the next one, for every rank alike.
+So only what two steps of one generation do to the same thing is open, and only where it does not
+come to the same either way: two ask for the same link, or one asks as the other releases it.  The
+run is then given up.  What one step does is in order.
+"""
+
+from engine.kernels.network.compile import inlined
+from engine.kernels.network.state import CLASHED, GENERATION, STEP, Accounts, Clock
+
+
+@inlined
+def begin_step(c: Clock) -> None:
+    """The next event, or begin of a phase, or settling."""
+    c.counts[STEP] += 1
+
+
+@inlined
+def begin_generation(c: Clock) -> None:
+    """This step begins another generation."""
+    c.counts[GENERATION] = c.counts[STEP]
+
+
+@inlined
+def meet(c: Clock, other: int) -> None:
+    """What this step does, and the step ``other`` did, must not be of one generation."""
+    if other >= c.counts[GENERATION] and other != c.counts[STEP]:
+        c.counts[CLASHED] = 1
+
+
+@inlined
+def note_sent(c: Clock, a: Accounts, rank: int, dim: int, n_bytes: float) -> None:
+    """Unequal sizes must be added in a known order, since sums are rounded."""
+    account = a.dims[rank, dim]
+    if account.first_sent < c.counts[GENERATION]:
+        account.first_sent = c.counts[STEP]
+    elif account.last_sent != n_bytes:
+        account.unequal = c.counts[STEP]
+    account.last_sent = n_bytes
+    if account.unequal >= c.counts[GENERATION]:
+        meet(c, account.first_sent)
