@@ -47,12 +47,12 @@ VERIFICATIONS = {
         is_study=True,
     ),
     "roce_training": Verification(
-        "Ask the same of iterations of DLRM, GPT-3 13B and ResNet-50, scaled down.",
+        "Ask whether congestion control matters to iterations of DLRM, GPT-3 13B and ResNet-50.",
         "Khan et al., HotI 2022 (arXiv:2207.10898)",
         is_study=True,
     ),
     "tcp": Verification(
-        "Ask which topology suffers first as the global switch's buffer shrinks: DLRM over TCP.",
+        "Ask which topology suffers first when the global switch's buffer shrinks: DLRM over TCP.",
         "Rashidi et al., HotI 2020 (ASTRA-sim with ns-3's TCP/IP)",
         is_study=True,
     ),

@@ -101,7 +101,7 @@ def _smaller(full: Workload, scale: float) -> Workload:
 
 
 def find() -> Findings:
-    """Ask whether congestion control matters to whole iterations of DLRM, GPT-3 13B and ResNet-50.
+    """Ask whether congestion control matters to iterations of DLRM, GPT-3 13B and ResNet-50.
 
     They are four times as small as they are, and packets carry 4096 bytes.
     """

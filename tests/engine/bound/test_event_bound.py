@@ -235,12 +235,12 @@ def test_barriers_are_before_or_after_all_others(data: st.DataObject) -> None:
 
 
 def test_one_walk_over_a_long_graph() -> None:
-    """Ten thousand layers: a handful of cuts, whatever the length."""
+    """Five thousand layers: a handful of cuts, whatever the length."""
     topology = Topology.build("Ring(4)_Switch(8)", bandwidth=[1e9, 1e9], latency=[0, 0])
     reduce = Communication(CollectiveKind.ALL_REDUCE, 1e6, "data")
     one = Pass(Compute(duration=10**6), None)
     layer = Layer("layer", one, one, Pass(Compute(duration=10**6), reduce))
-    graph = training_iteration([layer] * 10_000, TrainingLoop.OVERLAP_GRADIENTS)
+    graph = training_iteration([layer] * 5_000, TrainingLoop.OVERLAP_GRADIENTS)
     workload = Workload((graph,), place({"data": "rest"}, topology.sizes))
     program = lower(workload, Cluster(topology))
     found = lower_bound(program, LinearSpace.budget(2, 2e9))

@@ -15,7 +15,7 @@ from engine.formats.chakra.graph import check
 from engine.formats.chakra.place import Places
 
 PLACES = Places(Path("w.et"))
-MANY = 200_000
+MANY = 50_000
 
 
 def nodes(waits: list[list[int]], ids: list[int]) -> list[TraceNode]:
