@@ -1,4 +1,4 @@
-"""The network kernel: messages/s against its witness on SimPy, the phase kernel, and in flows."""
+"""The network kernel: messages/s against SimPy and the phase kernel, folded, and in flows."""
 
 from functools import partial
 from time import process_time
@@ -29,7 +29,7 @@ def main() -> None:
     program = torus_all_reduce()
     ranks = lower_by_rank(program.workload, program.cluster)
     runs = []
-    by_message = best_cpu_seconds(lambda: runs.append(run_messages(ranks)), repeats=5)
+    by_message = best_cpu_seconds(lambda: runs.append(run_messages(ranks, fold=False)), repeats=5)
     on_simpy = best_cpu_seconds(lambda: runs.append(run_on_simpy(ranks)), repeats=1)
     by_phase = best_cpu_seconds(lambda: run_one(program))
     n = runs[-1].n_messages
@@ -39,7 +39,27 @@ def main() -> None:
     print(f"phase kernel: {by_phase * 1e6:,.0f} us; ratio {by_message / by_phase:,.0f}x")
     same = {int(run.measures.time[0]) for run in (*runs, run_one(program))}
     print(f"all end at the same picosecond: {len(same) == 1} ({min(same)} ps)")
+    folded()
     large_clos()
+
+
+def folded() -> None:
+    """Print what one rank takes in the place of all, in the same all-reduce on larger networks."""
+    for shape in ("Ring(4)_Ring(4)_Ring(4)", "Ring(8)_Ring(8)_Ring(8)", "Ring(256)"):
+        program = torus_all_reduce(shape)
+        ranks = lower_by_rank(program.workload, program.cluster)
+        seconds, runs = {}, []
+        for fold in (True, False):
+            simulate = partial(run_messages, ranks, fold=fold)
+            runs.append(simulate())
+            seconds[fold] = best_cpu_seconds(simulate, repeats=3)
+        ends = {int(run.measures.time[0]) for run in runs}
+        print(
+            f"{shape}, {runs[0].n_messages:,} messages: {runs[0].n_simulated} rank "
+            f"simulated in {seconds[True] * 1e3:.1f} ms, all of them in "
+            f"{seconds[False] * 1e3:.1f} ms; ratio {seconds[False] / seconds[True]:.1f}x; "
+            f"same picosecond: {len(ends) == 1}"
+        )
 
 
 def large_clos() -> None:
@@ -68,11 +88,10 @@ def clos_all_reduce(chunks: int) -> tuple[Workload, Cluster]:
     return all_reduce(topology), Cluster(topology, collectives=model, network=network)
 
 
-def torus_all_reduce() -> Program:
-    """An all-reduce over the whole of Ring(4)_Ring(4)_Ring(4)."""
-    topology = Topology.build(
-        "Ring(4)_Ring(4)_Ring(4)", bandwidth=[100e9] * 3, latency=[500_000] * 3
-    )
+def torus_all_reduce(shape: str = "Ring(4)_Ring(4)_Ring(4)") -> Program:
+    """An all-reduce over the whole of a torus."""
+    n_dims = len(shape.split("_"))
+    topology = Topology.build(shape, bandwidth=[100e9] * n_dims, latency=[500_000] * n_dims)
     return lower(all_reduce(topology), Cluster(topology, collectives=CollectiveModel(chunks=16)))
 
 
