@@ -115,10 +115,10 @@ class Faulty(Worker):
         self._run = self._evaluator._run
         self._evaluator._run = self._hungry  # type: ignore[method-assign]
 
-    def _hungry(self, program: Any, trials: list[Trial], *rest: Any) -> Any:
+    def _hungry(self, program: Any, trials: list[Trial], *rest: Any, **options: Any) -> Any:
         if any(trial.number == 19 for trial in trials):
             np.ones(10**9)
-        return self._run(program, trials, *rest)
+        return self._run(program, trials, *rest, **options)
 
     def _faulty(self, job: Job) -> Outcome:
         numbers = {trial.number for trial in job.trials}
