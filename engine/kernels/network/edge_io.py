@@ -5,7 +5,7 @@ See :mod:`engine.kernels.message.edge_io`.
 
 from engine.kernels.network.clock import later, now_of
 from engine.kernels.network.compile import inlined, kernel
-from engine.kernels.network.links import ask, free_parcel, new_parcel
+from engine.kernels.network.links import ask, free_parcel, let_go, new_parcel
 from engine.kernels.network.state import CROWDED, N_MESSAGES, NONE, OPERATOR, PIECE, State
 
 _RANK = 2 << 32  # among messages: that of all but tensor parallelism and pipelines
@@ -62,7 +62,7 @@ def _send(st: State, start: int, end: int, tail: int) -> None:
 def go_on(st: State, parcel: int) -> None:
     """A piece has begun to come over a hop."""
     number, tail = st.wires.parcels[parcel].slot + 0, st.wires.parcels[parcel].tail + 0
-    let_go(st, parcel)
+    let_go(st.wires, parcel)
     _reach_gate(st, number, tail)
 
 
@@ -81,7 +81,7 @@ def _reach_gate(st: State, number: int, tail: int) -> None:
 def there(st: State, parcel: int) -> None:
     """All of a piece has come over a hop, and has gone on."""
     number = st.wires.parcels[parcel].slot + 0
-    let_go(st, parcel)
+    let_go(st.wires, parcel)
     _get(st, number)
 
 
@@ -93,15 +93,6 @@ def come(st: State, parcel: int) -> None:
     _get(st, number)
     if st.io.hops[number].gate != NONE:
         _reach_gate(st, number, tail)
-
-
-@inlined
-def let_go(st: State, parcel: int) -> None:
-    """One of two things has happened to a piece on a link: it has begun to come, or come."""
-    p = st.wires.parcels[parcel]
-    p.leaving -= 1
-    if p.leaving == 0:
-        free_parcel(st.wires, parcel)
 
 
 @kernel

@@ -28,11 +28,12 @@ from engine.kernels.network.links import (
     give_back,
     grant,
     granted,
+    let_go,
     release,
 )
 from engine.kernels.network.operators import end_operator, settle_operators
 from engine.kernels.network.ports import arrive, settle_ports
-from engine.kernels.network.reduction import begin_reductions, come_down, let_go, reach_gate
+from engine.kernels.network.reduction import begin_reductions, come_down, reach_gate
 from engine.kernels.network.reduction import less as less_of_switch
 from engine.kernels.network.servers import end_service
 from engine.kernels.network.state import (
@@ -223,7 +224,7 @@ def _leave(st: State, link: int, parcel: int) -> None:
         if p.port != NONE:
             less_of_switch(st, p.port, 0)
         if p.hop != p.last:
-            let_go(st, parcel)
+            let_go(st.wires, parcel)
         return
     if p.what == PIECE:
         if p.hop != p.last:

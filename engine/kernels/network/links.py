@@ -53,6 +53,16 @@ def free_parcel(w: Wires, parcel: int) -> None:
 
 
 @inlined
+def let_go(w: Wires, parcel: int) -> None:
+    """One of two things has happened to a parcel that is on one link only: all of it has left, or
+    it has begun to come."""
+    p = w.parcels[parcel]
+    p.leaving -= 1
+    if p.leaving == 0:
+        free_parcel(w, parcel)
+
+
+@inlined
 def whole_ps(picoseconds: float) -> int:
     """Whole picoseconds, or more than a run may last."""
     return int(min(whole(picoseconds), float(LONGEST)))

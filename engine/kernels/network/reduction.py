@@ -8,7 +8,7 @@ from engine.kernels.network.clock import now_of, sum_of
 from engine.kernels.network.compile import inlined, kernel
 from engine.kernels.network.entries import line_of, phase_of
 from engine.kernels.network.exchange import take_plan
-from engine.kernels.network.links import ask, free_parcel, new_parcel
+from engine.kernels.network.links import ask, free_parcel, let_go, new_parcel
 from engine.kernels.network.ports import finish
 from engine.kernels.network.state import N_MESSAGES, NONE, SWITCHED, State
 from engine.kernels.network.turns import ask_turn, begin_round, next_in_turn
@@ -99,19 +99,10 @@ def reach_gate(st: State, parcel: int) -> None:
     gate.come += 1
     gate.tail = max(gate.tail, p.tail)
     entry, tail = p.entry + 0, gate.tail + 0
-    let_go(st, parcel)
+    let_go(st.wires, parcel)
     if gate.come == gate.expected:
         gate.come = gate.tail = 0
         _launch(st, gate.launch, gate.launch_end, entry, tail)
-
-
-@inlined
-def let_go(st: State, parcel: int) -> None:
-    """One of two things has happened to a parcel: it has left, or begun to come."""
-    p = st.wires.parcels[parcel]
-    p.leaving -= 1
-    if p.leaving == 0:
-        free_parcel(st.wires, parcel)
 
 
 @inlined

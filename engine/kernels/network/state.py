@@ -124,7 +124,7 @@ PARCEL = np.dtype(
         # of the receiver; of a SWITCHED one, the port that it goes to; of a PIECE, its hop
         ("slot", "i4"),
         ("whole", "i4"),  # the parcel that counts the parts; of a SWITCHED one, its reduction
-        ("leaving", "i4"),  # parts that have not left; of a SWITCHED one, see reduction.let_go
+        ("leaving", "i4"),  # parts that have not left; of one on one link only, see links.let_go
         ("coming", "i4"),  # parts that have not come
         ("next", "i4"),  # in a queue, a slot, or among the free ones
         ("entry", "i4"),  # that it belongs to; of a PIECE, ~ the node
