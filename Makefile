@@ -35,10 +35,9 @@ study: setup
 studies: setup
 	@$(BIN)/dimsweep verify studies --pictures docs/studies
 
-# Bytecode is kept, whatever the shell says: many tests start dimsweep anew.
 test: setup
 	@echo "running the tests (2 processes)"
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadgroup
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 check: setup
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy

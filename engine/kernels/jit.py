@@ -22,11 +22,11 @@ _INTERNAL = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True
 class Compiler:
     """Compiles the kernels of one room, which are made of ``sources``.
 
-    ``compiled`` is for what Python calls.  ``kernel`` is for what only compiled code calls and what
-    allocates nothing: it does without a wrapper for Python (which takes as long to compile as the
-    function; a call from Python crashes) and without Numba's reference counting, which would cost
-    more than the simulation.
-    ``inlined`` is a kernel that runs once an event.
+    ``compiled`` is for what Python calls, and is kept with all that it calls.  ``kernel`` is for
+    what only compiled code calls and what allocates nothing: it does without a wrapper for Python
+    (which takes as long to compile as the function; a call from Python crashes) and without Numba's
+    reference counting, which would cost more than the simulation.
+    ``inlined`` is a small kernel that runs several times an event: a large one makes LLVM slow.
     """
 
     def __init__(self, sources: Iterable[Path]) -> None:
@@ -40,10 +40,10 @@ class Compiler:
             config.CACHE_DIR = before
 
     def kernel(self, function: _F) -> _F:
-        return self.compiled(function, **_INTERNAL)
+        return njit(**_INTERNAL)(function)
 
     def inlined(self, function: _F) -> _F:
-        return self.compiled(function, forceinline=True, **_INTERNAL)
+        return njit(forceinline=True, **_INTERNAL)(function)
 
     @cached_property
     def _folder(self) -> Path:

@@ -1,6 +1,6 @@
 """What a rank does with its time: compute, exposed communication, by operator and by dimension."""
 
-from engine.kernels.network.compile import inlined, kernel
+from engine.kernels.network.compile import kernel
 from engine.kernels.network.state import Accounts
 
 
@@ -32,7 +32,7 @@ def book(a: Accounts, rank: int, now: int) -> None:
         _share(a, rank, span, n_serving)
 
 
-@inlined
+@kernel
 def _share(a: Accounts, rank: int, span: int, n_serving: int) -> None:
     """Whose exposed communication it is."""
     n_dims = a.dims.shape[1] - 1

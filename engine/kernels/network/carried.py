@@ -7,12 +7,13 @@ the parcel's number.  Packets are another kernel's, with which this one takes tu
 
 import numpy as np
 
+from engine.kernels.by_reference import by_reference
 from engine.kernels.carriers.fabric import PARTS
 from engine.kernels.flow.heap import take_first
 from engine.kernels.flow.shares import join, leave, share
 from engine.kernels.flow.tables import N_PLANNED
 from engine.kernels.network.clock import at_once, next_instant, now_of
-from engine.kernels.network.compile import compiled, inlined, kernel
+from engine.kernels.network.compile import compiled, kernel
 from engine.kernels.network.state import (
     BY_FLOWS,
     BY_LINKS,
@@ -28,7 +29,7 @@ from engine.kernels.packet.agenda import NOW
 from engine.lower.program import Ints
 
 
-@inlined
+@kernel
 def hand_over(w: Wires, parcel: int, route: int) -> None:
     """Have the parcel carried that was counted last."""
     p, number, now = w.parcels[parcel], w.clock.counts[N_MESSAGES] - 1, now_of(w.clock)
@@ -49,7 +50,7 @@ def hand_over(w: Wires, parcel: int, route: int) -> None:
         link.longest = max(link.longest, link.queue - 1)
 
 
-@inlined
+@kernel
 def end_on_links(w: Wires, parcel: int) -> None:
     """The last byte of a parcel has left all its links."""
     p, now = w.parcels[parcel], now_of(w.clock)
@@ -84,8 +85,9 @@ def carry(w: Wires) -> bool:
 
 
 @compiled
-def land(w: Wires, time: int, parcels: Ints) -> None:
+def land(wires: Wires, time: int, parcels: Ints) -> None:
     """Go on to ``time``, at which the messages of some parcels are there."""
+    w = by_reference(wires)
     next_instant(w.clock, time)
     if len(parcels) or time == LONGEST:
         _go_to(w.clock, time)
@@ -93,7 +95,7 @@ def land(w: Wires, time: int, parcels: Ints) -> None:
         at_once(w.clock, LANDED, parcel)
 
 
-@inlined
+@kernel
 def _go_to(c: Clock, time: int) -> None:
     """Go on, but not beyond what is planned."""
     c.agenda.counts[NOW] = time
@@ -101,14 +103,14 @@ def _go_to(c: Clock, time: int) -> None:
         c.counts[OVERDUE] = 1
 
 
-@inlined
+@kernel
 def events_at_once(w: Wires) -> int:
     """How many events one instant may begin with, and one step plan."""
     carried = 0 if w.settings.carried == BY_LINKS else len(w.parcels)
     return len(w.clock.agenda.events) + w.settings.burst + carried
 
 
-@inlined
+@kernel
 def lacks_messages(w: Wires) -> bool:
     """Whether those of the next step may find no room."""
     if w.settings.carried == BY_LINKS:

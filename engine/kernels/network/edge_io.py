@@ -4,7 +4,7 @@ See :mod:`engine.kernels.message.edge_io`.
 """
 
 from engine.kernels.network.clock import later, now_of
-from engine.kernels.network.compile import inlined, kernel
+from engine.kernels.network.compile import kernel
 from engine.kernels.network.links import ask, free_parcel, let_go, new_parcel
 from engine.kernels.network.state import CROWDED, N_MESSAGES, NONE, OPERATOR, PIECE, State
 
@@ -31,7 +31,7 @@ def arrive_at_edge(st: State, member: int) -> None:
         _go(st, i)
 
 
-@inlined
+@kernel
 def _go(st: State, number: int) -> None:
     """A train sends its next piece."""
     train = st.io.trains[number]
@@ -58,7 +58,7 @@ def _send(st: State, start: int, end: int, tail: int) -> None:
         ask(st.wires, number)
 
 
-@inlined
+@kernel
 def go_on(st: State, parcel: int) -> None:
     """A piece has begun to come over a hop."""
     number, tail = st.wires.parcels[parcel].slot + 0, st.wires.parcels[parcel].tail + 0
@@ -66,7 +66,7 @@ def go_on(st: State, parcel: int) -> None:
     _reach_gate(st, number, tail)
 
 
-@inlined
+@kernel
 def _reach_gate(st: State, number: int, tail: int) -> None:
     gate = st.io.gates[st.io.hops[number].gate]
     gate.come += 1
@@ -77,7 +77,7 @@ def _reach_gate(st: State, number: int, tail: int) -> None:
         _send(st, gate.launch, gate.launch_end, tail)
 
 
-@inlined
+@kernel
 def there(st: State, parcel: int) -> None:
     """All of a piece has come over a hop, and has gone on."""
     number = st.wires.parcels[parcel].slot + 0
@@ -85,7 +85,7 @@ def there(st: State, parcel: int) -> None:
     _get(st, number)
 
 
-@inlined
+@kernel
 def come(st: State, parcel: int) -> None:
     """All of a piece has come over a hop; it goes on now, or is at its end."""
     number, tail = st.wires.parcels[parcel].slot + 0, st.wires.parcels[parcel].tail + 0
@@ -118,7 +118,7 @@ def _get(st: State, number: int) -> None:
         _go(st, hop.train)
 
 
-@inlined
+@kernel
 def _end_in_time(st: State, member: int) -> None:
     """A member's access ends when its latencies have passed."""
     later(st.wires.clock, st.io.members[member].late, OPERATOR, st.io.members[member].node)

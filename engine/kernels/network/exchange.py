@@ -4,7 +4,7 @@ See :mod:`engine.kernels.message.exchange`.
 """
 
 from engine.kernels.network.clock import at_once, later, sum_of
-from engine.kernels.network.compile import inlined, kernel
+from engine.kernels.network.compile import kernel
 from engine.kernels.network.entries import line_of, phase_of
 from engine.kernels.network.links import free_parcel, send, whole_ps
 from engine.kernels.network.ports import finish
@@ -37,7 +37,7 @@ def begin_exchange(st: State, port_number: int) -> None:
             go_on(st, number)
 
 
-@inlined
+@kernel
 def take_plan(st: State, port_number: int) -> None:
     """What the member at a port is to do for the entry that the port serves."""
     port, n_dims = st.wires.ports[port_number], st.wires.settings.n_dims
@@ -51,7 +51,7 @@ def take_plan(st: State, port_number: int) -> None:
     port.open = st.plans.members[port.plan].open
 
 
-@inlined
+@kernel
 def _must_wait(st: State, number: int) -> bool:
     """Whether the strand has to wait for messages of the round that it comes to."""
     strand = st.strands[number]
@@ -77,7 +77,7 @@ def _must_wait(st: State, number: int) -> bool:
     return True
 
 
-@inlined
+@kernel
 def complete(st: State, number: int) -> None:
     """All that a strand waits for is there."""
     strand = st.strands[number]
@@ -122,7 +122,7 @@ def go_on(st: State, number: int) -> None:
     less(st, port_number)
 
 
-@inlined
+@kernel
 def less(st: State, port_number: int) -> None:
     """A strand of a member has ended, or a message of its has left."""
     port = st.wires.ports[port_number]
@@ -131,7 +131,7 @@ def less(st: State, port_number: int) -> None:
         finish(st, port_number, port.late)
 
 
-@inlined
+@kernel
 def deliver(st: State, whole: int) -> None:
     """All parts of a message are there."""
     p = st.wires.parcels[whole]
@@ -160,7 +160,7 @@ def deliver(st: State, whole: int) -> None:
     free_parcel(st.wires, whole)
 
 
-@inlined
+@kernel
 def begin_crossing(st: State, port_number: int) -> None:
     """Send a message from point to point."""
     port, n_dims = st.wires.ports[port_number], st.wires.settings.n_dims

@@ -4,7 +4,7 @@ See :mod:`engine.kernels.message.flows`.
 """
 
 from engine.kernels.network.clock import now_of, sum_of, touch
-from engine.kernels.network.compile import inlined, kernel
+from engine.kernels.network.compile import kernel
 from engine.kernels.network.entries import chunk_of, entry_beside, line_of, phase_of
 from engine.kernels.network.state import MOVING, N_MOVING, NONE, State
 
@@ -26,7 +26,7 @@ def start_flow(st: State, number: int) -> None:
             note_through(st, flow.member + place % flow.n_members, 0, 0)
 
 
-@inlined
+@kernel
 def _submit(st: State, entry: int) -> None:
     """Queue a line's phase, or a message, at the end of this instant."""
     counts = st.wires.clock.counts
@@ -55,7 +55,7 @@ def enter(st: State, entry: int, number: int, late: int) -> bool:
     return False
 
 
-@inlined
+@kernel
 def note_through(st: State, member: int, dim: int, late: int) -> bool:
     """A chunk of a member is through, by its port into ``dim``, and ``late``; whether all are."""
     part, now = st.parts[member], now_of(st.wires.clock)

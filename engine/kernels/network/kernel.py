@@ -3,9 +3,10 @@
 Each event is one step; when an instant has none left, operators and ports settle.
 """
 
+from engine.kernels.by_reference import by_reference
 from engine.kernels.network.carried import carry, end_on_links, events_at_once, lacks_messages
 from engine.kernels.network.clock import later, next_now
-from engine.kernels.network.compile import compiled, inlined
+from engine.kernels.network.compile import compiled, kernel
 from engine.kernels.network.edge_io import come, there
 from engine.kernels.network.edge_io import go_on as go_on_from_edge
 from engine.kernels.network.entries import is_crossing
@@ -93,12 +94,13 @@ _KIND = (1 << KIND_BITS) - 1
 
 
 @compiled
-def run(st: State) -> int:
+def run(state: State) -> int:
     """Simulate until nothing is left to happen; returns the outcome.
 
     When it is FULL, it goes on if it is called again with larger arrays; when it is CARRY, after
     :func:`engine.kernels.network.carried.land`.
     """
+    st = by_reference(state)
     counts = st.wires.clock.counts
     while True:
         if _is_full(st):
@@ -131,7 +133,7 @@ def run(st: State) -> int:
     return FINISHED
 
 
-@inlined
+@kernel
 def _is_full(st: State) -> bool:
     """Whether the next step may find no room for what it makes."""
     counts = st.wires.clock.counts
@@ -146,7 +148,7 @@ def _is_full(st: State) -> bool:
     )
 
 
-@inlined
+@kernel
 def _begins_something(st: State) -> bool:
     """Begin one of the phases that ports have started to serve, if there is one."""
     counts = st.wires.clock.counts
@@ -166,7 +168,7 @@ def _begins_something(st: State) -> bool:
     return False
 
 
-@inlined
+@kernel
 def _happen(st: State, kind: int, which: int) -> None:
     if kind == THROUGH:
         parcel = release(st.wires, which)
@@ -213,7 +215,7 @@ def _happen(st: State, kind: int, which: int) -> None:
         admit(st.wires, which)
 
 
-@inlined
+@kernel
 def _leave(st: State, link: int, parcel: int) -> None:
     """The last byte of a parcel has left where it was before the link."""
     p = st.wires.parcels[parcel]
@@ -236,7 +238,7 @@ def _leave(st: State, link: int, parcel: int) -> None:
         less(st, p.port)
 
 
-@inlined
+@kernel
 def _come(st: State, parcel: int) -> None:
     """A parcel has come to where its message goes."""
     p = st.wires.parcels[parcel]
@@ -256,7 +258,7 @@ def _come(st: State, parcel: int) -> None:
         deliver(st, whole)
 
 
-@inlined
+@kernel
 def _land(st: State, parcel: int) -> None:
     """A message that something else carries has left, and is there."""
     end_on_links(st.wires, parcel)

@@ -9,7 +9,7 @@ import math
 
 from engine.kernels.network.carried import hand_over
 from engine.kernels.network.clock import at_once, later, now_of
-from engine.kernels.network.compile import inlined, kernel
+from engine.kernels.network.compile import kernel
 from engine.kernels.network.state import (
     ADMITTED,
     BY_LINKS,
@@ -37,7 +37,7 @@ from engine.kernels.network.ties import meet
 from engine.kernels.phase.phase_time import whole
 
 
-@inlined
+@kernel
 def new_parcel(w: Wires) -> int:
     parcel = w.clock.counts[FREE_PARCEL]
     w.clock.counts[FREE_PARCEL] = w.parcels[parcel].next
@@ -45,14 +45,14 @@ def new_parcel(w: Wires) -> int:
     return parcel
 
 
-@inlined
+@kernel
 def free_parcel(w: Wires, parcel: int) -> None:
     w.parcels[parcel].next = w.clock.counts[FREE_PARCEL]
     w.clock.counts[FREE_PARCEL] = parcel
     w.clock.counts[PARCELS_LEFT] += 1
 
 
-@inlined
+@kernel
 def let_go(w: Wires, parcel: int) -> None:
     """One of two things has happened to a parcel that is on one link only: all of it has left, or
     it has begun to come."""
@@ -62,13 +62,13 @@ def let_go(w: Wires, parcel: int) -> None:
         free_parcel(w, parcel)
 
 
-@inlined
+@kernel
 def whole_ps(picoseconds: float) -> int:
     """Whole picoseconds, or more than a run may last."""
     return int(min(whole(picoseconds), float(LONGEST)))
 
 
-@inlined
+@kernel
 def n_parts(w: Wires, route: int, n_bytes: float) -> int:
     """In how many parts a message travels, so that two fit the smallest room on its way."""
     room = w.routes[route].room
@@ -118,7 +118,7 @@ def send(
 # --- windows -------------------------------------------------------------------------------------
 
 
-@inlined
+@kernel
 def _ask_window(w: Wires, parcel: int) -> None:
     port_number = w.parcels[parcel].port
     port = w.ports[port_number]
@@ -134,7 +134,7 @@ def _ask_window(w: Wires, parcel: int) -> None:
     admit(w, port_number)
 
 
-@inlined
+@kernel
 def admit(w: Wires, port_number: int) -> None:
     """Let the next parcel into the port's window, if there is one and a place."""
     port = w.ports[port_number]
@@ -145,7 +145,7 @@ def admit(w: Wires, port_number: int) -> None:
         at_once(w.clock, ADMITTED, parcel)
 
 
-@inlined
+@kernel
 def close(w: Wires, port: int) -> None:
     """A parcel has left the port's window."""
     meet(w.clock, w.ports[port].asked)
@@ -187,7 +187,7 @@ def ask(w: Wires, parcel: int) -> None:
     link.longest = max(link.longest, link.queue)
 
 
-@inlined
+@kernel
 def grant(w: Wires, number: int) -> None:
     """Give a free link to the next parcel, if there is one."""
     link = w.links[number]
@@ -199,7 +199,7 @@ def grant(w: Wires, number: int) -> None:
         at_once(w.clock, GRANTED, parcel)
 
 
-@inlined
+@kernel
 def granted(w: Wires, parcel: int) -> None:
     """The parcel enters the link once there is room for all of it at the far end."""
     p = w.parcels[parcel]
@@ -211,7 +211,7 @@ def granted(w: Wires, parcel: int) -> None:
     find_room(w, w.hops[p.hop])
 
 
-@inlined
+@kernel
 def find_room(w: Wires, number: int) -> None:
     """Take room at a link's far end for the parcel that waits for it, if there is enough."""
     link = w.links[number]
@@ -225,20 +225,20 @@ def find_room(w: Wires, number: int) -> None:
         link.waits = NONE
 
 
-@inlined
+@kernel
 def _fill(w: Wires, number: int) -> None:
     """The room at a link's far end changes."""
     meet(w.clock, w.links[number].filled)
     w.links[number].filled = w.clock.counts[STEP]
 
 
-@inlined
+@kernel
 def room_of(n_bytes: float) -> int:
     """Whole bytes, so that the sum of what is taken and given back is exact."""
     return max(1, math.ceil(n_bytes))
 
 
-@inlined
+@kernel
 def enter_link(w: Wires, parcel: int) -> None:
     """The parcel has the link for itself, until its last byte is on it."""
     p, now = w.parcels[parcel], now_of(w.clock)
@@ -261,7 +261,7 @@ def enter_link(w: Wires, parcel: int) -> None:
     later(w.clock, head, PASS, parcel)
 
 
-@inlined
+@kernel
 def note_span(w: Wires, start: int, end: int, place: int, entry: int) -> None:
     """Record when something was held, and for what."""
     span = w.spans[w.clock.counts[N_SPANS]]
@@ -269,7 +269,7 @@ def note_span(w: Wires, start: int, end: int, place: int, entry: int) -> None:
     span.start, span.end, span.place, span.entry = start, end, place, entry
 
 
-@inlined
+@kernel
 def release(w: Wires, number: int) -> int:
     """The last byte of what holds a link is on it; returns that parcel."""
     meet(w.clock, w.links[number].asked)
@@ -279,7 +279,7 @@ def release(w: Wires, number: int) -> int:
     return w.links[number].holder
 
 
-@inlined
+@kernel
 def give_back(w: Wires, before: int, n_bytes: float) -> None:
     """Give room at the far end of a link back, when that link's latency has passed, too."""
     if w.links[before].room < 0:
@@ -289,7 +289,7 @@ def give_back(w: Wires, before: int, n_bytes: float) -> None:
     later(w.clock, w.links[before].latency, GIVE, giver)
 
 
-@inlined
+@kernel
 def give(w: Wires, giver: int) -> None:
     """There is room."""
     number = w.parcels[giver].hop + 0

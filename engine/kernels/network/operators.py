@@ -5,7 +5,7 @@ See :mod:`engine.kernels.message.operators`.
 
 from engine.kernels.network.accounts import book
 from engine.kernels.network.clock import later, now_of, touch
-from engine.kernels.network.compile import inlined, kernel
+from engine.kernels.network.compile import kernel
 from engine.kernels.network.edge_io import arrive_at_edge
 from engine.kernels.network.entries import put
 from engine.kernels.network.flows import start_flow
@@ -56,7 +56,7 @@ def settle_operators(st: State) -> None:
     settle_servers(st)
 
 
-@inlined
+@kernel
 def _queue(st: State, number: int) -> None:
     stream = st.streams[st.nodes[number].stream]
     behind = stream.tail + 0
@@ -75,7 +75,7 @@ def _queue(st: State, number: int) -> None:
     _open(st, st.nodes[number].stream)
 
 
-@inlined
+@kernel
 def _open(st: State, stream: int) -> None:
     """The stream may start something."""
     if st.streams[stream].open == 0:
@@ -83,7 +83,7 @@ def _open(st: State, stream: int) -> None:
         put(st, OPENED, N_OPEN, stream)
 
 
-@inlined
+@kernel
 def _start(st: State, number: int) -> None:
     node, now = st.nodes[number], now_of(st.wires.clock)
     rank = st.accounts.ranks[node.rank]
@@ -140,7 +140,7 @@ def end_operator(st: State, number: int) -> None:
     touch(st.wires.clock)
 
 
-@inlined
+@kernel
 def end_part(st: State, member: int) -> None:
     """A member has done its part of its flow; a message from point to point is then delivered."""
     number = st.parts[member].node

@@ -5,7 +5,7 @@ See :mod:`engine.kernels.message.ports`.
 
 from engine.kernels.network.accounts import book
 from engine.kernels.network.clock import later, now_of, touch
-from engine.kernels.network.compile import inlined, kernel
+from engine.kernels.network.compile import kernel
 from engine.kernels.network.entries import (
     entry_beside,
     is_crossing,
@@ -54,7 +54,7 @@ def settle_ports(st: State) -> None:
             _try_start(st, st.lists[TOUCHED, i])
 
 
-@inlined
+@kernel
 def _enqueue_all(st: State, first: int) -> None:
     """Queue a job, named by its first entry, at all its ports."""
     dim = st.phases[phase_of(st, first)].dim
@@ -96,21 +96,21 @@ def _enqueue(st: State, port_number: int, entry: int) -> None:
         port.tail = entry
 
 
-@inlined
+@kernel
 def _rank(st: State, entry: int) -> float:
     if st.wires.settings.queue == _PRIORITY:
         return -float(st.flows[st.entries[entry].flow].priority)
     return st.phases[phase_of(st, entry)].n_bytes
 
 
-@inlined
+@kernel
 def _touch_port(st: State, port: int) -> None:
     if st.wires.ports[port].touched == 0:
         st.wires.ports[port].touched = 1
         put(st, TOUCHED, N_TOUCHED, port)
 
 
-@inlined
+@kernel
 def _try_start(st: State, port_number: int) -> None:
     """Start what heads the port's queue if it heads all its queues, and all its ports are free."""
     entry = st.wires.ports[port_number].head + 0
@@ -136,7 +136,7 @@ def _try_start(st: State, port_number: int) -> None:
             put(st, BEGINNING, N_BEGINNING, number)
 
 
-@inlined
+@kernel
 def _serve(st: State, port_number: int, entry: int) -> None:
     """A port serves the first entry of its queue."""
     port, rank = st.wires.ports[port_number], port_number // st.wires.settings.n_dims
@@ -171,7 +171,7 @@ def finish(st: State, port_number: int, late: int) -> None:
             _end_in_time(st, member)
 
 
-@inlined
+@kernel
 def _end_in_time(st: State, member: int) -> None:
     """All of a member's chunks are through; its part ends when they have made up for being late."""
     part, now = st.parts[member], now_of(st.wires.clock)
@@ -184,7 +184,7 @@ def _end_in_time(st: State, member: int) -> None:
     later(st.wires.clock, part.due - now, ARRIVE, member)
 
 
-@inlined
+@kernel
 def arrive(st: State, member: int) -> None:
     """They have."""
     rank = st.parts[member].rank

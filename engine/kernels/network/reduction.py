@@ -5,7 +5,7 @@ that a gate expects has begun to come, it launches what goes on from there.
 """
 
 from engine.kernels.network.clock import now_of, sum_of
-from engine.kernels.network.compile import inlined, kernel
+from engine.kernels.network.compile import kernel
 from engine.kernels.network.entries import line_of, phase_of
 from engine.kernels.network.exchange import take_plan
 from engine.kernels.network.links import ask, free_parcel, let_go, new_parcel
@@ -43,7 +43,7 @@ def begin_reductions(st: State, port_number: int) -> None:
             _let_in(st, reduction.turn + 0)
 
 
-@inlined
+@kernel
 def _start(st: State, number: int) -> None:
     reduction = st.reductions[number]
     st.wires.clock.counts[N_MESSAGES] += reduction.n_messages
@@ -80,7 +80,7 @@ def _launch(st: State, start: int, end: int, entry: int, tail: int) -> None:
         ask(st.wires, number)
 
 
-@inlined
+@kernel
 def _n_bytes(st: State, number: int, n_bytes: float) -> float:
     """What goes up; what comes down; of both, what is less: shards, or one copy of them all."""
     launch = st.launches[number]
@@ -91,7 +91,7 @@ def _n_bytes(st: State, number: int, n_bytes: float) -> float:
     return min(launch.up * n_bytes, launch.down * n_bytes * launch.copies) / launch.parts
 
 
-@inlined
+@kernel
 def reach_gate(st: State, parcel: int) -> None:
     """A parcel has begun to come to a gate."""
     p = st.wires.parcels[parcel]
@@ -105,7 +105,7 @@ def reach_gate(st: State, parcel: int) -> None:
         _launch(st, gate.launch, gate.launch_end, entry, tail)
 
 
-@inlined
+@kernel
 def come_down(st: State, parcel: int) -> None:
     """A parcel is there, for an NPU."""
     p = st.wires.parcels[parcel]

@@ -4,7 +4,7 @@ See :mod:`engine.kernels.message.servers`.
 """
 
 from engine.kernels.network.clock import later, now_of, touch
-from engine.kernels.network.compile import inlined, kernel
+from engine.kernels.network.compile import kernel
 from engine.kernels.network.entries import put
 from engine.kernels.network.links import whole_ps
 from engine.kernels.network.state import (
@@ -47,7 +47,7 @@ def settle_servers(st: State) -> None:
         later(st.wires.clock, delay, SERVED, number)
 
 
-@inlined
+@kernel
 def _takes(st: State, number: int) -> float:
     """What all of an access takes while its servers serve whom they do (ps)."""
     service = st.services[st.nodes[number].service]
@@ -82,7 +82,7 @@ def end_service(st: State, number: int) -> bool:
     return latency == 0
 
 
-@inlined
+@kernel
 def _serve(st: State, number: int, sign: int) -> None:
     service = st.services[st.nodes[number].service]
     for i in range(service.use_start, service.use_end):

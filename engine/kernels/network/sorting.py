@@ -1,24 +1,24 @@
 """In which order what is ready at one instant goes on: a stable merge sort of numbers by key."""
 
-from engine.kernels.network.compile import inlined, kernel
+from engine.kernels.network.compile import kernel
 from engine.kernels.network.entries import chunk_of
 from engine.kernels.network.state import MOVING, READY, SCRATCH, State
 from engine.lower.program import Ints
 
 
-@inlined
+@kernel
 def sort_nodes(st: State, n: int) -> None:
     """Put the first ``n`` nodes that are ready in the order of the graphs."""
     _sort(st, st.lists[READY], n, True)
 
 
-@inlined
+@kernel
 def sort_jobs(st: State, n: int) -> None:
     """Put the first ``n`` jobs that move on in the order of their flows and chunks."""
     _sort(st, st.jobs[MOVING], n, False)
 
 
-@inlined
+@kernel
 def _key(st: State, item: int, nodes: bool) -> int:
     if nodes:
         return st.nodes[item].key << 32 | item
@@ -38,7 +38,7 @@ def _sort(st: State, items: Ints, n: int, nodes: bool) -> None:
         width *= 2
 
 
-@inlined
+@kernel
 def _merge(st: State, items: Ints, start: int, middle: int, end: int, nodes: bool) -> None:
     for i in range(start, middle):
         st.jobs[SCRATCH, i] = items[i]

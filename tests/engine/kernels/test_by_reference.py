@@ -1,0 +1,76 @@
+"""A compiled function reads and writes a state by reference as it would the state itself."""
+
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from engine.kernels.by_reference import by_reference
+from engine.kernels.jit import Compiler
+
+_here = Compiler([Path(by_reference.__code__.co_filename), Path(__file__)])
+
+
+class Inner(NamedTuple):
+    table: np.ndarray[tuple[int, int], np.dtype[np.int64]]
+    flag: bool
+
+
+class Alike(NamedTuple):  # Numba keeps fields of one type in an array
+    one: np.ndarray[tuple[int], np.dtype[np.int64]]
+    other: np.ndarray[tuple[int], np.dtype[np.int64]]
+
+
+class State(NamedTuple):
+    scale: float
+    inner: Inner
+    alike: Alike
+
+
+@_here.kernel
+def _double(inner: Inner) -> None:
+    inner.table[1, 0] *= 2 if inner.flag else 3
+
+
+@_here.kernel
+def _step(state: State) -> None:
+    _double(state.inner)
+    state.alike.other[0] += int(state.scale * state.inner.table[1, 0]) + len(state.alike.one)
+
+
+@_here.compiled
+def _steps(state: State, n: int) -> int:
+    s = by_reference(state)
+    for _ in range(n):
+        _step(s)
+    return int(s.alike.other[0])
+
+
+def _state(flag: bool) -> State:
+    table = np.arange(6).reshape(2, 3)
+    return State(0.5, Inner(table, flag), Alike(np.zeros(4, np.int64), np.ones(2, np.int64)))
+
+
+def test_the_same_as_uncompiled() -> None:
+    for flag in (True, False):
+        compiled, plain = _state(flag), _state(flag)
+        expected = 1
+        for _ in range(5):
+            plain.inner.table[1, 0] *= 2 if flag else 3
+            expected += int(0.5 * plain.inner.table[1, 0]) + 4
+        assert _steps(compiled, 5) == expected
+        assert np.array_equal(compiled.inner.table, plain.inner.table)
+
+
+def test_arrays_belong_to_who_made_them() -> None:
+    state = _state(True)
+    before = sys.getrefcount(state.alike.other), sys.getrefcount(state.inner.table)
+    for _ in range(50):
+        _steps(state, 3)
+    assert (sys.getrefcount(state.alike.other), sys.getrefcount(state.inner.table)) == before
+
+
+def test_uncompiled_it_is_the_state() -> None:
+    state = _state(True)
+    assert by_reference(state) is state
