@@ -35,9 +35,10 @@ study: setup
 studies: setup
 	@$(BIN)/dimsweep verify studies --pictures docs/studies
 
+# Bytecode is kept, whatever the shell says: many tests start dimsweep anew.
 test: setup
 	@echo "running the tests (2 processes)"
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 check: setup
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy

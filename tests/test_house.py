@@ -148,6 +148,7 @@ def test_each_name_is_on_offer_once() -> None:
 # --- folders ------------------------------------------------------------------------------------
 
 
+@cache
 def folders(room: str) -> nx.DiGraph:
     """Who imports whom among the packages of a room, nested ones apart from the one around them.
 
@@ -173,6 +174,7 @@ def targets(node: ast.Import | ast.ImportFrom) -> list[str]:
     return of if all(map(folder_of, of)) else [str(node.module)]
 
 
+@cache
 def folder_of(module: str) -> Path | None:
     """The folder of one of our modules."""
     path = Path(*module.split("."))

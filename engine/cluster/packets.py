@@ -48,6 +48,10 @@ class PacketModel:
     that rises to ``pmax`` in between (None: by the port's rate, see :meth:`thresholds`).
     Without ``pauses`` switches drop what finds no room, which only TCP sends again (None: pauses
     for all but TCP).  ``rto_min`` is the shortest that TCP's timer waits for an ACK (ps).
+    Of several ``priorities`` (IEEE 802.1Q's traffic classes) tensor parallelism has the highest;
+    of two, all else has the other; of three, messages between the stages of a pipeline have the
+    second.  Each has its own queue and marks at every port, its own headroom, and pauses that
+    stop no other (PFC); ports send strictly by priority, and ACKs go in that of their data.
     """
 
     transport: CongestionControl = CongestionControl.DCQCN
@@ -63,6 +67,7 @@ class PacketModel:
     pmax: float = 0.2
     pauses: bool | None = None
     rto_min: int = 200 * 10**9  # Linux: TCP_RTO_MIN
+    priorities: int = 1
 
     def __post_init__(self) -> None:
         for name in ("payload", "header", "ack"):
@@ -93,6 +98,13 @@ class PacketModel:
                 f"a time-out of {format_time(self.rto_min)} at least",
                 where="rto_min",
                 hint="above 0, and no more than the 60 s at which TCP's back-off ends (RFC 6298)",
+            )
+        if self.priorities not in (1, 2, 3):
+            raise DimsweepError(
+                f"{self.priorities} priorities",
+                where="priorities",
+                hint="1 for all alike, 2 for tensor parallelism before all else, or 3 for messages "
+                "between stages of a pipeline in between",
             )
         if not self.window and self.transport in _NEED_WINDOW:
             raise DimsweepError(

@@ -7,17 +7,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra.core.config_search_path import ConfigSearchPath
-from hydra.core.config_store import ConfigStore
+from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.core.plugins import Plugins
 from hydra.errors import HydraException, OverrideParseException
+from hydra.plugins.config_source import ConfigResult, ConfigSource
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
@@ -29,7 +30,6 @@ from sweeper.config.parts.places import find_study, homes, names_file, study_nam
 from sweeper.config.schema import Config
 
 ROOT = "dimsweep"
-_registered: dict[str, tuple[Path, int]] = {}  # study -> its file and when that changed
 
 
 @dataclass(frozen=True)
@@ -80,11 +80,49 @@ class Composed(Origin):
 
 
 class _SearchPath(SearchPathPlugin):
-    """Lets the user's own conf/ folder come before the installed one."""
+    """Lets the user's own conf/ folder come before the installed one, and studies/ be found."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         for home in homes("conf")[:-1]:
             search_path.prepend("dimsweep-user", f"file://{home}")
+        search_path.append("dimsweep-studies", f"{_Studies.scheme()}://")
+
+
+class _Studies(ConfigSource):
+    """Every file in studies/ is an option of Hydra's config group ``study``, and so is one that an
+    override names by its path; each is read when it is asked for."""
+
+    given: ClassVar[dict[str, Path]] = {}  # by name, of the configuration that is being composed
+
+    @staticmethod
+    def scheme() -> str:
+        return "studies"
+
+    def available(self) -> bool:
+        return True
+
+    def is_group(self, config_path: str) -> bool:
+        return config_path.strip("/") == "study"
+
+    def is_config(self, config_path: str) -> bool:
+        return self._file(config_path) is not None
+
+    def load_config(self, config_path: str) -> ConfigResult:
+        file = self._file(config_path)
+        assert file is not None  # Hydra has asked before
+        return ConfigResult(
+            self.provider, self.full_path(), _load_study(file), {"package": "_global_"}
+        )
+
+    def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
+        wanted = self.is_group(config_path) and results_filter is not ObjectType.GROUP
+        return sorted({*study_names(), *self.given}) if wanted else []
+
+    def _file(self, config_path: str) -> Path | None:
+        group, _, name = config_path.strip("/").removesuffix(".yaml").rpartition("/")
+        if group != "study":
+            return None
+        return self.given.get(name) or (find_study(name) if name in study_names() else None)
 
 
 def compose(overrides: Sequence[str], values: Mapping[str, Any] | None = None) -> Composed:
@@ -162,32 +200,21 @@ def _set(node: DictConfig, setting: Override) -> None:
 def hydra(overrides: Sequence[str] = ()) -> Iterator[None]:
     """Hydra, initialised on our configuration folders; ``overrides`` tell which study matters."""
     schema.register()
-    _register_studies(overrides)
-    Plugins.instance().register(_SearchPath)
+    _Studies.given = dict(_given(overrides))
+    for plugin in (_SearchPath, _Studies):
+        Plugins.instance().register(plugin)
     with initialize_config_dir(str(homes("conf")[-1]), version_base="1.3"):
         yield
 
 
-def _register_studies(overrides: Sequence[str]) -> None:
-    """Offer every file in studies/ as Hydra's config group ``study``."""
-    wanted = _studies_in(overrides)
-    for name in {*study_names(), *wanted}:
-        file = find_study(name)
-        if file is None:
-            if names_file(name):
-                raise DimsweepError("there is no such file", where=name)
-            continue  # whoever asks for it is told which ones there are
-        version = (file, file.stat().st_mtime_ns)
-        if _registered.get(file.stem) == version:
-            continue
-        try:
-            node = _load_study(file)
-        except DimsweepError:
-            if name in wanted:
-                raise
-            continue
-        ConfigStore.instance().store(file.stem, node, group="study", package="_global_")
-        _registered[file.stem] = version
+def _given(overrides: Sequence[str]) -> Iterator[tuple[str, Path]]:
+    """The studies that overrides choose, each with its file; raises :class:`DimsweepError` if a
+    path leads to none, and leaves it to Hydra to tell which names there are."""
+    for name in _studies_in(overrides):
+        if file := find_study(name):
+            yield file.stem, file
+        elif names_file(name):
+            raise DimsweepError("there is no such file", where=name)
 
 
 def _load_study(file: Path) -> DictConfig:

@@ -92,6 +92,7 @@ class Packets(Part):
     pmax: Number = 0.2
     pauses: Flag | None = None
     rto_min: Time = default("200 ms")
+    priorities: Whole = 1
 
     def build(self) -> engine.PacketModel:
         """The engine's model of the same."""

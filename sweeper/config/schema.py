@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Self
 
-from hydra.core.config_store import ConfigStore
 from pydantic import model_validator
 
 from engine import DimsweepError, Fidelity, suggestion
@@ -170,6 +169,8 @@ def _parent(node: Any, name: str) -> tuple[Any, Any]:
 def register() -> None:
     """Make the keys and their defaults known to Hydra; a workload file names its kind in its
     defaults list."""
+    from hydra.core.config_store import ConfigStore  # a fifth of a second that no worker needs
+
     store = ConfigStore.instance()
     root = Config.defaults()
     root["workload"] = {}

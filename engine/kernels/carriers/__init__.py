@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from engine.cluster.network import NetworkModel
 from engine.fidelity import Fidelity
-from engine.kernels.carriers.carrier import Carrier, Ways, routes_between, ways_between
+from engine.kernels.carriers.carrier import Carrier, Kind, Ways, routes_between, ways_between
 from engine.kernels.carriers.flows import FlowCarrier
 from engine.kernels.carriers.packets import PacketCarrier
 from engine.kernels.carriers.traffic import Traffic
@@ -20,6 +20,7 @@ __all__ = [
     "CARRIERS",
     "Carrier",
     "FlowCarrier",
+    "Kind",
     "PacketCarrier",
     "Traffic",
     "Ways",

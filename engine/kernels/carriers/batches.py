@@ -2,20 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from engine.kernels.carriers.carrier import Ways
+import numpy as np
+
+from engine.kernels.carriers.carrier import Kind
 from engine.kernels.carriers.traffic import Traffic
 from engine.kernels.flow import FlowNetwork
-from engine.kernels.packet import PacketNetwork, flow_columns
-
-
-class Route(NamedTuple):
-    """What all flows on the same ways have in common; the ways by their nodes, out and back."""
-
-    ways: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
-    window: int = 0  # bytes; 0: none
-    round_trip: int = 0  # ps
+from engine.kernels.packet import PacketNetwork
+from engine.lower.program import Floats, Longs
 
 
 class BatchingCarrier(ABC):
@@ -26,9 +20,9 @@ class BatchingCarrier(ABC):
 
     def __init__(self, kernel: FlowNetwork | PacketNetwork) -> None:
         self.kernel = kernel
-        self._routes: dict[Ways, Route] = {}
-        self._sizes: list[int] = []  # of flows that are not added yet,
-        self._taken: list[Route] = []  # and their ways
+        self._known: dict[Kind, int] = {}
+        self._kinds: list[Kind] = []  # of messages that have not started yet,
+        self._sizes: list[float] = []  # and their bytes
         self._now = self._n_sent = 0
 
     @abstractmethod
@@ -36,42 +30,37 @@ class BatchingCarrier(ABC):
         """How long after a message is through its last byte is there (ps)."""
 
     @abstractmethod
-    def _route(self, ways: Ways) -> Route:
-        """How flows go these ways."""
+    def _learn(self, kinds: Sequence[Kind]) -> None:
+        """Prepare kinds of messages, which are numbered as they come."""
 
     @abstractmethod
-    def _size(self, n_bytes: float) -> int:
-        """The kernel's whole number for the size of a message."""
+    def start(self, kinds: Longs, n_bytes: Floats, now: int) -> None:
+        """Start messages of kinds by their numbers."""
 
     @abstractmethod
     def traffic(self, operators: Sequence[str]) -> Traffic:
         """What became of the messages; see :class:`Carrier`."""
 
-    def send(self, ways: Ways, n_bytes: float, now: int) -> int:
+    def numbers(self, kinds: Sequence[Kind]) -> list[int]:
+        """A number for each kind of message."""
+        new = list(dict.fromkeys(kind for kind in kinds if kind not in self._known))
+        if new:
+            self._learn(new)
+            self._known |= {kind: len(self._known) + i for i, kind in enumerate(new)}
+        return [self._known[kind] for kind in kinds]
+
+    def send(self, kind: Kind, n_bytes: float, now: int) -> int:
         """Start a message; see :class:`Carrier`."""
-        if ways not in self._routes:
-            self._routes[ways] = self._route(ways)
-        self._sizes.append(max(self._size(n_bytes), 1))
-        self._taken.append(self._routes[ways])
+        self._kinds.append(kind)
+        self._sizes.append(n_bytes)
         self._now, self._n_sent = now, self._n_sent + 1
         return self._n_sent - 1
 
-    def advance(self, until: int) -> tuple[int, Sequence[int]]:
+    def advance(self, until: int) -> tuple[int, Longs]:
         """Go on until something is through; see :class:`Carrier`."""
         if self._sizes:
-            self._add()
+            kinds = np.array(self.numbers(self._kinds), np.int64)
+            self.start(kinds, np.array(self._sizes), self._now)
+            self._kinds, self._sizes = [], []
         completed = self.kernel.advance(until)
-        return completed.time, completed.arrived.tolist()
-
-    def _add(self) -> None:
-        known: dict[Route, int] = {}
-        way = [known.setdefault(route, len(known)) for route in self._taken]
-        flows = flow_columns(
-            self._sizes,
-            [route.ways for route in known],
-            way,
-            windows=[route.window for route in self._taken],
-            round_trips=[route.round_trip for route in self._taken],
-        )
-        self.kernel.add(flows, self._now)
-        self._sizes, self._taken = [], []
+        return completed.time, completed.arrived

@@ -9,6 +9,7 @@ from itertools import cycle, islice
 from typing import NamedTuple, Protocol
 
 from engine.kernels.carriers.traffic import Traffic
+from engine.lower.program import Longs
 from engine.network.routing import Router
 
 
@@ -17,6 +18,14 @@ class Ways(NamedTuple):
 
     out: tuple[tuple[int, ...], ...]
     back: tuple[tuple[int, ...], ...]
+
+
+class Kind(NamedTuple):
+    """What a message is but for its size; those of a lower ``rank`` go first where a carrier has
+    priorities (:mod:`engine.kernels.message.precedence`)."""
+
+    ways: Ways
+    rank: int = 0
 
 
 def routes_between(
@@ -43,10 +52,10 @@ class Carrier(Protocol):
     def latency_after(self, route: Sequence[int]) -> int:
         """How long after a message is through its last byte is there."""
 
-    def send(self, ways: Ways, n_bytes: float, now: int) -> int:
+    def send(self, kind: Kind, n_bytes: float, now: int) -> int:
         """Start a message at ``now``, which is not past; its number, counted from zero."""
 
-    def advance(self, until: int) -> tuple[int, Sequence[int]]:
+    def advance(self, until: int) -> tuple[int, Longs]:
         """Go on until some messages are through, but not beyond ``until``; when they were, and
         which ones: none if nothing is through by then.
 

@@ -50,7 +50,7 @@ def fabric_of(network: Network, model: NetworkModel) -> Fabric:
     fabric = Fabric(ports, buffers)
     for node, number in nodes.items():
         if number in buffers and packets.has_pauses:
-            _check_buffer(str(node), number, fabric)
+            _check_buffer(str(node), number, fabric, packets.priorities)
     return fabric
 
 
@@ -87,15 +87,17 @@ def _rate(link: Link) -> int:
     return max(round(8 * link.bandwidth), 1)
 
 
-def _check_buffer(name: str, number: int, fabric: Fabric) -> None:
+def _check_buffer(name: str, number: int, fabric: Fabric, n_priorities: int) -> None:
     own = [port for port in fabric.ports if port.node == number]
-    headroom = sum(port.headroom for port in own)
+    headroom = n_priorities * sum(port.headroom for port in own)
     buffer = fabric.buffers[number]
-    if headroom + RESERVE * len(own) >= buffer:
+    if headroom + n_priorities * RESERVE * len(own) >= buffer:
+        each = f" in {n_priorities} priorities" if n_priorities > 1 else ""
         raise DimsweepError(
-            f"{name} has {len(own)} ports with {headroom:,} bytes of headroom, and its buffer is "
-            f"{buffer:,} bytes",
+            f"{name} has {len(own)} ports with {headroom:,} bytes of headroom{each}, and its "
+            f"buffer is {buffer:,} bytes",
             where="network.packets.buffer",
-            hint="a larger buffer, shorter or slower links, or a smaller network.packets.headroom "
-            "(below what a link holds while a pause travels, packets are dropped)",
+            hint="a larger buffer, shorter or slower links, fewer network.packets.priorities, or a "
+            "smaller network.packets.headroom (below what a link holds while a pause travels, "
+            "packets are dropped)",
         )

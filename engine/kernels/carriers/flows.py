@@ -5,11 +5,13 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from engine.cluster.network import NetworkModel
-from engine.kernels.carriers.batches import BatchingCarrier, Route
-from engine.kernels.carriers.carrier import Ways
+from engine.kernels.carriers.batches import BatchingCarrier
+from engine.kernels.carriers.carrier import Kind
 from engine.kernels.carriers.fabric import PARTS, nodes_of, plain_fabric
 from engine.kernels.carriers.traffic import Traffic
 from engine.kernels.flow import FlowNetwork
+from engine.kernels.packet import flow_columns
+from engine.lower.program import Floats, Longs
 from engine.network.graph import Network
 
 
@@ -24,21 +26,25 @@ class FlowCarrier(BatchingCarrier):
         self._latency = [link.latency for link in network.links]
         self._late: list[int] = []  # how long after each message is through it is there
         self._fabric = plain_fabric(network)
+        self._ways: list[tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]] = []
         super().__init__(FlowNetwork(self._fabric))
 
     def latency_after(self, route: Sequence[int]) -> int:
         return sum(self._latency[link] for link in route)
 
-    def send(self, ways: Ways, n_bytes: float, now: int) -> int:
-        self._late.append(self.latency_after(ways.out[0]))
-        return super().send(ways, n_bytes, now)
+    def send(self, kind: Kind, n_bytes: float, now: int) -> int:
+        self._late.append(self.latency_after(kind.ways.out[0]))
+        return super().send(kind, n_bytes, now)
+
+    def start(self, kinds: Longs, n_bytes: Floats, now: int) -> None:
+        used, way = np.unique(kinds, return_inverse=True)
+        sizes = [max(round(PARTS * size), 1) for size in n_bytes.tolist()]
+        ways = [self._ways[kind] for kind in used.tolist()]
+        self.kernel.add(flow_columns(sizes, ways, way), now)
 
     def traffic(self, operators: Sequence[str]) -> Traffic:
         run = self.kernel.account()
         return Traffic(tuple(operators), run.starts, run.ends + np.array(self._late, np.int64))
 
-    def _route(self, ways: Ways) -> Route:
-        return Route(nodes_of(self._fabric, ways))
-
-    def _size(self, n_bytes: float) -> int:
-        return round(PARTS * n_bytes)
+    def _learn(self, kinds: Sequence[Kind]) -> None:
+        self._ways += [nodes_of(self._fabric, kind.ways) for kind in kinds]

@@ -1,15 +1,17 @@
 """The packet kernel as a carrier: a message is a flow of packets, through when all are there."""
 
-import math
 from collections.abc import Collection, Sequence
+
+import numpy as np
 
 from engine.cluster.network import NetworkModel
 from engine.cluster.packets import PacketModel
-from engine.kernels.carriers.batches import BatchingCarrier, Route
-from engine.kernels.carriers.carrier import Ways
+from engine.kernels.carriers.batches import BatchingCarrier
+from engine.kernels.carriers.carrier import Kind
 from engine.kernels.carriers.fabric import RESERVE, fabric_of, nodes_of
 from engine.kernels.carriers.traffic import Traffic
-from engine.kernels.packet import PacketNetwork, Port, Settings, Tcp, Transport
+from engine.kernels.packet import Flow, PacketNetwork, Port, Settings, Tcp, Transport
+from engine.lower.program import Floats, Longs
 from engine.network.graph import Network
 
 
@@ -31,21 +33,32 @@ class PacketCarrier(BatchingCarrier):
         run = self.kernel.account()
         return Traffic(tuple(operators), run.starts, run.arrivals, run)
 
-    def _route(self, ways: Ways) -> Route:
+    def start(self, kinds: Longs, n_bytes: Floats, now: int) -> None:
+        sizes = np.maximum(np.ceil(n_bytes), 1).astype(np.int64)
+        self.kernel.repeat(kinds, sizes, now)
+
+    def _learn(self, kinds: Sequence[Kind]) -> None:
+        self.kernel.learn([self._flow(kind) for kind in kinds])
+
+    def _flow(self, kind: Kind) -> Flow:
         """The window is what the narrowest link carries while a full packet and its ACK travel, the
         ACK behind a full packet at each port; all ways are taken to be like the first."""
         packets = self._packets
-        out, back = ([self._fabric.ports[i] for i in way[0]] for way in ways)
+        out, back = ([self._fabric.ports[i] for i in way[0]] for way in kind.ways)
         round_trip = _crossing(out, packets.data_size)
         round_trip += _crossing(back, packets.data_size + packets.ack_size)
         narrowest = min(port.rate for port in out)
         window = max(round_trip * narrowest // (8 * 10**12), packets.data_size)
-        nodes = nodes_of(self._fabric, ways)
+        first, *sprayed = nodes_of(self._fabric, kind.ways)
         is_open = packets.transport.is_tcp or not packets.window
-        return Route(nodes, 0 if is_open else window, round_trip)
-
-    def _size(self, n_bytes: float) -> int:
-        return math.ceil(n_bytes)
+        return Flow(
+            1,
+            *first,
+            window=None if is_open else window,
+            round_trip=round_trip,
+            sprayed=tuple(sprayed),
+            priority=packets.priorities - 1 - min(kind.rank, packets.priorities - 1),
+        )
 
 
 def _crossing(ports: Sequence[Port], size: int) -> int:
@@ -62,6 +75,7 @@ def _settings(packets: PacketModel) -> Settings:
         data_header=packets.data_header,
         ack_size=packets.ack_size,
         pauses=packets.has_pauses,
+        priorities=packets.priorities,
         reserve=RESERVE,
         tcp=Tcp(least_rto=packets.rto_min, granularity=granularity),
     )

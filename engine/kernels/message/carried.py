@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from engine.cluster.network import NetworkModel
 from engine.errors import DimsweepError
-from engine.kernels.carriers import Carrier, Traffic, Ways, ways_between
+from engine.kernels.carriers import Carrier, Kind, Traffic, Ways, ways_between
 from engine.kernels.message.clock import Clock
 from engine.kernels.message.links import LinkAccount, utilisation
 from engine.kernels.message.transport import Message, check_number, router_of
@@ -91,7 +91,7 @@ class CarriedTransport:
         self._operators.append(message.name)
         check_number(self.n_messages, self._model)
         ways = self._between(self._places[source], self._places[target], way)
-        number = self._carrier.send(ways, message.n_bytes, self.clock.ps)
+        number = self._carrier.send(Kind(ways, message.order[0]), message.n_bytes, self.clock.ps)
         self._under_way[number] = _UnderWay(ways.out, left, arrived)
         for link in chain(*ways.out):
             self._links[link].begin(message.n_bytes / len(ways.out), self.clock.ps)
@@ -106,8 +106,8 @@ class CarriedTransport:
             return
         limit = _FOR_EVER if until == math.inf else int(until)
         at, through = self._carrier.advance(limit)
-        if through:
-            self.clock.later(at - self.clock.ps, partial(self._finish, through))
+        if len(through):
+            self.clock.later(at - self.clock.ps, partial(self._finish, through.tolist()))
 
     def _finish(self, through: Sequence[int]) -> None:
         for number in through:

@@ -56,7 +56,7 @@ class Phase(NamedTuple):
     kind: CollectiveKind
     algorithm: Algorithm
     n_bytes: float
-    rank: int = 0  # on a wafer messages of a lower one go first
+    rank: int = 0  # messages of a lower one go first: on a wafer, or in packets with priorities
 
     def n_messages(self, line: Line) -> int:
         """How many messages the line's members send."""
@@ -87,7 +87,7 @@ class Crossing(NamedTuple):
     target: int
     n_bytes: float
     crosses: tuple[int, ...]
-    rank: int = 0  # on a wafer messages of a lower one go first
+    rank: int = 0  # messages of a lower one go first: on a wafer, or in packets with priorities
 
     def begin(self, world: World, line: Line, late: Late, name: str, finish: Finish) -> None:
         """Send it from the line's only rank; ``finish`` is called when its bytes are there."""

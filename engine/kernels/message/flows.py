@@ -9,12 +9,10 @@ from engine.kernels.message.clock import Clock
 from engine.kernels.message.exchange import Line
 from engine.kernels.message.phases import Phases
 from engine.kernels.message.ports import Job
+from engine.kernels.message.precedence import BETWEEN_STAGES, rank_of
 from engine.kernels.message.ranks import RankAccount
 from engine.lower.program import POINT_TO_POINT, Program
 from engine.network.wafer import WaferPlan
-
-# Who goes first on a wafer's links: tensor parallelism, pipelines, all else (FRED, section 8).
-_TENSOR, _BETWEEN_STAGES, _OTHERS = range(3)
 
 
 class _Place(NamedTuple):
@@ -65,7 +63,7 @@ class Flows:
         ranks = s.members["cls"][record["member_start"] : record["member_end"]].tolist()
         if form["kind"] == POINT_TO_POINT:
             line = Line(tuple(ranks))
-            crossing = self._phases.crossing(flow)._replace(rank=_BETWEEN_STAGES)
+            crossing = self._phases.crossing(flow)._replace(rank=BETWEEN_STAGES)
             self._parts[flow, ranks[0]] = _Part(1)
             done = partial(self._leave, flow, crossing.dim)
             order, late = (int(record["key"]), 0), {ranks[0]: 0}
@@ -85,7 +83,7 @@ class Flows:
             self._leave(flow, phases[-1].dim if phases else 0, rank, late)
             return
         group = self._program.names.flow_group[flow]
-        phase = phases[number]._replace(rank=_TENSOR if group == "tensor" else _OTHERS)
+        phase = phases[number]._replace(rank=rank_of(group))
         line = self._phases.line(group, phase.dim, rank)
         phase = self._phases.on_line(phase, line)
         place = _Place(flow, chunk, number, line.ranks[0])

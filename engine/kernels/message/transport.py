@@ -83,7 +83,8 @@ class OrderedWire(Wire):
 class Message(NamedTuple):
     """Bytes under way, and the name they are recorded under.
 
-    On a wafer messages of a lower ``order`` go first.  No message is interrupted: between the
+    On a wafer messages of a lower ``order`` go first, and in packets those of a lower first number
+    (:mod:`engine.kernels.message.precedence`).  No message is interrupted: between the
     pieces of a collective what goes first takes its turn.
     """
 

@@ -8,13 +8,13 @@ from collections.abc import Collection
 
 import numpy as np
 
-from engine.kernels.carriers import PacketCarrier, Traffic, Ways, ways_between
+from engine.kernels.carriers import Kind, PacketCarrier, Traffic, Ways, ways_between
 from engine.kernels.message.transport import router_of
 from engine.kernels.network import state as st
 from engine.kernels.network.carried import land
 from engine.kernels.network.tables import Tables
 from engine.kernels.packet.agenda import NOW
-from engine.lower.program import Program
+from engine.lower.program import Longs, Program, Table
 from engine.network.graph import Network
 
 
@@ -28,27 +28,39 @@ class Packets:
         self._carrier = PacketCarrier(network, model, watch)
         self._router, self._spray = router_of(network, model), model.packets.spray
         self._ends = tables.ends
-        self._ways: dict[int, Ways] = {}  # of routes
+        # The carrier's number of each kind of message, by its route and its priority; -1: none yet.
+        self._numbers = np.full((len(tables.ends), model.packets.priorities), -1, np.int64)
         self._n_sent = 0
 
-    def go_on(self, wires: st.Wires) -> None:
+    def go_on(self, state: st.State) -> None:
         """Carry what has been sent until something arrives, at most to NEXT."""
+        wires = state.wires
         counts, messages = wires.clock.counts, wires.messages
         new = messages[self._n_sent : counts[st.N_MESSAGES]]
-        now = int(wires.clock.agenda.counts[NOW])
-        for route, n_bytes in zip(new["route"].tolist(), new["n_bytes"].tolist(), strict=True):
-            self._carrier.send(self._between(route), n_bytes, now)
-        self._n_sent += len(new)
+        if len(new):
+            ranks = state.flows["rank"][state.entries["flow"][new["entry"]]]
+            now = int(wires.clock.agenda.counts[NOW])
+            self._carrier.start(self._kinds(new["route"], ranks), new["n_bytes"], now)
+            self._n_sent += len(new)
         time, arrived = self._carrier.advance(int(counts[st.NEXT]))
-        parcels = messages["parcel"][np.array(arrived, dtype=np.int64)]
-        land(wires, time, np.ascontiguousarray(parcels))
+        land(wires, time, messages["parcel"][arrived])
 
     def traffic(self, operators: Collection[str]) -> Traffic:
         """What became of the messages."""
         return self._carrier.traffic(tuple(operators))
 
+    def _kinds(self, routes: Table, ranks: Table) -> Longs:
+        """The carrier's numbers of kinds of messages."""
+        ranks = np.minimum(ranks, self._numbers.shape[1] - 1)
+        kinds: Longs = self._numbers[routes, ranks]
+        missing = kinds < 0
+        if missing.any():
+            unknown = np.unique([routes[missing], ranks[missing]], axis=1)
+            self._numbers[tuple(unknown)] = self._carrier.numbers(
+                [Kind(self._between(route), rank) for route, rank in unknown.T.tolist()]
+            )
+            kinds = self._numbers[routes, ranks]
+        return kinds
+
     def _between(self, route: int) -> Ways:
-        if route not in self._ways:
-            ends = self._ends[route]
-            self._ways[route] = ways_between(self._router, *ends, spray=self._spray)
-        return self._ways[route]
+        return ways_between(self._router, *self._ends[route], spray=self._spray)

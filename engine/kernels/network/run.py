@@ -121,7 +121,7 @@ def _finished(
         if outcome == st.FULL:
             state = enlarged(state)
         elif packets is not None:
-            packets.go_on(state.wires)
+            packets.go_on(state)
     if outcome == st.TOO_LONG:
         raise outcome_error(TOO_LONG)
     if outcome == st.TOO_MANY:
@@ -135,8 +135,9 @@ def _traffic(program: Program, state: st.State, packets: Packets | None) -> Traf
     """What became of the messages that were carried."""
     messages = state.wires.messages[: state.wires.clock.counts[st.N_MESSAGES]]
     members = state.flows["member"][state.entries["flow"][messages["entry"]]]
-    names = program.names.node
-    operators = tuple(names[node] for node in state.parts["node"][members].tolist())
+    nodes, which = np.unique(state.parts["node"][members], return_inverse=True)
+    names = [program.names.node[node] for node in nodes.tolist()]
+    operators = tuple(names[i] for i in which.tolist())
     if packets is not None:
         return packets.traffic(operators)
     return Traffic(operators, messages["start"].copy(), messages["arrival"].copy())

@@ -18,6 +18,7 @@ from engine.kernels.carriers import routes_between
 from engine.kernels.message.exchange import Line, Phase
 from engine.kernels.message.io_plan import io_plan
 from engine.kernels.message.phases import Phases, circles, wafer_plan
+from engine.kernels.message.precedence import BETWEEN_STAGES, rank_of
 from engine.kernels.message.transport import router_of
 from engine.kernels.network.state import (
     FLOW,
@@ -45,7 +46,6 @@ from engine.network.wafer import WaferPlan
 from engine.workload.coordinates import all_coordinates, place_in
 
 N_KINDS = len(CollectiveKind)
-_TENSOR, _BETWEEN_STAGES, _OTHERS = range(3)  # who goes first on a wafer
 
 
 @dataclass(frozen=True)
@@ -416,8 +416,8 @@ def _flows(program: Program, names: Sequence[str], routes: _Routes) -> tuple[Tab
     flows["use"], flows["use_end"] = forms["use_start"][of], forms["use_end"][of]
     numbers = {"": NONE} | {name: g for g, name in enumerate(names)}
     flows["group"] = [numbers[name] for name in program.names.flow_group]
-    ranks = {"": _BETWEEN_STAGES, "tensor": _TENSOR}
-    flows["rank"] = [ranks.get(name, _OTHERS) for name in program.names.flow_group]
+    groups = program.names.flow_group
+    flows["rank"] = [rank_of(name) if name else BETWEEN_STAGES for name in groups]
     for flow in np.flatnonzero(crossing).tolist():
         source = int(s.members["cls"][flows["member"][flow]])
         target = int(s.nodes["cls"][flows["receiver"][flow]])

@@ -124,10 +124,9 @@ def check_flows(flows: FlowColumns, n_before: int, at: int, now: int) -> None:
     There are ``n_before`` flows already, for which these may wait as for one another.  Their
     beginning is the tick ``at``, and the present one is ``now``.
     """
-    if at < now:
-        raise DimsweepError(f"flows are to start from tick {at} on, but it is {now}", where="at")
+    check_start(at, now)
+    check_sizes(flows.sizes, n_before)
     n = n_before + len(flows.sizes)
-    _refuse(flows.sizes <= 0, n_before, "it has no bytes")
     _refuse(flows.starts < 0, n_before, "it starts before the beginning")
     _refuse(flows.windows < 0, n_before, "its window has no bytes")
     waits = np.repeat(np.arange(n_before, n), np.diff(flows.after_from))
@@ -135,6 +134,24 @@ def check_flows(flows: FlowColumns, n_before: int, at: int, now: int) -> None:
     if wrong.any():
         told = f"it waits for flow {flows.after[wrong][0]}, which there is not"
         raise DimsweepError(told, where=f"flow {waits[wrong][0]}")
+
+
+def check_start(at: int, now: int) -> None:
+    """Raises :class:`DimsweepError` for flows that are to start before the present tick."""
+    if at < now:
+        raise DimsweepError(f"flows are to start from tick {at} on, but it is {now}", where="at")
+
+
+def check_sizes(sizes: Longs, n_before: int) -> None:
+    """Raises :class:`DimsweepError` for a flow without bytes."""
+    _refuse(sizes <= 0, n_before, "it has no bytes")
+
+
+def check_segments(settings: Settings, sizes: Longs, n_before: int) -> None:
+    """Raises :class:`DimsweepError` for a flow of more segments than TCP's tables count."""
+    if settings.transport >= Transport.RENO:
+        too_many = sizes // settings.payload >= 1 << 31
+        _refuse(too_many, n_before, "it is more segments than TCP counts here")
 
 
 def check_priorities(n: int, flows: FlowColumns, n_before: int) -> None:
@@ -151,9 +168,6 @@ def check_windows(settings: Settings, rates: Longs, flows: FlowColumns, n_before
     """
     too_large = flows.windows > _LARGEST // rates
     _refuse(too_large, n_before, "its window times its link's rate is more than an int64 holds")
-    if settings.transport >= Transport.RENO:
-        too_many = flows.sizes // settings.payload >= 1 << 31
-        _refuse(too_many, n_before, "it is more segments than TCP counts here")
     if settings.transport in (Transport.HPCC, Transport.SWIFT):
         name = Transport(settings.transport).name
         missing = (flows.windows == 0) | (flows.round_trips <= 0)

@@ -9,11 +9,20 @@ import numpy as np
 from engine.errors import DimsweepError
 from engine.kernels.packet.account import PacketRun, account, stuck
 from engine.kernels.packet.agenda import EMPTY, NOW, UNTIL
-from engine.kernels.packet.flows import Flow, FlowColumns, check_priorities, check_windows
+from engine.kernels.packet.flows import (
+    Flow,
+    FlowColumns,
+    check_priorities,
+    check_segments,
+    check_sizes,
+    check_start,
+    check_windows,
+)
 from engine.kernels.packet.inputs import Fabric, check_fabric, check_settings
 from engine.kernels.packet.kernel import ROOM, admit, run
 from engine.kernels.packet.settings import Settings, Stop
 from engine.kernels.packet.state import (
+    FLOW,
     FULL,
     N_ACKNOWLEDGED,
     N_ARRIVED,
@@ -22,9 +31,18 @@ from engine.kernels.packet.state import (
     STOP,
     Run,
 )
-from engine.kernels.packet.tables import Draws, enlarged, new_run, with_events, with_flows
+from engine.kernels.packet.tables import (
+    Draws,
+    enlarged,
+    in_bytes,
+    joined,
+    new_flows,
+    new_run,
+    with_events,
+    with_flows,
+)
 from engine.kernels.packet.ways import KnownWays
-from engine.lower.program import Longs
+from engine.lower.program import Longs, Table
 
 NEVER = int(np.iinfo(np.int64).max)
 
@@ -64,6 +82,7 @@ class PacketNetwork:
         self._draws = draws or np.random.default_rng(seed).random
         self._ways = KnownWays(fabric, settings.priorities)
         self._tables = new_run(fabric, settings, self._draws)
+        self._learnt = np.zeros(0, FLOW)
         self._now = 0
         self._cpu = 0.0
         _watch(fabric, self._tables, watch)
@@ -79,15 +98,48 @@ class PacketNetwork:
         They are numbered as they come, and may wait for one another and for earlier ones.  Raises
         :class:`DimsweepError` naming the flow that cannot be simulated.
         """
-        tables, first = self._tables, int(self._tables.counts[N_FLOWS])
+        first = int(self._tables.counts[N_FLOWS])
+        columns, new = self._checked(flows, first, at)
+        return self._take_in(new, at, columns.after, columns.after_from)
+
+    def learn(self, flows: Sequence[Flow] | FlowColumns) -> range:
+        """Remember flows but for their sizes, none of which waits; returns numbers for ``repeat``.
+
+        Raises :class:`DimsweepError` naming the flow that cannot be simulated.
+        """
+        first = len(self._learnt)
+        _, new = self._checked(flows, first, self.now)
+        self._learnt = joined(self._learnt, new)
+        return range(first, len(self._learnt))
+
+    def repeat(self, learnt: Longs, sizes: Longs, at: int = 0) -> range:
+        """Take in flows like those that were learnt, of ``sizes`` bytes; else as ``add``."""
+        first = int(self._tables.counts[N_FLOWS])
+        check_start(at, self.now)
+        check_sizes(sizes, first)
+        check_segments(self._tables.settings, sizes, first)
+        new: Table = in_bytes(self._learnt)[learnt].view(FLOW).ravel()
+        new["size"] = sizes
+        return self._take_in(new, at, np.zeros(0, np.int64), np.zeros(len(new) + 1, np.int64))
+
+    def _checked(
+        self, flows: Sequence[Flow] | FlowColumns, first: int, at: int
+    ) -> tuple[FlowColumns, Table]:
+        """Flows as columns, and as the kernel has them."""
+        tables, settings = self._tables, self._tables.settings
         columns, choices = self._ways.take(flows, first, at, self.now)
-        check_priorities(tables.settings.priorities, columns, first)
+        check_priorities(settings.priorities, columns, first)
+        check_segments(settings, columns.sizes, first)
         senders = self._ways.routes[self._ways.table["data"][choices["first"]]]
-        check_windows(tables.settings, tables.ports["rate"][senders], columns, first)
-        tables = with_flows(tables, columns, choices, self._ways)
+        check_windows(settings, tables.ports["rate"][senders], columns, first)
+        return columns, new_flows(tables, columns, choices, self._ways)
+
+    def _take_in(self, new: Table, at: int, after: Longs, after_from: Longs) -> range:
+        first = int(self._tables.counts[N_FLOWS])
+        tables = with_flows(self._tables, new, len(after), self._ways)
         n = int(tables.counts[N_FLOWS])
         self._tables = with_events(tables, ROOM + n)
-        admit(self._tables, first, at, columns.after, columns.after_from)
+        admit(self._tables, first, at, after, after_from)
         return range(first, n)
 
     def advance(self, until: int = NEVER, stop: Stop = Stop.ARRIVAL) -> Completed:

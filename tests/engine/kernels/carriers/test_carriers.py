@@ -185,6 +185,39 @@ def test_a_compute_operator_runs_beside_what_is_carried() -> None:
         assert result.exposed == pytest.approx(result.time - 1e-5)
 
 
+@pytest.mark.parametrize("fidelity", ["flow", "packet"])
+def test_tensor_parallelism_passes_what_else_waits_at_a_port_if_it_has_a_priority(
+    fidelity: str,
+) -> None:
+    """NPUs 0 and 4 reduce 100 kB, NPUs 1 to 3 with 5 to 7 gradients of 2 MB, over one uplink of 50
+    GB/s in each direction.  Flows know no priorities."""
+
+    def longest(priorities: int, *groups: str) -> float:
+        graphs = []
+        for name, size in (("tensor", 1e5), ("data", 2e6)):
+            builder = GraphBuilder()
+            if name in groups:
+                builder.add(name, Collective(ALL_REDUCE, size, name))
+            graphs.append(builder.build())
+        across = dict.fromkeys(("tensor", "data"), Group((2,), (4,)))
+        work = Workload(tuple(graphs), across, graph_of_rank=np.array([0, 1, 1, 1] * 2))
+        packets = replace(STATIC, priorities=priorities)
+        fabrics = (Clos(2, 4, oversubscription=4.0),)
+        on = cluster("Switch(8)", "ring", fabrics=fabrics, packets=packets)
+        took = simulate(work, on, fidelity=fidelity).completion_times
+        return float(took["all_reduce tensor"].max())
+
+    alone = longest(1, "tensor")
+    in_line, before = (longest(n, "tensor", "data") for n in (1, 2))
+    # On each of three links data, and an ACK that frees the window, wait for a packet under way.
+    a_packet = sending(PACKET) / 1e12
+    if fidelity == "flow":
+        assert before == in_line > alone
+    else:
+        assert in_line > 3 * alone
+        assert alone < before <= alone + 2 * 3 * a_packet
+
+
 # --- what a person looks at ----------------------------------------------------------------------
 
 
@@ -313,6 +346,8 @@ def test_switches_that_reduce_are_refused(fidelity: str) -> None:
             r"buffer\[1\]\[1\]: a buffer of 1000 bytes holds no packet",
         ),
         ({"payload": 0.5}, "payload"),
+        ({"priorities": 0}, "priorities: 0 priorities"),
+        ({"priorities": 4}, "priorities: 4 priorities"),
         ({"rto_min": 0}, "rto_min: a time-out of 0 s at least"),
         ({"rto_min": 61_000_000 * US}, "rto_min: a time-out of 61 s at least"),
         ({"header": 1 << 30}, "header"),
@@ -330,6 +365,10 @@ def test_numbers_that_are_no_packets_are_named(packets: dict[str, object], told:
         (
             {"packets": PacketModel(buffer=60_000)},
             "network.packets.buffer: .*8 ports with 1,200,000",
+        ),
+        (
+            {"packets": PacketModel(buffer=2_000_000, priorities=2)},
+            "network.packets.buffer: .*8 ports with 2,400,000 bytes of headroom in 2 priorities",
         ),
         ({"max_packets": 10_000}, r"network.max_packets: about 14,\d+ packets \(14 MB in 112 mess"),
     ],

@@ -28,6 +28,7 @@ from engine import (
 )
 from engine.cluster.memory import EdgeIo
 from engine.cluster.network import NetworkModel, Switching
+from engine.cluster.packets import PacketModel
 from engine.fidelity import Fidelity
 from engine.kernels.message import MessageRun, lower_by_rank, run_on_simpy
 from engine.kernels.network import run_messages
@@ -89,6 +90,7 @@ def networks(draw: st.DrawFn, topology: Topology) -> NetworkModel:
         packet=draw(st.sampled_from([0.0, 1024.0])),
         buffer=draw(st.sampled_from([None, None, 2.0**22, 2.0**17])),
         window=draw(st.sampled_from([None, None, 1, 3])),
+        packets=PacketModel(priorities=draw(st.sampled_from([1, 3]))),
     )
 
 
