@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from engine.kernels.packet.agenda import LEFT, enlarged_agenda, new_agenda
 from engine.kernels.packet.flows import FlowColumns
 from engine.kernels.packet.following import EDGE
-from engine.kernels.packet.inputs import Fabric, shared_buffers
+from engine.kernels.packet.inputs import Fabric, Marking, shared_buffers
 from engine.kernels.packet.kernel import ROOM
 from engine.kernels.packet.settings import Settings, Transport
 from engine.kernels.packet.state import (
@@ -201,22 +201,24 @@ def _shift(ticks: int) -> int:
 
 def _ports(fabric: Fabric, settings: Settings) -> Table:
     """A row for each priority of each port, alike."""
-    numbers = {(port.node, port.to): i for i, port in enumerate(fabric.ports)}
-    order = {switch: i for i, switch in enumerate(fabric.buffers)}
-    n = settings.priorities
+    n, order = settings.priorities, {switch: i for i, switch in enumerate(fabric.buffers)}
+    numbers = {(port.node, port.to): n * i for i, port in enumerate(fabric.ports)}
+    never = Marking(_ANY, _ANY, 0.0)
+    columns = {
+        "rate": [port.rate for port in fabric.ports],
+        "delay": [port.delay for port in fabric.ports],
+        "back": [numbers[port.to, port.node] for port in fabric.ports],
+        "switch": [order.get(port.node, NONE) for port in fabric.ports],
+        "headroom": [port.headroom for port in fabric.ports],
+        "shift": [port.shift for port in fabric.ports],
+    }
+    marks = zip(*(port.marking or never for port in fabric.ports), strict=True)
+    columns |= zip(("mark_from", "mark_all", "mark_most"), map(list, marks), strict=False)
     table = zeros(n * len(fabric.ports), PORT)
-    for i, port in enumerate(fabric.ports):
-        record = table[n * i]
-        record["rate"], record["delay"] = port.rate, port.delay
-        bits = 8 * settings.ack_size * settings.ticks
-        record["ack_time"] = (2 * bits + port.rate) // (2 * port.rate)
-        record["back"] = n * numbers[port.to, port.node]
-        record["switch"] = order.get(port.node, NONE)
-        record["headroom"], record["shift"] = port.headroom, port.shift
-        record["mark_from"] = record["mark_all"] = _ANY
-        if port.marking:
-            record["mark_from"], record["mark_all"], record["mark_most"] = port.marking
-        table[n * i + 1 : n * (i + 1)] = record
+    for name, column in columns.items():
+        table[name] = np.repeat(np.array(column, PORT[name]), n)
+    bits = 8 * settings.ack_size * settings.ticks
+    table["ack_time"] = (2 * bits + table["rate"]) // (2 * table["rate"])
     for name in ("head", "tail", "frames", "wire", "number", "wake_number"):
         table[name] = NONE
     table["back"] += np.tile(np.arange(n, dtype=np.int32), len(fabric.ports))
