@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from engine.errors import DimsweepError
+from engine.kernels.by_reference import by_reference
 from engine.kernels.jit import compiled, is_cached, kernel
 from engine.kernels.phase.chain_times import time_chains
 from engine.kernels.phase.chains import chained_once
@@ -162,14 +163,16 @@ def _empty_measures(s: Structure, n: int, path: Path) -> Measures:
 
 @compiled
 def _run_points(
-    s: Structure,
+    structure: Structure,
     bandwidth: Floats,
     latency: Longs,
-    times: PhaseTimes,
-    state: State,
-    out: Measures,
-    path: Path,
+    phase_times: PhaseTimes,
+    new_state: State,
+    measures: Measures,
+    new_path: Path,
 ) -> None:
+    s, times, state = by_reference(structure), by_reference(phase_times), by_reference(new_state)
+    out, path = by_reference(measures), by_reference(new_path)
     for point in range(len(bandwidth)):
         longest = time_phases(s, bandwidth[point], latency[point], times)
         longest += time_chains(s, times, state)
