@@ -1,5 +1,7 @@
 """What all tests share."""
 
+import gc
+
 import pytest
 from hypothesis import settings
 
@@ -17,3 +19,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """Where several processes test, what they would all compile is compiled before."""
     if session.config.getoption("numprocesses", None):
         compile_all()
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays; the collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()

@@ -5,7 +5,7 @@ Values live in conf/ and studies/.  Hydra composes them; what it composed become
 """
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import model_validator
@@ -166,6 +166,7 @@ def _parent(node: Any, name: str) -> tuple[Any, Any]:
     return node, int(last) if isinstance(node, list) and last else last
 
 
+@cache
 def register() -> None:
     """Make the keys and their defaults known to Hydra; a workload file names its kind in its
     defaults list."""

@@ -3,6 +3,7 @@
 import random
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from tests.faults.nodes import ENVIRONMENT, Nodes
 from tests.support.studies import run
 
 COMPARED = 1000  # trials
+LOST = "is lost; what it had to do is done elsewhere"
 INPUTS = Path(sweeper.__file__).parents[1] / "studies" / "traces" / "astra_sim"
 STUDY = """\
 defaults: [override /profile: astra_sim, override /search: random, _self_]
@@ -47,6 +49,19 @@ def wait_for(more_than: int, folder: Path, process: subprocess.Popen[str]) -> fl
     return time.monotonic() - start
 
 
+def stopped_after(text: str, process: subprocess.Popen[str]) -> str:
+    """All that a process says, which is told to end when it says ``text``, or after a minute."""
+    assert process.stdout is not None
+    late = threading.Timer(60, process.terminate)
+    late.start()
+    said = ""
+    while text not in said and (line := process.stdout.readline()):
+        said += line
+    late.cancel()
+    process.terminate()
+    return said + process.stdout.read()
+
+
 @pytest.mark.xdist_group("ray")  # one Ray at a time: two cores
 def test_a_second_node_joins_and_the_first_one_dies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -69,13 +84,11 @@ def test_a_second_node_joins_and_the_first_one_dies(
             nodes.kill_node(random.Random(1))  # the first one, as the seed has it
             assert wait_for(n_rows(folder), folder, process) < 15
             wait_for(COMPARED + 64, folder, process)
-            time.sleep(5)  # a node is lost when it has not answered for three seconds
-            process.terminate()
-            said = process.communicate(timeout=120)[0]
+            said = stopped_after(LOST, process)  # a node that has not answered for three seconds
     finally:
         nodes.close()
     assert process.returncode == 130, said
-    assert "is lost; what it had to do is done elsewhere" in said and "Traceback" not in said
+    assert LOST in said and "Traceback" not in said
 
     monkeypatch.chdir(tmp_path)
     alone = plan_study(compose(["study=study.yaml", "results=alone", f"budget.trials={COMPARED}"]))

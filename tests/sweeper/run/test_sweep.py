@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from sweeper import load
+from sweeper.cli.main import main
 from sweeper.ledger.record import read_study
 from sweeper.run.executor.evaluate import Job
 from sweeper.run.executor.inline import InlineExecutor
@@ -236,8 +237,7 @@ def test_actors_and_a_kill_change_nothing(tmp_path: Path) -> None:
     script = [sys.executable, "-c", KILLED, "sweep", *words, "executor.actors=2"]
     assert subprocess.run(script).returncode == -signal.SIGKILL
     assert 200 <= load(killed).num_rows < 600
-    resumed = subprocess.run(command(*words, "executor.actors=1"))
-    assert resumed.returncode == 0
+    assert main(["sweep", *words, "executor.actors=1"]) == 0
     assert load(killed).equals(expected)
 
 
