@@ -31,8 +31,10 @@ from sweeper.config.schema import Config
 
 ROOT = "dimsweep"
 # What Hydra would compose for its own applications: a seventh of the time.
-_HYDRAS = ("env", "help", "hydra_help", "hydra_logging", "job_logging")
-_HYDRAS += ("launcher", "output", "sweeper")
+_HYDRAS = (
+    *("env", "help", "hydra_help", "hydra_logging", "job_logging"),
+    *("launcher", "output", "sweeper"),
+)
 
 
 @dataclass(frozen=True)
