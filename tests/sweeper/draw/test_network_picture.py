@@ -285,7 +285,8 @@ def draw(result):
     height, width, _ = image.shape
     assert width == 1350
     assert 450 < height < 1400
-    assert len(np.unique(image @ [1.0, 10.0, 100.0, 0.0])) > 200  # colours: not an empty page
+    some = image[::4] @ [1.0, 10.0, 100.0, 0.0]
+    assert len(np.unique(some)) > 200  # colours: not an empty page
 
 
 def test_the_picture_has_switches():
