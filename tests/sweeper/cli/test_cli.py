@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from sweeper.cli.main import dimsweep, main
 from sweeper.config.compose import compose
+from tests.support.studies import planned, run
 
 SMALL = ["study=libra_gpt3_4d", "executor=inline", "budget.trials=12", "collective.chunks=4"]
 
@@ -356,8 +357,7 @@ def test_a_layer_without_a_value_is_named(
 
 
 def test_a_changed_study_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["sweep", *SMALL]) == 0
-    capsys.readouterr()
+    run(planned(SMALL, "results"))
     message = fails(capsys, "sweep", *SMALL, "workload.hidden=24576")
     assert "workload.hidden: 12288 -> 24576" in message
     assert main(["sweep", *SMALL, "budget.trials=15"]) == 0, "a larger budget goes on"
