@@ -26,8 +26,8 @@ class NetworkModel:
     ``fabrics`` realise the topology's dimensions, one each (none given: their own blocks);
     ``graph`` replaces them by a network of any shape, on which the dimensions only say who
     communicates with whom; so does a ``wafer``, which also says how collectives run on it, lets
-    messages of tensor-parallel groups go before those between stages, and these before all others,
-    and may have more NPUs than the topology.
+    messages of tensor-parallel groups go before those between stages, and these before all others
+    (suspending those under way if it ``preempts``) and may have more NPUs than the topology.
     ``routing`` None is by dimension, or the shortest path on a graph, or the wafer's own.
     ``packets`` is for the packet kernel, the rest of this for the message kernel only.  ``packet``
     is the bytes after which a cut-through device passes a message on.  ``buffer`` is
@@ -56,6 +56,12 @@ class NetworkModel:
             raise DimsweepError(f"a buffer of {self.buffer:g} bytes", where="buffer")
         if self.window is not None and self.window < 1:
             raise DimsweepError(f"a window of {self.window} messages", where="window")
+        if self.buffer is not None and self.wafer is not None and self.wafer.preempts:
+            raise DimsweepError(
+                "a suspended message would keep its room, and hold up those that go first",
+                where="buffer",
+                hint="no buffer, or network.wafer.preempts=false",
+            )
         if self.max_messages < 1:
             raise DimsweepError(f"at most {self.max_messages} messages", where="max_messages")
         if self.max_packets < 1:

@@ -10,8 +10,10 @@ import networkx as nx
 from engine import Cluster, Topology, Workload
 from engine.cluster.network import NetworkModel
 from engine.kernels.message.clock import Clock
+from engine.kernels.message.crossing import Message
 from engine.kernels.message.kernel import MessageRun, lower_by_rank
-from engine.kernels.message.transport import Message, Transport, Wire
+from engine.kernels.message.transport import Transport
+from engine.kernels.message.wires import Wire
 from engine.kernels.network import run_messages
 from engine.kernels.phase.batch import Measures, run_one
 from engine.lower.lower import lower
@@ -20,11 +22,13 @@ from engine.network.graph import Network
 
 
 class Sending(NamedTuple):
-    """A message from NPU to NPU."""
+    """A message from NPU to NPU, at some time (ps)."""
 
     source: int
     target: int
     n_bytes: float
+    rank: int = 0
+    at: int = 0
 
 
 class Carried(NamedTuple):
@@ -39,7 +43,7 @@ class Carried(NamedTuple):
 
 
 def carry(network: Network, sendings: Iterable[Sending], model: NetworkModel) -> Carried:
-    """Send all at once, in this order, and let them go their ways."""
+    """Send all, those of one time in this order, and let them go their ways."""
     clock = Clock()
     transport = Transport(clock, network, model, record=True)
     sendings = list(sendings)
@@ -48,16 +52,21 @@ def carry(network: Network, sendings: Iterable[Sending], model: NetworkModel) ->
     def arrived(number: int, late: int) -> None:
         arrivals[number] = clock.ps + late
 
-    for number, (source, target, n_bytes) in enumerate(sendings):
-        transport.send(
+    for number, (source, target, n_bytes, rank, at) in enumerate(sendings):
+        send = partial(
+            transport.send,
             source,
             target,
-            Message(n_bytes, str(number)),
+            Message(n_bytes, str(number), (rank, 0)),
             dim=0,
             way=0,
             left=lambda: None,
             arrived=partial(arrived, number),
         )
+        if at:
+            clock.later(at, send)
+        else:
+            send()
     clock.run()
     return Carried(arrivals, transport.wires)
 

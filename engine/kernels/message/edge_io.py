@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from engine.kernels.message.crossing import Crossing, Message
 from engine.kernels.message.io_plan import Train, Transfer
-from engine.kernels.message.transport import Message, Transport, check_number
+from engine.kernels.message.precedence import rank_of
+from engine.kernels.message.transport import Transport, check_number
 from engine.network.wafer import NOBODY
-
-_RANK = 2  # among messages: that of all but tensor parallelism and pipelines
 
 
 class EdgeTraffic:
@@ -45,7 +45,8 @@ class EdgeTraffic:
         transport.n_messages += transfer.trains.n_messages
         check_number(transport.n_messages, transport.model)
         piece = transfer.n_bytes * transfer.trains.share
-        message = Message(piece, self._name(transfer.nodes[0]), (_RANK, 0))
+        order = rank_of("data"), 0  # behind tensor parallelism and pipelines
+        message = Message(piece, self._name(transfer.nodes[0]), order)
         running = _Running(transport, transfer, self._done)
         for train in transfer.trains.trains:
             _RunningTrain(transport, train, message, running.got).go()
@@ -87,33 +88,33 @@ class _RunningTrain:
         """Send the next piece."""
         self._left -= 1
         self._missing = self._ends
-        self._tails: dict[tuple[int, ...], list[int]] = {}  # of what has begun to come, by next
-        self._send(self._tree.first, self._transport.clock.ps)
+        self._begun: dict[tuple[int, ...], list[Crossing]] = {}  # what has begun to come, by next
+        self._send(self._tree.first, ())
 
-    def _send(self, places: Sequence[int], tail: int) -> None:
+    def _send(self, places: Sequence[int], feeds: Sequence[Crossing]) -> None:
         for place in places:
             hop = self._tree.hops[place]
             wire = self._transport.wires[hop.link]
             if hop.stored or not hop.next:
                 come = partial(self._come, place)
-                self._transport.cross(wire, self._message, tail, _ignore, come, last=True)
+                self._transport.cross(wire, self._message, feeds, _ignore, come, last=True)
             else:
                 there, passed = partial(self._there, place), partial(self._go_on, place)
-                self._transport.cross(wire, self._message, tail, there, passed)
+                self._transport.cross(wire, self._message, feeds, there, passed)
 
-    def _come(self, place: int, tail: int) -> None:
+    def _come(self, place: int, crossing: Crossing) -> None:
         self._there(place)
-        self._go_on(place, tail)
+        self._go_on(place, crossing)
 
-    def _go_on(self, place: int, tail: int) -> None:
+    def _go_on(self, place: int, crossing: Crossing) -> None:
         """What passes over a hop has begun to come, or come if it is stored."""
         following = self._tree.hops[place].next
         if not following:
             return
-        tails = self._tails.setdefault(following, [])
-        tails.append(tail)
-        if len(tails) == self._tree.hops[following[0]].awaits:
-            self._send(following, max(tails))
+        begun = self._begun.setdefault(following, [])
+        begun.append(crossing)
+        if len(begun) == self._tree.hops[following[0]].awaits:
+            self._send(following, begun)
 
     def _there(self, place: int) -> None:
         """All of a piece has come over a hop."""

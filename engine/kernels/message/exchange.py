@@ -20,7 +20,8 @@ from engine.collective.algorithms import Algorithm
 from engine.collective.rounds import MemberRounds, Strand, SwitchRounds
 from engine.kernels.message.carried import CarriedTransport
 from engine.kernels.message.clock import Clock
-from engine.kernels.message.transport import Message, Transport
+from engine.kernels.message.crossing import Message
+from engine.kernels.message.transport import Transport
 from engine.kernels.phase.phase_time import whole
 from engine.kinds import CollectiveKind
 

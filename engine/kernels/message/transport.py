@@ -13,84 +13,30 @@ passes (:mod:`engine.kernels.message.ports` says why).  A window and a buffer kn
 message counts in them until its latency has passed, too.
 
 A link that is faster than the one before cannot send what it has not got: the message holds it
-until the last packet has come and gone.  With finite buffers a message enters a link only once the
-far end has room for all of it, and leaves that room when its last byte is on the next link; a
-message of more than half a buffer travels in equal parts that fit, so that one may come while
-another goes.  NPUs take what is addressed to them at once.
+until the last packet has come and gone (:mod:`engine.kernels.message.crossing`).  With finite
+buffers a message enters a link only once the far end has room for all of it, and leaves that room
+when its last byte is on the next link; a message of more than half a buffer travels in equal parts
+that fit, so that one may come while another goes.  NPUs take what is addressed to them at once.
 """
 
 import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import NamedTuple
 
 import simpy
-from simpy.resources.resource import PriorityRequest, Request, SortedQueue
 
 from engine.cluster.blocks.block import Node
 from engine.cluster.network import NetworkModel
 from engine.errors import DimsweepError
 from engine.kernels.message.clock import Clock
-from engine.kernels.message.links import LinkAccount, Span, utilisation
+from engine.kernels.message.crossing import Crossing, Message, room_of
+from engine.kernels.message.links import LinkAccount
 from engine.kernels.message.reduction import Reduction
 from engine.kernels.message.turns import Turns
-from engine.kernels.phase.phase_time import PICOSECONDS, whole
-from engine.network.graph import Link, Network
+from engine.kernels.message.wires import Wire, kind_of_wire
+from engine.network.graph import Network
 from engine.network.routing import Router, Routing
 from engine.network.wafer import Tree, WaferPlan
-
-
-class Wire(simpy.Resource):
-    """A link at run time, and what it has done so far (times in ps)."""
-
-    def __init__(self, clock: Clock, link: Link, model: NetworkModel) -> None:
-        super().__init__(clock, capacity=1)
-        self.link = link
-        self._per_byte = PICOSECONDS / link.bandwidth
-        self._packet = model.packet_limit
-        size = model.buffer if link.buffer is None else link.buffer
-        room = None if size is None else max(1, int(size))
-        self.room = None if room is None else simpy.Container(clock, room, init=room)
-        self.blocked = ""  # the name of the message that holds the link and finds no room
-        self.n_bytes = 0.0
-        self.busy = 0
-        self.longest_queue = 0
-        self.spans: list[Span] = []
-
-    def transfer(self, n_bytes: float) -> int:
-        """Picoseconds until ``n_bytes`` are on the link."""
-        return int(whole(n_bytes * self._per_byte))
-
-    def ask(self, message: "Message") -> Request:
-        """A turn on the link, as an event."""
-        return self.request()
-
-    def head(self, n_bytes: float) -> int:
-        """Picoseconds until as much is on it as the far end waits for."""
-        return self.transfer(min(self._packet, n_bytes))
-
-
-class OrderedWire(Wire):
-    """A link that what goes first is let onto first (see :class:`Message`)."""
-
-    PutQueue = SortedQueue
-
-    def ask(self, message: "Message") -> Request:
-        # SimPy sorts by the priority, and any that can be compared will do.
-        return PriorityRequest(self, message.order, preempt=False)  # type: ignore[arg-type]
-
-
-class Message(NamedTuple):
-    """Bytes under way, and the name they are recorded under.
-
-    On a wafer messages of a lower ``order`` go first, and in packets those of a lower first number
-    (:mod:`engine.kernels.message.precedence`).  No message is interrupted: between the
-    pieces of a collective what goes first takes its turn.
-    """
-
-    n_bytes: float
-    name: str
-    order: tuple[int, int] = (0, 0)
 
 
 class Transport:
@@ -109,12 +55,12 @@ class Transport:
         *,
         record: bool,
     ) -> None:
-        self.clock, self._network, self._record = clock, network, record
+        self.clock, self._network = clock, network
         self._router = router_of(network, model)
         self._limit = model.window
         self._windows: dict[tuple[int, int], simpy.Resource] = {}
-        kind = Wire if model.wafer is None else OrderedWire
-        self.wires = [kind(clock, link, model) for link in network.links]
+        kind = kind_of_wire(model)
+        self.wires = [kind(clock, link, model, record=record) for link in network.links]
         self._places: Sequence[int] = plan.places if plan else range(network.n_npus)
         self._rank_at = {npu: rank for rank, npu in enumerate(self._places)}
         self._trees: dict[frozenset[int], tuple[Tree, Turns, int]] = {}
@@ -130,7 +76,7 @@ class Transport:
 
     def accounts(self, end: int) -> tuple[LinkAccount, ...]:
         """What each link has done by ``end``."""
-        return tuple(_account(wire, end) for wire in self.wires)
+        return tuple(wire.account(end) for wire in self.wires)
 
     def traffic(self) -> None:
         """Nothing: a link knows its messages, and nobody follows one over several links."""
@@ -217,7 +163,7 @@ class Transport:
         arrived: Callable[[], None],
     ) -> None:
         """Take a message over its route, one link after another."""
-        self._enter(route, 0, message, left, arrived, self.clock.ps)
+        self._enter(route, 0, message, left, arrived)
 
     def _enter(
         self,
@@ -226,15 +172,15 @@ class Transport:
         message: Message,
         left: Callable[[], None],
         arrived: Callable[[], None],
-        tail: int,
+        *feeds: Crossing,
     ) -> None:
         wire = route[at]
         if at + 1 == len(route):
-            self.cross(wire, message, tail, left, lambda _: arrived(), last=True)
+            self.cross(wire, message, feeds, left, lambda _: arrived(), last=True)
             return
         leave = self._giving_back(wire, message)
         go_on = partial(self._enter, route, at + 1, message, leave, arrived)
-        self.cross(wire, message, tail, left, go_on, room=wire.room)
+        self.cross(wire, message, feeds, left, go_on, room=wire.room)
 
     def _travel_in_window(
         self,
@@ -260,46 +206,15 @@ class Transport:
         self,
         wire: Wire,
         message: Message,
-        tail: int,
+        feeds: Sequence[Crossing],
         left: Callable[[], None],
-        passed: Callable[[int], None],
+        passed: Callable[[Crossing], None],
         *,
         room: simpy.Container | None = None,
         last: bool = False,
     ) -> None:
-        """Take a message whose last byte comes at ``tail`` over a link.
-
-        ``left`` is called when its last byte is on the link; ``passed``, with the time at which
-        that is so, when the far end may pass it on (on the ``last`` link, when it is all there).
-        The link's latency is left out.
-        """
-        turn = wire.ask(message)
-        wire.longest_queue = max(wire.longest_queue, len(wire.queue))
-
-        def enter(_: simpy.Event) -> None:
-            if room is None:
-                go(turn)
-            else:
-                wire.blocked = message.name
-                room.get(_room(message)).callbacks.append(go)
-
-        def go(_: simpy.Event) -> None:
-            wire.blocked = ""
-            start, head = self.clock.ps, wire.head(message.n_bytes)
-            end = max(start + wire.transfer(message.n_bytes), tail + head)
-            wire.n_bytes += message.n_bytes
-            wire.busy += end - start
-            if self._record:
-                wire.spans.append(Span(start, end, message.name))
-            self.clock.later(end - start, free)
-            ready = end if last else start + head
-            self.clock.later(ready - start, partial(passed, end))
-
-        def free() -> None:
-            wire.release(turn)
-            left()
-
-        turn.callbacks.append(enter)
+        """Take a message over a link (see :class:`Crossing`)."""
+        Crossing(self.clock, wire, message, feeds, left, passed, room=room, last=last)
 
     def _giving_back(self, wire: Wire, message: Message) -> Callable[[], None]:
         """What gives the room at the link's far end back, when the latency has passed, too."""
@@ -308,7 +223,7 @@ class Transport:
             return _nothing
 
         def give() -> None:
-            room.put(_room(message))
+            room.put(room_of(message))
 
         return lambda: self.clock.later(latency, give)
 
@@ -357,20 +272,9 @@ def check_number(n_messages: int, model: NetworkModel) -> None:
         )
 
 
-def _account(wire: Wire, end: int) -> LinkAccount:
-    used = utilisation(wire.link, wire.n_bytes, end)
-    spans = tuple(wire.spans)
-    return LinkAccount(wire.link, wire.n_bytes, wire.busy, used, wire.longest_queue, spans)
-
-
 def _parts(route: Sequence[Wire], n_bytes: float) -> int:
     rooms = [wire.room.capacity for wire in route[:-1] if wire.room is not None]
     return max(1, math.ceil(2 * n_bytes / min(rooms))) if rooms else 1
-
-
-def _room(message: Message) -> int:
-    """Whole bytes, so that the sum of what is taken and given back is exact; SimPy wants some."""
-    return max(1, math.ceil(message.n_bytes))
 
 
 def _nothing() -> None:

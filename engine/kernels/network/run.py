@@ -17,9 +17,11 @@ from engine.kernels.message.kernel import (
     check_ranks,
     links_to_watch,
     network_of,
+    run_on_simpy,
 )
 from engine.kernels.message.links import LinkAccount, Span, utilisation
 from engine.kernels.message.ports import PhaseSpan
+from engine.kernels.message.preemption import may_suspend
 from engine.kernels.message.transport import check_number
 from engine.kernels.network import state as st
 from engine.kernels.network.folding import run_folded
@@ -56,11 +58,14 @@ def run_messages(
     ``fidelity`` says how messages travel; ``record`` keeps when each of them held each link, and
     links that are named in ``watch`` note what packets do there (see :class:`Traffic`).  Unrecorded
     messages are folded unless ``fold`` is false (see :mod:`engine.kernels.network.folding`).
-    Raises :class:`DimsweepError` for a program of larger classes, as
+    Where messages may be suspended (see :func:`engine.kernels.message.preemption.may_suspend`) the
+    witness simulates them.  Raises :class:`DimsweepError` for a program of larger classes, as
     :func:`engine.kernels.message.network_of` does, and for what cannot finish, naming who waits for
     what.
     """
     check_ranks(program)
+    if fidelity is Fidelity.MESSAGE and may_suspend(program):
+        return run_on_simpy(program, fidelity, record=record, watch=watch)
     network = network_of(program)
     watched = links_to_watch(network, watch, fidelity)
     tables = tables_of(program, network, fidelity)

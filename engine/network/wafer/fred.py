@@ -46,6 +46,7 @@ class FredWafer(Wafer):
     io: float = 128e9
     pieces: int = 32
     multicasts: bool = True
+    preempts: bool = False
     remedy: Remedy = Remedy.REFUSE
 
     def __post_init__(self) -> None:

@@ -32,6 +32,7 @@ class MeshWafer(Wafer):
     io: float = 128e9
     pieces: int = 32
     multicasts: bool = True
+    preempts: bool = False
 
     def __post_init__(self) -> None:
         check_least(self, 2, "columns", "rows")

@@ -23,13 +23,15 @@ class Wafer(ABC):
     (ps).  A controller sends, or takes, its part of what goes through all of them in so many
     ``pieces``, at least four of them at a time.  ``multicasts`` says whether what the members of a
     group load alike goes to their NPUs only, or is broadcast to all of the wafer, as in FRED's
-    paper.
+    paper.  ``preempts`` says whether a message that is under way on a link is suspended there for
+    one that goes before it.
     """
 
     latency: int
     io: float
     pieces: int
     multicasts: bool
+    preempts: bool
 
     @property
     @abstractmethod

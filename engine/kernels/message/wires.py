@@ -1,0 +1,106 @@
+"""Links as SimPy resources: who has its turn next, and what a link has done."""
+
+from typing import TYPE_CHECKING
+
+import simpy
+from simpy.resources.resource import PriorityRequest, Request, SortedQueue
+
+from engine.cluster.network import NetworkModel
+from engine.kernels.message.clock import Clock
+from engine.kernels.message.links import LinkAccount, Span, utilisation
+from engine.kernels.phase.phase_time import PICOSECONDS, whole
+from engine.network.graph import Link
+
+if TYPE_CHECKING:
+    from engine.kernels.message.crossing import Crossing
+
+
+class Wire(simpy.Resource):
+    """A link at run time, and what it has done so far (times in ps)."""
+
+    def __init__(self, clock: Clock, link: Link, model: NetworkModel, *, record: bool) -> None:
+        super().__init__(clock, capacity=1)
+        self.link = link
+        self._per_byte = PICOSECONDS / link.bandwidth
+        self._packet, self._record = model.packet_limit, record
+        size = model.buffer if link.buffer is None else link.buffer
+        room = None if size is None else max(1, int(size))
+        self.room = None if room is None else simpy.Container(clock, room, init=room)
+        self.blocked = ""  # the name of the message that holds the link and finds no room
+        self.n_bytes = 0.0
+        self.busy = 0
+        self.longest_queue = 0
+        self.spans: list[Span] = []
+
+    def transfer(self, n_bytes: float) -> int:
+        """Picoseconds until ``n_bytes`` are on the link."""
+        return int(whole(n_bytes * self._per_byte))
+
+    def head(self, n_bytes: float) -> int:
+        """Picoseconds until as much is on it as the far end waits for."""
+        return self.transfer(min(self._packet, n_bytes))
+
+    def ask(self, crossing: "Crossing") -> Request:
+        """A turn on the link, as an event."""
+        return self.request()
+
+    def ask_again(self, crossing: "Crossing") -> Request:
+        """A turn for what had to make way."""
+        raise NotImplementedError  # on such links nothing does
+
+    def was_held(self, start: int, end: int, name: str) -> None:
+        """Account for a time in which a message held the link."""
+        self.busy += end - start
+        if self._record:
+            self.spans.append(Span(start, end, name))
+
+    def account(self, end: int) -> LinkAccount:
+        """What the link has done by ``end``."""
+        used = utilisation(self.link, self.n_bytes, end)
+        spans = tuple(self.spans)
+        return LinkAccount(self.link, self.n_bytes, self.busy, used, self.longest_queue, spans)
+
+
+class OrderedWire(Wire):
+    """A link that what goes first is let onto first (see :class:`Message`)."""
+
+    PutQueue = SortedQueue
+
+    def ask(self, crossing: "Crossing") -> Request:
+        return _Turn(self, crossing, crossing.message.order)
+
+
+class PreemptiveWire(OrderedWire):
+    """A link that what holds it leaves to what goes first, and comes back to before its equals.
+
+    As :class:`simpy.PreemptiveResource`, but what holds it is no process that can be interrupted.
+    """
+
+    def ask(self, crossing: "Crossing") -> Request:
+        holders = [turn.crossing for turn in self.users if isinstance(turn, _Turn)]
+        later = [holder for holder in holders if holder.rank > crossing.rank]
+        if later:
+            self.users.clear()
+        turn = super().ask(crossing)  # before the other asks again, which would have it else
+        for holder in later:
+            holder.suspend()
+        return turn
+
+    def ask_again(self, crossing: "Crossing") -> Request:
+        return _Turn(self, crossing, (crossing.rank, -1))
+
+
+class _Turn(PriorityRequest):
+    """A turn, and what it is for."""
+
+    def __init__(self, wire: Wire, crossing: "Crossing", order: tuple[int, int]) -> None:
+        self.crossing = crossing
+        # SimPy sorts by the priority, and any that can be compared will do.
+        super().__init__(wire, order, preempt=False)  # type: ignore[arg-type]
+
+
+def kind_of_wire(model: NetworkModel) -> type[Wire]:
+    """The links of a network: on a wafer some messages go first."""
+    if model.wafer is None:
+        return Wire
+    return PreemptiveWire if model.wafer.preempts else OrderedWire
