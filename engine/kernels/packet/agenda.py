@@ -17,8 +17,7 @@ from engine.kernels.packet.compile import inlined, kernel
 from engine.kernels.packet.machine import lowest
 from engine.lower.program import Ints, Longs, Table
 
-BUCKETS = 1 << 16
-_MASK = BUCKETS - 1
+BUCKETS = 1 << 16  # unless somebody wants fewer; a power of two, of 4096 at least
 _NONE = -1
 
 EVENT = np.dtype(
@@ -41,14 +40,14 @@ class Agenda(NamedTuple):
     """The events that are planned."""
 
     events: Table  # (capacity,) of EVENT
-    ends: Ints  # (BUCKETS, 3): a bucket's first event, its last, the last put between; or -1
-    bits: NDArray[np.uint64]  # (BUCKETS / 64,): which buckets hold one
-    words: NDArray[np.uint64]  # (BUCKETS / 4096,): which words of ``bits`` are not zero
+    ends: Ints  # (buckets, 3): a bucket's first event, its last, the last put between; or -1
+    bits: NDArray[np.uint64]  # (buckets / 64,): which buckets hold one
+    words: NDArray[np.uint64]  # (buckets / 4096,): which words of ``bits`` are not zero
     far: Ints  # (capacity,): a heap of events beyond the ring
     counts: Longs
 
 
-def new_agenda(capacity: int, shift: int) -> Agenda:
+def new_agenda(capacity: int, shift: int, buckets: int = BUCKETS) -> Agenda:
     """An empty agenda for ``capacity`` events; a bucket is 2^shift ticks wide."""
     events = np.zeros(capacity, EVENT)
     events["next"] = np.arange(1, capacity + 1)
@@ -59,9 +58,9 @@ def new_agenda(capacity: int, shift: int) -> Agenda:
     counts[SHIFT] = shift
     return Agenda(
         events,
-        np.full((BUCKETS, 3), _NONE, np.int32),
-        np.zeros(BUCKETS // 64, np.uint64),
-        np.zeros(BUCKETS // 4096, np.uint64),
+        np.full((buckets, 3), _NONE, np.int32),
+        np.zeros(buckets // 64, np.uint64),
+        np.zeros(buckets // 4096, np.uint64),
         np.zeros(capacity, np.int32),
         counts,
     )
@@ -119,16 +118,21 @@ def plan_as(a: Agenda, time: int, number: int, what: int) -> None:
     record.number = number
     record.what = what
     shift = a.counts[SHIFT]
-    if (time >> shift) - (a.counts[NOW] >> shift) >= BUCKETS:
+    if (time >> shift) - (a.counts[NOW] >> shift) >= len(a.ends):
         _push_far(a, event)
     else:
         _put(a, event)
 
 
 @inlined
+def _bucket(a: Agenda, time: int) -> int:
+    return (time >> a.counts[SHIFT]) & (len(a.ends) - 1)
+
+
+@inlined
 def _put(a: Agenda, event: int) -> None:
     events = a.events
-    bucket = (events[event].time >> a.counts[SHIFT]) & _MASK
+    bucket = _bucket(a, events[event].time)
     last = a.ends[bucket, 1]
     if last < 0:
         events[event].next = _NONE
@@ -217,14 +221,14 @@ def _leave_bucket(a: Agenda, bucket: int) -> None:
 @inlined
 def upcoming(a: Agenda) -> int:
     """WHAT happens next, if it does so within the present bucket's time; or -1."""
-    event = a.ends[(a.counts[NOW] >> a.counts[SHIFT]) & _MASK, 0]
+    event = a.ends[_bucket(a, a.counts[NOW]), 0]
     return a.events[event].what if event >= 0 else _NONE
 
 
 @inlined
 def _next_bucket(a: Agenda) -> int:
     """The first bucket that holds an event, from the present one on and around the ring."""
-    start = (a.counts[NOW] >> a.counts[SHIFT]) & _MASK
+    start = _bucket(a, a.counts[NOW])
     word = start >> 6
     found = a.bits[word] >> np.uint64(start & 63)
     if found:

@@ -20,5 +20,5 @@ _here = Path(__file__).resolve().parent
 _AROUND = ["__init__", "account", "flows", "inputs", "network", "notes", "run"]
 _AROUND += ["tables", "ways"]
 _sources = [file for file in _here.glob("*.py") if file.stem not in _AROUND]
-_packet = _NoChecks([*_sources, _here.parent / "jit.py"])
+_packet = _NoChecks([*_sources, _here.parent / "by_reference.py", _here.parent / "jit.py"])
 compiled, kernel, inlined = _packet.compiled, _packet.kernel, _packet.inlined

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from engine.kernels.by_reference import by_reference
 from engine.kernels.packet import tcp
 from engine.kernels.packet.agenda import (
     CURRENT,
@@ -63,8 +64,9 @@ _KIND = (1 << KIND_BITS) - 1
 
 
 @compiled
-def admit(r: Run, first: int, at: int, after: Longs, after_from: Longs) -> None:
+def admit(tables: Run, first: int, at: int, after: Longs, after_from: Longs) -> None:
     """Take in the flows from ``first`` on; those that wait for none start from ``at`` on."""
+    r = by_reference(tables)
     r.counts[N_EDGES] = link(r.flows, r.edges, r.counts[N_EDGES], first, after, after_from)
     for flow in range(first, r.counts[N_FLOWS]):
         if r.flows[flow].waits == 0:
@@ -72,11 +74,12 @@ def admit(r: Run, first: int, at: int, after: Longs, after_from: Longs) -> None:
 
 
 @compiled
-def run(r: Run) -> int:
+def run(tables: Run) -> int:
     """Simulate until no event is left (EMPTY) or all are after UNTIL (LATER), or tables are FULL.
 
     Whatever happens, happens so that one port may have something to send.
     """
+    r = by_reference(tables)
     a = r.agenda
     while True:
         if (

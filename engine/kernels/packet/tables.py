@@ -42,6 +42,7 @@ from engine.lower.program import Floats, Longs, Table
 
 _ANY = 1 << 62  # bytes
 _FIRST_PACKETS = 1 << 8
+_BUCKETS = 1 << 14  # of the agenda: most events are at most some microseconds away
 _FIRST_DRAWS = 1 << 12
 _FIRST_NOTES = 1 << 8
 
@@ -57,7 +58,7 @@ def new_run(fabric: Fabric, settings: Settings, draws: Draws) -> Run:
     return Run(
         # Numba looks an enumeration's members up anew at every call.
         settings._replace(transport=int(settings.transport), wake=int(settings.wake)),
-        new_agenda(2 * _FIRST_PACKETS, _shift(settings.ticks)),
+        new_agenda(2 * _FIRST_PACKETS, _shift(settings.ticks), _BUCKETS),
         _ports(fabric, settings),
         _switches(fabric, settings),
         zeros(0, FLOW),

@@ -1,12 +1,12 @@
 """Transports: how a sender's rate answers to acknowledgements, one file each."""
 
 from engine.kernels.packet import dcqcn, dctcp, hpcc, swift, timely
-from engine.kernels.packet.compile import inlined
+from engine.kernels.packet.compile import inlined, kernel
 from engine.kernels.packet.settings import Transport
 from engine.kernels.packet.state import Run
 
 
-@inlined
+@kernel
 def on_ack(r: Run, flow: int, packet: int) -> None:
     """The sender of ``flow`` has received an ACK."""
     which = r.settings.transport

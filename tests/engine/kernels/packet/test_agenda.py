@@ -31,10 +31,13 @@ def _take(a: agenda.Agenda) -> int:
         max_size=60,
     ),
     st.sampled_from([0, 3, 10]),
+    st.sampled_from([1 << 12, agenda.BUCKETS]),
 )
-def test_events_come_by_time_and_then_as_they_were_planned(steps: list[int], shift: int) -> None:
+def test_events_come_by_time_and_then_as_they_were_planned(
+    steps: list[int], shift: int, buckets: int
+) -> None:
     """A step plans an event so many ticks from now, or takes one (-1)."""
-    ours, heap = agenda.new_agenda(100, shift), []
+    ours, heap = agenda.new_agenda(100, shift, buckets), []
     for i, step in enumerate(steps):
         if step >= 0:
             time = int(ours.counts[agenda.NOW]) + step
