@@ -4,10 +4,10 @@ Every flow's rate rises alike until a link is full; its flows then keep their ra
 rise on.  So links fill in the order of their shares: a pass for each, and one for all that are
 equal.
 
-When flows come or go, few others may have another rate.  Until all rates have risen to a *level*
-at which the first of those came or went that have, no link on their ways is full, with them or
-without; so whatever is slower keeps its rate.  Of the rest, only those are looked at that share a
-link with one that came or went, or with one that is looked at.
+When flows come to links or leave them, few others have another rate.  Shares are max-min fair if
+every flow has a full link on which none is faster.  So rates are found anew for those that had it
+where flows came or left, as if all others kept theirs; then for those, too, which have it no longer
+or which would have to make room; and so on, until all have one.
 """
 
 import numpy as np
@@ -17,9 +17,10 @@ from engine.kernels.flow.heap import plan
 from engine.kernels.flow.tables import MOVES, N_CHANGED, N_SHARINGS, NONE, Flows
 
 _EQUAL = 1 + 1e-12  # shares that differ by less differ by rounding
-_SLOWER = 1 - 1e-9  # who is slower by less than this factor may be so by rounding
+_NONE_LEFT = 1e-11  # of a link, by rounding
 _NO_RATE = -1.0
 _FRESH, _FOUND, _FULL = range(3)  # marks of links
+_PATIENCE = 8  # times that few more are looked at; then all that share a link with them
 _NOTHING = 1e-6  # ticks: what is due within the next one's beginning is due now
 _FOR_EVER = 2.0**62  # ticks
 
@@ -37,7 +38,6 @@ def join(f: Flows, number: int, now: int) -> None:
             f.hops[link.head].before = at
         link.head = at
         link.n_flows += 1
-        link.comes = 1
         at += 1
         _change(f, f.routes[k])
 
@@ -56,7 +56,6 @@ def leave(f: Flows, number: int) -> None:
         if hop.next != NONE:
             f.hops[hop.next].before = hop.before
         link.n_flows -= 1
-        link.left = min(link.left, flow.rate)
         at += 1
         _change(f, f.routes[k])
 
@@ -75,92 +74,137 @@ def share(f: Flows, now: int) -> None:
     if f.counts[N_CHANGED] == 0:
         return
     f.counts[N_SHARINGS] += 1
-    level = _level(f) * _SLOWER
-    n_used = 0
     for i in range(f.counts[N_CHANGED]):
-        link = f.links[f.changed[i]]
-        if link.mark == _FRESH and link.n_flows > 0:
-            link.mark = _FOUND
-            f.used[n_used] = f.changed[i]
-            first = n_used
-            n_used, n = _find(f, first, level)
-            _fill(f, first, _shared(f, first, n_used), n, level)
-            _foresee(f, n, now)
+        if f.links[f.changed[i]].changed:
+            _share_around(f, f.changed[i], now)
     f.counts[N_CHANGED] = 0
-    for i in range(n_used):
-        f.links[f.used[i]].mark = _FRESH
 
 
 @kernel
-def _level(f: Flows) -> float:
-    """The rate to which all have risen at least before the first of those that come or go."""
-    level = np.inf
-    for i in range(f.counts[N_CHANGED]):
-        link = f.links[f.changed[i]]
-        level = min(level, link.left)
-        if link.comes:
-            level = min(level, link.capacity / link.n_flows)
-        link.changed, link.comes, link.left = 0, 0, np.inf
-    return level
+def _share_around(f: Flows, changed: int, now: int) -> None:
+    """Give those their rates who have another since flows came to a link, or left it.
 
-
-@kernel
-def _find(f: Flows, first: int, level: float) -> tuple[int, int]:
-    """All flows of at least the rate ``level`` that are connected to the link ``used[first]``: up
-    to which place in ``used`` their links are, and how many they are."""
-    at, end, n = first, first + 1, 0
-    while at < end:
-        link = f.links[f.used[at]]
-        link.room, link.sharing = link.capacity, 0
-        hop = link.head + 0
-        while hop != NONE:
-            number = f.hops[hop].flow + 0
-            hop = f.hops[hop].next + 0
-            flow = f.flows[number]
-            if 0.0 < flow.rate < level:
-                link.room -= flow.rate
-                continue
-            link.sharing += 1
-            if flow.rate == _NO_RATE:
-                continue
-            f.found[n], f.before[n] = number, flow.rate
+    Flows that have come elsewhere have rate 0 until it is their links' turn.
+    """
+    f.links[changed].mark, f.used[0] = _FOUND, changed
+    at, end, n, solved, rounds = 0, 1, 0, -1, 0
+    while solved < n:
+        while at < end:
+            n, end = _take_changed(f, f.used[at], n, end)
+            at += 1
+        for i in range(n):
+            flow = f.flows[f.found[i]]
             flow.rate, flow.most = _NO_RATE, np.inf
-            n += 1
-            for k in range(flow.route, flow.route_end):
-                other = f.links[f.routes[k]]
-                if other.mark == _FRESH:
-                    other.mark = _FOUND
-                    f.used[end] = f.routes[k]
-                    end += 1
-        at += 1
-    return end, n
+        for i in range(end):
+            _weigh(f, f.used[i])
+        _fill(f, _shared(f, end), n)
+        solved, rounds = n, rounds + 1
+        for i in range(end):
+            n, end = _take_unfair(f, f.used[i], n, end, rounds > _PATIENCE)
+    for i in range(end):
+        f.links[f.used[i]].mark = _FRESH
+    _foresee(f, n, now)
 
 
 @kernel
-def _shared(f: Flows, first: int, end: int) -> int:
+def _take(f: Flows, number: int, n: int, end: int) -> tuple[int, int]:
+    """Find the rate of another flow anew, after ``n`` whose links end at ``end``."""
+    flow = f.flows[number]
+    f.found[n], f.before[n], flow.looked = number, flow.rate, 1
+    for k in range(flow.route, flow.route_end):
+        link = f.links[f.routes[k]]
+        if link.mark == _FRESH:
+            link.mark = _FOUND
+            f.used[end] = f.routes[k]
+            end += 1
+    return n + 1, end
+
+
+@kernel
+def _take_changed(f: Flows, number: int, n: int, end: int) -> tuple[int, int]:
+    """Take those that have come to a link, and those that it limited when others came or left."""
+    link = f.links[number]
+    if link.changed == 0:
+        return n, end
+    link.changed = 0
+    hop = link.head + 0
+    while hop != NONE:
+        flow = f.flows[f.hops[hop].flow]
+        if flow.looked == 0 and (flow.rate == 0.0 or flow.full == number):
+            n, end = _take(f, f.hops[hop].flow + 0, n, end)
+        hop = f.hops[hop].next + 0
+    return n, end
+
+
+@kernel
+def _take_unfair(f: Flows, number: int, n: int, end: int, every: bool) -> tuple[int, int]:
+    """Take those that are faster than one that a link limits now, and those that it limited and
+    that could be faster now; or ``every`` flow on it."""
+    link = f.links[number]
+    room, most, limit = link.capacity + 0.0, 0.0, np.inf
+    hop = link.head + 0
+    while hop != NONE:
+        flow = f.flows[f.hops[hop].flow]
+        room -= flow.rate
+        most = max(most, flow.rate)
+        if flow.looked and flow.full == number:
+            limit = min(limit, flow.rate)
+        hop = f.hops[hop].next + 0
+    if room > link.capacity * _NONE_LEFT:
+        most = np.inf  # it limits nobody
+    hop = link.head + 0
+    while hop != NONE:
+        flow = f.flows[f.hops[hop].flow]
+        slow = flow.full == number and flow.rate * _EQUAL < most
+        if flow.looked == 0 and (every or slow or flow.rate > limit * _EQUAL):
+            n, end = _take(f, f.hops[hop].flow + 0, n, end)
+        hop = f.hops[hop].next + 0
+    return n, end
+
+
+@kernel
+def _weigh(f: Flows, number: int) -> None:
+    """What a link has left beside the others, and for how many."""
+    link = f.links[number]
+    link.room, link.sharing = link.capacity, 0
+    hop = link.head + 0
+    while hop != NONE:
+        rate = f.flows[f.hops[hop].flow].rate + 0.0
+        if rate == _NO_RATE:
+            link.sharing += 1
+        else:
+            link.room -= rate
+        hop = f.hops[hop].next + 0
+    link.room = max(link.room, 0.0)
+
+
+@kernel
+def _shared(f: Flows, end: int) -> int:
     """Put links that several of the flows share before the others, which limit one flow each;
     returns where the others begin."""
-    shared = first
-    for i in range(first, end):
-        link = f.links[f.used[i]]
+    shared = 0
+    for i in range(end):
+        number = f.used[i] + 0
+        link = f.links[number]
         if link.sharing > 1:
-            f.used[i], f.used[shared] = f.used[shared], f.used[i]
+            f.used[i], f.used[shared] = f.used[shared], number
             shared += 1
         elif link.sharing == 1:
             hop = link.head + 0
             while f.flows[f.hops[hop].flow].rate != _NO_RATE:
                 hop = f.hops[hop].next + 0
             flow = f.flows[f.hops[hop].flow]
-            flow.most = min(flow.most, link.room)
+            if link.room < flow.most:
+                flow.most, flow.full = link.room, number
     return shared
 
 
 @kernel
-def _fill(f: Flows, first: int, end: int, n: int, level: float) -> None:
-    """Give ``n`` flows that share the links ``used[first:end]`` their rates, above ``level``."""
-    left, most = n, 0.0
+def _fill(f: Flows, end: int, n: int) -> None:
+    """Give ``n`` flows that share the links ``used[:end]`` their rates."""
+    left, most, level = n, 0.0, 0.0
     while left > 0:
-        lowest, i = np.inf, first
+        lowest, i = np.inf, 0
         while i < end:
             link = f.links[f.used[i]]
             if link.sharing > 0:
@@ -175,15 +219,15 @@ def _fill(f: Flows, first: int, end: int, n: int, level: float) -> None:
         if most < lowest:
             left -= _fix_alone(f, n, level)
             continue
-        for i in range(first, end):  # before any rate is fixed, so that all are looked at alike
+        for i in range(end):  # before any rate is fixed, so that all are looked at alike
             link = f.links[f.used[i]]
             if link.room <= link.sharing * lowest * _EQUAL:
                 link.mark = _FULL
-        for i in range(first, end):
+        for i in range(end):
             link = f.links[f.used[i]]
             if link.mark == _FULL:
                 link.mark = _FOUND
-                left -= _fix_on(f, link.head, level)
+                left -= _fix_on(f, f.used[i], level)
 
 
 @kernel
@@ -210,12 +254,13 @@ def _fix_alone(f: Flows, n: int, level: float) -> int:
 
 
 @kernel
-def _fix_on(f: Flows, hop: int, level: float) -> int:
+def _fix_on(f: Flows, link: int, level: float) -> int:
     """Flows on a link that is full keep the rate; returns how many they are."""
-    fixed = 0
+    fixed, hop = 0, f.links[link].head + 0
     while hop != NONE:
         number = f.hops[hop].flow + 0
         if f.flows[number].rate == _NO_RATE:
+            f.flows[number].full = link
             _fix(f, number, level)
             fixed += 1
         hop = f.hops[hop].next + 0
@@ -237,6 +282,7 @@ def _foresee(f: Flows, n: int, now: int) -> None:
     """Plan when those that were found will have sent their last bytes."""
     for i in range(n):
         flow = f.flows[f.found[i]]
+        flow.looked = 0
         if flow.rate == f.before[i]:
             continue
         flow.left = max(flow.left - f.before[i] * (now - flow.since), 0.0)

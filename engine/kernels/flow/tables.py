@@ -31,6 +31,8 @@ FLOW = np.dtype(
         ("hops", "i4"),  # a HOP for each of them in Flows.hops, from here on
         ("at", "i4"),  # its place in Flows.planned, or NONE
         ("stage", "i4"),
+        ("full", "i4"),  # the link that limits it
+        ("looked", "i4"),  # whether its rate is found anew
         ("waits", "i4"),  # flows that have not ended
         ("followers", "i4"),  # the first edge to those that wait for it, and
         ("last_follower", "i4"),  # the last one
@@ -43,14 +45,12 @@ LINK = np.dtype(
     [
         ("capacity", "f8"),  # bytes a tick
         ("room", "f8"),  # of it, while shares are found
-        ("left", "f8"),  # the least rate of those that have gone since shares were found
         ("delay", "i8"),  # ticks
         ("head", "i4"),  # the first HOP of the flows on it
         ("n_flows", "i4"),  # on it
         ("sharing", "i4"),  # flows on it whose rate is not found yet
         ("mark", "i4"),  # where the search for shares is
-        ("changed", "i4"),  # whether flows have come or gone since shares were found,
-        ("comes", "i4"),  # and whether any has come
+        ("changed", "i4"),  # whether flows have come or gone since shares were found
     ],
     align=True,
 )
@@ -86,7 +86,7 @@ def new_tables(
     links = np.zeros(len(ports), LINK)
     links["capacity"] = [port.rate / (8 * TICKS) for port in ports]
     links["delay"] = [port.delay for port in ports]
-    links["head"], links["left"] = NONE, np.inf
+    links["head"] = NONE
     return Flows(
         _slots(0, n, longest),
         links,
