@@ -1,6 +1,8 @@
-"""dimsweep verify studies: every published study that has a page, one after another."""
+"""dimsweep verify studies: every published study that has a page."""
 
 import json
+from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -9,32 +11,40 @@ import click
 from sweeper.draw.canvas import reduced
 from sweeper.terminal import plural, say, waiting
 from sweeper.verify import VERIFICATIONS
-from sweeper.verify.points import Findings, Point, console_for, json_option, print_points
+from sweeper.verify.points import Point, console_for, json_option, print_points
+from sweeper.verify.side_by_side import side_by_side
 
 
 @click.command("studies")
 @json_option
 @click.option("--pictures", type=click.Path(path_type=Path), help="Draw each as NAME.png in here.")
 def command(as_json: bool, pictures: Path | None) -> int:
-    """Reproduce the published studies of docs/studies, point by point.
+    """Reproduce the published studies of docs/studies, point by point, as many at once as cores.
 
     The exit code is 1 unless every value is within its tolerance and every claim holds.
     """
-    console, found = console_for(as_json), dict[str, Findings]()
-    for name in (name for name, each in VERIFICATIONS.items() if each.is_study):
+    console, found = console_for(as_json), dict[str, Sequence[Point]]()
+    names = [name for name, each in VERIFICATIONS.items() if each.is_study]
+    finding = side_by_side(partial(_found, drawn=pictures is not None), names)
+    for name in names:
         say(f"\n{name}: {VERIFICATIONS[name].what}", console, "bold")
         with waiting(f"simulating {name}", console):
-            found[name] = import_module(f"sweeper.verify.{name}").find()
+            found[name], picture = next(finding)
         if not as_json:
-            print_points(found[name].points, console)
-        draw = found[name].draw
-        if pictures is not None and draw is not None:
-            (pictures / f"{name}.png").write_bytes(reduced(draw()))
+            print_points(found[name], console)
+        if pictures is not None and picture is not None:
+            (pictures / f"{name}.png").write_bytes(picture)
     if as_json:
-        records = [{"study": name, **p.record()} for name, own in found.items() for p in own.points]
+        records = [{"study": name, **point.record()} for name in names for point in found[name]]
         print(json.dumps(records, indent=1))
-    points: list[Point] = [point for own in found.values() for point in own.points]
+    points = [point for name in names for point in found[name]]
     bad = [point for point in points if not point.holds]
     n = plural(len(points), "point")
     say(f"\n{n} of {plural(len(found), 'study')}, {len(bad)} not as published", console)
     return int(bool(bad))
+
+
+def _found(name: str, *, drawn: bool) -> tuple[Sequence[Point], bytes | None]:
+    """A study's points, and its picture if one is wanted and it has one."""
+    found = import_module(f"sweeper.verify.{name}").find()
+    return list(found.points), reduced(found.draw()) if drawn and found.draw else None

@@ -1,9 +1,7 @@
 """DLRM over TCP while the global switch's buffer shrinks: which topology suffers first, and why."""
 
 import dataclasses
-import os
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -17,6 +15,7 @@ from sweeper.build.program import build_cluster, build_workload
 from sweeper.config.compose import compose
 from sweeper.draw.canvas import BLUE, GREEN, ORANGE, frame, png
 from sweeper.verify.points import Findings, Point, Shape, verification
+from sweeper.verify.side_by_side import side_by_side
 
 SOURCE = "Rashidi et al., HotI 2020: topologies differ in how sensitive they are to that buffer"
 _HERE = "asked here; nobody published it"
@@ -71,8 +70,7 @@ def find() -> Findings:
     pairwise or by Bruck's algorithm; a buffer from ample to less than a packet a port.
     """
     cases = CASES + TIMED
-    with ProcessPoolExecutor(os.cpu_count() or 1) as pool:
-        outcomes = dict(zip(cases, pool.map(run, cases), strict=True))
+    outcomes = dict(zip(cases, side_by_side(run, cases), strict=True))
     return Findings(list(points(outcomes)), lambda: _draw(outcomes))
 
 

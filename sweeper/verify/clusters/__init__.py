@@ -4,10 +4,8 @@ Each row of the tables becomes a configuration (:mod:`sweeper.verify.clusters.pl
 simulated like any other one; nothing is fitted here.
 """
 
-import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import click
@@ -24,6 +22,7 @@ from sweeper.verify.clusters.report import point_of, print_groups, print_rows, p
 from sweeper.verify.clusters.split import is_fitted
 from sweeper.verify.clusters.systems import system_of
 from sweeper.verify.points import json_option, print_json
+from sweeper.verify.side_by_side import side_by_side
 
 _HERE = Path(__file__).resolve().parents[3] / "tests" / "golden" / "clusters"
 
@@ -82,8 +81,7 @@ def command(tables: Sequence[str], data: Path, picture: Path | None, as_json: bo
 def compare(files: Sequence[Path]) -> dict[Path, list[Compared | str]]:
     """Every row of the tables with its prediction, or the reason why it is left out."""
     work = [(file, line, row) for file in files for line, row in _read(file)]
-    with ProcessPoolExecutor(os.cpu_count() or 1) as pool:
-        predictions = list(pool.map(_predict, [row for _, _, row in work], chunksize=4))
+    predictions = side_by_side(_predict, [row for _, _, row in work], chunksize=4)
     answers: dict[Path, list[Compared | str]] = {file: [] for file in files}
     for (file, line, row), ours in zip(work, predictions, strict=True):
         if isinstance(ours, str) or isinstance(row, LeftOut):
