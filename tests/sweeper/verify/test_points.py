@@ -8,7 +8,7 @@ import pytest
 
 from sweeper.cli.main import main
 from sweeper.draw.canvas import frame, png
-from sweeper.verify import VERIFICATIONS
+from sweeper.verify import VERIFICATIONS, studies
 from sweeper.verify.points import (
     Findings,
     Shape,
@@ -96,3 +96,18 @@ def test_the_list_has_every_verification_with_its_source(
     for words in (["verify"], ["verify", "list"]):
         assert main(words) == 0
         assert "Korthikanti" in capsys.readouterr().out
+
+
+def test_all_studies_together_print_and_draw_what_each_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "compute_capability"
+    monkeypatch.setattr(studies, "VERIFICATIONS", {name: VERIFICATIONS[name]})
+    assert main(["verify", "studies", "--json", "--pictures", str(tmp_path)]) == 0
+    printed = capsys.readouterr()
+    assert "of 1 study, 0 not as published" in printed.err
+    assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    together = json.loads(printed.out)
+    assert main(["verify", name, "--json"]) == 0
+    alone = json.loads(capsys.readouterr().out)
+    assert together == [{"study": name, **point} for point in alone]
