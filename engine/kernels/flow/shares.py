@@ -87,11 +87,13 @@ def _share_around(f: Flows, changed: int, now: int) -> None:
     Flows that have come elsewhere have rate 0 until it is their links' turn.
     """
     f.links[changed].mark, f.used[0] = _FOUND, changed
-    at, end, n, solved, rounds = 0, 1, 0, -1, 0
-    while solved < n:
+    at, end, n, solved, rounds = 0, 1, 0, 0, 0
+    while True:
         while at < end:
             n, end = _take_changed(f, f.used[at], n, end)
             at += 1
+        if n == solved:
+            break
         for i in range(n):
             flow = f.flows[f.found[i]]
             flow.rate, flow.most = _NO_RATE, np.inf
