@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from engine.kernels.network import records
 from engine.kernels.network import state as st
 from engine.kernels.network.covering import twins_of
 from engine.kernels.network.kernel import run
@@ -98,7 +99,7 @@ def run_folded(
 def _unfolded(folding: Folding, state: st.State) -> st.State:
     """What all ranks, operators and links have come to."""
     rank, accounts = folding.rank_of, state.accounts
-    links = np.append(state.wires.links, np.zeros(1, st.LINK))  # the last: nothing crosses it
+    links = np.append(state.wires.links, np.zeros(1, records.LINK))  # the last: nothing crosses it
     return state._replace(
         accounts=st.Accounts(accounts.ranks[rank], accounts.dims[rank], accounts.tallies[rank]),
         nodes=state.nodes[folding.node_of],

@@ -6,7 +6,8 @@ import numpy as np
 
 from engine.kernels.network.covering import Twins
 from engine.kernels.network.orbits import Parts, pick, ragged
-from engine.kernels.network.state import LINE, NONE, WAY, Plans
+from engine.kernels.network.records import LINE, WAY
+from engine.kernels.network.state import NONE, Plans
 from engine.kernels.network.tables import Tables, firsts
 from engine.lower.program import Ints, Longs, Structure, Table
 

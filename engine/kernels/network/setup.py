@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from engine.kernels.carriers.fabric import plain_fabric
 from engine.kernels.flow.tables import Flows, new_tables, with_slots
+from engine.kernels.network import records
 from engine.kernels.network import state as st
 from engine.kernels.network.tables import Tables, firsts
 from engine.kernels.network.trees import latencies_of
@@ -58,24 +59,24 @@ def new_state(
         jobs=np.zeros((2, max(n_entries, n_nodes)), np.int32),
         nodes=_new_nodes(s.nodes, tables.io.members["node"][: 0 if carried else None]),
         following=s.following.astype(np.int32),
-        streams=_filled(n_streams, st.STREAM, node=st.NONE, head=st.NONE),
+        streams=_filled(n_streams, records.STREAM, node=st.NONE, head=st.NONE),
         flows=tables.flows.copy(),
-        parts=_filled(len(s.members), st.PART, rank=s.members["cls"], node=s.members["node"]),
+        parts=_filled(len(s.members), records.PART, rank=s.members["cls"], node=s.members["node"]),
         uses=s.uses["dim"].astype(np.int32),
         phases=_phases(s, times),
-        entries=np.zeros(n_entries, st.ENTRY),
+        entries=np.zeros(n_entries, records.ENTRY),
         gathered=np.zeros(tables.n_gathered, np.int32),
         strands=_new_strands(tables.n_strands, n_ranks),
-        slots=np.zeros(n_ranks * int(tables.n_slots.sum()), st.SLOT),
+        slots=np.zeros(n_ranks * int(tables.n_slots.sum()), records.SLOT),
         reductions=tables.reductions.copy(),
         launches=_launches(tables, wires.links),
         gates=tables.gates.copy(),
-        turns=_filled(tables.n_turns, st.TURN, head=st.NONE, tail=st.NONE),
+        turns=_filled(tables.n_turns, records.TURN, head=st.NONE, tail=st.NONE),
         passed=np.zeros(int(tables.reductions["line"].max(initial=-1)) + 1, np.int32),
         services=s.services.copy(),
         server_uses=s.server_uses.copy(),
         servers=np.zeros(int(s.server_uses["server"].max(initial=-1)) + 1, np.int64),
-        accesses=np.zeros(n_nodes if len(s.services) else 0, st.ACCESS),
+        accesses=np.zeros(n_nodes if len(s.services) else 0, records.ACCESS),
         io=st.Io(*(table.copy() for table in tables.io)),
     )
 
@@ -120,12 +121,14 @@ def _new_wires(
         ),
         links=links,
         flows=_new_flows(network, tables, n_parcels if carried == st.BY_FLOWS else 0),
-        messages=np.zeros(n_carried, st.MESSAGE),
-        parcels=_filled(n_parcels, st.PARCEL, next=np.append(np.arange(1, n_parcels), st.NONE)),
+        messages=np.zeros(n_carried, records.MESSAGE),
+        parcels=_filled(
+            n_parcels, records.PARCEL, next=np.append(np.arange(1, n_parcels), st.NONE)
+        ),
         ports=_new_ports(tables, s.shape.n_classes),
         routes=_routes_at(tables, links, carried=carried),
         hops=tables.hops,
-        spans=np.zeros(_PARCELS if record else 1, st.SPAN),
+        spans=np.zeros(_PARCELS if record else 1, records.SPAN),
     )
 
 
@@ -144,9 +147,9 @@ def _new_lists(nodes: Table, n: int) -> Ints:
 
 def _new_accounts(n_ranks: int, n_dims: int, n_tallies: int) -> st.Accounts:
     return st.Accounts(
-        np.zeros(n_ranks, st.RANK),
-        np.zeros((n_ranks, n_dims + 1), st.RANK_DIM),
-        np.zeros((n_ranks, n_tallies), st.RANK_TALLY),
+        np.zeros(n_ranks, records.RANK),
+        np.zeros((n_ranks, n_dims + 1), records.RANK_DIM),
+        np.zeros((n_ranks, n_tallies), records.RANK_TALLY),
     )
 
 
@@ -175,7 +178,7 @@ def _settings(
 def _new_ports(tables: Tables, n_ranks: int) -> Table:
     return _filled(
         n_ranks * len(tables.n_slots),
-        st.PORT,
+        records.PORT,
         serving=st.NONE,
         head=st.NONE,
         tail=st.NONE,
@@ -201,7 +204,7 @@ def enlarged(state: st.State) -> st.State:
         clock = clock._replace(agenda=agenda)
     planned = int(counts[st.RING_END] - counts[st.RING])
     if settings.carried and counts[st.N_MESSAGES] + settings.need > len(wires.messages):
-        more = np.zeros(len(wires.messages) + settings.need, st.MESSAGE)
+        more = np.zeros(len(wires.messages) + settings.need, records.MESSAGE)
         wires = wires._replace(messages=np.concatenate([wires.messages, more]))
     carried = len(wires.parcels) if settings.carried else 0
     needed = planned + len(clock.agenda.events) + settings.burst + carried
@@ -240,7 +243,7 @@ def _new_links(links: Sequence[Link], buffer: float | None, *, carried: int) -> 
     rooms = [st.NONE if size is None or carried else max(1, int(size)) for size in sizes]
     return _filled(
         len(links),
-        st.LINK,
+        records.LINK,
         per_byte=[PICOSECONDS / link.bandwidth for link in links],
         latency=[link.latency for link in links],
         room=rooms,
@@ -288,7 +291,7 @@ def _new_nodes(nodes: Table, at_edge: Table) -> Table:
     same = {name: nodes[name] for name in _SAME}
     return _filled(
         len(nodes),
-        st.NODE,
+        records.NODE,
         **same,
         io=io,
         rank=nodes["cls"],
@@ -304,19 +307,19 @@ def _phases(s: Structure, times: PhaseTimes) -> Table:
     """What phases are at this point."""
     n_bytes, dims, steps = (times.phases[name] for name in ("n_bytes", "dim", "steps"))
     kinds = s.phase_steps["kind"][np.maximum(steps, 0)] if len(s.phase_steps) else 0
-    return _filled(len(times.phases), st.PHASE, n_bytes=n_bytes, dim=dims, kind=kinds)
+    return _filled(len(times.phases), records.PHASE, n_bytes=n_bytes, dim=dims, kind=kinds)
 
 
 def _new_strands(each: NDArray[np.int64], n_ranks: int) -> Table:
     counts = np.tile(each, n_ranks)
     numbers = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     ports = np.repeat(np.arange(len(counts)), counts)
-    return _filled(len(numbers), st.STRAND, port=ports, number=numbers)
+    return _filled(len(numbers), records.STRAND, port=ports, number=numbers)
 
 
 def _with_more_parcels(parcels: Table, counts: Longs) -> Table:
     n = len(parcels)
-    more = np.concatenate([parcels, np.zeros(n, st.PARCEL)])
+    more = np.concatenate([parcels, np.zeros(n, records.PARCEL)])
     more["next"][n:] = np.append(np.arange(n + 1, 2 * n), counts[st.FREE_PARCEL])
     counts[st.FREE_PARCEL] = n
     counts[st.PARCELS_LEFT] += n

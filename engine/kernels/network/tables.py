@@ -20,22 +20,20 @@ from engine.kernels.message.io_plan import io_plan
 from engine.kernels.message.phases import Phases, circles, wafer_plan
 from engine.kernels.message.precedence import BETWEEN_STAGES, rank_of
 from engine.kernels.message.transport import router_of
-from engine.kernels.network.state import (
+from engine.kernels.network.records import (
     FLOW,
     LINE,
     LINE_PLAN,
     MEMBER_PLAN,
-    NONE,
     PLACE,
     PLAN_STRAND,
     ROUND,
     ROUTE,
     SEND,
     WAY,
-    Io,
-    Plans,
-    records,
+    records_of,
 )
+from engine.kernels.network.state import NONE, Io, Plans
 from engine.kernels.network.trains import io_tables
 from engine.kernels.network.trees import Reductions
 from engine.kernels.phase.phase_time import LONGEST, empty_phase_times
@@ -229,7 +227,7 @@ def build_tables(program: Program, network: Network, *, spray: bool = False) -> 
     return Tables(
         plans=_written(plans, lines, of, ways),
         flows=flows,
-        routes=records(routes.table, ROUTE),
+        routes=records_of(routes.table, ROUTE),
         ends=routes.ends,
         hops=np.array(routes.hops, dtype=np.int32),
         n_strands=n_strands,
@@ -253,15 +251,15 @@ def _written(
 ) -> Plans:
     starts = np.cumsum([0, *map(len, lines.ranks)])
     return Plans(
-        members=records(plans.members, MEMBER_PLAN),
-        strands=records(plans.strands, PLAN_STRAND),
-        rounds=records(plans.rounds, ROUND),
+        members=records_of(plans.members, MEMBER_PLAN),
+        strands=records_of(plans.strands, PLAN_STRAND),
+        rounds=records_of(plans.rounds, ROUND),
         receives=np.array(plans.receives, dtype=np.int32),
-        sends=records(plans.sends, SEND),
+        sends=records_of(plans.sends, SEND),
         of=of,
-        ways=records(ways, WAY),
+        ways=records_of(ways, WAY),
         places=lines.places,
-        lines=records(list(zip(starts, map(len, lines.ranks), strict=False)), LINE),
+        lines=records_of(list(zip(starts, map(len, lines.ranks), strict=False)), LINE),
         line_ranks=np.array([rank for line in lines.ranks for rank in line], dtype=np.int32),
     )
 

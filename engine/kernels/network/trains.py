@@ -3,16 +3,8 @@
 from collections.abc import Sequence
 
 from engine.kernels.message.io_plan import Train, Trains, Transfer
-from engine.kernels.network.state import (
-    GATE,
-    IO_HOP,
-    IO_MEMBER,
-    NONE,
-    TRAIN,
-    TRANSFER,
-    Io,
-    records,
-)
+from engine.kernels.network.records import GATE, IO_HOP, IO_MEMBER, TRAIN, TRANSFER, records_of
+from engine.kernels.network.state import NONE, Io
 
 
 class _Writer:
@@ -87,10 +79,10 @@ def io_tables(transfers: Sequence[Transfer], links: list[int]) -> tuple[Io, int]
         begin = sum(len(train.tree.first) for train in trains.trains)
         most[transfer.ranks[0]] = max(most.get(transfer.ranks[0], 0), begin)
     tables = Io(
-        records(rows, TRANSFER),
-        records(members, IO_MEMBER),
-        records(writer.trains, TRAIN),
-        records(writer.hops, IO_HOP),
-        records(writer.gates, GATE),
+        records_of(rows, TRANSFER),
+        records_of(members, IO_MEMBER),
+        records_of(writer.trains, TRAIN),
+        records_of(writer.hops, IO_HOP),
+        records_of(writer.gates, GATE),
     )
     return tables, sum(most.values())

@@ -7,7 +7,8 @@ import numpy as np
 from engine.cluster.network import NetworkModel
 from engine.collective.rounds import SwitchRound, SwitchRounds
 from engine.kernels.message.transport import shared_switch
-from engine.kernels.network.state import GATE, LAUNCH, NONE, REDUCTION, records
+from engine.kernels.network.records import GATE, LAUNCH, REDUCTION, records_of
+from engine.kernels.network.state import NONE
 from engine.lower.program import Ints, Longs, Table
 from engine.network.graph import Network
 from engine.network.wafer import Tree, WaferPlan
@@ -94,9 +95,9 @@ class Reductions:
         """REDUCTION, LAUNCH, GATE, and the ways up."""
         ways = np.array(self._ways, dtype=np.int32).reshape(-1, _LONGEST_WAY + 1)
         return (
-            records(self.rows, REDUCTION),
-            records(self.launches, LAUNCH),
-            records(self.gates, GATE),
+            records_of(self.rows, REDUCTION),
+            records_of(self.launches, LAUNCH),
+            records_of(self.gates, GATE),
             ways,
         )
 
