@@ -1,5 +1,6 @@
 """Messages and both kernels at work, for the tests of the message kernel."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import pairwise
@@ -18,7 +19,7 @@ from engine.kernels.network import run_messages
 from engine.kernels.phase.batch import Measures, run_one
 from engine.lower.lower import lower
 from engine.network.fabric import build_network
-from engine.network.graph import Network
+from engine.network.graph import Network, Node
 
 
 class Sending(NamedTuple):
@@ -105,3 +106,15 @@ def times(workload: Workload, cluster: Cluster) -> tuple[int, int]:
     """How long it lasts by the phase kernel and by the message kernel (ps)."""
     phases, messages = both(workload, cluster)
     return int(phases.time[0]), int(messages.measures.time[0])
+
+
+def nothing_is_lost(carried: Carried, sendings: Sequence[Sending]) -> bool:
+    """Whether every node passes on what is not for it, and gets what is."""
+    balance: Counter[Node] = Counter()
+    for wire in carried.wires:
+        balance[wire.link.source] += wire.n_bytes
+        balance[wire.link.target] -= wire.n_bytes
+    for source, target, n_bytes, *_ in sendings:
+        balance[source] -= n_bytes
+        balance[target] += n_bytes
+    return set(balance.values()) <= {0}

@@ -28,7 +28,7 @@ from engine.network.fabric import Auto, Clos, Dragonfly, Mesh, build_network
 from engine.network.graph import Network
 from engine.network.routing import Router, Routing
 from tests.support.examples import examples
-from tests.support.messages import Sending, carry, line_of
+from tests.support.messages import Sending, carry, line_of, nothing_is_lost
 from tests.support.programs import topologies
 
 PER_BYTE = 256  # ps
@@ -97,14 +97,7 @@ def test_every_node_passes_on_what_is_not_for_it(
     network, sendings = load
     carried = carry(network, sendings, model)
     assert min(carried.arrivals, default=0) >= 0  # all have arrived
-    balance: Counter[object] = Counter()
-    for wire in carried.wires:
-        balance[wire.link.source] += wire.n_bytes
-        balance[wire.link.target] -= wire.n_bytes
-    for source, target, n_bytes, *_ in sendings:
-        balance[source] -= n_bytes
-        balance[target] += n_bytes
-    assert set(balance.values()) <= {0}
+    assert nothing_is_lost(carried, sendings)
 
 
 @examples(40)
