@@ -27,6 +27,7 @@ _network = Compiler(
         _kernels / "flow" / "heap.py",
         _kernels / "flow" / "shares.py",
         _kernels / "flow" / "tables.py",
+        _kernels / "message" / "precedence.py",
         _kernels / "packet" / "agenda.py",
         _kernels / "packet" / "compile.py",
         _kernels / "packet" / "machine.py",
