@@ -27,23 +27,25 @@ class Compiler:
     (which takes as long to compile as the function; a call from Python crashes) and without Numba's
     reference counting, which would cost more than the simulation.
     ``inlined`` is a small kernel that runs several times an event: a large one makes LLVM slow.
+    ``checks_divisors``: division by zero raises, as in Python, which takes time.
     """
 
-    def __init__(self, sources: Iterable[Path]) -> None:
+    def __init__(self, sources: Iterable[Path], *, checks_divisors: bool = True) -> None:
         self._sources = sorted(sources)
+        self._options = {} if checks_divisors else {"error_model": "numpy"}
 
-    def compiled(self, function: _F, **options: bool) -> _F:
+    def compiled(self, function: _F) -> _F:
         before, config.CACHE_DIR = config.CACHE_DIR, str(self._folder)
         try:
-            return njit(cache=True, **options)(function)
+            return njit(cache=True, **self._options)(function)
         finally:
             config.CACHE_DIR = before
 
     def kernel(self, function: _F) -> _F:
-        return njit(**_INTERNAL)(function)
+        return njit(**_INTERNAL, **self._options)(function)
 
     def inlined(self, function: _F) -> _F:
-        return njit(forceinline=True, **_INTERNAL)(function)
+        return njit(forceinline=True, **_INTERNAL, **self._options)(function)
 
     @cached_property
     def _folder(self) -> Path:
