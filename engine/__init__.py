@@ -33,7 +33,8 @@ from engine.cluster.npu import Npu
 from engine.cluster.packets import PacketModel
 from engine.errors import DimsweepError, InfeasibleError, suggestion
 from engine.fidelity import Fidelity
-from engine.kernels.phase.batch import Measures, is_compiled, outcome_error, run_batch, run_one
+from engine.kernels.jit import is_cached
+from engine.kernels.phase.batch import Measures, outcome_error, run_batch, run_one, run_points
 from engine.kernels.phase.path import Path
 from engine.kernels.phase.state import FINISHED
 from engine.kinds import CollectiveKind, DimensionOrder, QueueOrder
@@ -145,3 +146,14 @@ def simulate(
             "the phase kernel has no links", where="watch", hint='fidelity="packet", or no watch'
         )
     return Result(run_one(lower(workload, cluster, fold=fold), record=record))
+
+
+def is_compiled(fidelity: Fidelity = Fidelity.PHASE) -> bool:
+    """Whether the compiled code of all kernels that ``fidelity`` needs is likely to be on disk;
+    else the first run takes up to a minute longer."""
+    if fidelity is Fidelity.PHASE:
+        return is_cached(run_points)
+    from engine.kernels.network.kernel import run
+    from engine.kernels.packet.kernel import run as run_packets
+
+    return is_cached(run) and (fidelity is not Fidelity.PACKET or is_cached(run_packets))

@@ -67,7 +67,7 @@ def sweep_study(composed: "Composed", console: "Console", *, retry_failed: bool 
     from sweeper.study.plan import plan_study
     from sweeper.terminal import say, say_warnings
 
-    if not is_compiled():
+    if not is_compiled(composed.config.fidelity):
         say("compiling the simulation kernel (once for an installation, about a minute)", console)
     plan = plan_study(composed)
     _introduce(plan, console)

@@ -19,9 +19,10 @@ from sweeper.verify.side_by_side import side_by_side
 @json_option
 @click.option("--pictures", type=click.Path(path_type=Path), help="Draw each as NAME.png in here.")
 def command(as_json: bool, pictures: Path | None) -> int:
-    """Reproduce the published studies of docs/studies, point by point, as many at once as cores.
+    """Reproduce the published studies of docs/studies, point by point.
 
-    The exit code is 1 unless every value is within its tolerance and every claim holds.
+    As many run at once as there are cores.  The exit code is 1 unless every value is within its
+    tolerance and every claim holds.
     """
     console, found = console_for(as_json), dict[str, Sequence[Point]]()
     names = [name for name, each in VERIFICATIONS.items() if each.is_study]

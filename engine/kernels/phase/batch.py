@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from engine.errors import DimsweepError
 from engine.kernels.by_reference import by_reference
-from engine.kernels.jit import compiled, is_cached, kernel
+from engine.kernels.jit import compiled, kernel
 from engine.kernels.phase.chain_times import time_chains
 from engine.kernels.phase.chains import chained_once
 from engine.kernels.phase.diagnosis import explain_stuck
@@ -78,7 +78,7 @@ def run_batch(program: Program, bandwidth: ArrayLike, latency: ArrayLike | None 
     state = empty_state(s, times)
     path = empty_path(s, len(points))
     measures = _empty_measures(s, len(points), path)
-    _run_points(s, points, delays, times, state, measures, path)
+    run_points(s, points, delays, times, state, measures, path)
     _ask_witness(program, points, delays, measures)
     return measures
 
@@ -105,7 +105,7 @@ def try_one(program: Program, *, record: bool = False) -> Run:
     path = empty_path(program.structure, 1)
     measures = _empty_measures(program.structure, 1, path)
     point = program.bandwidth[None], program.latency[None]
-    _run_points(program.structure, *point, times, state, measures, path)
+    run_points(program.structure, *point, times, state, measures, path)
     asked = _ask_witness(program, *point, measures)
     return Run(program, measures, times, state, record and not asked)
 
@@ -128,12 +128,6 @@ def _ask_witness(program: Program, points: Floats, delays: Longs, out: Measures)
             out.path.compute[point] = compute[ends.argmax()]
             out.path.demand[point] = np.nan
     return bool(is_open.any())
-
-
-def is_compiled() -> bool:
-    """Whether the kernel's compiled code is likely to be on disk already; else the first run
-    takes about a minute longer."""
-    return is_cached(_run_points)
 
 
 def outcome_error(outcome: int) -> DimsweepError:
@@ -162,7 +156,7 @@ def _empty_measures(s: Structure, n: int, path: Path) -> Measures:
 
 
 @compiled
-def _run_points(
+def run_points(
     structure: Structure,
     bandwidth: Floats,
     latency: Longs,
