@@ -3,7 +3,8 @@
 Numba hands a named tuple of arrays to a function as seven words an array, so that a call of a state
 of seventy arrays has five hundred arguments, and every function is compiled with as many.  By
 reference it has one: the address of the tuple, in the frame of the function that asked for it.
-Attributes read as before; those that are named tuples themselves are references again.
+Attributes read as before; those that are named tuples themselves are references again, and arrays
+are indexed from the front.
 """
 
 import hashlib
@@ -23,6 +24,8 @@ from numba.extending import (
     register_model,
     type_callable,
 )
+
+from engine.kernels.from_front import from_front
 
 _State = TypeVar("_State")
 
@@ -58,6 +61,8 @@ class _Attributes(AttributeTemplate):  # type: ignore[misc]
         if name not in reference.to.fields:
             return None
         field = reference.to[reference.to.fields.index(name)]
+        if isinstance(field, types.Array):
+            return from_front(field)
         return Reference(field) if isinstance(field, BaseNamedTuple) else field
 
 

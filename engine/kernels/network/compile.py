@@ -22,6 +22,7 @@ _network = Compiler(
     [
         *{*_here.glob("*.py")} - {_here / f"{name}.py" for name in _around},
         _kernels / "by_reference.py",
+        _kernels / "from_front.py",
         _kernels / "jit.py",
         _kernels / "carriers" / "fabric.py",
         _kernels / "flow" / "heap.py",

@@ -31,6 +31,8 @@ class State(NamedTuple):
 @_here.kernel
 def _double(inner: Inner) -> None:
     inner.table[1, 0] *= 2 if inner.flag else 3
+    row = inner.table[0]
+    row[-1] += inner.table[:, np.int32(1)].sum()
 
 
 @_here.kernel
@@ -58,6 +60,7 @@ def test_the_same_as_uncompiled() -> None:
         expected = 1
         for _ in range(5):
             plain.inner.table[1, 0] *= 2 if flag else 3
+            plain.inner.table[0, -1] += plain.inner.table[:, 1].sum()
             expected += int(0.5 * plain.inner.table[1, 0]) + 4
         assert _steps(compiled, 5) == expected
         assert np.array_equal(compiled.inner.table, plain.inner.table)
