@@ -8,7 +8,7 @@ import numpy as np
 from engine.kernels.carriers.carrier import Kind
 from engine.kernels.carriers.traffic import Traffic
 from engine.kernels.flow import FlowNetwork
-from engine.kernels.packet import PacketNetwork
+from engine.kernels.packet import Completed, PacketNetwork, Stop
 from engine.lower.program import Floats, Longs
 
 
@@ -56,11 +56,10 @@ class BatchingCarrier(ABC):
         self._now, self._n_sent = now, self._n_sent + 1
         return self._n_sent - 1
 
-    def advance(self, until: int) -> tuple[int, Longs]:
-        """Go on until something is through; see :class:`Carrier`."""
+    def advance(self, until: int) -> Completed:
+        """Go on until something is through, or leaves; see :class:`Carrier`."""
         if self._sizes:
             kinds = np.array(self.numbers(self._kinds), np.int64)
             self.start(kinds, np.array(self._sizes), self._now)
             self._kinds, self._sizes = [], []
-        completed = self.kernel.advance(until)
-        return completed.time, completed.arrived
+        return self.kernel.advance(until, Stop.DEPARTURE)

@@ -9,7 +9,7 @@ from itertools import cycle, islice
 from typing import NamedTuple, Protocol
 
 from engine.kernels.carriers.traffic import Traffic
-from engine.lower.program import Longs
+from engine.kernels.packet import Completed
 from engine.network.routing import Router
 
 
@@ -55,9 +55,9 @@ class Carrier(Protocol):
     def send(self, kind: Kind, n_bytes: float, now: int) -> int:
         """Start a message at ``now``, which is not past; its number, counted from zero."""
 
-    def advance(self, until: int) -> tuple[int, Longs]:
-        """Go on until some messages are through, but not beyond ``until``; when they were, and
-        which ones: none if nothing is through by then.
+    def advance(self, until: int) -> Completed:
+        """Go on until some messages are through, or are about to have left their senders, but not
+        beyond ``until``; when that was, and which ones: none if nothing is by then.
 
         Raises :class:`DimsweepError` if messages are under way that will never be through.
         """

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from engine.cluster.network import NetworkModel
 from engine.errors import DimsweepError
@@ -22,9 +22,21 @@ from engine.network.graph import Link, Network
 _FOR_EVER = 1 << 62  # ps
 
 
-class _UnderWay(NamedTuple):
-    """A message that is not through yet."""
+class Senders(Protocol):
+    """Ports that are free for their next phase when all that they have sent has left them."""
 
+    def sends(self, rank: int, dim: int) -> None:
+        """A message is to leave a rank's port."""
+
+    def has_left(self, rank: int, dim: int) -> None:
+        """Its last byte has left it."""
+
+
+class _UnderWay(NamedTuple):
+    """A message that is not through yet, of a rank's port."""
+
+    rank: int
+    dim: int
     routes: tuple[tuple[int, ...], ...]
     left: Callable[[], None]
     arrived: Callable[[int], None]
@@ -34,7 +46,7 @@ class CarriedTransport:
     """Carries messages over a network by ``carrier``; see :class:`Transport`.
 
     Several messages share a link, so none waits for another.  With ``spray`` a message takes all
-    its shortest ways at once.
+    its shortest ways at once.  Where latencies pass on the way, ``senders`` are told what leaves.
     """
 
     def __init__(
@@ -54,6 +66,7 @@ class CarriedTransport:
         self._under_way: dict[int, _UnderWay] = {}
         self._ways: dict[tuple[int, int, int], Ways] = {}
         self._operators: list[str] = []  # of the messages
+        self.senders: Senders | None = None
 
     @property
     def n_messages(self) -> int:
@@ -87,13 +100,16 @@ class CarriedTransport:
         left: Callable[[], None],
         arrived: Callable[[int], None],
     ) -> None:
-        """Send a message.  ``left`` and then ``arrived`` are called when it is through, ``arrived``
-        with the ps of latency that are still to pass; ``way`` as in :meth:`Router.route`."""
+        """Send a message.  ``left`` is called when its last byte has left ``source``, or, if nobody
+        tells, with ``arrived`` when it is through, which is given the ps of latency that are still
+        to pass; ``way`` as in :meth:`Router.route`."""
         self._operators.append(message.name)
         check_number(self.n_messages, self._model)
         ways = self._between(self._places[source], self._places[target], way)
         number = self._carrier.send(Kind(ways, message.order[0]), message.n_bytes, self.clock.ps)
-        self._under_way[number] = _UnderWay(ways.out, left, arrived)
+        self._under_way[number] = _UnderWay(source, dim, ways.out, left, arrived)
+        if self.senders is not None:
+            self.senders.sends(source, dim)
         for link in chain(*ways.out):
             self._links[link].begin(message.n_bytes / len(ways.out), self.clock.ps)
 
@@ -102,21 +118,34 @@ class CarriedTransport:
         raise reducing_error()
 
     def _keep_step(self, until: float) -> None:
-        """Let the carrier go on until something is through, at most to ``until``."""
+        """Let the carrier go on until something is through or leaves, at most to ``until``."""
         if not self._under_way:
             return
-        limit = _FOR_EVER if until == math.inf else int(until)
-        at, through = self._carrier.advance(limit)
-        if len(through):
-            self.clock.later(at - self.clock.ps, partial(self._finish, through.tolist()))
+        limit, now = _FOR_EVER if until == math.inf else int(until), self.clock.ps
+        done = self._carrier.advance(limit)
+        while self.senders is not None and len(done.departing):
+            for number, at in zip(done.departing.tolist(), done.departures.tolist(), strict=True):
+                self.clock.later(at - now, partial(self._leave, self.senders, number))
+                limit = min(limit, at)
+            if len(done.arrived) or done.time == limit:
+                break
+            done = self._carrier.advance(limit)
+        if len(done.arrived):
+            self.clock.later(done.time - now, partial(self._finish, done.arrived.tolist()))
+
+    def _leave(self, senders: Senders, number: int) -> None:
+        message = self._under_way[number]
+        message.left()
+        senders.has_left(message.rank, message.dim)
 
     def _finish(self, through: Sequence[int]) -> None:
         for number in through:
-            routes, left, arrived = self._under_way.pop(number)
-            for link in chain(*routes):
+            message = self._under_way.pop(number)
+            for link in chain(*message.routes):
                 self._links[link].end(self.clock.ps)
-            left()
-            arrived(self._carrier.latency_after(routes[0]))
+            if self.senders is None:
+                message.left()
+            message.arrived(self._carrier.latency_after(message.routes[0]))
 
     def _between(self, source: int, target: int, way: int) -> Ways:
         key = source, target, way

@@ -201,6 +201,8 @@ class _Simulation:
             self.clock, self.transport, shape.endpoint_delay, shape.reduce_time, self.bytes_sent
         )
         self.ports = Ports(world, self.accounts, shape.n_dims, shape.queue, self._touch)
+        if fidelity is Fidelity.PACKET and isinstance(self.transport, CarriedTransport):
+            self.transport.senders = self.ports
         self.flows = Flows(
             program, self.clock, self.accounts, self.plan, self.ports.submit, self._done
         )

@@ -7,7 +7,9 @@ before, and starts when it heads all their queues and all their ports are free, 
 never wait for one another in a circle.
 
 A port is free again when the phase's bytes have come, gone and been reduced, and the chunk moves on
-at once.  It takes along how late it is (:mod:`engine.kernels.message.exchange`).
+at once.  It takes along how late it is (:mod:`engine.kernels.message.exchange`).  In packets, whose
+latencies pass on their way, a port is free when all that it was given has left it: while a phase
+waits for what is on its way, the port serves the next one, and what both send then shares it.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,7 +38,12 @@ class Job:
 @dataclass
 class _Port:
     queue: list[Job] = field(default_factory=list)
-    serving: Job | None = None
+    serving: Job | None = None  # the last one that it was given, until it is free
+    leaving: int = 0  # messages, in packets
+
+    @property
+    def is_free(self) -> bool:
+        return self.serving is None and not self.leaving
 
 
 class PhaseSpan(NamedTuple):
@@ -72,6 +79,19 @@ class Ports:
         self._moving.append(job)
         self._touch()
 
+    def sends(self, rank: int, dim: int) -> None:
+        """A message is to leave a port; see :class:`Senders`."""
+        self._ports[rank][dim].leaving += 1
+
+    def has_left(self, rank: int, dim: int) -> None:
+        """Its last byte has left it, which may free the port."""
+        port = self._ports[rank][dim]
+        port.leaving -= 1
+        if not port.leaving:
+            port.serving = None
+            self._touched[rank, dim] = None
+            self._touch()
+
     def settle(self) -> None:
         """Queue what moved on, then start what heads all its queues."""
         moving, self._moving = self._moving, []
@@ -82,7 +102,7 @@ class Ports:
         touched, self._touched = self._touched, {}
         for rank, dim in touched:
             port = self._ports[rank][dim]
-            if port.serving is None and port.queue and self._can_start(port.queue[0]):
+            if port.is_free and port.queue and self._can_start(port.queue[0]):
                 self._start(port.queue[0])
 
     def _enqueue(self, queue: list[Job], job: Job) -> None:
@@ -104,7 +124,7 @@ class Ports:
 
     def _can_start(self, job: Job) -> bool:
         ports = (self._ports[rank][job.phase.dim] for rank in job.line.ranks)
-        return all(port.serving is None and port.queue[0] is job for port in ports)
+        return all(port.is_free and port.queue[0] is job for port in ports)
 
     def _start(self, job: Job) -> None:
         now, dim = self._world.clock.ps, job.phase.dim
@@ -112,15 +132,16 @@ class Ports:
             port = self._ports[rank][dim]
             port.serving = port.queue.pop(0)
             self._accounts[rank].until(now)
-            self._accounts[rank].serving[dim] = True
+            self._accounts[rank].serving[dim] += 1
         finish = partial(self._finish, job, now)
         job.phase.begin(self._world, job.line, job.late, job.name, finish)
 
     def _finish(self, job: Job, started: int, rank: int, late: int) -> None:
         now, dim = self._world.clock.ps, job.phase.dim
         self._accounts[rank].until(now)
-        self._accounts[rank].serving[dim] = False
-        self._ports[rank][dim].serving = None
+        self._accounts[rank].serving[dim] -= 1
+        if self._ports[rank][dim].serving is job:
+            self._ports[rank][dim].serving = None
         self._touched[rank, dim] = None
         self.spans.append(PhaseSpan(rank, dim, started, now, job.name))
         self._touch()

@@ -14,7 +14,7 @@ class RankAccount:
     def __init__(self, n_dims: int, n_tallies: int) -> None:
         self.computing = False
         self.in_flight = np.zeros(n_tallies, dtype=np.int64)  # operators
-        self.serving = np.zeros(n_dims, dtype=bool)
+        self.serving = np.zeros(n_dims, dtype=np.int64)  # phases
         self.late = np.zeros(n_dims, dtype=np.int64)  # flows from each whose last latencies pass
         self.compute = self.exposed = 0  # ps
         self.by_tally = np.zeros(n_tallies)
@@ -28,7 +28,7 @@ class RankAccount:
         span, self._clock = now - self._clock, now
         if not span:
             return
-        self.busy[self.serving] += span
+        self.busy[self.serving > 0] += span
         if self.computing:
             self.compute += span
             return
@@ -36,7 +36,7 @@ class RankAccount:
         if operators:
             self.exposed += span
             self.by_tally += span * self.in_flight / operators
-            dims = np.flatnonzero(self.serving | (self.late > 0))
+            dims = np.flatnonzero(self.serving + self.late)
             if len(dims):
                 self.by_dim[dims] += span / len(dims)
             else:

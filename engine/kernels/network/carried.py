@@ -12,11 +12,13 @@ from engine.kernels.carriers.fabric import PARTS
 from engine.kernels.flow.heap import take_first
 from engine.kernels.flow.shares import join, leave, share
 from engine.kernels.flow.tables import N_PLANNED
-from engine.kernels.network.clock import at_once, next_instant, now_of
+from engine.kernels.network.clock import at_once, later, next_instant, now_of
 from engine.kernels.network.compile import compiled, kernel
 from engine.kernels.network.state import (
     BY_FLOWS,
     BY_LINKS,
+    BY_PACKETS,
+    DEPARTED,
     LANDED,
     LONGEST,
     N_MESSAGES,
@@ -26,7 +28,7 @@ from engine.kernels.network.state import (
     Wires,
 )
 from engine.kernels.packet.agenda import NOW
-from engine.lower.program import Ints
+from engine.lower.program import Ints, Longs
 
 
 @kernel
@@ -37,6 +39,8 @@ def hand_over(w: Wires, parcel: int, route: int) -> None:
     message.n_bytes, message.start, message.parcel = p.n_bytes, now, parcel
     message.entry, message.route = p.entry, route
     w.clock.counts[UNDER_WAY] += 1
+    if w.settings.carried == BY_PACKETS:
+        w.ports[w.ports[p.port].place].leaving += 1
     if w.settings.carried == BY_FLOWS:
         flow = w.flows.flows[parcel]
         flow.left = max(np.rint(PARTS * p.n_bytes), 1.0)
@@ -85,11 +89,15 @@ def carry(w: Wires) -> bool:
 
 
 @compiled
-def land(wires: Wires, time: int, parcels: Ints) -> None:
-    """Go on to ``time``, at which the messages of some parcels are there."""
+def land(wires: Wires, time: int, parcels: Ints, departing: Ints, departures: Longs) -> None:
+    """Go on to ``time``, at which the messages of some parcels are there, and it is known when
+    those of others leave their ports."""
     w = by_reference(wires)
+    # What leaves was known before whatever else happens at that time.
+    for i in range(len(departing)):
+        later(w.clock, departures[i] - now_of(w.clock), DEPARTED, departing[i])
     next_instant(w.clock, time)
-    if len(parcels) or time == LONGEST:
+    if len(parcels) or len(departing) or time == LONGEST:
         _go_to(w.clock, time)
     for parcel in parcels:
         at_once(w.clock, LANDED, parcel)
@@ -116,3 +124,9 @@ def lacks_messages(w: Wires) -> bool:
     if w.settings.carried == BY_LINKS:
         return False
     return w.clock.counts[N_MESSAGES] + w.settings.need > len(w.messages)
+
+
+@kernel
+def departures_to_plan(w: Wires) -> int:
+    """How many departures may become known at once."""
+    return w.clock.counts[UNDER_WAY] if w.settings.carried == BY_PACKETS else 0

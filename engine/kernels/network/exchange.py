@@ -41,7 +41,7 @@ def begin_exchange(st: State, port_number: int) -> None:
 def take_plan(st: State, port_number: int) -> None:
     """What the member at a port is to do for the entry that the port serves."""
     port, n_dims = st.wires.ports[port_number], st.wires.settings.n_dims
-    dim, rank, entry = port_number % n_dims, port_number // n_dims, port.serving + 0
+    dim, rank, entry = port.place % n_dims, port.place // n_dims, port.serving + 0
     phase = phase_of(st, entry)
     of = st.plans.of[line_of(st, entry), st.phases[phase].kind]
     group = st.flows[st.entries[entry].flow].group
@@ -92,7 +92,10 @@ def go_on(st: State, number: int) -> None:
     strand = st.strands[number]
     port_number = strand.port + 0
     port, n_dims = st.wires.ports[port_number], st.wires.settings.n_dims
-    rank, dim = port_number // n_dims, port_number % n_dims
+    rank, dim = port.place // n_dims, port.place % n_dims
+    # Ways lead to strands and slots of lane 0.
+    own = st.wires.ports[port.place]
+    strands, slots = port.strands - own.strands, port.slots - own.slots
     # What began first is let through first, so that one strand makes way for the next.
     precedence = st.flows[st.entries[port.serving].flow].rank << 32 | strand.number
     while strand.round < strand.end:
@@ -110,8 +113,8 @@ def go_on(st: State, number: int) -> None:
                 port.serving,
                 n_bytes,
                 way.route,
-                way.strand,
-                way.slot,
+                strands + way.strand,
+                slots + way.slot,
                 strand.late,
                 precedence,
             )
@@ -167,7 +170,7 @@ def begin_crossing(st: State, port_number: int) -> None:
     entry = port.serving + 0
     flow = st.flows[st.entries[entry].flow]
     for i in range(flow.use, flow.use_end):
-        rank, dim = port_number // n_dims, st.uses[i]
+        rank, dim = port.place // n_dims, st.uses[i]
         st.accounts.dims[rank, dim].bytes_sent += flow.n_bytes
         note_sent(st.wires.clock, st.accounts, rank, dim, flow.n_bytes)
     precedence = flow.rank << 32

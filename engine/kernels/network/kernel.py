@@ -4,7 +4,13 @@ Each event is one step; when an instant has none left, operators and ports settl
 """
 
 from engine.kernels.by_reference import by_reference
-from engine.kernels.network.carried import carry, end_on_links, events_at_once, lacks_messages
+from engine.kernels.network.carried import (
+    carry,
+    departures_to_plan,
+    end_on_links,
+    events_at_once,
+    lacks_messages,
+)
 from engine.kernels.network.clock import later, next_now
 from engine.kernels.network.compile import compiled, kernel
 from engine.kernels.network.edge_io import come, there
@@ -33,7 +39,7 @@ from engine.kernels.network.links import (
     release,
 )
 from engine.kernels.network.operators import end_operator, settle_operators
-from engine.kernels.network.ports import arrive, settle_ports
+from engine.kernels.network.ports import arrive, has_left, settle_ports
 from engine.kernels.network.reduction import begin_reductions, come_down, reach_gate
 from engine.kernels.network.reduction import less as less_of_switch
 from engine.kernels.network.servers import end_service
@@ -48,6 +54,7 @@ from engine.kernels.network.state import (
     CLOSE,
     COMPLETE,
     CROWDED,
+    DEPARTED,
     EXCHANGED,
     FINISHED,
     FREE,
@@ -55,6 +62,7 @@ from engine.kernels.network.state import (
     GAVE,
     GIVE,
     GRANTED,
+    IN_LAST,
     KIND_BITS,
     LANDED,
     LONGEST,
@@ -141,7 +149,8 @@ def _is_full(st: State) -> bool:
     planned = counts[RING_END] - counts[RING]
     return (
         counts[PARCELS_LEFT] < settings.need
-        or clock.agenda.counts[LEFT] < settings.burst
+        or clock.agenda.counts[LEFT] < settings.burst + departures_to_plan(st.wires)
+        or counts[IN_LAST] > 0
         or planned + events_at_once(st.wires) > len(clock.ring)
         or counts[N_SPANS] == len(st.wires.spans)
         or lacks_messages(st.wires)
@@ -208,6 +217,8 @@ def _happen(st: State, kind: int, which: int) -> None:
         close(st.wires, which)
     elif kind == LANDED:
         _land(st, which)
+    elif kind == DEPARTED:
+        _depart(st, which)
     elif kind == SERVED:
         if end_service(st, which):
             end_operator(st, which)
@@ -260,9 +271,19 @@ def _come(st: State, parcel: int) -> None:
 
 @kernel
 def _land(st: State, parcel: int) -> None:
-    """A message that something else carries has left, and is there."""
+    """A message that something else carries is there; one of a flow has left only now."""
     end_on_links(st.wires, parcel)
     p = st.wires.parcels[parcel]
-    if p.what == EXCHANGED:
+    if p.what == EXCHANGED and st.wires.settings.carried != BY_PACKETS:
         less(st, p.port)
     deliver(st, parcel)
+
+
+@kernel
+def _depart(st: State, parcel: int) -> None:
+    """The last byte of a message in packets has left its port."""
+    p = st.wires.parcels[parcel]
+    place = st.wires.ports[p.port].place + 0
+    if p.what == EXCHANGED:
+        less(st, p.port)
+    has_left(st, place)

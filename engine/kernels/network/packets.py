@@ -1,7 +1,7 @@
 """The packet kernel at work for the network kernel: they take turns, one instant each.
 
 What the network kernel sends in an instant the packet kernel takes in together; it then goes on
-until something has arrived, or until something is to happen elsewhere.
+until something has arrived or leaves its sender, or until something is to happen elsewhere.
 """
 
 from collections.abc import Collection
@@ -33,7 +33,7 @@ class Packets:
         self._n_sent = 0
 
     def go_on(self, state: st.State) -> None:
-        """Carry what has been sent until something arrives, at most to NEXT."""
+        """Carry what has been sent until something arrives or leaves, at most to NEXT."""
         wires = state.wires
         counts, messages = wires.clock.counts, wires.messages
         new = messages[self._n_sent : counts[st.N_MESSAGES]]
@@ -42,8 +42,8 @@ class Packets:
             now = int(wires.clock.agenda.counts[NOW])
             self._carrier.start(self._kinds(new["route"], ranks), new["n_bytes"], now)
             self._n_sent += len(new)
-        time, arrived = self._carrier.advance(int(counts[st.NEXT]))
-        land(wires, time, messages["parcel"][arrived])
+        done, parcel = self._carrier.advance(int(counts[st.NEXT])), messages["parcel"]
+        land(wires, done.time, parcel[done.arrived], parcel[done.departing], done.departures)
 
     def traffic(self, operators: Collection[str]) -> Traffic:
         """What became of the messages."""

@@ -5,7 +5,7 @@ See :mod:`engine.kernels.message.ports`.
 
 from engine.kernels.network.accounts import book
 from engine.kernels.network.clock import later, now_of, touch
-from engine.kernels.network.compile import kernel
+from engine.kernels.network.compile import inlined, kernel
 from engine.kernels.network.entries import (
     entry_beside,
     is_crossing,
@@ -22,6 +22,8 @@ from engine.kernels.network.sorting import sort_jobs
 from engine.kernels.network.state import (
     ARRIVE,
     BEGINNING,
+    BY_PACKETS,
+    IN_LAST,
     MOVING,
     N_BEGINNING,
     N_MOVING,
@@ -50,7 +52,7 @@ def settle_ports(st: State) -> None:
     for i in range(n_touched):
         port = st.wires.ports[st.lists[TOUCHED, i]]
         port.touched = 0
-        if port.serving == NONE and port.head != NONE:
+        if port.newest == NONE and port.leaving == 0 and port.head != NONE:
             _try_start(st, st.lists[TOUCHED, i])
 
 
@@ -115,55 +117,106 @@ def _try_start(st: State, port_number: int) -> None:
     """Start what heads the port's queue if it heads all its queues, and all its ports are free."""
     entry = st.wires.ports[port_number].head + 0
     dim, line_number = port_number % st.wires.settings.n_dims, line_of(st, entry)
+    n_ports = n_ports_of(st)
     if line_number == NONE:
-        _serve(st, port_number, entry)
-        put(st, SENDING, N_SENDING, port_number)
+        record = port_number + 0
+        while st.wires.ports[record].serving != NONE:
+            record += n_ports
+        _serve(st, record, entry)
+        put(st, SENDING, N_SENDING, record)
         return
     line = st.plans.lines[line_number]
     for i in range(line.start, line.start + line.size):
         rank = st.plans.line_ranks[i]
         port = st.wires.ports[rank * st.wires.settings.n_dims + dim]
-        if port.serving != NONE or port.head != entry_beside(st, entry, rank):
+        if port.newest != NONE or port.leaving > 0 or port.head != entry_beside(st, entry, rank):
             return
     of = st.plans.of[line_number, st.phases[phase_of(st, entry)].kind]
     if of.reductions < of.reductions_end:
         put(st, SENDING, N_SENDING, port_number)
+    first = _free_lane(st, line_number, dim)
     for i in range(line.start, line.start + line.size):
         rank = st.plans.line_ranks[i]
-        number = rank * st.wires.settings.n_dims + dim
+        number = first + rank * st.wires.settings.n_dims + dim
         _serve(st, number, entry_beside(st, entry, rank))
         if of.reductions == of.reductions_end:
             put(st, BEGINNING, N_BEGINNING, number)
 
 
+@inlined
+def n_ports_of(st: State) -> int:
+    """How many ports there are; a lane is as many records."""
+    return len(st.accounts.ranks) * st.wires.settings.n_dims
+
+
+@kernel
+def _free_lane(st: State, line_number: int, dim: int) -> int:
+    """The first record of the first lane that is idle at all ports of a line; the last one is."""
+    line, n_dims, first = st.plans.lines[line_number], st.wires.settings.n_dims, 0
+    i = line.start + 0
+    while i < line.start + line.size:
+        if st.wires.ports[first + st.plans.line_ranks[i] * n_dims + dim].serving == NONE:
+            i += 1
+        else:
+            first, i = first + n_ports_of(st), line.start + 0
+    return first
+
+
 @kernel
 def _serve(st: State, port_number: int, entry: int) -> None:
-    """A port serves the first entry of its queue."""
-    port, rank = st.wires.ports[port_number], port_number // st.wires.settings.n_dims
-    port.serving = entry
+    """A port serves the first entry of its queue in a lane."""
+    lane, n_dims = st.wires.ports[port_number], st.wires.settings.n_dims
+    port, rank = st.wires.ports[lane.place], lane.place // n_dims
+    lane.serving = entry
+    port.newest = port_number
     port.head = st.entries[entry].next
     if port.head == NONE:
         port.tail = NONE
     if port.last_message == entry:
         port.last_message = NONE
-    port.late = st.entries[entry].late
-    port.started = now_of(st.wires.clock)
+    lane.late = st.entries[entry].late
+    lane.started = now_of(st.wires.clock)
     book(st.accounts, rank, now_of(st.wires.clock))
-    st.accounts.dims[rank, port_number % st.wires.settings.n_dims].serving = 1
+    st.accounts.dims[rank, lane.place % n_dims].serving += 1
+    _count_in_last(st, port_number, 1)
+
+
+@inlined
+def _count_in_last(st: State, port_number: int, more: int) -> None:
+    """Count what the last lane serves, in packets: there must be an idle one beside it."""
+    is_last = port_number >= len(st.wires.ports) - n_ports_of(st)
+    if is_last and st.wires.settings.carried == BY_PACKETS:
+        st.wires.clock.counts[IN_LAST] += more
+
+
+@kernel
+def has_left(st: State, place: int) -> None:
+    """The last byte of a message has left a port, which may free it."""
+    port = st.wires.ports[place]
+    port.leaving -= 1
+    if port.leaving == 0:
+        port.newest = NONE
+        _touch_port(st, place)
+        touch(st.wires.clock)
 
 
 @kernel
 def finish(st: State, port_number: int, late: int) -> None:
-    """A port's bytes have come, gone and been reduced; its entry moves on."""
-    port, now = st.wires.ports[port_number], now_of(st.wires.clock)
-    rank, dim = port_number // st.wires.settings.n_dims, port_number % st.wires.settings.n_dims
-    entry = port.serving + 0
+    """The bytes of what a lane of a port serves have come, gone and been reduced; its entry moves
+    on."""
+    lane, now = st.wires.ports[port_number], now_of(st.wires.clock)
+    place, n_dims = lane.place + 0, st.wires.settings.n_dims
+    rank, dim = place // n_dims, place % n_dims
+    entry = lane.serving + 0
     book(st.accounts, rank, now)
-    st.accounts.dims[rank, dim].serving = 0
-    port.serving = NONE
-    _touch_port(st, port_number)
+    st.accounts.dims[rank, dim].serving -= 1
+    lane.serving = NONE
+    _count_in_last(st, port_number, -1)
+    if st.wires.ports[place].newest == port_number:
+        st.wires.ports[place].newest = NONE
+    _touch_port(st, place)
     if st.wires.settings.record:
-        note_span(st.wires, port.started, now, ~port_number, entry)
+        note_span(st.wires, lane.started, now, ~place, entry)
     touch(st.wires.clock)
     if is_crossing(st, entry) or enter(st, entry, st.entries[entry].phase + 1, late):
         member = member_of(st, entry)

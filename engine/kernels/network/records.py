@@ -72,11 +72,17 @@ MESSAGE = np.dtype(  # that is carried, in the order in which they are sent
     ],
     align=True,
 )
+# Ports in their order, each as its lane 0.  In packets a port may serve several phases at once,
+# each in a lane, which is another record, behind those of all ports; a line is served in the same
+# lane at all its ports.  Queue, window, newest and leaving are those of lane 0.
 PORT = np.dtype(
     [
         ("n_bytes", "f8"),  # a member's on entering the phase that is served
         ("late", "i8"),  # of the entry that is served
         ("started", "i8"),
+        ("place", "i4"),  # the port itself
+        ("newest", "i4"),  # the lane's record that it was last given, until it is free; or NONE
+        ("leaving", "i4"),  # messages that have not left it yet, in packets
         ("serving", "i4"),  # an entry
         ("plan", "i4"),  # of the exchange that is served, a MEMBER_PLAN
         ("ways", "i4"),  # of its pairs, from here on
@@ -334,7 +340,7 @@ RANK_DIM = np.dtype(
         ("last_sent", "f8"),  # of them
         ("first_sent", "i8"),  # the step of this generation that first sent some ...
         ("unequal", "i8"),  # ... and the last one that sent another number of bytes
-        ("serving", "i4"),
+        ("serving", "i4"),  # phases
         ("late", "i4"),  # flows from which the last latencies pass
     ],
     align=True,

@@ -176,9 +176,12 @@ def _settings(
 
 
 def _new_ports(tables: Tables, n_ranks: int) -> Table:
+    n = n_ranks * len(tables.n_slots)
     return _filled(
-        n_ranks * len(tables.n_slots),
+        n,
         records.PORT,
+        place=np.arange(n),
+        newest=st.NONE,
         serving=st.NONE,
         head=st.NONE,
         tail=st.NONE,
@@ -191,6 +194,8 @@ def _new_ports(tables: Tables, n_ranks: int) -> Table:
 
 def enlarged(state: st.State) -> st.State:
     """The same run with room for twice as much of what was short."""
+    if state.wires.clock.counts[st.IN_LAST] > 0:
+        state = _with_more_lanes(state)
     wires = state.wires
     clock, settings, counts = wires.clock, wires.settings, wires.clock.counts
     if counts[st.PARCELS_LEFT] < settings.need:
@@ -199,7 +204,8 @@ def enlarged(state: st.State) -> st.State:
             wires = wires._replace(flows=with_slots(wires.flows, len(wires.parcels)))
     if counts[st.N_SPANS] == len(wires.spans):
         wires = wires._replace(spans=np.concatenate([wires.spans, np.zeros_like(wires.spans)]))
-    if clock.agenda.counts[LEFT] < settings.burst:
+    departing = counts[st.UNDER_WAY] if settings.carried == st.BY_PACKETS else 0
+    while clock.agenda.counts[LEFT] < settings.burst + departing:
         agenda = enlarged_agenda(clock.agenda, 2 * len(clock.agenda.events))
         clock = clock._replace(agenda=agenda)
     planned = int(counts[st.RING_END] - counts[st.RING])
@@ -216,6 +222,22 @@ def enlarged(state: st.State) -> st.State:
         counts[st.RING], counts[st.RING_END] = 0, planned
         clock = clock._replace(ring=ring)
     return state._replace(wires=wires._replace(clock=clock))
+
+
+def _with_more_lanes(state: st.State) -> st.State:
+    """Twice as many lanes, the new ones idle."""
+    ports, strands, slots = state.wires.ports, state.strands, state.slots
+    more, more_strands = ports.copy(), strands.copy()
+    more["serving"] = st.NONE
+    more["strands"] += len(strands)
+    more["slots"] += len(slots)
+    more_strands["port"] += len(ports)
+    state.wires.clock.counts[st.IN_LAST] = 0
+    return state._replace(
+        wires=state.wires._replace(ports=np.concatenate([ports, more])),
+        strands=np.concatenate([strands, more_strands]),
+        slots=np.concatenate([slots, np.zeros_like(slots)]),
+    )
 
 
 def _need(

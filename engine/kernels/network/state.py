@@ -40,6 +40,7 @@ OPERATOR = 13  # a node ends
 ARRIVE = 14  # a member of a flow has made up for being late
 LANDED = 15  # a parcel that something else carries: it is there
 SERVED = 16  # a node: the bytes of its access have moved, as was foreseen at some time
+DEPARTED = 17  # a parcel that packets carry: its last byte has left its port
 KIND_BITS = 5
 
 # Entries of ``counts``.
@@ -48,6 +49,7 @@ KIND_BITS = 5
 # CROWDED: there are more messages than allowed.  UNDER_WAY: messages that are carried.
 # NEXT: when something is planned to happen (ps).  UNSETTLED: whether servers serve others than
 # they did.
+# IN_LAST: phases that are served in the last lane.
 # For ties (engine.kernels.network.ties): STEP: the number of the present step.  GENERATION: of the
 # first one of its generation.  GENERATION_END: where that ends in the ring.  CLASHED: two steps of
 # one have.
@@ -78,8 +80,9 @@ KIND_BITS = 5
     GENERATION,
     GENERATION_END,
     CLASHED,
+    IN_LAST,
     N_COUNTS,
-) = range(27)
+) = range(28)
 
 # What a parcel is: of an exchange, from point to point, to or from a switch that reduces, a piece
 # from or to an I/O controller.

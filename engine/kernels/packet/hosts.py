@@ -3,14 +3,16 @@
 import numpy as np
 
 from engine.kernels.packet import tcp
-from engine.kernels.packet.agenda import NOW, passed, plan
-from engine.kernels.packet.compile import inlined
+from engine.kernels.packet.agenda import NOW, UNTIL, passed, plan
+from engine.kernels.packet.compile import inlined, kernel
 from engine.kernels.packet.ports import first_of, new_packet, time_on_wire, time_to_send
-from engine.kernels.packet.settings import Wake
+from engine.kernels.packet.settings import Stop, Wake
 from engine.kernels.packet.state import (
     DATA,
     KIND_BITS,
+    N_DEPARTING,
     NONE,
+    STOP,
     WAKE,
     Run,
 )
@@ -62,6 +64,7 @@ def pick_at_host(r: Run, port: int) -> int:
     packet = new_packet(r, DATA, flow, payload + r.settings.data_header)
     k = r.packets[packet]
     k.upto = segment
+    departs = f.sent < f.size and start + payload == f.size
     f.sent = max(f.sent, start + payload)
     way = r.ways[f.ways + f.turn]
     f.turn = f.turn + 1 if f.turn + 1 < f.n_ways else 0
@@ -74,7 +77,25 @@ def pick_at_host(r: Run, port: int) -> int:
         f.next_at = now + time_on_wire(r, port, k.size)
     else:
         f.next_at = now + time_to_send(r, k.size, f.rate)
+    if departs:
+        _depart(r, flow, now + time_on_wire(r, port, k.size))
     return packet
+
+
+@kernel
+def _depart(r: Run, flow: int, at: int) -> None:
+    """The last packet of a flow is sent for the first time; its last bit leaves then."""
+    r.flows[flow].departure = at
+    r.departing[r.counts[N_DEPARTING]] = flow
+    r.counts[N_DEPARTING] += 1
+    stop_at(r, Stop.DEPARTURE)
+
+
+@inlined
+def stop_at(r: Run, what: int) -> None:
+    """No later events are taken, if that is to stop the run."""
+    if r.counts[STOP] & what == what:
+        r.agenda.counts[UNTIL] = r.agenda.counts[NOW]
 
 
 @inlined

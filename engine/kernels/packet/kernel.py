@@ -10,14 +10,13 @@ from engine.kernels.packet.agenda import (
     LEFT,
     NOW,
     TIMERS,
-    UNTIL,
     plan,
     take,
     upcoming,
 )
 from engine.kernels.packet.compile import compiled, inlined, kernel
 from engine.kernels.packet.following import link
-from engine.kernels.packet.hosts import pick_at_host
+from engine.kernels.packet.hosts import pick_at_host, stop_at
 from engine.kernels.packet.machine import prefetch
 from engine.kernels.packet.ports import (
     append,
@@ -52,7 +51,6 @@ from engine.kernels.packet.state import (
     RETRANSMIT,
     SENT,
     START,
-    STOP,
     WAKE,
     Run,
 )
@@ -217,7 +215,7 @@ def _arrived(r: Run, flow: int) -> None:
     r.flows[flow].arrival = r.agenda.counts[NOW]
     r.arrived[r.counts[N_ARRIVED]] = flow
     r.counts[N_ARRIVED] += 1
-    _stop_at(r, Stop.ARRIVAL)
+    stop_at(r, Stop.ARRIVAL)
     if r.settings.after_arrival:
         _release(r, flow)
 
@@ -231,17 +229,10 @@ def _end(r: Run, flow: int) -> None:
     r.acknowledged[r.counts[N_ACKNOWLEDGED]] = flow
     r.counts[N_ACKNOWLEDGED] += 1
     if r.counts[N_ENDED] == r.counts[N_FLOWS]:
-        _stop_at(r, Stop.ARRIVAL)  # what is left, such as timers, is for nobody
-    _stop_at(r, Stop.ACKNOWLEDGED)
+        stop_at(r, Stop.ARRIVAL)  # what is left, such as timers, is for nobody
+    stop_at(r, Stop.ACKNOWLEDGED)
     if not r.settings.after_arrival:
         _release(r, flow)
-
-
-@kernel
-def _stop_at(r: Run, what: int) -> None:
-    """No later events are taken, if that is to stop the run."""
-    if r.counts[STOP] >= what:
-        r.agenda.counts[UNTIL] = r.agenda.counts[NOW]
 
 
 @kernel

@@ -26,6 +26,7 @@ from engine.kernels.packet.state import (
     FULL,
     N_ACKNOWLEDGED,
     N_ARRIVED,
+    N_DEPARTING,
     N_ENDED,
     N_FLOWS,
     STOP,
@@ -50,12 +51,16 @@ NEVER = int(np.iinfo(np.int64).max)
 class Completed(NamedTuple):
     """Flows of which something has become known since the last look.
 
-    ``arrived``: their last byte has come to the receiver; ``acknowledged``: their sender knows.
+    ``arrived``: their last byte has come to the receiver; ``acknowledged``: their sender knows;
+    ``departing``: their last byte leaves the sender at the tick ``departures``, which may be yet to
+    come (only the packet kernel tells).
     """
 
     time: int  # tick
     arrived: Longs
     acknowledged: Longs
+    departing: Longs = np.zeros(0, np.int64)
+    departures: Longs = np.zeros(0, np.int64)  # ticks
 
 
 class PacketNetwork:
@@ -150,7 +155,7 @@ class PacketNetwork:
         packets that were dropped.
         """
         tables = self._tables
-        tables.counts[[N_ARRIVED, N_ACKNOWLEDGED]] = 0
+        tables.counts[[N_ARRIVED, N_ACKNOWLEDGED, N_DEPARTING]] = 0
         tables.counts[STOP], tables.agenda.counts[UNTIL] = stop, until
         began = process_time()
         while (outcome := run(tables)) == FULL:
@@ -160,10 +165,13 @@ class PacketNetwork:
         # Events stop at UNTIL, which a completion has set to its own tick.
         last = tables.agenda.counts
         self._now = int(last[NOW] if last[UNTIL] == NEVER else last[UNTIL])
+        departing = tables.departing[: counts[N_DEPARTING]].copy()
         completed = Completed(
             self.now,
             tables.arrived[: counts[N_ARRIVED]].copy(),
             tables.acknowledged[: counts[N_ACKNOWLEDGED]].copy(),
+            departing,
+            tables.flows["departure"][departing],
         )
         if outcome == EMPTY and counts[N_ENDED] < counts[N_FLOWS]:
             raise stuck(self._fabric, tables)

@@ -30,11 +30,13 @@ class Wake(IntEnum):
 
 
 class Stop(IntEnum):
-    """What stops a run: nothing, a flow that has arrived, or also that its sender knows."""
+    """What stops a run, in bits: nothing, a flow that has arrived, or also that its sender knows,
+    or also that its last packet begins to leave."""
 
-    NEVER = 0
-    ARRIVAL = 1
-    ACKNOWLEDGED = 2
+    NEVER = 0b000
+    ARRIVAL = 0b001
+    ACKNOWLEDGED = 0b011
+    DEPARTURE = 0b101
 
 
 class Dcqcn(NamedTuple):

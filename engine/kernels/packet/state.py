@@ -125,6 +125,7 @@ FLOW = _in_lines(
         ("rank", "i1"),  # 0: the highest priority
         ("ack_rank", "i1"),
         ("start", "i8"),
+        ("departure", "i8"),  # of its last byte, when it was first sent
         ("arrival", "i8"),  # of its last byte
         ("end", "i8"),  # when its sender knows
         ("last_size", "i8"),  # bytes of the packet sent last
@@ -253,7 +254,8 @@ class Run(NamedTuple):
     pairs: Longs  # active flows of each host's port
     edges: Table  # of EDGE: flows that wait for a flow
     arrived: Longs  # flows that have arrived since the last look, and
-    acknowledged: Longs  # flows whose sender has learned of it
+    acknowledged: Longs  # flows whose sender has learned of it, and
+    departing: Longs  # flows whose last packet was sent for the first time
     samples: Table  # of SAMPLE, of the ports that are watched
     pausings: Table  # of PAUSING
     draws: Floats  # random numbers in [0, 1), in the order of their use
@@ -262,5 +264,5 @@ class Run(NamedTuple):
 
 # Entries of ``counts``.
 FREE_PACKET, FREE_LEFT, DRAWN, N_SAMPLES, N_PAUSINGS, N_FLOWS, N_EDGES, N_PAIRS = range(8)
-N_ENDED, N_ARRIVED, N_ACKNOWLEDGED, N_SEGMENTS, STOP = range(8, 13)
-N_COUNTS = 13
+N_ENDED, N_ARRIVED, N_ACKNOWLEDGED, N_SEGMENTS, STOP, N_DEPARTING = range(8, 14)
+N_COUNTS = 14

@@ -76,6 +76,7 @@ def new_run(fabric: Fabric, settings: Settings, draws: Draws) -> Run:
         np.zeros(0, EDGE),
         np.zeros(0, np.int64),
         np.zeros(0, np.int64),
+        np.zeros(0, np.int64),
         np.zeros(_FIRST_NOTES, SAMPLE),
         np.zeros(_FIRST_NOTES, PAUSING),
         draws(_FIRST_DRAWS),
@@ -100,6 +101,7 @@ def with_flows(run: Run, flows: Table, n_after: int, known: KnownWays) -> Run:
         edges=with_room(run.edges, n_edges + n_after),
         arrived=with_room(run.arrived, n),
         acknowledged=with_room(run.acknowledged, n),
+        departing=with_room(run.departing, n),
     )
     in_bytes(table)[first:n] = in_bytes(flows)
     if run.settings.transport >= Transport.RENO:

@@ -143,6 +143,20 @@ def test_packets_last_as_long_as_messages_but_for_headers_acks_and_latencies() -
     assert run(kind, 8e6, late, "packet").time_ps == pytest.approx(by_packet + 3 * 2 * US, rel=5e-3)
 
 
+def test_latencies_of_chunks_pass_side_by_side() -> None:
+    """Headers and ACKs are 108 bytes to 1,000, and each of 2 * 3 steps of each of 8 chunks stores a
+    packet on its way and lets one wait for an ACK.  One chunk after another would pay 8 * 6 steps'
+    latencies, most of 2 ms."""
+    late, prompt = (
+        cluster("Switch(4)", "ring", chunks=8, latency=latency, packets=STATIC)
+        for latency in (20 * US, 0)
+    )
+    by_message, by_packet = (run(ALL_REDUCE, 8e6, late, f).time_ps for f in ("message", "packet"))
+    moving = run(ALL_REDUCE, 8e6, prompt, "message").time_ps
+    step = 2 * sending(PACKET) + sending(60)
+    assert 1.048 * moving < by_packet <= by_message + 0.108 * moving + 8 * 6 * step
+
+
 def test_packets_carry_what_messages_do_and_the_same_every_time() -> None:
     on = cluster("Switch(16)", "direct", fabrics=(Clos(2, 4, oversubscription=2.0),))
     on_messages = run(ALL_TO_ALL, 1e6, on, "message")

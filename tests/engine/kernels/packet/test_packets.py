@@ -381,6 +381,20 @@ def test_a_run_stops_where_it_is_told() -> None:
     assert network.account().starts[2] == known.time
 
 
+def test_a_departure_is_known_when_the_last_packet_is_put_on_the_link() -> None:
+    """It is told once, at the tick at which that packet begins, for the one at which it ends."""
+    network = PacketNetwork(star(3))
+    network.add([across(0, 1, 5000), across(0, 2, 1000, start=50 * US)])
+    packet = to_send(1048)
+    for flow, departure in enumerate((5 * packet, 50 * US + packet)):
+        leaves = network.advance(stop=Stop.DEPARTURE)
+        assert (leaves.time, leaves.arrived.tolist()) == (departure - packet, [])
+        assert (leaves.departing.tolist(), leaves.departures.tolist()) == ([flow], [departure])
+        there = network.advance(stop=Stop.DEPARTURE)
+        assert (there.arrived.tolist(), there.departing.tolist()) == ([flow], [])
+        assert there.time == departure + packet + 2 * US
+
+
 def test_marking_thresholds_are_checked() -> None:
     ports = [port._replace(marking=Marking(2, 1, 0.5)) for port in star(2).ports]
     with pytest.raises(DimsweepError, match="KMIN"):
