@@ -4,6 +4,7 @@ A run message by message has a process for each rank, and one more with a thread
 with counters of the links that were watched.
 """
 
+import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -70,9 +71,16 @@ def _class_phases(run: Run) -> Iterator[dict[str, Any]]:
 
 
 def _rank_phases(run: "MessageRun") -> Iterator[dict[str, Any]]:
-    first = run.program.structure.shape.n_streams + 1
-    for rank, dim, start, end, name in run.phases:
-        yield _event(name, rank, first + dim, start, end - start)
+    """In packets several phases of a port may be under way: those are on threads beside it."""
+    shape, names = run.program.structure.shape, run.program.names.dims
+    ends: dict[tuple[int, int], int] = {}  # of what is last on a rank's thread
+    for rank, dim, start, end, name in sorted(run.phases, key=lambda span: span.start):
+        threads = range(shape.n_streams + 1 + dim, sys.maxsize, shape.n_dims)
+        thread = next(each for each in threads if ends.get((rank, each), 0) <= start)
+        if thread != threads[0] and (rank, thread) not in ends:
+            yield _thread(rank, thread, f"dim {names[dim]}, beside it")
+        ends[rank, thread] = end
+        yield _event(name, rank, thread, start, end - start)
 
 
 def _links(run: "MessageRun") -> Iterator[dict[str, Any]]:

@@ -157,6 +157,20 @@ def test_latencies_of_chunks_pass_side_by_side() -> None:
     assert 1.048 * moving < by_packet <= by_message + 0.108 * moving + 8 * 6 * step
 
 
+def test_a_timeline_has_a_thread_for_each_phase_under_way() -> None:
+    on = cluster("Switch(4)", "ring", chunks=4, latency=20 * US, packets=STATIC)
+    reduced = one_collective(ALL_REDUCE, 1e6, on.topology.sizes)
+    result = simulate(reduced, on, fidelity="packet", record=True)
+    events = result.timeline()["traceEvents"]
+    named = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    ends = dict.fromkeys(named, 0.0)
+    phases = [e for e in events if e["ph"] == "X" and named[e["pid"], e["tid"]].startswith("dim")]
+    assert len(phases) == 2 * 4 * 4 and len({e["tid"] for e in phases}) > 1
+    for event in sorted(phases, key=lambda e: e["ts"]):
+        assert event["ts"] >= ends[event["pid"], event["tid"]] - 1e-6
+        ends[event["pid"], event["tid"]] = event["ts"] + event["dur"]
+
+
 def test_packets_carry_what_messages_do_and_the_same_every_time() -> None:
     on = cluster("Switch(16)", "direct", fabrics=(Clos(2, 4, oversubscription=2.0),))
     on_messages = run(ALL_TO_ALL, 1e6, on, "message")
