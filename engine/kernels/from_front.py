@@ -2,7 +2,8 @@
 
 Numba compares every index with zero and adds the length to a negative one: a comparison and a
 choice that every read of a table waits for.  A kernel's rows are never negative (it asks first
-whether a number stands for none), so the arrays of its state do without.
+whether a number stands for none), so the arrays of its state do without.  ``NUMBA_BOUNDSCHECK=1``,
+with a ``NUMBA_CACHE_DIR`` of its own, makes an error of every index that is out of bounds.
 """
 
 import operator
