@@ -1,10 +1,8 @@
 """dimsweep sweep: a study, run or continued."""
 
-import signal
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -60,6 +58,7 @@ def command(overrides: Sequence[str], retry_failed: bool) -> int:
 def sweep_study(composed: "Composed", console: "Console", *, retry_failed: bool = False) -> int:
     """Run (or resume) a study and report it; returns the exit code."""
     from engine import DimsweepError, is_compiled
+    from sweeper.cli.interrupt import interruptible
     from sweeper.cli.progress import progress_bar
     from sweeper.ledger.ledger import Ledger
     from sweeper.run.executor import LostClusterError
@@ -78,9 +77,14 @@ def sweep_study(composed: "Composed", console: "Console", *, retry_failed: bool 
             say(f"resuming: {plan.folder} has {before} trials", console)
         started = time.monotonic()
         try:
-            with _terminable(), progress_bar(plan, console) as bar:
+            with interruptible() as check, progress_bar(plan, console) as bar:
+
+                def watch(progress: "Progress") -> None:
+                    check()
+                    bar.update(progress)
+
                 progress = run_in(
-                    ledger, plan, bar.update, tell=lambda text: say(text, console, "yellow")
+                    ledger, plan, watch, tell=lambda text: say(text, console, "yellow")
                 )
         except KeyboardInterrupt:
             n = len(ledger.known)
@@ -144,17 +148,3 @@ def _summary(plan: "StudyPlan", progress: "Progress", new: int, seconds: float) 
         text += f"; {len(pruned)} of {n} cells of the grid are infeasible, the first because of "
         text += pruned[0].error.splitlines()[0]
     return text
-
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """Within it a SIGTERM is a KeyboardInterrupt, so that a scheduler's stop loses nothing."""
-    before = signal.signal(signal.SIGTERM, _interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _interrupt(*_: Any) -> None:
-    raise KeyboardInterrupt

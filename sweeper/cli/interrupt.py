@@ -1,0 +1,34 @@
+"""Stopping a sweep by a signal."""
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+@contextmanager
+def interruptible() -> Iterator[Callable[[], None]]:
+    """Within it SIGTERM is a KeyboardInterrupt, as SIGINT is: a scheduler's stop loses nothing.
+
+    What it yields is to be called now and then, and raises the KeyboardInterrupt of a signal whose
+    own was lost: Python drops what is raised while it finalises an object, such as Ray's handles.
+    """
+    came = False
+
+    def interrupt(*_: Any) -> None:
+        nonlocal came
+        came = True
+        raise KeyboardInterrupt
+
+    def check() -> None:
+        if came:
+            raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in _SIGNALS}
+    try:
+        yield check
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,29 @@
+"""A signal stops a sweep, wherever Python was when it came."""
+
+import signal
+
+import pytest
+
+from sweeper.cli.interrupt import interruptible
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_is_a_keyboard_interrupt(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    with pytest.raises(KeyboardInterrupt), interruptible():
+        signal.raise_signal(number)
+    assert signal.getsignal(number) is before
+
+
+class Finalised:
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_one_that_comes_while_an_object_is_finalised_is_told_later() -> None:
+    with interruptible() as check:
+        check()
+        Finalised()
+        with pytest.raises(KeyboardInterrupt):
+            check()
