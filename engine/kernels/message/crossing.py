@@ -71,7 +71,7 @@ class Crossing:
         self._followers: list[Crossing] = []  # what it feeds
         for feed in feeds:
             feed.follow(self)
-        self._wait(wire.ask(self))
+        self.wait(wire.ask(self))
 
     @property
     def rank(self) -> int:
@@ -83,11 +83,11 @@ class Crossing:
         if self.end is None or self.end > self._clock.ps:
             self._followers.append(crossing)
 
-    def suspend(self) -> None:
-        """The link is another message's from now on; what is left goes on when it is free again."""
+    def suspend(self) -> bool:
+        """The link is another message's from now on; whether something is left to go on with."""
         now = self._clock.ps
         if self.end == now:
-            return  # its last byte is on the link
+            return False  # its last byte is on the link
         if self._since is not None:
             self._sent = self._progress()
             if now > self._since:
@@ -95,9 +95,10 @@ class Crossing:
         self._since = self.end = None
         self._plan += 1
         self._tell()
-        self._wait(self._wire.ask_again(self))
+        return True
 
-    def _wait(self, turn: Request) -> None:
+    def wait(self, turn: Request) -> None:
+        """Go on when ``turn``, on the link, has come."""
         self._turn: Request | None = turn
         self._wire.longest_queue = max(self._wire.longest_queue, len(self._wire.queue))
         turn.callbacks.append(self._enter)

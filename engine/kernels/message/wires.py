@@ -44,10 +44,6 @@ class Wire(simpy.Resource):
         """A turn on the link, as an event."""
         return self.request()
 
-    def ask_again(self, crossing: "Crossing") -> Request:
-        """A turn for what had to make way."""
-        raise NotImplementedError  # on such links nothing does
-
     def was_held(self, start: int, end: int, name: str) -> None:
         """Account for a time in which a message held the link."""
         self.busy += end - start
@@ -83,11 +79,9 @@ class PreemptiveWire(OrderedWire):
             self.users.clear()
         turn = super().ask(crossing)  # before the other asks again, which would have it else
         for holder in later:
-            holder.suspend()
+            if holder.suspend():
+                holder.wait(_Turn(self, holder, (holder.rank, -1)))
         return turn
-
-    def ask_again(self, crossing: "Crossing") -> Request:
-        return _Turn(self, crossing, (crossing.rank, -1))
 
 
 class _Turn(PriorityRequest):
