@@ -37,7 +37,6 @@ def join(f: Flows, number: int, now: int) -> None:
         if link.head != NONE:
             f.hops[link.head].before = at
         link.head = at
-        link.n_flows += 1
         at += 1
         _change(f, f.routes[k])
 
@@ -55,7 +54,6 @@ def leave(f: Flows, number: int) -> None:
             f.hops[hop.before].next = hop.next
         if hop.next != NONE:
             f.hops[hop.next].before = hop.before
-        link.n_flows -= 1
         at += 1
         _change(f, f.routes[k])
 
@@ -101,7 +99,7 @@ def _share_around(f: Flows, changed: int, now: int) -> None:
             _weigh(f, f.used[i])
         _fill(f, _shared(f, end), n)
         solved, rounds = n, rounds + 1
-        for i in range(end):
+        for i in range(end):  # not on links that come in meanwhile: those have no new rates yet
             n, end = _take_unfair(f, f.used[i], n, end, rounds > _PATIENCE)
     for i in range(end):
         f.links[f.used[i]].mark = _FRESH

@@ -47,7 +47,6 @@ LINK = np.dtype(
         ("room", "f8"),  # of it, while shares are found
         ("delay", "i8"),  # ticks
         ("head", "i4"),  # the first HOP of the flows on it
-        ("n_flows", "i4"),  # on it
         ("sharing", "i4"),  # flows on it whose rate is not found yet
         ("mark", "i4"),  # where the search for shares is
         ("changed", "i4"),  # whether flows have come or gone since shares were found
