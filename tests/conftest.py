@@ -1,6 +1,10 @@
 """What all tests share."""
 
 import gc
+import os
+import sys
+import threading
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -25,3 +29,15 @@ def pytest_collection_finish() -> None:
     """What was imported stays; the collector need not look at it again and again."""
     gc.collect()
     gc.freeze()
+
+
+def _refuse_fork(event: str, _: object) -> None:
+    """Python 3.12 and later warn of this; a warning is easily missed, and 3.11 has none."""
+    if event in ("os.fork", "os.forkpty"):
+        tasks = Path("/proc/self/task")  # threads of C code too, which Python does not count
+        n = len(os.listdir(tasks)) if tasks.is_dir() else threading.active_count()
+        if n > 1:
+            raise RuntimeError(f"a fork of a process with {n} threads may stand still for ever")
+
+
+sys.addaudithook(_refuse_fork)

@@ -1,8 +1,10 @@
 """Simulations of a verification that know nothing of each other: as many at once as cores."""
 
 import os
+import signal
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from typing import TypeVar
 
 _Given = TypeVar("_Given")
@@ -14,7 +16,17 @@ def side_by_side(
 ) -> Iterator[_Found]:
     """What ``find``, a function of a module, returns for each, in their order, as they come.
 
-    A process takes ``chunksize`` of them at a time.
+    A process takes ``chunksize`` of them at a time. Each starts as a Python of its own: a fork of
+    this one, which has threads of Arrow's, Numba's or Ray's, could stand still for ever.
     """
-    with ProcessPoolExecutor(os.cpu_count() or 1) as pool:
-        yield from pool.map(find, given, chunksize=chunksize)
+    cores = os.cpu_count() or 1
+    with ProcessPoolExecutor(cores, get_context("spawn"), initializer=_leave_stopping) as pool:
+        try:
+            yield from pool.map(find, given, chunksize=chunksize)
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _leave_stopping() -> None:
+    """Let Ctrl-C stop the process that asks alone, which then stops the others."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
