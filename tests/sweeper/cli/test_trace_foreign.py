@@ -2,7 +2,6 @@
 
 import json
 import random
-import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ from engine.formats.chakra import read_chakra_workload
 from engine.synthesis import Job, learn, synthesise
 from sweeper.cli.main import main
 from sweeper.cli.trace.jobs import read_workload
+from sweeper.verify.astra_sim import unpack
 from tests.support.foreign import write_kineto, write_symbolic
 from tests.support.golden import golden_file
 
@@ -72,8 +72,7 @@ def _whole(prefix: str) -> tuple[Workload, int]:
 def test_recorded_traces_of_astra_sim_are_written_again(tmp_path: Path) -> None:
     """What each node waits for, sizes and groups are as symbolic_tensor_graph wrote them."""
     name = "gpt_small_8_tp2_dp2_pp2"
-    with tarfile.open(golden_file(f"astra/D/_workloads/{name}.tar.xz")) as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack(golden_file(f"astra/D/_workloads/{name}.tar.xz"), tmp_path)
     groups = golden_file(f"astra/D/{name}__F2S4_c4/comm_group.json")
     real = read_chakra_workload(tmp_path / "w", groups, (8,), name)
     keys = {"layers": 4, "tp": 2, "dp": 2, "pp": 2}

@@ -1,13 +1,13 @@
 """The recorded traces: ASTRA-sim's own tools wrote them, and counted what is in them."""
 
 import json
-import tarfile
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from engine.formats.chakra import CollectiveType, NodeType, Trace, read_traces, write_trace
+from sweeper.verify.astra_sim import unpack
 from tests.support.golden import astra_cases, golden_file
 
 CASES = (
@@ -43,9 +43,7 @@ def test_traces_of_training_jobs(tmp_path, case) -> None:
     folder = golden_file(f"astra/D/{case}")
     result = json.loads((folder / "result.json").read_text())
     last = result["npus"] - 1
-    with tarfile.open(folder / result["workload_tar"].split()[0]) as tar:
-        for rank in (0, last):
-            tar.extract(f"w.{rank}.et", tmp_path, filter="data")
+    unpack(folder / result["workload_tar"].split()[0], tmp_path)
     traces = read_traces(tmp_path / f"w.{rank}.et" for rank in (0, last))
     assert_counts(traces[0], result["trace_stats"]["stats_rank0"])
     assert_counts(traces[1], result["trace_stats"]["stats_last"])
