@@ -1,6 +1,7 @@
 """Stopping a sweep by a signal."""
 
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +15,7 @@ def interruptible() -> Iterator[Callable[[], None]]:
 
     What it yields is to be called now and then, and raises the KeyboardInterrupt of a signal whose
     own was lost: Python drops what is raised while it finalises an object, such as Ray's handles.
+    That it was dropped is not told, since it has been heard.
     """
     came = False
 
@@ -26,9 +28,15 @@ def interruptible() -> Iterator[Callable[[], None]]:
         if came:
             raise KeyboardInterrupt
 
+    def tell(dropped: "sys.UnraisableHookArgs") -> None:
+        if dropped.exc_type is not KeyboardInterrupt:
+            tell_before(dropped)
+
     before = {number: signal.signal(number, interrupt) for number in _SIGNALS}
+    tell_before, sys.unraisablehook = sys.unraisablehook, tell
     try:
         yield check
     finally:
+        sys.unraisablehook = tell_before
         for number, handler in before.items():
             signal.signal(number, handler)

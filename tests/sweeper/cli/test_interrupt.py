@@ -1,6 +1,7 @@
 """A signal stops a sweep, wherever Python was when it came."""
 
 import signal
+import sys
 
 import pytest
 
@@ -20,10 +21,23 @@ class Finalised:
         signal.raise_signal(signal.SIGTERM)
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_one_that_comes_while_an_object_is_finalised_is_told_later() -> None:
+class Broken:
+    def __del__(self) -> None:
+        raise ZeroDivisionError
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_one_that_comes_while_an_object_is_finalised_is_told_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Python would print the dropped one's traceback, which looks like a defect."""
+    dropped: list[type[BaseException]] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda each: dropped.append(each.exc_type))
     with interruptible() as check:
         check()
         Finalised()
+        assert not dropped
         with pytest.raises(KeyboardInterrupt):
             check()
+    Broken()
+    assert dropped == [ZeroDivisionError]
