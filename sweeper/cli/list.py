@@ -4,11 +4,9 @@ from collections.abc import Sequence
 
 import click
 from click.shell_completion import CompletionItem
-from hydra.core.config_loader import ConfigLoader
-from hydra.core.object_type import ObjectType
 
 from engine import DimsweepError, suggestion
-from sweeper.cli.overrides import config_loader
+from sweeper.config.parts import places
 
 
 class _Group(click.ParamType[str]):
@@ -17,8 +15,7 @@ class _Group(click.ParamType[str]):
     name = "group"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        with config_loader() as loader:
-            groups = _groups(loader)
+        groups = places.groups()
         if value in groups:
             return value
         problem = f"there is no configuration group {value!r}"
@@ -27,8 +24,7 @@ class _Group(click.ParamType[str]):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        with config_loader() as loader:
-            return [CompletionItem(name) for name in _groups(loader) if name.startswith(incomplete)]
+        return [CompletionItem(name) for name in places.groups() if name.startswith(incomplete)]
 
 
 @click.command("list")
@@ -44,12 +40,7 @@ def command(groups: Sequence[str]) -> int:
       dimsweep list
       dimsweep list study workload
     """
-    with config_loader() as loader:
-        for group in groups or _groups(loader):
-            options = loader.get_group_options(group, ObjectType.CONFIG)
-            print(f"{group}: {'  '.join(name for name in options if name != 'none')}")
+    known = places.groups()
+    for group in groups or known:
+        print(f"{group}: {'  '.join(known[group])}")
     return 0
-
-
-def _groups(loader: ConfigLoader) -> list[str]:
-    return [name for name in loader.get_group_options("", ObjectType.GROUP) if name != "hydra"]

@@ -2,15 +2,9 @@
 
 import difflib
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
-
-if TYPE_CHECKING:
-    from hydra.core.config_loader import ConfigLoader
 
 _OVERRIDE = re.compile(r"~[^\s=]+|(~|\+\+?)?[^\s=]+=.*", re.DOTALL)
 
@@ -29,8 +23,9 @@ class Overrides(click.ParamType[str]):
             return meant
         if places.names_file(value):
             raise click.UsageError(f"{value}: there is no such file", ctx)
-        known = {option.split("=")[1]: option for option in reversed(places.options())}
-        known |= {name: f"study={name}" for name in places.study_names()}
+        groups = places.groups()
+        known = {name: f"{group}={name}" for group in reversed(groups) for name in groups[group]}
+        known |= {name: f"study={name}" for name in groups["study"]}
         close = difflib.get_close_matches(value, known, n=1, cutoff=0.8)
         meant = known[close[0]] if close else "KEY=VALUE"
         raise click.UsageError(f"{value!r} is no study and sets no key; did you mean {meant}?", ctx)
@@ -45,36 +40,15 @@ class Overrides(click.ParamType[str]):
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
         """Keys, and the options of config groups under the overrides that are typed already."""
-        from hydra.plugins.completion_plugin import DefaultCompletionPlugin
-
-        from sweeper.config.compose import ROOT
-
-        class Completion(DefaultCompletionPlugin):
-            def matches(self, line: str) -> list[str]:
-                return list(self._query(ROOT, line))
+        from sweeper.config.complete import completions
 
         typed = [word for word in ctx.params.get(str(param.name)) or () if " " not in word]
-        with config_loader() as loader:
-            found = Completion(loader).matches(" ".join([*typed, incomplete]))
-        return [CompletionItem(match, goes_on=True) for match in found if "hydra" not in match]
+        return [CompletionItem(word, goes_on=True) for word in completions(typed, incomplete)]
 
 
 overrides = click.argument(
     "overrides", nargs=-1, type=Overrides(), metavar="[STUDY] [KEY=VALUE]..."
 )
-
-
-@contextmanager
-def config_loader() -> "Iterator[ConfigLoader]":
-    """Hydra's loader of our configuration folders."""
-    from hydra.core.global_hydra import GlobalHydra
-
-    from sweeper.config.compose import hydra
-
-    with hydra():
-        instance = GlobalHydra.instance().hydra
-        assert instance is not None
-        yield instance.config_loader
 
 
 def quoted(text: str) -> str:

@@ -165,6 +165,17 @@ def compose(overrides: Sequence[str], values: Mapping[str, Any] | None = None) -
     return Composed(origin.overrides, origin.choices, config)
 
 
+def composed_files(overrides: Sequence[str]) -> Any:
+    """What the files say under the options that ``overrides`` choose, as plain data that is neither
+    resolved nor checked; raises :class:`DimsweepError` where Hydra cannot compose them."""
+    chosen = tuple(o for o in overrides if not _sets_a_key(o))
+    try:
+        _, files = _compose_files(chosen, _state_of_files(chosen))
+    except (HydraException, OmegaConfBaseException) as error:
+        raise _explain(error) from error
+    return OmegaConf.to_container(pickle.loads(files))
+
+
 @lru_cache(maxsize=64)
 def _compose_files(chosen: tuple[str, ...], state: int) -> tuple[dict[str, str], bytes]:
     """The option chosen for each group, and what the files say under the ``chosen`` options: a
@@ -174,7 +185,7 @@ def _compose_files(chosen: tuple[str, ...], state: int) -> tuple[dict[str, str],
     it is kept while the files stay in the same ``state``.
     """
     words = [*(f"hydra/{group}=[]" for group in _HYDRAS), *(_for_hydra(o) for o in chosen)]
-    with hydra(chosen):
+    with _hydra(chosen):
         composed = hydra_compose(ROOT, overrides=words, return_hydra_config=True)
     choices = dict(composed.hydra.runtime.choices)
     own = OmegaConf.masked_copy(composed, [str(k) for k in composed if k != "hydra"])
@@ -201,7 +212,7 @@ def _set(node: DictConfig, setting: Override) -> None:
 
 
 @contextmanager
-def hydra(overrides: Sequence[str] = ()) -> Iterator[None]:
+def _hydra(overrides: Sequence[str]) -> Iterator[None]:
     """Hydra, initialised on our configuration folders; ``overrides`` tell which study matters."""
     schema.register()
     _Studies.given = dict(_given(overrides))

@@ -49,10 +49,13 @@ def find_study(name: str) -> Path | None:
     return None
 
 
-def options() -> list[str]:
-    """What may be chosen, as overrides: ``workload=gpt3_175b`` and so on."""
-    files = [file for home in homes("conf") for file in home.glob("*/*.yaml")]
-    return sorted({f"{file.parent.name}={file.stem}" for file in files if file.stem != "none"})
+def groups() -> dict[str, list[str]]:
+    """The options of each configuration group by its name; ``none`` is what there is without."""
+    found: dict[str, set[str]] = {"study": set(study_names())}
+    for home in homes("conf"):
+        for file in home.glob("*/*.yaml"):
+            found.setdefault(file.parent.name, set()).add(file.stem)
+    return {name: sorted(found[name] - {"none"}) for name in sorted(found)}
 
 
 def names_file(study: str) -> bool:

@@ -199,11 +199,22 @@ def test_completion_scripts(shell: str, capsys: pytest.CaptureFixture[str]) -> N
         ("dimsweep sweep study=lib", "study=libra_gpt3_4d"),
         ("dimsweep simulate workload=gpt", "workload=gpt3_libra"),
         ("dimsweep simulate collective.chu", "collective.chunks="),
+        ("dimsweep simulate coll", "collective."),
+        ("dimsweep simulate coll", "collective="),
+        ("dimsweep simulate workload=chakra workload.tr", "workload.traces="),
+        ("dimsweep simulate workload=nonsense collective.chu", "collective.chunks="),
+        ("dimsweep list top", "topology "),
     ],
 )
 def test_completion(line: str, expected: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["complete-words", line]) == 0
     assert expected in capsys.readouterr().out.splitlines()
+
+
+def test_nothing_is_completed_where_there_is_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    for word in ("npu=nonsense", "nonsense.", "collective.chunks.", "nonsense=", "fold.x"):
+        assert main(["complete-words", f"dimsweep simulate {word}"]) == 0
+    assert not capsys.readouterr().out
 
 
 def test_bash_completes(empty_folder: Path) -> None:
