@@ -22,7 +22,8 @@ _SIMULATED = {
 
 @click.command("simulate")
 @overrides
-def command(overrides: Sequence[str]) -> int:
+@click.option("--json", "as_json", is_flag=True, help="Print the columns of a row as JSON.")
+def command(overrides: Sequence[str], as_json: bool) -> int:
     """Simulate one training iteration and account for its time.
 
     The terminal shows where the time goes: compute, exposed communication of each collective and
@@ -47,24 +48,30 @@ def command(overrides: Sequence[str]) -> int:
       dimsweep simulate workload=msft1t_libra topology=libra_3d cost=libra_3d
       dimsweep simulate 'topology.bandwidth=[300 GB/s,120 GB/s,60 GB/s,20 GB/s]'
       dimsweep simulate workload=gpt3_175b topology=hgx_h100 collective=nccl npu=h100
+      dimsweep simulate --json | jq .time_s
     """
     from rich.console import Console
 
-    simulate(overrides, Console())
+    simulate(overrides, Console(stderr=as_json), as_json=as_json)
     return 0
 
 
-def simulate(overrides: Sequence[str], console: "Console") -> None:
-    """Simulate the configuration that ``overrides`` make, print its account and write its files."""
+def simulate(overrides: Sequence[str], console: "Console", *, as_json: bool = False) -> None:
+    """Simulate the configuration that ``overrides`` make, print its account and write its files.
+
+    With ``as_json`` the standard output is one JSON object for other programs: the version of the
+    model, and the columns of a study's rows (docs/results.md) that are known.
+    """
     import json
 
-    from engine import DimsweepError, Result, run_one
+    from engine import MODEL_VERSION, DimsweepError, Result, run_one
     from engine.kernels.network import run_messages
     from sweeper.build.accuracy import time_error
     from sweeper.build.program import build_program
     from sweeper.cli.account import print_result
     from sweeper.cli.output import write_file
     from sweeper.config.compose import compose
+    from sweeper.ledger.rows import single_row
     from sweeper.study.rules import design_warnings
     from sweeper.terminal import say, say_warnings, waiting
 
@@ -89,7 +96,10 @@ def simulate(overrides: Sequence[str], console: "Console") -> None:
     except DimsweepError as error:
         raise composed.blame(error) from error.__cause__
     title = f"{config.workload.name} on {result.program.cluster.topology.name}"
-    print_result(result, title, console, time_error(config), config.cost.npu)
+    if as_json:
+        print(json.dumps({"model": MODEL_VERSION, **single_row(config, result)}, indent=1))
+    else:
+        print_result(result, title, console, time_error(config), config.cost.npu)
     if config.timeline is not None:
         content = json.dumps(result.timeline()).encode()
         file = write_file(config.timeline, "the timeline", content)

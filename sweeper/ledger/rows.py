@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from engine import MERIT_NEEDS, Breakdown, units
+from engine import MERIT_NEEDS, Breakdown, Result, units
 from sweeper.build.accuracy import time_error
 from sweeper.config.schema import Config
 from sweeper.space.trials import Trials
@@ -103,6 +103,19 @@ def complete_rows(
         columns[f"utilisation_{d}"] = breakdown.utilisation[:, d]
     columns |= _path_columns(breakdown)
     return _batch(schema, columns, len(bandwidth))
+
+
+def single_row(config: Config, result: Result) -> dict[str, Any]:
+    """The columns of one simulated design that is no trial of a study, those that are known."""
+    breakdown, bandwidth = result.breakdown, result.program.bandwidth[None]
+    known: dict[str, list[Any]] = {"fidelity": [str(config.fidelity)]}
+    known["time_error"] = [time_error(config)]
+    schema = row_schema(bandwidth.shape[1], (), ())
+    (row,) = complete_rows(
+        schema, known, bandwidth, breakdown, result.program.names.tally
+    ).to_pylist()
+    row["exposed_by_collective_s"] = dict(row["exposed_by_collective_s"])
+    return {name: value for name, value in row.items() if value is not None}
 
 
 def _path_columns(breakdown: Breakdown) -> dict[str, Any]:
