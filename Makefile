@@ -17,13 +17,24 @@ STUDY  ?= libra_gpt3_4d
 help:
 	@sed -n 's/^# make/make/p' Makefile
 
+# Whether this Python is one of pyproject.toml's; 3.10 must be able to run it, to be told so.
+define KNOWN
+import re, sys
+text = open("pyproject.toml").read()
+least, beyond = map(int, re.search('requires-python = ">=3.([0-9]+),<3.([0-9]+)"', text).groups())
+if not (3, least) <= sys.version_info < (3, beyond):
+    print(f"dimsweep needs Python 3.{least} to 3.{beyond - 1}: Numba and Ray have wheels for these; "
+          f"this is {sys.version.split()[0]}")
+    sys.exit(1)
+endef
+export KNOWN
+
 setup: $(VENV)/.ready
 
 # Reinstalls only when the project's requirements change.
 $(VENV)/.ready: pyproject.toml requirements.lock
 	@echo "setting up $(VENV) (once; about a minute)"
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-	    || { echo "dimsweep needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@$(PYTHON) -c "$$KNOWN" || { echo "try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[dev]'
 	@touch $@
