@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from sweeper.run.executor.cluster import _TOKEN
-from tests.support.processes import parent, processes
+from tests.support.processes import offspring, parent, processes
 
 ENVIRONMENT = {
     "RAY_AUTH_MODE": "token",
@@ -32,11 +32,15 @@ class Nodes:
         )
         self.address = str(self._cluster.address)
         self.workers: list[Any] = []
+        self._orphans: list[int] = []
         self.fill(n)
 
     def close(self) -> None:
-        """End all that is left of it."""
+        """End all that is left of it, agents of killed daemons as well: Ray lets them live on for
+        some minutes."""
         self._cluster.shutdown()
+        for pid in self._orphans:
+            _kill(pid)
 
     def fill(self, n: int) -> None:
         """Add nodes until there are ``n``."""
@@ -54,14 +58,18 @@ class Nodes:
     def kill_node(self, draw: random.Random) -> None:
         """Kill a node's daemon, which ends its actors."""
         node = self.workers.pop(draw.randrange(len(self.workers)))
-        _kill(_pid(node, "raylet"))
+        self._kill_daemon(_pid(node, "raylet"))
 
     def kill_head(self, *, whole: bool) -> None:
         """Kill the head's table of the cluster, and its node as well if ``whole``."""
         head = self._cluster.head_node
         _kill(_pid(head, "gcs_server"))
         if whole:
-            _kill(_pid(head, "raylet"))
+            self._kill_daemon(_pid(head, "raylet"))
+
+    def _kill_daemon(self, pid: int) -> None:
+        self._orphans += offspring(pid)
+        _kill(pid)
 
 
 def _pid(node: Any, kind: str) -> int:
