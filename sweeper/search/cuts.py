@@ -119,7 +119,8 @@ class CutModel:
         """Rules on (x, s): equal @ . is 0, but 1 in the last row, and upper @ . is at most 0."""
         n = len(centre)
         equal = _rows(self._equal * centre, self._level)
-        ranks = [np.linalg.matrix_rank(equal[:i]) for i in range(len(equal) + 1)]
+        # Of no rows the rank is 0, which NumPy has not always known.
+        ranks = [0, *(np.linalg.matrix_rank(equal[: i + 1]) for i in range(len(equal)))]
         independent = equal[np.diff(ranks) > 0]
         cost = np.append(np.array(self._prices.per_bandwidth) * centre, self._prices.fixed)
         upper = [
