@@ -49,7 +49,7 @@ def wait_for(more_than: int, folder: Path, process: subprocess.Popen[str]) -> No
 
 
 def stopped_after(text: str, process: subprocess.Popen[str]) -> str:
-    """All that a process says, which is told to end when it says ``text``, or after five minutes."""
+    """All that a process says, which is told to end when it says ``text``, or after a while."""
     assert process.stdout is not None
     late = threading.Timer(300, process.terminate)
     late.start()
