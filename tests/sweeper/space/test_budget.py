@@ -65,7 +65,7 @@ def test_every_split_that_spends_the_money_and_no_other(prices, limit, low, high
         return
     # The cheapest dimension takes what the others leave; a single split leaves them nothing.
     others = np.delete(feasible, np.argmin(prices), axis=1)
-    varied = np.linalg.matrix_rank(others - others[0])
+    varied = np.linalg.matrix_rank(others - others[0]) if others.size else 0
     assert varied <= space.n_free <= len(prices) - 1
     u = np.random.default_rng(0).random((100, space.n_free))
     decoded = np.rint(space.decode(u) / STEP).astype(int)
