@@ -9,6 +9,8 @@ from engine.errors import DimsweepError, check_least
 from engine.units import PICOSECONDS
 from engine.workload.graph import MatMul
 
+_DIGITS = 6  # of a mean number of rows that is rounded up, whatever its last bits are
+
 
 @dataclass(frozen=True)
 class EfficiencyCurve:
@@ -73,8 +75,9 @@ class SystolicArray:
             raise DimsweepError(f"a clock of {self.clock:g} Hz", where="clock")
 
     def cycles(self, product: MatMul) -> int:
-        """Cycles until all of ``product`` is done."""
-        products, m, k, n = product[:4]
+        """Cycles until all of ``product`` is done; rows of which there is a part in the mean take
+        a row's time."""
+        products, m, k, n = (math.ceil(round(size, _DIGITS)) for size in product[:4])
         spatial_rows, spatial_columns, temporal = {
             Dataflow.OUTPUT_STATIONARY: (m, n, k),
             Dataflow.WEIGHT_STATIONARY: (k, n, m),

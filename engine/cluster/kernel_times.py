@@ -84,7 +84,7 @@ class KernelTimes:
                 where="kernels",
                 hint=f"there are: {', '.join(self.products)}",
             )
-        rows, grid = product.products * product.m, self.products[precision]
+        rows, grid = round(product.products * product.m), self.products[precision]
         if rows % 4:
             grid = self.ragged.get(precision, grid)
         return _at(grid, rows, product.n, product.k)
@@ -104,7 +104,7 @@ class KernelTimes:
 
 
 @lru_cache(maxsize=2**16)
-def _at(grid: Grid, *shape: int) -> float:
+def _at(grid: Grid, *shape: float) -> float:
     """The time of a grid at ``shape``; a sweep asks for the same ones over and over."""
     return grid.picoseconds(shape)
 

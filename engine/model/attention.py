@@ -2,7 +2,7 @@
 
 from engine.model.context import exchanged, heads_and_rows
 from engine.model.parallel import Region
-from engine.model.rank import LayerBlock, Module
+from engine.model.rank import LayerBlock, Module, Shard
 from engine.model.shape import TransformerShape
 from engine.model.steps import Step, elementwise, product
 from engine.workload.graph import Attention, Kernel, MatMul
@@ -50,7 +50,23 @@ def block(model: TransformerShape, r: Region) -> LayerBlock:
             + (0 if selective else core_kept)
         ),
         transient=r.passing + gradients + core_kept * selective + r.part * norm_again,
+        cache=_cached(model, r.shard),
     )
+
+
+def _cached(model: TransformerShape, shard: Shard) -> float:
+    """Bytes of the keys and values of the rank's sequences, of its heads."""
+    heads = model.kv / shard.tensor
+    return shard.value * shard.batch * model.sequence / shard.context * 2 * heads * model.head
+
+
+def _decoded(model: TransformerShape, r: Region) -> Kernel:
+    """One query of each sequence and head, which meets all of the cache."""
+    heads, size = r.shard.batch * model.heads // r.shard.tensor, model.head
+    flops = 4.0 * heads * model.sequence * size
+    n_bytes = _cached(model, r.shard) + 2 * r.value * heads * size
+    shape = Attention(heads, 1, model.sequence, size, causal=False)
+    return Kernel("attention", flops, n_bytes, MatMul(heads, 1, size, model.sequence), shape)
 
 
 def _keys(model: TransformerShape, r: Region) -> float:
@@ -64,11 +80,13 @@ def _core(
     """Scores, softmax and the weighted values: forward, backward, bytes kept between, and bytes of
     the largest gradients in the backward pass."""
     shard, value, size = r.shard, r.value, model.head
+    if shard.decode:
+        return (_decoded(model, r),), (), 0.0, 0.0
     heads = shard.batch * model.heads // shard.tensor
     rows = r.tokens // shard.batch  # of queries; all keys of the sequence
     heads, rows = heads_and_rows(r, heads, rows)
     columns = model.sequence
-    if model.flash or shard.decode:
+    if model.flash:
         return _fused(model, r, heads, rows)
     scores = float(heads * rows * columns)
     mask = scores if model.dropout else 0.0
@@ -100,12 +118,12 @@ def _fused(
     """Scores that never leave the chip (Dao et al., FlashAttention, 2022): the backward pass
     computes them again, so it has five products to the forward pass's two."""
     value, columns, size = r.value, model.sequence, model.head
-    masked = 0.5 if model.causal and not r.shard.decode else 1.0
+    masked = 0.5 if model.causal else 1.0
     flops = 4.0 * heads * rows * columns * size * masked
     shared = heads * model.kv // model.heads
     n_bytes = value * size * (2 * heads * rows + 2 * shared * columns)
     kept = 4.0 * heads * rows  # a log-sum of each row
-    shape = Attention(heads, rows, columns, size, causal=masked < 1)
+    shape = Attention(heads, rows, columns, size, model.causal)
     product_of = MatMul(heads, rows, size, columns)
     forward = Kernel("attention", flops, n_bytes, product_of, shape)
     backward = Kernel(

@@ -3,6 +3,10 @@
 Lepikhin et al., "GShard" (2020): a router sends each token to ``top_k`` experts; an all-to-all over
 the expert-parallel ranks takes it there, and another one brings the results back.  The busiest rank
 gets ``imbalance`` times the mean number of tokens, and all wait for it.
+
+With experts chosen alike, a token misses one of E with a probability of 1 - ``top_k`` / E, so n
+tokens reach E (1 - (1 - ``top_k`` / E)^n) experts in expectation: two of Mixtral's eight for a
+single token, all of them for thousands.  Weights of the others are not read.
 """
 
 from collections.abc import Iterator
@@ -22,7 +26,7 @@ def block(model: TransformerShape, r: Region) -> LayerBlock:
     first = inner * (2 if model.gated else 1)
     sent = r.rows * model.top_k  # tokens that the rank's own tokens are copied to
     # Tokens that its experts get, from all ranks that cut them.
-    come = round((r.tokens if _cut(r) > 1 else r.rows) * model.top_k * model.imbalance)
+    come = _own(r) * model.top_k * model.imbalance
     local = model.experts // n
     norm, norm_back = r.norm("mlp norm")
     residual, residual_back = r.residual("mlp", dropout=model.dropout, bias=model.bias)
@@ -72,6 +76,18 @@ def _cut(r: Region) -> int:
     return 1 if r.shard.whole_experts else r.shard.tensor
 
 
+def _own(r: Region) -> int:
+    """Tokens that the rank brings to the experts, together with those that cut them with it."""
+    return r.tokens if _cut(r) > 1 else r.rows
+
+
+def reached(model: TransformerShape, r: Region) -> float:
+    """Of the rank's experts those that a token of any expert-parallel rank comes to, in
+    expectation."""
+    missed = (1 - model.top_k / model.experts) ** (_own(r) * r.shard.expert)
+    return model.experts // r.shard.expert * (1 - missed)
+
+
 def _exchange(
     model: TransformerShape, r: Region, n_bytes: float, whole: float
 ) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
@@ -102,14 +118,14 @@ def _travel(model: TransformerShape, r: Region, n_bytes: float) -> Iterator[Step
 
 
 def _work(
-    model: TransformerShape, r: Region, come: int
+    model: TransformerShape, r: Region, come: float
 ) -> tuple[tuple[Step, ...], tuple[Step, ...], Kernel]:
     """What the local experts do with the tokens that come: forward, backward, the activation."""
     value, inner = r.value, model.expert_inner // _cut(r)
-    first, local = inner * (2 if model.gated else 1), model.experts // r.shard.expert
-    each = max(1, come // local)
-    one = r.linear("expert 1", each, model.hidden, first, local)
-    two = r.linear("expert 2", each, inner, model.hidden, local)
+    first, met = inner * (2 if model.gated else 1), reached(model, r)
+    each = come / met
+    one = r.linear("expert 1", each, model.hidden, first, met)
+    two = r.linear("expert 2", each, inner, model.hidden, met)
     activated = elementwise("activation", value * come * (first + inner))
     activated_back = elementwise("activation input_grad", value * come * (2 * first + inner))
     forward = (*one.forward, activated, *two.forward)

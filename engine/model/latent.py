@@ -5,12 +5,17 @@ DeepSeek-AI, "DeepSeek-V2" (2024), section 2.1.  A token's hidden features are p
 are normalised and projected up to the heads.  A head's queries and keys have ``head`` + ``rope``
 features, its values ``head``.  Tensor-parallel ranks divide the heads; each projects its own tokens
 down, and the latent vectors are gathered.
+
+Only latent vectors are cached, the same ones by every tensor-parallel rank.  A token that is added
+does not project those of all tokens up: its queries are brought to the latent vectors' space, meet
+them there, and what comes out is projected up (section 2.1.2's absorbed matrices, which DeepSeek's
+inference keeps factored).  The weights are the same ones, so as many are read.
 """
 
 from engine.kinds import CollectiveKind as Kind
 from engine.model.context import exchanged, heads_and_rows
 from engine.model.parallel import AXIS, Region
-from engine.model.rank import LayerBlock, Module
+from engine.model.rank import LayerBlock, Module, Shard
 from engine.model.shape import TransformerShape
 from engine.model.steps import CollectiveStep, Step, elementwise
 from engine.workload.graph import Attention, Kernel, MatMul
@@ -31,11 +36,12 @@ def block(model: TransformerShape, r: Region) -> LayerBlock:
     core, core_back = _core(model, r)
     queries = value * tokens * heads * (model.head + model.rope)
     around, around_back = exchanged((core,), (core_back,), r, _keys(model, r), queries)
+    attended = _decoded(model, r, heads) if r.shard.decode else (*key.forward, *around)
     latents = value * r.rows * latent  # bytes of the rank's own tokens
     projected = heads * (2 * (model.head + model.rope) + model.head)  # queries, keys and values
     forward: tuple[Step, ...] = (
-        norm, *down.forward, small, *_gather(r, latents), *query.forward, *key.forward,
-        *around, *r.row(out), residual,
+        norm, *down.forward, small, *_gather(r, latents), *query.forward,
+        *attended, *r.row(out), residual,
     )  # fmt: skip
     backward: tuple[Step, ...] = (
         residual_back, *r.row_backward(out), *around_back, *key.backward,
@@ -56,6 +62,28 @@ def block(model: TransformerShape, r: Region) -> LayerBlock:
             + kept * (not selective)
         ),
         transient=r.passing + value * tokens * projected + kept + r.part * norm_again,
+        cache=_cached(model, r.shard),
+    )
+
+
+def _cached(model: TransformerShape, shard: Shard) -> float:
+    """Bytes of the latent vectors, and of the keys that heads share, of the rank's sequences."""
+    tokens = shard.batch * model.sequence // shard.context
+    return shard.value * tokens * (model.kv_rank + model.rope)
+
+
+def _decoded(model: TransformerShape, r: Region, heads: int) -> tuple[Kernel, ...]:
+    """One query of each sequence and of each of the rank's ``heads`` meets the latent vectors."""
+    value, rank, tokens, queries = r.value, model.kv_rank, r.tokens, r.tokens * heads
+    shared = rank + model.rope  # features of the cache, which are keys, and values without rope's
+    flops = 2.0 * queries * model.sequence * (shared + rank)
+    n_bytes = _cached(model, r.shard) + value * queries * (shared + rank)
+    size = (shared + rank) // 2
+    shape = Attention(queries, 1, model.sequence, size, causal=False)
+    return (
+        *r.linear("key up", tokens, model.head, rank, heads).forward,
+        Kernel("attention", flops, n_bytes, MatMul(queries, 1, size, model.sequence), shape),
+        *r.linear("value up", tokens, rank, model.head, heads).forward,
     )
 
 

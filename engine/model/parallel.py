@@ -89,7 +89,7 @@ class Region:
         """A normalisation and its backward pass."""
         return elementwise(name, 2 * self.part), elementwise(f"{name} input_grad", 3 * self.part)
 
-    def linear(self, name: str, m: int, k: int, n: int, count: int = 1) -> Linear:
+    def linear(self, name: str, m: float, k: int, n: int, count: float = 1) -> Linear:
         """``count`` linear layers of ``m`` tokens each, in the precision of the layers."""
         return narrow_linear(name, m, k, n, self.value, self.shard.narrow, count)
 

@@ -18,6 +18,15 @@ class Recompute(StrEnum):
     FULL = "full"
 
 
+class Task(StrEnum):
+    """What a pass is for: training, which predicts every token of a sequence; reading prompts,
+    which predicts the one after each; or one more token for sequences that are cached."""
+
+    TRAINING = "training"
+    PREFILL = "prefill"
+    DECODE = "decode"
+
+
 class Module(StrEnum):
     """What a layer's backward pass may compute again by itself, in the place of keeping its output:
     the core of the attention, normalisations, activations (GeLU, SwiGLU), or every second linear
@@ -60,7 +69,8 @@ class LayerBlock:
     forward pass to its backward pass, ``transient`` those that live only while the backward pass of
     the block runs, beside them; ``gradient_buffer`` those of its weights' gradients before they are
     added to those of the batch, which other blocks use again (Transformer Engine's way to fuse
-    the sum into the product); ``output`` the bytes handed to the next block.
+    the sum into the product); ``output`` the bytes handed to the next block.  ``cache``: the bytes
+    of a micro-batch's sequences that stay for the tokens to come, where the model is served.
     """
 
     name: str
@@ -73,6 +83,7 @@ class LayerBlock:
     transient: float = 0.0
     gradient_buffer: float = 0.0
     output: float = 0.0
+    cache: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -103,7 +114,7 @@ class Shard:
 
     ``batch`` sequences (or samples) a micro-batch; ``value`` bytes of a weight or activation.
     ``sequence_parallel``: what tensor parallelism leaves whole (norms, dropout, residuals) is cut
-    along the sequence.  ``decode``: each sequence adds one token to those that it holds already.
+    along the sequence.
     ``whole_experts``: ``expert`` counts tensor-parallel ranks, too, which cut no expert.
     ``expert_nodes``: the nodes that they are on, if tokens are sent once to each node.
     ``narrow``: the precision of the factors of linear products,
@@ -119,13 +130,18 @@ class Shard:
     recompute: Recompute = Recompute.NONE
     recompute_modules: frozenset[Module] = frozenset()
     value: float = 2.0
-    decode: bool = False
+    task: Task = Task.TRAINING
     narrow: str = ""
     wide_gathers: bool = False
     overlap_tensor: TensorOverlap = TensorOverlap.BACKWARD
     context_exchange: ContextExchange = ContextExchange.GATHER
     whole_experts: bool = False
     expert_nodes: int = 1
+
+    @property
+    def decode(self) -> bool:
+        """Whether each sequence adds one token to those that it holds already."""
+        return self.task is Task.DECODE
 
     def again(self, module: Module) -> bool:
         """Whether a layer's backward pass computes ``module`` again by itself."""

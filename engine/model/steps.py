@@ -42,7 +42,14 @@ Step = Kernel | CollectiveStep | AccessStep | WaitStep
 
 
 def product(
-    name: str, products: int, m: int, k: int, n: int, value: float, *, transposed: bool = False
+    name: str,
+    products: float,
+    m: float,
+    k: float,
+    n: int,
+    value: float,
+    *,
+    transposed: bool = False,
 ) -> Kernel:
     """A matrix product that reads both factors once and writes the result once."""
     shape = MatMul(products, m, k, n, transposed)
@@ -50,7 +57,7 @@ def product(
 
 
 def linear(
-    name: str, m: int, k: int, n: int, value: float, count: int = 1
+    name: str, m: float, k: int, n: int, value: float, count: float = 1
 ) -> tuple[Kernel, Kernel, Kernel]:
     """A linear layer of ``m`` tokens from ``k`` to ``n`` features, or ``count`` of them at once:
     its forward product, and those of the gradients of its input and of its weights."""
@@ -81,7 +88,7 @@ NARROW = {"fp8": 1.0, "fp8_block": 1.0, "mxfp8": 1.0, "nvfp4": 0.5}
 
 
 def narrow_linear(
-    name: str, m: int, k: int, n: int, value: float, precision: str, count: int = 1
+    name: str, m: float, k: int, n: int, value: float, precision: str, count: float = 1
 ) -> Linear:
     """A linear layer whose three products have factors in ``precision``, and results of ``value``
     bytes; that of :func:`linear` without a ``precision``.
@@ -96,12 +103,12 @@ def narrow_linear(
         return Linear(name, (forward,), (input_grad,), (weight_grad,))
     factor = NARROW[precision]
 
-    def narrow(kernel_name: str, m: int, k: int, n: int, *, transposed: bool = False) -> Kernel:
+    def narrow(kernel_name: str, m: float, k: float, n: int, *, transposed: bool = False) -> Kernel:
         shape = MatMul(count, m, k, n, transposed)
         n_bytes = count * (factor * (m * k + k * n) + value * m * n)
         return Kernel(kernel_name, shape.flops, n_bytes, shape, precision=precision)
 
-    def cast(kernel_name: str, values: int) -> Kernel:
+    def cast(kernel_name: str, values: float) -> Kernel:
         n_bytes = (value + 2 * factor) * count * values
         return elementwise(f"{kernel_name} cast", n_bytes)._replace(launched=False)
 

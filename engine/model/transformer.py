@@ -5,7 +5,7 @@ from engine.errors import InfeasibleError
 from engine.kinds import CollectiveKind as Kind
 from engine.model import attention, experts, latent, mlp
 from engine.model.parallel import Region
-from engine.model.rank import ContextExchange, LayerBlock, Model, RankModel, Recompute, Shard
+from engine.model.rank import ContextExchange, LayerBlock, Model, RankModel, Recompute, Shard, Task
 from engine.model.shape import TransformerShape
 from engine.model.steps import CollectiveStep, Step, elementwise, narrow_linear
 
@@ -79,6 +79,7 @@ class Transformer(TransformerShape, Model):
             transient=(kept if full else 0.0) + max(part.transient for part in parts),
             gradient_buffer=sum(r.value * p.parameters + p.gradient_buffer for p in parts),
             output=output,
+            cache=sum(part.cache for part in parts),
         )
 
     def _front(self, r: Region) -> LayerBlock:
@@ -109,6 +110,8 @@ class Transformer(TransformerShape, Model):
             return LayerBlock("head", head, head_back, parameters=parameters)
         if not self.vocabulary:
             return LayerBlock("output")
+        if r.shard.task is not Task.TRAINING:
+            return self._next_token(r)
         t, value, tokens = r.shard.tensor, r.value, r.tokens
         columns = -(-self.vocabulary // t)
         logits = narrow_linear("logits", tokens, self.hidden, columns, value, "")
@@ -122,19 +125,36 @@ class Transformer(TransformerShape, Model):
             *r.column_backward(logits),
             norm_back,
         )
-        if r.shard.decode:
-            gather = CollectiveStep(Kind.ALL_GATHER, value * tokens * columns, "tensor")
-            agree = (gather,) if t > 1 else ()
-            scan = elementwise("sampling", value * tokens * self.vocabulary)
         return LayerBlock(
             "logits",
             (norm, *r.enter(), *logits.forward, *agree, scan),
             backward,
-            parameters=self.hidden * (2 if self.bias else 1)
-            + (0 if self.tied else self.vocabulary * self.hidden / t),
+            parameters=self._head_parameters(t),
             activations=2 * value * r.rows * self.hidden + 4 * tokens * columns,
             # Gradients of the logits take the place of the logits, and the weights' gradient comes.
             transient=r.passing
             + 3 * r.part
             + max(0.0, value * columns * self.hidden - (4 - value) * tokens * columns),
         )
+
+    def _next_token(self, r: Region) -> LayerBlock:
+        """The logits of each sequence's last token, from which the next one is drawn."""
+        t, value, n = r.shard.tensor, r.value, r.shard.batch
+        columns, last = -(-self.vocabulary // t), r.value * n * self.hidden
+        norm = elementwise("final norm", 2 * last)
+        # The rank that has a sequence's end hands it out: an all-gather of its parts.
+        spread = (CollectiveStep(Kind.ALL_GATHER, last / t, "tensor"),) * r.cut
+        logits = narrow_linear("logits", n, self.hidden, columns, value, "")
+        gather = (CollectiveStep(Kind.ALL_GATHER, value * n * columns, "tensor"),) * (t > 1)
+        sample = elementwise("sampling", value * n * self.vocabulary)
+        return LayerBlock(
+            "logits",
+            (norm, *spread, *logits.forward, *gather, sample),
+            parameters=self._head_parameters(t),
+            activations=2 * last + 4 * n * columns,
+        )
+
+    def _head_parameters(self, tensor: int) -> float:
+        """Those of the last norm, and of the logits unless they are the embedding's."""
+        head = 0 if self.tied else self.vocabulary * self.hidden / tensor
+        return self.hidden * (2 if self.bias else 1) + head

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from engine.model.rank import Model, Shard
+from engine.model.rank import Model, Shard, Task
 from engine.model.transformer import Transformer
 from engine.workload.amount import Amount
 from engine.workload.graph import Kernel
@@ -10,7 +10,7 @@ from engine.workload.graph import Kernel
 _PASSES = 3  # a backward pass has twice the operations of the forward pass
 
 
-def amount(model: Model, batch: int, *, trains: bool = True, decode: bool = False) -> Amount:
+def amount(model: Model, batch: int, task: Task = Task.TRAINING) -> Amount:
     """The samples, tokens and model FLOPs of ``batch`` samples.
 
     The FLOPs are those of model FLOPs utilisation (Chowdhery et al., "PaLM", 2022, appendix B),
@@ -18,13 +18,13 @@ def amount(model: Model, batch: int, *, trains: bool = True, decode: bool = Fals
     """
     tokens = 0
     if isinstance(model, Transformer):
-        tokens = batch * (1 if decode else model.sequence)
+        tokens = batch * (1 if task is Task.DECODE else model.sequence)
         model = replace(model, imbalance=1.0)
-    network = model.for_rank(Shard(batch=1, decode=decode))
+    network = model.for_rank(Shard(batch=1, task=task))
     forward = sum(
         step.flops
         for block in (*network.front, *network.layers, *network.back)
         for step in block.forward
         if isinstance(step, Kernel) and (step.matmul or step.attention)
     )
-    return Amount(batch, tokens, batch * forward * (_PASSES if trains else 1))
+    return Amount(batch, tokens, batch * forward * (_PASSES if task is Task.TRAINING else 1))

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from engine.errors import DimsweepError, InfeasibleError, check_least
-from engine.model.rank import LayerBlock, Shard
+from engine.model.rank import LayerBlock, Shard, Task
 from engine.model.steps import Step, elementwise
-from engine.model.transformer import LAYER, Transformer
+from engine.model.transformer import Transformer
 from engine.plan.amount import amount
 from engine.plan.mesh import DeviceMesh
 from engine.plan.stages import Stage, cut
@@ -34,6 +34,10 @@ class Serving:
     def __post_init__(self) -> None:
         check_least(self, 1, "batch", "micro_batch")
 
+    @property
+    def task(self) -> Task:
+        return Task.DECODE if self.decode else Task.PREFILL
+
 
 def serving(
     model: Transformer, plan: Serving, mesh: DeviceMesh, name: str = "inference"
@@ -53,7 +57,7 @@ def serving(
         expert=mesh.degree("expert"),
         sequence_parallel=plan.sequence_parallel,
         value=plan.value,
-        decode=plan.decode,
+        task=plan.task,
         narrow=plan.narrow,
     )
     if plan.decode and shard.context > 1:
@@ -62,28 +66,22 @@ def serving(
         )
     model = replace(model, dropout=False)
     stages = cut(model.for_rank(shard), mesh.degree("pipeline"), 1)
-    graphs = tuple(_graph(model, stage, shard, mesh, n) for stage in stages)
-    footprints = [_footprint(model, stage, shard, n) for stage in stages]
+    graphs = tuple(_graph(stage, shard, mesh, n) for stage in stages)
+    footprints = [_footprint(stage, shard, n) for stage in stages]
     return Workload(
         graphs,
         dict(mesh.groups),
         name=name,
         stages="pipeline" if len(stages) > 1 else None,
         footprint=max(footprints, key=lambda f: f.total),
-        amount=amount(model, plan.batch, trains=False, decode=plan.decode),
+        amount=amount(model, plan.batch, plan.task),
     )
 
 
-def cache_bytes(model: Transformer, shard: Shard) -> float:
-    """A layer's cached keys and values on one rank, for one micro-batch."""
-    heads = model.kv / shard.tensor
-    return shard.value * shard.batch * model.sequence / shard.context * 2 * heads * model.head
-
-
-def _graph(model: Transformer, stage: Stage, shard: Shard, mesh: DeviceMesh, n: int) -> Graph:
+def _graph(stage: Stage, shard: Shard, mesh: DeviceMesh, n: int) -> Graph:
     graph = RankGraph()
     here, last = stage.number, stage.n_stages - 1
-    items = compile_steps(_steps(model, stage.chunks[0], shard))
+    items = compile_steps(_steps(stage.chunks[0], shard))
     parts, gather = stage.shared_among(shard.tensor), compile_steps(stage.gather(shard.tensor))
     for i in range(n):
         if here:
@@ -96,21 +94,20 @@ def _graph(model: Transformer, stage: Stage, shard: Shard, mesh: DeviceMesh, n: 
     return graph.build()
 
 
-def _steps(model: Transformer, blocks: tuple[LayerBlock, ...], shard: Shard) -> Iterator[Step]:
+def _steps(blocks: tuple[LayerBlock, ...], shard: Shard) -> Iterator[Step]:
     for block in blocks:
         yield from block.forward
-        if block.name == LAYER and not shard.decode:
-            yield elementwise("cache", cache_bytes(model, shard))
+        if block.cache and not shard.decode:
+            yield elementwise("cache", block.cache)
 
 
-def _footprint(model: Transformer, stage: Stage, shard: Shard, n: int) -> Footprint:
-    layers = sum(block.name == LAYER for block in stage.chunks[0])
+def _footprint(stage: Stage, shard: Shard, n: int) -> Footprint:
     return Footprint(
         stage=stage.number,
         weights=(stage.parameters + stage.expert_parameters) * shard.value,
         gradients=0.0,
         optimizer=0.0,
-        activations=layers * n * cache_bytes(model, shard),
+        activations=n * sum(block.cache for block in stage.chunks[0]),
         transient=max(block.activations for block in stage.chunks[0]),
         peak="all sequences cached",
     )

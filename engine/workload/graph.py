@@ -35,11 +35,15 @@ class Group:
 
 class MatMul(NamedTuple):
     """``products`` of an ``m`` x ``k`` by a ``k`` x ``n`` matrix; the first one may lie in memory
-    ``transposed``, as the gradients of weights read what the forward pass kept."""
+    ``transposed``, as the gradients of weights read what the forward pass kept.
 
-    products: int
-    m: int
-    k: int
+    Of experts, among which tokens are shared out, there may be 1.75 in expectation, and 4.57 rows
+    of each in the mean; all rows together are ``products`` times ``m``.
+    """
+
+    products: float
+    m: float
+    k: float
     n: int
     transposed: bool = False
 

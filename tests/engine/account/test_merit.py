@@ -6,6 +6,7 @@ import pytest
 
 from engine import Cluster, Compute, GraphBuilder, Npu, Prices, Topology, Workload, simulate
 from engine.model import Transformer
+from engine.model.rank import Task
 from engine.plan.amount import amount
 from engine.workload.amount import Amount
 
@@ -26,8 +27,9 @@ def test_what_a_transformer_gets_done() -> None:
     forward = 2 * (24 * tokens * h**2 + 4 * tokens**2 * h) + 2 * tokens * h * 100
     done = amount(model, batch=8)
     assert done == Amount(8, 8 * tokens, 3 * 8 * forward)
-    assert amount(model, batch=8, trains=False).flops == done.flops / 3
-    assert amount(model, batch=8, trains=False, decode=True).tokens == 8
+    read = amount(model, 8, Task.PREFILL).flops
+    assert read == done.flops / 3 - 8 * 2 * (tokens - 1) * h * 100, "logits of the last token alone"
+    assert amount(model, 8, Task.DECODE).tokens == 8
     busy = replace(model, experts=4, top_k=2, imbalance=3.0)
     assert amount(busy, 8) == amount(replace(busy, imbalance=1.0), 8)
 
