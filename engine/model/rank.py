@@ -1,5 +1,6 @@
 """A model as one rank runs it: the rank's shard of the work, and blocks of steps."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -65,7 +66,8 @@ class LayerBlock:
 
     ``forward`` and ``backward`` run one after another; ``again`` is what the backward pass computes
     once more first.  ``parameters`` are the rank's values that all data-parallel ranks share,
-    ``expert_parameters`` those of its experts; ``activations`` the bytes kept from a micro-batch's
+    ``expert_parameters`` those of its experts, of which a micro-batch gives gradients to
+    ``expert_reach`` at most; ``activations`` the bytes kept from a micro-batch's
     forward pass to its backward pass, ``transient`` those that live only while the backward pass of
     the block runs, beside them; ``gradient_buffer`` those of its weights' gradients before they are
     added to those of the batch, which other blocks use again (Transformer Engine's way to fuse
@@ -79,11 +81,16 @@ class LayerBlock:
     again: tuple[Step, ...] = ()
     parameters: float = 0.0
     expert_parameters: float = 0.0
+    expert_reach: float = math.inf
     activations: float = 0.0
     transient: float = 0.0
     gradient_buffer: float = 0.0
     output: float = 0.0
     cache: float = 0.0
+
+    def reached(self, micro_batches: int) -> float:
+        """The values of the experts that so many micro-batches give gradients, at most."""
+        return min(self.expert_parameters, micro_batches * self.expert_reach)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,10 @@ class Dlrm(Model):
     embedding tables of ``rows`` vectors of ``width`` values lie on the expert-parallel ranks (name
     an ``expert`` axis, of which the tables are the experts); each sample looks up ``lookups``
     vectors of each and sums them.  An all-to-all takes the sums to the samples' ranks.
+
+    Gradients of tables are sparse: those of n samples have min(``rows``, n · ``lookups``) rows at
+    most, which is what is kept, exchanged and updated of them.  A rank's tables serve the samples
+    of all expert-parallel ranks.
     """
 
     bottom: tuple[int, ...]
@@ -69,6 +73,8 @@ class Dlrm(Model):
             (*top_back, dots[1], dots[2], *exchange, *bottom_back, *wait, updated),
             parameters=weights,
             expert_parameters=self.tables / shard.expert * self.rows * self.width,
+            # Each of the expert-parallel ranks' samples looks up vectors of each of its tables.
+            expert_reach=self.tables * batch * self.lookups * self.width,
             activations=vectors + value * batch * (sum(self.bottom) + sum(top_widths)),
         )
         return RankModel((), (block,), ())

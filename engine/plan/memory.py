@@ -23,16 +23,13 @@ def footprint(
     stage: Stage, plan: ParallelPlan, mesh: DeviceMesh, order: Sequence[Action]
 ) -> Footprint:
     """The footprint of one stage that works in ``order``."""
-    copies = (
-        (stage.parameters, mesh.degree(mesh.shard_axis)),
-        (
-            stage.expert_parameters,
-            mesh.degree(EXPERT_REPLICAS),
-        ),
-    )
+    n, n_expert = mesh.degree(mesh.shard_axis), mesh.degree(EXPERT_REPLICAS)
+    copies = ((stage.parameters, n), (stage.expert_parameters, n_expert))
+    micro_batches = sum(action.backward for action in order) // len(stage.chunks)
+    summed = ((stage.parameters, n), (stage.reached(micro_batches * n_expert), n_expert))
 
-    def held(bytes_each: float, *, cut: bool) -> float:
-        return sum(p * bytes_each / (n if cut else 1) for p, n in copies)
+    def held(bytes_each: float, *, cut: bool, of: Sequence[tuple[float, int]] = copies) -> float:
+        return sum(p * bytes_each / (n if cut else 1) for p, n in of)
 
     activations, transient, peak = _peak(stage, plan, mesh, order)
     here = {
@@ -44,10 +41,10 @@ def footprint(
     for what in away:
         # What is in use, and what comes meanwhile.
         here[what] = min(here[what], 2 * _unit(what, stage, here[what]))
-    gradients = held(plan.gradient_value, cut=plan.zero >= 2)
+    gradients = held(plan.gradient_value, cut=plan.zero >= 2, of=summed)
     stored = 0.0
     if plan.reduces_on_store:  # what others have a share of
-        stored = sum(p * plan.gradient_value / n for p, n in copies if n > 1)
+        stored = sum(p * plan.gradient_value / n for p, n in summed if n > 1)
     return Footprint(
         stage=stage.number,
         weights=here[Offload.WEIGHTS],

@@ -51,6 +51,10 @@ class Stage:
     def expert_parameters(self) -> float:
         return sum(block.expert_parameters for chunk in self.chunks for block in chunk)
 
+    def reached(self, micro_batches: int) -> float:
+        """The values of its experts that so many micro-batches give gradients, at most."""
+        return sum(block.reached(micro_batches) for chunk in self.chunks for block in chunk)
+
 
 def cut(model: RankModel, n_stages: int, n_chunks: int, layers: Sequence[int] = ()) -> list[Stage]:
     """Stages of layers; chunk c of stage i holds the c * n_stages + i-th share.

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import partial
+from typing import NamedTuple
 
 from engine.collector import no_collector
 from engine.kinds import CollectiveKind as Kind
@@ -91,6 +92,7 @@ class _StageProgram:
         self._stage, self._plan, self._mesh, self._order = stage, plan, mesh, order
         self._axis, self._n_shards = mesh.shard_axis, mesh.degree(mesh.shard_axis)
         self._n_expert_replicas = mesh.degree(EXPERT_REPLICAS)
+        self._n_micro_batches = sum(action.backward for action in order) // plan.interleave
         self._gathers = plan.zero == 3 and self._n_shards > 1
         chunks = range(plan.interleave)
         self._forward = [compile_steps(self._forward_steps(c)) for c in chunks]
@@ -223,9 +225,8 @@ class _StageProgram:
     def _sum_up(self, block: LayerBlock) -> Iterator[Step]:
         """Add a micro-batch's gradients to those of the ones before it, which are all here unless
         they are divided among the replicas."""
-        several = sum(action.backward for action in self._order) > self._plan.interleave
-        parameters = block.parameters + block.expert_parameters
-        if several and self._plan.zero < 2 and parameters:
+        parameters = block.parameters + block.reached(1)
+        if self._n_micro_batches > 1 and self._plan.zero < 2 and parameters:
             yield elementwise("sum of gradients", parameters * sum_bytes(self._plan))
 
     def _exchange_steps(self, chunk: int) -> Iterator[Step]:
@@ -289,10 +290,19 @@ class _StageProgram:
         if experts and self._n_expert_replicas > 1:
             yield experts, EXPERT_REPLICAS, self._n_expert_replicas
 
-    def reduce(self, dense: float, experts: float) -> Iterator[Step]:
-        """Sum up the gradients of so many parameters."""
+    def gradients(self, block: LayerBlock) -> tuple["_Gradients", "_Gradients"]:
+        """Those of a block that are exchanged at once, of what is no expert and of its experts."""
+        together = self._n_micro_batches if self._plan.zero < 2 else 1
+        return (
+            _Gradients(block.parameters, block.parameters),
+            _Gradients(block.reached(together), block.reached(together * self._n_expert_replicas)),
+        )
+
+    def reduce(self, dense: "_Gradients", experts: "_Gradients") -> Iterator[Step]:
+        """Sum up gradients."""
         label = _GRADIENTS if self._plan.overlap_gradients else ""
-        for parameters, axis, n in self._shares(dense, experts):
+        sums = {self._axis: dense.summed, EXPERT_REPLICAS: experts.summed}
+        for parameters, axis, n in self._shares(dense.own, experts.own):
             n_bytes = parameters * self._plan.gradient_value
             if self._plan.gradient_exchange is GradientExchange.PARAMETER_SERVER:
                 yield CollectiveStep(Kind.ALL_TO_ALL, n_bytes, axis, label)
@@ -304,8 +314,17 @@ class _StageProgram:
                 yield CollectiveStep(Kind.ALL_REDUCE, n_bytes / n, COPIES, label, follows)
             elif self._plan.zero and not self._plan.whole_sums:
                 yield CollectiveStep(Kind.REDUCE_SCATTER, n_bytes, axis, label)
-            else:
+            elif sums[axis] == parameters:
                 yield CollectiveStep(Kind.ALL_REDUCE, n_bytes, axis, label)
+            else:  # copies that reach other rows each gather more than they scatter
+                yield CollectiveStep(Kind.REDUCE_SCATTER, n_bytes, axis, label and _SHARD)
+                follows, share = label and _SHARD, sums[axis] * self._plan.gradient_value / n
+                yield CollectiveStep(Kind.ALL_GATHER, share, axis, label, follows)
+
+    @property
+    def _updated(self) -> float:
+        """Values of experts that have gradients at the end of an iteration."""
+        return self._stage.reached(self._n_micro_batches * self._n_expert_replicas)
 
     def _finish(self) -> Iterator[Step]:
         """The optimizer's step, and what must be gathered after it."""
@@ -315,11 +334,12 @@ class _StageProgram:
         yield WaitStep(_STORED)
         served = self._plan.gradient_exchange is GradientExchange.PARAMETER_SERVER
         cut = bool(self._plan.zero) or served
-        dense, experts = self._stage.parameters, self._stage.expert_parameters
+        dense, experts = self._stage.parameters, self._updated
         own = dense / (self._n_shards if cut else 1)
         own += experts / (self._n_expert_replicas if cut else 1)
         if served:
-            copies = (dense + experts) * self._plan.gradient_value
+            came = dense + self._stage.reached(self._n_micro_batches)
+            copies = came * self._plan.gradient_value
             yield elementwise("sum of gradients", copies)
         yield from self._update(own)
         if cut and self._plan.zero < 3:
@@ -349,8 +369,19 @@ class _StageProgram:
         """Bytes of gradients that were reduced on their way to remote memory."""
         if not self._plan.reduces_on_store:
             return 0.0
-        shares = self._shares(self._stage.parameters, self._stage.expert_parameters)
+        shares = self._shares(self._stage.parameters, self._updated)
         return sum(parameters * self._plan.gradient_value / n for parameters, _, n in shares)
+
+
+class _Gradients(NamedTuple):
+    """The values that a rank has gradients of, and those that have a sum of all copies': more,
+    where copies of tables reach other rows each."""
+
+    own: float = 0.0
+    summed: float = 0.0
+
+    def plus(self, other: "_Gradients", times: int = 1) -> "_Gradients":
+        return _Gradients(self.own + times * other.own, self.summed + times * other.summed)
 
 
 class _Buckets:
@@ -360,23 +391,27 @@ class _Buckets:
     def __init__(self, plan: ParallelPlan, program: _StageProgram) -> None:
         self._limit = plan.bucket / plan.gradient_value
         self._program = program
-        self._waiting = [0.0, 0.0]
+        self._waiting = [_Gradients(), _Gradients()]
 
     def add(self, block: LayerBlock) -> Iterator[Step]:
         """Fill buckets with a block's gradients; what is larger than one fills several."""
-        for kind, parameters in enumerate((block.parameters, block.expert_parameters)):
-            self._waiting[kind] += parameters
-            n_full = int(self._waiting[kind] // self._limit)
-            self._waiting[kind] -= n_full * self._limit
-            yield from list(self._reduce(kind, self._limit)) * n_full
+        for kind, more in enumerate(self._program.gradients(block)):
+            waiting = self._waiting[kind].plus(more)
+            n_full = int(waiting.own // self._limit)
+            if n_full:
+                full = _Gradients(self._limit, self._limit * (waiting.summed / waiting.own))
+                yield from list(self._reduce(kind, full)) * n_full
+                waiting = waiting.plus(full, -n_full)
+            self._waiting[kind] = waiting
 
     def rest(self) -> Iterator[Step]:
-        for kind, parameters in enumerate(self._waiting):
-            yield from self._reduce(kind, parameters)
-        self._waiting = [0.0, 0.0]
+        for kind, left in enumerate(self._waiting):
+            yield from self._reduce(kind, left)
+        self._waiting = [_Gradients(), _Gradients()]
 
-    def _reduce(self, kind: int, parameters: float) -> Iterator[Step]:
-        return self._program.reduce(*((parameters, 0.0) if kind == 0 else (0.0, parameters)))
+    def _reduce(self, kind: int, some: _Gradients) -> Iterator[Step]:
+        none = _Gradients()
+        return self._program.reduce(*((some, none) if kind == 0 else (none, some)))
 
 
 def sum_bytes(plan: ParallelPlan) -> float:
