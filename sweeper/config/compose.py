@@ -55,6 +55,13 @@ class Origin:
         """The keys of the overrides."""
         return [_key(override) for override in self.overrides]
 
+    def given(self, key: str) -> Any:
+        """What the last override of ``key`` itself says, or None."""
+        values = [o for o in self.overrides if _key(o) == key and _sets_a_key(o)]
+        if not values:
+            return None
+        return OverridesParser.create().parse_override(_for_hydra(values[-1])).value()
+
     def blame(self, error: DimsweepError) -> DimsweepError:
         """The same error, with the file that its key came from."""
         where = f"{error.where} (in {self.source(error.where)})" if error.where else ""

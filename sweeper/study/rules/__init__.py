@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable
 from engine import Program
 from engine.rules import beyond_measurements
 from sweeper.config.compose import Composed
+from sweeper.study.rules.axes import kept_axes
 from sweeper.study.rules.knobs import idle_keys
 from sweeper.study.rules.peak import uncalibrated
 from sweeper.study.rules.prices import unpriced_tiers
@@ -26,7 +27,8 @@ def design_warnings(
     bandwidths of the config are not those that will be simulated.
     """
     config = composed.config
-    found = unpriced_tiers(composed, program)
+    found = kept_axes(composed)
+    found += unpriced_tiers(composed, program)
     found += odd_quantities(config, program, searched=searched)
     found += uncalibrated(config, program)
     found += beyond_measurements(program)

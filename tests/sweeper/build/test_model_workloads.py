@@ -8,6 +8,8 @@ import pytest
 from rich.console import Console
 
 from engine import DimsweepError, InfeasibleError, Result, run_one
+from engine.model.rank import Shard
+from engine.workload.graph import Kernel
 from sweeper import load
 from sweeper.build.program import build_program
 from sweeper.cli.sweep import sweep_study
@@ -28,7 +30,7 @@ def program(*overrides: str) -> Any:
 
 
 def test_there_are_presets() -> None:
-    assert len(PRESETS) >= 18
+    assert len(PRESETS) >= 24
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -51,6 +53,52 @@ def test_every_preset_runs(name: str) -> None:
     assert result.time > 0
     assert result.compute > 0
     assert result.program.workload.footprint is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "published", "left_out"),
+    [
+        # Values in the files of their model cards, and those that we leave out: biases of
+        # DeepSeek-V3's 58 routers, norms of queries and keys (Qwen3), biases and sinks (GPT-OSS:
+        # of queries, keys and values, of projections, routers and experts).
+        ("deepseek_v3", 671_026_419_200, 58 * 256),
+        ("llama3_8b", 8_030_261_248, 0),
+        ("llama3_70b", 70_553_706_496, 0),
+        ("llama3_405b", 405_853_388_800, 0),
+        ("mixtral_8x22b", 140_630_071_296, 0),
+        ("qwen3_30b", 30_532_122_624, 48 * 2 * 128),
+        ("qwen3_235b", 235_093_634_560, 94 * 2 * 128),
+        ("gpt_oss_120b", 116_829_156_672, 36 * (5120 + 64 + 2880 + 128 + 128 * 3 * 2880)),
+    ],
+)
+def test_presets_have_the_parameters_of_their_cards(
+    name: str, published: int, left_out: int
+) -> None:
+    model: Any = compose([f"workload={name}"]).config.workload
+    assert model.model.parameters == published - left_out
+
+
+@pytest.mark.parametrize(
+    ("name", "billions"),
+    [("deepseek_v3", 37), ("qwen3_30b", 3.3), ("qwen3_235b", 22), ("gpt_oss_120b", 5.1)],
+)
+def test_tokens_activate_the_published_parameters(name: str, billions: float) -> None:
+    """Without those of the embedding, which is looked up (GPT-OSS's card leaves it out, too)."""
+    model: Any = compose([f"workload={name}"]).config.workload
+    network = model.model.for_rank(Shard(batch=1))
+    steps = [s for b in (*network.front, *network.layers, *network.back) for s in b.forward]
+    products = [s for s in steps if isinstance(s, Kernel) and s.matmul and not s.attention]
+    active = sum(s.flops for s in products) / 2 / model.model.sequence
+    looked_up = 0.0 if name == "gpt_oss_120b" else model.model.vocabulary * model.model.hidden
+    assert (active + looked_up) / 1e9 == pytest.approx(billions, rel=0.02)
+
+
+def test_nemotron_4_has_the_parameters_of_its_report() -> None:
+    """3.2 billion of embeddings and 12.5 billion others, each rounded."""
+    model: Any = compose(["workload=nemotron4_15b"]).config.workload
+    embeddings = 2 * model.model.vocabulary * model.model.hidden
+    assert embeddings / 1e9 == pytest.approx(3.2, abs=0.06)
+    assert (model.model.parameters - embeddings) / 1e9 == pytest.approx(12.5, abs=0.06)
 
 
 GPT = (

@@ -42,6 +42,28 @@ def test_tiers_without_a_price_are_named_with_the_cost_file() -> None:
     assert no_provisioning("topology.tiers=[]") == [], "none are named, so none are meant"
 
 
+PLAN = ("workload=megatron_22b", "topology=dgx_a100", "topology.shape=Switch(8)_Switch(2)")
+
+
+@pytest.mark.parametrize(
+    ("parallel", "told"),
+    [
+        (
+            "workload.parallel={tensor:4}",
+            "keeps its data unless you give '~workload.parallel.data'",
+        ),
+        ("workload.parallel={data:2,tensor:8}", "{tensor: 8, data: 2}: a map is merged"),
+        ("workload.parallel={tensor:4,data:rest}", ""),
+        ("workload.parallel.tensor=4", ""),
+    ],
+)
+def test_axes_that_a_map_keeps_are_told(parallel: str, told: str) -> None:
+    small = ("workload.plan.batch=16", "workload.model.layers=2", "collective=streamed")
+    found = [text for text in warnings(*PLAN, *small, parallel) if "workload.parallel" in text]
+    assert len(found) == bool(told)
+    assert all(told in text for text in found)
+
+
 def test_switches_without_a_price_are_named() -> None:
     """Whatever is dropped from the cost is said."""
     shape = "topology.shape=Switch(4)_FullyConnected(8)_Ring(4)_Switch(32)"
