@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import Cluster, CollectiveModel, Compute, Npu, Topology, Workload, simulate
+from engine import Cluster, Collective, CollectiveModel, Compute, Npu, Topology, Workload, simulate
 from engine.model import Transformer
 from engine.model.experts import reached
 from engine.model.parallel import Region
@@ -183,8 +183,12 @@ def test_keys_and_values_are_divided_among_tensor_parallel_ranks() -> None:
 def test_a_prompt_has_the_logits_of_its_last_token(sequence_parallel: bool) -> None:
     mesh = DeviceMesh.place({"tensor": 8}, (8,))
     plan = Serving(batch=4, micro_batch=2, sequence_parallel=sequence_parallel)
-    ours = [k for k in kernels(serving(MIXTRAL, plan, mesh)) if k.name == "logits"]
+    workload = serving(MIXTRAL, plan, mesh)
+    ours = [k for k in kernels(workload) if k.name == "logits"]
     assert [k.flops for k in ours] == [2 * 2 * 6144 * 32768 / 8] * 2
+    works = [o.work for o in workload.graphs[0] if isinstance(o.work, Collective)]
+    handed_out = [w for w in works if w.n_bytes == 2 * 2 * 6144 / 8]
+    assert len(handed_out) == 2 * sequence_parallel, "by the rank that has the sequence's end"
 
 
 def tokens_of(n_experts: int, top_k: int, tokens: int, source: random.Random) -> int:

@@ -37,9 +37,14 @@ def exchanged(workload: Workload) -> dict[CollectiveKind, float]:
     return dict(moved)
 
 
-def updated(workload: Workload) -> float:
+def moved_by(workload: Workload, kernel: str) -> float:
+    """Bytes of all kernels of this name."""
     works = [o.work for o in workload.graphs[0] if isinstance(o.work, Compute)]
-    return sum(k.n_bytes for w in works for k in w.kernels if k.name == "optimizer")
+    return sum(k.n_bytes for w in works for k in w.kernels if k.name == kernel)
+
+
+def updated(workload: Workload) -> float:
+    return moved_by(workload, "optimizer")
 
 
 DENSE = sum((a + 1) * b for a, b in [(512, 512), (512, 256), (256, 64)]) + sum(
@@ -109,10 +114,18 @@ def test_divided_state_is_updated_and_gathered_where_there_are_gradients(zero: i
 
 def test_parameter_servers_get_rows() -> None:
     served = iteration(4, 1, gradient_exchange=GradientExchange.PARAMETER_SERVER)
+    values = 512 * 80 * 64 * 64
     assert exchanged(served) == {
-        CollectiveKind.ALL_TO_ALL: 512 * 80 * 64 * 64 * 4,
-        CollectiveKind.ALL_GATHER: 512 * 80 * 64 * 64 * 4,
+        CollectiveKind.ALL_TO_ALL: values * 4,
+        CollectiveKind.ALL_GATHER: values * 4,
     }
+    assert moved_by(served, "sum of gradients") == 4 * (DENSE + values), "a quarter of four copies"
+
+
+@pytest.mark.parametrize("micro_batches", [2, 3])
+def test_a_micro_batchs_rows_are_added_to_those_before(micro_batches: int) -> None:
+    several = moved_by(iteration(2, 1, micro_batches=micro_batches), "sum of gradients")
+    assert several == micro_batches * 12 * (DENSE + 512 * 80 * 64 * 64)
 
 
 @given(
