@@ -130,3 +130,12 @@ def test_a_bad_file_is_named_with_its_line(tmp_path: Path, text: str, where: str
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(DimsweepError, match="cannot be read"):
         read_measured(tmp_path / "none.csv")
+
+
+def test_a_part_of_a_row_takes_a_rows_time() -> None:
+    """Experts get 4.57 rows each in the mean; what is left of a division is no row."""
+    array = SystolicArray(128, 128, 1e9)
+    five = array.cycles(MatMul(2, 5, 6144, 1024))
+    assert array.cycles(MatMul(1.75, 4.57, 6144, 1024)) == five
+    assert array.cycles(MatMul(2.0, 5.0000000001, 6144, 1024)) == five
+    assert array.cycles(MatMul(2, 5.1, 6144, 1024)) > five
