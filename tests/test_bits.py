@@ -13,4 +13,5 @@ def test_recorded_runs_are_the_same_bits() -> None:
         ]
     here = list(found())
     assert len(here) >= 200
-    assert [mine for mine, theirs in zip(here, recorded, strict=True) if mine != theirs] == []
+    pairs = zip(here, recorded, strict=True)
+    assert [(mine, theirs) for mine, theirs in pairs if mine != theirs] == []

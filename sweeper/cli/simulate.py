@@ -10,6 +10,7 @@ from sweeper.cli.overrides import overrides
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from engine import Result
     from sweeper.config.schema import Config
 
 _SIMULATED = {
@@ -69,11 +70,10 @@ def simulate(overrides: Sequence[str], console: "Console", *, as_json: bool = Fa
     from sweeper.build.accuracy import time_error
     from sweeper.build.program import build_program
     from sweeper.cli.account import print_result
-    from sweeper.cli.output import write_file
     from sweeper.config.compose import compose
     from sweeper.ledger.rows import single_row
     from sweeper.study.rules import design_warnings
-    from sweeper.terminal import say, say_warnings, waiting
+    from sweeper.terminal import say_warnings, waiting
 
     composed = compose(overrides)
     config = composed.config
@@ -100,6 +100,16 @@ def simulate(overrides: Sequence[str], console: "Console", *, as_json: bool = Fa
         print(json.dumps({"model": MODEL_VERSION, **single_row(config, result)}, indent=1))
     else:
         print_result(result, title, console, time_error(config), config.cost.npu)
+    _write_files(result, config, title, console)
+
+
+def _write_files(result: "Result", config: "Config", title: str, console: "Console") -> None:
+    """The timeline and the pictures that the configuration asks for."""
+    import json
+
+    from sweeper.cli.output import write_file
+    from sweeper.terminal import say
+
     if config.timeline is not None:
         content = json.dumps(result.timeline()).encode()
         file = write_file(config.timeline, "the timeline", content)

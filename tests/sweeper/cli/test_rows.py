@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
+from engine import MODEL_VERSION
+from sweeper import load
 from sweeper.cli import sweep
 from sweeper.cli.main import main
 from sweeper.config.compose import compose
@@ -51,6 +53,21 @@ def test_rows_are_compared_exported_and_asked(
     answer = said(capsys, "sql", query, "one", "two", "--csv").split()
     assert answer == ["n,best", f"4,{rows['time_s'].min()}"]
     assert "all_reduce" not in said(capsys, "sql", "SELECT trial FROM rows", "one")
+
+
+def test_a_design_is_the_row_that_a_study_has_of_it(
+    studies: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = pd.DataFrame(load("results/one").to_pandas()).iloc[0]
+    split = ",".join(f"{float(row[f'bandwidth_{d}_GBps'])!r} GB/s" for d in range(4))
+    words = ["study=libra_gpt3_4d", "collective.chunks=4", f"topology.bandwidth=[{split}]"]
+    shown = json.loads(said(capsys, "simulate", "--json", *words))
+    assert shown.pop("model") == MODEL_VERSION
+    assert shown["exposed_by_collective_s"] == dict(row["exposed_by_collective_s"])
+    named = {"key", "cell", "trial", "origin", "exposed_by_collective_s"}
+    known = {name for name in row.index if row[name] is not None and row[name] == row[name]}
+    assert shown.keys() - named == known - named
+    assert all(shown[name] == row[name] for name in known - named)
 
 
 def test_questions_that_cannot_be_answered(
