@@ -52,8 +52,7 @@ def account(program: Program, bandwidth: Floats, measures: Measures) -> Breakdow
     Rows of points that did not finish hold no meaning.
     """
     rows = np.arange(len(bandwidth))
-    # A class computes or waits for communication until its last operator ends, so this is its end.
-    last = (measures.compute + measures.exposed).argmax(axis=1)
+    last = measures.end.argmax(axis=1)
     time = np.maximum(measures.time, 1)
     bytes_sent = measures.bytes_sent[rows, last]
     cost = per_cost = None

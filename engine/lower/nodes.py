@@ -29,6 +29,7 @@ from engine.workload.graph import (
 )
 
 MEMORY = "memory"  # the stream of accesses to remote memory
+HOST = "host"  # that of what the host does
 
 
 class _Transfer(NamedTuple):
@@ -134,8 +135,12 @@ class Nodes:
         self._sizes, self._servers = cluster.topology.sizes, servers
         self._modulo = lru_cache(maxsize=None)(partial(modulo, sizes=self._sizes))
         self.streams: Interned[str] = Interned()  # before collectives take several in turn
+        # The first after the one that computes: all of these time what they run.
         if cluster.memory is not None:
-            self.streams(MEMORY)  # the first after the one that computes: both time what they run
+            self.streams(MEMORY)
+        if any(isinstance(work, Compute) and work.on_host for work in workload.works()):
+            self.streams(HOST)
+        self.n_timed = 1 + len(self.streams)
         self.tallies: Interned[str] = Interned()
         self.services: Interned[Served] = Interned()
         self._known: Interned[_Known] = Interned()
@@ -224,7 +229,7 @@ class Nodes:
         A collective is a kernel to issue; how long it takes depends on the network, and is no lead.
         """
         npu = self._cluster.npu
-        if isinstance(work, Compute):
+        if isinstance(work, Compute) and not work.on_host:
             duration, lead = npu.issued(work, lead)
             return known._replace(duration=duration), lead
         return known, lead - npu.host * isinstance(work, Collective)
@@ -309,8 +314,11 @@ class Nodes:
         return values[self._what]
 
     def _know(self, cls: int, name: str, work: Work) -> _Known:
+        if isinstance(work, Compute) and work.on_host:
+            stream, (duration, _) = 1 + self.streams(HOST), self._compute(name, work)
+            return _Known(cls, p.NodeKind.HOST, stream, p.NO_TALLY, duration, 0)
         if isinstance(work, Compute):
-            return _Known(cls, p.NodeKind.COMPUTE, 0, -1, *self._compute(name, work))
+            return _Known(cls, p.NodeKind.COMPUTE, 0, p.NO_TALLY, *self._compute(name, work))
         if isinstance(work, Access):
             stream, tally = 1 + self.streams(MEMORY), self.tallies("memory")
             duration, service = self._access(cls, name, work)

@@ -34,6 +34,7 @@ class NodeKind(NamedInt):
     RECEIVE = 3
     ACCESS = 4  # of remote memory
     CHAIN = 5  # operators that run as one (see engine.kernels.phase.chains)
+    HOST = 6  # work of the host: the NPU neither computes nor communicates
 
 
 class Lookahead(NamedInt):

@@ -202,7 +202,7 @@ def _shape(cluster: Cluster, folding: Folding, nodes: Nodes, *, in_order: bool) 
         n_classes=len(folding.graph),
         n_dims=len(cluster.topology.dims),
         n_streams=1 + len(nodes.stream_names),
-        n_timed=1 if cluster.memory is None else 2,
+        n_timed=nodes.n_timed,
         n_tallies=len(nodes.tallies),
         n_ports=len(cluster.topology.dims),
         queue=model.queue,

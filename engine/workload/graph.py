@@ -85,12 +85,17 @@ class Kernel(NamedTuple):
 @dataclass(frozen=True)
 class Compute:
     """Work on the NPU: ``duration`` (ps) where it was measured, else FLOPs and bytes (roofline),
-    or ``kernels`` that run one after another."""
+    or ``kernels`` that run one after another.
+
+    What is ``on_host`` is the host's work, which does one operator at a time beside the NPU; it
+    needs a ``duration``, since no roofline is known of a host.
+    """
 
     flops: float = 0.0
     n_bytes: float = 0.0
     duration: int | None = None
     kernels: tuple[Kernel, ...] = ()
+    on_host: bool = False
 
 
 @dataclass(frozen=True)
@@ -347,6 +352,10 @@ def _check_work(operator: Operator, groups: dict[str, Group], sizes: tuple[int, 
         and isinstance(work.duration, (int, np.integer, type(None)))
     ):
         raise DimsweepError(f"{work} is no amount of work", where=where)
+    if isinstance(work, Compute) and work.on_host and work.duration is None:
+        raise DimsweepError(
+            "work of the host without a duration", where=where, hint="Compute(duration=picoseconds)"
+        )
     if isinstance(work, (Send, Receive)):
         if len(work.offset) != len(sizes):
             raise DimsweepError(

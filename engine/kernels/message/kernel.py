@@ -278,6 +278,7 @@ def _measures(accounts: list[RankAccount], end: int, bytes_sent: list[list[float
     return Measures(
         outcome=np.array([FINISHED], dtype=np.int32),
         time=np.array([end], dtype=np.int64),
+        end=np.array([[account.end for account in accounts]], dtype=np.int64),
         compute=np.array([[account.compute for account in accounts]], dtype=np.int64),
         exposed=np.array([[account.exposed for account in accounts]], dtype=np.int64),
         exposed_by_dim=np.array([[account.by_dim for account in accounts]]),

@@ -119,6 +119,9 @@ class Operators:
             account.computing = True
             self._clock.later(node.duration, partial(self.finish, number))
             return
+        if node.kind == NodeKind.HOST:
+            self._clock.later(node.duration, partial(self.finish, number))
+            return
         account.in_flight[node.tally] += 1
         if node.kind == NodeKind.ACCESS:
             if self._edge and self._edge.carries(number):
@@ -145,7 +148,7 @@ class Operators:
         self.state[number], self.end[number] = DONE, self._clock.ps
         if node.kind == NodeKind.COMPUTE:
             account.computing = False
-        else:
+        elif node.kind != NodeKind.HOST:
             account.in_flight[node.tally] -= 1
         if node.stream >= 0:
             del self.runs[node.stream]

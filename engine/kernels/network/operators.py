@@ -26,6 +26,7 @@ from engine.kernels.phase.state import DONE, QUEUED, RUNNING
 from engine.lower.program import NO_SERVICE, NodeKind
 
 _COMPUTE, _RECEIVE, _ACCESS = int(NodeKind.COMPUTE), int(NodeKind.RECEIVE), int(NodeKind.ACCESS)
+_HOST = int(NodeKind.HOST)
 
 
 @kernel
@@ -91,7 +92,7 @@ def _start(st: State, number: int) -> None:
     node.state, node.start = RUNNING, now
     if node.kind == _COMPUTE:
         rank.computing = 1
-    else:
+    elif node.kind != _HOST:
         rank.in_flight += 1
         st.accounts.tallies[node.rank, node.tally].in_flight += 1
     if node.io != NONE:
@@ -100,7 +101,7 @@ def _start(st: State, number: int) -> None:
     if node.kind == _ACCESS and node.service != NO_SERVICE:
         begin_access(st, number)
         return
-    if node.kind == _COMPUTE or node.kind == _ACCESS:
+    if node.kind == _COMPUTE or node.kind == _ACCESS or node.kind == _HOST:
         later(st.wires.clock, node.duration, OPERATOR, number)
         return
     flow = st.flows[node.flow]
@@ -126,7 +127,7 @@ def end_operator(st: State, number: int) -> None:
     node.end = rank.end = now
     if node.kind == _COMPUTE:
         rank.computing = 0
-    else:
+    elif node.kind != _HOST:
         rank.in_flight -= 1
         st.accounts.tallies[node.rank, node.tally].in_flight -= 1
     if node.stream >= 0:

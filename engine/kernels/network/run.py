@@ -152,6 +152,7 @@ def _measures(accounts: st.Accounts, end: int) -> Measures:
     return Measures(
         outcome=np.array([FINISHED], dtype=np.int32),
         time=np.array([end], dtype=np.int64),
+        end=accounts.ranks["end"][None],
         compute=accounts.ranks["compute"][None],
         exposed=accounts.ranks["exposed"][None],
         exposed_by_dim=accounts.dims["exposed"][None],

@@ -33,6 +33,7 @@ class Measures(NamedTuple):
 
     outcome: Ints  # (P,)
     time: Longs  # (P,) ps
+    end: Longs  # (P, C) ps when the class's last operator ended
     compute: Longs  # (P, C) ps
     exposed: Longs  # (P, C) ps of communication that no compute hides
     exposed_by_dim: Floats  # (P, C, D + 1) ps; the last: waiting, no dimension serves
@@ -120,7 +121,7 @@ def _ask_witness(program: Program, points: Floats, delays: Longs, out: Measures)
     is_open = (out.outcome == TIED) | (len(program.structure.nodes) == 0)
     for point in np.flatnonzero(is_open):
         ends, compute = program.witness(points[point], delays[point])
-        out.outcome[point], out.time[point] = FINISHED, ends.max()
+        out.outcome[point], out.time[point], out.end[point] = FINISHED, ends.max(), ends
         out.compute[point], out.exposed[point] = compute, ends - compute
         out.exposed_by_dim[point, :, -1] = out.exposed_by_tally[point, :, 0] = ends - compute
         out.bytes_sent[point] = np.nan
@@ -145,6 +146,7 @@ def _empty_measures(s: Structure, n: int, path: Path) -> Measures:
     return Measures(
         outcome=np.zeros(n, dtype=np.int32),
         time=np.zeros(n, dtype=np.int64),
+        end=np.zeros((n, c), dtype=np.int64),
         compute=np.zeros((n, c), dtype=np.int64),
         exposed=np.zeros((n, c), dtype=np.int64),
         exposed_by_dim=np.zeros((n, c, d + 1)),
@@ -187,6 +189,7 @@ def _measure(s: Structure, times: PhaseTimes, state: State, out: Measures, point
     for c in range(s.shape.n_classes):
         cls = state.classes[c]
         out.time[point] = max(out.time[point], cls["end"])
+        out.end[point, c] = cls["end"]
         out.compute[point, c] = cls["compute"]
         out.exposed[point, c] = cls["exposed"]
         queues = s.shape.n_ports // n_dims

@@ -114,7 +114,8 @@ def _start_node(s: Structure, times: PhaseTimes, st: State, node: int, now: int)
     static, dynamic = s.nodes[node], st.nodes[node]
     dynamic["state"], dynamic["start"] = RUNNING, now
     computes = static["kind"] == NodeKind.COMPUTE or static["kind"] == NodeKind.CHAIN
-    if computes or static["kind"] == NodeKind.ACCESS:
+    hosted = static["kind"] == NodeKind.HOST
+    if computes or hosted or static["kind"] == NodeKind.ACCESS:
         duration = static["duration"]
         if static["kind"] == NodeKind.CHAIN:
             duration = begin_chain(s, st, node, now)
@@ -126,7 +127,7 @@ def _start_node(s: Structure, times: PhaseTimes, st: State, node: int, now: int)
         dynamic["critical"] = len(st.phase_of) + node
     if static["lookahead"] == Lookahead.UNTIL_END:
         st.classes[static["cls"]]["felt"] += 1
-    if not computes:
+    if not (computes or hosted):
         begin_communication(s, st, node, now)
     if static["kind"] == NodeKind.RECEIVE:
         _receive(s, st, node, now)
@@ -180,7 +181,7 @@ def _join_flow(s: Structure, times: PhaseTimes, st: State, node: int, now: int) 
 def end_node(s: Structure, st: State, node: int, now: int) -> None:
     static, dynamic = s.nodes[node], st.nodes[node]
     cls = st.classes[static["cls"]]
-    if static["kind"] == NodeKind.COMPUTE:
+    if static["kind"] == NodeKind.COMPUTE or static["kind"] == NodeKind.HOST:
         account(s, st, static["cls"], now)
     elif static["kind"] == NodeKind.CHAIN:
         account(s, st, static["cls"], now)
