@@ -85,7 +85,9 @@ class Layers(Layered):
             for name, part in layer.passes().items():
                 with key(f"layers[{i}].{name}"):
                     passes.append(part.build())
-            built += [engine.workload.Layer(layer.name, *passes)] * layer.repeat
+            forward, input_grad, weight_grad = passes
+            made = engine.workload.Layer(layer.name, forward, input_grad, weight_grad)
+            built += [made] * layer.repeat
         if not built:
             raise DimsweepError("a workload without layers", where="layers")
         return built

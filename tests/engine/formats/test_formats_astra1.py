@@ -65,13 +65,22 @@ def test_a_header_may_have_more_words(read) -> None:
         ("HYBRID_TRANSFORMER model_parallel_NPU_group: 16", 1, "has 16 model-parallel NPUs"),
         ("HYBRID_TRANSFORMER model_parallel_NPU_group: two", 2, "no number follows"),
         (
-            "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 16 checkpoints: 1 0 "
-            "checkpoint_initiates: 1 1",
-            16,
-            "HYBRID_TRANSFORMER_FWD_IN_BCKWD is not simulated: its backward pass computes layers",
+            "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 16",
+            1,
+            "has 16 model-parallel",
         ),
-        ("HYBRID_DLRM", 1, "HYBRID_DLRM is not simulated"),
-        ("MICRO", 1, "MICRO is not simulated"),
+        ("HYBRID_DLRM DLRM_LAST_BOTTOM_LAYER: 0", 4, "HYBRID_DLRM has 1 model-parallel NPUs"),
+        ("HYBRID_DLRM", 1, "which is the last bottom layer is not said"),
+        ("HYBRID_DLRM DLRM_LAST_BOTTOM_LAYER: one", 1, "no number follows DLRM_LAST_BOTTOM_LAYER:"),
+        ("HYBRID_DLRM DLRM_LAST_BOTTOM_LAYER:", 1, "no number follows"),
+        (
+            "HYBRID_DLRM DLRM_LAST_BOTTOM_LAYER: 0",
+            1,
+            "no layer follows the last bottom layer, 0, of",
+        ),
+        ("MICRO", 4, "MICRO has 1 model-parallel NPUs"),
+        ("DISTRIBUTED_INFERENCE", 1, "has several model-parallel NPUs"),
+        ("HYBRID_CUSTOMIZED", 1, "HYBRID_CUSTOMIZED is not simulated"),
     ],
 )
 def test_the_header_says_what_is_simulated_or_is_refused(
