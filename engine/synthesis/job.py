@@ -4,7 +4,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -31,7 +31,8 @@ from engine.workload.graph import (
 )
 
 _NUMBER = re.compile(r"\d+([.:]\d+)*")
-_PLAIN = re.compile(r"\d+(x\d+)*( stride \d+(x\d+)*)?")  # a group's name that only says its shape
+# A group's name that says its shape, and what a trace calls it.
+_PLAIN = re.compile(r"\d+(x\d+)*( stride \d+(x\d+)*)?( \(.*\))?", re.DOTALL)
 
 
 class Symbol(NamedTuple):
@@ -197,7 +198,7 @@ def _placed(
 def _untimed(graph: Graph) -> tuple[Operator, ...]:
     """The graph without how long its computations take."""
     return tuple(
-        Operator(each.name, Compute(duration=0), each.after)
+        Operator(each.name, replace(each.work, duration=0), each.after)
         if isinstance(each.work, Compute) and each.work.duration is not None
         else each
         for each in graph
@@ -231,7 +232,8 @@ def _mean(graphs: Sequence[Graph]) -> Graph:
         if not isinstance(first.work, Compute) or first.work.duration is None:
             return first
         total = sum(each.work.duration for each in alike)  # type: ignore[union-attr, misc]
-        return Operator(first.name, Compute(duration=round(total / len(alike))), first.after)
+        work = replace(first.work, duration=round(total / len(alike)))
+        return Operator(first.name, work, first.after)
 
     return tuple(of(alike) for alike in zip(*graphs, strict=True))
 
@@ -301,7 +303,8 @@ def _parts(
             if work.kernels:
                 raise DimsweepError("kernels are not in traces")
             if work.duration is not None:
-                return "compute", "", "", {"duration": float(work.duration)}
+                kind = "host" if work.on_host else "compute"
+                return kind, "", "", {"duration": float(work.duration)}
             return "compute", "", "", {"flops": work.flops, "bytes": work.n_bytes}
         case Collective():
             over = groups[work.group] + (f"/{work.stream}" if work.stream else "")

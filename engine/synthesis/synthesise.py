@@ -4,7 +4,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -114,7 +114,7 @@ def _scattered(
     def of(work: Work) -> Work:
         if not isinstance(work, Compute) or work.duration is None:
             return work
-        return Compute(duration=round(work.duration * _factor(spread, rng)))
+        return replace(work, duration=round(work.duration * _factor(spread, rng)))
 
     return tuple(Operator(each.name, of(each.work), each.after) for each in graph)
 
@@ -256,9 +256,10 @@ class _Makers:
         return mean * _factor(spread, rng)
 
     def _work(self, symbol: Symbol, values: Mapping[str, float]) -> Work:
-        if symbol.kind == "compute":
+        if symbol.kind in ("compute", "host"):
             if "duration" in values:
-                return Compute(duration=round(values["duration"]))
+                on_host = symbol.kind == "host"
+                return Compute(duration=round(values["duration"]), on_host=on_host)
             return Compute(values["flops"], values["bytes"])
         n_bytes = values.get("bytes", 0.0)
         if symbol.kind.endswith(("load", "store")):

@@ -9,19 +9,27 @@ from engine.formats.chakra.trace import CollectiveType, NodeType, TraceNode
 from engine.kinds import CollectiveKind
 from engine.workload.graph import Group
 
-# The collectives that are simulated; they have the same names.
+# The collectives that are simulated as what they are; they have the same names.
 KINDS: Mapping[int, CollectiveKind] = {CollectiveType[kind.name]: kind for kind in CollectiveKind}
 COMMUNICATION = (NodeType.COMM_SEND, NodeType.COMM_RECV, NodeType.COMM_COLL)
+_NEEDED = {
+    NodeType.COMM_COLL: ("comm_type", "comm_size"),
+    NodeType.COMM_SEND: ("comm_size", "comm_dst"),
+    NodeType.COMM_RECV: ("comm_size", "comm_src"),
+}
 
 
 class Node(NamedTuple):
-    """What of a trace's node can change a simulated time; sizes in bytes, durations in ns."""
+    """What of a trace's node can change a simulated time; sizes in bytes, durations in ns.
+
+    ``lacks`` names the attributes that a communication cannot do without and that are not there.
+    """
 
     id: int
     name: str
     type: NodeType
     dependencies: tuple[int, ...]
-    duration: int  # ns, of a replay
+    duration: int  # ns, as recorded
     on_cpu: bool
     ops: int
     tensor: int
@@ -33,6 +41,7 @@ class Node(NamedTuple):
     tag: int
     group: str
     involved: tuple[bool, ...]
+    lacks: tuple[str, ...] = ()
 
 
 def involved_group(involved: Sequence[bool], sizes: Sequence[int]) -> Group:
@@ -64,7 +73,7 @@ def node_of(node: TraceNode) -> Node:
         name=node.name,
         type=node.type,
         dependencies=node.dependencies,
-        duration=node.duration_micros * 1000 or 1,
+        duration=node.duration_micros * 1000,
         on_cpu=bool(node.attributes.get("is_cpu_op", False)),
         ops=whole("num_ops"),
         tensor=whole("tensor_size"),
@@ -76,4 +85,22 @@ def node_of(node: TraceNode) -> Node:
         tag=whole("comm_tag"),
         group=str(node.attributes.get("pg_name", "")),
         involved=tuple(map(bool, involved)) if isinstance(involved, tuple) else (bool(involved),),
+        lacks=tuple(name for name in _needed(node) if name not in node.attributes),
     )
+
+
+def check_complete(node: Node, where: str) -> None:
+    """Raise :class:`DimsweepError` at ``where`` for a node that lacks attributes."""
+    if node.lacks:
+        raise DimsweepError(
+            f"a {node.type.name}_NODE without {', '.join(node.lacks)}",
+            where=where,
+            hint="write it: no number is right for every trace",
+        )
+
+
+def _needed(node: TraceNode) -> tuple[str, ...]:
+    names = _NEEDED.get(node.type, ())
+    if node.attributes.get("comm_type") == CollectiveType.BARRIER:
+        return tuple(name for name in names if name != "comm_size")  # a barrier has no bytes
+    return names

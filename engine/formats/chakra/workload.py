@@ -1,13 +1,15 @@
 """Chakra traces as a workload of dimsweep's own model.
 
-A group of ranks becomes a sub-mesh of the topology, a peer an offset, so that a trace can be run on
-any bandwidth, latency or algorithm, and alike ranks are folded as always.  What a trace's time
-depends on beyond that (ASTRA-sim's issue slots, its rounding) is left to ``dimsweep astra``.
+A communicator becomes a process group, a sub-mesh of the topology, and a peer an offset, so that a
+trace can be run on any bandwidth, latency or algorithm, and alike ranks are folded as always.  What
+a trace's time depends on beyond that (ASTRA-sim's one communication at a time, its rounding) is
+left to ``dimsweep astra``.
 """
 
 import itertools
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -16,9 +18,10 @@ import numpy as np
 
 from engine.errors import DimsweepError
 from engine.formats.chakra import own
+from engine.formats.chakra.collectives import simulated_as
 from engine.formats.chakra.files import read_traces
 from engine.formats.chakra.groups import read_groups
-from engine.formats.chakra.node import KINDS, Node, involved_group, node_of
+from engine.formats.chakra.node import Node, check_complete, involved_group, node_of
 from engine.formats.chakra.trace import NodeType, Trace, TraceNode, Value
 from engine.workload.coordinates import coordinates_of, offset_between
 from engine.workload.graph import (
@@ -33,6 +36,8 @@ from engine.workload.graph import (
     Workload,
 )
 
+_ALL = ("", "0")  # what the communicator of all ranks is called
+
 
 def read_chakra_workload(
     traces: Path, groups: Path | None, sizes: Sequence[int], name: str
@@ -41,10 +46,12 @@ def read_chakra_workload(
 
     ``groups`` is a file of communicator groups (``{"1": [0, 1, ...]}``), ``sizes`` those of the
     topology's dimensions.  Computation is by FLOPs and bytes where a node gives them, else by its
-    duration.  Nodes that are ready together start in the order of their ids, as their framework
-    issued them; those of our own traces as those of the workload do that was written.  Raises
-    :class:`DimsweepError` naming file, rank and node for what cannot be read, and for groups that
-    are no sub-mesh of the topology.
+    duration; a CPU's is the host's, by its duration.  Each communicator of a rank is a group of its
+    own, and collectives are what :mod:`engine.formats.chakra.collectives` says.  Nodes that are
+    ready together start in the order of their ids, as their framework issued them; those of our own
+    traces as those of the workload do that was written.  Raises :class:`DimsweepError` naming file,
+    rank and node for what cannot be read, for communications that lack an attribute, and for groups
+    that are no sub-mesh of the topology.
     """
     n = math.prod(sizes)
     alone = traces.suffix in (".et", ".json")
@@ -111,7 +118,7 @@ def _names_ranks(node: TraceNode) -> bool:
     """Whether a node names ranks (a peer, or a group's), so that it differs from rank to rank."""
     if node.type in (NodeType.COMM_SEND, NodeType.COMM_RECV):
         return True
-    return node.attributes.get("pg_name", "") not in ("", "0")
+    return node.attributes.get("pg_name", "") not in _ALL
 
 
 def _order(number: Value) -> int:
@@ -123,6 +130,8 @@ class _Conversion:
 
     def __init__(self, sizes: Sequence[int], ranks: Mapping[str, Sequence[int]]) -> None:
         self._sizes, self._ranks = tuple(sizes), ranks
+        self._number = _numbers(ranks)
+        self._named: dict[tuple[Group, int], str] = {}
         self.groups: dict[str, Group] = {}
         self._shared: dict[int, Work] = {}
         self._sub_mesh = lru_cache(maxsize=None)(self._find_sub_mesh)
@@ -149,10 +158,12 @@ class _Conversion:
         return self._shared[id(node)]
 
     def _convert(self, rank: int, raw: TraceNode) -> Work:
+        where = f"rank {rank}, node {raw.id} ({raw.name!r})"
         try:
-            return self._work_of(rank, node_of(raw), raw.attributes)
+            node = node_of(raw)
+            check_complete(node, where)
+            return self._work_of(rank, node, raw.attributes)
         except DimsweepError as error:
-            where = f"rank {rank}, node {raw.id} ({raw.name!r})"
             raise DimsweepError(error.what, where=where, hint=error.hint) from None
 
     def _work_of(self, rank: int, node: Node, ours: Mapping[str, Value]) -> Work:
@@ -165,7 +176,7 @@ class _Conversion:
                 n_bytes = _exact(ours, own.BYTES, node.tensor)
                 return Access(n_bytes, store, group, shared=own.SHARED in ours)
             case NodeType.METADATA | NodeType.INVALID:
-                return Compute(duration=0)
+                return Compute(duration=0, on_host=True)
             case NodeType.COMM_COLL:
                 return self._collective(rank, node, ours)
             case NodeType.COMM_SEND:
@@ -176,16 +187,13 @@ class _Conversion:
                 return Receive(self._offset(rank, node.source), node.tag)
 
     def _collective(self, rank: int, node: Node, ours: Mapping[str, Value]) -> Work:
-        kind = KINDS.get(node.collective)
-        if kind is None:
-            raise DimsweepError(
-                f"a collective of type {node.collective} is not simulated",
-                hint=", ".join(map(str, KINDS.values())),
-            )
+        name = self._group_name(rank, node, ours)
+        size, members = _exact(ours, own.BYTES, node.size), self.groups[name].n_members
+        kind, held = simulated_as(node.collective, size, members)
         return Collective(
             kind,
-            _exact(ours, own.BYTES, node.size),
-            self._group_name(rank, node, ours),
+            held,
+            name,
             stream=str(ours.get(own.STREAM, "")),
             priority=node.priority,
         )
@@ -193,7 +201,7 @@ class _Conversion:
     def _group_name(self, rank: int, node: Node, ours: Mapping[str, Value]) -> str:
         """The name in the workload of the group that a node is over."""
         group = self._group(rank, node)
-        name = str(ours.get(own.GROUP) or _name(group))
+        name = str(ours.get(own.GROUP) or self._own_name(node, group))
         if self.groups.setdefault(name, group) != group:
             raise DimsweepError(
                 f"its group {name!r} is of {_name(group)} NPUs, "
@@ -202,8 +210,19 @@ class _Conversion:
             )
         return name
 
+    def _own_name(self, node: Node, group: Group) -> str:
+        """Each communicator of a rank has a name, and so a stream, of its own.
+
+        Those of other ranks that look like it have the same, so that alike ranks stay alike: it is
+        called by its shape and by the first of them that is met.
+        """
+        if node.group in _ALL:
+            return _name(group)
+        family = (group, self._number[node.group])
+        return self._named.setdefault(family, f"{_name(group)} ({node.group})")
+
     def _group(self, rank: int, node: Node) -> Group:
-        if node.group in ("", "0"):
+        if node.group in _ALL:
             return involved_group(node.involved, self._sizes)
         if node.group not in self._ranks:
             raise DimsweepError(
@@ -230,11 +249,49 @@ class _Conversion:
         )
         if not regular or places != set(itertools.product(*used)):
             raise DimsweepError(
-                f"the group {json.dumps(ranks[:8])}{'...' if len(ranks) > 8 else ''} is no "
-                f"sub-mesh of dimensions of {'x'.join(map(str, self._sizes))} NPUs",
+                f"the group {_few(ranks)} is no sub-mesh of dimensions of "
+                f"{'x'.join(map(str, self._sizes))} NPUs",
                 hint="another topology.shape, or dimsweep astra, which knows flat groups",
             )
-        return Group(tuple(map(len, used)), tuple(strides))
+        group = Group(tuple(map(len, used)), tuple(strides))
+        for d, (places_in, n) in enumerate(zip(used, self._sizes, strict=True)):
+            self._check_tile(ranks, d, places_in, group.strides[d], n)
+        return group
+
+    def _check_tile(
+        self, ranks: Sequence[int], d: int, places: Sequence[int], stride: int, n: int
+    ) -> None:
+        """The groups of one shape tile a dimension from its first NPU on; these must be a tile.
+
+        Those that tile no dimension at all are told of when the workload is checked.
+        """
+        p, span = len(places), len(places) * stride
+        first = places[0] // span * span + places[0] % stride
+        if first == places[0] or n % span:
+            return
+        tiles = [list(range(i, i + span, stride)) for i in (first, first + span)]
+        raise DimsweepError(
+            f"the group {_few(ranks)} lies across two of the sub-meshes that the model knows: "
+            f"{p} of dimension {d}'s {n} NPUs, {stride} apart, are places {tiles[0]} or "
+            f"{tiles[1]}, not {list(places)}",
+            hint="number the ranks so that groups begin there, or dimsweep astra, which knows flat "
+            "groups",
+        )
+
+
+def _few(ranks: Sequence[int]) -> str:
+    return f"{json.dumps(ranks[:8])}{'...' if len(ranks) > 8 else ''}"
+
+
+def _numbers(ranks: Mapping[str, Sequence[int]]) -> dict[str, int]:
+    """Which communicator over its ranks each is, from 0."""
+    seen: Counter[tuple[int, ...]] = Counter()
+    numbers = {}
+    for name, members in ranks.items():
+        over = tuple(sorted(members))
+        numbers[name] = seen[over]
+        seen[over] += 1
+    return numbers
 
 
 def _name(group: Group) -> str:
@@ -244,6 +301,9 @@ def _name(group: Group) -> str:
 
 def _compute(node: Node, ours: Mapping[str, Value]) -> Compute:
     measured = ours.get(own.DURATION)
+    if node.on_cpu:
+        recorded = node.duration * 1000
+        return Compute(duration=measured if isinstance(measured, int) else recorded, on_host=True)
     if isinstance(measured, int):
         return Compute(duration=measured)
     if node.ops:

@@ -189,7 +189,8 @@ class _Writer:
             return stream.node(encode_node(trace_node))
 
         if isinstance(work, Compute):
-            return node(NodeType.COMP, *self._compute(work))
+            attributes, micros = self._compute(work)
+            return node(NodeType.COMP, attributes | {"is_cpu_op": work.on_host}, micros)
         if isinstance(work, Access):
             type_ = NodeType.MEM_STORE if work.store else NodeType.MEM_LOAD
             size = _size(work.n_bytes, "tensor_size") | ({own.SHARED: 1} if work.shared else {})

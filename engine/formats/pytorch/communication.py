@@ -87,6 +87,10 @@ def _communication(known: Mapping[str, Any], name: str, op: HostOp | None) -> Co
     word = _NO_LETTER.sub("", name.lower())  # of nccl:send 0->1, _allgather_base, c10d::recv_
     group = str(known.get("pg_name", ""))
     collective = next((kind for key, kind in _WORDS.items() if key in word), None)
+    if collective is CollectiveType.SCATTER and "group_size" in known:
+        # Only the root has all of it; every member knows its part.
+        size = _size(known, "out_msg_nelems", op) * _whole(known, "group_size")
+        return Communication(NodeType.COMM_COLL, collective, size, group)
     if collective is not None:
         size = _size(known, "in_msg_nelems", op)
         return Communication(NodeType.COMM_COLL, collective, size, group)

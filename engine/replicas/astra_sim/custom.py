@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from engine.replicas.astra_sim.npu import Npu
 
 
+def replayed(node: Node) -> int:
+    """How long (ns) a recorded node takes; one without a duration takes a cycle, as there."""
+    return node.duration or 1
+
+
 class Replay:
     """One rank's part of a custom collective; ``tag`` keeps its messages from those of others."""
 
@@ -38,7 +43,7 @@ class Replay:
         elif node.type is NodeType.COMM_RECV:
             npu.wires.receive(npu, node.source, tag, node.size, ended)
         elif node.type is NodeType.COMP:
-            npu.timers.register(node.duration, ended)
+            npu.timers.register(replayed(node), ended)
         else:
             raise DimsweepError(
                 f"a node of type {node.type.name} in a custom collective",

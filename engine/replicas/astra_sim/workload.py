@@ -6,9 +6,10 @@ from functools import partial
 
 from engine.errors import DimsweepError
 from engine.formats.astra_sim.inputs import Inputs, System
-from engine.formats.chakra.node import COMMUNICATION, KINDS, Node
+from engine.formats.chakra.node import COMMUNICATION, KINDS, Node, check_complete
 from engine.formats.chakra.trace import CollectiveType, NodeType
 from engine.kinds import CollectiveKind
+from engine.replicas.astra_sim.custom import replayed
 from engine.replicas.astra_sim.memory import Memory
 from engine.replicas.astra_sim.npu import Npu
 
@@ -22,19 +23,19 @@ def own_time(node: Node, system: System) -> int | None:
     Raises :class:`DimsweepError` for a roofline that is not given.
     """
     if system.replay_only:
-        return node.duration
+        return replayed(node)
     if node.type in (NodeType.INVALID, NodeType.METADATA):
         return AT_ONCE
     if node.type is NodeType.COMP:
         return _compute_time(node, system)
     if node.type is NodeType.COMM_COLL and node.collective == CollectiveType.BROADCAST:
-        return node.duration
+        return replayed(node)
     return None
 
 
 def _compute_time(node: Node, system: System) -> int:
     if node.on_cpu or not system.roofline:
-        return node.duration
+        return replayed(node)
     if node.tensor == 0:
         return AT_ONCE
     if not (system.local_memory_bandwidth and system.peak):
@@ -51,7 +52,9 @@ def _compute_time(node: Node, system: System) -> int:
 
 
 def check_peer(node: Node, rank: int, peer: int, n: int) -> None:
-    """Raises :class:`DimsweepError` unless ``peer`` is another one of ``n`` ranks."""
+    """Raises :class:`DimsweepError` unless ``peer`` is another one of ``n`` ranks and the message
+    has all attributes."""
+    check_complete(node, f"rank {rank}, node {node.name!r}")
     if peer == rank or not 0 <= peer < n:
         raise DimsweepError(
             f"a message to or from rank {peer}, of {n}",
@@ -61,7 +64,9 @@ def check_peer(node: Node, rank: int, peer: int, n: int) -> None:
 
 
 def kind_of(node: Node, rank: int) -> CollectiveKind:
-    """The kind of a collective.  Raises :class:`DimsweepError` for one that is not simulated."""
+    """The kind of a collective.  Raises :class:`DimsweepError` for one that is not simulated, or
+    lacks an attribute."""
+    check_complete(node, f"rank {rank}, node {node.name!r}")
     kind = KINDS.get(node.collective)
     if kind is None:
         raise DimsweepError(

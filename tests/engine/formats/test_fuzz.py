@@ -10,7 +10,13 @@ import engine.formats.content
 from engine import DimsweepError
 from engine.formats import read_astra1_layers, read_measured, read_nccl_tests
 from engine.formats.astra_sim import Options, read_inputs, read_topology
-from engine.formats.chakra import read_groups, read_trace, scan_traces, write_trace
+from engine.formats.chakra import (
+    read_chakra_workload,
+    read_groups,
+    read_trace,
+    scan_traces,
+    write_trace,
+)
 from engine.formats.chakra.lint.trace import lint_trace
 from engine.formats.content import read_bytes
 from engine.formats.pytorch import convert_traces
@@ -25,6 +31,12 @@ ASTRA1 = """\
 HYBRID_TRANSFORMER model_parallel_NPU_group: 4
 1
 layer1 -1 100 ALLREDUCE 1024 100 NONE 0 100 ALLGATHER 2048 10
+"""
+CHECKPOINTS = """\
+HYBRID_TRANSFORMER_FWD_IN_BCKWD checkpoints: 1 0 checkpoint_initiates: 1 1
+2
+layer1 -1 100 ALLREDUCE 1024 100 NONE 0 100 ALLGATHER 2048 10
+layer2 -1 100 ALLREDUCE 1024 100 NONE 0 100 ALLGATHER 2048 10
 """
 NCCL = """\
 #       size         count      type   redop    root     time   algbw   busbw #wrong
@@ -89,6 +101,11 @@ READERS: dict[str, tuple[str, Callable[[], bytes], Callable[[Path], object]]] = 
     "trace": (".et", lambda: written(json=False), read_trace),
     "trace as JSON": (".json", lambda: written(json=True), read_trace),
     "compressed trace": (".et", lambda: gzip.compress(written(json=False)), read_trace),
+    "trace as a workload": (
+        ".et",
+        lambda: written(json=False),
+        lambda file: read_chakra_workload(file, None, (4, 2), "fuzzed"),
+    ),
     "lint": (
         ".et",
         lambda: written(json=False),
@@ -104,6 +121,11 @@ READERS: dict[str, tuple[str, Callable[[], bytes], Callable[[Path], object]]] = 
     "ASTRA-sim 1.0 text": (
         ".txt",
         ASTRA1.encode,
+        lambda file: read_astra1_layers(file, GROUPS, {"tensor": 4, "data": 1}),
+    ),
+    "ASTRA-sim 1.0 text with checkpoints": (
+        ".txt",
+        CHECKPOINTS.encode,
         lambda file: read_astra1_layers(file, GROUPS, {"tensor": 4, "data": 1}),
     ),
     "nccl-tests": (".txt", NCCL.encode, read_nccl_tests),

@@ -14,15 +14,9 @@ from engine.formats.chakra.files import Scanned
 from engine.formats.chakra.lint.collectives import Collectives
 from engine.formats.chakra.lint.messages import Fault, Messages, Place
 from engine.formats.chakra.lint.trace import Finding, lint_trace
-from engine.formats.chakra.node import Node, node_of
+from engine.formats.chakra.node import COMMUNICATION, Node, node_of
 from engine.formats.chakra.order import issue_order
-from engine.formats.chakra.trace import NodeType, TraceNode
-
-_NEEDED = {
-    NodeType.COMM_COLL: ("comm_type", "comm_size"),
-    NodeType.COMM_SEND: ("comm_size", "comm_dst"),
-    NodeType.COMM_RECV: ("comm_size", "comm_src"),
-}
+from engine.formats.chakra.trace import CollectiveType, NodeType, TraceNode
 
 
 @no_collector()
@@ -94,11 +88,13 @@ def _read(raw: TraceNode) -> Node | Fault | None:
         node = node_of(raw)
     except DimsweepError as error:
         return f"{error.where.rpartition('.')[2]}: {error.what}", "write a number there"
-    if raw.type not in _NEEDED:
+    if raw.type not in COMMUNICATION:
         return None
-    missing = [name for name in _NEEDED[raw.type] if name not in raw.attributes]
-    if missing:
-        return f"a {raw.type.name} node without {', '.join(missing)}", "add it"
+    if node.lacks:
+        return f"a {raw.type.name} node without {', '.join(node.lacks)}", "add it"
+    if raw.type is NodeType.COMM_COLL and node.collective not in tuple(CollectiveType):
+        known = ", ".join(f"{kind.value} ({kind.name})" for kind in CollectiveType)
+        return f"comm_type: {node.collective} is no type of collective", f"one of {known}"
     return node
 
 

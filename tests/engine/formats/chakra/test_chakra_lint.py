@@ -249,6 +249,7 @@ def test_groups_and_ranks_that_are_not_there() -> None:
     [
         (TraceNode(0, "c", NodeType.COMM_COLL), "a COMM_COLL node without comm_type, comm_size"),
         (TraceNode(0, "s", NodeType.COMM_SEND, attributes={"comm_size": 1}), "without comm_dst"),
+        (collective(0, kind=10), "comm_type: 10 is no type of collective"),
         (collective(0, size=-1), "comm_size: -1 is no whole number"),
         (TraceNode(0, "x", NodeType.COMP, attributes={"num_ops": "many"}), "num_ops: 'many' is no"),
     ],
@@ -256,6 +257,10 @@ def test_groups_and_ranks_that_are_not_there() -> None:
 def test_nodes_that_do_not_say_what_they_should(node: TraceNode, message: str) -> None:
     (finding,) = job([node])
     assert message in finding.what
+
+
+def test_a_barrier_has_no_bytes() -> None:
+    assert job([TraceNode(0, "b", NodeType.COMM_COLL, attributes={"comm_type": 9})]) == []
 
 
 def test_recorded_jobs_are_sound() -> None:

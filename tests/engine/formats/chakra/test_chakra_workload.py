@@ -178,7 +178,7 @@ def test_a_recorded_job_runs_on_the_native_model() -> None:
     assert result.compute == pytest.approx(case.result["gpu_time_rank0"] * 1e-9, rel=1e-4)
     # Data parallel over neighbours, tensor parallel over every second rank.
     tallies = {name.split(" ", 1)[1] for name in result.exposed_by_collective}
-    assert tallies == {"2", "4 stride 2"}
+    assert tallies == {"2 (1)", "4 stride 2 (5)"}
 
 
 def test_astra_sims_networks_are_topologies(tmp_path: Path) -> None:
@@ -208,14 +208,15 @@ def refusal(folder: Path, *writers: Writer, groups: dict[str, list[int]] | None 
         ({"pg_name": "1"}, {"1": [0, 1, 4]}, "no sub-mesh of dimensions of 4x2"),
         ({"pg_name": "1"}, {"1": [0, 1, 3]}, "no sub-mesh"),
         ({"pg_name": "1"}, {"1": [4, 5, 6, 7]}, "no member of the group '1'"),
-        ({"comm_type": 5}, {}, "type 5"),
+        ({"comm_type": 10}, {}, "comm_type 10 is no type of collective"),
+        ({"comm_size": True}, {}, "no whole number"),
     ],
 )
 def test_collectives_that_do_not_fit_are_told(
     tmp_path: Path, attributes: dict[str, object], groups: dict[str, list[int]], told: str | None
 ) -> None:
     writer, idle = Writer(), Writer()
-    writer.add(NodeType.COMM_COLL, comm_size=10, **{"comm_type": 0, **attributes})
+    writer.add(NodeType.COMM_COLL, **{"comm_type": 0, "comm_size": 10, **attributes})
     idle.compute(micros=1)
     writers = [writer, *[idle] * 7]
     if told is None:  # three of a ring of four: read, but the model tiles dimensions
