@@ -221,6 +221,27 @@ def test_a_message_that_comes_when_it_begins_to_be_expected(sender: int) -> None
         assert result.cycles[sender] == arrival
 
 
+@pytest.mark.parametrize(
+    ("type_", "lacks"),
+    [
+        (NodeType.COMM_COLL, "comm_type"),
+        (NodeType.COMM_COLL, "comm_size"),
+        (NodeType.COMM_SEND, "comm_dst"),
+        (NodeType.COMM_RECV, "comm_src"),
+    ],
+)
+def test_a_communication_that_lacks_an_attribute_is_told(type_: NodeType, lacks: str) -> None:
+    """A type of 0 would be an all-reduce, and a peer of 0 a rank; replayed, nothing is read."""
+    attributes = {"comm_type": 0, "comm_size": 8, "comm_src": 2, "comm_dst": 2}
+    del attributes[lacks]
+    nodes = on_all(compute(0, 1), TraceNode(1, "lost", type_, (), (), 0, 0, attributes))
+    with pytest.raises(DimsweepError, match=f"{type_.name}_NODE without {lacks}") as error:
+        lower(ring_of_four(), nodes).run()
+    assert "rank 0, node 'lost'" in error.value.where
+    if type_ is not NodeType.COMM_RECV:
+        assert lower(ring_of_four(replay_only=True), nodes).run().cycles == (1000,) * 4
+
+
 def test_chunks_that_tie_are_put_in_order() -> None:
     given_inputs = ring_of_four()
     system = replace(given_inputs.system, splits=4, active_chunks=2)
