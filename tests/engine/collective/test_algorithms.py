@@ -21,6 +21,7 @@ from engine import (
 from engine.cluster.blocks import BLOCKS
 from engine.collective.algorithms import ALGORITHMS as KNOWN
 from engine.collective.algorithms import algorithm_for, algorithm_of_phase
+from engine.collective.rounds import MemberRounds
 from engine.collective.steps import PhaseSteps, Setting
 from tests.support.programs import ALGORITHMS
 
@@ -135,11 +136,10 @@ def test_fused_all_reduces_on_a_switch(p: int) -> None:
     assert n_steps(rabenseifner) == 2 * (q.bit_length() - 1) + extra
     assert total_bytes(rabenseifner) == pytest.approx(2 * (q - 1) / q + extra)
 
-    # What an NPU adds up: nothing, one child's half after another (below the root of a lopsided
-    # tree one of them has come before), and what it is sent to reduce.
+    # What an NPU adds up: nothing, the halves of two children (of two NPUs, each has one), and
+    # what it is sent to reduce.
     reduced = [sum(s.count * s.reduce_fraction for s in plan.steps) for plan in (in_switch, tree)]
-    early = 1 / 2 if p > q and p - 1 > q else 0
-    assert reduced == [0, total_bytes(tree) / 2 + early]
+    assert reduced == [0, 1 if p > 2 else 1 / 2]
     assert sum(s.count * s.reduce_fraction for s in rabenseifner.steps) == pytest.approx(
         (q - 1) / q + extra / 2
     )
@@ -434,12 +434,25 @@ def depth_of_two_trees(p: int) -> int:
 @pytest.mark.parametrize("p", MEMBERS)
 def test_two_trees_take_their_depth_up_and_down(p: int) -> None:
     plan = steps_of(ALL_REDUCE, "double_binary_tree", alone(Switch(), p))
-    levels = depth_of_two_trees(p)
-    assert n_steps(plan) == 2 * levels
-    # Half of the bytes from each of two children at every level but the root's; and unless p is a
-    # power of two, the second child of the node below the root is missing or has come before.
-    lopsided = 0 if p == 2 ** (p.bit_length() - 1) else 1 / 2
-    assert total_bytes(plan) == pytest.approx(2 * ((levels - 1) * 1 + 1 / 2 - lopsided))
+    assert n_steps(plan) == 2 * depth_of_two_trees(p)
+
+
+@pytest.mark.parametrize("p", MEMBERS)
+def test_two_trees_keep_the_busiest_member_busy_once(p: int) -> None:
+    """Whatever their depth: the messages of the other description, member by member."""
+    rounds = KNOWN["double_binary_tree"].rounds(ALL_REDUCE, p, circle=False)
+    assert isinstance(rounds, MemberRounds)
+    out, into, reduced = Counter[int](), Counter[int](), Counter[int]()
+    for member, strands in enumerate(rounds.strands):
+        for round_ in (each for strand in strands for each in strand):
+            reduced[member] += round_.reduce
+            for peer, fraction, _ in round_.send:
+                out[member] += fraction
+                into[peer] += fraction
+    plan = steps_of(ALL_REDUCE, "double_binary_tree", alone(Switch(), p))
+    assert total_bytes(plan) == max(out.values()) == max(into.values()) == min(p, 4) / 2
+    assert sum(step.reduce_fraction for step in plan.steps) == max(reduced.values())
+    assert plan.bytes_sent == pytest.approx(sum(out.values()) / p)
 
 
 def test_strides_of_these_cases_cover_every_way_to_divide() -> None:
