@@ -60,18 +60,24 @@ class Grid(Block):
         """A logical ring through the members in the order of their numbers, by X-Y routes, both
         ways round where it :meth:`circles`.  The busiest link says what share of a link each ring
         has, and the longest way to a next member how many hops a step takes."""
-        rings = list(_groups(self.size, p, stride))
         load = self.busiest(p, stride, ((k, (k + 1) % p) for k in range(p)))
         ways = 2 if self.circles(n, p, stride) else 1
-        steps = [(ring[k], ring[k + 1]) for ring in rings for k in range(p - 1)]
-        hops = max(len(self.route(*ends)) for ends in steps)
-        wrap = max(len(self.route(ring[-1], ring[0])) for ring in rings)
-        return LinkUse(ways / (self.links(n) * load), hops, max(hops, wrap), load)
+        hops = self.round_trip(p, stride)
+        return LinkUse(ways / (self.links(n) * load), hops[1], hops[0], load)
 
     def busiest(self, p: int, stride: int, pairs: Iterable[tuple[int, int]]) -> int:
         """How many messages the busiest link carries when each of ``pairs`` (two members of a group
         by their numbers) exchanges one, in all groups alike at once."""
         return _busiest(self, p, stride, tuple(pairs))
+
+    def round_trip(self, p: int, stride: int) -> list[int]:
+        """The hops from each member of a group to the next one and from the last to the first, the
+        longest first, in the group whose chain of p - 1 of them is the longest."""
+        trips = (
+            sorted((len(self.route(a, b)) for a, b in pairwise([*ring, ring[0]])), reverse=True)
+            for ring in _groups(self.size, p, stride)
+        )
+        return max(trips, key=lambda trip: sum(trip[:-1]))
 
     def farthest(self, p: int, stride: int) -> int:
         """The hops between the two members of a group that are farthest apart."""

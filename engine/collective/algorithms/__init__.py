@@ -15,7 +15,8 @@ from engine.collective.algorithms.rabenseifner import Rabenseifner
 from engine.collective.algorithms.relay import Relay
 from engine.collective.algorithms.ring import RingAlgorithm
 from engine.collective.algorithms.two_level_rings import TwoLevelRings
-from engine.collective.algorithms.xy_rings import XyDirect, XyRings
+from engine.collective.algorithms.xy_direct import XyDirect
+from engine.collective.algorithms.xy_rings import XyRings
 from engine.errors import DimsweepError
 from engine.kinds import CollectiveKind
 from engine.network.wafer import Wafer

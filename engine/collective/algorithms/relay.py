@@ -3,7 +3,7 @@
 from engine.cluster.blocks import LinkUse, SubgroupBandwidth
 from engine.collective.algorithms.algorithm import Algorithm
 from engine.collective.algorithms.direct import Direct
-from engine.collective.rounds import MemberRounds, Shift, in_step
+from engine.collective.rounds import MemberRounds, Shift, Shifts, in_step
 from engine.collective.steps import PhaseSteps, Setting, Step
 from engine.kinds import CollectiveKind
 
@@ -38,15 +38,19 @@ class Relay(Algorithm):
             raise self.cannot(kind)
         if not circle:
             return Direct().rounds(kind, p, circle)
-        weights = [1.0] * (p // 2)
-        if p % 2 == 0:
-            weights[-1] = 0.5  # the opposite member's piece goes half either way
-        left = [sum(weights[j:]) / p for j in range(p // 2)]
-        both_ways = tuple((Shift(1, piece, way=0), Shift(-1, piece, way=1)) for piece in left)
-        return in_step(both_ways, p, reduces=False)
+        return in_step(relayed(p), p, reduces=False)
 
     def n_messages(self, kind: CollectiveKind, p: int, circle: bool) -> int:
         return p * 2 * (p // 2) if circle else Direct().n_messages(kind, p, circle)
+
+
+def relayed(p: int) -> tuple[Shifts, ...]:
+    """What every member of a circle sends, round by round."""
+    weights = [1.0] * (p // 2)
+    if p % 2 == 0:
+        weights[-1] = 0.5  # the opposite member's piece goes half either way
+    left = [sum(weights[j:]) / p for j in range(p // 2)]
+    return tuple((Shift(1, piece, way=0), Shift(-1, piece, way=1)) for piece in left)
 
 
 def _pieces_left(p: int) -> list[float]:

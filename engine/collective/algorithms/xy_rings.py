@@ -1,44 +1,29 @@
-"""Rings on a grid of NPUs: hierarchical 2-D rings for all of it, X-Y rings for a part."""
+"""Rings on a grid of NPUs: along rows and columns for all of it, X-Y rings for a part."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from itertools import groupby
 
-from engine.cluster.blocks import Block, Grid, SubgroupBandwidth
-from engine.collective.algorithms.algorithm import Algorithm
-from engine.collective.algorithms.direct import Direct
+from engine.cluster.blocks import SubgroupBandwidth
+from engine.collective.algorithms.on_grid import (
+    Course,
+    OnGrid,
+    Side,
+    courses_of,
+    on_two_courses,
+    sides_of,
+)
 from engine.collective.algorithms.ring import RingAlgorithm
-from engine.collective.rounds import MemberRounds, Round, Shifts, Strand, all_back, strand
+from engine.collective.rounds import MemberRounds, Shifts, all_back
 from engine.collective.steps import PhaseSteps, Setting, Step, backwards
-from engine.errors import DimsweepError
 from engine.kinds import CollectiveKind
 
 _RING = RingAlgorithm()
 
 
 @dataclass(frozen=True)
-class OnGrid(Algorithm):
-    """An algorithm that knows the grid on which it runs."""
-
-    grid: Grid | None = None  # of the one that is registered, none
-
-    def on(self, block: Block) -> Algorithm:
-        return replace(self, grid=block) if isinstance(block, Grid) else self
-
-    @property
-    def _grid(self) -> Grid:
-        if self.grid is None:
-            raise DimsweepError(
-                f"{self.name!r} runs on rows and columns only",
-                where="collective.algorithms",
-                hint="on Mesh2D(x,y) and Torus2D(x,y)",
-            )
-        return self.grid
-
-
-@dataclass(frozen=True)
 class XyRings(OnGrid):
-    """On a whole grid, two halves of the bytes in opposite orders: one is scattered along the rows
+    """On a whole grid, two parts of the bytes in opposite orders: one is scattered along the rows
     and then along the columns, the other along the columns and then along the rows, at the same
     time, so that both kinds of links are busy.  A part of the grid is a logical ring, with X-Y
     routes between its members."""
@@ -46,118 +31,75 @@ class XyRings(OnGrid):
     name = "xy_rings"
 
     def steps(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:
-        """On a whole grid, the longer of what a half takes one after another and of what the links
-        of one side carry.  It is exact for a reduce-scatter in step; an all-gather's halves may
-        stand in each other's way a little."""
-        if kind not in (CollectiveKind.REDUCE_SCATTER, CollectiveKind.ALL_GATHER):
-            raise self.cannot(kind)
-        if setting.p < self._grid.size or setting.policy is SubgroupBandwidth.FULL:
+        """On a whole grid, those of the part that takes longer."""
+        self._check(kind)
+        if setting.policy is SubgroupBandwidth.FULL:
             return _RING.steps(kind, setting)
-        p, share = setting.p, 1 / self._grid.links(setting.n)
-        scatter = self._scatter_steps()
-        if kind is CollectiveKind.REDUCE_SCATTER:
-            return PhaseSteps(scatter, share, 1 / p, (p - 1) / p)
-        return PhaseSteps(backwards(scatter, p), share, float(p), p - 1.0)
+        p, scatters = setting.p, kind is CollectiveKind.REDUCE_SCATTER
+        growth, sent = (1 / p, (p - 1) / p) if scatters else (float(p), p - 1.0)
+        if p == self._grid.size:
+            share = 1 / self._grid.links(setting.n)
+            return PhaseSteps(self._grid_steps(kind), share, growth, sent)
+        steps = self._ring_steps(setting)
+        steps = steps if scatters else backwards(steps, p)
+        return PhaseSteps(steps, setting.use.share, growth, sent)
 
-    def _scatter_steps(self) -> tuple[Step, ...]:
-        """As many steps as a half has, with equal parts of the bytes of one link."""
-        grid = self._grid
-        (n_x, ways_x), (n_y, ways_y) = self._side(grid.columns), self._side(grid.rows)
-        x, y = (n_x - 1) / n_x / ways_x, (n_y - 1) / n_y / ways_y  # a half's, scattered first
-        by_row, by_column = x + y / n_x, y + x / n_y
-        carried = max(by_row, by_column, x + x / n_y, y + y / n_x) / 2
-        reduced = ((n_x - 1) / n_x + (n_y - 1) / n_y / n_x) / 2
-        count = n_x + n_y - 2
-        step = Step(count, 1, carried / count, reduced / count)
-        wraps = [] if grid.closes else [n for n in (n_x, n_y) if n > 2]
-        far = tuple(replace(step, count=1, hops=n - 1) for n in wraps)
-        left = count - len(far)
-        return (*far, replace(step, count=left)) if left else far
+    def _ring_steps(self, setting: Setting) -> tuple[Step, ...]:
+        """A chain of p - 1 dependent messages goes once round, but for one way to a next member:
+        the shortest one, for the longest chain."""
+        p = setting.p
+        step = Step(1, 1, 1 / p, 1 / p, messages=setting.use.sharers)
+        ways = groupby(self._grid.round_trip(p, setting.stride)[:-1])
+        return tuple(replace(step, count=len(list(alike)), hops=hops) for hops, alike in ways)
 
-    def _side(self, size: int) -> tuple[int, int]:
-        """The NPUs of a side, and how many ways round its rings send."""
-        return size, 2 if self._circle(size) else 1
+    def _grid_steps(self, kind: CollectiveKind) -> tuple[Step, ...]:
+        both = [self._course_steps(kind, course) for course in self._courses(kind)]
+        return max(both, key=lambda steps: sum(step.count * step.bytes_fraction for step in steps))
 
-    def _circle(self, size: int) -> bool:
-        return self._grid.closes and size > 2
+    def _course_steps(self, kind: CollectiveKind, course: Course) -> tuple[Step, ...]:
+        """A ring along one side, then along the other."""
+        held, steps = course.part, list[Step]()
+        for n, ways, _ in course.order:
+            if kind is CollectiveKind.REDUCE_SCATTER:
+                held /= n
+                step = Step(n - 1, 1, held / ways, held)
+            else:
+                step = Step(n - 1, 1, held / ways)
+                held *= n
+            if n > 2 and not self._grid.closes:  # the way back along a line
+                steps.append(replace(step, count=1, hops=n - 1))
+                step = replace(step, count=n - 2)
+            steps.append(step)
+        return tuple(steps)
+
+    def _courses(self, kind: CollectiveKind) -> Sequence[Course]:
+        def work(side: Side) -> float:
+            held = side.n if kind is CollectiveKind.REDUCE_SCATTER else 1
+            return (side.n - 1) / held / side.ways
+
+        return courses_of(self._grid, work)
 
     def rounds(self, kind: CollectiveKind, p: int, circle: bool) -> MemberRounds:
-        if kind not in (CollectiveKind.REDUCE_SCATTER, CollectiveKind.ALL_GATHER):
-            raise self.cannot(kind)
+        self._check(kind)
         if p < self._grid.size:
             return _RING.rounds(kind, p, circle)
-        orders = (("x", "y"), ("y", "x"))
-        if kind is CollectiveKind.ALL_GATHER:
-            orders = (("y", "x"), ("x", "y"))
-        return MemberRounds(
-            tuple(tuple(self._half(kind, member, order) for order in orders) for member in range(p))
-        )
+        scatters = kind is CollectiveKind.REDUCE_SCATTER
 
-    def _half(self, kind: CollectiveKind, member: int, order: tuple[str, str]) -> Strand:
-        """What a member does for one half: a ring along one side, then along the other."""
-        grid, held, done = self._grid, 0.5, list[Round]()
-        y, x = divmod(member, grid.columns)
-        for side in order:
-            size, place = (grid.columns, x) if side == "x" else (grid.rows, y)
-            name: Callable[[int], int] = partial(_in_row if side == "x" else _in_column, grid, x, y)
-            scatters = kind is CollectiveKind.REDUCE_SCATTER
-            shifts: tuple[Shifts, ...] = _RING.scatter_rounds(size, self._circle(size))
-            along = strand(
-                shifts if scatters else all_back(shifts, size), size, place, reduces=scatters
-            )
-            named = [_renamed(each, name, held) for each in along]
-            if done:  # what ends the first ring begins the second
-                last = done.pop()
-                named[0] = Round(last.receive, last.reduce, named[0].send)
-            done += named
-            held *= 1 / size if scatters else size
-        return tuple(done)
+        def along(side: Side) -> Sequence[Shifts]:
+            shifts = _RING.scatter_rounds(side.n, side.ways == 2)
+            return shifts if scatters else all_back(shifts, side.n)
+
+        def growth(side: Side) -> float:
+            return 1 / side.n if scatters else side.n
+
+        courses = self._courses(kind)
+        return on_two_courses(self._grid, courses, along, growth, reduces=scatters)
+
+    def _check(self, kind: CollectiveKind) -> None:
+        if kind not in (CollectiveKind.REDUCE_SCATTER, CollectiveKind.ALL_GATHER):
+            raise self.cannot(kind)
 
     def n_messages(self, kind: CollectiveKind, p: int, circle: bool) -> int:
         if p < self._grid.size:
             return _RING.n_messages(kind, p, circle)
-        sizes = (self._grid.columns, self._grid.rows)
-        return sum(2 * p * (size - 1) * (2 if self._circle(size) else 1) for size in sizes)
-
-
-def _in_row(grid: Grid, x: int, y: int, place: int) -> int:
-    return place + grid.columns * y
-
-
-def _in_column(grid: Grid, x: int, y: int, place: int) -> int:
-    return x + grid.columns * place
-
-
-def _renamed(of_ring: Round, name: Callable[[int], int], held: float) -> Round:
-    """A round of a ring whose member ``k`` is called ``name(k)``, for ``held`` of the bytes."""
-    send = tuple(
-        each._replace(peer=name(each.peer), fraction=each.fraction * held) for each in of_ring.send
-    )
-    return Round(tuple(map(name, of_ring.receive)), of_ring.reduce * held, send)
-
-
-@dataclass(frozen=True)
-class XyDirect(OnGrid):
-    """All-to-all on a grid: everyone to everyone by X-Y routes, as fast as the busiest link."""
-
-    name = "xy_direct"
-
-    def steps(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:
-        if kind is not CollectiveKind.ALL_TO_ALL:
-            raise self.cannot(kind)
-        if setting.policy is SubgroupBandwidth.FULL:
-            return Direct().steps(kind, setting)
-        p, grid = setting.p, self._grid
-        pairs = [(i, j) for i in range(p) for j in range(p) if i != j]
-        load = grid.busiest(p, setting.stride, pairs)
-        hops = grid.farthest(p, setting.stride)
-        step = Step(1, hops, load / p, messages=load)
-        return PhaseSteps((step,), 1 / grid.links(setting.n), 1.0, (p - 1) / p)
-
-    def rounds(self, kind: CollectiveKind, p: int, circle: bool) -> MemberRounds:
-        if kind is not CollectiveKind.ALL_TO_ALL:
-            raise self.cannot(kind)
-        return Direct().rounds(kind, p, circle)
-
-    def n_messages(self, kind: CollectiveKind, p: int, circle: bool) -> int:
-        return Direct().n_messages(kind, p, circle)
+        return sum(2 * p * (n - 1) * ways for n, ways, _ in sides_of(self._grid))

@@ -7,13 +7,14 @@ from typing import NamedTuple
 import pytest
 
 from engine import Block, CollectiveKind, DimsweepError, Ring, Switch
-from engine.cluster.blocks import Mesh2D
+from engine.cluster.blocks import Grid, Mesh2D, Torus2D
 from engine.collective.algorithms import ALGORITHMS as KNOWN
 from engine.collective.algorithms import AUTO, Algorithm, AllReduceOnly, algorithm_of_phase
 from engine.collective.rounds import MemberRounds, RoundMessage, Strand, SwitchRounds
 from engine.collective.steps import Setting
 from tests.support.programs import ALGORITHMS
 
+HALVES = (CollectiveKind.REDUCE_SCATTER, CollectiveKind.ALL_GATHER)
 ALL_TO_ALLS = ("pairwise", "bruck")  # that are nothing else
 LARGEST = 17  # a power of two, its neighbours, and what no power of two divides
 
@@ -298,7 +299,7 @@ def test_the_two_trees_share_the_work() -> None:
 @pytest.mark.parametrize(
     "algorithm", [name for name, a in KNOWN.items() if isinstance(a, AllReduceOnly)]
 )
-@pytest.mark.parametrize("kind", [CollectiveKind.REDUCE_SCATTER, CollectiveKind.ALL_GATHER])
+@pytest.mark.parametrize("kind", HALVES)
 def test_what_is_for_all_reduces_only_falls_back(algorithm: str, kind: CollectiveKind) -> None:
     for p in range(2, LARGEST + 1):
         plan = Plan(kind, algorithm, Switch(), False)
@@ -349,3 +350,20 @@ def can(algorithm: Algorithm, kind: CollectiveKind) -> bool:
     if kind is CollectiveKind.ALL_REDUCE:
         return algorithm.fuses
     return algorithm.name not in ("relay", "xy_direct", *ALL_TO_ALLS)
+
+
+@pytest.mark.parametrize("grid", [Mesh2D(3, 2), Torus2D(3, 4), Torus2D(2, 5)], ids=repr)
+@pytest.mark.parametrize("kind", [*HALVES, CollectiveKind.ALL_TO_ALL])
+def test_on_a_whole_grid_everyone_hears_of_everyone(grid: Grid, kind: CollectiveKind) -> None:
+    """And sends as many bytes and messages as the other description says."""
+    algorithm, p = algorithm_of_phase(kind, grid, AUTO), grid.size
+    rounds = algorithm.rounds(kind, p, circle=False)
+    assert isinstance(rounds, MemberRounds)
+    walk = Walk(rounds.strands)
+    assert walk.finished and not any(walk.under_way.values())
+    assert all(known == set(range(p)) for known in walk.known.values())
+    messages = list(sent(rounds.strands))
+    assert algorithm.n_messages(kind, p, circle=False) == len(messages)
+    steps = algorithm.steps(kind, Setting(grid, p, p, 1))
+    total = sum(message.fraction for _, _, message in messages)
+    assert total == pytest.approx(p * steps.bytes_sent)
