@@ -9,9 +9,11 @@ from engine.rules.effects import (
 )
 from engine.rules.measured import beyond_measurements
 from engine.rules.provisioning import Pair, provisioning
+from engine.rules.ties import Tied, ties
 
 __all__ = [
     "Pair",
+    "Tied",
     "beyond_measurements",
     "crosses_dimensions",
     "is_measured",
@@ -19,4 +21,5 @@ __all__ = [
     "provisioning",
     "queue_matters",
     "silent_dimensions",
+    "ties",
 ]

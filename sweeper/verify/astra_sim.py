@@ -192,7 +192,7 @@ def _point(case: Case, name: str, faults: list[str]) -> Point:
         ranks = plural(len(case.expected()[0]), "rank")
         return Shape(name, f"the cycles of {ranks}", "; ".join(faults[:4]), False, source)
     last = max(case.expected()[0])
-    return Value(name, last, last, absolute(0), source, "cycles")
+    return Value(name, last, last, absolute(0), source, "cycles", basis="recorded")
 
 
 def _faults(case: Case, ours: Cycles) -> list[str]:

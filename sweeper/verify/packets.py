@@ -113,7 +113,7 @@ class Compared:
         source = VERIFICATIONS["packets"].source
         if fault and not close:
             recorded = f"{out['pfc_pauses']} pauses, a mean completion time of {expected:,.0f} ns"
-            self.points.append(Shape(case.name, recorded, told, False, source))
+            self.points.append(Shape(case.name, recorded, told, False, source, basis="recorded"))
         else:
             allowed = relative(_CLOSE) if fault else absolute(0)
             self.points.append(Value(case.name, expected, mean, allowed, source, "ns", fault))

@@ -57,51 +57,67 @@ def between(low: float, high: float) -> Tolerance:
     return Tolerance("between", low, high)
 
 
+# What a reference is: somebody's number, ours from somebody's inputs, or what somebody's program
+# says when it is run.
+Basis = Literal["published", "derived", "recorded"]
+
+
 @dataclass(frozen=True)
 class Value:
     """A published number beside ours, both in ``unit``.
 
-    ``source`` says where it was published, ``note`` what was assumed.
+    ``source`` says where it was published, ``note`` what was assumed.  Without a ``tolerance`` it
+    is shown and not judged, as what it is of is not known well enough.
     """
 
     name: str
     published: float
     ours: float
-    tolerance: Tolerance
+    tolerance: Tolerance | None
     source: str
     unit: str = ""
     note: str = ""
+    basis: Basis = "published"
     kind: Literal["value"] = "value"
 
     @property
     def holds(self) -> bool:
-        return self.tolerance.holds(self.published, self.ours)
+        return self.tolerance is None or self.tolerance.holds(self.published, self.ours)
+
+    @property
+    def difference(self) -> float:
+        """Relative where the tolerance is."""
+        if self.tolerance is None:
+            return self.ours - self.published
+        return self.tolerance.difference(self.published, self.ours)
 
     @property
     def cells(self) -> tuple[str, ...]:
         """The columns of the table."""
-        difference = self.tolerance.difference(self.published, self.ours)
-        share = self.tolerance.kind == "relative"
+        share = self.tolerance is not None and self.tolerance.kind == "relative"
+        published, ours = (f"{x:,.5g} {self.unit}".strip() for x in (self.published, self.ours))
         return (
             self.name,
-            *(f"{value:,.5g} {self.unit}".strip() for value in (self.published, self.ours)),
-            f"{difference * 100:+.2f}%" if share else f"{difference:+.3g}",
-            str(self.tolerance),
-            "within" if self.holds else "OUTSIDE",
+            _named(published, self.basis),
+            ours,
+            f"{self.difference * 100:+.2f}%" if share else f"{self.difference:+.3g}",
+            "" if self.tolerance is None else str(self.tolerance),
+            "not judged" if self.tolerance is None else "within" if self.holds else "OUTSIDE",
         )
 
     def record(self) -> dict[str, object]:
-        """For other programs; ``difference`` is relative where the tolerance is."""
+        """For other programs; there is no ``verdict`` on what is not judged."""
         return {
             "name": self.name,
             "kind": self.kind,
             "published": self.published,
+            "basis": self.basis,
             "unit": self.unit,
             "source": self.source,
             "ours": self.ours,
-            "difference": self.tolerance.difference(self.published, self.ours),
-            "tolerance": self.tolerance._asdict(),
-            "verdict": self.holds,
+            "difference": self.difference,
+            "tolerance": None if self.tolerance is None else self.tolerance._asdict(),
+            "verdict": None if self.tolerance is None else self.holds,
             "note": self.note,
         }
 
@@ -116,12 +132,14 @@ class Shape:
     holds: bool
     source: str
     note: str = ""
+    basis: Basis = "published"
     kind: Literal["shape"] = "shape"
 
     @property
     def cells(self) -> tuple[str, ...]:
         """The columns of the table."""
-        return (self.name, self.published, self.ours, "", "", "holds" if self.holds else "FAILS")
+        verdict = "holds" if self.holds else "FAILS"
+        return (self.name, _named(self.published, self.basis), self.ours, "", "", verdict)
 
     def record(self) -> dict[str, object]:
         """For other programs."""
@@ -129,6 +147,7 @@ class Shape:
             "name": self.name,
             "kind": self.kind,
             "published": self.published,
+            "basis": self.basis,
             "unit": "",
             "source": self.source,
             "ours": self.ours,
@@ -140,6 +159,11 @@ class Shape:
 
 
 Point = Value | Shape
+
+
+def _named(reference: str, basis: Basis) -> str:
+    """In the column of what was published, what was not."""
+    return reference if basis == "published" else f"{reference} ({basis})"
 
 
 class Findings(NamedTuple):
@@ -208,6 +232,7 @@ def print_points(points: Sequence[Point], console: Console) -> None:
         for text in texts:
             say(f"{word}: {text}", console)
     for kind, (verdict, own) in kinds.items():
-        if own:
-            good = sum(point.holds for point in own)
-            say(f"{good} of {plural(len(own), kind)} {verdict}", console)
+        judged = [point for point in own if point.record()["verdict"] is not None]
+        if judged:
+            good = sum(point.holds for point in judged)
+            say(f"{good} of {plural(len(judged), kind)} {verdict}", console)

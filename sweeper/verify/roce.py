@@ -175,6 +175,7 @@ def points(times: Times) -> Iterator[Point]:
         min(hpcc.values()) > 0 and 0.03 <= max(hpcc.values()) <= 0.17,
         RECORDED,
         "a step of the ring is of 32 packets; permutations on two spines were recorded at 16.2 %",
+        basis="recorded",
     )
     incast = {name: _over(times, "all-to-all", name) for name in ANSWERS}
     yield Shape(
@@ -184,6 +185,7 @@ def points(times: Times) -> Iterator[Point]:
         max(map(abs, incast.values())) > 0.05,
         RECORDED,
         "32 NPUs, messages of 500 kB",
+        basis="recorded",
     )
     yield from _causes(times)
 
@@ -208,6 +210,7 @@ def _causes(times: Times) -> Iterator[Point]:
         f"with it {told(with_window)}; without {told(without)}",
         abs(_over(times, "all-to-all", "window")) < max(map(abs, with_window.values())),
         RECORDED,
+        basis="recorded",
     )
 
 

@@ -135,6 +135,7 @@ def points(times: Times) -> Iterator[Point]:
             told(hpcc),
             all(share <= 0.13 for share in hpcc.values()),
             RECORDED,
+            basis="recorded",
         )
     for model in MODELS:
         yield from _causes(times, model)
@@ -161,6 +162,7 @@ def _causes(times: Times, model: str) -> Iterator[Point]:
         f"{window / alone - 1:+.1%}; a rate law up to {most:.1%}",
         abs(window / alone - 1) < most,
         RECORDED,
+        basis="recorded",
     )
 
 

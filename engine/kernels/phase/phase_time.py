@@ -21,6 +21,7 @@ from engine.lower.program import (
 # A run must end before the clock (int64 picoseconds) does; half of its range leaves room for sums.
 LONGEST = float(2**62)
 PICOSECONDS = 1e12
+_ALIKE = 1.0 - 2.0**-40  # loads that differ by less are equal, but for rounding
 
 PHASE = np.dtype(
     [
@@ -289,7 +290,8 @@ def _themis_order(s: Structure, f: int, bandwidth: Floats, loads: Floats, order:
     """Themis (Rashidi et al., ISCA 2022): the next chunk goes to the least loaded dimension first.
 
     Latencies, which keep no port busy, are no load.  While loads differ by less than the time of a
-    sixteenth of the chunk on the least loaded dimension, the baseline order is as good.
+    sixteenth of the chunk on the least loaded dimension, the baseline order is as good.  Of equal
+    loads that of the inner dimension goes first; what rounding made of them does not matter.
     An all-gather is scheduled as the reduce-scatter that it reverses.
     """
     form = s.forms[f]
@@ -300,13 +302,13 @@ def _themis_order(s: Structure, f: int, bandwidth: Floats, loads: Floats, order:
             whole *= s.phase_steps[use["gather"]]["growth"]
     for i in range(n):  # insertion sort, stable
         j = i
-        while j > 0 and loads[order[j - 1]] > loads[i]:
+        while j > 0 and loads[order[j - 1]] * _ALIKE > loads[i]:
             order[j] = order[j - 1]
             j -= 1
         order[j] = i
     least, most = order[0], order[n - 1]
     threshold = _load(s.phase_steps, s.steps, uses[least], whole / 16, bandwidth)
-    if loads[most] - loads[least] < threshold:
+    if loads[most] - loads[least] < threshold * _ALIKE:
         for i in range(n):
             order[i] = i
     held = whole

@@ -14,6 +14,7 @@ from sweeper.study.rules.peak import uncalibrated
 from sweeper.study.rules.prices import unpriced_tiers
 from sweeper.study.rules.provision import badly_provisioned, verdict
 from sweeper.study.rules.quantities import odd_quantities
+from sweeper.study.rules.ties import tied
 
 __all__ = ["design_warnings", "once", "verdict"]
 
@@ -33,7 +34,7 @@ def design_warnings(
     found += uncalibrated(config, program)
     found += beyond_measurements(program)
     found += idle_keys(config, program, turned, searched=searched)
-    return found if searched else found + badly_provisioned(program)
+    return found if searched else found + tied(config, program) + badly_provisioned(program)
 
 
 def once(warnings: Iterable[list[str]]) -> list[str]:

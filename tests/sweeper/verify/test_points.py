@@ -1,6 +1,7 @@
 """Published points beside ours: tolerances, the table, and the command."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -69,6 +70,22 @@ def test_points_for_other_programs(capsys: pytest.CaptureFixture[str]) -> None:
     assert not bad["verdict"] and bad["difference"] == pytest.approx(1.7)
     assert claim["kind"] == "shape" and claim["difference"] is None
     assert good.keys() == claim.keys()
+
+
+def test_what_was_not_published_is_not_called_so(capsys: pytest.CaptureFixture[str]) -> None:
+    derived, recorded = replace(GOOD, basis="derived"), replace(CLAIM, basis="recorded")
+    assert run(verification("some", lambda: Findings([derived, recorded]))) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "1.76 x (derived)" in told and "D is fastest (recorded)" in told
+    assert (GOOD.record()["basis"], derived.record()["basis"]) == ("published", "derived")
+
+
+def test_what_nobody_can_judge_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    beside = replace(BAD, tolerance=None)
+    assert run(verification("some", lambda: Findings([GOOD, beside]))) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "56.3 % 58 % +1.7 not judged" in told and "1 of 1 value within" in told
+    assert (beside.record()["verdict"], beside.record()["tolerance"]) == (None, None)
 
 
 def test_a_picture_is_drawn_where_the_user_says(tmp_path: Path) -> None:
