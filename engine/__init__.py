@@ -31,9 +31,9 @@ from engine.cluster.memory import RemoteMemory
 from engine.cluster.network import NetworkModel
 from engine.cluster.npu import Npu
 from engine.cluster.packets import PacketModel
+from engine.compiler import is_cached
 from engine.errors import DimsweepError, InfeasibleError, suggestion
 from engine.fidelity import Fidelity
-from engine.kernels.jit import is_cached
 from engine.kernels.phase.batch import Measures, outcome_error, run_batch, run_one, run_points
 from engine.kernels.phase.path import Path
 from engine.kernels.phase.state import FINISHED

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.compiler import Compiler
 from engine.errors import DimsweepError
-from engine.kernels.jit import Compiler
 from engine.lower.program import Floats, Ints, NodeKind, Structure
 from engine.units import PICOSECONDS
 

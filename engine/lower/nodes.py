@@ -12,6 +12,7 @@ from engine.cluster.cluster import Cluster
 from engine.errors import DimsweepError
 from engine.lower import program as p
 from engine.lower.forms import Forms, Interned
+from engine.lower.issue import in_turn, order_of_issue
 from engine.lower.servers import Served, Servers
 from engine.lower.stages import Folding
 from engine.workload.coordinates import Offset, back, modulo
@@ -156,12 +157,15 @@ class Nodes:
                 known.append(more_known)
                 after.append(more_after)
         self._what = np.concatenate(known)
-        self.after = np.concatenate(after)  # (E, 2): who waits, and for whom
+        waits = np.concatenate(after)
         first = np.cumsum([0, *(len(graph) for graph in workload.graphs)])
         # The key of a node is its place among the operators of all graphs.
         key = first[folding.graph] - self.name.start[:-1]
         self.key = np.arange(len(self._what)) + key[self.column("cls")]
-        self.stream, self.stream_names = self._in_turn(cluster.collectives.streams)
+        issued = order_of_issue(waits, len(self._what))
+        self.stream, self.stream_names = self._taken(cluster.collectives.streams, issued)
+        # (E, 2): who waits, and for whom.
+        self.after = in_turn(waits, self._queued(), issued)
         self._check_complete()
         self.flow = self._flows()
 
@@ -290,10 +294,10 @@ class Nodes:
                     where="workload",
                 )
 
-    def _in_turn(self, n: int) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    def _taken(self, n: int, issued: NDArray[np.int64]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
         """Each node's stream, and the streams' names: collectives take ``n`` streams in turn."""
         stream, names = self.column("stream"), list(self.streams)
-        of = np.flatnonzero(self.column("kind") == p.NodeKind.COLLECTIVE)
+        of = issued[self.column("kind")[issued] == p.NodeKind.COLLECTIVE]
         if n == 1 or not len(of):
             return stream, tuple(names)
         places = self.column("cls")[of] * len(names) + stream[of]
@@ -306,6 +310,13 @@ class Nodes:
             stream[of[(turn == again) & (self.column("stream")[of] == base)]] = 1 + len(names)
             names.append(f"{names[base - 1]} {again + 1}")
         return stream, tuple(names)
+
+    def _queued(self) -> NDArray[np.int64]:
+        """The stream of each node on which collectives run, among those of all classes; else -1."""
+        stream = self.column("cls") * (1 + len(self.stream_names)) + self.stream
+        collective = self.column("kind") == p.NodeKind.COLLECTIVE
+        queues = np.isin(stream, np.unique(stream[collective])) & (self.stream != p.NO_STREAM)
+        return np.where(queues, stream, -1)
 
     def column(self, name: str) -> NDArray[np.int64]:
         """A field of what is known of each node: cls, kind, stream, tally, duration,

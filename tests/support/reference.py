@@ -2,8 +2,9 @@
 
 It knows one class of ranks and takes the phases of every collective as given.  Its rules:
 
-- An operator is ready when all it waits for have ended.  Ready operators join their unit's queue in
-  program order; a unit (the compute unit, or a communication stream) runs one at a time.
+- An operator is ready when all it waits for have ended.  The compute unit runs one at a time, in the
+  order in which they became ready, and in program order those that did at once.  A communication
+  stream runs one at a time, in program order, whatever became ready first.
 - A collective sends all its chunks to the dimension of their first phase.  A dimension serves one
   chunk at a time, for as long as the phase holds it; then the chunk moves on to the dimension of
   its next phase.  What its phases last beyond that passes when it has been through all of them.
@@ -105,6 +106,10 @@ class Simulator:
         self.chunks_left = {i: len(chunks) for i, chunks in phases.items()}
         self.unit_queue: dict[str, list[int]] = defaultdict(list)
         self.unit_runs: dict[str, int] = {}
+        self.turns: dict[str, list[int]] = defaultdict(list)  # of streams: what is yet to end
+        for i, operator in enumerate(operators):
+            if not isinstance(operator.work, Compute):
+                self.turns[self.unit(i)].append(i)
         self.dim_queue: dict[int, list[Chunk]] = defaultdict(list)
         self.dim_serves: dict[int, Chunk] = {}
 
@@ -133,9 +138,11 @@ class Simulator:
             self.unit_queue[self.unit(i)].append(i)
         self.ready = []
         for unit, queue in self.unit_queue.items():
-            if queue and unit not in self.unit_runs:
-                self.unit_runs[unit] = queue.pop(0)
-                self.start_operator(self.unit_runs[unit])
+            first = (self.turns.get(unit) or queue)[:1]
+            if unit not in self.unit_runs and first and first[0] in queue:
+                queue.remove(first[0])
+                self.unit_runs[unit] = first[0]
+                self.start_operator(first[0])
         for chunk in sorted(self.moving):
             self.join(self.dim_queue[self.phase(chunk).dim], chunk)
         self.moving = []
@@ -189,6 +196,8 @@ class Simulator:
     def end_operator(self, i: int) -> None:
         self.trace.end[i] = self.now
         del self.unit_runs[self.unit(i)]
+        if self.unit(i) in self.turns:
+            self.turns[self.unit(i)].remove(i)
         for j, after in enumerate(self.waits):
             if i in after:
                 after.remove(i)

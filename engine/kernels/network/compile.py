@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from engine.kernels.jit import Compiler
+from engine.compiler import Compiler
 
 _here = Path(__file__).resolve().parent
 _kernels = _here.parent
@@ -23,7 +23,7 @@ _network = Compiler(
         *{*_here.glob("*.py")} - {_here / f"{name}.py" for name in _around},
         _kernels / "by_reference.py",
         _kernels / "from_front.py",
-        _kernels / "jit.py",
+        _kernels.parent / "compiler.py",
         _kernels / "carriers" / "fabric.py",
         _kernels / "flow" / "heap.py",
         _kernels / "flow" / "shares.py",

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from engine.kernels.jit import Compiler
+from engine.compiler import Compiler
 
 _here = Path(__file__).resolve().parent
 _AROUND = ["__init__", "account", "flows", "inputs", "network", "notes", "run"]

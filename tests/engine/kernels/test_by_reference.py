@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from engine.compiler import Compiler
 from engine.kernels.by_reference import by_reference
-from engine.kernels.jit import Compiler
 
 _here = Compiler([Path(by_reference.__code__.co_filename), Path(__file__)])
 
