@@ -158,16 +158,25 @@ class Nodes:
                 after.append(more_after)
         self._what = np.concatenate(known)
         waits = np.concatenate(after)
-        first = np.cumsum([0, *(len(graph) for graph in workload.graphs)])
-        # The key of a node is its place among the operators of all graphs.
-        key = first[folding.graph] - self.name.start[:-1]
-        self.key = np.arange(len(self._what)) + key[self.column("cls")]
+        self.key = self._keys()
         issued = order_of_issue(waits, len(self._what))
         self.stream, self.stream_names = self._taken(cluster.collectives.streams, issued)
         # (E, 2): who waits, and for whom.
         self.after = in_turn(waits, self._queued(), issued)
         self._check_complete()
         self.flow = self._flows()
+
+    def _keys(self) -> NDArray[np.int64]:
+        """The order of all nodes: by the place in their graph, then by the graph.
+
+        So ranks order alike what happens to them at once, though each may have a graph of its own.
+        """
+        cls, graph = self.column("cls"), np.array(self._folding.graph)
+        place = np.arange(len(self._what)) - self.name.start[cls]
+        key = place * len(self._workload.graphs) + graph[cls]
+        if key.max(initial=0) > np.iinfo(np.int32).max:  # as wide as tables have it
+            key = np.unique(key, return_inverse=True)[1].reshape(-1)
+        return key
 
     def _stamped(
         self, cls: int, graph: Graph
