@@ -1,5 +1,6 @@
 """Nodes: the operators of every class of ranks, and the flows that join them."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
@@ -148,7 +149,7 @@ class Nodes:
         self._messages: dict[tuple[object, ...], int] = {}
         self._sends: dict[_Transfer, list[int]] = {}
         self._receives: dict[_Transfer, list[int]] = {}
-        self._meetings: dict[_Meeting, list[int]] = {}
+        self._met: list[tuple[int, int, str]] = []  # a collective's node, class and group
         graphs = [workload.graphs[graph] for graph in folding.graph]
         self.name = NodeNames(graphs)
         known, after = [np.zeros(0, dtype=np.int64)], [np.zeros((0, 2), dtype=np.int64)]
@@ -163,6 +164,7 @@ class Nodes:
         self.stream, self.stream_names = self._taken(cluster.collectives.streams, issued)
         # (E, 2): who waits, and for whom.
         self.after = in_turn(waits, self._queued(), issued)
+        self._meetings = self._meet(issued)
         self._check_complete()
         self.flow = self._flows()
 
@@ -188,7 +190,6 @@ class Nodes:
         templates: dict[int, _Template] = {}
         messages: list[int] = []  # what is known of those since the last other stamp
         works: dict[int, _Known] = {}  # by identity: graphs share works, too
-        seen: dict[str, int] = {}
         outside: list[tuple[int, int]] = []
         base = int(self.name.start[cls])
         for stamp in stamps_of(graph):
@@ -197,7 +198,7 @@ class Nodes:
                 outside += [(start + place, base + before) for before in after]
             if len(stamp.operators) == 1 and isinstance(stamp.operators[0].work, (Send, Receive)):
                 messages.append(self._message(cls, stamp.operators[0].work))
-                self._share(cls, start, stamp.operators[0].work, seen)
+                self._share(cls, start, stamp.operators[0].work)
                 continue
             if messages:
                 yield np.array(messages, dtype=np.int64), np.zeros((0, 2), dtype=np.int64)
@@ -206,7 +207,7 @@ class Nodes:
             if template is None:
                 template = templates[id(stamp.operators)] = self._template(cls, stamp, works)
             for place, work in template.shared:
-                self._share(cls, start + place, work, seen)
+                self._share(cls, start + place, work)
             yield template.known, template.after + start
         rest = np.array(outside, dtype=np.int64).reshape(-1, 2)
         yield np.array(messages, dtype=np.int64), rest
@@ -252,16 +253,27 @@ class Nodes:
             return len(self._folding.members[cls][work.group]) > 1
         return isinstance(work, (Send, Receive))
 
-    def _share(self, cls: int, node: int, work: Work, seen: dict[str, int]) -> None:
+    def _share(self, cls: int, node: int, work: Work) -> None:
         """Note a node whose flow others take part in."""
         if isinstance(work, Collective):
-            number = seen[work.group] = seen.get(work.group, -1) + 1
-            meeting = _Meeting(work.group, self._folding.members[cls][work.group], number)
-            self._meetings.setdefault(meeting, []).append(node)
+            self._met.append((node, cls, work.group))
         elif isinstance(work, (Send, Receive)):
             ends = self._sends if isinstance(work, Send) else self._receives
             key = _Transfer(cls, self._modulo(work.offset), work.tag)
             ends.setdefault(key, []).append(node)
+
+    def _meet(self, issued: NDArray[np.int64]) -> dict[_Meeting, list[int]]:
+        """Who takes part in each collective of several classes: members count theirs as issued."""
+        place = np.empty(len(issued), dtype=np.int64)
+        place[issued] = np.arange(len(issued))
+        meetings: dict[_Meeting, list[int]] = {}
+        seen: Counter[tuple[int, str]] = Counter()
+        for node, cls, group in sorted(self._met, key=lambda met: place[met[0]]):
+            members = self._folding.members[cls][group]
+            meeting = _Meeting(group, members, seen[cls, group])
+            meetings.setdefault(meeting, []).append(node)
+            seen[cls, group] += 1
+        return meetings
 
     def _flows(self) -> NDArray[np.int64]:
         """The flow of every node, -1 for none.  Sets what is known of the flows."""
@@ -303,7 +315,9 @@ class Nodes:
                     where="workload",
                 )
 
-    def _taken(self, n: int, issued: NDArray[np.int64]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    def _taken(
+        self, n: int, issued: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
         """Each node's stream, and the streams' names: collectives take ``n`` streams in turn."""
         stream, names = self.column("stream"), list(self.streams)
         of = issued[self.column("kind")[issued] == p.NodeKind.COLLECTIVE]

@@ -3,8 +3,11 @@
 Each rank has one port for each dimension, which runs one phase at a time, as in
 :mod:`engine.kernels.phase.kernel`.  A phase of a chunk is run by a *line*: the members of the group
 that differ in the phase's dimension only.  It is queued when all of them have finished the phase
-before, and starts when it heads all their queues and all their ports are free, so that members
-never wait for one another in a circle.
+before, and starts when it heads all their queues and all their ports are free.
+
+A job is passed over while something else heads the queue of another member.  Nothing passes a job
+that heads all its queues and waits for ports only.  The job that was queued first of all heads all
+its queues, so members never wait for one another in a circle, and nobody waits for ever.
 
 A port is free again when the phase's bytes have come, gone and been reduced, and the chunk moves on
 at once.  It takes along how late it is (:mod:`engine.kernels.message.exchange`).  In packets, whose
@@ -97,13 +100,23 @@ class Ports:
         moving, self._moving = self._moving, []
         for job in sorted(moving, key=lambda job: job.order):
             for rank in job.line.ranks:
-                self._enqueue(self._ports[rank][job.phase.dim].queue, job)
+                queue = self._ports[rank][job.phase.dim].queue
+                head = queue[0] if queue else job
+                self._enqueue(queue, job)
                 self._touched[rank, job.phase.dim] = None
+                if queue[0] is not head:  # which is first no more
+                    self._touched.update(
+                        dict.fromkeys((r, head.phase.dim) for r in head.line.ranks)
+                    )
         touched, self._touched = self._touched, {}
-        for rank, dim in touched:
-            port = self._ports[rank][dim]
-            if port.is_free and port.queue and self._can_start(port.queue[0]):
-                self._start(port.queue[0])
+        again = True
+        while again:  # of those that could go, the first in a queue does; then perhaps others
+            again = False
+            for rank, dim in touched:
+                job = self._first_to_start(self._ports[rank][dim])
+                if job is not None:
+                    self._start(job)
+                    again = True
 
     def _enqueue(self, queue: list[Job], job: Job) -> None:
         """Messages from point to point go before chunks, each among their own."""
@@ -122,15 +135,41 @@ class Ports:
     def _rank(self, job: Job) -> float:
         return -job.priority if self._queue_order == QueueOrder.PRIORITY else job.phase.n_bytes
 
-    def _can_start(self, job: Job) -> bool:
-        ports = (self._ports[rank][job.phase.dim] for rank in job.line.ranks)
-        return all(port.is_free and port.queue[0] is job for port in ports)
+    def _first_to_start(self, port: _Port) -> Job | None:
+        """What goes first of the port's queue, if that can start now."""
+        if not port.is_free or not port.queue:
+            return None
+        if self._heads_all(port.queue[0]):
+            return port.queue[0] if self._are_free(port.queue[0]) else None
+        job = next(filter(self._can_pass, port.queue), None)
+        return job if job is not None and self._is_first_to_pass(job) else None
+
+    def _needed(self, job: Job) -> list[_Port]:
+        return [self._ports[rank][job.phase.dim] for rank in job.line.ranks]
+
+    def _are_free(self, job: Job) -> bool:
+        return all(port.is_free for port in self._needed(job))
+
+    def _heads_all(self, job: Job) -> bool:
+        return all(port.queue[0] is job for port in self._needed(job))
+
+    def _can_pass(self, job: Job) -> bool:
+        """Whether the job could start, since whatever heads its queues must wait for others."""
+        heads = (port.queue[0] for port in self._needed(job))
+        return self._are_free(job) and not any(map(self._heads_all, heads))
+
+    def _is_first_to_pass(self, job: Job) -> bool:
+        """Whether no job that is before it in one of its queues could start as well."""
+        queues = (port.queue for port in self._needed(job))
+        before = (other for queue in queues for other in queue[: queue.index(job)])
+        return not any(map(self._can_pass, before))
 
     def _start(self, job: Job) -> None:
         now, dim = self._world.clock.ps, job.phase.dim
         for rank in job.line.ranks:
             port = self._ports[rank][dim]
-            port.serving = port.queue.pop(0)
+            port.queue.remove(job)
+            port.serving = job
             self._accounts[rank].until(now)
             self._accounts[rank].serving[dim] += 1
         finish = partial(self._finish, job, now)

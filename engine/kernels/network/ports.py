@@ -49,11 +49,17 @@ def settle_ports(st: State) -> None:
         _enqueue_all(st, st.jobs[MOVING, i])
     n_touched = st.wires.clock.counts[N_TOUCHED]
     st.wires.clock.counts[N_TOUCHED] = 0
-    for i in range(n_touched):
-        port = st.wires.ports[st.lists[TOUCHED, i]]
-        port.touched = 0
-        if port.newest == NONE and port.leaving == 0 and port.head != NONE:
-            _try_start(st, st.lists[TOUCHED, i])
+    again = True
+    while again:  # of those that could go, the first in a queue does; then perhaps others
+        again = False
+        for i in range(n_touched):
+            number = st.lists[TOUCHED, i]
+            st.wires.ports[number].touched = 0
+            if _is_free(st, number) and st.wires.ports[number].head != NONE:
+                entry = _first_to_start(st, number)
+                if entry != NONE:
+                    _start(st, number, entry)
+                    again = again or line_of(st, entry) != NONE
 
 
 @kernel
@@ -89,6 +95,8 @@ def _enqueue(st: State, port_number: int, entry: int) -> None:
                 behind = after
                 after = st.entries[after].next
     if behind == NONE:
+        if port.head != NONE:  # which is first no more
+            _touch_all(st, port.head)
         st.entries[entry].next = port.head
         port.head = entry
     else:
@@ -113,9 +121,92 @@ def _touch_port(st: State, port: int) -> None:
 
 
 @kernel
-def _try_start(st: State, port_number: int) -> None:
-    """Start what heads the port's queue if it heads all its queues, and all its ports are free."""
+def _touch_all(st: State, entry: int) -> None:
+    """Touch the ports that a job, named by an entry, waits for."""
+    line_number = line_of(st, entry)
+    if line_number != NONE:
+        dim, line = st.phases[phase_of(st, entry)].dim, st.plans.lines[line_number]
+        for i in range(line.start, line.start + line.size):
+            _touch_port(st, st.plans.line_ranks[i] * st.wires.settings.n_dims + dim)
+
+
+@inlined
+def _is_free(st: State, port: int) -> bool:
+    return st.wires.ports[port].newest == NONE and st.wires.ports[port].leaving == 0
+
+
+@kernel
+def _first_to_start(st: State, port_number: int) -> int:
+    """The entry that goes first of a free port's queue, if that can start now; or NONE."""
     entry = st.wires.ports[port_number].head + 0
+    if _heads_all(st, entry):
+        return entry if _are_free(st, entry) else NONE
+    while entry != NONE:
+        if _can_pass(st, entry):
+            return entry if _is_first_to_pass(st, entry) else NONE
+        entry = st.entries[entry].next + 0
+    return NONE
+
+
+@kernel
+def _heads_all(st: State, entry: int) -> bool:
+    line_number = line_of(st, entry)
+    if line_number == NONE:
+        return True  # only messages are before a message
+    dim, line = st.phases[phase_of(st, entry)].dim, st.plans.lines[line_number]
+    for i in range(line.start, line.start + line.size):
+        rank = st.plans.line_ranks[i]
+        port = rank * st.wires.settings.n_dims + dim
+        if st.wires.ports[port].head != entry_beside(st, entry, rank):
+            return False
+    return True
+
+
+@kernel
+def _are_free(st: State, entry: int) -> bool:
+    """Whether all ports of a job are; the one that is looked at is."""
+    line_number = line_of(st, entry)
+    if line_number == NONE:
+        return True
+    dim, line = st.phases[phase_of(st, entry)].dim, st.plans.lines[line_number]
+    for i in range(line.start, line.start + line.size):
+        if not _is_free(st, st.plans.line_ranks[i] * st.wires.settings.n_dims + dim):
+            return False
+    return True
+
+
+@kernel
+def _can_pass(st: State, entry: int) -> bool:
+    """Whether the job could start, since whatever heads its queues must wait for others."""
+    line_number = line_of(st, entry)
+    if line_number == NONE or not _are_free(st, entry):
+        return False  # a message has been passed over by nobody
+    dim, line = st.phases[phase_of(st, entry)].dim, st.plans.lines[line_number]
+    for i in range(line.start, line.start + line.size):
+        if _heads_all(
+            st, st.wires.ports[st.plans.line_ranks[i] * st.wires.settings.n_dims + dim].head
+        ):
+            return False
+    return True
+
+
+@kernel
+def _is_first_to_pass(st: State, entry: int) -> bool:
+    """Whether no job that is before it in one of its queues could start as well."""
+    dim, line = st.phases[phase_of(st, entry)].dim, st.plans.lines[line_of(st, entry)]
+    for i in range(line.start, line.start + line.size):
+        rank = st.plans.line_ranks[i]
+        other = st.wires.ports[rank * st.wires.settings.n_dims + dim].head + 0
+        while other != entry_beside(st, entry, rank):
+            if _can_pass(st, other):
+                return False
+            other = st.entries[other].next + 0
+    return True
+
+
+@kernel
+def _start(st: State, port_number: int, entry: int) -> None:
+    """Start a job, named by its entry at a port, at all its ports."""
     dim, line_number = port_number % st.wires.settings.n_dims, line_of(st, entry)
     n_ports = n_ports_of(st)
     if line_number == NONE:
@@ -126,11 +217,6 @@ def _try_start(st: State, port_number: int) -> None:
         put(st, SENDING, N_SENDING, record)
         return
     line = st.plans.lines[line_number]
-    for i in range(line.start, line.start + line.size):
-        rank = st.plans.line_ranks[i]
-        port = st.wires.ports[rank * st.wires.settings.n_dims + dim]
-        if port.newest != NONE or port.leaving > 0 or port.head != entry_beside(st, entry, rank):
-            return
     of = st.plans.of[line_number, st.phases[phase_of(st, entry)].kind]
     if of.reductions < of.reductions_end:
         put(st, SENDING, N_SENDING, port_number)
@@ -164,21 +250,33 @@ def _free_lane(st: State, line_number: int, dim: int) -> int:
 
 @kernel
 def _serve(st: State, port_number: int, entry: int) -> None:
-    """A port serves the first entry of its queue in a lane."""
+    """A port serves an entry of its queue in a lane."""
     lane, n_dims = st.wires.ports[port_number], st.wires.settings.n_dims
     port, rank = st.wires.ports[lane.place], lane.place // n_dims
     lane.serving = entry
     port.newest = port_number
-    port.head = st.entries[entry].next
-    if port.head == NONE:
-        port.tail = NONE
-    if port.last_message == entry:
-        port.last_message = NONE
+    _leave_queue(st, lane.place, entry)
     lane.late = st.entries[entry].late
     lane.started = now_of(st.wires.clock)
     book(st.accounts, rank, now_of(st.wires.clock))
     st.accounts.dims[rank, lane.place % n_dims].serving += 1
     _count_in_last(st, port_number, 1)
+
+
+@inlined
+def _leave_queue(st: State, port_number: int, entry: int) -> None:
+    port = st.wires.ports[port_number]
+    before, after = port.head + 0, st.entries[entry].next + 0
+    if before == entry:
+        port.head, before = after, NONE
+    else:
+        while st.entries[before].next != entry:
+            before = st.entries[before].next + 0
+        st.entries[before].next = after
+    if after == NONE:
+        port.tail = before
+    if port.last_message == entry:
+        port.last_message = NONE
 
 
 @inlined

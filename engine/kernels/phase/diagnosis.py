@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from engine.errors import DimsweepError
 from engine.kernels.phase.state import DONE, QUEUED, RUNNING
 from engine.lower.program import NodeKind, Program
@@ -18,13 +20,15 @@ def explain_stuck(
     stream to the node that it runs.
     """
     s, names = program.structure, program.names
-    reasons = []
+    behind, reasons = _behind(program, states), []
     for node, node_state in enumerate(states):
-        if node_state not in (QUEUED, RUNNING):
+        if node_state not in (QUEUED, RUNNING) and node not in behind:
             continue  # done, or behind another that is named
         rank = f"rank {names.class_first[s.nodes[node]['cls']]}"
         if node_state == RUNNING:
             reason = _running_reason(program, states, node)
+        elif node in behind:
+            reason = f"its turn behind {names.node[behind[node]]!r}"
         else:
             holder = runs[int(s.nodes[node]["stream"])]
             reason = f"its stream, held by {names.node[holder]!r}"
@@ -37,6 +41,18 @@ def explain_stuck(
         + more,
         where="workload",
     )
+
+
+def _behind(program: Program, states: Sequence[int]) -> dict[int, int]:
+    """Who waits for nothing but what is before it on its stream, which waits for something else."""
+    nodes, following = program.structure.nodes, program.structure.following
+    before = np.repeat(np.arange(len(nodes)), nodes["next_end"] - nodes["next_start"])
+    waits = np.asarray(states)[before] != DONE
+    before, after = before[waits], following[waits]
+    alike = nodes["stream"][before] == nodes["stream"][after]
+    only = ~np.isin(after, after[~alike]) & (nodes["stream"][after] >= 0)
+    first = only & ~np.isin(before, after[only])
+    return dict(zip(after[first].tolist(), before[first].tolist(), strict=True))
 
 
 def _running_reason(program: Program, states: Sequence[int], node: int) -> str:

@@ -2,8 +2,9 @@
 
 Every class of ranks has streams (one computes, the others are communication streams) and one port
 for each dimension.  A chunk of a collective takes one phase at a time: it queues at the port of
-its next dimension on every member class, starts when it heads all those queues and all those
-ports are free, and holds them while the phase's bytes move and are reduced.  The latencies of its
+its next dimension on every member class, starts when it heads all those queues (what waits for
+others is passed over) and all those ports are free, and holds them while the phase's bytes move and
+are reduced.  The latencies of its
 phases pass when it has been through all of them; the collective ends when the last chunk's have.
 
 Time goes in rounds: everything that ends at an instant ends together; then the operators that
@@ -252,6 +253,7 @@ def _reset(s: Structure, st: State) -> None:
         port = st.ports[i]
         port["head"], port["serving"], port["freed"] = NOTHING, 0, -1
         port["under_way"], port["busy"], port["exposed"] = 0, 0, 0.0
+        port["touched"] = 0
     for i in range(len(st.classes)):
         cls = st.classes[i]
         cls["in_flight"], cls["serving"], cls["bound"], cls["felt"] = 0, 0, 0, 0

@@ -1,5 +1,8 @@
 """Chunks at the ports of a run: they queue for one, hold a place for a phase, and move on.
 
+A chunk of several classes starts when all its ports have room for it.  Which one that is says
+:func:`_first_to_start`: the first of its queue, unless something else is first for another member.
+
 Where Shape.latency_after says so, a phase holds its place while bytes move and are reduced, and the
 chunk moves on at once.  Its latencies pass when it is through, and its flow ends when those of all
 its chunks have.
@@ -21,6 +24,7 @@ from engine.kernels.phase.state import (
     TOUCHED,
     State,
     append,
+    long,
     transfer_of,
 )
 from engine.kinds import QueueOrder
@@ -45,12 +49,13 @@ def queue_chunks(s: Structure, times: PhaseTimes, st: State, now: int) -> None:
             port = st.ports[chunk["cls"] * s.shape.n_ports + first]
             if port["serving"] < s.shape.places and port["head"] < 0:  # no need to queue
                 st.entries[chunk["entry"]]["next"] = NOTHING
+                port["head"] = chunk["entry"]
                 _start_phase(s, times, st, chunk, now)
                 return
         for m in range(chunk["members"]):
             number = _class(s, chunk, m) * s.shape.n_ports + first
             _enqueue(s, times, st, number, chunk["entry"] + m)
-            append(st.touched, st.counts, TOUCHED, number)
+            _touch(st, number)
 
 
 @inlined
@@ -69,6 +74,8 @@ def _enqueue(s: Structure, times: PhaseTimes, st: State, number: int, entry: int
             before, after = after, st.entries[after]["next"]
     st.entries[entry]["next"] = after
     if before < 0:
+        if after >= 0:  # which is first no more
+            _touch_all(s, times, st, st.chunks[st.entries[after]["chunk"]])
         port["head"] = entry
     else:
         st.entries[before]["next"] = entry
@@ -93,16 +100,101 @@ def _rank(s: Structure, times: PhaseTimes, st: State, entry: int) -> float:
 
 
 @inlined
+def _touch(st: State, number: int) -> None:
+    """The port may start something at the end of this round."""
+    if not st.ports[number]["touched"]:
+        st.ports[number]["touched"] = 1
+        append(st.touched, st.counts, TOUCHED, number)
+
+
+@kernel
+def _touch_all(s: Structure, times: PhaseTimes, st: State, chunk: np.void) -> None:
+    """So may the ports that the chunk waits for."""
+    for m in range(chunk["members"]):
+        _touch(st, _port(s, times, chunk, m))
+
+
+@inlined
 def start_phases(s: Structure, times: PhaseTimes, st: State, now: int) -> None:
-    """Every touched port starts its first chunks as far as all ports that these need are free."""
+    """Every touched port starts what it can, until none can start any more."""
+    again = True
+    while again:
+        again = False
+        for i in range(st.counts[TOUCHED]):
+            port = st.ports[st.touched[i]]
+            while port["serving"] < s.shape.places and port["head"] >= 0:
+                entry = port["head"] + 0
+                if st.chunks[st.entries[entry]["chunk"]]["members"] > 1:
+                    entry = _first_to_start(s, times, st, entry)
+                    if entry < 0:
+                        break
+                    again = True
+                _start_phase(s, times, st, st.chunks[st.entries[entry]["chunk"]], now)
     for i in range(st.counts[TOUCHED]):
-        port = st.ports[st.touched[i]]
-        while port["serving"] < s.shape.places and port["head"] >= 0:
-            chunk = st.chunks[st.entries[port["head"]]["chunk"]]
-            if chunk["members"] > 1 and not _all_free(s, times, st, chunk):
-                break
-            _start_phase(s, times, st, chunk, now)
+        st.ports[st.touched[i]]["touched"] = 0
     st.counts[TOUCHED] = 0
+
+
+@kernel
+def _first_to_start(s: Structure, times: PhaseTimes, st: State, head: int) -> int:
+    """The entry that goes first of a queue with this head; or NOTHING.
+
+    A chunk is passed over while something else heads the queue of another member of it.  Nothing
+    passes one that heads all its queues.  Of those that could go, the first in a queue does, so it
+    does not matter whose queue is looked at first.
+    """
+    chunk = st.chunks[st.entries[head]["chunk"]]
+    if _heads_all(s, times, st, chunk):
+        return head if _have_room(s, times, st, chunk) else long(NOTHING)
+    entry = st.entries[head]["next"] + 0
+    while entry >= 0:
+        chunk = st.chunks[st.entries[entry]["chunk"]]
+        if _can_pass(s, times, st, chunk):
+            return entry if _is_first_to_pass(s, times, st, chunk) else long(NOTHING)
+        entry = st.entries[entry]["next"] + 0
+    return long(NOTHING)
+
+
+@kernel
+def _heads_all(s: Structure, times: PhaseTimes, st: State, chunk: np.void) -> bool:
+    """Whether the chunk is at the head of all its queues."""
+    for m in range(chunk["members"]):
+        if st.ports[_port(s, times, chunk, m)]["head"] != chunk["entry"] + m:
+            return False
+    return True
+
+
+@kernel
+def _have_room(s: Structure, times: PhaseTimes, st: State, chunk: np.void) -> bool:
+    """Whether every port that the chunk needs has room."""
+    for m in range(chunk["members"]):
+        if st.ports[_port(s, times, chunk, m)]["serving"] == s.shape.places:
+            return False
+    return True
+
+
+@kernel
+def _can_pass(s: Structure, times: PhaseTimes, st: State, chunk: np.void) -> bool:
+    """Whether the chunk could start, since whatever heads its queues must wait for others."""
+    if not _have_room(s, times, st, chunk):
+        return False
+    for m in range(chunk["members"]):
+        head = st.ports[_port(s, times, chunk, m)]["head"]
+        if _heads_all(s, times, st, st.chunks[st.entries[head]["chunk"]]):
+            return False
+    return True
+
+
+@kernel
+def _is_first_to_pass(s: Structure, times: PhaseTimes, st: State, chunk: np.void) -> bool:
+    """Whether no chunk that is before it in one of its queues could start as well."""
+    for m in range(chunk["members"]):
+        other = st.ports[_port(s, times, chunk, m)]["head"] + 0
+        while other != chunk["entry"] + m:
+            if _can_pass(s, times, st, st.chunks[st.entries[other]["chunk"]]):
+                return False
+            other = st.entries[other]["next"] + 0
+    return True
 
 
 @inlined
@@ -117,7 +209,7 @@ def _start_phase(s: Structure, times: PhaseTimes, st: State, chunk: np.void, now
         cls = _class(s, chunk, m)
         begin_at_port(s, st, cls, cls * s.shape.n_ports + phase["port"], now)
         port = st.ports[cls * s.shape.n_ports + phase["port"]]
-        port["head"] = st.entries[entry + m]["next"]
+        _leave_queue(st, port, entry + m)
         port["serving"] += 1
         port["busy"] += phase["hold"]
         if port["freed"] == now:
@@ -136,15 +228,23 @@ def _start_phase(s: Structure, times: PhaseTimes, st: State, chunk: np.void, now
     note_start(st, chunk["cls"], now + phase["hold"])
 
 
-@kernel
-def _all_free(s: Structure, times: PhaseTimes, st: State, chunk: np.void) -> bool:
-    """Whether every port that the chunk needs has room and the chunk at its queue's head."""
-    for m in range(chunk["members"]):
-        number = _class(s, chunk, m) * s.shape.n_ports + times.phases[chunk["at"]]["port"]
-        port = st.ports[number]
-        if port["serving"] == s.shape.places or port["head"] != chunk["entry"] + m:
-            return False
-    return True
+@inlined
+def _leave_queue(st: State, port: np.void, entry: int) -> None:
+    after, before = st.entries[entry]["next"] + 0, port["head"] + 0
+    if before == entry:
+        port["head"] = after
+        return
+    while st.entries[before]["next"] != entry:
+        before = st.entries[before]["next"] + 0
+    st.entries[before]["next"] = after
+    if after < 0:
+        port["tail"] = before
+
+
+@inlined
+def _port(s: Structure, times: PhaseTimes, chunk: np.void, member: int) -> int:
+    """The port of the chunk's ``member``-th member at which it waits."""
+    return _class(s, chunk, member) * s.shape.n_ports + int(times.phases[chunk["at"]]["port"])
 
 
 @inlined
@@ -170,7 +270,7 @@ def end_phase(s: Structure, times: PhaseTimes, st: State, place: int, now: int) 
         port["serving"] -= 1
         port["critical"], port["freed"] = _as_served(s, number), now
         if port["head"] >= 0:
-            append(st.touched, st.counts, TOUCHED, at)
+            _touch(st, at)
         end_at_port(s, st, cls, at, now)
     chunk["at"] += 1
     if chunk["at"] < chunk["end"] and times.phases[chunk["at"]]["dim"] != NO_DIM:

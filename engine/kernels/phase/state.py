@@ -75,6 +75,7 @@ PORT = np.dtype(
         ("head", "i4"),  # of its queue
         ("tail", "i4"),  # valid while there is a head
         ("serving", "i4"),  # chunks that it is busy with
+        ("touched", "i4"),  # whether it is among State.touched
         ("under_way", "i4"),  # these, and flows whose last latencies pass
         ("critical", "i4"),  # the phase, or its transfer, that left it last; valid from then on
         ("freed", "i8"),  # when; -1 before
@@ -251,7 +252,7 @@ def empty_state(s: Structure, times: PhaseTimes, *, record: bool = False) -> Sta
         starting=np.zeros(n + 1, dtype=np.uint32),
         ending=np.zeros(n + 1, dtype=np.uint32),
         moving=np.zeros(len(chunks) + 1, dtype=np.int64),
-        touched=np.zeros(2 * len(entries) + n_ports + 1, dtype=np.uint32),
+        touched=np.zeros(n_ports, dtype=np.uint32),
         counts=np.zeros(N_COUNTS, dtype=np.int32),
     )
 
