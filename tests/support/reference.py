@@ -2,9 +2,9 @@
 
 It knows one class of ranks and takes the phases of every collective as given.  Its rules:
 
-- An operator is ready when all it waits for have ended.  The compute unit runs one at a time, in the
-  order in which they became ready, and in program order those that did at once.  A communication
-  stream runs one at a time, in program order, whatever became ready first.
+- An operator is ready when all it waits for have ended.  The compute unit runs one at a time, in
+  the order in which they became ready, and in program order those that did at once.  A
+  communication stream runs one at a time, in program order, whatever became ready first.
 - A collective sends all its chunks to the dimension of their first phase.  A dimension serves one
   chunk at a time, for as long as the phase holds it; then the chunk moves on to the dimension of
   its next phase.  What its phases last beyond that passes when it has been through all of them.

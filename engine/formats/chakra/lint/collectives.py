@@ -17,6 +17,7 @@ class _Meeting(NamedTuple):
 
     collective: int
     size: int
+    name: str
     place: Place
 
     @property
@@ -62,7 +63,7 @@ class Collectives:
             return None
         meetings = self._meetings.setdefault(over, {}).setdefault(rank, [])
         self._order.setdefault(rank, []).append((over, len(meetings)))
-        meetings.append(_Meeting(node.collective, node.size, place))
+        meetings.append(_Meeting(node.collective, node.size, node.name, place))
         return None
 
     def _membership(self, rank: int, name: str) -> Fault | None:
@@ -123,6 +124,7 @@ class Collectives:
         others = f"rank {model}" + (f" and {count - 1} more" if count > 1 else "")
         for rank, content in contents.items():
             if content == usual:
+                yield from self._swapped(over, rank, by_rank[rank], model, by_rank[model])
                 continue
             pairs = enumerate(zip_longest(by_rank[rank], by_rank[model]))
             k, (here, there) = next(
@@ -136,7 +138,29 @@ class Collectives:
             )
             again = "; they do, in another order" if sorted(content) == sorted(usual) else ""
             fix = f"members must run the same collectives in the same order{again}"
+            if here and there:
+                fix += f"; that of rank {model} is {self._where(there.place)}"
             yield Finding(self._where(known.place), what, fix)
+
+    def _swapped(
+        self, over: str, rank: int, here: Sequence[_Meeting], model: int, there: Sequence[_Meeting]
+    ) -> Iterator[Finding]:
+        """Equal collectives that two ranks issue in different orders, as their names tell."""
+        names, others = [m.name for m in here], [m.name for m in there]
+        if names == others or sorted(names) != sorted(others):
+            return
+        k, a, b = next(
+            (k, *ab)
+            for k, ab in enumerate(zip(here, there, strict=True))
+            if ab[0].name != ab[1].name
+        )
+        yield Finding(
+            self._where(a.place),
+            f"collective number {k} over {over} is {a.name!r} on rank {rank}, {b.name!r} on rank "
+            f"{model}: they issue the same ones in different orders",
+            "members match by the order of issue, so these two would run as one; that of rank "
+            f"{model} is {self._where(b.place)}",
+        )
 
     def crossed(self) -> Iterator[Finding]:
         """Collectives of several groups that ranks issue in orders which cannot all be kept.

@@ -197,6 +197,21 @@ def test_another_order_is_told_as_such() -> None:
     assert "number 0" in finding.what and "they do, in another order" in finding.fix
 
 
+def test_both_nodes_are_named_where_orders_differ() -> None:
+    """By what they are, and by their names where they are equal: `c0`, `c1` against `c1`, `c0`."""
+    usual, odd = [collective(0, 0), collective(1, 2)], [collective(0, 2), collective(1, 0)]
+    (finding,) = job(usual, usual, odd)
+    assert finding.where.startswith("w.2.et") and "that of rank 0 is w.0.et" in finding.fix
+    usual = [collective(0), collective(1)]
+    odd = [node._replace(name=other.name) for node, other in zip(usual, usual[::-1], strict=True)]
+    (finding,) = job(usual, odd, usual)
+    assert "over all ranks is 'c1' on rank 1, 'c0' on rank 0" in finding.what
+    assert "different orders" in finding.what
+    assert finding.where.startswith("w.1.et") and "that of rank 0 is w.0.et" in finding.fix
+    renamed = [node._replace(name=f"other {node.name}") for node in usual]
+    assert job(usual, renamed) == [], "ranks may call things as they like"
+
+
 def test_the_order_is_that_of_issue_not_of_the_file() -> None:
     late = collective(5, 2)._replace(data_dependencies=(9,))
     assert job([late, collective(9, 0)], [collective(1, 0), collective(2, 2)]) == []
