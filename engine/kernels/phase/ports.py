@@ -209,7 +209,10 @@ def _start_phase(s: Structure, times: PhaseTimes, st: State, chunk: np.void, now
         cls = _class(s, chunk, m)
         begin_at_port(s, st, cls, cls * s.shape.n_ports + phase["port"], now)
         port = st.ports[cls * s.shape.n_ports + phase["port"]]
-        _leave_queue(st, port, entry + m)
+        if port["head"] == entry + m:
+            port["head"] = st.entries[entry + m]["next"]
+        else:
+            _leave_queue(st, port, entry + m)
         port["serving"] += 1
         port["busy"] += phase["hold"]
         if port["freed"] == now:
@@ -228,16 +231,14 @@ def _start_phase(s: Structure, times: PhaseTimes, st: State, chunk: np.void, now
     note_start(st, chunk["cls"], now + phase["hold"])
 
 
-@inlined
+@kernel
 def _leave_queue(st: State, port: np.void, entry: int) -> None:
-    after, before = st.entries[entry]["next"] + 0, port["head"] + 0
-    if before == entry:
-        port["head"] = after
-        return
+    """An entry that was not the first leaves the port's queue."""
+    before = port["head"] + 0
     while st.entries[before]["next"] != entry:
         before = st.entries[before]["next"] + 0
-    st.entries[before]["next"] = after
-    if after < 0:
+    st.entries[before]["next"] = st.entries[entry]["next"]
+    if st.entries[entry]["next"] < 0:
         port["tail"] = before
 
 

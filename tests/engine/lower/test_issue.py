@@ -1,5 +1,7 @@
 """Collectives of a stream run in the order of issue, which the graph then says."""
 
+from itertools import pairwise
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -72,7 +74,7 @@ def test_turns_are_what_the_graph_does_not_say_yet(case: tuple, data: st.DataObj
     graph = graph_of(n, told)
     for number in range(3):
         users = np.flatnonzero(stream == number).tolist()
-        for before, node in zip(users, users[1:], strict=False):
+        for before, node in pairwise(users):
             assert before in nx.ancestors(graph, node)
     for node, before in told[len(after) :].tolist():
         assert stream[node] == stream[before] >= 0
