@@ -113,9 +113,9 @@ class Ports:
         while again:  # of those that could go, the first in a queue does; then perhaps others
             again = False
             for rank, dim in touched:
-                job = self._first_to_start(self._ports[rank][dim])
-                if job is not None:
-                    self._start(job)
+                first = self._first_to_start(self._ports[rank][dim])
+                if first is not None:
+                    self._start(first)
                     again = True
 
     def _enqueue(self, queue: list[Job], job: Job) -> None:
