@@ -50,7 +50,7 @@ def _behind(program: Program, states: Sequence[int]) -> dict[int, int]:
     waits = np.asarray(states)[before] != DONE
     before, after = before[waits], following[waits]
     alike = nodes["stream"][before] == nodes["stream"][after]
-    only = ~np.isin(after, after[~alike]) & (nodes["stream"][after] >= 0)
+    only = ~np.isin(after, after[~alike]) & (nodes["kind"][after] == NodeKind.COLLECTIVE)
     first = only & ~np.isin(before, after[only])
     return dict(zip(after[first].tolist(), before[first].tolist(), strict=True))
 
