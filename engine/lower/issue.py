@@ -7,10 +7,11 @@ of the graph: each operator of a stream of collectives waits for the one issued 
 a kernel does with the graph, the order holds, and a program can finish with all durations or with
 none.
 
-A rank issues its operators in the order of its list.  Where one waits for others that stand behind
-it, those are issued first.
+A rank issues its operators in the order of its list: always the first of those that wait for none
+that is yet to be issued.
 """
 
+import heapq
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +31,8 @@ def order_of_issue(after: _Longs, n: int) -> _Longs:
     """
     if (after[:, 1] < after[:, 0]).all():
         return np.arange(n)
-    return _what_it_waits_for_first(*_by_node(after, n))
+    waits = np.bincount(after[:, 0], minlength=n)
+    return _lowest_first(*_by_node(after[:, ::-1], n), waits)
 
 
 def in_turn(after: _Longs, stream: _Longs, issued: _Longs) -> _Longs:
@@ -60,27 +62,19 @@ def _by_node(after: _Longs, n: int) -> tuple[_Longs, _Longs]:
 
 
 @compiled
-def _what_it_waits_for_first(start: _Longs, before: _Longs) -> _Longs:
-    """Nodes in their order, each behind all that it waits for."""
-    n = len(start) - 1
-    issued, n_issued = np.empty(n, dtype=np.int64), 0
-    done, at = np.zeros(n, dtype=np.bool_), start[:-1].copy()
-    stack = np.empty(n, dtype=np.int64)
-    for first in range(n):
-        depth = 0
-        if not done[first]:
-            stack[0], depth = first, 1
-        while depth > 0:
-            node = stack[depth - 1]
-            if at[node] < start[node + 1]:
-                at[node] += 1
-                if not done[before[at[node] - 1]]:
-                    stack[depth] = before[at[node] - 1]
-                    depth += 1
-            else:
-                done[node] = True
-                issued[n_issued] = node
-                n_issued, depth = n_issued + 1, depth - 1
+def _lowest_first(start: _Longs, following: _Longs, waits: _Longs) -> _Longs:
+    """Always the lowest node that waits for none that is not issued yet; ``waits`` is used up."""
+    n_issued, issued = 0, np.empty(len(waits), dtype=np.int64)
+    free = [np.int64(node) for node in range(len(waits)) if waits[node] == 0]
+    heapq.heapify(free)
+    while len(free) > 0:
+        node = heapq.heappop(free)
+        issued[n_issued] = node
+        n_issued += 1
+        for other in following[start[node] : start[node + 1]]:
+            waits[other] -= 1
+            if waits[other] == 0:
+                heapq.heappush(free, other)
     return issued
 
 

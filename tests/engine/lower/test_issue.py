@@ -51,17 +51,10 @@ def graph_of(n: int, after: np.ndarray) -> nx.DiGraph:
 
 @examples(100)
 @given(graphs(in_order=False))
-def test_a_rank_issues_its_list_but_first_what_others_wait_for(case: tuple) -> None:
+def test_a_rank_issues_the_first_that_it_can(case: tuple) -> None:
     n, after = case
     issued = order_of_issue(after, n).tolist()
-    assert sorted(issued) == list(range(n))
-    graph, place = graph_of(n, after), {node: i for i, node in enumerate(issued)}
-    for node in range(n):
-        assert all(place[before] < place[node] for before in nx.ancestors(graph, node))
-        # Whoever stands behind it and goes first is there for it, or for one before it.
-        for early in issued[: place[node]]:
-            wanted = (early in nx.ancestors(graph, first) for first in range(node + 1))
-            assert early < node or any(wanted)
+    assert issued == list(nx.lexicographical_topological_sort(graph_of(n, after)))
 
 
 @examples(100)
