@@ -15,7 +15,7 @@ latencies pass on their way, a port is free when all that it was given has left 
 waits for what is on its way, the port serves the next one, and what both send then shares it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
@@ -109,14 +109,15 @@ class Ports:
                         dict.fromkeys((r, head.phase.dim) for r in head.line.ranks)
                     )
         touched, self._touched = self._touched, {}
-        again = True
-        while again:  # of those that could go, the first in a queue does; then perhaps others
-            again = False
-            for rank, dim in touched:
-                first = self._first_to_start(self._ports[rank][dim])
-                if first is not None:
-                    self._start(first)
-                    again = True
+        for rank, dim in touched:
+            port = self._ports[rank][dim]
+            if port.is_free and port.queue:
+                job = port.queue[0]
+                if self._heads_all(job) and self._are_free(job):
+                    self._start(job)
+        while passing := self._passing(touched):
+            for job in passing:
+                self._start(job)
 
     def _enqueue(self, queue: list[Job], job: Job) -> None:
         """Messages from point to point go before chunks, each among their own."""
@@ -135,14 +136,17 @@ class Ports:
     def _rank(self, job: Job) -> float:
         return -job.priority if self._queue_order == QueueOrder.PRIORITY else job.phase.n_bytes
 
-    def _first_to_start(self, port: _Port) -> Job | None:
-        """What goes first of the port's queue, if that can start now."""
-        if not port.is_free or not port.queue:
-            return None
-        if self._heads_all(port.queue[0]):
-            return port.queue[0] if self._are_free(port.queue[0]) else None
-        job = next(filter(self._can_pass, port.queue), None)
-        return job if job is not None and self._is_first_to_pass(job) else None
+    def _passing(self, touched: Iterable[tuple[int, int]]) -> list[Job]:
+        """The jobs that pass others; of those that could go, the first in a queue does.  All are
+        found before any starts, so it does not matter whose queue is looked at first."""
+        found: dict[Job, None] = {}
+        for rank, dim in touched:
+            port = self._ports[rank][dim]
+            if port.is_free and port.queue and not self._heads_all(port.queue[0]):
+                job = next(filter(self._can_pass, port.queue), None)
+                if job is not None and self._is_first_to_pass(job):
+                    found[job] = None
+        return list(found)
 
     def _needed(self, job: Job) -> list[_Port]:
         return [self._ports[rank][job.phase.dim] for rank in job.line.ranks]

@@ -30,6 +30,8 @@ from engine.kernels.network.state import (
     N_SENDING,
     N_TOUCHED,
     NONE,
+    PASSED,
+    PASSING,
     SENDING,
     TOUCHED,
     State,
@@ -49,17 +51,32 @@ def settle_ports(st: State) -> None:
         _enqueue_all(st, st.jobs[MOVING, i])
     n_touched = st.wires.clock.counts[N_TOUCHED]
     st.wires.clock.counts[N_TOUCHED] = 0
-    again = True
-    while again:  # of those that could go, the first in a queue does; then perhaps others
-        again = False
-        for i in range(n_touched):
-            number = st.lists[TOUCHED, i]
-            st.wires.ports[number].touched = 0
-            if _is_free(st, number) and st.wires.ports[number].head != NONE:
-                entry = _first_to_start(st, number)
-                if entry != NONE:
-                    _start(st, number, entry)
-                    again = again or line_of(st, entry) != NONE
+    for i in range(n_touched):
+        number = st.lists[TOUCHED, i]
+        st.wires.ports[number].touched = 0
+        if _is_free(st, number) and st.wires.ports[number].head != NONE:
+            entry = st.wires.ports[number].head + 0
+            if _heads_all(st, entry) and _are_free(st, entry):
+                _start(st, number, entry)
+    while _let_pass(st, n_touched):
+        pass
+
+
+@kernel
+def _let_pass(st: State, n_touched: int) -> bool:
+    """Start jobs that pass others; whether there were any.  All are found before any starts."""
+    n = 0
+    for i in range(n_touched):
+        number = st.lists[TOUCHED, i]
+        if _is_free(st, number) and st.wires.ports[number].head != NONE:
+            entry = _first_to_pass(st, st.wires.ports[number].head)
+            if entry != NONE:
+                st.lists[PASSING, n], st.lists[PASSED, n] = entry, number
+                n += 1
+    for i in range(n):
+        if _are_free(st, st.lists[PASSING, i]):  # else it has been found at another port, too
+            _start(st, st.lists[PASSED, i], st.lists[PASSING, i])
+    return n > 0
 
 
 @kernel
@@ -136,11 +153,11 @@ def _is_free(st: State, port: int) -> bool:
 
 
 @kernel
-def _first_to_start(st: State, port_number: int) -> int:
-    """The entry that goes first of a free port's queue, if that can start now; or NONE."""
-    entry = st.wires.ports[port_number].head + 0
-    if _heads_all(st, entry):
-        return entry if _are_free(st, entry) else NONE
+def _first_to_pass(st: State, head: int) -> int:
+    """The entry of a free port's queue with this head that passes others; or NONE."""
+    if _heads_all(st, head):
+        return NONE
+    entry = head + 0
     while entry != NONE:
         if _can_pass(st, entry):
             return entry if _is_first_to_pass(st, entry) else NONE

@@ -140,7 +140,7 @@ def _new_counts(s: Structure, n_parcels: int) -> Longs:
 
 
 def _new_lists(nodes: Table, n: int) -> Ints:
-    lists = np.zeros((7, n), np.int32)
+    lists = np.zeros((9, n), np.int32)
     lists[st.READY, : len(nodes)] = np.argsort(nodes["waits"] > 0, kind="stable")
     return lists
 

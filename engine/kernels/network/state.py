@@ -170,8 +170,9 @@ class Io(NamedTuple):
 
 
 # Rows of State.lists: nodes, streams, nodes, ports, ports whose message from point to point, or
-# phase by a switch, begins, ports whose exchange begins, nodes whose accesses are in flight.
-READY, OPENED, STARTING, TOUCHED, SENDING, BEGINNING, SERVING = range(7)
+# phase by a switch, begins, ports whose exchange begins, nodes whose accesses are in flight, entries
+# that pass others, and the ports at which they do.
+READY, OPENED, STARTING, TOUCHED, SENDING, BEGINNING, SERVING, PASSING, PASSED = range(9)
 MOVING, SCRATCH = range(2)  # of State.jobs
 
 
@@ -181,7 +182,7 @@ class State(NamedTuple):
     wires: Wires
     plans: Plans
     accounts: Accounts
-    lists: Ints  # (7, n) of numbers of what is to go on, as many as the counts say
+    lists: Ints  # (9, n) of numbers of what is to go on, as many as the counts say
     jobs: Ints  # (2, n): entries that move on, and room to sort
     nodes: Table  # NODE
     following: Ints

@@ -1,7 +1,7 @@
 """Chunks at the ports of a run: they queue for one, hold a place for a phase, and move on.
 
 A chunk of several classes starts when all its ports have room for it.  Which one that is says
-:func:`_first_to_start`: the first of its queue, unless something else is first for another member.
+:func:`_let_pass`: the first of its queue, unless something else is first for another member.
 
 Where Shape.latency_after says so, a phase holds its place while bytes move and are reduced, and the
 chunk moves on at once.  Its latencies pass when it is through, and its flow ends when those of all
@@ -116,37 +116,54 @@ def _touch_all(s: Structure, times: PhaseTimes, st: State, chunk: np.void) -> No
 
 @inlined
 def start_phases(s: Structure, times: PhaseTimes, st: State, now: int) -> None:
-    """Every touched port starts what it can, until none can start any more."""
-    again = True
-    while again:
-        again = False
-        for i in range(st.counts[TOUCHED]):
-            port = st.ports[st.touched[i]]
-            while port["serving"] < s.shape.places and port["head"] >= 0:
-                entry = port["head"] + 0
-                if st.chunks[st.entries[entry]["chunk"]]["members"] > 1:
-                    entry = _first_to_start(s, times, st, entry)
-                    if entry < 0:
-                        break
-                    again = True
-                _start_phase(s, times, st, st.chunks[st.entries[entry]["chunk"]], now)
+    """Every touched port starts the first of its queue, if that heads all its queues and they all
+    have room; then what can pass, until nothing can."""
+    several = False
+    for i in range(st.counts[TOUCHED]):
+        port = st.ports[st.touched[i]]
+        while port["serving"] < s.shape.places and port["head"] >= 0:
+            chunk = st.chunks[st.entries[port["head"]]["chunk"]]
+            if chunk["members"] > 1:
+                several = True
+                if not _heads_all(s, times, st, chunk) or not _have_room(s, times, st, chunk):
+                    break
+            _start_phase(s, times, st, chunk, now)
+    while several:
+        several = _let_pass(s, times, st, now)
     for i in range(st.counts[TOUCHED]):
         st.ports[st.touched[i]]["touched"] = 0
     st.counts[TOUCHED] = 0
 
 
 @kernel
-def _first_to_start(s: Structure, times: PhaseTimes, st: State, head: int) -> int:
-    """The entry that goes first of a queue with this head; or NOTHING.
+def _let_pass(s: Structure, times: PhaseTimes, st: State, now: int) -> bool:
+    """Start chunks that pass others; whether there were any.
 
     A chunk is passed over while something else heads the queue of another member of it.  Nothing
-    passes one that heads all its queues.  Of those that could go, the first in a queue does, so it
-    does not matter whose queue is looked at first.
+    passes one that heads all its queues.  Of those that could go, the first in a queue does.  All
+    are found before any starts, so it does not matter whose queue is looked at first.
     """
-    chunk = st.chunks[st.entries[head]["chunk"]]
-    if _heads_all(s, times, st, chunk):
-        return head if _have_room(s, times, st, chunk) else long(NOTHING)
-    entry = st.entries[head]["next"] + 0
+    n = 0
+    for i in range(st.counts[TOUCHED]):
+        port = st.ports[st.touched[i]]
+        if port["serving"] < s.shape.places and port["head"] >= 0:
+            entry = _first_to_pass(s, times, st, port["head"])
+            if entry >= 0:
+                st.passing[n] = entry
+                n += 1
+    for i in range(n):
+        chunk = st.chunks[st.entries[st.passing[i]]["chunk"]]
+        if _have_room(s, times, st, chunk):  # else it has been found at another port, too
+            _start_phase(s, times, st, chunk, now)
+    return n > 0
+
+
+@kernel
+def _first_to_pass(s: Structure, times: PhaseTimes, st: State, head: int) -> int:
+    """The entry of a queue with this head that passes others; or NOTHING."""
+    if _heads_all(s, times, st, st.chunks[st.entries[head]["chunk"]]):
+        return long(NOTHING)
+    entry = head + 0
     while entry >= 0:
         chunk = st.chunks[st.entries[entry]["chunk"]]
         if _can_pass(s, times, st, chunk):

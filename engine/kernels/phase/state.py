@@ -207,6 +207,7 @@ class State(NamedTuple):
     ending: Indices
     moving: Longs
     touched: Indices
+    passing: Indices
     counts: Ints
 
 
@@ -253,6 +254,7 @@ def empty_state(s: Structure, times: PhaseTimes, *, record: bool = False) -> Sta
         ending=np.zeros(n + 1, dtype=np.uint32),
         moving=np.zeros(len(chunks) + 1, dtype=np.int64),
         touched=np.zeros(n_ports, dtype=np.uint32),
+        passing=np.zeros(n_ports, dtype=np.uint32),
         counts=np.zeros(N_COUNTS, dtype=np.int32),
     )
 
