@@ -170,8 +170,8 @@ class Io(NamedTuple):
 
 
 # Rows of State.lists: nodes, streams, nodes, ports, ports whose message from point to point, or
-# phase by a switch, begins, ports whose exchange begins, nodes whose accesses are in flight, entries
-# that pass others, and the ports at which they do.
+# phase by a switch, begins, ports whose exchange begins, nodes whose accesses are in flight,
+# entries that pass others, and the ports at which they do.
 READY, OPENED, STARTING, TOUCHED, SENDING, BEGINNING, SERVING, PASSING, PASSED = range(9)
 MOVING, SCRATCH = range(2)  # of State.jobs
 
