@@ -31,8 +31,12 @@ class Item(NamedTuple):
     follows: str = ""
 
 
-def compile_steps(steps: Iterable[Step]) -> list[Item]:
-    """Items of ``steps``; each run of kernels is one of them."""
+def compile_steps(steps: Iterable[Step], apart: str = "") -> list[Item]:
+    """Items of ``steps``; each run of kernels is one of them.
+
+    Collectives of a pass that runs ``apart`` have communicators of that name, which need not wait
+    for those of the pass beside it.
+    """
     items: list[Item] = []
     kernels: list[Kernel] = []
 
@@ -52,7 +56,7 @@ def compile_steps(steps: Iterable[Step]) -> list[Item]:
             access = Access(step.n_bytes, step.store, step.axis, step.shared)
             items.append(Item(_name(step), access, step.label))
         else:
-            items.append(_collective(step))
+            items.append(_collective(step, apart))
     flush()
     return items
 
@@ -72,8 +76,9 @@ def _computation(kernels: tuple[Kernel, ...]) -> Item:
 
 
 @lru_cache(maxsize=4096)
-def _collective(step: CollectiveStep) -> Item:
-    work = Collective(step.kind, step.n_bytes, step.axis)
+def _collective(step: CollectiveStep, apart: str) -> Item:
+    stream = f"{step.axis} {apart}" if apart else ""
+    work = Collective(step.kind, step.n_bytes, step.axis, stream)
     return Item(f"{step.kind} {step.axis}", work, step.label, step.follows)
 
 

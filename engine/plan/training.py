@@ -95,7 +95,9 @@ class _StageProgram:
         self._n_micro_batches = sum(action.backward for action in order) // plan.interleave
         self._gathers = plan.zero == 3 and self._n_shards > 1
         chunks = range(plan.interleave)
-        self._forward = [compile_steps(self._forward_steps(c)) for c in chunks]
+        # A pass beside another one would else issue its collectives after all of that one's.
+        apart = "forward" if plan.overlap_experts else ""
+        self._forward = [compile_steps(self._forward_steps(c), apart) for c in chunks]
         self._backward = [
             [compile_steps(self._backward_steps(c, last=last)) for c in chunks]
             for last in (False, True)
