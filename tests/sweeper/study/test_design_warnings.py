@@ -52,7 +52,7 @@ PLAN = ("workload=megatron_22b", "topology=dgx_a100", "topology.shape=Switch(8)_
             "workload.parallel={tensor:4}",
             "keeps its data unless you give '~workload.parallel.data'",
         ),
-        ("workload.parallel={data:2,tensor:8}", "{tensor: 8, data: 2}: a map is merged"),
+        ("workload.parallel={data:2,tensor:8}", "data: 2}: a map is merged"),
         ("workload.parallel={tensor:4,data:rest}", ""),
         ("workload.parallel.tensor=4", ""),
     ],
