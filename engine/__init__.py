@@ -32,7 +32,7 @@ from engine.cluster.network import NetworkModel
 from engine.cluster.npu import Npu
 from engine.cluster.packets import PacketModel
 from engine.compiler import is_cached
-from engine.errors import DimsweepError, InfeasibleError, suggestion
+from engine.errors import DimsweepError, InfeasibleError, needing, suggestion, told_defect
 from engine.fidelity import Fidelity
 from engine.kernels.phase.batch import Measures, outcome_error, run_batch, run_one, run_points
 from engine.kernels.phase.path import Path
@@ -102,12 +102,14 @@ __all__ = [
     "is_compiled",
     "known_merits",
     "lower",
+    "needing",
     "outcome_error",
     "place",
     "run_batch",
     "run_one",
     "simulate",
     "suggestion",
+    "told_defect",
     "units",
 ]
 

@@ -1,7 +1,9 @@
 """The one error a user of dimsweep is meant to read."""
 
 import difflib
-from collections.abc import Iterable
+import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 class DimsweepError(Exception):
@@ -43,6 +45,31 @@ def check_least(of: object, least: float, *keys: str) -> None:
     for key in keys:
         if not getattr(of, key) >= least:
             raise DimsweepError(f"{getattr(of, key)}; it must be {least} or more", where=key)
+
+
+@contextmanager
+def needing(package: str, otherwise: DimsweepError) -> Iterator[None]:
+    """Within it, an optional ``package`` is imported: where it is missing, ``otherwise`` is raised.
+
+    One that is there and broken raises what it raises: to install it again need not mend it.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name != package:
+            raise
+        raise otherwise from error
+
+
+def told_defect(error: BaseException) -> str:
+    """A defect of ours or of a library's in a line: its type, its text, and where we were."""
+    frames = [
+        (frame.f_globals.get("__name__", "?"), line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+    ]
+    ours = [each for each in frames if each[0].partition(".")[0] in ("engine", "sweeper")]
+    place = "".join(f" (in {module}, line {line})" for module, line in (ours or frames)[-1:])
+    return f"{type(error).__name__}: {error}".rstrip(": ") + place
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:

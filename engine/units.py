@@ -98,16 +98,26 @@ def parse_time(value: object, *, zero: bool = True) -> int:
     return int(picoseconds.to_integral_value())
 
 
-_NUMBER_AND_UNIT = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,3})?)\s*([A-Za-zµ(].*)")
+# What pint is asked about: it is a parser of expressions, and fails in many ways over other texts.
+_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,3})?"
+_NAME, _SIGN = r"[A-Za-zµ_]{1,20}", r"(?:\s*[*/]\s*|\s+)"
+_FACTOR = rf"(?:{_NAME}|\(\s*{_NAME}(?:{_SIGN}{_NAME}){{0,8}}\s*\))"
+_NUMBER_AND_UNIT = re.compile(rf"({_NUMBER})\s*({_FACTOR}(?:{_SIGN}{_FACTOR}){{0,8}})")
 
 
 @lru_cache(maxsize=4096)
-def _magnitude(text: str, base: str) -> Decimal:
+def _magnitude(text: str, base: str) -> Decimal | None:
+    """How many ``base`` a text says, or ``None`` if it is no such quantity."""
     match = _NUMBER_AND_UNIT.fullmatch(text)
     if match is None:
-        raise ValueError("not a number and a unit")
+        return None
     registry = _registry()
-    return Decimal(registry.Quantity(Decimal(match[1]), match[2]).to(base).magnitude)
+    from pint.errors import PintError
+
+    try:
+        return Decimal(registry.Quantity(Decimal(match[1]), match[2]).to(base).magnitude)
+    except (PintError, ValueError):  # a unit that is unknown, or of something else; a "nan B"
+        return None
 
 
 def _parse_exactly(value: object, unit: Unit, zero: bool) -> Decimal:
@@ -117,10 +127,9 @@ def _parse_exactly(value: object, unit: Unit, zero: bool) -> Decimal:
     if isinstance(value, (int, float)):
         raise DimsweepError(f"{value} has no unit; this is a {unit.kind}", hint=example)
     text = str(value).strip()
-    try:
-        number = _magnitude(text, unit.base)
-    except Exception as error:  # pint raises many kinds: undefined unit, syntax, dimensionality
-        raise DimsweepError(f"{text!r} is not a {unit.kind}", hint=example) from error
+    number = _magnitude(text, unit.base)
+    if number is None:
+        raise DimsweepError(f"{text!r} is not a {unit.kind}", hint=example)
     size = float(number)
     if not math.isfinite(size) or size < 0 or (size == 0 and not zero):
         wanted = "zero or more" if zero else "more than zero"

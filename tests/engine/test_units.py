@@ -268,3 +268,15 @@ def test_a_formatted_quantity_is_the_quantity(value: float, unit: Unit, digits: 
     assert number.startswith("-") == (value < 0)
     if unit is TIME and 1e-12 <= abs(value) < 1:
         assert 1 <= abs(float(number)) < 1000
+
+
+HOSTILE = (
+    *("1 " + "B" * 10**6, "1 " + "B/" * 10**5 + "B", "1 " + "(" * 10**5, "1 B" + " " * 10**5 + "/"),
+    *("1 B**2", "1 nan", "1 if", "1 B()", "1 lambda", "1 B;B", "1 2 B", "1 inf B", "1 \ud800"),
+)
+
+
+@pytest.mark.parametrize("number", range(len(HOSTILE)))  # not the texts, which would be names
+def test_hostile_units_are_refused_at_once(number: int) -> None:
+    with pytest.raises(DimsweepError, match="is not a size"):
+        parse(HOSTILE[number], BYTES)
