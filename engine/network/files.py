@@ -7,11 +7,10 @@ graph has each link in both directions.
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
-from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from xml.etree import ElementTree
 
 from engine.cluster.blocks.block import Node
@@ -59,55 +58,158 @@ def read_network(path: str | Path) -> Network:
         raise error.at(str(path)) from None
 
 
-def _read_json(content: bytes) -> "nx.MultiDiGraph":
-    import networkx as nx
-
+def _read_json(content: bytes) -> "nx.DiGraph":
     try:
         data = json.loads(content)
-        edges = "edges" if "edges" in data else "links"
-        ids = [_hashable(node["id"]) for node in data["nodes"]]
-        ends = [(_hashable(edge["source"]), _hashable(edge["target"])) for edge in data[edges]]
-        directed = data.get("directed", False)
-        _check_structure(ids, ends, directed)
-        return nx.node_link_graph(data, edges=edges).to_directed()
-    except DimsweepError:
-        raise
-    except Exception as error:  # whatever the shape of the JSON makes of the code above
-        raise DimsweepError(
-            f"no node-link JSON ({type(error).__name__}: {error})", hint=f"such as {_EXAMPLE}"
-        ) from error
+    except (ValueError, RecursionError) as error:
+        raise _no_json(str(error)) from error
+    if not isinstance(data, dict):
+        raise _no_json("it is no object")
+    links = "edges" if "edges" in data else "links"
+    nodes = [(_id(node, "id"), node) for node in _objects(data, "nodes")]
+    edges = [(_id(e, "source"), _id(e, "target"), e) for e in _objects(data, links)]
+    return _graph(
+        data.get("directed", False),
+        [(node, _without(each, "id")) for node, each in nodes],
+        [(a, b, _without(each, "source", "target", "key")) for a, b, each in edges],
+    )
 
 
-def _hashable(name: Any) -> Any:
-    """A node's id as networkx reads it: a list is a tuple, such as the node of a product."""
-    return tuple(map(_hashable, name)) if isinstance(name, list) else name
+def _no_json(why: str) -> DimsweepError:
+    return DimsweepError(f"no node-link JSON ({why})", hint=f"such as {_EXAMPLE}")
 
 
-def _read_graphml(content: bytes) -> "nx.MultiDiGraph":
-    import networkx as nx
+def _objects(data: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    found = data.get(key)
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise _no_json(f"{key!r} is no list of objects")
+    return found
 
+
+def _id(node: Mapping[str, Any], key: str) -> Hashable:
+    """A node's id, hashable: a list is a tuple, such as the node of a product, as in networkx."""
+
+    def hashable(value: Any) -> Hashable:
+        if isinstance(value, dict) or value is None:
+            raise _no_json(f"{key!r} is {value!r}")
+        return tuple(map(hashable, value)) if isinstance(value, list) else value
+
+    if key not in node:
+        raise _no_json(f"{key!r} is missing in {node}")
+    return hashable(node[key])
+
+
+def _without(data: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    return {name: value for name, value in data.items() if name not in keys}
+
+
+_TYPES: dict[str, Callable[[str], object]] = {
+    "boolean": lambda text: {"true": True, "1": True, "false": False, "0": False}[text.lower()],
+    **dict.fromkeys(("int", "long"), int),
+    **dict.fromkeys(("float", "double"), float),
+    "string": str,
+}
+
+
+class _Key(NamedTuple):
+    """What a ``<data>`` of GraphML is, by the ``<key>`` that it names."""
+
+    owner: str  # node, edge, graph, all
+    name: str
+    type: str
+    default: ElementTree.Element | None
+
+    def value(self, data: ElementTree.Element) -> object:
+        """What ``<data>`` or ``<default>`` says."""
+        text = (data.text or "").strip()
+        try:
+            return _TYPES[self.type](text)
+        except (ValueError, KeyError) as error:
+            raise _no_graphml(f"{self.name} is {text!r}, and no {self.type}") from error
+
+
+def _read_graphml(content: bytes) -> "nx.DiGraph":
     try:
         root = ElementTree.fromstring(content)
-        graphs = root.findall(".//{*}graph")
-        if len(graphs) != 1:
-            raise DimsweepError(f"{len(graphs)} graphs in a file", hint="write one, not nested")
-        directed = {"directed": True, "undirected": False}.get(graphs[0].get("edgedefault", ""))
-        ids = [node.get("id") for node in root.findall(".//{*}node")]
-        ends = [(edge.get("source"), edge.get("target")) for edge in root.findall(".//{*}edge")]
-        _check_structure(ids, ends, directed)
-        graph = nx.read_graphml(BytesIO(content), force_multigraph=True)
-        # networkx leaves it to its caller to apply the file's defaults.
-        for _, data in graph.nodes(data=True):
-            data.update({**graph.graph["node_default"], **data})
-        for _, _, data in graph.edges(data=True):
-            data.update({**graph.graph["edge_default"], **data})
-        return graph.to_directed()
-    except DimsweepError:
-        raise
-    except Exception as error:  # from the XML parser, or networkx on XML that is no GraphML
-        raise DimsweepError(
-            f"no GraphML ({type(error).__name__}: {error})", hint="see graphml.graphdrawing.org"
-        ) from error
+    except (ElementTree.ParseError, ValueError, LookupError) as error:  # the latter: its encoding
+        raise _no_graphml(str(error)) from error
+    if root.tag.rpartition("}")[2] != "graphml":
+        raise _no_graphml(f"its root is {root.tag}")
+    graphs = root.findall(".//{*}graph")
+    if len(graphs) != 1:
+        raise DimsweepError(f"{len(graphs)} graphs in a file", hint="write one, not nested")
+    (graph,) = graphs
+    if graph.find("{*}hyperedge") is not None:
+        raise _no_graphml("hyperedges are not read")
+    directed = {"directed": True, "undirected": False}.get(graph.get("edgedefault", ""))
+    mixed = str(not directed).lower()
+    if any(edge.get("directed") == mixed for edge in graph.findall("{*}edge")):
+        raise _no_graphml("directed and undirected edges in one graph")
+    keys = dict(_key(each) for each in root.findall("{*}key"))
+    return _graph(
+        directed,
+        [(_end(node, "id"), _data(node, keys, "node")) for node in graph.findall("{*}node")],
+        [
+            (_end(edge, "source"), _end(edge, "target"), _data(edge, keys, "edge"))
+            for edge in graph.findall("{*}edge")
+        ],
+    )
+
+
+def _no_graphml(why: str) -> DimsweepError:
+    return DimsweepError(f"no GraphML ({why})", hint="see graphml.graphdrawing.org")
+
+
+def _key(key: ElementTree.Element) -> tuple[str, _Key]:
+    own = key.get("yfiles.type")  # what yEd draws
+    name, kind = own or key.get("attr.name"), "string" if own else key.get("attr.type", "string")
+    if name is None or kind not in _TYPES:
+        raise _no_graphml(f"a key has the attr.name {name!r} and the attr.type {kind!r}")
+    return key.get("id", ""), _Key(key.get("for", "all"), name, kind, key.find("{*}default"))
+
+
+def _end(element: ElementTree.Element, key: str) -> str:
+    found = element.get(key)
+    if found is None:
+        raise _no_graphml(f"{key!r} is missing")
+    return found
+
+
+def _data(element: ElementTree.Element, keys: Mapping[str, _Key], owner: str) -> dict[str, object]:
+    """The attributes of a node or edge, and the file's defaults for those that it does not have."""
+    found = {
+        key.name: key.value(key.default)
+        for key in keys.values()
+        if key.default is not None and key.owner == owner
+    }
+    for data in element.findall("{*}data"):
+        if len(data):  # elements, by which an editor such as yEd draws
+            continue
+        key = keys.get(data.get("key", ""))
+        if key is None:
+            raise _no_graphml(f"there is no key {data.get('key')}")
+        found[key.name] = key.value(data)
+    return found
+
+
+def _graph(
+    directed: object,
+    nodes: Sequence[tuple[Any, Mapping[str, object]]],
+    edges: Sequence[tuple[Any, Any, Mapping[str, object]]],
+) -> "nx.DiGraph":
+    """The graph, with each link of an undirected one in both directions."""
+    import networkx as nx
+
+    _check_structure([node for node, _ in nodes], [(a, b) for a, b, _ in edges], directed)
+    graph = nx.DiGraph()
+    for node, data in nodes:
+        graph.add_node(node)
+        graph.nodes[node].update(data)
+    for source, target, data in edges:
+        for ends in [(source, target)] if directed else [(source, target), (target, source)]:
+            graph.add_edge(*ends)
+            graph.edges[ends].update(data)
+    return graph
 
 
 def _check_structure(ids: list[Any], ends: list[tuple[Any, Any]], directed: object) -> None:
@@ -138,7 +240,7 @@ def _doubled(items: Iterable[Any]) -> list[Any]:
     return [item for item, times in Counter(items).items() if times > 1]
 
 
-def _network(read: "nx.MultiDiGraph") -> Network:
+def _network(read: "nx.DiGraph") -> Network:
     import networkx as nx
 
     names = {node: _name(node, data) for node, data in read.nodes(data=True)}
