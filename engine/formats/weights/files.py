@@ -15,13 +15,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import DimsweepError
+from engine.errors import DimsweepError, needing
+from engine.formats.weights.archive import check_size, opened
 from engine.formats.weights.onnx_graph import read_onnx
-from engine.formats.weights.size import check_archive, check_size
 from engine.formats.weights.state_dict import read_state_dict
 from engine.workload.trained import TrainedLayer, TrainedNetwork, Values
 
 Tensors = Mapping[str, NDArray[Any]]
+_SAFETENSORS = {  # types of values by their names there, little-endian
+    **{f"F{8 * n}": np.dtype(f"<f{n}") for n in (2, 4, 8)},
+    **{f"I{8 * n}": np.dtype(f"<i{n}") for n in (1, 2, 4, 8)},
+    **{f"U{8 * n}": np.dtype(f"<u{n}") for n in (1, 2, 4, 8)},
+}
 _SETTINGS = ("stride", "padding", "pool")
 
 
@@ -60,17 +65,8 @@ def _tensors(path: Path) -> Tensors:
 
 
 def _npz(path: Path) -> Tensors:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            check_archive(archive)
-            return {name.removesuffix(".npy"): _array(archive, name) for name in archive.namelist()}
-    except DimsweepError:
-        raise
-    except OSError:
-        raise
-    except Exception as error:  # a damaged archive or header can fail in any way
-        what = f"this is no npz file of plain arrays: {error or type(error).__name__}"
-        raise DimsweepError(what) from error
+    with opened(path, "npz file of plain arrays") as archive:
+        return {name.removesuffix(".npy"): _array(archive, name) for name in archive.namelist()}
 
 
 def _array(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
@@ -81,6 +77,8 @@ def _array(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
             (1, 0): np.lib.format.read_array_header_1_0,
             (2, 0): np.lib.format.read_array_header_2_0,
         }
+        if version not in headers:
+            raise ValueError(f"{name} is of version {version}")
         shape, _, dtype = headers[version](file)
         check_size(math.prod(shape) * dtype.itemsize, name.removesuffix(".npy"))
     with archive.open(name) as file:
@@ -88,16 +86,25 @@ def _array(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
 
 
 def _safetensors(path: Path) -> Tensors:
+    missing = DimsweepError(
+        "the package safetensors is not installed", hint="pip install safetensors"
+    )
+    missing = DimsweepError(
+        "the package safetensors is not installed", hint="pip install safetensors"
+    )
+    with needing("safetensors", missing):
+        import safetensors
+    check_size(path.stat().st_size)
     try:
-        from safetensors import SafetensorError
-        from safetensors.numpy import load_file
-    except ImportError as error:
-        what = "the package safetensors is not installed"
-        raise DimsweepError(what, hint="pip install safetensors") from error
-    try:
-        tensors = load_file(path)
-    except (SafetensorError, KeyError, TypeError) as error:
+        found: Any = safetensors.deserialize(path.read_bytes())  # type: ignore[no-untyped-call]
+    except safetensors.SafetensorError as error:
         raise DimsweepError(f"these tensors cannot be read: {error}") from error
+    tensors = {}
+    for name, tensor in found:
+        dtype = _SAFETENSORS.get(tensor["dtype"])
+        if dtype is None:
+            raise DimsweepError(f"values of type {tensor['dtype']} are no weights", where=name)
+        tensors[name] = np.frombuffer(tensor["data"], dtype).reshape(tensor["shape"])
     # The format keeps no order of its own.
     return dict(sorted(tensors.items(), key=lambda entry: _natural(entry[0])))
 
@@ -153,7 +160,8 @@ def _layers(tensors: Tensors, activation: str) -> list[TrainedLayer]:
 def _numbers(name: str, tensor: NDArray[Any]) -> Values:
     if tensor.dtype.kind not in "fiu":
         raise DimsweepError(f"values of type {tensor.dtype} are no weights", where=name)
-    return tensor.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # a NaN of any kind is refused by the layer
+        return tensor.astype(np.float64)
 
 
 def _whole(tensors: Tensors, name: str) -> int:

@@ -9,11 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import DimsweepError
-from engine.formats.weights.size import check_size
+from engine.errors import DimsweepError, needing
+from engine.formats.weights.archive import check_size
 from engine.workload.trained import TrainedLayer
 
 _ACTIVATIONS = {"Relu": "relu", "Tanh": "tanh", "Sigmoid": "sigmoid"}
+_NUMBERS = (
+    *("FLOAT", "DOUBLE", "FLOAT16", "BOOL"),
+    *("INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64"),
+)
+_PIXELS = ("pads", "strides", "dilations", "kernel_shape")
 _NOTHING = ("Flatten", "Reshape", "Identity", "Dropout", "Softmax", "LogSoftmax", "Squeeze")
 
 
@@ -23,36 +28,57 @@ def read_onnx(path: Path) -> tuple[list[TrainedLayer], tuple[int, ...]]:
     Raises :class:`DimsweepError` naming the node that is none of a chain of layers, and if the
     package onnx is not installed.
     """
-    try:
+    with needing(
+        "onnx", DimsweepError("the package onnx is not installed", hint="pip install onnx")
+    ):
         import onnx
-        from onnx import numpy_helper
-    except ImportError as error:
-        what = "the package onnx is not installed"
-        raise DimsweepError(what, hint="pip install onnx") from error
+        from google.protobuf.message import DecodeError
     try:
         graph = onnx.load(path).graph
     except OSError as error:
         raise DimsweepError(f"cannot be read: {error.strerror}") from error
-    except Exception as error:  # protobuf's own
+    except (DecodeError, onnx.checker.ValidationError, ValueError) as error:
         raise DimsweepError(f"this is no ONNX file: {error}") from error
-    tensors = {}
-    for each in graph.initializer:
-        check_size(8 * math.prod(each.dims), each.name)
-        try:
-            tensors[each.name] = numpy_helper.to_array(each)
-        except Exception as error:  # too few bytes, or of a kind that NumPy has not
-            raise DimsweepError(f"this tensor cannot be read: {error}", where=each.name) from error
+    tensors = {each.name: _array(onnx, each) for each in graph.initializer}
     inputs = [each for each in graph.input if each.name not in tensors]
     if len(inputs) != 1:
         raise DimsweepError(f"{len(inputs)} inputs; a chain of layers has one")
     chain = _Chain(inputs[0].name, tensors)
-    for node in graph.node:
-        values = {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
-        chain.add(node, values)
+    for number, node in enumerate(graph.node):
+        name = node.name or next(iter(node.output), str(number))
+        where = f"node {name!r} ({node.op_type})"
+        chain.add(node, _attributes(onnx, node, where), where)
     if not chain.layers:
         raise DimsweepError("no layers are here")
     dims = [dim.dim_value for dim in inputs[0].type.tensor_type.shape.dim]
     return chain.layers, tuple(dims[1:])  # the first one counts samples
+
+
+def _array(onnx: Any, tensor: Any) -> NDArray[Any]:
+    check_size(8 * math.prod(tensor.dims), tensor.name)
+    if tensor.data_type not in {onnx.TensorProto.DataType.Value(name) for name in _NUMBERS}:
+        what = f"this tensor cannot be read: it is of data type {tensor.data_type}"
+        raise DimsweepError(what, where=tensor.name, hint=f"known: {', '.join(_NUMBERS)}")
+    try:
+        with np.errstate(invalid="ignore"):  # a NaN of any kind is refused by the layer
+            return np.asarray(onnx.numpy_helper.to_array(tensor)).astype(float)
+    except ValueError as error:  # too few bytes
+        raise DimsweepError(f"this tensor cannot be read: {error}", where=tensor.name) from error
+
+
+def _attributes(onnx: Any, node: Any, where: str) -> dict[str, Any]:
+    """The attributes of a node by name; those that count pixels are whole numbers, one at least."""
+    found = {}
+    for each in node.attribute:
+        try:
+            value = onnx.helper.get_attribute_value(each)
+        except ValueError as error:
+            raise DimsweepError(f"{each.name!r} cannot be read", where=where) from error
+        whole = isinstance(value, list) and all(isinstance(number, int) for number in value)
+        if each.name in _PIXELS and not (value and whole):
+            raise DimsweepError(f"{each.name!r} is no list of whole numbers", where=where)
+        found[each.name] = value
+    return found
 
 
 class _Chain:
@@ -62,8 +88,9 @@ class _Chain:
         self.layers: list[TrainedLayer] = []
         self._end, self._tensors = end, tensors
 
-    def add(self, node: Any, given: Mapping[str, Any]) -> None:
-        where = f"node {node.name or node.output[0]!r} ({node.op_type})"
+    def add(self, node: Any, given: Mapping[str, Any], where: str) -> None:
+        if not node.output:
+            raise DimsweepError("it has no output", where=where)
         flowing = [name for name in node.input if name and name not in self._tensors]
         if flowing != [self._end]:
             what = "it does not follow the node before it alone"
@@ -75,7 +102,7 @@ class _Chain:
         elif kind == "MatMul" and len(constants) == 1:
             self._append(node, constants[0].T, None)
         elif kind == "Add" and len(constants) == 1 and self.layers:
-            self._change(bias=self.layers[-1].bias + constants[0].reshape(-1))
+            self._add_bias(constants[0].reshape(-1), where)
         elif kind == "Conv":
             self._convolution(node, constants, given, where)
         elif kind == "MaxPool" and self.layers:
@@ -88,14 +115,19 @@ class _Chain:
         self._end = node.output[0]
 
     def _append(self, node: Any, weight: NDArray[Any], bias: Any, **more: Any) -> None:
-        values = np.zeros(len(weight)) if bias is None else bias.astype(float).reshape(-1)
+        values = np.zeros(weight.shape[:1]) if bias is None else bias.reshape(-1)
         name = node.name or f"layer{len(self.layers)}"
-        self.layers.append(
-            TrainedLayer(name.strip("/").replace("/", "_"), weight.astype(float), values, **more)
-        )
+        self.layers.append(TrainedLayer(name.strip("/").replace("/", "_"), weight, values, **more))
 
     def _change(self, **what: Any) -> None:
         self.layers[-1] = replace(self.layers[-1], **what)
+
+    def _add_bias(self, more: NDArray[Any], where: str) -> None:
+        bias = self.layers[-1].bias
+        if len(more) not in (1, len(bias)):
+            what = f"{len(more)} values are added to {len(bias)}"
+            raise DimsweepError(what, where=where)
+        self._change(bias=bias + more)
 
     def _dense(self, node: Any, constants: Any, given: Mapping[str, Any], where: str) -> None:
         if (
@@ -119,8 +151,8 @@ class _Chain:
         self._append(node, constants[0], bias, stride=int(strides[0]), padding=int(pads[0]))
 
     def _pool(self, given: Mapping[str, Any], where: str) -> None:
-        window, strides = list(given["kernel_shape"]), list(given.get("strides", [1, 1]))
-        if len(set(window)) > 1 or strides != window or any(given.get("pads", [0])):
+        window, strides = given.get("kernel_shape", []), given.get("strides", [1, 1])
+        if len(set(window)) != 1 or strides != window or any(given.get("pads", [0])):
             what = "only windows that are square, side by side, and not padded are read"
             raise DimsweepError(what, where=where)
         self._change(pool=int(window[0]))

@@ -3,19 +3,21 @@
 The pickle may name nothing but what makes tensors of these bytes, so that reading one runs no code.
 """
 
+import io
 import math
 import pickle
+import pickletools
 import zipfile
 from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import DimsweepError
-from engine.formats.weights.size import check_archive, check_size
+from engine.formats.weights.archive import check_size, opened
 
 _BFLOAT = np.dtype("<u2")  # NumPy has no bfloat16: the upper half of a float32
 _STORAGES: Mapping[str, np.dtype[Any]] = {
@@ -30,31 +32,28 @@ _STORAGES: Mapping[str, np.dtype[Any]] = {
     "ByteStorage": np.dtype("u1"),
     "BoolStorage": np.dtype("?"),
 }
+_MOST_DIMENSIONS = 32  # of an array of any NumPy
+_REMEMBERS = ("PUT", "BINPUT", "LONG_BINPUT")
 _HINT = "write it with torch.save(model.state_dict(), FILE)"
 
 
 def read_state_dict(path: Path) -> dict[str, NDArray[Any]]:
     """The tensors by name, in their order.  Raises :class:`DimsweepError` for any other file."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            check_archive(archive)
-            (name,) = (each for each in archive.namelist() if each.endswith("/data.pkl"))
-            folder = name.removesuffix("data.pkl")
-            if f"{folder}byteorder" in archive.namelist():
-                _check_order(archive.read(f"{folder}byteorder"))
-            with archive.open(name) as file:
-                found = _Unpickler(file, archive, folder).load()
-    except OSError:
-        raise
-    except DimsweepError:
-        raise
-    except Exception as error:  # a damaged pickle can fail in any way
-        what = f"this is no PyTorch state dict: {error or type(error).__name__}"
-        raise DimsweepError(what, hint=_HINT) from error
-    if not isinstance(found, dict) or not all(isinstance(v, np.ndarray) for v in found.values()):
-        what = "the file holds something else than tensors by name"
-        raise DimsweepError(what, hint=_HINT)
-    return {str(key): value for key, value in found.items()}
+    with opened(path, "PyTorch state dict", _HINT) as archive:
+        names = [name for name in archive.namelist() if name.endswith("/data.pkl")]
+        if len(names) != 1:
+            raise _no_tensors()
+        folder = names[0].removesuffix("data.pkl")
+        if f"{folder}byteorder" in archive.namelist():
+            _check_order(archive.read(f"{folder}byteorder"))
+        found = _unpickled(archive.read(names[0]))
+        if not isinstance(found, dict):
+            raise _no_tensors()
+        return {str(key): _tensor(value, archive, folder) for key, value in found.items()}
+
+
+def _no_tensors() -> DimsweepError:
+    return DimsweepError("the file holds something else than tensors by name", hint=_HINT)
 
 
 def _check_order(order: bytes) -> None:
@@ -62,26 +61,69 @@ def _check_order(order: bytes) -> None:
         raise DimsweepError(f"its bytes are in {order!r} order, not little-endian")
 
 
-def _tensor(
-    storage: NDArray[Any], offset: int, size: tuple[int, ...], stride: tuple[int, ...], *_: Any
-) -> NDArray[Any]:
+class _Storage(NamedTuple):
+    """What the pickle says of a tensor's bytes: ("storage", type, key, device, count)."""
+
+    said: Any
+
+
+class _View(NamedTuple):
+    """What it says of a tensor: its storage, offset, size, strides, and what does not matter."""
+
+    said: tuple[Any, ...]
+
+
+def _tensor(view: object, archive: zipfile.ZipFile, folder: str) -> NDArray[Any]:
     """torch._utils._rebuild_tensor_v2; strides count values."""
+    match view:
+        case _View((_Storage((_, str(kind), str(key), _, int(count))), offset, size, stride, *_)):
+            pass
+        case _:
+            raise _no_tensors()
+    if not isinstance(size, tuple) or not isinstance(stride, tuple) or len(size) != len(stride):
+        raise _no_tensors()
+    if not all(isinstance(number, int) for number in (offset, *size, *stride)):
+        raise _no_tensors()
+    dtype, name = _STORAGES.get(kind), f"{folder}data/{key}"
+    if dtype is None or name not in archive.namelist():
+        raise DimsweepError(f"there is no {kind} {key}", hint=_HINT)
+    data = archive.read(name)
+    storage = np.frombuffer(data[: len(data) // dtype.itemsize * dtype.itemsize], dtype)[:count]
     reach = offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True)) + 1
     if min((*size, *stride, offset, 1)) < 0 or (0 not in size and reach > len(storage)):
         raise DimsweepError("a tensor reaches beyond its bytes")
+    if len(size) > _MOST_DIMENSIONS:
+        raise DimsweepError(f"a tensor has {len(size)} dimensions")
+    check_size(math.prod(size) * dtype.itemsize)
     if 0 in size:
-        return np.zeros(size, storage.dtype)
-    check_size(math.prod(size) * storage.itemsize)
-    steps = [step * storage.itemsize for step in stride]
-    return np.lib.stride_tricks.as_strided(storage[offset:], size, steps, writeable=False).copy()
+        return np.zeros(size, dtype)
+    steps = [step * dtype.itemsize for step in stride]
+    values = np.lib.stride_tricks.as_strided(storage[offset:], size, steps, writeable=False).copy()
+    if dtype is _BFLOAT:
+        return (values.astype(np.uint32) << 16).view(np.float32)
+    return values
+
+
+def _unpickled(data: bytes) -> object:
+    """What the pickle holds: storages and tensors as what it says of them, which no code looks at
+    yet, so that all that can fail here is the pickle."""
+    reader = _Unpickler(io.BytesIO(data))
+    try:
+        for operation, argument, _ in pickletools.genops(data):
+            if operation.name in _REMEMBERS and int(argument or 0) > len(data):
+                raise pickle.UnpicklingError(
+                    "it remembers more than it holds"
+                )  # in a table so long
+        return reader.load()
+    except DimsweepError:
+        raise
+    except Exception as error:  # pickle says that any may come of a damaged one
+        what = f"this is no PyTorch state dict: {error or type(error).__name__}"
+        raise DimsweepError(what, hint=_HINT) from error
 
 
 class _Unpickler(pickle.Unpickler):
     """Knows storages, tensors and ordered dictionaries, and nothing else."""
-
-    def __init__(self, file: Any, archive: zipfile.ZipFile, folder: str) -> None:
-        super().__init__(file)
-        self._archive, self._folder = archive, folder
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) == ("collections", "OrderedDict"):
@@ -89,15 +131,10 @@ class _Unpickler(pickle.Unpickler):
         if module == "torch" and name in _STORAGES:
             return name
         if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
-            return _tensor
+            return lambda *said: _View(said)
         if (module, name) == ("torch._utils", "_rebuild_parameter"):
             return lambda tensor, *_: tensor
         raise DimsweepError(f"the file holds {module}.{name}, and not only tensors", hint=_HINT)
 
-    def persistent_load(self, pid: Any) -> NDArray[Any]:
-        _, kind, key, _, count = pid
-        dtype = _STORAGES[kind]
-        data = np.frombuffer(self._archive.read(f"{self._folder}data/{key}"), dtype)[:count]
-        if dtype is _BFLOAT:
-            return (data.astype(np.uint32) << 16).view(np.float32)
-        return data
+    def persistent_load(self, pid: Any) -> _Storage:
+        return _Storage(pid)

@@ -2,11 +2,13 @@
 
 import builtins
 import io
+import json
 import pickle
 import sys
 import types
 import zipfile
 from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,8 @@ import pytest
 from engine import DimsweepError
 from engine.formats.weights import read_network, read_samples, write_network
 from engine.workload import TrainedLayer, TrainedNetwork
+from tests.support.examples import times
+from tests.support.mutations import end_in_a_sentence
 
 RNG = np.random.default_rng(0)
 NETWORK = TrainedNetwork(
@@ -58,7 +62,8 @@ def test_safetensors_are_read_in_the_order_of_their_numbers(tmp_path: Path) -> N
         read_network(tmp_path / "net.safetensors")
 
 
-def test_onnx_graphs_say_all_of_a_network(tmp_path: Path) -> None:
+def onnx_model(path: Path, more: Sequence[Any] = ()) -> Path:
+    """NETWORK as an exporter writes it, with ``more`` nodes behind it."""
     onnx = pytest.importorskip("onnx")
     make = onnx.helper
     tensors = {
@@ -76,18 +81,35 @@ def test_onnx_graphs_say_all_of_a_network(tmp_path: Path) -> None:
         make.make_node("Gemm", ["f", "out.weight", "out.bias"], ["y"], transB=1),
     ]
     ends = [make.make_tensor_value_info(n, 1, s) for n, s in (("x", ["n", 1, 8, 8]), ("y", None))]
+    values = [onnx.numpy_helper.from_array(value, name) for name, value in tensors.items()]
+    graph = make.make_graph([*nodes, *more], "net", ends[:1], ends[1:], values)
+    path.write_bytes(make.make_model(graph).SerializeToString())
+    return path
 
-    def write(nodes: list[Any]) -> Path:
-        values = [onnx.numpy_helper.from_array(value, name) for name, value in tensors.items()]
-        model = make.make_model(make.make_graph(nodes, "net", ends[:1], ends[1:], values))
-        (tmp_path / "net.onnx").write_bytes(model.SerializeToString())
-        return tmp_path / "net.onnx"
 
-    assert same(read_network(write(nodes)), NETWORK)
-    with pytest.raises(DimsweepError, match="does not follow the node before it alone"):
-        read_network(write([*nodes, make.make_node("Add", ["y", "f"], ["z"])]))
-    with pytest.raises(DimsweepError, match=r"'z' \(LSTM\): no layer is made of this"):
-        read_network(write([*nodes, make.make_node("LSTM", ["y"], ["z"])]))
+def test_onnx_graphs_say_all_of_a_network(tmp_path: Path) -> None:
+    file = tmp_path / "net.onnx"
+    assert same(read_network(onnx_model(file)), NETWORK)
+
+
+@pytest.mark.parametrize(
+    ("op", "given", "attributes", "says"),
+    [
+        ("Add", ["y", "f"], {}, "does not follow the node before it alone"),
+        ("LSTM", ["y"], {}, r"'z' \(LSTM\): no layer is made of this"),
+        ("Add", ["y", "mid.bias"], {}, r"\(Add\): 6 values are added to 3"),
+        ("Conv", ["y", "conv.weight"], {"pads": "SAME"}, "'pads' is no list of whole numbers"),
+        ("Conv", ["y", "conv.weight"], {"strides": [1.5, 1.5]}, "'strides' is no list of whole"),
+        ("MaxPool", ["y"], {}, "only windows that are square"),
+    ],
+)
+def test_a_node_that_is_no_layer_is_told(
+    op: str, given: list[str], attributes: dict[str, Any], says: str, tmp_path: Path
+) -> None:
+    onnx = pytest.importorskip("onnx")
+    node = onnx.helper.make_node(op, given, ["z"], **attributes)
+    with pytest.raises(DimsweepError, match=says):
+        read_network(onnx_model(tmp_path / "net.onnx", [node]))
 
 
 def state_dict(path: Path, tensors: dict[str, np.ndarray], extra: object = None) -> Path:
@@ -149,6 +171,28 @@ def test_a_pickle_of_anything_else_runs_no_code(tmp_path: Path) -> None:
         read_network(path)
 
 
+def test_a_pickle_does_not_ask_for_a_longer_memory_than_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python makes a table as long as the number of the thing that is to be remembered."""
+    monkeypatch.chdir(tmp_path)
+    remembered = b"\x80\x02}r" + (1 << 24).to_bytes(4, "little") + b"."
+    with pytest.raises(DimsweepError, match="it remembers more than it holds"):
+        read_network(packed("net/data.pkl", remembered, b"more"))
+
+
+@pytest.mark.parametrize("dtype", ["BF16", "F8_E4M3", "BOOL"])
+def test_safetensors_of_other_types_are_refused_by_name(dtype: str, tmp_path: Path) -> None:
+    pytest.importorskip("safetensors")
+    size = 4 if dtype == "BF16" else 2
+    tensor = {"dtype": dtype, "shape": [1, 2], "data_offsets": [0, size]}
+    header = json.dumps({"a.weight": tensor}).encode()
+    content = len(header).to_bytes(8, "little") + header + bytes(size)
+    (tmp_path / "net.safetensors").write_bytes(content)
+    with pytest.raises(DimsweepError, match=rf"a\.weight: values of type {dtype} are no weights"):
+        read_network(tmp_path / "net.safetensors")
+
+
 @pytest.mark.parametrize("package", ["onnx", "safetensors"])
 def test_a_package_that_is_missing_is_named(
     package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -194,6 +238,64 @@ def test_files_that_are_none_of_it(tmp_path: Path) -> None:
     ):
         with pytest.raises(DimsweepError, match=message):
             read_network(tmp_path / name)
+
+
+def packed(name: str, content: bytes, more: bytes = b"") -> Path:
+    """An archive whose checksums are right, whatever is in it."""
+    path = Path("packed.pt" if more else "packed.npz")
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(name, content)
+        if more:
+            archive.writestr("net/data/0", more)
+    return path
+
+
+def an_array() -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, PLAIN.layers[0].weight)
+    return buffer.getvalue()
+
+
+def a_pickle() -> bytes:
+    weight = PLAIN.layers[0].weight
+    with zipfile.ZipFile(state_dict(Path("whole.pt"), {"fc.weight": weight})) as archive:
+        return archive.read("net/data.pkl")
+
+
+def some_safetensors() -> bytes:
+    numpy = pytest.importorskip("safetensors.numpy")
+    return bytes(numpy.save({"fc.weight": PLAIN.layers[0].weight}))
+
+
+MUTATED: dict[str, tuple[str, Callable[[], bytes], Callable[[Path], object]]] = {
+    "npz": (
+        ".npz",
+        lambda: packed("fc.weight.npy", an_array()).read_bytes(),
+        read_network,
+    ),
+    "array in npz": (
+        ".npy",
+        an_array,
+        lambda file: read_network(packed("fc.weight.npy", file.read_bytes())),
+    ),
+    "state dict": (".pt", lambda: state_dict(Path("whole.pt"), {}).read_bytes(), read_network),
+    "pickle in state dict": (
+        ".pkl",
+        a_pickle,
+        lambda file: read_network(packed("net/data.pkl", file.read_bytes(), bytes(120))),
+    ),
+    "safetensors": (".safetensors", some_safetensors, read_network),
+    "ONNX": (".onnx", lambda: onnx_model(Path("whole.onnx")).read_bytes(), read_network),
+}
+
+
+@pytest.mark.parametrize("name", MUTATED)
+def test_mutated_weights_end_in_a_sentence(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ending, original, read = MUTATED[name]
+    end_in_a_sentence(name, original(), tmp_path / f"fuzzed{ending}", read, times(400))
 
 
 def test_small_files_that_ask_for_more_memory_than_there_is(tmp_path: Path) -> None:
