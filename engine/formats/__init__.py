@@ -1,7 +1,7 @@
 """Files of other tools, read and written."""
 
 from engine.formats.astra1_text import read_layers as read_astra1_layers
-from engine.formats.fields import explained
+from engine.formats.fields import explained, refuse_tags
 from engine.formats.measured import read_measured
 from engine.formats.nccl_tests import read_nccl_tests
 
@@ -10,4 +10,5 @@ __all__ = [
     "read_astra1_layers",
     "read_measured",
     "read_nccl_tests",
+    "refuse_tags",
 ]

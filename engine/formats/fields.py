@@ -31,7 +31,20 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def read_yaml(path: Path) -> dict[str, Any]:
     """Raises :class:`DimsweepError` for a file that cannot be read, or holds no YAML mapping."""
-    return _mapping(path, yaml.safe_load, "YAML")
+    return _mapping(path, _load_yaml, "YAML")
+
+
+def refuse_tags(text: str) -> None:
+    """Raise :class:`yaml.YAMLError` for YAML whose values have tags (``!!timestamp x``): PyYAML
+    fails over those that do not suit their values in ways that it does not document."""
+    for event in yaml.parse(text, yaml.SafeLoader) if "!" in text else ():
+        if tag := getattr(event, "tag", None):
+            raise yaml.YAMLError(f"the tag {tag!r}, and no tags are read{event.start_mark}")
+
+
+def _load_yaml(text: str) -> object:
+    refuse_tags(text)
+    return yaml.safe_load(text)
 
 
 def _mapping(path: Path, parse: Callable[[str], object], form: str) -> dict[str, Any]:

@@ -1,17 +1,20 @@
 """The model as JSON that a person can read: parts by name, steps in their loops, and formulas."""
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from engine.errors import DimsweepError
+from engine.formats.fields import read_json, validated
 from engine.synthesis.formula import Formula, Term
 from engine.synthesis.grammar import Loop, Pattern, Place
 from engine.synthesis.job import Symbol
 from engine.synthesis.model import Layout, Part, TraceModel
 
 FORMAT = "dimsweep trace model 2"
+_HINT = "a file that dimsweep trace learn wrote"
 
 
 def write_model(path: Path | str, model: TraceModel) -> None:
@@ -73,62 +76,98 @@ def _text(formula: Formula) -> str:
     )
 
 
+class _Dimension(BaseModel):
+    size: str
+    stride: str
+
+
+class _Layout(BaseModel):
+    sizes: list[str]
+    axis: int
+    stages: str
+    stride: str
+    groups: dict[str, list[_Dimension]]
+
+
+class _Loop(BaseModel):
+    times: str
+    steps: "list[_Loop | dict[str, str]]"
+
+
+_Steps = list[_Loop | dict[str, str]]
+
+
+class _Part(BaseModel):
+    learnt: int
+    steps: _Steps
+
+
+class _File(BaseModel):
+    format: str
+    keys: dict[str, tuple[float, ...]]
+    degrees: tuple[str, ...]
+    layouts: dict[str, _Layout]
+    parts: dict[str, _Part]
+    jobs: int
+    in_order: bool
+    rank_spread: float
+
+
 def read_model(path: Path | str) -> TraceModel:
     """Raises :class:`DimsweepError` for a file that cannot be read or holds no model."""
+    path = Path(path)
+    content = read_json(path)
+    if content.get("format") != FORMAT:
+        what = f"its format is {content.get('format')!r}, not {FORMAT!r}"
+        raise DimsweepError(what, where=str(path), hint=_HINT)
+    file = validated(_File, content, path)
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-        if content["format"] != FORMAT:
-            raise DimsweepError(f"its format is {content['format']!r}, not {FORMAT!r}")
         return TraceModel(
-            {name: tuple(map(float, values)) for name, values in content["keys"].items()},
-            tuple(content["degrees"]),
-            {name: _read_layout(layout) for name, layout in content["layouts"].items()},
-            {name: _read_part(part) for name, part in content["parts"].items()},
-            int(content["jobs"]),
-            bool(content["in_order"]),
-            float(content["rank_spread"]),
+            file.keys,
+            file.degrees,
+            {name: _read_layout(layout) for name, layout in file.layouts.items()},
+            {name: _read_part(part) for name, part in file.parts.items()},
+            file.jobs,
+            file.in_order,
+            file.rank_spread,
         )
-    except OSError as error:
-        what = f"the model cannot be read: {error.strerror}"
-        raise DimsweepError(what, where=str(path)) from error
-    except DimsweepError as error:
-        raise DimsweepError(error.what, where=str(path)) from error
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
-        what = f"this is no model of traces: {type(error).__name__} {error}"
-        hint = "a file that dimsweep trace learn wrote"
-        raise DimsweepError(what, where=str(path), hint=hint) from error
+    except ValueError as error:  # a formula or a symbol that is none
+        what = f"this is no model of traces: {error}"
+        raise DimsweepError(what, where=str(path), hint=_HINT) from error
 
 
-def _read_layout(layout: Mapping[str, Any]) -> Layout:
-    sizes = tuple(map(_formula, layout["sizes"]))
-    axis = range(len(sizes))[int(layout["axis"])]
+def _read_layout(layout: _Layout) -> Layout:
+    sizes = tuple(map(_formula, layout.sizes))
+    if not -len(sizes) <= layout.axis < len(sizes):
+        raise ValueError(f"there is no axis {layout.axis}")
     groups = {
-        name: tuple((_formula(group["size"]), _formula(group["stride"])) for group in dimensions)
-        for name, dimensions in layout["groups"].items()
+        name: tuple((_formula(each.size), _formula(each.stride)) for each in dimensions)
+        for name, dimensions in layout.groups.items()
     }
-    return Layout(sizes, axis, _formula(layout["stages"]), _formula(layout["stride"]), groups)
+    axis = layout.axis % len(sizes)
+    return Layout(sizes, axis, _formula(layout.stages), _formula(layout.stride), groups)
 
 
-def _read_part(part: Mapping[str, Any]) -> Part:
+def _read_part(part: _Part) -> Part:
     counts: dict[Place, Formula] = {}
     quantities: dict[Place, dict[str, Formula]] = {}
 
-    def pattern(steps: list[Any], place: Place) -> Pattern:
+    def pattern(steps: _Steps, place: Place) -> Pattern:
         items: list[str | Loop] = []
         for number, step in enumerate(steps):
             here = (*place, number)
-            if "times" in step:
-                counts[here] = _formula(step["times"])
-                items.append(Loop(pattern(step["steps"], here)))
-            else:
-                Symbol.of(step["step"])
-                found = {name: _formula(text) for name, text in step.items() if name != "step"}
-                if found:
-                    quantities[here] = found
-                items.append(step["step"])
+            if isinstance(step, _Loop):
+                counts[here] = _formula(step.times)
+                items.append(Loop(pattern(step.steps, here)))
+                continue
+            name = step.pop("step", "")
+            Symbol.of(name)
+            if step:
+                quantities[here] = {key: _formula(text) for key, text in step.items()}
+            items.append(name)
         return tuple(items)
 
-    return Part(pattern(part["steps"], ()), counts, quantities, int(part["learnt"]))
+    return Part(pattern(part.steps, ()), counts, quantities, part.learnt)
 
 
 def _formula(text: str) -> Formula:

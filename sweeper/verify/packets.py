@@ -1,13 +1,12 @@
 """Recorded runs of ns-3's RDMA model, simulated again and compared to the nanosecond."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from rich.console import Console
 from rich.table import Table
 
@@ -29,6 +28,7 @@ from sweeper.verify.points import (
 _PINT = 10  # its CC_MODE
 _CLOSE = 0.03  # of the mean completion time, where a run is not equal
 _CASES = "cases_*.jsonl"
+_T = TypeVar("_T")
 
 
 class _Out(BaseModel):
@@ -51,6 +51,18 @@ class _Line(BaseModel):
     has_win: int
     rng_run: int
     out: _Out
+
+
+class _Topology(BaseModel):
+    nodes: int
+    switches: tuple[int, ...]
+    links_a_b_bps_delayns: tuple[tuple[int, int, int, int], ...]
+
+
+class _Scenario(BaseModel):
+    topology: str
+    flows: list[tuple[int, int, int, int, list[int]]]
+    config_overrides: dict[str, Any] = {}
 
 
 @dataclass(frozen=True)
@@ -121,39 +133,55 @@ class Compared:
 
 def read_cases(folder: Path) -> Iterator[Case]:
     """The cases of every file cases_*.jsonl in ``folder``."""
+    topologies = _read(folder, "topologies.json", dict[str, _Topology])
+    scenarios = _read(folder, "scenarios.json", dict[str, _Scenario])
+    base = _read(folder, "base_config.json", dict[str, Any])
+    files = sorted(folder.glob(_CASES))
+    if not files:
+        raise DimsweepError(f"there is no file {_CASES}", where=str(folder))
+    for file in files:
+        for number, text in enumerate(_text(file).splitlines(), 1):
+            where = f"{file}: line {number}"
+            line = _validated(_Line, text, where)
+            scenario = scenarios.get(line.scenario)
+            topology = topologies.get(scenario.topology) if scenario else None
+            if scenario is None or topology is None:
+                raise DimsweepError(f"there is no scenario {line.scenario!r}", where=where)
+            yield Case(line.model_dump(), _scenario(scenario, topology, base))
+
+
+def _text(file: Path) -> str:
     try:
-        topologies = json.loads((folder / "topologies.json").read_text())
-        scenarios = json.loads((folder / "scenarios.json").read_text())
-        base = json.loads((folder / "base_config.json").read_text())
-        files = sorted(folder.glob(_CASES))
-        if not files:
-            raise DimsweepError(f"there is no file {_CASES}", where=str(folder))
-        for file in files:
-            for text in file.read_text().splitlines():
-                line = json.loads(text)
-                _Line.model_validate(line)
-                scenario = scenarios[line["scenario"]]
-                topology = topologies[scenario["topology"]]
-                yield Case(line, _scenario(scenario, topology, base))
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = f"{file}: {'.'.join(map(str, first['loc']))}"
-        raise DimsweepError(f"it cannot be read: {first['msg']}", where=where) from error
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
         raise DimsweepError(
-            f"the recorded runs cannot be read: {type(error).__name__}: {error}",
-            where=str(folder),
+            f"the recorded runs cannot be read: {reason}",
+            where=str(file),
             hint="a folder with topologies.json, scenarios.json, base_config.json and "
             f"{_CASES}, as tests/golden/roce",
         ) from error
 
 
-def _scenario(scenario: dict[str, Any], topology: dict[str, Any], base: dict[str, Any]) -> Scenario:
-    links = tuple(tuple(link) for link in topology["links_a_b_bps_delayns"])
+def _read(folder: Path, name: str, kind: type[_T]) -> _T:
+    return _validated(kind, _text(folder / name), str(folder / name))
+
+
+def _validated(kind: type[_T], text: str, where: str) -> _T:
+    try:
+        return TypeAdapter(kind).validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        where = f"{where}: {place}" if place else where
+        raise DimsweepError(f"it cannot be read: {first['msg']}", where=where) from error
+
+
+def _scenario(scenario: _Scenario, topology: _Topology, base: dict[str, Any]) -> Scenario:
     return Scenario(
-        Topology(topology["nodes"], tuple(topology["switches"]), links),
-        scenario["flows"],
-        base | scenario.get("config_overrides", {}),
+        Topology(topology.nodes, topology.switches, topology.links_a_b_bps_delayns),
+        scenario.flows,
+        base | scenario.config_overrides,
     )
 
 

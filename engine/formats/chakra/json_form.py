@@ -29,7 +29,7 @@ def split(data: bytes, starts: list[int]) -> Iterator[bytes]:
             kind = schema.Node
     except RecursionError as error:
         raise DimsweepError("it is nested too deeply") from error
-    except (ParseError, ValueError, TypeError, ArithmeticError) as error:
+    except (ParseError, ValueError, ArithmeticError) as error:
         raise DimsweepError(str(error)) from error
 
 

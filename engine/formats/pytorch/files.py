@@ -1,15 +1,33 @@
 """The JSON files of PyTorch."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ValidationError
+
 from engine.errors import DimsweepError
 from engine.formats.content import read_bytes
+from engine.formats.fields import explained
 
-# What reading a value of another type or form raises.
-MALFORMED = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
+
+class Group(BaseModel):
+    """A process group, as both of the files write it."""
+
+    pg_name: Any
+    ranks: list[int] = []
+
+
+def names(groups: Iterable[Group]) -> dict[str, Sequence[int]]:
+    """The ranks of groups by name."""
+    return {str(group.pg_name): group.ranks for group in groups}
+
+
+def first_fault(error: ValidationError) -> str:
+    """What is wrong first, with its key."""
+    fault = explained(error)
+    return ": ".join(filter(None, (fault.where, fault.what)))
 
 
 def read_object(path: Path, what: str) -> Mapping[str, Any]:

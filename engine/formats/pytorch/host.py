@@ -5,15 +5,16 @@ attributes: ``rf_id`` numbers calls as the profiler does, ``tid`` threads.  A te
 values is [id, storage, offset, elements, bytes of one, device].
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+
 from engine.errors import DimsweepError
-from engine.formats.pytorch.files import MALFORMED, read_object
+from engine.formats.pytorch.files import Group, first_fault, names, read_object
 
 _HEAD = re.compile(rb'\s*\{\s*"schema"\s*:')
 _ROOT = "[pytorch|profiler|"  # the process, and its threads
@@ -71,17 +72,21 @@ def read_host(path: Path) -> HostTrace:
     groups: dict[str, Sequence[int]] = {}
     roots = set()
     for number, node in enumerate(nodes, 1):
+        where = f"{path}: node {number}"
         try:
-            if _GROUPS in node["name"]:
-                groups |= _process_groups(node)
-                roots.add(node["id"])
-            elif node["name"].startswith(_ROOT):
-                roots.add(node["id"])
+            named = _Named.model_validate(node)
+            if _GROUPS in named.name:
+                groups |= names(_process_groups(node))
+                roots.add(named.id)
+            elif named.name.startswith(_ROOT):
+                roots.add(named.id)
             else:
-                operators[node["id"]] = _operator(node)
-        except MALFORMED as error:
-            what = f"it is not as the schema says: {type(error).__name__} {error}"
-            raise DimsweepError(what, where=f"{path}: node {number}") from error
+                operators[named.id] = _operator(_Node.model_validate(node))
+        except ValidationError as error:
+            what = f"it is not as the schema says: {first_fault(error)}"
+            raise DimsweepError(what, where=where) from error
+        except RecursionError as error:
+            raise DimsweepError("it is nested too deeply", where=where) from error
     if not operators:
         raise DimsweepError("no operators were recorded", where=str(path))
     known = operators.keys() | roots
@@ -92,16 +97,45 @@ def read_host(path: Path) -> HostTrace:
     return HostTrace(path, _called(operators), groups)
 
 
-def _operator(node: Mapping[str, Any]) -> HostOp:
-    attributes = {item["name"]: item["value"] for item in node["attrs"]}
+class _Named(BaseModel):
+    id: int
+    name: str
+
+
+class _Attribute(BaseModel):
+    name: str
+    value: Any
+
+
+class _Values(BaseModel):
+    values: Any
+
+
+class _Node(_Named):
+    ctrl_deps: int
+    inputs: _Values
+    outputs: _Values
+    attrs: list[_Attribute]
+
+
+class _Numbers(BaseModel):
+    """Attributes of an operator that are numbers."""
+
+    tid: int = 0
+    rf_id: int = 0
+
+
+def _operator(node: _Node) -> HostOp:
+    attributes = {item.name: item.value for item in node.attrs}
+    numbers = _Numbers.model_validate(attributes)
     return HostOp(
-        int(node["id"]),
-        str(node["name"]),
-        int(node["ctrl_deps"]),
-        int(attributes.get("tid", 0)),
-        int(attributes.get("rf_id", 0)),
-        tuple(_tensors(node["inputs"]["values"])),
-        tuple(_tensors(node["outputs"]["values"])),
+        node.id,
+        node.name,
+        node.ctrl_deps,
+        numbers.tid,
+        numbers.rf_id,
+        tuple(_tensors(node.inputs.values)),
+        tuple(_tensors(node.outputs.values)),
         attributes,
     )
 
@@ -119,9 +153,21 @@ def _tensors(values: Any) -> Iterator[Tensor]:
         yield from _tensors(value)
 
 
-def _process_groups(node: Mapping[str, Any]) -> dict[str, Sequence[int]]:
-    given = json.loads(node["inputs"]["values"][0])
-    return {str(group["pg_name"]): [int(rank) for rank in group["ranks"]] for group in given}
+class _Texts(BaseModel):
+    values: list[Any] = Field(min_length=1)
+
+
+class _Init(BaseModel):
+    """The node whose first input is the JSON of process groups."""
+
+    inputs: _Texts
+
+
+_GROUP_LIST = TypeAdapter(list[Group])
+
+
+def _process_groups(node: object) -> list[Group]:
+    return _GROUP_LIST.validate_json(str(_Init.model_validate(node).inputs.values[0]))
 
 
 def _called(operators: Mapping[int, HostOp]) -> dict[int, HostOp]:

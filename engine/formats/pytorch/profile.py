@@ -6,14 +6,15 @@ the latter too, or else a "correlation" with the call of the CUDA runtime that l
 the user named (``user_annotation``) has both numbers as well.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pydantic import BaseModel, Field, ValidationError
+
 from engine.errors import DimsweepError
-from engine.formats.pytorch.files import MALFORMED, read_object
+from engine.formats.pytorch.files import Group, first_fault, names, read_object
 
 _HOST = ("cpu_op", "user_annotation")
 _LAUNCH = ("cuda_runtime", "cuda_driver")
@@ -82,27 +83,48 @@ def read_profile(path: Path) -> Profile:
         )
     read = _Events()
     for number, event in enumerate(events):
+        where = f"{path}: event {number}"
+        if not isinstance(event, dict):
+            raise DimsweepError(f"it is no event: {event!r:.80}", where=where)
+        if event.get("ph") != "X" or event.get("cat") not in (*_HOST, *_LAUNCH, *_DEVICE):
+            continue
         try:
-            read.add(event)
-        except MALFORMED as error:
-            what = f"it is no event: {type(error).__name__} {error}"
-            raise DimsweepError(what, where=f"{path}: event {number}") from error
+            read.add(_Event.model_validate(event))
+        except ValidationError as error:
+            raise DimsweepError(f"it is no event: {first_fault(error)}", where=where) from error
     try:
-        groups, rank, world = _job(content.get("distributedInfo") or {})
-    except MALFORMED as error:
-        what = f"it says nothing of a job: {type(error).__name__} {error}"
+        job = _Job.model_validate(content.get("distributedInfo") or {})
+    except ValidationError as error:
+        what = f"it says nothing of a job: {first_fault(error)}"
         raise DimsweepError(what, where=f"{path}: distributedInfo") from error
     waits = [Wait(span, thread, read.call_of.get(ext)) for span, thread, ext in read.waits]
-    return Profile(read.calls, read.kernels(), waits, groups, rank, world)
+    groups = names(job.pg_config or ())
+    return Profile(read.calls, read.kernels(), waits, groups, job.rank, job.world_size)
 
 
-def _job(said: Mapping[str, Any]) -> tuple[dict[str, list[int]], int | None, int | None]:
-    """Process groups, the rank, and the number of ranks."""
-    groups = {
-        str(group["pg_name"]): [int(rank) for rank in group.get("ranks", [])]
-        for group in said.get("pg_config") or []
-    }
-    return groups, _whole(said, "rank"), _whole(said, "world_size")
+class _Job(BaseModel):
+    rank: int | None = None
+    world_size: int | None = None
+    pg_config: list[Group] | None = None
+
+
+class _Links(BaseModel):
+    """Arguments of an event that tell what it belongs to."""
+
+    external: int | None = Field(None, alias="External id")
+    correlation: int | None = None
+    call: int | None = Field(None, alias="Record function id")
+
+
+class _Event(BaseModel):
+    """An event of a kind that is read."""
+
+    cat: str
+    name: str = ""
+    ts: float = Field(allow_inf_nan=False)
+    dur: float = Field(0.0, ge=0, allow_inf_nan=False)
+    tid: Any = None
+    args: dict[str, Any] = {}
 
 
 class _Events:
@@ -116,30 +138,22 @@ class _Events:
         # Kernels with what tells their calls: an external id, or a correlation.
         self._device: list[tuple[Kernel, int | None, int | None]] = []
 
-    def add(self, event: Mapping[str, Any]) -> None:
-        category, arguments = event.get("cat"), event.get("args", {})
-        if event.get("ph") != "X" or category not in (*_HOST, *_LAUNCH, *_DEVICE):
-            return
-        span = Span(float(event["ts"]), float(event.get("dur", 0)))
-        if not (0 <= span.duration < math.inf and math.isfinite(span.start)):
-            raise ValueError(f"{span.duration} us from {span.start}")
-        thread, external = str(event.get("tid")), _whole(arguments, "External id")
-        correlation = _whole(arguments, "correlation")
-        if category in _DEVICE:
-            stream = str(arguments.get("stream", event.get("tid")))
-            kernel = Kernel(str(event.get("name", "")), span, stream, None, arguments)
-            self._device.append((kernel, external, correlation))
-        elif category in _LAUNCH:
-            if external is not None and correlation is not None:
-                self._launched[correlation] = external
-            if _WAITS in event["name"]:
-                self.waits.append((span, thread, external))
-        else:
-            call = _whole(arguments, "Record function id")
-            if call is not None:
-                self.calls[call] = Call(span, thread, category == _HOST[1])
-                if external is not None:
-                    self.call_of[external] = call
+    def add(self, event: _Event) -> None:
+        links = _Links.model_validate(event.args)
+        span, thread = Span(event.ts, event.dur), str(event.tid)
+        if event.cat in _DEVICE:
+            stream = str(event.args.get("stream", event.tid))
+            kernel = Kernel(event.name, span, stream, None, event.args)
+            self._device.append((kernel, links.external, links.correlation))
+        elif event.cat in _LAUNCH:
+            if links.external is not None and links.correlation is not None:
+                self._launched[links.correlation] = links.external
+            if _WAITS in event.name:
+                self.waits.append((span, thread, links.external))
+        elif links.call is not None:
+            self.calls[links.call] = Call(span, thread, event.cat == _HOST[1])
+            if links.external is not None:
+                self.call_of[links.external] = links.call
 
     def kernels(self) -> list[Kernel]:
         """In the order of their starts."""
@@ -152,7 +166,3 @@ class _Events:
             for kernel, external, correlation in self._device
         )
         return sorted(linked, key=lambda kernel: kernel.span)
-
-
-def _whole(arguments: Mapping[str, Any], name: str) -> int | None:
-    return int(arguments[name]) if name in arguments else None

@@ -95,7 +95,14 @@ def test_a_model_is_the_same_from_its_file(model: TraceModel, tmp_path: Path) ->
     assert again.graphs == synthesise(model, keys, spread=False).workload.graphs
     text = (tmp_path / "model.json").read_text()
     assert '"degrees": [\n  "tensor",\n  "pipeline",\n  "data"\n ]' in text
-    for content, message in (("[1]", "no model of traces"), ('{"format": "x"}', "its format is")):
+    spoilt = text.replace('"axis": ', '"axis": 9')
+    for content, message in (
+        ("[1]", "no mapping of keys"),
+        ('{"format": "x"}', "its format is"),
+        (text.replace('"jobs"', '"job"'), "jobs: this key needs a value"),
+        (text.replace("|", "!"), "no model of traces"),
+        (spoilt, "no model of traces: there is no axis 9"),
+    ):
         (tmp_path / "bad.json").write_text(content)
         with pytest.raises(DimsweepError, match=message):
             read_model(tmp_path / "bad.json")
