@@ -9,7 +9,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
-import yaml
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra.core.config_search_path import ConfigSearchPath
@@ -20,12 +19,13 @@ from hydra.core.plugins import Plugins
 from hydra.errors import HydraException, OverrideParseException
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 from hydra.plugins.search_path_plugin import SearchPathPlugin
-from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from engine import DimsweepError
 from sweeper.config import schema
 from sweeper.config.guess import explain_missing, refuse_unknown
+from sweeper.config.options import read_options
 from sweeper.config.parts.places import find_study, homes, names_file, study_names
 from sweeper.config.schema import Config
 
@@ -75,7 +75,7 @@ class Origin:
         if setting:
             return f"the override {named[max(setting, key=len)]!r}"
         study = self.study and find_study(self.study)
-        if study and group in (yaml.safe_load(study.read_text()) or {}):
+        if study and group in read_options(study).node:
             return str(study)
         for home in homes("conf"):
             file = home / group / f"{self.choices.get(group)}.yaml"
@@ -95,9 +95,43 @@ class _SearchPath(SearchPathPlugin):
     """Lets the user's own conf/ folder come before the installed one, and studies/ be found."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        for home in homes("conf")[:-1]:
-            search_path.prepend("dimsweep-user", f"file://{home}")
+        for home in reversed(homes("conf")):
+            search_path.prepend("dimsweep-conf", f"{_Options.scheme()}://{home}")
         search_path.append("dimsweep-studies", f"{_Studies.scheme()}://")
+
+
+class _Options(ConfigSource):
+    """The files of a conf/ folder.  Hydra's own source of them lets pass whatever PyYAML raises,
+    and its defaults lists whatever asserting their shape does; ours tells what is wrong."""
+
+    @staticmethod
+    def scheme() -> str:
+        return "options"
+
+    def available(self) -> bool:
+        return self.is_group("")
+
+    def is_group(self, config_path: str) -> bool:
+        return (Path(self.path) / config_path).is_dir()
+
+    def is_config(self, config_path: str) -> bool:
+        return self._file(config_path).is_file()
+
+    def load_config(self, config_path: str) -> ConfigResult:
+        node, package = read_options(self._file(config_path))
+        return ConfigResult(self.provider, self.full_path(), node, {"package": package})
+
+    def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
+        folder = Path(self.path) / config_path
+        found = []
+        if results_filter is not ObjectType.CONFIG:
+            found += [each.name for each in folder.iterdir() if each.is_dir()]
+        if results_filter is not ObjectType.GROUP:
+            found += [each.stem for each in folder.glob("*.yaml")]
+        return sorted(found)
+
+    def _file(self, config_path: str) -> Path:
+        return Path(self.path) / f"{config_path.removesuffix('.yaml')}.yaml"
 
 
 class _Studies(ConfigSource):
@@ -123,7 +157,7 @@ class _Studies(ConfigSource):
         file = self._file(config_path)
         assert file is not None  # Hydra has asked before
         return ConfigResult(
-            self.provider, self.full_path(), _load_study(file), {"package": "_global_"}
+            self.provider, self.full_path(), read_options(file).node, {"package": "_global_"}
         )
 
     def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
@@ -163,8 +197,8 @@ def compose(overrides: Sequence[str], values: Mapping[str, Any] | None = None) -
         raise _explain(error) from error
     except DimsweepError:
         raise
-    except Exception as error:
-        raise _foreign(error, origin) from error
+    except RecursionError as error:
+        raise _endless(origin) from error
     try:
         config = Config.of(plain)
     except DimsweepError as error:
@@ -223,7 +257,7 @@ def _hydra(overrides: Sequence[str]) -> Iterator[None]:
     """Hydra, initialised on our configuration folders; ``overrides`` tell which study matters."""
     schema.register()
     _Studies.given = dict(_given(overrides))
-    for plugin in (_SearchPath, _Studies):
+    for plugin in (_SearchPath, _Options, _Studies):
         Plugins.instance().register(plugin)
     with initialize_config_dir(str(homes("conf")[-1]), version_base="1.3"):
         yield
@@ -237,25 +271,6 @@ def _given(overrides: Sequence[str]) -> Iterator[tuple[str, Path]]:
             yield file.stem, file
         elif names_file(name):
             raise DimsweepError("there is no such file", where=name)
-
-
-def _load_study(file: Path) -> DictConfig:
-    try:
-        node = OmegaConf.load(file)
-    except RecursionError as error:
-        raise DimsweepError("it is nested too deeply", where=str(file)) from error
-    except Exception as error:  # PyYAML and OmegaConf raise many kinds over a user's file
-        raise DimsweepError(f"it is not YAML: {error}", where=str(file)) from error
-    if not isinstance(node, DictConfig):
-        raise DimsweepError("a study is a mapping of keys", where=str(file))
-    defaults = node.get("defaults")
-    if defaults is not None and not isinstance(defaults, ListConfig):
-        raise DimsweepError(
-            "defaults is a list of options",
-            where=f"{file}: defaults",
-            hint="such as [/workload: gpt3_libra, /search: tpe, _self_]",
-        )
-    return node
 
 
 def _studies_in(overrides: Sequence[str]) -> set[str]:
@@ -296,20 +311,13 @@ def _for_hydra(override: str) -> str:
     return f"++{_key(override)}={value}"
 
 
-def _foreign(error: Exception, origin: Origin) -> DimsweepError:
-    """What the libraries that read a user's files let through: they raise many kinds of errors."""
+def _endless(origin: Origin) -> DimsweepError:
     names = sorted(_studies_in(origin.overrides))
-    where = ", ".join(str(find_study(name) or name) for name in names)
-    if isinstance(error, RecursionError):
-        hint = "a study, or a file that it names, includes itself or is nested too deeply"
-        return DimsweepError("its defaults have no end", where=where, hint=hint)
-    if isinstance(error, UnicodeDecodeError):
-        what = f"a configuration file is not UTF-8: {error}"
-    elif isinstance(error, yaml.YAMLError):
-        what = f"a configuration file is not YAML: {error}"
-    else:
-        what = f"the configuration cannot be composed: {error or type(error).__name__}"
-    return DimsweepError(what, where=where, hint="check defaults, which has one option to an entry")
+    return DimsweepError(
+        "its defaults have no end",
+        where=", ".join(str(find_study(name) or name) for name in names),
+        hint="a study, or a file that it names, includes itself or is nested too deeply",
+    )
 
 
 def _explain(error: Exception) -> DimsweepError:
@@ -317,7 +325,8 @@ def _explain(error: Exception) -> DimsweepError:
     text, cause = str(error).strip(), error.__cause__
     hint = ""
     if cause is not None and (detail := str(cause).splitlines()):
-        text = f"{text.splitlines()[0].rstrip('.:')}: {detail[0]}"
+        first = text.partition("\n")[0].rstrip(".:")
+        text = f"{first}: {detail[0]}" if first else detail[0]
     lines = text.splitlines()
     if "Config search path:" in lines:
         lines = lines[: lines.index("Config search path:")]

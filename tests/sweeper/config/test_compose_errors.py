@@ -62,15 +62,23 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         ("defaults: gpt3_libra", "defaults is a list of options"),
         ("defaults: {workload: gpt3_libra}", "defaults is a list of options"),
-        ("defaults: [{override /workload: a, override /topology: b}]", "Too many keys"),
-        ("defaults: [null]", "Unsupported type in defaults"),
-        ("defaults: [[a]]", "Unsupported type in defaults"),
-        ("defaults: [{override /workload: {a: b}}]", "Unsupported item value"),
+        ("defaults: [{override /workload: a, override /topology: b}]", "is not one option"),
+        ("defaults: [null]", "is not one option"),
+        ("defaults: [[a]]", "is not one option"),
+        ("defaults: [{override /workload: {a: b}}]", "{'a': 'b'} is no option"),
         ("defaults: [/study: broken, _self_]", "have no end"),
         ("x: &a [*a]", "nested too deeply"),
         ("x: " + "[" * 600 + "]" * 600, "nested too deeply"),
         ("x: !!python/object:os.system {}", "not YAML"),
         ("? {a: 1}\n: 2", "not YAML"),
+        ("x: !!timestamp x", "the tag 'tag:yaml.org,2002:timestamp', and no tags are read"),
+        ("x: {!!str [1]: 1}", "not YAML"),
+        ("x: 0x_", "not YAML"),
+        ("null: 1", "Incompatible key type"),
+        ("defaults: [{/: a}]", "'/' is no group"),
+        ("defaults: [{5: a}]", "5 is no group"),
+        ("defaults: ['_self_@x']", "'_self_@x' is no group"),
+        ("defaults: [{/topology: '${'}]", r"no viable|expecting|missing|mismatched|token"),
     ],
 )
 def test_a_broken_study_is_told_with_its_file(defaults: str, says: str, here: Path) -> None:
@@ -78,6 +86,15 @@ def test_a_broken_study_is_told_with_its_file(defaults: str, says: str, here: Pa
     with pytest.raises(DimsweepError, match=says) as told:
         compose(["study=broken"])
     assert "broken" in str(told.value)
+
+
+@pytest.mark.parametrize("text", ["5", "true", "[a]", "!!set {a}", "# @package ["])
+def test_a_file_that_is_no_mapping_is_told(text: str, here: Path) -> None:
+    workload = here.parent / "conf" / "workload"
+    workload.mkdir(parents=True)
+    (workload / "broken.yaml").write_text(text)
+    with pytest.raises(DimsweepError, match=r"broken\.yaml.*: .* is no |broken\.yaml.*the tag"):
+        compose(["workload=broken"])
 
 
 def test_a_byte_that_is_not_utf_8_is_told_with_its_file(here: Path) -> None:

@@ -1,0 +1,76 @@
+"""The files of a configuration, a study or an option of a group, as a user wrote them."""
+
+import io
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from engine import DimsweepError
+from engine.formats import refuse_tags
+
+_HINT = "such as [/workload: gpt3_libra, /search: tpe, _self_]"
+_HEADER = re.compile(r"^#\s*@(.*)$", re.MULTILINE)
+_PACKAGE = re.compile(r"package\s+([\w.]+)")
+_GROUP = re.compile(r"(?:(?:optional|override)\s+)*(?!_self_@)/?[^\s/@:].*")
+
+
+class Options(NamedTuple):
+    """The keys of a file, and where its header says that they go (``# @package a.b``)."""
+
+    node: DictConfig
+    package: str | None
+
+
+def read_options(file: Path) -> Options:
+    """What a file says; raises :class:`DimsweepError` naming it unless that is a mapping of keys
+    whose header and ``defaults`` Hydra can read."""
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise DimsweepError(f"it cannot be read: {error.strerror}", where=str(file)) from error
+    try:
+        text = content.decode("utf-8-sig")
+        refuse_tags(text)
+        node = OmegaConf.load(io.StringIO(text))
+    except RecursionError as error:
+        raise DimsweepError("it is nested too deeply", where=str(file)) from error
+    except (yaml.YAMLError, OmegaConfBaseException, ValueError) as error:
+        raise DimsweepError(f"it is not YAML: {error}", where=str(file)) from error
+    except OSError:  # what OmegaConf raises for a number or a truth value alone
+        node = None
+    if not isinstance(node, DictConfig):
+        raise DimsweepError("it is no mapping of keys", where=str(file))
+    if "defaults" in node:
+        _check_defaults(OmegaConf.to_container(node), f"{file}: defaults")
+    return Options(node, _package(text, file))
+
+
+def _package(text: str, file: Path) -> str | None:
+    header = _HEADER.search(text)
+    if header is None:
+        return None
+    found = _PACKAGE.fullmatch(header[1].strip())
+    if found is None:
+        what = f"{header[0]!r} is no header"
+        raise DimsweepError(what, where=str(file), hint="such as: # @package _global_")
+    return found[1]
+
+
+def _check_defaults(keys: Any, where: str) -> None:
+    """What Hydra asserts, or takes for granted."""
+    if not isinstance(keys["defaults"], list):
+        raise DimsweepError("defaults is a list of options", where=where, hint=_HINT)
+    for item in keys["defaults"]:
+        entry = item if isinstance(item, dict) else {item: None} if isinstance(item, str) else {}
+        if len(entry) != 1:
+            raise DimsweepError(f"{item!r} is not one option", where=where, hint=_HINT)
+        ((group, chosen),) = entry.items()
+        if not isinstance(group, str) or not _GROUP.fullmatch(group):
+            raise DimsweepError(f"{group!r} is no group", where=where, hint=_HINT)
+        for option in chosen if isinstance(chosen, list) else [chosen]:
+            if not isinstance(option, str | None):
+                raise DimsweepError(f"{option!r} is no option", where=where, hint=_HINT)
