@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 import pandas as pd
 import pyarrow as pa
 
-from engine import DimsweepError
+from engine import DimsweepError, needing
 from sweeper.api.plot import Plot
 from sweeper.draw.show.page import render_charts, write_report
 from sweeper.ledger.load import load
@@ -55,10 +55,9 @@ class Results:
 
     def to_polars(self) -> "polars.DataFrame":
         """All rows as a Polars table; raises :class:`DimsweepError` without Polars."""
-        try:
+        missing = DimsweepError("Polars is not installed", hint="pip install polars")
+        with needing("polars", missing):
             import polars
-        except ImportError:
-            raise DimsweepError("Polars is not installed", hint="pip install polars") from None
         return polars.DataFrame(polars.from_arrow(self.to_arrow()))
 
     @property

@@ -51,12 +51,14 @@ def kept(folder: Place, cell: int) -> Mapping[str, Any] | None:
 def read_bookmark(file: Place) -> Mapping[str, Any]:
     """A bookmark; raises :class:`DamagedError` if it is not what a sweep wrote."""
     try:
-        node: dict[str, Any] = json.loads(read(file).to_pybytes())
-        if node.pop("checksum") == checksum(node):
-            return node
-    except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+        node = json.loads(read(file).to_pybytes())
+    except (ValueError, RecursionError) as error:
         raise DamagedError("it is no bookmark") from error
-    raise DamagedError("its checksum is wrong")
+    if not isinstance(node, dict):
+        raise DamagedError("it is no bookmark")
+    if node.pop("checksum", None) != checksum(node):
+        raise DamagedError("its checksum is wrong")
+    return node
 
 
 def _file(folder: Place, cell: int) -> Place:

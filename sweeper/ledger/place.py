@@ -28,6 +28,10 @@ def place(name: str | Place) -> Place:
         found = UPath(name)
         found.fs.dircache.use_listings_cache = False  # other processes write there, too
     except (ImportError, ValueError) as error:
+        # fsspec's own ImportError says which package is missing; one that is broken is another's.
+        cause = error.__cause__
+        if isinstance(error, ImportError) and not isinstance(cause, ModuleNotFoundError):
+            raise
         raise DimsweepError(
             f"there is no way to this file system: {error}",
             where=name,

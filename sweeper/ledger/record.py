@@ -171,6 +171,8 @@ def read_record(folder: Place) -> StudyRecord:
     try:
         with reaching(folder):
             node = json.loads(read(file).to_pybytes())
+        if not isinstance(node, dict):
+            raise ValueError("it is no JSON object")
         written = node.pop("checksum", None)
         if written not in (None, checksum(node)):
             raise ValueError("its checksum is wrong")
@@ -189,7 +191,7 @@ def read_record(folder: Place) -> StudyRecord:
             where=str(file),
             hint="another version of dimsweep may have written it; remove the folder to start anew",
         ) from error
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise DamagedStudyError(
             f"the study cannot be read: {error}",
             where=str(file),

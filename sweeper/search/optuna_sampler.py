@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from engine import DimsweepError, suggestion
+from engine import DimsweepError, needing, suggestion
 from sweeper.search.sampler import State, Task, Values
 from sweeper.space.space import Choice, Parameter
 from sweeper.space.trials import Trial
@@ -133,6 +133,9 @@ def _made(kind: type[Any], task: Task) -> Any:
             where = f"search.options.{name}"
             hint = suggestion(name, known)
             raise DimsweepError(f"{task.name} has no option {name!r}", where=where, hint=hint)
+    plain = kind(seed=task.search.seed)  # what fails without options is no fault of theirs
+    if not task.search.options:
+        return plain
     try:
         return kind(seed=task.search.seed, **task.search.options)
     except (TypeError, ValueError) as error:
@@ -230,12 +233,11 @@ class GpSampler(OptunaSampler):
     kind = "GPSampler"
 
     def __init__(self, task: Task) -> None:
-        try:
+        missing = DimsweepError(
+            "Optuna's GP sampler needs PyTorch",
+            where="search.sampler",
+            hint="pip install 'dimsweep[gp]'",
+        )
+        with needing("torch", missing):
             import torch  # noqa: F401
-        except ImportError:
-            raise DimsweepError(
-                "Optuna's GP sampler needs PyTorch",
-                where="search.sampler",
-                hint="pip install 'dimsweep[gp]'",
-            ) from None
         super().__init__(task)

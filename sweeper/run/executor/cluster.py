@@ -151,9 +151,11 @@ def _starting(ray: Any) -> Iterator[None]:
     try:
         with _last_words(f"error: {_no_start(why)}"):
             yield
-    except Exception as error:
+    except Exception as error:  # many kinds, Exception itself among them
         with suppress(Exception):
             ray.shutdown()  # ends the daemons that live
+        if isinstance(error, (TypeError, AttributeError, NameError, ImportError)):
+            raise  # no machine is to blame for a defect
         raise _no_start((str(error).strip().splitlines() or [type(error).__name__])[0]) from error
     finally:
         limit.cancel()
