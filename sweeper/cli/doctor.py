@@ -23,6 +23,7 @@ def command() -> int:
       dimsweep doctor
     """
     from sweeper.study.provenance import provenance
+    from sweeper.versions import version_of
 
     now = provenance()
     click.echo(f"dimsweep {now.version} ({now.git or 'no git'}), Python {now.python}")
@@ -30,7 +31,7 @@ def command() -> int:
     for package, what in now.packages.items():
         click.echo(f"  {package} {what}")
     for package, use in _EXTRAS.items():
-        click.echo(f"  {package} {_extra(package)} (optional, for {use})")
+        click.echo(f"  {package} {version_of(package)} (optional, for {use})")
     wrong = list(_problems())
     click.echo(f"kernel: {_kernel()}")
     for text in wrong:
@@ -46,15 +47,6 @@ def _memory() -> str:
     except (ValueError, OSError):  # not on this system
         return ""
     return f", {free / 1e9:.1f} GB of memory free"
-
-
-def _extra(package: str) -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"
 
 
 def _kernel() -> str:

@@ -1,6 +1,7 @@
 """The command line: one line for each command, and how a user's errors are told."""
 
 import sys
+import traceback
 from collections.abc import Sequence
 
 import click
@@ -59,8 +60,12 @@ def _help(context: click.Context) -> None:
     click.echo(dimsweep.get_help(context.find_root()))
 
 
+DEFECT = 70  # the exit code of a defect of ours: EX_SOFTWARE of sysexits.h
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code.  A user's error is told without a traceback."""
+    """Run one command; returns the exit code.  A user's error is told without a traceback, and a
+    defect of ours with one and with what to report."""
     try:
         return dimsweep.main(arguments, prog_name="dimsweep", standalone_mode=False) or 0
     except click.exceptions.NoArgsIsHelpError as error:
@@ -80,11 +85,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         if isinstance(error, OSError) and error.strerror:
             return _tell(f"{error.filename or 'a file'}: {error.strerror}")
-        if not isinstance(error, DimsweepError):
-            raise
-        return _tell(str(error))
+        if isinstance(error, DimsweepError):
+            return _tell(str(error))
+        if isinstance(error, MemoryError):
+            return _tell(f"there is not enough memory: {error}".rstrip(": "))
+        return _tell_defect(error)
 
 
 def _tell(message: str) -> int:
     click.echo(f"error: {message}", err=True)
     return 1
+
+
+def _tell_defect(error: Exception) -> int:
+    from sweeper.versions import all_versions
+
+    traceback.print_exception(error)
+    _tell(
+        "this is a defect of dimsweep or of a library that it uses, not of your input; please "
+        f"report it with the lines above and: {all_versions()}"
+    )
+    return DEFECT

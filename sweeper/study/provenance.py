@@ -4,11 +4,11 @@ import os
 import platform
 import subprocess
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import sweeper
 from sweeper.ledger.record import Provenance
+from sweeper.versions import version_of
 
 # What a row's numbers, or the choice of trials, may depend on.
 _PACKAGES = (
@@ -29,19 +29,12 @@ _PACKAGES = (
 def provenance() -> Provenance:
     """The provenance of what this process simulates."""
     return Provenance(
-        version=_version("dimsweep"),
+        version=version_of("dimsweep"),
         git=_git(),
         python=platform.python_version(),
-        packages={name: _version(name) for name in _PACKAGES},
+        packages={name: version_of(name) for name in _PACKAGES},
         machine=f"{platform.platform()}, {os.cpu_count()} cores",
     )
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"
 
 
 def _git() -> str | None:

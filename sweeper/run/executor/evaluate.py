@@ -28,6 +28,7 @@ from engine import (
     outcome_error,
     run_batch,
     simulate,
+    told_defect,
 )
 from engine.kernels.network import run_messages
 from sweeper.build.program import build_program
@@ -200,11 +201,8 @@ class Evaluator:
     def _failed(
         self, i: int, trials: Trials, named: dict[str, Sequence[Any]], error: Exception
     ) -> pa.RecordBatch:
-        text = str(error) if isinstance(error, DimsweepError) else f"internal error: {error!r}"
-        if isinstance(error, MemoryError):
-            text = f"{error!r}: there was no more memory, or executor.memory allows no more"
         own = {name: column[i] for name, column in named.items()}
-        return failed_row(self._schema, own, trials[i].bandwidth, text, _state(error))
+        return failed_row(self._schema, own, trials[i].bandwidth, _why(error), _state(error))
 
     def _lower(self, cell: int, parameters: str) -> Program:
         return build_program(self._cells[cell].config.changed(json.loads(parameters)))
@@ -215,6 +213,16 @@ def _lost(batches: Sequence[pa.RecordBatch]) -> Iterator[str]:
     for batch in batches:
         if len(batch) == 1 and batch["state"][0].as_py() == LOST:
             yield batch["key"][0].as_py()
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, DimsweepError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return f"{error!r}: there was no more memory, or executor.memory allows no more"
+    if isinstance(error, OSError):
+        return f"{error!r}, by no fault of the trial"
+    return f"a defect of dimsweep or of a library, not of the trial: {told_defect(error)}"
 
 
 def _state(error: BaseException) -> str:
