@@ -21,6 +21,7 @@ from engine.formats.chakra.lint.trace import lint_trace
 from engine.formats.content import read_bytes
 from engine.formats.pytorch import convert_traces
 from engine.network.files import read_network
+from tests.support.examples import times
 from tests.support.mutations import end_in_a_sentence
 
 STUDIES = Path(__file__).parents[3] / "studies" / "traces" / "astra_sim"
@@ -143,7 +144,7 @@ def test_mutated_files_end_in_a_sentence(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     ending, original, read = READERS[name]
-    end_in_a_sentence(name, original(), tmp_path / f"fuzzed{ending}", read, 200)
+    end_in_a_sentence(name, original(), tmp_path / f"fuzzed{ending}", read, times(500))
 
 
 def test_a_file_inflates_within_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
