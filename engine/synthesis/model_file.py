@@ -118,7 +118,9 @@ def read_model(path: Path | str) -> TraceModel:
     path = Path(path)
     content = read_json(path)
     if content.get("format") != FORMAT:
-        what = f"its format is {content.get('format')!r}, not {FORMAT!r}"
+        what = (
+            f"this is no model of traces: its format is {content.get('format')!r}, not {FORMAT!r}"
+        )
         raise DimsweepError(what, where=str(path), hint=_HINT)
     file = validated(_File, content, path)
     try:

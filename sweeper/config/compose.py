@@ -226,11 +226,26 @@ def _compose_files(chosen: tuple[str, ...], state: int) -> tuple[dict[str, str],
     it is kept while the files stay in the same ``state``.
     """
     words = [*(f"hydra/{group}=[]" for group in _HYDRAS), *(_for_hydra(o) for o in chosen)]
+    for override in OverridesParser.create().parse_overrides(words):
+        _check_choice(override)
     with _hydra(chosen):
         composed = hydra_compose(ROOT, overrides=words, return_hydra_config=True)
     choices = dict(composed.hydra.runtime.choices)
     own = OmegaConf.masked_copy(composed, [str(k) for k in composed if k != "hydra"])
     return choices, pickle.dumps(own)
+
+
+def _check_choice(override: Override) -> None:
+    """Raise :class:`DimsweepError` unless an option is chosen for a group by its name, or several
+    by a list of them; Hydra takes it for granted."""
+    group, value = override.key_or_group, override.value()
+    if not group.strip("/"):
+        raise DimsweepError(f"{override.input_line!r} has no key", hint="write KEY=VALUE")
+    if override.is_delete() and (value is None or not is_group(group)):
+        return
+    names = value if isinstance(value, list) and not override.is_delete() else [value]
+    if not all(isinstance(name, str) and name != "_self_" for name in names):
+        raise DimsweepError(f"{override.get_value_string()} is no option", where=group)
 
 
 def _state_of_files(chosen: tuple[str, ...]) -> int:

@@ -12,6 +12,7 @@ from engine import DimsweepError
 from sweeper.build.program import build_cluster
 from sweeper.config.compose import compose
 from sweeper.config.schema import Config
+from tests.support.examples import times
 
 GOOD = """\
 defaults:
@@ -46,7 +47,7 @@ VALUES: tuple[Any, ...] = (
         "ü" * 99,
     ),
 )
-FUZZED = 25  # a composition takes tenths of a second
+FUZZED = times(60)  # a composition takes tenths of a second
 SETTINGS = GOOD[GOOD.index("objective") :]
 
 
@@ -95,6 +96,20 @@ def test_a_file_that_is_no_mapping_is_told(text: str, here: Path) -> None:
     (workload / "broken.yaml").write_text(text)
     with pytest.raises(DimsweepError, match=r"broken\.yaml.*: .* is no |broken\.yaml.*the tag"):
         compose(["workload=broken"])
+
+
+@pytest.mark.parametrize(
+    "value", ["5", "null", "[true]", "[[1]]", "{a: 1}", "[{a: b}]", "choice(a,b)", "_self_"]
+)
+def test_an_override_that_is_no_option_is_told(value: str, here: Path) -> None:
+    with pytest.raises(DimsweepError, match=r"^topology: .* is no option"):
+        compose([f"topology={value}"])
+
+
+@pytest.mark.parametrize("override", ["=x", "+=x", "~=x", "/=x"])
+def test_an_override_without_a_key_is_told(override: str) -> None:
+    with pytest.raises(DimsweepError, match=r"has no key|unknown key|Error parsing override"):
+        compose([override])
 
 
 def test_a_byte_that_is_not_utf_8_is_told_with_its_file(here: Path) -> None:
@@ -157,7 +172,7 @@ def test_mutated_configurations_end_in_a_sentence(here: Path) -> None:
         ["study=libra_portfolio"],
     ]
     whole = [compose(each).config.text for each in words]
-    for _ in range(2000):
+    for _ in range(times(5000)):
         text = copy.deepcopy(draw.choice(whole))
         for _ in range(draw.randint(1, 2)):
             holder, key = draw.choice(list(_places(text)))
