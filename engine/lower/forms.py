@@ -3,13 +3,15 @@
 from collections.abc import Hashable, Iterator
 from typing import Generic, NamedTuple, TypeVar
 
+from engine.cluster.blocks import SubgroupBandwidth
 from engine.cluster.cluster import Cluster
 from engine.collective.algorithms import algorithm_for, algorithm_of_phase, chosen_algorithms
 from engine.collective.library import Library, Phases, library_of, request_for
 from engine.collective.steps import PhaseSteps, Setting, Step
 from engine.kinds import CollectiveKind
 from engine.lower import program as p
-from engine.workload.graph import Collective, Group, Send
+from engine.workload.coordinates import modulo, runners_along
+from engine.workload.graph import Collective, Group, Send, Workload
 
 _T = TypeVar("_T", bound=Hashable)
 
@@ -45,6 +47,7 @@ class Use(NamedTuple):
     scatter: int
     gather: int = -1
     fused: int = -1
+    entrance: int = p.NO_ENTRANCE
 
 
 class Form(NamedTuple):
@@ -60,13 +63,15 @@ class Form(NamedTuple):
 class Forms:
     """The forms of a workload on a cluster, and the steps of their phases, each kept once."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, workload: Workload) -> None:
         self.forms: Interned[Form] = Interned()
         self.phase_steps: Interned[TypedSteps] = Interned()
         self._known: dict[tuple[Hashable, ...], int] = {}  # graphs repeat themselves
         self._dims, self._model = cluster.topology.dims, cluster.collectives
         self._chosen = chosen_algorithms(cluster)
         self._library, self._cluster = library_of(cluster.collectives), cluster
+        self._workload = workload
+        self._crossings: dict[tuple[int, int, int], Use] = {}  # by dimension, offset and graph
 
     def collective(self, work: Collective, group: Group) -> int:
         """The form of a collective over ``group``, chunk by chunk."""
@@ -111,24 +116,38 @@ class Forms:
             fused=of(kind, phases.fused),
         )
 
-    def transfer(self, work: Send) -> int:
-        """The form of a message: every dimension that it crosses, in one step of it all."""
-        key = (work.n_bytes, work.offset)
+    def transfer(self, work: Send, graph: int) -> int:
+        """The form of a message of ranks that run ``graph``: every dimension that it crosses, in
+        one step of it all."""
+        key = (work.n_bytes, work.offset, graph)
         if key not in self._known:
-            self._known[key] = self._transfer(work)
+            uses = (
+                self._crossing(d, offset, graph)
+                for d, offset in enumerate(modulo(work.offset, self._cluster.topology.sizes))
+                if offset
+            )
+            form = Form(p.POINT_TO_POINT, work.n_bytes, 1, 0, tuple(uses))
+            self._known[key] = self.forms(form)
         return self._known[key]
 
-    def _transfer(self, work: Send) -> int:
-        uses = []
-        for d, dim in enumerate(self._dims):
-            offset = work.offset[d] % dim.size
-            if offset:
-                policy = self._model.subgroup_bandwidth
-                share, hops = dim.block.way_under(policy, dim.size, offset)
-                share *= self._message_share(d)
-                crossing = PhaseSteps((Step(1, hops, 1.0),), share, 1.0, 1.0)
-                uses.append(Use(d, self.phase_steps(TypedSteps(p.POINT_TO_POINT, crossing))))
-        return self.forms(Form(p.POINT_TO_POINT, work.n_bytes, 1, 0, tuple(uses)))
+    def _crossing(self, d: int, offset: int, graph: int) -> Use:
+        """A dimension that a message crosses.  All that run its graph send theirs at once, as many
+        over the busiest link as share its bandwidth there."""
+        key = (d, offset, graph)
+        if key not in self._crossings:
+            dim, policy = self._dims[d], self._model.subgroup_bandwidth
+            share, hops = dim.block.way_under(policy, dim.size, offset)
+            crowd, entrance = 1, None
+            if policy is SubgroupBandwidth.PHYSICAL:
+                senders = runners_along(self._workload, self._cluster.topology.sizes, graph, d)
+                crowd = dim.block.crowd(dim.size, offset, senders)
+                entrance = dim.block.entrance(dim.size, offset)
+            share *= self._message_share(d) / crowd
+            steps = PhaseSteps((Step(1, hops, 1.0, messages=crowd),), share, 1.0, 1.0)
+            number = self.phase_steps(TypedSteps(p.POINT_TO_POINT, steps))
+            entered = p.NO_ENTRANCE if entrance is None else entrance
+            self._crossings[key] = Use(d, number, entrance=entered)
+        return self._crossings[key]
 
     def _message_share(self, d: int) -> float:
         """What a message gets of the bandwidth that its way has in a dimension."""

@@ -34,7 +34,7 @@ def _lower(workload: Workload, cluster: Cluster, *, fold: bool) -> p.Program:
     _check_acyclic(workload)
     cluster, nodes_shared = with_expansion(cluster, workload.footprint), nodes_of(workload, cluster)
     folding = fold_ranks(workload, cluster.topology.sizes, fold=fold, nodes=nodes_shared)
-    forms = Forms(cluster)
+    forms = Forms(cluster, workload)
     nodes = Nodes(workload, cluster, folding, forms, Servers(workload, cluster, folding))
     nodes.match_transfers()
     names = p.Names(

@@ -367,7 +367,7 @@ class Nodes:
             return _Known(cls, kind, stream, tally, 0, 0, form, work.group, classes)
         if isinstance(work, Send):
             stream, tally = 1 + self.streams(work.stream), self.tallies("send")
-            form = self._forms.transfer(work)
+            form = self._forms.transfer(work, self._folding.graph[cls])
             return _Known(cls, p.NodeKind.SEND, stream, tally, 0, 0, form)
         return _Known(cls, p.NodeKind.RECEIVE, p.NO_STREAM, self.tallies("receive"), 0, 0)
 

@@ -69,7 +69,7 @@ class Ends(NamedInt):
 
 # Sentinels.
 NO_STREAM = NO_FLOW = NO_TALLY = NO_NODE = NO_STEPS = NO_PORT = NO_DIM = NOT_LISTED = NO_FORM = -1
-NO_SERVICE = -1
+NO_SERVICE = NO_ENTRANCE = -1
 
 
 NODE = np.dtype(
@@ -123,6 +123,7 @@ USE = np.dtype(
         ("scatter", "i4"),  # PHASE_STEPS of the reduce-scatter, the all-to-all or the crossing
         ("gather", "i4"),  # PHASE_STEPS of the all-gather
         ("fused", "i4"),  # PHASE_STEPS of the fused all-reduce, NO_STEPS if there is none
+        ("entrance", "i4"),  # of a message's target there, on which others' come, or NO_ENTRANCE
     ]
 )
 LISTED = np.dtype(

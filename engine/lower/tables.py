@@ -168,12 +168,14 @@ def _felt(nodes: Nodes, forms: list[Form]) -> NDArray[np.int64]:
     """How far other classes feel each node by itself.
 
     Receives and collectives of several classes wait for other classes.  A collective of one rank
-    ends at once, whatever follows.  The end of a send is felt by its receiver.  An access that
+    ends at once, whatever follows.  The end of a send is felt by its receiver, and all of it by
+    others who send to where it enters that (see engine.kernels.phase.ports).  An access that
     shares its servers with other classes is felt by them from beginning to end.
     """
     kind = nodes.column("kind")
     felt = np.full(len(kind), int(p.Lookahead.FULL))
     felt[kind == p.NodeKind.SEND] = p.Lookahead.UNTIL_END
+    felt[_crowded(nodes, forms)] = p.Lookahead.NONE
     felt[kind == p.NodeKind.RECEIVE] = p.Lookahead.NONE
     felt[nodes.column("service") != p.NO_SERVICE] = p.Lookahead.NONE
     met = np.flatnonzero(kind == p.NodeKind.COLLECTIVE)
@@ -182,6 +184,25 @@ def _felt(nodes: Nodes, forms: list[Form]) -> NDArray[np.int64]:
         several = (nodes.n_members > 1) | empty
         felt[met[several[nodes.flow[met]]]] = p.Lookahead.NONE
     return felt
+
+
+def _crowded(nodes: Nodes, forms: list[Form]) -> NDArray[np.int64]:
+    """The sends that several classes' compete with for the entrance to a receiver."""
+    cls, start = nodes.column("cls"), _starts(nodes.n_members)
+    entered = [np.zeros((0, 5), dtype=np.int64)]  # receiver's class, dim, entrance; sender's, send
+    for number, form in enumerate(forms):
+        flows = np.flatnonzero((nodes.flow_form == number) & (nodes.receiver >= 0))
+        sends, receivers = nodes.members[start[flows]], nodes.receiver[flows]
+        for use in form.uses:
+            if use.entrance != p.NO_ENTRANCE and len(flows):
+                where = np.broadcast_to((use.dim, use.entrance), (len(flows), 2))
+                columns = (cls[receivers][:, None], where, np.stack([cls[sends], sends], axis=1))
+                entered.append(np.concatenate(columns, axis=1))
+    rows = np.concatenate(entered)
+    pairs = np.unique(rows[:, :4], axis=0)
+    _, at, many = np.unique(pairs[:, :3], axis=0, return_index=True, return_counts=True)
+    crowded = {tuple(pair) for pair in pairs[at[many > 1], :3].tolist()}
+    return rows[[tuple(row) in crowded for row in rows[:, :3].tolist()], 4]
 
 
 def lookahead(felt: NDArray[np.int64], following: Following) -> NDArray[np.int64]:

@@ -109,6 +109,22 @@ def _corners(group: Group, sizes: Sequence[int]) -> Coordinates:
     return here - here % span + here % np.asarray(group.strides)
 
 
+def runners_along(
+    workload: Workload, sizes: Sequence[int], graph: int, dim: int
+) -> NDArray[np.bool_]:
+    """Which ranks of each :func:`line` of a dimension run a graph, shape (lines, n); lines with the
+    same ones once."""
+    n = sizes[dim]
+    if workload.stages is not None:
+        stages = workload.groups[workload.stages]
+        place = coordinates_of(graph, stages.sizes)[dim]
+        return (np.arange(n) // stages.strides[dim] % stages.sizes[dim] == place)[None, :]
+    if workload.graph_of_rank is None:
+        return np.ones((1, n), dtype=np.bool_)
+    runs = (workload.graph_of_rank == graph).reshape(tuple(sizes), order="F")
+    return np.unique(np.moveaxis(runs, dim, -1).reshape(-1, n), axis=0)
+
+
 def graph_by_rank(workload: Workload, sizes: tuple[int, ...]) -> NDArray[np.int64]:
     """The number of the graph that each rank runs, shape (N,)."""
     if workload.stages is not None:

@@ -1,6 +1,14 @@
 """The building blocks of network dimensions, one file each."""
 
-from engine.cluster.blocks.block import Block, LinkUse, Pair, Part, SubgroupBandwidth, Way
+from engine.cluster.blocks.block import (
+    ENTRANCES,
+    Block,
+    LinkUse,
+    Pair,
+    Part,
+    SubgroupBandwidth,
+    Way,
+)
 from engine.cluster.blocks.fully_connected import FullyConnected
 from engine.cluster.blocks.grid import Grid
 from engine.cluster.blocks.mesh2d import Mesh2D
@@ -11,6 +19,7 @@ from engine.errors import DimsweepError
 
 __all__ = [
     "BLOCKS",
+    "ENTRANCES",
     "GRIDS",
     "Block",
     "FullyConnected",

@@ -6,8 +6,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 Node = int | str  # an NPU is its rank, a switch its name
 Pair = tuple[Node, Node]  # the two ends of a one-way link
+Senders = NDArray[np.bool_]
 Part = Literal["link", "switch", "nic"]  # parts that a tier table prices per bandwidth
 
 
@@ -38,6 +42,9 @@ class Way(NamedTuple):
 
     share: float
     hops: int
+
+
+ENTRANCES = 4  # of an NPU in a block: links on which messages of several NPUs come
 
 
 @dataclass(frozen=True)
@@ -105,6 +112,19 @@ class Block(ABC):
     @abstractmethod
     def way(self, n: int, offset: int) -> Way:
         """The links of a message to the NPU ``offset`` coordinates further on, modulo ``n``."""
+
+    def entrance(self, n: int, offset: int) -> int | None:
+        """On which of its target's links a message to the NPU ``offset`` coordinates further on
+        comes, a number below ``ENTRANCES``; None where it is a link that no other NPU sends on."""
+        return None
+
+    def crowd(self, n: int, offset: int, senders: Senders) -> int:
+        """How many messages the busiest link carries when all ``senders`` send one at once, each
+        ``offset`` coordinates further on; 1 where NPUs have links of their own.
+
+        ``senders``, shape (lines, n), says which NPUs of each of several such blocks do.
+        """
+        return 1
 
     @abstractmethod
     def circles(self, n: int, p: int, stride: int) -> bool:

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from engine.cluster.blocks.block import Block, LinkUse, Pair, Way
+import numpy as np
+
+from engine.cluster.blocks.block import Block, LinkUse, Pair, Senders, Way
 from engine.errors import DimsweepError
 
 
@@ -90,6 +92,27 @@ class Grid(Block):
         """One link at a time, over the hops that most NPUs have to theirs: few wrap round."""
         hops = Counter(len(self.route(i, (i + offset) % n)) for i in range(n))
         return Way(1 / self.links(n), hops.most_common(1)[0][0])
+
+    def entrance(self, n: int, offset: int) -> int:
+        """The one on which most messages come: few wrap round."""
+        ends = (self.route(i, (i + offset) % n)[-1] for i in range(n))
+        return Counter(self._entrance(*end) for end in ends).most_common(1)[0][0]
+
+    def _entrance(self, source: int, target: int) -> int:
+        """Which of the four links of ``target`` leads to it from its neighbour ``source``."""
+        neighbours = [target - 1, target + 1, target - self.columns, target + self.columns]
+        if source in neighbours:
+            return neighbours.index(source)
+        along_row = source // self.columns == target // self.columns  # round a torus
+        return (0 if along_row else 2) + int(source < target)
+
+    def crowd(self, n: int, offset: int, senders: Senders) -> int:
+        """Messages take X-Y routes."""
+        load = [
+            Counter(link for i in np.flatnonzero(line) for link in self.route(i, (i + offset) % n))
+            for line in np.unique(senders, axis=0)
+        ]
+        return max(max(links.values(), default=1) for links in load)
 
     def circles(self, n: int, p: int, stride: int) -> bool:
         """A group that goes all round a row, or a column, of a torus."""

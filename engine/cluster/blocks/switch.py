@@ -30,6 +30,10 @@ class Switch(Block):
     def way(self, n: int, offset: int) -> Way:
         return Way(1.0, 2)
 
+    def entrance(self, n: int, offset: int) -> int:
+        """The one link from the switch."""
+        return 0
+
     def circles(self, n: int, p: int, stride: int) -> bool:
         return False
 

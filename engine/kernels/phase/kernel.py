@@ -42,11 +42,19 @@ from engine.kernels.phase.agenda import (
 )
 from engine.kernels.phase.operators import end_node, make_ready, start_operators
 from engine.kernels.phase.phase_time import PhaseTimes
-from engine.kernels.phase.ports import end_phase, finish_flow, land, queue_chunks, start_phases
+from engine.kernels.phase.ports import (
+    end_phase,
+    enter_targets,
+    finish_flow,
+    land,
+    queue_chunks,
+    start_phases,
+)
 from engine.kernels.phase.servers import is_served, leave_servers, settle_servers
 from engine.kernels.phase.state import (
     BEGINNING,
     ENDING,
+    ENTERING,
     FINISHED,
     IN_TIE,
     LAST,
@@ -83,6 +91,8 @@ def run(s: Structure, times: PhaseTimes, st: State) -> int:
             queue_chunks(s, times, st, now)
         if st.counts[TOUCHED] > 0:
             start_phases(s, times, st, now)
+        if st.counts[ENTERING] > 0:
+            enter_targets(s, times, st, now)
         if st.counts[UNSETTLED] > 0:
             settle_servers(s, st, now)
         if st.counts[ENDING] == 0:
@@ -263,6 +273,8 @@ def _reset(s: Structure, st: State) -> None:
         cls["mark_due"], cls["pauses"] = NEVER, 0
     for i in range(len(st.accesses)):
         st.accesses[i]["node"] = NOTHING
+    for i in range(len(st.entrances)):
+        st.entrances[i]["until"] = 0
     st.servers.fill(0)
     st.tally_exposed.fill(0.0)
     st.stream_due.fill(NEVER)

@@ -8,6 +8,7 @@ from engine.kernels.jit import compiled, inlined, kernel
 from engine.kinds import CollectiveKind
 from engine.lower.program import (
     NO_DIM,
+    NO_ENTRANCE,
     NO_SERVICE,
     NOT_LISTED,
     POINT_TO_POINT,
@@ -28,6 +29,7 @@ PHASE = np.dtype(
         ("dim", "i4"),  # NO_DIM after a variant's last phase
         ("port", "i4"),  # of each member class, or NO_PORT: it holds its operator's stream
         ("steps", "i4"),  # its PHASE_STEPS; ~form for a transfer from point to point
+        ("entrance", "i4"),  # of such a transfer's target in ``dim``, or NO_ENTRANCE
         ("duration", "i8"),
         ("hold", "i8"),  # of its ports: all of it, or what is no latency or delay
         ("late", "i8"),  # what no port is held for, of this phase and those before it
@@ -266,21 +268,26 @@ def _time_transfer(
     """Point to point: every crossed dimension's latency, and the narrowest one's bandwidth."""
     form = s.forms[f]
     fixed, narrowest, slowest = float(s.shape.endpoint_delay), 0, -1.0
+    messages, entrance = np.int64(1), np.int32(NO_ENTRANCE)
     for use in s.uses[form["use_start"] : form["use_end"]]:
         d, steps = use["dim"], s.phase_steps[use["scatter"]]
-        fixed += float(s.steps[steps["step_start"]]["hops"]) * latency[d]
+        step = s.steps[steps["step_start"]]
+        fixed += float(step["hops"]) * latency[d]
         out.bytes_sent[f, d] += form["n_bytes"]
         out.demand[f, d] += form["n_bytes"] / steps["share"]
         per_byte = PICOSECONDS / (bandwidth[d] * steps["share"])
         if per_byte > slowest:
-            narrowest, slowest = d, per_byte
-    duration = min(fixed + whole(form["n_bytes"] * slowest), LONGEST)
+            narrowest, slowest, messages = d, per_byte, step["messages"]
+            entrance = use["entrance"]
+    moves = messages * whole(form["n_bytes"] * slowest / messages)
+    duration = min(fixed + moves, LONGEST)
     phase = out.phases[out.spans[f]["start"]]
     phase["dim"], phase["port"] = narrowest, narrowest * (s.shape.n_ports // s.shape.n_dims)
+    phase["entrance"] = entrance
     phase["steps"], phase["duration"], phase["n_bytes"] = ~f, np.int64(duration), form["n_bytes"]
     phase["hold"] = phase["duration"]
     if s.shape.latency_after:
-        phase["hold"] = np.int64(min(whole(form["n_bytes"] * slowest), LONGEST))
+        phase["hold"] = np.int64(min(moves, LONGEST))
     phase["late"] = phase["duration"] - phase["hold"]
     return duration
 

@@ -10,12 +10,14 @@ its chunks have.
 
 import numpy as np
 
+from engine.cluster.blocks import ENTRANCES
 from engine.kernels.jit import inlined, kernel
 from engine.kernels.phase.agenda import note_start
 from engine.kernels.phase.booking import begin_at_port, end_at_port
 from engine.kernels.phase.phase_time import PhaseTimes
 from engine.kernels.phase.state import (
     ENDING,
+    ENTERING,
     MOVING,
     NEVER,
     NOTHING,
@@ -28,7 +30,7 @@ from engine.kernels.phase.state import (
     transfer_of,
 )
 from engine.kinds import QueueOrder
-from engine.lower.program import NO_DIM, NO_NODE, Structure
+from engine.lower.program import NO_DIM, NO_ENTRANCE, NO_NODE, Structure
 
 
 @inlined
@@ -237,15 +239,54 @@ def _start_phase(s: Structure, times: PhaseTimes, st: State, chunk: np.void, now
     st.phase_critical[number] = critical
     if len(st.phase_start) > 0:
         st.phase_start[number] = now
-    # The first member's port keeps the time for all.
-    place = (chunk["cls"] * s.shape.n_ports + phase["port"]) * s.shape.places
+    if phase["steps"] < 0 and phase["entrance"] != NO_ENTRANCE:
+        append(st.entering, st.counts, ENTERING, chunk["order"])
+    else:
+        _keep_time(s, times, st, chunk, now + phase["hold"])
+
+
+@inlined
+def _keep_time(s: Structure, times: PhaseTimes, st: State, chunk: np.void, due: int) -> None:
+    """The first member's port keeps the time for all."""
+    port = chunk["cls"] * s.shape.n_ports + times.phases[chunk["at"]]["port"]
+    place = port * s.shape.places
     while st.place_due[place] != NEVER:
         place += 1
-    st.places[place]["chunk"] = st.entries[entry]["chunk"]
+    st.places[place]["chunk"] = st.entries[chunk["entry"]]["chunk"]
     st.places[place]["serial"] = st.counts[STARTED]
     st.counts[STARTED] += 1
-    st.place_due[place] = now + phase["hold"]
-    note_start(st, chunk["cls"], now + phase["hold"])
+    st.place_due[place] = due
+    note_start(st, chunk["cls"], due)
+
+
+@kernel
+def enter_targets(s: Structure, times: PhaseTimes, st: State, now: int) -> None:
+    """Messages that started enter their targets, one after another on the same link, in the order
+    of their flows.  The port of each is taken while it waits for those before it."""
+    n = st.counts[ENTERING]
+    st.counts[ENTERING] = 0
+    for i in range(1, n):
+        entry, j = st.entering[i], i
+        while j > 0 and st.entering[j - 1] > entry:
+            st.entering[j] = st.entering[j - 1]
+            j -= 1
+        st.entering[j] = entry
+    for i in range(n):
+        chunk = st.chunks[st.entering[i] & 0xFFFFFFFF]
+        phase = times.phases[chunk["at"]]
+        cls = s.nodes[s.flows[chunk["flow"]]["receiver"]]["cls"]
+        port = cls * s.shape.n_ports + phase["port"]
+        entrance = st.entrances[port * ENTRANCES + phase["entrance"]]
+        number, start = chunk["record"] + 0, now
+        if entrance["until"] > now:
+            start = entrance["until"] + 0
+            st.phase_critical[number] = entrance["critical"]
+            if len(st.phase_start) > 0:
+                st.phase_start[number] = start
+            st.ports[chunk["cls"] * s.shape.n_ports + phase["port"]]["busy"] += start - now
+        entrance["until"] = start + phase["hold"]
+        entrance["critical"] = _as_served(s, number)
+        _keep_time(s, times, st, chunk, start + phase["hold"])
 
 
 @kernel

@@ -4,9 +4,19 @@ from typing import NamedTuple
 
 import numpy as np
 
+from engine.cluster.blocks import ENTRANCES
 from engine.kernels.jit import inlined
 from engine.kernels.phase.phase_time import PhaseTimes
-from engine.lower.program import NO_SERVICE, Floats, Indices, Ints, Longs, Structure, Table
+from engine.lower.program import (
+    NO_SERVICE,
+    POINT_TO_POINT,
+    Floats,
+    Indices,
+    Ints,
+    Longs,
+    Structure,
+    Table,
+)
 
 NEVER = int(np.iinfo(np.int64).max)
 NOTHING = -1  # no node, no chunk, no entry, no class
@@ -93,6 +103,14 @@ PLACE = np.dtype(
     align=True,
 )
 ENTRY = np.dtype([("next", "i4"), ("chunk", "i4")])
+# A link of a class into a dimension on which messages come from several others, one at a time.
+ENTRANCE = np.dtype(
+    [
+        ("until", "i8"),  # when the bytes of those that have started have come
+        ("critical", "i4"),  # the transfer of the last of them; valid then
+    ],
+    align=True,
+)
 CLASS = np.dtype(
     [
         ("in_flight", "i4"),  # communication and accesses
@@ -164,9 +182,9 @@ SHIFT = np.dtype(
 )
 # Fill of the work lists of a round, the number of nodes done, the interval that ended last, how
 # many things have started, whether ends have tied, how many accesses have begun or ended to be
-# served, and whether some have since shares were settled.
+# served, whether some have since shares were settled, and how many messages have started.
 READY, OPEN, STARTING, ENDING, MOVING, TOUCHED, N_DONE, LAST, STARTED, IN_TIE = range(10)
-SHIFTS, UNSETTLED, N_COUNTS = range(10, 13)
+SHIFTS, UNSETTLED, ENTERING, N_COUNTS = range(10, 14)
 
 
 class State(NamedTuple):
@@ -179,6 +197,7 @@ class State(NamedTuple):
     ports: Table  # PORT
     places: Table  # PLACE
     entries: Table  # ENTRY
+    entrances: Table  # ENTRANCE, ENTRANCES a port; none if there are no messages
     classes: Table  # CLASS
     tally_exposed: Floats  # (C, L) ps; valid when nothing is in flight (see booking)
     phase_start: Longs  # when each phase of each chunk started; empty unless recorded
@@ -208,6 +227,7 @@ class State(NamedTuple):
     moving: Longs
     touched: Indices
     passing: Indices
+    entering: Longs  # messages that started: chunks in their order, see CHUNK
     counts: Ints
 
 
@@ -219,6 +239,7 @@ def empty_state(s: Structure, times: PhaseTimes, *, record: bool = False) -> Sta
     length = chunks["end"] - chunks["first"]
     n_phases = int(length.sum())
     served = int((s.nodes["service"] != NO_SERVICE).sum())
+    messages = bool((s.forms["kind"] == POINT_TO_POINT).any())
     starts = np.repeat(chunks["first"] - chunks["record"], length)
     return State(
         nodes=np.zeros(n, dtype=NODE_STATE),
@@ -228,6 +249,7 @@ def empty_state(s: Structure, times: PhaseTimes, *, record: bool = False) -> Sta
         ports=np.zeros(n_ports, dtype=PORT),
         places=np.zeros(n_places, dtype=PLACE),
         entries=entries,
+        entrances=np.zeros(n_ports * ENTRANCES if messages else 0, dtype=ENTRANCE),
         classes=np.zeros(s.shape.n_classes, dtype=CLASS),
         tally_exposed=np.zeros((s.shape.n_classes, s.shape.n_tallies)),
         phase_start=np.zeros(n_phases if record else 0, dtype=np.int64),
@@ -255,6 +277,7 @@ def empty_state(s: Structure, times: PhaseTimes, *, record: bool = False) -> Sta
         moving=np.zeros(len(chunks) + 1, dtype=np.int64),
         touched=np.zeros(n_ports, dtype=np.uint32),
         passing=np.zeros(n_ports, dtype=np.uint32),
+        entering=np.zeros(n_places if messages else 0, dtype=np.int64),
         counts=np.zeros(N_COUNTS, dtype=np.int32),
     )
 
