@@ -1,5 +1,6 @@
 """What follows from a design without searching: what cannot matter, and what is unbalanced."""
 
+from engine.rules.between import SEEN, Kind, Seen, kind_of
 from engine.rules.effects import (
     crosses_dimensions,
     is_measured,
@@ -12,11 +13,15 @@ from engine.rules.provisioning import Pair, provisioning
 from engine.rules.ties import Tied, ties
 
 __all__ = [
+    "SEEN",
+    "Kind",
     "Pair",
+    "Seen",
     "Tied",
     "beyond_measurements",
     "crosses_dimensions",
     "is_measured",
+    "kind_of",
     "lone_chunks",
     "provisioning",
     "queue_matters",

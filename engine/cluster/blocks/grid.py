@@ -90,16 +90,17 @@ class Grid(Block):
 
     def way(self, n: int, offset: int) -> Way:
         """One link at a time, over the hops that most NPUs have to theirs: few wrap round."""
-        hops = Counter(len(self.route(i, (i + offset) % n)) for i in range(n))
+        hops = Counter(len(self._to(i, offset)) for i in range(n))
         return Way(1 / self.links(n), hops.most_common(1)[0][0])
 
     def entrance(self, n: int, offset: int) -> int:
         """The one on which most messages come: few wrap round."""
-        ends = (self.route(i, (i + offset) % n)[-1] for i in range(n))
-        return Counter(self._entrance(*end) for end in ends).most_common(1)[0][0]
+        ends = (self._to(i, offset)[-1] for i in range(n))
+        return Counter(map(self._entrance, ends)).most_common(1)[0][0]
 
-    def _entrance(self, source: int, target: int) -> int:
-        """Which of the four links of ``target`` leads to it from its neighbour ``source``."""
+    def _entrance(self, link: Pair) -> int:
+        """Which of the four links that lead to its target it is."""
+        source, target = map(int, link)
         neighbours = [target - 1, target + 1, target - self.columns, target + self.columns]
         if source in neighbours:
             return neighbours.index(source)
@@ -109,10 +110,13 @@ class Grid(Block):
     def crowd(self, n: int, offset: int, senders: Senders) -> int:
         """Messages take X-Y routes."""
         load = [
-            Counter(link for i in np.flatnonzero(line) for link in self.route(i, (i + offset) % n))
-            for line in np.unique(senders, axis=0)
+            Counter(link for i, sends in enumerate(line) if sends for link in self._to(i, offset))
+            for line in np.unique(senders, axis=0).tolist()
         ]
         return max(max(links.values(), default=1) for links in load)
+
+    def _to(self, npu: int, offset: int) -> list[Pair]:
+        return self.route(npu, (npu + offset) % self.size)
 
     def circles(self, n: int, p: int, stride: int) -> bool:
         """A group that goes all round a row, or a column, of a torus."""

@@ -240,7 +240,8 @@ def _start_phase(s: Structure, times: PhaseTimes, st: State, chunk: np.void, now
     if len(st.phase_start) > 0:
         st.phase_start[number] = now
     if phase["steps"] < 0 and phase["entrance"] != NO_ENTRANCE:
-        append(st.entering, st.counts, ENTERING, chunk["order"])
+        st.entering[st.counts[ENTERING]] = chunk["order"]
+        st.counts[ENTERING] += 1
     else:
         _keep_time(s, times, st, chunk, now + phase["hold"])
 

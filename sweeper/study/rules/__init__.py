@@ -9,6 +9,7 @@ from engine import Program
 from engine.rules import beyond_measurements
 from sweeper.config.compose import Composed
 from sweeper.study.rules.axes import kept_axes
+from sweeper.study.rules.between import apart
 from sweeper.study.rules.knobs import idle_keys
 from sweeper.study.rules.peak import uncalibrated
 from sweeper.study.rules.prices import unpriced_tiers
@@ -33,6 +34,7 @@ def design_warnings(
     found += odd_quantities(config, program, searched=searched)
     found += uncalibrated(config, program)
     found += beyond_measurements(program)
+    found += apart(config, program, searched=searched)
     found += idle_keys(config, program, turned, searched=searched)
     return found if searched else found + tied(config, program) + badly_provisioned(program)
 
