@@ -141,7 +141,7 @@ class Forms:
             if policy is SubgroupBandwidth.PHYSICAL:
                 senders = runners_along(self._workload, self._cluster.topology.sizes, graph, d)
                 crowd = dim.block.crowd(dim.size, offset, senders)
-                entrance = dim.block.entrance(dim.size, offset)
+                entrance = dim.block.entrance(dim.size, offset, senders)
             share *= self._message_share(d) / crowd
             steps = PhaseSteps((Step(1, hops, 1.0, messages=crowd),), share, 1.0, 1.0)
             number = self.phase_steps(TypedSteps(p.POINT_TO_POINT, steps))

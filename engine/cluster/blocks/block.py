@@ -113,16 +113,16 @@ class Block(ABC):
     def way(self, n: int, offset: int) -> Way:
         """The links of a message to the NPU ``offset`` coordinates further on, modulo ``n``."""
 
-    def entrance(self, n: int, offset: int) -> int | None:
-        """On which of its target's links a message to the NPU ``offset`` coordinates further on
-        comes, a number below ``ENTRANCES``; None where it is a link that no other NPU sends on."""
+    def entrance(self, n: int, offset: int, senders: Senders) -> int | None:
+        """On which of its target's links a message comes that ``senders`` send to the NPU
+        ``offset`` coordinates further on, a number below ``ENTRANCES``; None where it is a link
+        that no other NPU sends on.  ``senders``, shape (lines, n), says which NPUs of each of
+        several such blocks do."""
         return None
 
     def crowd(self, n: int, offset: int, senders: Senders) -> int:
         """How many messages the busiest link carries when all ``senders`` send one at once, each
         ``offset`` coordinates further on; 1 where NPUs have links of their own.
-
-        ``senders``, shape (lines, n), says which NPUs of each of several such blocks do.
         """
         return 1
 

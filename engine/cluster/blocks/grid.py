@@ -93,9 +93,10 @@ class Grid(Block):
         hops = Counter(len(self._to(i, offset)) for i in range(n))
         return Way(1 / self.links(n), hops.most_common(1)[0][0])
 
-    def entrance(self, n: int, offset: int) -> int:
-        """The one on which most messages come: few wrap round."""
-        ends = (self._to(i, offset)[-1] for i in range(n))
+    def entrance(self, n: int, offset: int, senders: Senders) -> int:
+        """The one on which most of them come, if offsets wrap round rows for some only."""
+        (sending,) = np.nonzero(senders.any(axis=0))
+        ends = (self._to(i, offset)[-1] for i in sending.tolist())
         return Counter(map(self._entrance, ends)).most_common(1)[0][0]
 
     def _entrance(self, link: Pair) -> int:

@@ -28,14 +28,14 @@ class Ring(Block):
         """The shorter way round, on one of the links."""
         return Way(1 / self.links(n), min(offset, n - offset))
 
-    def entrance(self, n: int, offset: int) -> int:
+    def entrance(self, n: int, offset: int, senders: Senders) -> int:
         """From below, where both ways are as short, too."""
         return int(offset > n - offset)
 
     def crowd(self, n: int, offset: int, senders: Senders) -> int:
         """Messages cross the links of those between their ends."""
         hops = min(offset, n - offset)  # those that pass an NPU are ``hops`` neighbours'
-        return int(sum(np.roll(senders, k, axis=1).astype(int) for k in range(hops)).max())
+        return int(np.sum([np.roll(senders, k, axis=1) for k in range(hops)], axis=0).max())
 
     def circles(self, n: int, p: int, stride: int) -> bool:
         """A group that goes all round; two NPUs are joined by one link."""

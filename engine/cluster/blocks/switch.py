@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from engine.cluster.blocks.block import Block, LinkUse, Pair, Way
+from engine.cluster.blocks.block import Block, LinkUse, Pair, Senders, Way
 
 
 class Switch(Block):
@@ -30,7 +30,7 @@ class Switch(Block):
     def way(self, n: int, offset: int) -> Way:
         return Way(1.0, 2)
 
-    def entrance(self, n: int, offset: int) -> int:
+    def entrance(self, n: int, offset: int, senders: Senders) -> int:
         """The one link from the switch."""
         return 0
 
