@@ -62,8 +62,25 @@ def incast(senders: range, n: int = 8) -> Workload:
 def test_an_incast_takes_as_long_as_the_one_link_that_all_come_on(k: int, latency: int) -> None:
     phases, run = both(incast(range(1, k + 1)), cluster_of(Switch(), latency=latency))
     assert phases.time[0] == k * ONE + 2 * latency
+    assert phases.path is not None
+    assert phases.path.transfer.sum() == k * ONE, "of all, one after another"
+    assert phases.path.latency.sum() == 2 * latency
     for name in ("time", "end", "exposed", "busy"):
         assert np.array_equal(getattr(phases, name), getattr(run.measures, name)), name
+
+
+def test_who_sends_first_comes_first_whoever_is_simulated_first() -> None:
+    """Senders run ahead of one another in simulation while nobody feels what they do."""
+    graphs, n = [*incast(range(1, 8)).graphs], 8
+    for rank in range(1, n):
+        builder = GraphBuilder()
+        begun = builder.add("begin", Compute(duration=rank))  # the last to send is the first here
+        ready = builder.add("compute", Compute(duration=(n - rank) * ONE // 10 - rank), [begun])
+        builder.add("send", Send(N_BYTES, (-rank,), rank), [ready])
+        graphs[rank] = builder.build()
+    phases, run = both(Workload(tuple(graphs), {}, np.arange(n)), cluster_of(Switch()))
+    assert phases.end[0].tolist() == [7.1e9, *(0.1e9 + (n - rank) * ONE for rank in range(1, n))]
+    assert np.array_equal(phases.end, run.measures.end)
 
 
 @pytest.mark.parametrize(
