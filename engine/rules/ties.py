@@ -2,7 +2,7 @@
 
 Loads of dimensions that are equal, and chunks that come to a port at one instant, are what round
 ratios of bandwidths make.  Of equal loads the inner dimension goes first
-(engine.kernels.phase.phase_time), which is as good as any rule in the mean.  But a bandwidth that
+(engine.kernels.phase.phase_time): no rule is right for all systems.  A bandwidth that
 differs in the ninth place decides otherwise, and with few chunks that may take much more or less.
 """
 

@@ -17,6 +17,7 @@ from engine.bound import EventBound, LinearSpace, lower_bound, time_of
 from engine.kernels.network import run_messages
 from sweeper.build.program import build_program
 from sweeper.config.compose import compose
+from tests.support.golden import COMMITTED
 
 GB = 1e9
 SUMS, SOLVER = 1e-14, 1e-9
@@ -108,8 +109,6 @@ def _said(split: list[float]) -> str:
 
 
 def main() -> None:
-    from tests.support.golden import COMMITTED
-
     rows = list(found())
     with (COMMITTED / "bits.csv").open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")

@@ -9,6 +9,7 @@ its chunks have.
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.cluster.blocks import ENTRANCES
 from engine.kernels.jit import inlined, kernel
@@ -34,16 +35,22 @@ from engine.lower.program import NO_DIM, NO_ENTRANCE, NO_NODE, Structure
 
 
 @inlined
+def _sort(entries: NDArray[np.int64], n: int) -> None:
+    """The first ``n`` in ascending order.  They nearly always are: a flow's chunks come so."""
+    for i in range(1, n):
+        entry, j = entries[i], i
+        while j > 0 and entries[j - 1] > entry:
+            entries[j] = entries[j - 1]
+            j -= 1
+        entries[j] = entry
+
+
+@inlined
 def queue_chunks(s: Structure, times: PhaseTimes, st: State, now: int) -> None:
     """Chunks that moved on join the queues of their next phase's ports."""
     n = st.counts[MOVING]
     st.counts[MOVING] = 0
-    for i in range(1, n):  # nearly always sorted: a flow's chunks come in order
-        entry, j = st.moving[i], i
-        while j > 0 and st.moving[j - 1] > entry:
-            st.moving[j] = st.moving[j - 1]
-            j -= 1
-        st.moving[j] = entry
+    _sort(st.moving, n)
     for i in range(n):
         chunk = st.chunks[st.moving[i] & 0xFFFFFFFF]
         first = times.phases[chunk["at"]]["port"]
@@ -266,12 +273,7 @@ def enter_targets(s: Structure, times: PhaseTimes, st: State, now: int) -> None:
     of their flows.  The port of each is taken while it waits for those before it."""
     n = st.counts[ENTERING]
     st.counts[ENTERING] = 0
-    for i in range(1, n):
-        entry, j = st.entering[i], i
-        while j > 0 and st.entering[j - 1] > entry:
-            st.entering[j] = st.entering[j - 1]
-            j -= 1
-        st.entering[j] = entry
+    _sort(st.entering, n)
     for i in range(n):
         chunk = st.chunks[st.entering[i] & 0xFFFFFFFF]
         phase = times.phases[chunk["at"]]

@@ -59,7 +59,7 @@ def times_of(workload: Workload, cluster: Cluster) -> list[int]:
 @pytest.mark.parametrize("shorter", [0.0, 0.0005, 0.001, 0.01])
 def test_two_collectives_that_become_ready_in_another_order_elsewhere(shorter: float) -> None:
     """Each is behind something of its own that lasts 1 ms, or a little less on one half of the
-    ranks: it was a deadlock, and takes 4 ms, as the issue has it: A (1 MB), then B (2 MB)."""
+    ranks: it was a deadlock, and takes 4 ms in the order of issue: A (1 MB), then B (2 MB)."""
 
     def graph(first: float, second: float) -> tuple[Operator, ...]:
         builder = GraphBuilder()
