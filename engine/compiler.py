@@ -1,45 +1,49 @@
 """How functions are compiled, and where the compiled code is kept.
 
-Numba forgets a function's compiled code when the function's own file changes, but a kernel inlines
-functions of other files.  So the code is kept in a folder named by a digest of all sources that
-enter a room's kernels: whenever one changes, all of that room are compiled anew.
+Numba forgets a function's compiled code when the file changes in which the function stands, though
+a kernel is made of functions of many files, and though most changes of a file are comments.  So the
+code of each function is kept in a folder named by a digest of what it is made of
+(:mod:`engine.fingerprint`): it is compiled anew when that changes, and only then, wherever the
+project lies.
 """
 
-import hashlib
 import os
 import tempfile
-from collections.abc import Callable, Iterable
-from functools import cached_property
+from collections.abc import Callable
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 from numba import config, njit
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, _Cache, _CacheLocator
+
+from engine.fingerprint import fingerprint, fingerprint_of_modules
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _INTERNAL = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+# What extends Numba itself: no function names it, but any may be compiled by it.
+_EXTENSIONS = ("engine.kernels.by_reference", "engine.kernels.from_front")
 
 
 class Compiler:
-    """Compiles the kernels of one room, which are made of ``sources``.
+    """Compiles functions, all with the same options.
 
-    ``compiled`` is for what Python calls, and is kept with all that it calls.  ``kernel`` is for
-    what only compiled code calls and what allocates nothing: it does without a wrapper for Python
-    (which takes as long to compile as the function; a call from Python crashes) and without Numba's
-    reference counting, which would cost more than the simulation.
+    ``compiled`` is for what Python calls, and is kept on disk with all that it calls.  ``kernel``
+    is for what only compiled code calls and what allocates nothing: it does without a wrapper for
+    Python (which takes as long to compile as the function; a call from Python crashes) and without
+    Numba's reference counting, which would cost more than the simulation.
     ``inlined`` is a small kernel that runs several times an event: a large one makes LLVM slow.
     ``checks_divisors``: division by zero raises, as in Python, which takes time.
     """
 
-    def __init__(self, sources: Iterable[Path], *, checks_divisors: bool = True) -> None:
-        self._sources = sorted(sources)
+    def __init__(self, *, checks_divisors: bool = True) -> None:
         self._options = {} if checks_divisors else {"error_model": "numpy"}
 
     def compiled(self, function: _F) -> _F:
-        before, config.CACHE_DIR = config.CACHE_DIR, str(self._folder)
-        try:
-            return njit(cache=True, **self._options)(function)
-        finally:
-            config.CACHE_DIR = before
+        dispatcher = njit(**self._options)(function)
+        if not config.DISABLE_JIT:
+            dispatcher._cache = _Kept(function)
+        return dispatcher
 
     def kernel(self, function: _F) -> _F:
         return njit(**_INTERNAL, **self._options)(function)
@@ -47,22 +51,88 @@ class Compiler:
     def inlined(self, function: _F) -> _F:
         return njit(forceinline=True, **_INTERNAL, **self._options)(function)
 
+
+_plain = Compiler()
+compiled, kernel, inlined = _plain.compiled, _plain.kernel, _plain.inlined
+
+
+class _Folder(_CacheLocator):  # type: ignore[misc]
+    """Tells Numba in which folder a function's code is kept."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._folder = _folder_of(fingerprint(function))
+
+    @classmethod
+    def from_function(cls, py_func: Callable[..., Any], py_file: str) -> "_Folder":
+        return cls(py_func)
+
+    def get_cache_path(self) -> str:
+        return str(self._folder)
+
+    def get_source_stamp(self) -> str:
+        return ""  # the folder's name has the digest
+
+    def get_disambiguator(self) -> str:
+        return ""
+
+
+class _Implementation(CompileResultCacheImpl):  # type: ignore[misc]
+    _locator_classes = (_Folder,)
+
+
+class _FolderCache(FunctionCache):  # type: ignore[misc]
+    _impl_class = _Implementation
+
+
+class _Kept(_Cache):  # type: ignore[misc]
+    """A function's code on disk, looked for when it is first called: before, what the function is
+    made of may not be defined."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
     @cached_property
-    def _folder(self) -> Path:
-        """``$NUMBA_CACHE_DIR``, or a cache folder of the user's, and in it one for the sources."""
-        contents = b"".join(source.read_bytes() for source in self._sources)
-        digest = hashlib.blake2b(contents, digest_size=8).hexdigest()
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        temporary = Path(tempfile.gettempdir()) / f"dimsweep-{os.getuid()}"
-        for base in (Path(config.CACHE_DIR or cache / "dimsweep"), temporary):
-            folder = base / f"kernels-{digest}"
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-            except OSError:
-                continue  # a read-only home; the next one
-            if os.access(folder, os.W_OK):
-                break
-        return folder
+    def _found(self) -> FunctionCache:
+        return _FolderCache(self._function)
+
+    @property
+    def cache_path(self) -> str:
+        return str(self._found.cache_path)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        return self._found.load_overload(sig, target_context)
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        self._found.save_overload(sig, data)
+
+    def enable(self) -> None:
+        self._found.enable()
+
+    def disable(self) -> None:
+        self._found.disable()
+
+    def flush(self) -> None:
+        self._found.flush()
+
+
+@cache
+def _base() -> Path:
+    """``$NUMBA_CACHE_DIR``, or a cache folder of the user's; a temporary one where neither can be
+    written to."""
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    temporary = Path(tempfile.gettempdir()) / f"dimsweep-{os.getuid()}"
+    for base in (Path(config.CACHE_DIR or home / "dimsweep"), temporary):
+        try:
+            base.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            continue  # a read-only home; the next one
+        if os.access(base, os.W_OK):
+            break
+    return base
+
+
+def _folder_of(digest: str) -> Path:
+    return _base() / f"kernels-{fingerprint_of_modules(_EXTENSIONS)}-{digest}"
 
 
 def is_cached(function: Callable[..., Any]) -> bool:
@@ -70,5 +140,4 @@ def is_cached(function: Callable[..., Any]) -> bool:
     if config.DISABLE_JIT:
         return True
     dispatcher: Any = function
-    name = f"{function.__module__.rsplit('.', 1)[-1]}.{function.__qualname__}"
-    return any(Path(dispatcher.stats.cache_path).glob(f"{name}-*.nbi"))
+    return any(Path(dispatcher.stats.cache_path).glob("*.nbi"))

@@ -5,17 +5,14 @@ the last of its members is ready, and ends for all of them at once.
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.compiler import Compiler
+from engine.compiler import compiled
 from engine.errors import DimsweepError
 from engine.lower.program import Floats, Ints, NodeKind, Structure
 from engine.units import PICOSECONDS
-
-compiled = Compiler([Path(__file__)]).compiled
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,13 @@ that is yet to be issued.
 """
 
 import heapq
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.compiler import Compiler
+from engine.compiler import compiled
 
 _Longs = NDArray[np.int64]
-
-compiled = Compiler([Path(__file__)]).compiled
 
 
 def order_of_issue(after: _Longs, n: int) -> _Longs:

@@ -1,6 +1,6 @@
 """What is due next: a binary heap of flows that know their place in it."""
 
-from engine.kernels.flow.compile import kernel
+from engine.compiler import kernel
 from engine.kernels.flow.tables import N_PLANNED, NONE, Flows
 
 

@@ -1,6 +1,6 @@
 """The flow kernel's loop: rates change when a flow starts or has sent its last byte."""
 
-from engine.kernels.flow.compile import compiled, kernel
+from engine.compiler import compiled, kernel
 from engine.kernels.flow.heap import plan, take_first
 from engine.kernels.flow.shares import join, leave, share
 from engine.kernels.flow.tables import (

@@ -12,7 +12,7 @@ or which would have to make room; and so on, until all have one.
 
 import numpy as np
 
-from engine.kernels.flow.compile import kernel
+from engine.compiler import kernel
 from engine.kernels.flow.heap import plan
 from engine.kernels.flow.tables import MOVES, N_CHANGED, N_SHARINGS, NONE, Flows
 

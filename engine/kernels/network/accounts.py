@@ -1,6 +1,6 @@
 """What a rank does with its time: compute, exposed communication, by operator and by dimension."""
 
-from engine.kernels.network.compile import kernel
+from engine.compiler import kernel
 from engine.kernels.network.state import Accounts
 
 

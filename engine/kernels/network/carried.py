@@ -7,13 +7,13 @@ the parcel's number.  Packets are another kernel's, with which this one takes tu
 
 import numpy as np
 
+from engine.compiler import compiled, kernel
 from engine.kernels.by_reference import by_reference
 from engine.kernels.carriers.fabric import PARTS
 from engine.kernels.flow.heap import take_first
 from engine.kernels.flow.shares import join, leave, share
 from engine.kernels.flow.tables import N_PLANNED
 from engine.kernels.network.clock import at_once, later, next_instant, now_of
-from engine.kernels.network.compile import compiled, kernel
 from engine.kernels.network.state import (
     BY_FLOWS,
     BY_LINKS,

@@ -6,7 +6,7 @@ plans for itself; when nothing is left of it, operators and ports settle
 (:mod:`engine.kernels.network.kernel`), which may plan more for it.
 """
 
-from engine.kernels.network.compile import inlined, kernel
+from engine.compiler import inlined, kernel
 from engine.kernels.network.state import (
     GENERATION_END,
     KIND_BITS,

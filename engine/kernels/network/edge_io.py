@@ -3,9 +3,9 @@
 See :mod:`engine.kernels.message.edge_io`.
 """
 
+from engine.compiler import kernel
 from engine.kernels.message.precedence import rank_of
 from engine.kernels.network.clock import later, now_of
-from engine.kernels.network.compile import kernel
 from engine.kernels.network.links import ask, free_parcel, let_go, new_parcel
 from engine.kernels.network.state import CROWDED, N_MESSAGES, NONE, OPERATOR, PIECE, State
 

@@ -1,6 +1,6 @@
 """Entries: a member's part of a chunk; where it is, and with whom."""
 
-from engine.kernels.network.compile import inlined
+from engine.compiler import inlined
 from engine.kernels.network.state import NONE, State
 
 

@@ -3,8 +3,8 @@
 See :mod:`engine.kernels.message.exchange`.
 """
 
+from engine.compiler import kernel
 from engine.kernels.network.clock import at_once, later, sum_of
-from engine.kernels.network.compile import kernel
 from engine.kernels.network.entries import line_of, phase_of
 from engine.kernels.network.links import free_parcel, send, whole_ps
 from engine.kernels.network.ports import finish

@@ -3,6 +3,7 @@
 Each event is one step; when an instant has none left, operators and ports settle.
 """
 
+from engine.compiler import compiled, kernel
 from engine.kernels.by_reference import by_reference
 from engine.kernels.network.carried import (
     carry,
@@ -12,7 +13,6 @@ from engine.kernels.network.carried import (
     lacks_messages,
 )
 from engine.kernels.network.clock import later, next_now
-from engine.kernels.network.compile import compiled, kernel
 from engine.kernels.network.edge_io import come, there
 from engine.kernels.network.edge_io import go_on as go_on_from_edge
 from engine.kernels.network.entries import is_crossing

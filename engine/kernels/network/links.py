@@ -7,9 +7,9 @@ end of what this instant has planned so far, and so does whoever comes next afte
 
 import math
 
+from engine.compiler import kernel
 from engine.kernels.network.carried import hand_over
 from engine.kernels.network.clock import at_once, later, now_of
-from engine.kernels.network.compile import kernel
 from engine.kernels.network.state import (
     ADMITTED,
     BY_LINKS,

@@ -3,9 +3,9 @@
 See :mod:`engine.kernels.message.operators`.
 """
 
+from engine.compiler import kernel
 from engine.kernels.network.accounts import book
 from engine.kernels.network.clock import later, now_of, touch
-from engine.kernels.network.compile import kernel
 from engine.kernels.network.edge_io import arrive_at_edge
 from engine.kernels.network.entries import put
 from engine.kernels.network.flows import start_flow

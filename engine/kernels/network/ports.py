@@ -3,9 +3,9 @@
 See :mod:`engine.kernels.message.ports`.
 """
 
+from engine.compiler import inlined, kernel
 from engine.kernels.network.accounts import book
 from engine.kernels.network.clock import later, now_of, touch
-from engine.kernels.network.compile import inlined, kernel
 from engine.kernels.network.entries import (
     entry_beside,
     is_crossing,

@@ -4,8 +4,8 @@ See :mod:`engine.kernels.message.reduction`.  The way of the bytes is a chain of
 that a gate expects has begun to come, it launches what goes on from there.
 """
 
+from engine.compiler import kernel
 from engine.kernels.network.clock import now_of, sum_of
-from engine.kernels.network.compile import kernel
 from engine.kernels.network.entries import line_of, phase_of
 from engine.kernels.network.exchange import take_plan
 from engine.kernels.network.links import ask, free_parcel, let_go, new_parcel

@@ -3,8 +3,8 @@
 See :mod:`engine.kernels.message.servers`.
 """
 
+from engine.compiler import kernel
 from engine.kernels.network.clock import later, now_of, touch
-from engine.kernels.network.compile import kernel
 from engine.kernels.network.entries import put
 from engine.kernels.network.links import whole_ps
 from engine.kernels.network.state import (

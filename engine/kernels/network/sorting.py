@@ -1,6 +1,6 @@
 """In which order what is ready at one instant goes on: a stable merge sort of numbers by key."""
 
-from engine.kernels.network.compile import kernel
+from engine.compiler import kernel
 from engine.kernels.network.entries import chunk_of
 from engine.kernels.network.state import MOVING, READY, SCRATCH, State
 from engine.lower.program import Ints

@@ -8,7 +8,7 @@ come to the same either way: two ask for the same link, or one asks as the other
 run is then given up.  What one step does is in order.
 """
 
-from engine.kernels.network.compile import inlined
+from engine.compiler import inlined
 from engine.kernels.network.state import CLASHED, GENERATION, STEP, Accounts, Clock
 
 

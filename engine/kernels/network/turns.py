@@ -3,7 +3,7 @@
 See :mod:`engine.kernels.message.turns`.
 """
 
-from engine.kernels.network.compile import kernel
+from engine.compiler import kernel
 from engine.kernels.network.state import NONE, State
 
 

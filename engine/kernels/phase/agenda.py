@@ -6,7 +6,7 @@ of a class's flows that wait for latencies only, ends.
 in a tournament: its leaves are the classes, and 1 is its root.
 """
 
-from engine.kernels.jit import inlined
+from engine.compiler import inlined
 from engine.kernels.phase.state import NEVER, State, long
 from engine.lower.program import Structure
 

@@ -6,7 +6,7 @@ from the beginning; an operator's, or a port's, is what is added from when it be
 ends.
 """
 
-from engine.kernels.jit import inlined, kernel
+from engine.compiler import inlined, kernel
 from engine.kernels.phase.state import State
 from engine.lower.program import NO_FORM, Structure
 

@@ -3,7 +3,7 @@ their links begin and end."""
 
 import numpy as np
 
-from engine.kernels.jit import inlined, kernel
+from engine.compiler import inlined, kernel
 from engine.kernels.phase.phase_time import PhaseTimes
 from engine.kernels.phase.state import NOTHING, State
 from engine.lower.program import NO_DIM, NO_FORM, NodeKind, Structure

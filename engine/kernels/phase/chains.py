@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.kernels.jit import compiled, kernel
+from engine.compiler import compiled, kernel
 from engine.kernels.phase.state import long
 from engine.lower.program import (
     CHAIN,

@@ -31,7 +31,7 @@ a port; streams that start the operator with the lowest key; and ends that come 
 the outcome is TIED if their order cannot be told.
 """
 
-from engine.kernels.jit import inlined, kernel
+from engine.compiler import inlined, kernel
 from engine.kernels.phase.agenda import (
     class_due,
     earliest,

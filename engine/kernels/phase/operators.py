@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from engine.kernels.jit import inlined
+from engine.compiler import inlined
 from engine.kernels.phase.agenda import note_start
 from engine.kernels.phase.booking import (
     account,

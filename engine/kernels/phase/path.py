@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from engine.kernels.jit import kernel
+from engine.compiler import kernel
 from engine.kernels.phase.phase_time import Parts, PhaseTimes, parts_of
 from engine.kernels.phase.servers import lasts, serve
 from engine.kernels.phase.state import (

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from engine.kernels.jit import compiled, inlined, kernel
+from engine.compiler import compiled, inlined, kernel
 from engine.kinds import CollectiveKind
 from engine.lower.program import (
     NO_DIM,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.cluster.blocks import ENTRANCES
-from engine.kernels.jit import inlined, kernel
+from engine.compiler import inlined, kernel
 from engine.kernels.phase.agenda import note_start
 from engine.kernels.phase.booking import begin_at_port, end_at_port
 from engine.kernels.phase.phase_time import PhaseTimes

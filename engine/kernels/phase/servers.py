@@ -11,7 +11,7 @@ A class has one access in flight at most, and all ranks of a class at once.
 
 import numpy as np
 
-from engine.kernels.jit import inlined, kernel
+from engine.compiler import inlined, kernel
 from engine.kernels.phase.agenda import next_end, set_class_due
 from engine.kernels.phase.phase_time import whole
 from engine.kernels.phase.state import NOTHING, SHIFTS, UNSETTLED, State

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from engine.cluster.blocks import ENTRANCES
-from engine.kernels.jit import inlined
+from engine.compiler import inlined
 from engine.kernels.phase.phase_time import PhaseTimes
 from engine.lower.program import (
     NO_SERVICE,

@@ -14,7 +14,7 @@ of the two begins at the very instant of an event of the other.
 
 from typing import NamedTuple
 
-from engine.kernels.jit import kernel
+from engine.compiler import kernel
 from engine.kernels.phase.agenda import places_of
 from engine.kernels.phase.phase_time import PhaseTimes, message_time, whole
 from engine.kernels.phase.state import NOTHING, State, long

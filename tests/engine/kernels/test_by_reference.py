@@ -1,15 +1,12 @@
 """A compiled function reads and writes a state by reference as it would the state itself."""
 
 import sys
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from engine.compiler import Compiler
+from engine.compiler import compiled, kernel
 from engine.kernels.by_reference import by_reference
-
-_here = Compiler([Path(by_reference.__code__.co_filename), Path(__file__)])
 
 
 class Inner(NamedTuple):
@@ -28,20 +25,20 @@ class State(NamedTuple):
     alike: Alike
 
 
-@_here.kernel
+@kernel
 def _double(inner: Inner) -> None:
     inner.table[1, 0] *= 2 if inner.flag else 3
     row = inner.table[0]
     row[-1] += inner.table[:, np.int32(1)].sum()
 
 
-@_here.kernel
+@kernel
 def _step(state: State) -> None:
     _double(state.inner)
     state.alike.other[0] += int(state.scale * state.inner.table[1, 0]) + len(state.alike.one)
 
 
-@_here.compiled
+@compiled
 def _steps(state: State, n: int) -> int:
     s = by_reference(state)
     for _ in range(n):

@@ -1,0 +1,132 @@
+"""What a compiled function is made of, in a digest: its code, and that of all that it calls.
+
+A function is its bytecode, its constants, and the global names that it uses, each of which is a
+function again, or a value.  Comments, docstrings, lines and paths are no part of it.
+"""
+
+import ast
+import enum
+import hashlib
+import importlib.util
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.core.dispatcher import Dispatcher
+from numba.extending import _Intrinsic
+
+_OURS = __name__.partition(".")[0]
+
+
+def fingerprint(function: Callable[..., Any]) -> str:
+    """A digest of what ``function`` is made of.
+
+    Raises :class:`TypeError` where it uses a global of which it is not known what it means to
+    compiled code: another value of it could not be told from this one.
+    """
+    text = hashlib.blake2b(function.__qualname__.encode(), digest_size=8)
+    numbers: dict[int, int] = {}
+    waiting: list[Any] = []  # no recursion: kernels may call each other in circles
+
+    def told(it: Any) -> Any:
+        if not isinstance(it, (FunctionType, Dispatcher, _Intrinsic)):
+            return _value(it)
+        if id(it) not in numbers:
+            numbers[id(it)] = len(numbers)
+            waiting.append(it)
+        return "function", numbers[id(it)]
+
+    told(function)
+    while waiting:
+        own, uses = _parts(waiting.pop())
+        text.update(repr((own, [(name, told(it)) for name, it in uses])).encode())
+    return text.hexdigest()
+
+
+@cache
+def fingerprint_of_modules(names: tuple[str, ...]) -> str:
+    """A digest of the syntax of whole modules, without docstrings and comments."""
+    text = hashlib.blake2b(digest_size=8)
+    for name in names:
+        found = importlib.util.find_spec(name)
+        assert found is not None and found.origin is not None
+        tree = ast.parse(Path(found.origin).read_bytes())
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
+                node.body = [each for each in node.body if not _is_text(each)]
+        text.update(ast.dump(tree).encode())
+    return text.hexdigest()
+
+
+def _is_text(node: ast.stmt) -> bool:
+    """Whether a statement is a docstring."""
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
+
+
+def _parts(function: Any) -> tuple[Any, list[tuple[str, Any]]]:
+    """What is to be known of a function itself, and what it uses, by name."""
+    if isinstance(function, Dispatcher):
+        return sorted(function.targetoptions.items()), [("compiled", function.py_func)]
+    if isinstance(function, _Intrinsic):
+        return "intrinsic", [("defined by", function._defn)]
+    code = function.__code__
+    cells = [cell.cell_contents for cell in function.__closure__ or ()]
+    uses = [*zip(code.co_freevars, cells, strict=True), *_globals(code, function.__globals__)]
+    uses += [("default", value) for value in function.__defaults__ or ()]
+    uses += sorted((function.__kwdefaults__ or {}).items())
+    return _code(code, function.__doc__), uses
+
+
+def _code(code: CodeType, docstring: str | None = None) -> Any:
+    """The bytecode and the constants, those of functions inside the function, too."""
+    constants = []
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            constants.append(_code(each))
+        elif docstring is None or each != docstring:
+            constants.append(sorted(map(repr, each)) if isinstance(each, frozenset) else each)
+    names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+    return code.co_argcount, code.co_flags, code.co_code, names, constants
+
+
+def _globals(code: CodeType, known: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The global names that the code may use, and attributes of modules of ours, each with its
+    value."""
+    for name in code.co_names:
+        if name not in known:
+            continue
+        yield name, known[name]
+        if isinstance(known[name], ModuleType) and known[name].__name__.split(".")[0] == _OURS:
+            own = vars(known[name])
+            yield from ((each, own[each]) for each in code.co_names if each in own)
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _globals(inner, known)
+
+
+def _value(it: Any) -> Any:
+    """What compiled code sees of a value that is no function."""
+    if isinstance(it, enum.Enum):
+        return type(it).__name__, it.value
+    if isinstance(it, (tuple, list)):
+        return type(it).__name__, [_value(each) for each in it]
+    if isinstance(it, (int, float, complex, str, bytes, type(None), np.generic, np.dtype)):
+        return type(it).__name__, it
+    if isinstance(it, np.ndarray):
+        return it.dtype, it.shape, it.tobytes()
+    if isinstance(it, type):
+        members = [(each.name, each.value) for each in it] if issubclass(it, enum.Enum) else None
+        return it.__name__, members, getattr(it, "_fields", None)
+    if isinstance(it, (ModuleType, BuiltinFunctionType, np.ufunc)):
+        return it.__name__
+    if isinstance(it, types.Type):
+        return str(it)
+    raise TypeError(f"it is not known what {it!r} means to compiled code")

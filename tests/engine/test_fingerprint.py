@@ -1,0 +1,143 @@
+"""Compiled code is kept for what a function is made of: nothing else is in its digest."""
+
+import enum
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.compiler import Compiler, is_cached
+from engine.fingerprint import fingerprint, fingerprint_of_modules
+
+_BEFORE = '''
+STEP = 1
+ALSO = 1
+KINDS = np.dtype([("x", "i8")])
+
+@kernel
+def inner(x):
+    """Adds."""
+    return x + STEP
+
+@kernel
+def unused(x):
+    return x
+
+@compiled
+def outer(x, times=2):
+    """Calls."""
+    return inner(x) * times * Kind.A if x in (1, 2) else np.int64(ALSO)
+'''
+
+
+class _A(enum.IntEnum):
+    A = 1
+
+
+class _B(enum.IntEnum):
+    A = 2
+
+
+def _of(source: str, **names: Any) -> str:
+    compiler = Compiler()
+    known = {"np": np, "Kind": _A, "kernel": compiler.kernel, "compiled": compiler.compiled}
+    known |= names
+    exec(source, known)
+    return fingerprint(known["outer"])
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("return x + STEP", "return x + STEP  # a comment"),
+        ("STEP = 1\n", "\n\n\nSTEP = 1\n"),
+        ('"""Adds."""', '"""Adds one."""'),
+        ('"""Calls."""', '"""Calls the other."""'),
+        ("def unused(x):\n    return x", "def unused(x):\n    return 2 * x"),
+    ],
+)
+def test_what_compiled_code_does_not_see_is_no_part_of_it(old: str, new: str) -> None:
+    assert old in _BEFORE
+    assert _of(_BEFORE.replace(old, new)) == _of(_BEFORE)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("STEP = 1\n", "STEP = 2\n"),
+        ("STEP = 1\n", "STEP = 1.0\n"),
+        ("ALSO = 1\n", "ALSO = 2\n"),
+        ("return x + STEP", "return x - STEP"),
+        ("return x + STEP", "return x + ALSO"),
+        ("times=2", "times=3"),
+        ("(1, 2)", "(1, 3)"),
+        ("@kernel\ndef inner", "@compiled\ndef inner"),
+        ("np.int64(ALSO)", "np.int32(ALSO)"),
+    ],
+)
+def test_what_compiled_code_sees_is_part_of_it(old: str, new: str) -> None:
+    assert old in _BEFORE
+    assert _of(_BEFORE.replace(old, new)) != _of(_BEFORE)
+
+
+def test_members_of_an_enumeration_are_part_of_it() -> None:
+    assert _of(_BEFORE, Kind=_B) != _of(_BEFORE)
+
+
+def test_two_values_that_become_alike_are_told_from_two_that_are() -> None:
+    source = "a, b, c = {}\n\n@compiled\ndef outer(x):\n    return x + a + b * 2 + c * 3\n"
+    values = [(1, 2, 1), (1, 2, 2), (1, 1, 2), (2, 1, 1), (2, 2, 1)]
+    assert len({_of(source.format(each)) for each in values}) == len(values)
+
+
+def test_a_global_of_no_known_meaning_is_refused() -> None:
+    with pytest.raises(TypeError, match="not known what"):
+        _of("@compiled\ndef outer(x):\n    return thing\n", thing=object())
+
+
+def test_a_module_is_its_syntax_without_comments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    sources = ['"""One."""\nx = 1  # one\n', '"""Two."""\n\nx = 1\n', "x = 2\n"]
+    for i, source in enumerate(sources):
+        (tmp_path / f"fingerprinted_{i}.py").write_text(source)
+    one, two, other = (fingerprint_of_modules((f"fingerprinted_{i}",)) for i in range(3))
+    assert one == two != other
+
+
+def test_code_that_one_process_compiled_another_need_not(tmp_path: Path) -> None:
+    """Wherever the file lies, whatever its comments are, and however strings are hashed."""
+    body = """
+        import sys
+        sys.path.insert(0, {root!r})
+        from engine.compiler import compiled, is_cached
+
+        @compiled
+        def double(x):  # {comment}
+            return 2 * x if "a" in {{"a", "b", "c"}} else x
+
+        print(is_cached(double), double(21), is_cached(double))
+    """
+    told = []
+    for seed, comment in (("1", "one"), ("2", "two")):
+        folder = tmp_path / comment
+        folder.mkdir()
+        text = textwrap.dedent(body).format(root=str(Path.cwd()), comment=comment)
+        (folder / "script.py").write_text(text)
+        environment = {"PYTHONHASHSEED": seed, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+        run = [sys.executable, str(folder / "script.py")]
+        told.append(subprocess.run(run, env=environment, capture_output=True, text=True).stdout)
+    assert told == ["False 42 True\n", "True 42 True\n"]
+
+
+def test_a_function_that_was_never_called_is_not_cached() -> None:
+    @Compiler().compiled
+    def never(x: int) -> int:
+        return x + 987_654_321
+
+    assert not is_cached(never)
