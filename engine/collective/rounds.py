@@ -31,9 +31,15 @@ Strand = tuple[Round, ...]
 
 
 class MemberRounds(NamedTuple):
-    """A phase of messages between members: ``strands[i]`` is what member ``i`` works through."""
+    """A phase of messages between members: ``strands[i]`` is what member ``i`` works through.
+
+    Where messages are ``asked`` for, one sets out only when its receiver waits for it, in the round
+    in which it does, and is as late as the later of the two (MPI's rendezvous, whose handshake
+    counts no latency of its own).  Then a round sends one message at most.
+    """
 
     strands: tuple[tuple[Strand, ...], ...]
+    asked: bool = False
 
 
 class SwitchRound(NamedTuple):

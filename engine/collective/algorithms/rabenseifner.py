@@ -30,7 +30,12 @@ class Rabenseifner(AllReduceOnly):
         return PhaseSteps((before, *halving, *doubling, after), use.share, 1.0, sent)
 
     def fused_rounds(self, p: int) -> MemberRounds:
-        """Of the first 2 (p - q) members every even one works through the next one, as in MPICH."""
+        """Of the first 2 (p - q) members every even one works through the next one, as in MPICH.
+
+        There a member receives what its partner hands over before it exchanges anything, and large
+        messages wait until they are asked for.  So members without a partner, which are early, do
+        not share a link with what is late.
+        """
         q = 1 << (p.bit_length() - 1)
         pairs = p - q
         core = [2 * i + 1 for i in range(pairs)] + list(range(2 * pairs, p))
@@ -43,7 +48,7 @@ class Rabenseifner(AllReduceOnly):
             else:
                 through = RoundMessage(member + 1, 1.0)
                 members.append((Round((), 0.0, (through,)), Round((member + 1,), 0.0, ())))
-        return MemberRounds(tuple((rounds,) for rounds in members))
+        return MemberRounds(tuple((rounds,) for rounds in members), asked=pairs > 0)
 
     def n_fused_messages(self, p: int) -> int:
         levels = p.bit_length() - 1

@@ -122,6 +122,7 @@ class _Exchange:
         self._world, self._phase, self._ranks = world, phase, ranks
         self._name, self._finish = name, finish
         self._inboxes = [[_Inbox(world.clock) for _ in strands] for strands in rounds.strands]
+        self._asked = rounds.asked
         # What a member has still to do: strands to end, messages to get rid of.
         self._open = [
             sum(1 + sum(len(round_.send) for round_ in strand) for strand in strands)
@@ -137,24 +138,42 @@ class _Exchange:
         late = self._late[member]
         for receive, reduce, send in strand:
             if receive:
-                came = yield self._inboxes[member][number].take(receive)
+                came = yield self._inboxes[member][number].take(receive, late)
                 late = max(late, came) + world.endpoint_delay
                 yield world.clock.timeout(world.reduction(reduce * phase.n_bytes))
             for peer, fraction, way in send:
                 # What began first is let through first, so that one strand makes way for the next.
                 message = Message(fraction * phase.n_bytes, self._name, (phase.rank, number))
                 world.bytes_sent[rank][phase.dim] += message.n_bytes
-                world.transport.send(
-                    rank,
-                    self._ranks[peer],
-                    message,
-                    dim=phase.dim,
-                    way=way,
-                    left=partial(self._less, member),
-                    arrived=partial(self._inboxes[peer][number].put, member, late),
-                )
+                there = self._inboxes[peer][number]
+                go = partial(self._send, member, peer, message, way, there, late)
+                if self._asked:
+                    there.when_asked(member, go)
+                else:
+                    go(late)
         self._late[member] = max(self._late[member], late)
         self._less(member)
+
+    def _send(
+        self,
+        member: int,
+        peer: int,
+        message: Message,
+        way: int,
+        there: "_Inbox",
+        late: int,
+        asked_late: int,
+    ) -> None:
+        """Send a message to a peer's inbox; whoever asked for it was late, too."""
+        self._world.transport.send(
+            self._ranks[member],
+            self._ranks[peer],
+            message,
+            dim=self._phase.dim,
+            way=way,
+            left=partial(self._less, member),
+            arrived=partial(there.put, member, max(late, asked_late)),
+        )
 
     def _less(self, member: int) -> None:
         self._open[member] -= 1
@@ -163,27 +182,41 @@ class _Exchange:
 
 
 class _Inbox:
-    """The messages that have come for one strand of a member, each by how late it is."""
+    """The messages that have come for one strand of a member, each by how late it is, and those
+    that wait until they are asked for."""
 
     def __init__(self, clock: Clock) -> None:
         self._event = clock.event
         self._early: defaultdict[int, deque[int]] = defaultdict(deque)
         self._missing: Counter[int] = Counter()
+        self._held: defaultdict[int, deque[Callable[[int], None]]] = defaultdict(deque)
+        self._asks: dict[int, int] = {}  # how late, of whom nothing is on its way
         self._late = 0  # of those that are taken
         self._complete: simpy.Event | None = None
 
-    def take(self, senders: tuple[int, ...]) -> simpy.Event:
+    def take(self, senders: tuple[int, ...], late: int) -> simpy.Event:
         """An event that happens when one message from each of ``senders`` is there; its value is
-        how late the latest of them is."""
+        how late the latest of them is.  The member is ``late`` as it asks for them."""
         self._late, self._complete = 0, self._event()
         for sender in senders:
             if self._early[sender]:
                 self._late = max(self._late, self._early[sender].popleft())
+                continue
+            self._missing[sender] += 1
+            if self._held[sender]:
+                self._held[sender].popleft()(late)
             else:
-                self._missing[sender] += 1
+                self._asks[sender] = late
         if not self._missing.total():
             self._complete.succeed(self._late)
         return self._complete
+
+    def when_asked(self, sender: int, go: Callable[[int], None]) -> None:
+        """Call ``go`` once the member asks for a message from ``sender``, with how late it was."""
+        if sender in self._asks:
+            go(self._asks.pop(sender))
+        else:
+            self._held[sender].append(go)
 
     def put(self, sender: int, late: int, on_the_way: int) -> None:
         """A message that left ``late``, and whose own latency is ``on_the_way``, is there."""

@@ -135,7 +135,7 @@ def _turns(parts: Parts, tables: Tables, colour: Longs, twin: Longs) -> Longs:
     turns, pairs = parts.turns, parts.pairs
     turn = _twin_rows(turns, twin)
     plans = tables.plans.members[turns["plan"]]
-    _check_columns(plans, ("n_strands", "n_slots", "open"), turn)
+    _check_columns(plans, ("n_strands", "n_slots", "open", "asked"), turn)
     row, place = ragged(plans["n_strands"])
     _check_rows(tables.plans.strands[plans["strands"][row] + place], plans["n_strands"], turn)
     ends = np.stack([colour[pairs["peer"]], pairs["strand"], pairs["slot"]], axis=1)

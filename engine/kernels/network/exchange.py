@@ -6,7 +6,7 @@ See :mod:`engine.kernels.message.exchange`.
 from engine.compiler import kernel
 from engine.kernels.network.clock import at_once, later, sum_of
 from engine.kernels.network.entries import line_of, phase_of
-from engine.kernels.network.links import free_parcel, send, whole_ps
+from engine.kernels.network.links import free_parcel, new_parcel, send, whole_ps
 from engine.kernels.network.ports import finish
 from engine.kernels.network.state import (
     COMPLETE,
@@ -26,9 +26,6 @@ def begin_exchange(st: State, port_number: int) -> None:
     port = st.wires.ports[port_number]
     take_plan(st, port_number)
     plan = st.plans.members[port.plan]
-    for i in range(port.slots, port.slots + plan.n_slots):
-        slot = st.slots[i]
-        slot.missing, slot.head, slot.came = 0, NONE, -1
     for i in range(plan.n_strands):
         number, rounds = port.strands + i, st.plans.strands[plan.strands + i]
         strand = st.strands[number]
@@ -61,20 +58,76 @@ def _must_wait(st: State, number: int) -> bool:
     if round_.receive == round_.receive_end:
         return False
     slots = st.wires.ports[strand.port].slots
+    asked = st.plans.members[st.wires.ports[strand.port].plan].asked == 1
     strand.came = strand.missing = 0
     for i in range(round_.receive, round_.receive_end):
-        slot = st.slots[slots + st.plans.receives[i]]
-        if slot.head == NONE:
+        number_of_slot = slots + st.plans.receives[i]
+        slot = st.slots[number_of_slot]
+        if asked or slot.head == NONE:
             slot.missing += 1
             strand.missing += 1
+            if asked:
+                _ask_for(st, number_of_slot, strand.late)
         else:
-            parcel = slot.head + 0
-            slot.head = st.wires.parcels[parcel].next
+            parcel = _take_first(st, number_of_slot)
             strand.came = max(strand.came, st.wires.parcels[parcel].late)
             free_parcel(st.wires, parcel)
     if strand.missing == 0:
         at_once(st.wires.clock, COMPLETE, number)
     return True
+
+
+@kernel
+def _take_first(st: State, number: int) -> int:
+    """The first parcel of those that came to a slot, or wait there."""
+    slot = st.slots[number]
+    parcel = slot.head + 0
+    slot.head = st.wires.parcels[parcel].next
+    return parcel
+
+
+@kernel
+def _put_last(st: State, number: int, parcel: int) -> None:
+    """One more parcel that came to a slot, or waits there."""
+    slot = st.slots[number]
+    st.wires.parcels[parcel].next = NONE
+    if slot.head == NONE:
+        slot.head = parcel
+    else:
+        st.wires.parcels[slot.tail].next = parcel
+    slot.tail = parcel
+
+
+@kernel
+def _ask_for(st: State, number: int, late: int) -> None:
+    """A strand that is late waits for a message at a slot, which may now set out."""
+    slot = st.slots[number]
+    if slot.head == NONE:
+        slot.asks, slot.late = 1, late
+        return
+    parcel = _take_first(st, number)
+    # All is read before the parcel is another one's.
+    p = st.wires.parcels[parcel]
+    port, entry, n_bytes, route = p.port + 0, p.entry + 0, p.n_bytes + 0.0, p.first + 0
+    strand, rank, left = p.strand + 0, p.rank + 0, max(p.late, late)
+    free_parcel(st.wires, parcel)
+    send(st.wires, EXCHANGED, port, entry, n_bytes, route, strand, number, left, rank)
+
+
+@kernel
+def _hold(
+    st: State, port: int, n_bytes: float, route: int, strand: int, slot: int, late: int, rank: int
+) -> None:
+    """Keep a message until it is asked for.
+
+    Whether that, or the message, is first within an instant makes no difference to a folded run:
+    whoever else wants the sender's link does so in another step either way.
+    """
+    parcel = new_parcel(st.wires)
+    p = st.wires.parcels[parcel]
+    p.n_bytes, p.first, p.port, p.entry = n_bytes, route, port, st.wires.ports[port].serving
+    p.strand, p.slot, p.late, p.rank = strand, slot, late, rank
+    _put_last(st, slot, parcel)
 
 
 @kernel
@@ -98,6 +151,7 @@ def go_on(st: State, number: int) -> None:
     strands, slots = port.strands - own.strands, port.slots - own.slots
     # What began first is let through first, so that one strand makes way for the next.
     precedence = st.flows[st.entries[port.serving].flow].rank << 32 | strand.number
+    asked = st.plans.members[port.plan].asked == 1
     while strand.round < strand.end:
         round_ = st.plans.rounds[strand.round]
         for i in range(round_.send, round_.send_end):
@@ -106,6 +160,12 @@ def go_on(st: State, number: int) -> None:
             way = st.plans.ways[port.ways + what.pair]
             st.accounts.dims[rank, dim].bytes_sent += n_bytes
             note_sent(st.wires.clock, st.accounts, rank, dim, n_bytes)
+            to, at, late = strands + way.strand, slots + way.slot, strand.late + 0
+            if asked and st.slots[at].asks == 0:
+                _hold(st, port_number, n_bytes, way.route, to, at, late, precedence)
+                continue
+            if asked:
+                st.slots[at].asks, late = 0, max(late, st.slots[at].late)
             send(
                 st.wires,
                 EXCHANGED,
@@ -113,9 +173,9 @@ def go_on(st: State, number: int) -> None:
                 port.serving,
                 n_bytes,
                 way.route,
-                strands + way.strand,
-                slots + way.slot,
-                strand.late,
+                to,
+                at,
+                late,
                 precedence,
             )
         strand.round += 1
@@ -148,12 +208,8 @@ def deliver(st: State, whole: int) -> None:
     if slot.missing == 0:
         meet(st.wires.clock, slot.filled)
         slot.filled = st.wires.clock.counts[STEP]
-        p.late, p.next = late, NONE
-        if slot.head == NONE:
-            slot.head = whole
-        else:
-            st.wires.parcels[slot.tail].next = whole
-        slot.tail = whole
+        p.late = late
+        _put_last(st, p.slot, whole)
         return
     slot.missing -= 1
     strand.missing -= 1

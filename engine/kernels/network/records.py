@@ -116,9 +116,10 @@ STRAND = np.dtype(
 SLOT = np.dtype(
     [
         ("missing", "i4"),
-        ("head", "i4"),
-        ("tail", "i4"),
-        ("came", "i8"),
+        ("head", "i4"),  # of the parcels that came early; where messages are asked for, of those
+        ("tail", "i4"),  # that wait for it
+        ("asks", "i4"),  # 1 if a message is asked for that has not set out
+        ("late", "i8"),  # how late it was asked for
         ("filled", "i8"),  # the last step in which a message came early
     ],
     align=True,
@@ -200,6 +201,7 @@ MEMBER_PLAN = np.dtype(
         ("n_slots", "i4"),
         ("open", "i4"),
         ("pairs", "i4"),  # its pairs among those of the plan, from here on
+        ("asked", "i4"),  # 1 if messages wait until they are asked for
     ]
 )
 PLAN_STRAND = np.dtype([("start", "i4"), ("end", "i4")])  # its rounds

@@ -67,7 +67,7 @@ def new_state(
         entries=np.zeros(n_entries, records.ENTRY),
         gathered=np.zeros(tables.n_gathered, np.int32),
         strands=_new_strands(tables.n_strands, n_ranks),
-        slots=np.zeros(n_ranks * int(tables.n_slots.sum()), records.SLOT),
+        slots=_filled(n_ranks * int(tables.n_slots.sum()), records.SLOT, head=st.NONE),
         reductions=tables.reductions.copy(),
         launches=_launches(tables, wires.links),
         gates=tables.gates.copy(),
@@ -236,7 +236,7 @@ def _with_more_lanes(state: st.State) -> st.State:
     return state._replace(
         wires=state.wires._replace(ports=np.concatenate([ports, more])),
         strands=np.concatenate([strands, more_strands]),
-        slots=np.concatenate([slots, np.zeros_like(slots)]),
+        slots=np.concatenate([slots, _filled(len(slots), records.SLOT, head=st.NONE)]),
     )
 
 

@@ -110,7 +110,7 @@ class _Plans:
             ends = Counter(
                 m for round_ in rounds.rounds for m in (*round_.sources, *round_.targets)
             )
-            self.members += [(0, 0, 0, ends[member], 0) for member in range(p)]
+            self.members += [(0, 0, 0, ends[member], 0, 0) for member in range(p)]
             return _Plan(len(self.members) - p, [], rounds)
         slots = [_slots(strands) for strands in rounds.strands]
         plan = _Plan(len(self.members), [])
@@ -128,10 +128,14 @@ class _Plans:
                     len(slots[member]),
                     len(own) + n_sends,
                     sum(map(len, plan.pairs)),
+                    int(rounds.asked),
                 )
             )
             self.strands += own
-            self.n_sends = max(self.n_sends, sum(map(_at_once, strands)))
+            at_once = sum(map(_at_once, strands))
+            if rounds.asked:
+                at_once += sum(map(_asks_at_once, strands))
+            self.n_sends = max(self.n_sends, at_once)
             plan.pairs.append(list(pairs))
         return plan
 
@@ -185,6 +189,11 @@ def _at_once(strand: Strand) -> int:
         now = len(round_.send) + (0 if round_.receive else now)
         most = max(most, now)
     return most
+
+
+def _asks_at_once(strand: Strand) -> int:
+    """For how many messages a strand may ask in one step, which then set out."""
+    return max(len(round_.receive) for round_ in strand)
 
 
 class _Lines(NamedTuple):

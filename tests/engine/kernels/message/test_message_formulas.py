@@ -152,17 +152,15 @@ def test_on_a_ring_the_phase_kernel_is_never_too_quick(data: st.DataObject) -> N
     assert by_message <= by_phase
 
 
-# --- difference 1: members that run ahead --------------------------------------------------------
+# --- members that run ahead ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("reduction", "held_up"), [(0.0, 0), (0.25, 0), (1.0, 3), (8.0, 3)])
+@pytest.mark.parametrize("reduction", [0.0, 0.25, 1.0, 8.0])
 @pytest.mark.parametrize("latency", [0, 10**8])
-def test_a_member_that_is_ahead_stands_in_the_way(
-    latency: int, reduction: float, held_up: int
-) -> None:
+def test_a_member_that_is_ahead_waits_until_it_is_asked(latency: int, reduction: float) -> None:
     """Nine members, eight of which halve and double; one of them starts late, as it also reduces
-    for the ninth.  What the others send meanwhile holds up what is sent to them later, by three
-    times the last halving's message, if reducing takes long; latencies hold up nothing."""
+    for the ninth.  What the others would send it meanwhile held up what is sent to it later, by
+    three times the last halving's message, if reducing takes long."""
     n_bytes, per_byte = 2.0**20, 1024
     cluster = one_dimension(
         Switch(),
@@ -173,7 +171,7 @@ def test_a_member_that_is_ahead_stands_in_the_way(
         reduce_bandwidth=1e12 / per_byte / reduction if reduction else None,
     )
     by_phase, by_message = times(one_collective(ALL_REDUCE, n_bytes, (9,)), cluster)
-    assert by_message - by_phase == held_up * n_bytes / 8 * per_byte
+    assert by_message == by_phase
 
 
 # --- packets and stored messages on a switch -----------------------------------------------------
@@ -278,7 +276,7 @@ def test_the_ends_of_a_line_exchange_less() -> None:
     assert min(by_message) < max(by_message) == max(by_phase)
 
 
-# --- difference 3: lines by themselves -----------------------------------------------------------
+# --- difference 2: lines by themselves -----------------------------------------------------------
 
 
 def test_a_line_does_not_wait_for_the_others() -> None:

@@ -80,10 +80,7 @@ def test_every_algorithm_on_its_block(
     dim = Dimension(block, n, 3.7e9, 500_000)
     cluster = Cluster(Topology((dim,)), Npu(reduce_bandwidth=3.3e9), model)
     by_phase, by_message = times(one_collective(kind, 777_777.0, (n,)), cluster)
-    if algorithm == "rabenseifner" and n & (n - 1) and kind is CollectiveKind.ALL_REDUCE:
-        # Who is ahead sends early, and may stand in the way of others at a port.
-        assert by_phase <= by_message < 1.1 * by_phase
-    elif algorithm == "double_binary_tree" and n == 3 and kind is CollectiveKind.ALL_REDUCE:
+    if algorithm == "double_binary_tree" and n == 3 and kind is CollectiveKind.ALL_REDUCE:
         # The member that is busy longest, with reducing, is a leaf of neither tree.
         assert by_phase - by_message == 2 * dim.latency + model.endpoint_delay
     else:
