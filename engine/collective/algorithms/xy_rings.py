@@ -31,7 +31,7 @@ class XyRings(OnGrid):
     name = "xy_rings"
 
     def steps(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:
-        """On a whole grid, those of the part that takes longer."""
+        """On a whole grid, those of the part that sends for longer."""
         self._check(kind)
         if setting.policy is SubgroupBandwidth.FULL:
             return _RING.steps(kind, setting)
@@ -53,8 +53,15 @@ class XyRings(OnGrid):
         return tuple(replace(step, count=len(list(alike)), hops=hops) for hops, alike in ways)
 
     def _grid_steps(self, kind: CollectiveKind) -> tuple[Step, ...]:
+        """Those of the part that sends for longer, with the reductions of the one that reduces
+        more: the other one only on a torus whose sides have one link and two."""
         both = [self._course_steps(kind, course) for course in self._courses(kind)]
-        return max(both, key=lambda steps: sum(step.count * step.bytes_fraction for step in steps))
+        longer = max(
+            both, key=lambda steps: sum(step.count * step.bytes_fraction for step in steps)
+        )
+        reduced = [sum(s.count * s.reduce_fraction for s in steps) for steps in (longer, *both)]
+        more = max(reduced) / reduced[0] if reduced[0] else 1.0
+        return tuple(replace(s, reduce_fraction=s.reduce_fraction * more) for s in longer)
 
     def _course_steps(self, kind: CollectiveKind, course: Course) -> tuple[Step, ...]:
         """A ring along one side, then along the other."""
