@@ -162,6 +162,16 @@ class Collectives:
             f"{model} is {self._where(b.place)}",
         )
 
+    def turns(self, stream_of: Callable[[Place], object]) -> list[list[list[Place]]]:
+        """The collectives of each stream of a communicator, by member, in the order of issue."""
+        found: dict[tuple[str, object], dict[int, list[Place]]] = {}
+        for over, by_rank in self._meetings.items():
+            for rank, meetings in by_rank.items():
+                for meeting in meetings:
+                    stream = found.setdefault((over, stream_of(meeting.place)), {})
+                    stream.setdefault(rank, []).append(meeting.place)
+        return [list(by_rank.values()) for by_rank in found.values()]
+
     def crossed(self) -> Iterator[Finding]:
         """Collectives of several groups that ranks issue in orders which cannot all be kept.
 

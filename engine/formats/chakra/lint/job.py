@@ -12,11 +12,12 @@ from engine.errors import DimsweepError
 from engine.formats.chakra import own
 from engine.formats.chakra.files import Scanned
 from engine.formats.chakra.lint.collectives import Collectives
+from engine.formats.chakra.lint.deadlocks import Deadlocks
 from engine.formats.chakra.lint.messages import Fault, Messages, Place
 from engine.formats.chakra.lint.trace import Finding, lint_trace
 from engine.formats.chakra.node import COMMUNICATION, Node, node_of
 from engine.formats.chakra.order import issue_order
-from engine.formats.chakra.trace import CollectiveType, NodeType, TraceNode
+from engine.formats.chakra.trace import CollectiveType, NodeType, TraceNode, Value
 
 
 @no_collector()
@@ -31,7 +32,8 @@ def lint_job(
     job = _Job(scanned, groups, alone=alone)
     graphs = chain.from_iterable(map(lint_trace, scanned))
     nodes = chain.from_iterable(map(job.add, range(len(scanned))))
-    return [*graphs, *nodes, *(job.between_ranks() if not alone else ())]
+    found = [*graphs, *nodes]
+    return found if alone else [*found, *job.between_ranks(sound=not found)]
 
 
 class _Job:
@@ -72,12 +74,23 @@ class _Job:
             return self._collectives.add(place, node)
         return self._messages.add(place, node) if self._messages else None
 
-    def between_ranks(self) -> Iterator[Finding]:
-        """What no trace shows by itself."""
-        if self._messages:
-            yield from self._messages.findings()
-        yield from self._collectives.disagreements()
-        yield from self._collectives.crossed()
+    def between_ranks(self, *, sound: bool) -> Iterator[Finding]:
+        """What no trace shows by itself; who waits for whom, if each is ``sound``, too."""
+        found = [*(self._messages.findings() if self._messages else ())]
+        found += self._collectives.disagreements()
+        stuck = [*self._deadlocks()] if sound and not found else []
+        # Whoever waits for ever does so one at a time, too.
+        yield from (*found, *(stuck or self._collectives.crossed()))
+
+    def _deadlocks(self) -> Iterator[Finding]:
+        nodes = [scanned.trace.nodes for scanned in self._scanned]
+        turns = self._collectives.turns(lambda place: self._stream(*place))
+        pairs = self._messages.pairs() if self._messages else ()
+        yield from Deadlocks(nodes, self._where).findings(turns, list(pairs))
+
+    def _stream(self, rank: int, i: int) -> Value:
+        """A trace of ours may give a collective a stream of its own, beside its communicator's."""
+        return self._scanned[rank].trace.nodes[i].attributes.get(own.STREAM)
 
 
 def _read(raw: TraceNode) -> Node | Fault | None:

@@ -1,6 +1,6 @@
 """Sends without receives, and receives without sends."""
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -55,6 +55,16 @@ class Messages:
             sends, receives = self._sends.get(ends, []), self._receives.get(ends, [])
             if Counter(m.content for m in sends) != Counter(m.content for m in receives):
                 yield from self._unmatched(*ends, sends, receives)
+
+    def pairs(self) -> Iterator[tuple[Place, Place]]:
+        """Each receive, and its send: of equal ones, in the order of issue."""
+        for ends, receives in self._receives.items():
+            sends: dict[tuple[int, int], deque[Place]] = {}
+            for send in self._sends.get(ends, []):
+                sends.setdefault(send.content, deque()).append(send.place)
+            for receive in receives:
+                if sends.get(receive.content):
+                    yield receive.place, sends[receive.content].popleft()
 
     def _unmatched(
         self, source: int, target: int, sends: Sequence[_Message], receives: Sequence[_Message]

@@ -1,14 +1,16 @@
 """Whatever is wrong with traces is found, named, and mended where that is safe."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import DimsweepError
+from engine import Cluster, DimsweepError, Topology, simulate
 from engine.formats.chakra import (
     NodeType,
     Trace,
@@ -24,6 +26,8 @@ from engine.formats.chakra.graph import check
 from engine.formats.chakra.lint import Finding, lint_job, repaired
 from engine.formats.chakra.lint.trace import lint_trace
 from engine.formats.chakra.place import Places
+from engine.formats.chakra.workload import read_chakra_workload
+from tests.support.examples import examples
 from tests.support.golden import astra_case, astra_cases
 
 MANY = 30_000
@@ -301,3 +305,110 @@ def test_a_repaired_trace_is_read(tmp_path: Path) -> None:
     write_trace(file, repaired(scanned.trace))
     (trace,) = read_traces([file])
     assert trace == replace(scanned.trace, nodes=(comp(1), comp(2, 1)))
+
+
+# --- deadlocks -----------------------------------------------------------------------------------
+
+
+def after(node: TraceNode, *others: int) -> TraceNode:
+    return node._replace(control_dependencies=others)
+
+
+def test_an_order_of_issue_that_contradicts_what_it_waits_for() -> None:
+    """Rank 0 sends when the second collective is done, rank 1 begins the first when that has come:
+    of one communicator.  Nobody said so before the job was simulated."""
+    zero = [collective(1), collective(2), after(send(3, 1), 2)]
+    one = [receive(0, 0), after(collective(1), 0), collective(2)]
+    (finding,) = job(zero, one)
+    assert "w.0.et" in finding.where and "(id 2, 'c2')" in finding.where
+    assert finding.what.startswith("2 ranks wait for each other for ever")
+    for said in (
+        "rank 0: 'c2' (id 2) comes behind 'c1' (id 1)",
+        "rank 1: 'c1' (id 1) waits for 'r0' (id 0)",
+        "rank 1: 'r0' (id 0) waits for 's3' (id 3) of rank 0",
+        "rank 0: 's3' (id 3) waits for 'c2' (id 2)",
+    ):
+        assert said in finding.what
+    assert job(zero, [receive(0, 0), collective(1), after(collective(2), 0)]) != []
+    assert job([*zero[:2], after(send(3, 1), 1)], [receive(0, 0), *map(collective, (1, 2))]) == []
+    assert (
+        job([*zero[:2], after(send(3, 1), 1)], [collective(1), receive(2, 0), collective(3)]) == []
+    )
+
+
+def test_two_groups_whose_collectives_wait_for_each_other() -> None:
+    """That is for ever, in streams of their own, too: not only one at a time."""
+    a, b = (replace_group(collective(k), name) for k, name in ((1, "1"), (2, "2")))
+    pair, members = [a, after(b, 1)], {"g1": [0, 1], "g2": [0, 1]}
+    assert job(pair, pair, **members) == []
+    crossed = [after(a._replace(id=3), 2), b]
+    (finding,) = job(pair, crossed, **members)
+    assert "for ever, whatever anything lasts" in finding.what
+    loose = [a._replace(id=3), b]
+    (finding,) = job(pair, loose, **members)
+    assert "communicates once at a time" in finding.what
+
+
+@st.composite
+def crossing_jobs(draw: st.DrawFn) -> list[list[TraceNode]]:
+    """Two or four ranks with collectives over all, or over pairs, and messages: each by itself in
+    order, some not together."""
+    n = draw(st.sampled_from([2, 4]))
+    ranks = [[comp(0)] for _ in range(n)]
+
+    def add(rank: int, node: TraceNode) -> None:
+        last = [other.id for other in ranks[rank]][-2:]
+        ranks[rank].append(after(node, draw(st.sampled_from(last))))
+
+    for k in range(draw(st.integers(3, 7))):
+        source = draw(st.integers(0, n - 1))
+        target = (source + draw(st.integers(1, n - 1))) % n
+        if draw(st.booleans()):
+            add(source, send(len(ranks[source]), target, tag=k))
+            add(target, receive(len(ranks[target]), source, tag=k))
+        else:
+            for rank in range(n):
+                group = str(1 + rank // 2) if n == 4 and k % 2 else ""
+                node = collective(len(ranks[rank]))._replace(name="collective")
+                add(rank, replace_group(node, group) if group else node)
+    return [_mixed(draw, nodes) for nodes in ranks]
+
+
+def _mixed(draw: st.DrawFn, nodes: list[TraceNode]) -> list[TraceNode]:
+    """Other ids, and so another order of issue; dependencies may lead either way, in no circle."""
+    number = dict(
+        zip([node.id for node in nodes], draw(st.permutations(range(len(nodes)))), strict=True)
+    )
+    return [
+        node._replace(
+            id=number[node.id],
+            control_dependencies=tuple(number[i] for i in node.control_dependencies),
+        )
+        for node in nodes
+    ]
+
+
+@examples(150)
+@given(crossing_jobs())
+def test_deadlocks_are_found_exactly_where_a_simulation_stands_still(
+    ranks: list[list[TraceNode]],
+) -> None:
+    groups = {"1": [0, 1], "2": [2, 3]} if len(ranks) == 4 else {}
+    found = job(*ranks, **{f"g{name}": members for name, members in groups.items()})
+    told = any("for ever, whatever" in finding.what for finding in found)
+    with TemporaryDirectory() as folder:
+        prefix = Path(folder) / "w"
+        for rank, nodes in enumerate(ranks):
+            write_trace(Path(f"{prefix}.{rank}.et"), Trace(tuple(nodes)))
+        file = Path(folder) / "groups.json" if groups else None
+        if file:
+            file.write_text(json.dumps(groups))
+        topology = Topology.build(f"Switch({len(ranks)})", bandwidth=[1e9], latency=[0])
+        workload = read_chakra_workload(prefix, file, topology.sizes, "job")
+        try:
+            simulate(workload, Cluster(topology))
+        except DimsweepError as error:
+            assert "deadlock" in error.what
+            assert told
+        else:
+            assert not told
