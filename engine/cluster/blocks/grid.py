@@ -1,7 +1,9 @@
 """NPUs in rows and columns: what a mesh and a torus have in common.
 
 NPU ``x + columns * y`` of a grid is the one at column x and row y.  Messages travel along their row
-first, and then along the column (X-Y routing).
+first, and then along the column (X-Y routing).  To the opposite place of a torus both ways round
+are as short, and both should carry as much (Dally and Towles, "Principles and Practices of
+Interconnection Networks", 2004): even places send upwards, odd ones downwards.
 """
 
 from abc import abstractmethod
@@ -141,9 +143,11 @@ class Grid(Block):
         return [there + self.columns * level for there, level in (*row, *column)]
 
     def _next_to(self, place: int, size: int) -> list[int]:
-        """The next place and the previous one, of which a line of two has but one."""
+        """The next place and the previous one, of which a line of two has but one; first the one on
+        the way to the opposite place."""
         both = [place + 1, place - 1]
         if self.closes:
+            both = both[:: _upwards(place)]
             return list(dict.fromkeys(there % size for there in both))
         return [there for there in both if 0 <= there < size]
 
@@ -157,13 +161,13 @@ class Grid(Block):
         return list(pairwise(stops))
 
     def _line(self, start: int, end: int, size: int) -> list[int]:
-        """The places from ``start`` to ``end``, upwards where both ways round are as short."""
+        """The places from ``start`` to ``end``, the shorter way round a torus."""
         up = (end - start) % size
         if not self.closes:
             step = 1 if end >= start else -1
             return [*range(start, end, step), end]
-        step, n = (1, up) if up <= size - up else (-1, size - up)
-        return [(start + step * k) % size for k in range(n + 1)]
+        step = _upwards(start) if 2 * up == size else 1 if 2 * up < size else -1
+        return [(start + step * k) % size for k in range(min(up, size - up) + 1)]
 
     def cut(self, n: int) -> float:
         """The links between halves, across a side of even length where there is one."""
@@ -171,6 +175,11 @@ class Grid(Block):
         links = {side: other * (2 if self.closes and side > 2 else 1) for side, other in sides}
         even = [n_links for side, n_links in links.items() if side % 2 == 0]
         return min(even or links.values()) / self.links(n)
+
+
+def _upwards(place: int) -> int:
+    """1 or -1: which way round a torus leads to the opposite place."""
+    return 1 if place % 2 == 0 else -1
 
 
 def _groups(n: int, p: int, stride: int) -> Iterator[range]:

@@ -130,7 +130,7 @@ def shift(offset: int, senders: range, n: int = 8) -> Workload:
         (Ring(), 4, range(0, 4, 2), 2 * 2),
         (Ring(), 2, range(0, 8, 4), 2),  # two ranks that never meet
         (Mesh2D(4, 2), 2, range(2), 3 * 2),
-        (Torus2D(4, 4), 8, range(16), 4 * 2),
+        (Torus2D(4, 4), 8, range(16), 4),  # even rows upwards, odd ones downwards
         (Switch(), 3, range(8), 1),
         (FullyConnected(), 3, range(8), 7),
     ],
