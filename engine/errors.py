@@ -72,13 +72,27 @@ def told_defect(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}".rstrip(": ") + place
 
 
+def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The name that a word which is none of ``known`` stands for: one that begins with it, or the
+    one that is most like it, whatever the case of their letters."""
+    names = {name.casefold(): name for name in known}
+    lower = word.casefold()
+    close = [name for name in names if lower and name.startswith(lower)]
+    close = close or difflib.get_close_matches(lower, names, n=1, cutoff=cutoff)
+    return names[close[0]] if close else None
+
+
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """``did you mean ...? known: ...``, a hint for a word that is none of ``known``: a name that
-    begins with it, or the one that is most like it."""
+    """``did you mean ...? known: ...``, a hint for a word that is none of ``known``."""
     names = list(known)
-    begun = [name for name in names if word and name.startswith(word)]
-    close = begun or difflib.get_close_matches(word, names, n=1)
-    return (f"did you mean {close[0]!r}? " if close else "") + f"known: {', '.join(names)}"
+    close = nearest(word, names)
+    return (f"did you mean {close!r}? " if close else "") + f"known: {', '.join(names)}"
+
+
+def in_yaml(value: object) -> str:
+    """A value in an error as its user wrote it: ``null`` and ``true``, not ``None`` and ``True``."""
+    words = {None: "null", True: "true", False: "false"}
+    return words[value] if value is None or isinstance(value, bool) else repr(value)
 
 
 def _rebuild(cls: type[DimsweepError], what: str, where: str, hint: str) -> DimsweepError:

@@ -13,7 +13,8 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
-from engine.errors import DimsweepError
+from engine.errors import DimsweepError, in_yaml
+from engine.meant import meant, of_number
 
 PICOSECONDS = 10**12  # in a second
 MAX_PICOSECONDS = 2**62  # half of what the kernels' clocks count to: 53 days
@@ -103,13 +104,17 @@ _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,3})?"
 _NAME, _SIGN = r"[A-Za-zµ_]{1,20}", r"(?:\s*[*/]\s*|\s+)"
 _FACTOR = rf"(?:{_NAME}|\(\s*{_NAME}(?:{_SIGN}{_NAME}){{0,8}}\s*\))"
 _NUMBER_AND_UNIT = re.compile(rf"({_NUMBER})\s*({_FACTOR}(?:{_SIGN}{_FACTOR}){{0,8}})")
+# A thousandth of what is counted is nobody's: who writes 400 mb/s means mega.
+_SHARE_OF_ONE = re.compile(
+    r"(?<![A-Za-zµ])(?:[munpµ]|milli|micro|nano|pico)(?:B|b|bytes?|bits?|FLOP|USD|Hz|hertz)(?![A-Za-z])"
+)
 
 
 @lru_cache(maxsize=4096)
 def _magnitude(text: str, base: str) -> Decimal | None:
     """How many ``base`` a text says, or ``None`` if it is no such quantity."""
     match = _NUMBER_AND_UNIT.fullmatch(text)
-    if match is None:
+    if match is None or _SHARE_OF_ONE.search(match[2]):
         return None
     registry = _registry()
     from pint.errors import PintError
@@ -121,22 +126,27 @@ def _magnitude(text: str, base: str) -> Decimal | None:
 
 
 def _parse_exactly(value: object, unit: Unit, zero: bool) -> Decimal:
+    a_kind = f"{'an' if unit.kind[0] in 'aeiou' else 'a'} {unit.kind}"
     example = f"write a number and a unit, such as {unit.examples}"
-    if isinstance(value, bool) or value is None:
-        raise DimsweepError(f"{value!r} is not a {unit.kind}", hint=example)
-    if isinstance(value, (int, float)):
-        raise DimsweepError(f"{value} has no unit; this is a {unit.kind}", hint=example)
-    text = str(value).strip()
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        asked = _asked(of_number(value, unit.base))
+        raise DimsweepError(f"{value} has no unit; this is {a_kind}", hint=asked + example)
+    if not isinstance(value, str):
+        raise DimsweepError(f"{in_yaml(value)} is not {a_kind}", hint=example)
+    text = value.strip()
     number = _magnitude(text, unit.base)
     if number is None:
-        raise DimsweepError(f"{text!r} is not a {unit.kind}", hint=example)
+        asked = _asked(meant(text, unit.base, lambda each: _magnitude(each, unit.base) is not None))
+        raise DimsweepError(f"{text!r} is not {a_kind}", hint=asked + example)
     size = float(number)
     if not math.isfinite(size) or size < 0 or (size == 0 and not zero):
         wanted = "zero or more" if zero else "more than zero"
-        raise DimsweepError(
-            f"{text!r}: a {unit.kind} here must be {wanted} and finite", hint=example
-        )
+        raise DimsweepError(f"{text!r}: {a_kind} here must be {wanted} and finite", hint=example)
     return number
+
+
+def _asked(quantities: list[str]) -> str:
+    return f"did you mean {' or '.join(quantities)}? " if quantities else ""
 
 
 # The unit of each power of ten in which a quantity is written, the greatest first.
