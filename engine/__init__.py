@@ -32,7 +32,15 @@ from engine.cluster.network import NetworkModel
 from engine.cluster.npu import Npu
 from engine.cluster.packets import PacketModel
 from engine.compiler import is_cached
-from engine.errors import DimsweepError, InfeasibleError, needing, suggestion, told_defect
+from engine.errors import (
+    DimsweepError,
+    InfeasibleError,
+    in_yaml,
+    nearest,
+    needing,
+    suggestion,
+    told_defect,
+)
 from engine.fidelity import Fidelity
 from engine.kernels.phase.batch import Measures, outcome_error, run_batch, run_one, run_points
 from engine.kernels.phase.path import Path
@@ -99,9 +107,11 @@ __all__ = [
     "Workload",
     "account",
     "check_memory",
+    "in_yaml",
     "is_compiled",
     "known_merits",
     "lower",
+    "nearest",
     "needing",
     "outcome_error",
     "place",

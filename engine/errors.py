@@ -90,7 +90,7 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 
 def in_yaml(value: object) -> str:
-    """A value in an error as its user wrote it: ``null`` and ``true``, not ``None`` and ``True``."""
+    """A value in an error as its user wrote it: ``null`` and ``true``."""
     words = {None: "null", True: "true", False: "false"}
     return words[value] if value is None or isinstance(value, bool) else repr(value)
 

@@ -82,7 +82,7 @@ def meant(text: str, base: str, is_quantity: Callable[[str], bool]) -> list[str]
     written; ``is_quantity`` tells which texts are any.  None where nothing is like it."""
     if len(text) > _LONGEST:
         return []
-    text = text.strip().replace("\u03bc", "µ").removeprefix("~").strip()
+    text = text.removeprefix("~").strip()
     if text.startswith("$"):
         text = f"{text[1:]} USD"
     found = _NUMBER.match(text)
@@ -112,7 +112,7 @@ def _numbers(text: str) -> list[str]:
     return dotted or [text.replace("_", "").replace(" ", "")]
 
 
-def _units(unit: str, base: str) -> Iterator[list[str]]:
+def _units(unit: str, base: str) -> Iterator[Sequence[str]]:
     """Units that may be meant, those first that change least."""
     for words in _WORDS:
         unit = re.sub(*words, unit, flags=re.IGNORECASE)

@@ -133,7 +133,7 @@ def _parse_exactly(value: object, unit: Unit, zero: bool) -> Decimal:
         raise DimsweepError(f"{value} has no unit; this is {a_kind}", hint=asked + example)
     if not isinstance(value, str):
         raise DimsweepError(f"{in_yaml(value)} is not {a_kind}", hint=example)
-    text = value.strip()
+    text = value.strip().replace("\u03bc", "µ")  # the letter mu for the sign micro
     number = _magnitude(text, unit.base)
     if number is None:
         asked = _asked(meant(text, unit.base, lambda each: _magnitude(each, unit.base) is not None))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from engine import DimsweepError, suggestion, units
+from engine import DimsweepError, in_yaml, suggestion, units
 
 _Values = TypeVar("_Values", float, Any)  # a number, or a NumPy array or Pandas column of them
 
@@ -196,9 +196,13 @@ def parse_objectives(value: Any) -> tuple[Objective, ...]:
     names = value if isinstance(value, (list, tuple)) else [value]
     for name in names:
         if not isinstance(name, str) or name not in OBJECTIVES:
-            raise DimsweepError(f"{name!r} is no objective", hint=suggestion(str(name), OBJECTIVES))
+            raise DimsweepError(
+                f"{in_yaml(name)} is no objective", hint=suggestion(str(name), OBJECTIVES)
+            )
     if not 1 <= len(names) <= 2 or len(set(names)) < len(names):
-        raise DimsweepError("give one objective, or two different ones")
+        raise DimsweepError(
+            "give one objective, or two different ones", hint="such as [time, cost]"
+        )
     return tuple(OBJECTIVES[name] for name in names)
 
 

@@ -1,6 +1,7 @@
 """Small JSON and YAML files, and what Pydantic finds wrong in one, told with file and key."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -8,20 +9,33 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from engine.errors import DimsweepError
+from engine.errors import DimsweepError, in_yaml, suggestion
 from engine.formats.content import read_text
 
 _T = TypeVar("_T")
+# What each kind of error of Pydantic's expects, and what would be right.
 _EXPECTED = {
-    "int_type": "whole number",
-    "int_from_float": "whole number",
-    "float_type": "number",
-    "bool_type": "truth value",
-    "string_type": "text",
-    "list_type": "list",
-    "tuple_type": "list",
-    "dict_type": "mapping",
+    "int_type": ("whole number", "such as 8, without a point or an exponent"),
+    "int_from_float": ("whole number", "such as 8, without a point or an exponent"),
+    "int_parsing": ("whole number", "such as 8, without a point or an exponent"),
+    "float_type": ("number", "such as 0.05, which is 5 %"),
+    "float_parsing": ("number", "such as 0.05, which is 5 %"),
+    "bool_type": ("truth value", "true or false"),
+    "string_type": ("text", "such as 'a'"),
+    "list_type": ("list", "such as [a, b]"),
+    "tuple_type": ("list", "such as [a, b]"),
+    "dict_type": ("mapping", "such as {KEY: VALUE}"),
 }
+_MOST = 1e15  # up to it a number that is asked about is exact
+_LIMITS = {
+    "greater_than_equal": ("ge", "{} or more"),
+    "greater_than": ("gt", "more than {}"),
+    "less_than_equal": ("le", "{} or less"),
+    "less_than": ("lt", "less than {}"),
+}
+
+# What Pydantic puts among the keys where a value may be of several types.
+_ALTERNATIVES = {"constrained-int", "constrained-float", "int", "float", "str", "bool"}
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -34,28 +48,69 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return _mapping(path, _load_yaml, "YAML")
 
 
-def refuse_tags(text: str) -> None:
-    """Raise :class:`yaml.YAMLError` for YAML whose values have tags (``!!timestamp x``): PyYAML
-    fails over those that do not suit their values in ways that it does not document."""
-    for event in yaml.parse(text, yaml.SafeLoader) if "!" in text else ():
+# Numbers that YAML 1.1 reads otherwise than people do: 010 is eight, and 1:30 is ninety.
+_SUSPECT = re.compile(r"!|\b0\d|\d:\d")  # no text without it needs a closer look
+_TRAPS = re.compile(r"[-+]?0[0-7_]+|[-+]?[1-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?")
+
+
+def refuse_surprises(text: str) -> None:
+    """Raise :class:`yaml.YAMLError` for YAML whose values are not what they seem: those with tags
+    (``!!timestamp x``), over which PyYAML fails in ways that it does not document, octal numbers
+    and numbers to the base of sixty."""
+    for event in yaml.parse(text, yaml.SafeLoader) if _SUSPECT.search(text) else ():
         if tag := getattr(event, "tag", None):
-            raise yaml.YAMLError(f"the tag {tag!r}, and no tags are read{event.start_mark}")
+            problem = f"the tag {tag!r}, and no tags are read"
+        elif (
+            isinstance(event, yaml.ScalarEvent)
+            and event.implicit[0]
+            and _TRAPS.fullmatch(event.value)
+        ):
+            problem = f"YAML reads {event.value} as {yaml.safe_load(event.value)}"
+        else:
+            continue
+        mark: Any = event.start_mark
+        raise yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
+
+
+def explain_yaml(error: Exception, file: Path) -> DimsweepError:
+    """What YAML's parser says, in a sentence, with the line."""
+    problem, mark = getattr(error, "problem", None), getattr(error, "problem_mark", None)
+    what, hint = problem or str(error).partition("\n")[0], ""
+    where = f"{file}:{mark.line + 1}:{mark.column + 1}" if mark else str(file)
+    if "'\\t'" in what:
+        what, hint = "a tab where a line begins", "indent with spaces"
+    elif "found duplicate key" in what:
+        what, hint = f"the key {what.split()[-1]} is there twice", "leave one of the two out"
+    elif "cannot start any token" in what:
+        hint = "quote a text that begins with a sign"
+    elif "could not find expected ':'" in what or "<block mapping start>" in what:
+        hint = "each line is KEY: VALUE, with a space after the colon, indented as those beside it"
+    elif what.startswith("YAML reads"):
+        hint = "write it without the zeros in front, or in quotes if it is a text"
+    elif "another document" in what:
+        hint = "a file is one document; leave --- out"
+    elif isinstance(error, UnicodeDecodeError):
+        hint = "save it as UTF-8"
+    return DimsweepError(f"it is not YAML: {what}", where=where, hint=hint)
 
 
 def _load_yaml(text: str) -> object:
-    refuse_tags(text)
+    refuse_surprises(text)
     return yaml.safe_load(text)
 
 
 def _mapping(path: Path, parse: Callable[[str], object], form: str) -> dict[str, Any]:
     try:
         content = parse(read_text(path, "file"))
-    except (ValueError, yaml.YAMLError) as error:
+    except yaml.YAMLError as error:
+        raise explain_yaml(error, path) from error
+    except ValueError as error:
         raise DimsweepError(f"the file is not {form}: {error}", where=str(path)) from error
     except RecursionError as error:
         raise DimsweepError("the file is nested too deeply", where=str(path)) from error
     if not isinstance(content, dict):
-        raise DimsweepError("the file holds no mapping of keys", where=str(path))
+        hint = f"this is to be {form}, such as " + ('{"a": 1}' if form == "JSON" else "a: 1")
+        raise DimsweepError("the file holds no mapping of keys", where=str(path), hint=hint)
     return content
 
 
@@ -73,17 +128,44 @@ def explained(error: ValidationError) -> DimsweepError:
     first = error.errors(include_url=False)[0]
     place = ""
     for step in first["loc"]:
-        place += f"[{step}]" if isinstance(step, int) else f".{step}"
+        if isinstance(step, int):
+            place += f"[{step}]"
+        elif step not in _ALTERNATIVES:
+            place += f".{step}"
     place = place.removeprefix(".")
-    cause = first.get("ctx", {}).get("error")
+    cause, kind, given = first.get("ctx", {}).get("error"), first["type"], in_yaml(first["input"])
     if isinstance(cause, ValueError) and cause.args and isinstance(cause.args[0], DimsweepError):
         found = cause.args[0]
         return found.at(place) if place else found
-    if first["type"] == "missing":
+    if kind == "missing":
         return DimsweepError("this key needs a value", where=place)
-    if first["type"] in _EXPECTED:
-        return DimsweepError(f"{first['input']!r} is no {_EXPECTED[first['type']]}", where=place)
-    if first["type"] == "literal_error":
+    if kind in _EXPECTED:
+        expected, such_as = _EXPECTED[kind]
+        hint = _cure(expected, first["input"]) + such_as
+        return DimsweepError(f"{given} is no {expected}", where=place, hint=hint)
+    if kind in _LIMITS:
+        name, words = _LIMITS[kind]
+        limit = words.format(f"{first['ctx'][name]:g}")
+        return DimsweepError(f"{given}; it must be {limit}", where=place)
+    if kind == "literal_error":
         expected = first["ctx"]["expected"]
-        return DimsweepError(f"{first['input']!r} is none of {expected}", where=place)
-    return DimsweepError(f"{first['input']!r}: {first['msg']}", where=place)
+        known = re.findall(r"'([^']*)'", expected)
+        hint = suggestion(str(first["input"]), known)
+        return DimsweepError(f"{given} is none of {expected}", where=place, hint=hint)
+    return DimsweepError(f"{given}: {first['msg']}", where=place)
+
+
+def _cure(expected: str, given: object) -> str:
+    """What a value of another type was to be, as a question; nothing where that is not to tell."""
+    if expected == "text" and isinstance(given, (int, float)):
+        return f"quotes make it one: \"'{str(given).lower()}'\"; "
+    if expected not in ("whole number", "number") or isinstance(given, bool):
+        return ""
+    text = str(given).strip()
+    try:
+        number = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        return ""
+    if abs(number) > _MOST or (expected == "whole number" and not number.is_integer()):
+        return ""
+    return f"did you mean {number:.15g}? "

@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
+from engine import DimsweepError
 from sweeper.api.results import Results
 from sweeper.config.compose import Composed, compose, is_group
 from sweeper.ledger.ledger import Ledger
@@ -28,6 +29,9 @@ class Study(Results):
 
     def __init__(self, keys: Mapping[str, Any], *overrides: str) -> None:
         """Raises :class:`DimsweepError` naming the key that is wrong."""
+        if not isinstance(keys, Mapping):
+            load = f"Study.load({str(keys)!r}) is the one of a file or a name"
+            raise DimsweepError(f"{keys!r} is no mapping of keys", where="Study", hint=load)
         self._take(compose([*(_override(*item) for item in keys.items()), *overrides]))
 
     @classmethod

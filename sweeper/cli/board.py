@@ -5,7 +5,14 @@ import click
 
 @click.command("board")
 @click.argument("results", default="results", type=click.Path(exists=True, file_okay=False))
-@click.option("--port", default=8050, show_default=True, help="The port of this machine; 0: any.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    metavar="N",
+    default=8050,
+    show_default=True,
+    help="The port of this machine; 0: any.",
+)
 @click.option("--open/--no-open", "opens", default=True, help="Open it in a browser.")
 def command(results: str, port: int, opens: bool) -> int:
     """Show all studies of a results folder on one page, live while they run.

@@ -49,8 +49,3 @@ class Overrides(click.ParamType[str]):
 overrides = click.argument(
     "overrides", nargs=-1, type=Overrides(), metavar="[STUDY] [KEY=VALUE]..."
 )
-
-
-def quoted(text: str) -> str:
-    """As a value of an override, whatever is in it."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sweeper.cli.overrides import overrides, quoted
+from sweeper.cli.overrides import overrides
 from sweeper.config.parts.places import found
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def command(
 def _composed(
     model: str, overrides: Sequence[str], workers: int | None, samples: str | None
 ) -> "Composed":
-    from sweeper.config.compose import compose
+    from sweeper.config.compose import compose, quoted
 
     words = ["workload=repurposed", f"workload.model={quoted(model)}"]
     words += [f"workload.samples={quoted(samples)}"] if samples is not None else []

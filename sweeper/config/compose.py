@@ -24,7 +24,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from engine import DimsweepError
 from sweeper.config import schema
-from sweeper.config.guess import explain_missing, refuse_unknown
+from sweeper.config.guess import explain_missing, file_of, refuse_unknown
 from sweeper.config.options import read_options
 from sweeper.config.parts.places import find_study, homes, names_file, study_names
 from sweeper.config.schema import Config
@@ -58,9 +58,7 @@ class Origin:
     def given(self, key: str) -> Any:
         """What the last override of ``key`` itself says, or None."""
         values = [o for o in self.overrides if _key(o) == key and _sets_a_key(o)]
-        if not values:
-            return None
-        return OverridesParser.create().parse_override(_for_hydra(values[-1])).value()
+        return _read(values[-1]).value() if values else None
 
     def blame(self, error: DimsweepError) -> DimsweepError:
         """The same error, with the file that its key came from."""
@@ -75,7 +73,7 @@ class Origin:
         if setting:
             return f"the override {named[max(setting, key=len)]!r}"
         study = self.study and find_study(self.study)
-        if study and group in read_options(study).node:
+        if study and any(str(k).partition(".")[0] == group for k in read_options(study).node):
             return str(study)
         for home in homes("conf"):
             file = home / group / f"{self.choices.get(group)}.yaml"
@@ -177,6 +175,9 @@ def compose(overrides: Sequence[str], values: Mapping[str, Any] | None = None) -
 
     Raises :class:`DimsweepError` naming the file and the key that are wrong.
     """
+    if len(named := sorted(_studies_in(overrides))) > 1:
+        hint = "give one; `dimsweep compare` shows the best of several"
+        raise DimsweepError(f"{' and '.join(named)} are named", where="study", hint=hint)
     settings = [o for o in overrides if _sets_a_key(o)]
     chosen = tuple(o for o in overrides if o not in settings)
     origin = Origin(tuple(overrides), {})
@@ -184,7 +185,7 @@ def compose(overrides: Sequence[str], values: Mapping[str, Any] | None = None) -
         choices, files = _compose_files(chosen, _state_of_files(chosen))
         origin = Origin(tuple(overrides), choices)
         node = pickle.loads(files)  # a third of the time of a deep copy
-        for setting in OverridesParser.create().parse_overrides([_for_hydra(s) for s in settings]):
+        for setting in map(_read, settings):
             refuse_unknown(setting.key_or_group, node)
             _set(node, setting)
         for key, value in (values or {}).items():
@@ -193,7 +194,9 @@ def compose(overrides: Sequence[str], values: Mapping[str, Any] | None = None) -
     except MissingMandatoryValue as error:
         missing = DimsweepError("this key needs a value", where=str(error.full_key))
         raise origin.blame(missing) from error
-    except (HydraException, OmegaConfBaseException) as error:
+    except OmegaConfBaseException as error:
+        raise origin.blame(_explain(error)) from error
+    except HydraException as error:
         raise _explain(error) from error
     except DimsweepError:
         raise
@@ -231,21 +234,23 @@ def _compose_files(chosen: tuple[str, ...], state: int) -> tuple[dict[str, str],
     with _hydra(chosen):
         composed = hydra_compose(ROOT, overrides=words, return_hydra_config=True)
     choices = dict(composed.hydra.runtime.choices)
-    own = OmegaConf.masked_copy(composed, [str(k) for k in composed if k != "hydra"])
+    keys: Any = composed  # whatever they are: the schema refuses what is no text
+    own = OmegaConf.masked_copy(composed, [key for key in keys if key != "hydra"])
     return choices, pickle.dumps(own)
 
 
 def _check_choice(override: Override) -> None:
-    """Raise :class:`DimsweepError` unless an option is chosen for a group by its name, or several
-    by a list of them; Hydra takes it for granted."""
+    """Raise :class:`DimsweepError` unless an option is chosen for a group by its name; Hydra takes
+    it for granted, and would lay several of a list one over the other."""
     group, value = override.key_or_group, override.value()
     if not group.strip("/"):
         raise DimsweepError(f"{override.input_line!r} has no key", hint="write KEY=VALUE")
     if override.is_delete() and (value is None or not is_group(group)):
         return
     names = value if isinstance(value, list) and not override.is_delete() else [value]
-    if not all(isinstance(name, str) and name != "_self_" for name in names):
-        raise DimsweepError(f"{override.get_value_string()} is no option", where=group)
+    if len(names) > 1 or not all(isinstance(name, str) and name != "_self_" for name in names):
+        hint = f"give one option (`dimsweep list {group}` shows them); a grid simulates several"
+        raise DimsweepError(f"{override.get_value_string()} is no option", where=group, hint=hint)
 
 
 def _state_of_files(chosen: tuple[str, ...]) -> int:
@@ -262,9 +267,13 @@ def _set(node: DictConfig, setting: Override) -> None:
         raise DimsweepError(
             "this key is given several values",
             where=setting.key_or_group,
-            hint="a list is written in brackets; a study's grid simulates each of several values",
+            hint="a list is written in brackets, and a number with a point; a study's grid "
+            "simulates each of several values",
         )
-    OmegaConf.update(node, setting.key_or_group, setting.value(), merge=True, force_add=True)
+    value = setting.value()
+    # A list is not merged into a mapping but put in its place, where the schema refuses it.
+    merges = isinstance(value, dict)
+    OmegaConf.update(node, setting.key_or_group, value, merge=merges, force_add=True)
 
 
 @contextmanager
@@ -307,6 +316,26 @@ def is_group(key: str) -> bool:
     return "/" in name or name == "study" or any((h / name).is_dir() for h in homes("conf"))
 
 
+def _read(override: str) -> Override:
+    """An override of a key.  What is no list, mapping or quoted text and means nothing in Hydra's
+    grammar, such as ``Ring(-4)`` or ``5 µs``, is a text; its key's own parser knows what to say."""
+    try:
+        return OverridesParser.create().parse_override(_for_hydra(override))
+    except HydraException as error:
+        key, _, value = override.partition("=")
+        if not value or value[0] in "[{'\"$":
+            raise _misread(override) from error
+        return OverridesParser.create().parse_override(f"++{_key(key)}={quoted(value)}")
+
+
+def quoted(text: str) -> str:
+    """As a value of an override, whatever is in it."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+_PLAIN = re.compile(r"""[^\s'"\[\]{}(),=$\\](?:[^'"\[\]{}(),=$\\]*[^\s'"\[\]{}(),=$\\])?""")
+
+
 def _for_hydra(override: str) -> str:
     """An override as Hydra's grammar wants it.
 
@@ -316,9 +345,10 @@ def _for_hydra(override: str) -> str:
     """
     key, _, value = override.partition("=")
     if key == "study" and value.endswith((".yaml", ".yml")):
-        return f"{key}={Path(value).stem}"
-    if not _sets_a_key(override):
-        return override
+        value = Path(value).stem
+    if not _sets_a_key(override):  # inf and 1e3 are names of options here, and no numbers
+        named = not override.startswith("~") and _PLAIN.fullmatch(value)
+        return f"{key}={quoted(value)}" if named else override
     if re.fullmatch(r"\w+\([\w,]*\)(_\w+\([\w,]*\))*", value):
         value = f"'{value}'"
     if "'" not in value and '"' not in value:  # nor would it read the arrow of a link's name
@@ -337,22 +367,33 @@ def _endless(origin: Origin) -> DimsweepError:
 
 def _explain(error: Exception) -> DimsweepError:
     """Hydra's own message, which names the file or override, with the cause that names the key."""
-    text, cause = str(error).strip(), error.__cause__
-    hint = ""
-    if cause is not None and (detail := str(cause).splitlines()):
-        first = text.partition("\n")[0].rstrip(".:")
-        text = f"{first}: {detail[0]}" if first else detail[0]
-    lines = text.splitlines()
-    if "Config search path:" in lines:
-        lines = lines[: lines.index("Config search path:")]
+    if explained := explain_missing(str(error)):
+        return explained
     if isinstance(error, OverrideParseException):
-        hint = "quote what has spaces or signs in it, such as: 'a.list=[\"b0 >= b1\"]'"
-        lines = [line for line in lines if not line.startswith("See ")]
-    if missing := explain_missing(str(error)):
-        return missing
-    where, what = "", " ".join(line.strip() for line in lines if line.strip())
-    if " raised while composing config: " in what:  # In 'workload/x': SomeError raised while ...
-        where, what = what.split(": ", 1)
-        what = what.split(" raised while composing config: ", 1)[1]
-        where, what = where.removeprefix("In ").strip("'"), what.split(" full_key: ")[0]
-    return DimsweepError(what, where=where, hint=hint)
+        return _misread(error.override)
+    text, cause, where = str(error).strip(), error.__cause__, ""
+    if " raised while composing config:" in text:  # In 'workload/x': SomeError raised while ...
+        where, text = text.removeprefix("In '").split("': ", 1)
+        where, text = file_of(where), text.split(" raised while composing config:", 1)[1].strip()
+    first, _, rest = text.partition("\n")
+    if cause is not None and str(cause).partition("\n")[0] not in text:
+        first = f"{first.rstrip('.:')}: {cause}".partition("\n")[0]
+    key = re.search(r"full_key: *(\S+)", f"{rest} {cause}")
+    what = re.sub(r"^\w+ raised while resolving interpolation: ", "", first).strip('"')
+    hint = ""
+    if "Cannot merge DictConfig with ListConfig" in what:
+        what, hint = "a list stands where keys with values belong", "such as {KEY: VALUE}"
+    return DimsweepError(
+        what, where=": ".join([where, key[1] if key else ""]).strip(": "), hint=hint
+    )
+
+
+def _misread(override: str) -> DimsweepError:
+    """An override that means nothing in Hydra's grammar."""
+    key, _, value = override.lstrip("+~").partition("=")
+    return DimsweepError(
+        f"{value!r} cannot be read" if key else f"{override!r} has no key",
+        where=key,
+        hint="close what is opened, and quote what has spaces or signs in it, such as: "
+        "'a.list=[\"b0 >= b1\"]'",
+    )

@@ -10,7 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from engine import DimsweepError
-from engine.formats import refuse_tags
+from engine.formats import explain_yaml, refuse_surprises
 
 _HINT = "such as [/workload: gpt3_libra, /search: tpe, _self_]"
 _HEADER = re.compile(r"^#\s*@(.*)$", re.MULTILINE)
@@ -34,16 +34,17 @@ def read_options(file: Path) -> Options:
         raise DimsweepError(f"it cannot be read: {error.strerror}", where=str(file)) from error
     try:
         text = content.decode("utf-8-sig")
-        refuse_tags(text)
+        refuse_surprises(text)
         node = OmegaConf.load(io.StringIO(text))
     except RecursionError as error:
         raise DimsweepError("it is nested too deeply", where=str(file)) from error
     except (yaml.YAMLError, OmegaConfBaseException, ValueError) as error:
-        raise DimsweepError(f"it is not YAML: {error}", where=str(file)) from error
+        raise explain_yaml(error, file) from error
     except OSError:  # what OmegaConf raises for a number or a truth value alone
         node = None
     if not isinstance(node, DictConfig):
-        raise DimsweepError("it is no mapping of keys", where=str(file))
+        hint = "write KEY: VALUE in each line"
+        raise DimsweepError("it is no mapping of keys", where=str(file), hint=hint)
     if "defaults" in node:
         _check_defaults(OmegaConf.to_container(node), f"{file}: defaults")
     return Options(node, _package(text, file))

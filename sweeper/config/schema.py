@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import model_validator
 
-from engine import DimsweepError, Fidelity, suggestion
+from engine import DimsweepError, Fidelity, in_yaml, suggestion
 from sweeper.config.cluster import Collective, Memory, Topology
 from sweeper.config.cost import Cost
 from sweeper.config.network import Network
@@ -32,6 +32,11 @@ DETERMINES_RESULT = (
     "fidelity",
     "fold",
 )
+# Keys that say nothing of a single cell, so that no axis of a grid can be one of them.
+NO_AXES = {
+    *("study", "name", "grid", "portfolio", "executor"),
+    *("results", "timeline", "picture", "watch", "congestion"),
+}
 # Keys that change how a study is run but no row of it.
 RUNTIME_KEYS = {
     *("executor", "results", "timeline", "picture", "watch", "congestion"),
@@ -41,14 +46,19 @@ RUNTIME_KEYS = {
 
 def _axis(values: Any) -> tuple[Any, ...]:
     if not isinstance(values, (list, tuple)) or not values:
-        raise DimsweepError(f"{values!r} is no list of values", hint="such as [16, 64]")
+        raise DimsweepError(f"{in_yaml(values)} is no list of values", hint="such as [16, 64]")
+    for i, value in enumerate(values):
+        if any(value == other and type(value) is type(other) for other in values[:i]):
+            raise DimsweepError(f"{in_yaml(value)} is there twice", hint="give each value once")
     return tuple(values)
 
 
 def _names(value: Any) -> tuple[str, ...]:
     names = value if isinstance(value, (list, tuple)) else [value]
     if wrong := [name for name in names if not isinstance(name, str)]:
-        raise DimsweepError(f"{wrong[0]!r} is no name of a link", hint="such as NPU 3 -> leaf 0")
+        raise DimsweepError(
+            f"{in_yaml(wrong[0])} is no name of a link", hint="such as NPU 3 -> leaf 0"
+        )
     return tuple(names)
 
 
@@ -94,6 +104,15 @@ class Config(Part):
                 what = f"{text!r} has control characters in it"
                 raise ValueError(DimsweepError(what, where=place))
         return value
+
+    @model_validator(mode="after")
+    def _check_axes(self) -> Self:
+        for axis in self.grid:
+            if axis.split(".")[0] in NO_AXES:
+                what = "no axis of a grid: all its cells have the same"
+                hint = "leave it out, or run a study for each value"
+                raise ValueError(DimsweepError(what, where=f"grid.{axis}", hint=hint))
+        return self
 
     @property
     def by_message(self) -> bool:

@@ -1,5 +1,6 @@
 """What a study searches, and how: the keys that no row of one trial depends on."""
 
+import math
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
@@ -12,6 +13,7 @@ from sweeper.config.parts.part import (
     Bytes,
     Flag,
     Money,
+    Number,
     Parsed,
     Part,
     Seconds,
@@ -32,7 +34,7 @@ class Search(Part):
     RENAMED: ClassVar = {"wave": "batch"}
 
     sampler: str
-    seed: Whole = 0
+    seed: Annotated[Whole, Field(ge=0, le=2**32 - 1)] = 0  # what NumPy and Optuna take
     batch: Annotated[Whole, Field(ge=1)] = 8
     enqueue: Flag = True
     options: dict[str, Any] = default(dict)
@@ -108,7 +110,15 @@ class Budget(Part):
     RENAMED: ClassVar = {"points": "trials"}
 
     trials: Annotated[Whole, Field(ge=1)] = 300
-    gap: Annotated[float, Field(ge=0)] | None = None
+    gap: Annotated[Number, Field(ge=0)] | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.gap is not None and not self.gap <= 1:
+            what = f"a gap of {self.gap:.0%}: every first trial is within it"
+            asked = f"did you mean {self.gap / 100:g}? " if self.gap <= 100 else ""
+            raise ValueError(DimsweepError(what, where="gap", hint=f"{asked}0.05 is 5 %"))
+        return self
 
 
 _Top = Annotated[Whole, Field(ge=0)]
@@ -158,9 +168,20 @@ class Portfolio(Part):
     searches each one's own optimum, and then the split that is best for all by ``measure``:
     weighted_time, worst_regret, or cvar at ``level``."""
 
-    workloads: dict[str, float] = default(dict)
+    workloads: dict[str, Number] = default(dict)
     measure: Annotated[Measure, member(Measure)] = default("worst_regret")
-    level: float = 0.9
+    level: Number = 0.9
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for name, weight in self.workloads.items():
+            if not (weight >= 0 and math.isfinite(weight)):
+                what, where = f"a weight of {weight:g}", f"workloads.{name}"
+                raise ValueError(DimsweepError(what, where=where, hint="zero or more, and finite"))
+        if self.workloads and not any(self.workloads.values()):
+            what, hint = "no workload has a weight", "at least one that is more than zero"
+            raise ValueError(DimsweepError(what, where="workloads", hint=hint))
+        return self
 
 
 class Executor(Part):

@@ -15,6 +15,7 @@ from sweeper.report.summary import CellSummary
 if TYPE_CHECKING:
     import optuna
 
+_STORAGES = "the name of a journal file, or a URL such as sqlite:///study.db"
 _ATTRIBUTES = ("origin", "compute_s", "exposed_s", "waiting_s", "cost_usd", "error")
 
 
@@ -44,6 +45,8 @@ def write_optuna(report: Report, storage: str) -> list[str]:
         raise DimsweepError(
             f"the storage has a study {name!r} already", where=storage, hint="give another storage"
         ) from error
+    except ImportError as error:  # Optuna's own, of what SQLAlchemy needs for such a URL
+        raise DimsweepError(str(error), where=storage, hint=_STORAGES) from error
     return names
 
 

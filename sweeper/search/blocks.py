@@ -24,7 +24,9 @@ class BlockSampler:
 
     def __init__(self, task: Task) -> None:
         if task.search.options:
-            raise DimsweepError(f"{task.name} takes no options", where="search.options")
+            raise DimsweepError(
+                f"{task.name} takes no options", where="search.options", hint="leave them out"
+            )
         self._space, self._waiting, self._asked = task.space, Trials.of(task.first), task.start
         self._name, self._start = task.name, task.start
 

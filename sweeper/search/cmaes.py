@@ -6,16 +6,17 @@ once grows with the study, and workers need not wait.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from engine import DimsweepError, suggestion
+from engine import DimsweepError, in_yaml, suggestion
 from sweeper.search.evolution import Evolution
 from sweeper.search.sampler import State, Task, Values
 from sweeper.space.trials import Trial, Trials, plain, trial_of
 
 _OPTIONS = ("popsize", "sigma0")
+_LEAST = 2  # designs of a generation
 _SIGMA = 1 / 6  # of the unit cube
 _DISTINCT = 0.75  # of the designs of a generation; with fewer a search is down to the grid
 _UNDER_WAY = 1 / 32  # of the trials so far: as many may be asked for before they are told
@@ -41,6 +42,7 @@ class CmaEsSampler:
             if name not in _OPTIONS:
                 where, hint = f"search.options.{name}", suggestion(name, _OPTIONS)
                 raise DimsweepError(f"{task.name} has no option {name!r}", where=where, hint=hint)
+        _check_options(task.search.options)
         self._task, self._waiting, self._asked = task, Trials.of(task.first), task.start
         self._n_searches = 0
         self._best: tuple[float, Trial] | None = None
@@ -158,3 +160,14 @@ class _Search:
             return False  # the study ends within the generation: a longer one would ask for it anew
         self.first = -1
         return self.evolution.tell(self.units, losses) or self.is_crowded
+
+
+def _check_options(options: Mapping[str, object]) -> None:
+    """Raise :class:`DimsweepError` for a population or a first step that no search can have."""
+    size, sigma = options.get("popsize", _LEAST), options.get("sigma0", _SIGMA)
+    if not isinstance(size, int) or isinstance(size, bool) or size < _LEAST:
+        what, where = f"{in_yaml(size)} is no size of a population", "search.options.popsize"
+        raise DimsweepError(what, where=where, hint=f"a whole number, {_LEAST} or more")
+    if not isinstance(sigma, (int, float)) or not 0 < sigma <= 1:
+        what, where = f"{in_yaml(sigma)} is no first step", "search.options.sigma0"
+        raise DimsweepError(what, where=where, hint="more than 0, up to 1, the side of the space")

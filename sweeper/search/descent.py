@@ -29,7 +29,9 @@ class DescentSampler:
 
     def __init__(self, task: Task) -> None:
         if task.search.options:
-            raise DimsweepError("descent takes no options", where="search.options")
+            raise DimsweepError(
+                "descent takes no options", where="search.options", hint="leave them out"
+            )
         if task.by_message:
             raise DimsweepError(
                 "the descent needs critical paths, which only fidelity=phase knows",

@@ -28,7 +28,9 @@ class GridSampler:
 
     def __init__(self, task: Task) -> None:
         if task.search.options and task.space.n_unit:
-            raise DimsweepError("grid takes no options", where="search.options")
+            raise DimsweepError(
+                "grid takes no options", where="search.options", hint="leave them out"
+            )
         self._waiting, self._asked = Trials.of(task.first), 0
         self._points = _points(task) if task.space.n_unit else iter(())
 

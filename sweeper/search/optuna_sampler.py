@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from engine import DimsweepError, needing, suggestion
+from engine import DimsweepError, in_yaml, needing, suggestion
 from sweeper.search.sampler import State, Task, Values
 from sweeper.space.space import Choice, Parameter
 from sweeper.space.trials import Trial
@@ -127,12 +127,14 @@ def _distribution(parameter: Parameter) -> Any:
 
 def _made(kind: type[Any], task: Task) -> Any:
     """Optuna's sampler with the study's seed and options."""
-    known = [name for name in inspect.signature(kind).parameters if name != "seed"]
-    for name in task.search.options:
+    defaults = {name: each.default for name, each in inspect.signature(kind).parameters.items()}
+    known = [name for name in defaults if name != "seed"]
+    for name, value in task.search.options.items():
         if name not in known:
             where = f"search.options.{name}"
             hint = suggestion(name, known)
             raise DimsweepError(f"{task.name} has no option {name!r}", where=where, hint=hint)
+        _check_option(name, value, defaults[name])
     plain = kind(seed=task.search.seed)  # what fails without options is no fault of theirs
     if not task.search.options:
         return plain
@@ -140,6 +142,22 @@ def _made(kind: type[Any], task: Task) -> Any:
         return kind(seed=task.search.seed, **task.search.options)
     except (TypeError, ValueError) as error:
         raise DimsweepError(f"{task.name}: {error}", where="search.options") from error
+
+
+def _check_option(name: str, value: Any, default: Any) -> None:
+    """Raise :class:`DimsweepError` for a value that is none of the kind of the option's default:
+    Optuna looks at some of them only when it uses them."""
+    where = f"search.options.{name}"
+    if isinstance(default, bool) and not isinstance(value, bool):
+        raise DimsweepError(
+            f"{in_yaml(value)} is no truth value", where=where, hint="true or false"
+        )
+    if isinstance(default, int) and not isinstance(default, bool):
+        if not isinstance(value, int) or isinstance(value, bool):
+            hint = f"such as {default}, which it is without"
+            raise DimsweepError(f"{in_yaml(value)} is no whole number", where=where, hint=hint)
+        if value < 0:
+            raise DimsweepError(f"{value}; it must be 0 or more", where=where)
 
 
 class ResumableOptunaSampler(OptunaSampler):

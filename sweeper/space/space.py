@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from engine import DimsweepError, Program
-from sweeper.config.parts.part import key
+from engine import DimsweepError, InfeasibleError, Program
+from sweeper.config.parts.part import Part, key
 from sweeper.config.schema import Config
 from sweeper.config.study import Parameter as ParameterConfig
 from sweeper.space.budget import build_split
@@ -138,9 +138,32 @@ def build_space(config: Config, program: Program) -> Space:
     parameters = {}
     for name, spec in config.space.parameters.items():
         with key(f"space.parameters.{name}"):
-            config.value(name)
+            if isinstance(config.value(name), Mapping) and isinstance(
+                getattr(config, name, None), Part
+            ):
+                hint = f"options of it are simulated by a grid: {{{name}: [...]}}"
+                raise DimsweepError("a trial changes keys, not a whole group", hint=hint)
+            if name == "topology.bandwidth" and split is not None:
+                what = "each trial's bandwidths are those of space.bandwidth"
+                raise DimsweepError(what, hint="leave one of the two out")
             parameters[name] = parameter(spec)
     return Space(split, parameters)
+
+
+def check_values(config: Config) -> None:
+    """Raise :class:`DimsweepError` naming the key for a value of a searched key that it cannot
+    have, so that no trial need fail to find out."""
+    for name, spec in config.space.parameters.items():
+        found = parameter(spec)
+        values = found.values if isinstance(found, Choice) else (found.value(found.low),)
+        for value in values:
+            try:
+                config.changed({name: value})
+            except InfeasibleError:
+                continue
+            except DimsweepError as error:
+                where = f"space.parameters.{error.where or name}"
+                raise DimsweepError(error.what, where=where, hint=error.hint) from error.__cause__
 
 
 def parameter(spec: ParameterConfig) -> Parameter:
@@ -150,8 +173,9 @@ def parameter(spec: ParameterConfig) -> Parameter:
     ends = {}
     for name, value in (("low", spec.low), ("high", spec.high)):
         number, unit = _number_and_unit(value)
-        if number is None:
-            raise DimsweepError(f"{value!r} is no number", where=name)
+        if number is None or not math.isfinite(number):
+            hint = "a number, with a unit where the key has one, such as 16 or 64 MB"
+            raise DimsweepError(f"{value!r} is no number", where=name, hint=hint)
         ends[name] = number, unit
     (low, unit), (high, other) = ends["low"], ends["high"]
     if unit != other:
@@ -162,7 +186,8 @@ def parameter(spec: ParameterConfig) -> Parameter:
         )
     step, step_unit = _number_and_unit(spec.step)
     if spec.step is not None and (step is None or step <= 0 or step_unit != unit):
-        raise DimsweepError(f"{spec.step!r} is no step", where="step")
+        hint = "more than zero, in the unit of low and high"
+        raise DimsweepError(f"{spec.step!r} is no step", where="step", hint=hint)
     integer = isinstance(spec.low, int) and isinstance(spec.high, int)
     return Range(low, high, step, spec.log, integer, unit)
 

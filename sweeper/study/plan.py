@@ -7,12 +7,15 @@ import pyarrow as pa
 
 from engine import MODEL_VERSION, DimsweepError, InfeasibleError
 from engine.bound import EventBound, Weighing
-from sweeper.config.compose import Composed
+from sweeper.config.compose import Composed, is_group
+from sweeper.config.guess import refuse_unknown
+from sweeper.config.parts.part import key
 from sweeper.config.schema import RUNTIME_KEYS, Config
 from sweeper.ledger.place import Place, place
 from sweeper.ledger.record import PortfolioRecord, PrunedCell, StudyRecord
 from sweeper.ledger.rows import ROWS_VERSION, row_schema
 from sweeper.search import Sampler, learns_from_slopes, make_sampler
+from sweeper.space.space import check_values
 from sweeper.space.trials import Trial
 from sweeper.study.cell import CellPlan
 from sweeper.study.content import digests
@@ -23,6 +26,7 @@ from sweeper.study.rules import once
 
 LARGE = 256  # cells; up to so many a grid is planned as a whole before anything is simulated
 _LOOKED_AT = 64  # cells of a larger one
+_LONGEST = 200  # characters of a name; file systems take 255 bytes
 
 
 @dataclass(frozen=True)
@@ -85,11 +89,18 @@ def plan_study(composed: Composed) -> StudyPlan:
         weighing, axes = weighing_of(config), grid_of(config)
     except DimsweepError as error:
         raise composed.blame(error) from error.__cause__
+    with key("grid"):
+        for axis in (name for name in axes if not is_group(name)):
+            refuse_unknown(axis, config.text)
     grid = Grid(composed, axes, may_prune=weighing is None)
     planned, pruned = _plan_cells(grid)
     cells = [each.plan for each in planned]
     is_large = len(grid) > LARGE
     parameters = list(cells[0].space.parameters)
+    try:
+        check_values(cells[0].config)
+    except DimsweepError as error:
+        raise composed.blame(error) from error.__cause__
     portfolios = [] if weighing is None else _portfolios(weighing, planned)
     study = StudyRecord(
         name=name,
@@ -125,8 +136,10 @@ def study_name(composed: Composed) -> str:
             hint="give study=NAME (`dimsweep list study` shows them), or name=NAME for a sweep "
             "without a study's file",
         )
-    if not re.fullmatch(r"[\w][\w.+-]*", name):
-        raise DimsweepError(f"{name!r} cannot name a folder", where="name")
+    if not re.fullmatch(r"[\w][\w.+-]*", name) or len(name) > _LONGEST:
+        what = f"{name!r} cannot name a folder"
+        hint = f"name=NAME, with up to {_LONGEST} letters, digits, _, ., + and -, a letter first"
+        raise DimsweepError(what, where="name", hint=hint)
     return name
 
 

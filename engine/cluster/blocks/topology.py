@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.cluster.blocks import BLOCKS, GRIDS, Block, Grid
-from engine.errors import DimsweepError
+from engine.errors import DimsweepError, in_yaml, nearest
 from engine.units import MAX_PICOSECONDS
 
 
@@ -90,9 +90,14 @@ class Topology:
         """
         blocks = parse_shape(shape)
         for name, values in (("bandwidth", bandwidth), ("latency", latency), ("tiers", tiers)):
+            if isinstance(values, str) or not isinstance(values, Sequence):
+                hint = f"one for each of the {len(blocks)} dimensions, such as [1, 2]"
+                raise DimsweepError(f"{in_yaml(values)} is no list", where=name, hint=hint)
             if len(values) != len(blocks) and not (name == "tiers" and not values):
                 raise DimsweepError(
-                    f"{len(values)} values for the {len(blocks)} dimensions of {shape}", where=name
+                    f"{len(values)} values for the {len(blocks)} dimensions of {shape}",
+                    where=name,
+                    hint="one for each dimension, innermost first",
                 )
         dims = []
         for d, (block, size) in enumerate(blocks):
@@ -106,12 +111,16 @@ class Topology:
 
 
 _BLOCK = re.compile(r"(\w+)\((\d+(?:,\d+)?)\)")
+_LIKE_A_BLOCK = re.compile(r"([A-Za-z]\w*?(?:2D)?) *\(? *(\d+(?: *[,x] *\d+)?) *\)?")
 _MOST = 10**7  # NPUs of a dimension
 
 
 def parse_shape(shape: str) -> list[tuple[Block, int]]:
     """``Ring(4)_Switch(8)`` as pairs of block and size; ``Mesh2D(5,4)`` has two sides."""
     blocks = []
+    if not isinstance(shape, str):
+        hint = f"write {_alternatives()}, joined by _"
+        raise DimsweepError(f"{in_yaml(shape)} is no shape", where="shape", hint=hint)
     for part in shape.replace(" ", "").split("_"):
         match = _BLOCK.fullmatch(part)
         found = _find(match[1].lower(), match[2]) if match else None
@@ -119,7 +128,7 @@ def parse_shape(shape: str) -> list[tuple[Block, int]]:
             raise DimsweepError(
                 f"{part!r} is no network dimension",
                 where="shape",
-                hint=f"write {_alternatives()}, joined by _",
+                hint=f"{_asked(shape)}write {_alternatives()}, joined by _",
             )
         if not 1 <= found[1] <= _MOST:
             raise DimsweepError(f"{part}: a dimension has 1 to {_MOST:,} NPUs", where="shape")
@@ -137,6 +146,20 @@ def _find(name: str, sides: str) -> tuple[Block, int] | None:
     if grid is not None and len(numbers) == 2:
         return grid(*numbers), numbers[0] * numbers[1]
     return None
+
+
+def _asked(shape: str) -> str:
+    """The shape that was meant, as a question, where its parts are blocks but for a slip."""
+    if "-" in shape.replace(")-", ")_") or "." in shape:
+        return ""
+    meant = []
+    for name, sides in _LIKE_A_BLOCK.findall(shape):
+        close = nearest(name, (*BLOCKS, *GRIDS)) or ""
+        sides = re.sub(r" *[,x] *", ",", sides)
+        if close not in (*BLOCKS, *GRIDS) or _find(close.lower(), sides) is None:
+            return ""
+        meant.append(f"{close}({sides})")
+    return f"did you mean {'_'.join(meant)}? " if meant else ""
 
 
 def _alternatives() -> str:

@@ -109,7 +109,7 @@ def _scan(path: Path, decode: Callable[[bytes], TraceNode]) -> Scanned:
     except DimsweepError as error:
         if header is None:
             what = f"this is not a Chakra trace: {error.what}"
-            raise DimsweepError(what, where=str(path), hint=_HINT) from error
+            raise DimsweepError(what, where=str(path), hint=error.hint or _HINT) from error
         fault = places.name(error, len(nodes) + 1)
     version, (metadata, kinds) = header
     return Scanned(Trace(tuple(nodes), version, metadata, kinds), places, fault)

@@ -24,13 +24,31 @@ def split(data: bytes, starts: list[int]) -> Iterator[bytes]:
         for value in _values(data.decode("utf-8-sig"), starts):
             if not isinstance(value, dict):
                 raise DimsweepError("it is not a JSON object")
+            _refuse_others(value)
             message = ParseDict(value, kind())
             yield message.SerializeToString()
             kind = schema.Node
     except RecursionError as error:
         raise DimsweepError("it is nested too deeply") from error
     except (ParseError, ValueError, ArithmeticError) as error:
-        raise DimsweepError(str(error)) from error
+        raise DimsweepError(str(error).partition("\n")[0]) from error
+
+
+def _refuse_others(value: dict[str, Any]) -> None:
+    """Raise :class:`DimsweepError` for the other JSON files that PyTorch writes of a run."""
+    if "traceEvents" in value:
+        raise DimsweepError(
+            "it is a profile (Kineto's, or another of Chrome's trace events), which says when "
+            "things happened but not what waited for what",
+            hint="record the same run with PyTorch's ExecutionTraceObserver, too, as "
+            "profile(..., execution_trace_observer=observer), and convert both: "
+            "dimsweep trace convert et.json w.et --kineto profile.json",
+        )
+    if "nodes" in value and "chakra" in str(value.get("schema")):
+        raise DimsweepError(
+            "it is PyTorch's execution trace",
+            hint="convert it first: dimsweep trace convert et.json w.et --kineto profile.json",
+        )
 
 
 def _values(text: str, starts: list[int]) -> Iterator[Any]:

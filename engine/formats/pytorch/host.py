@@ -88,7 +88,8 @@ def read_host(path: Path) -> HostTrace:
         except RecursionError as error:
             raise DimsweepError("it is nested too deeply", where=where) from error
     if not operators:
-        raise DimsweepError("no operators were recorded", where=str(path))
+        hint = "run the model between start() and stop() of the ExecutionTraceObserver"
+        raise DimsweepError("no operators were recorded", where=str(path), hint=hint)
     known = operators.keys() | roots
     for operator in operators.values():
         if operator.parent not in known:

@@ -10,9 +10,10 @@ from engine import DimsweepError
 from engine.formats.chakra import read_traces, write_trace
 from engine.formats.pytorch import Converted, convert_traces, is_execution_trace
 from sweeper.cli.output import write_file
-from sweeper.cli.overrides import overrides, quoted
+from sweeper.cli.overrides import overrides
 from sweeper.cli.trace.files import Traces, find_traces, source
 from sweeper.cli.trace.write import write_workload
+from sweeper.config.compose import quoted
 
 _ENDINGS = {"protobuf": "et", "gzip": "et", "json": "json"}
 
@@ -63,7 +64,8 @@ def convert(
         said = _said(converted, kineto) + _write_groups(converted.groups, target)
     elif kineto:
         what = "this is no PyTorch execution trace, so no profile goes with it"
-        raise DimsweepError(what, where=source)
+        hint = "SOURCE is what ExecutionTraceObserver recorded of the same run as the profile"
+        raise DimsweepError(what, where=source, hint=hint)
     else:
         contents = read_traces(traces.files)
     for file, content in zip(files, contents, strict=True):

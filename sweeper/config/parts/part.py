@@ -24,7 +24,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
-from engine import DimsweepError, suggestion, units
+from engine import DimsweepError, in_yaml, suggestion, units
 from engine.formats import explained
 
 _T = TypeVar("_T")
@@ -121,7 +121,8 @@ def named(kind: type[_T]) -> Callable[[Any], _T]:
         except ValueError:
             known = list(map(str, kind))  # type: ignore[call-overload]
             raise DimsweepError(
-                f"{value!r} is none of {', '.join(known)}", hint=suggestion(str(value), known)
+                f"{in_yaml(value)} is none of {', '.join(known)}",
+                hint=suggestion(str(value), known),
             ) from None
 
     return parse
@@ -154,7 +155,9 @@ def per_dimension(value: Any, n: int, where: str) -> tuple[Any, ...]:
     if not isinstance(value, tuple):
         return (value,) * n
     if len(value) != n:
-        raise DimsweepError(f"{len(value)} values for {n} dimensions", where=where)
+        numbers = f"{len(value)} value{'s'[: len(value) != 1]} for {n} dimension{'s'[: n != 1]}"
+        hint = f"give one value for all, or a list of {n}"
+        raise DimsweepError(numbers, where=where, hint=hint)
     return value
 
 
@@ -193,12 +196,17 @@ class Part(BaseModel):
         known = list(cls.model_fields)
         if not isinstance(value, Mapping):
             raise ValueError(
-                DimsweepError(f"{value!r} is no mapping", hint=f"its keys: {', '.join(known)}")
+                DimsweepError(
+                    f"{in_yaml(value)} is no mapping", hint=f"its keys: {', '.join(known)}"
+                )
             )
         for name in value:
             if name not in known:
-                now = cls.RENAMED.get(name)
+                now, (first, _, rest) = cls.RENAMED.get(name), str(name).partition(".")
                 hint = f"it is called {now!r} now" if now else suggestion(str(name), known)
+                if rest and first in known:
+                    hint = f"a file nests its keys: {first}: {{{rest.replace('.', ': {')}: ..."
+                    hint += "}" * (1 + rest.count("."))
                 raise ValueError(DimsweepError("unknown key", where=str(name), hint=hint))
         return value
 

@@ -65,4 +65,5 @@ def names_file(study: str) -> bool:
 
 def study_names() -> list[str]:
     """Names of all studies in the current folder's studies/ and in the installed one."""
-    return sorted({file.stem for home in homes("studies") for file in home.glob("*.yaml")})
+    files = (file for home in homes("studies") for file in home.glob("*.yaml"))
+    return sorted({file.stem for file in files if file.is_file()})

@@ -6,7 +6,7 @@ from typing import ClassVar
 from engine import Group
 from engine.formats import read_astra1_layers
 from engine.workload import Layer
-from sweeper.config.parts.part import Part, default
+from sweeper.config.parts.part import Part, default, within
 from sweeper.config.parts.places import found
 from sweeper.config.workload.layered import Layered
 
@@ -34,4 +34,5 @@ class Astra1Text(Layered):
 
     def build_layers(self, groups: Mapping[str, Group]) -> list[Layer]:
         degrees = {axis: group.n_members for axis, group in groups.items()}
-        return read_astra1_layers(found(self.file), dict(self.groups), degrees)
+        with within("file"):
+            return read_astra1_layers(found(self.file), dict(self.groups), degrees)
