@@ -21,12 +21,13 @@ _EXPECTED = {
     "float_type": ("number", "such as 0.05, which is 5 %"),
     "float_parsing": ("number", "such as 0.05, which is 5 %"),
     "bool_type": ("truth value", "true or false"),
-    "string_type": ("text", "such as 'a'"),
+    "string_type": ("text", "a single word, or a number in quotes"),
     "list_type": ("list", "such as [a, b]"),
     "tuple_type": ("list", "such as [a, b]"),
     "dict_type": ("mapping", "such as {KEY: VALUE}"),
 }
 _MOST = 1e15  # up to it a number that is asked about is exact
+GIVE = "give it in a file, or as KEY=VALUE on the command line"
 _LIMITS = {
     "greater_than_equal": ("ge", "{} or more"),
     "greater_than": ("gt", "more than {}"),
@@ -138,14 +139,14 @@ def explained(error: ValidationError) -> DimsweepError:
         found = cause.args[0]
         return found.at(place) if place else found
     if kind == "missing":
-        return DimsweepError("this key needs a value", where=place)
+        return DimsweepError("this key needs a value", where=place, hint=GIVE)
     if kind in _EXPECTED:
         expected, such_as = _EXPECTED[kind]
-        hint = _cure(expected, first["input"]) + such_as
+        hint = _cure(expected, first["input"]) or such_as
         return DimsweepError(f"{given} is no {expected}", where=place, hint=hint)
     if kind in _LIMITS:
         name, words = _LIMITS[kind]
-        limit = words.format(f"{first['ctx'][name]:g}")
+        limit = words.format(f"{first['ctx'][name]:.15g}")
         return DimsweepError(f"{given}; it must be {limit}", where=place)
     if kind == "literal_error":
         expected = first["ctx"]["expected"]
@@ -158,7 +159,7 @@ def explained(error: ValidationError) -> DimsweepError:
 def _cure(expected: str, given: object) -> str:
     """What a value of another type was to be, as a question; nothing where that is not to tell."""
     if expected == "text" and isinstance(given, (int, float)):
-        return f"quotes make it one: \"'{str(given).lower()}'\"; "
+        return f"quotes make it one: \"'{str(given).lower()}'\""
     if expected not in ("whole number", "number") or isinstance(given, bool):
         return ""
     text = str(given).strip()
@@ -168,4 +169,4 @@ def _cure(expected: str, given: object) -> str:
         return ""
     if abs(number) > _MOST or (expected == "whole number" and not number.is_integer()):
         return ""
-    return f"did you mean {number:.15g}? "
+    return f"did you mean {number:.15g}?"

@@ -22,10 +22,10 @@ def command(first: str, second: str) -> int:
     Examples:
       dimsweep diff results/libra_gpt3_4d results/my_cmaes
     """
+    from sweeper.cli.folders import results_in
     from sweeper.ledger.diff import diff
-    from sweeper.ledger.place import place
 
-    found = diff(place(first), place(second))
+    found = diff(results_in(first), results_in(second))
     for line in _lines(found, first, second):
         click.echo(line)
     return 1 if found.columns else 0

@@ -49,10 +49,14 @@ def command(overrides: Sequence[str], picture: Path | None) -> int:
     """
     from rich.console import Console
 
+    from engine import DimsweepError
     from sweeper.config.compose import compose
     from sweeper.ledger.place import place
     from sweeper.study.plan import study_name
 
+    if len(named := sorted({word for word in overrides if word.startswith("name=")})) > 1:
+        hint = "give one; `dimsweep compare` shows the best of several"
+        raise DimsweepError(f"{' and '.join(named)} are given", where="name", hint=hint)
     composed = compose(overrides)
     folder = place(composed.config.results) / study_name(composed)
     report_study(folder, Console(), picture)

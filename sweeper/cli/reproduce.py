@@ -25,10 +25,10 @@ def command(folder: str, sample: int | None, seed: int) -> int:
       dimsweep reproduce results/libra_gpt3_4d
       dimsweep reproduce results/libra_gpt3_4d --sample 20
     """
-    from sweeper.ledger.place import place
+    from sweeper.cli.folders import results_in
     from sweeper.run.reproduce import reproduce
 
-    found = reproduce(place(folder), sample, seed)
+    found = reproduce(results_in(folder), sample, seed)
     for line in _lines(found):
         click.echo(line)
     return 1 if found.differ else 0

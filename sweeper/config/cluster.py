@@ -10,7 +10,7 @@ from typing import Annotated
 import engine
 from engine import DimensionOrder, DimsweepError, QueueOrder, SubgroupBandwidth, suggestion
 from engine.cluster import MEMORIES, Nccl, parse_shape
-from engine.formats import read_nccl_tests
+from engine.formats import GIVE, read_nccl_tests
 from engine.formats.astra_sim import read_topology
 from sweeper.config.parts.part import (
     Bandwidth,
@@ -48,7 +48,7 @@ class Topology(Part):
                 return read_topology(found(self.file), list(self.tiers))
         for name in ("shape", "bandwidth", "latency"):
             if getattr(self, name) is None:
-                raise DimsweepError("this key needs a value", where=name)
+                raise DimsweepError("this key needs a value", where=name, hint=GIVE)
         assert self.shape is not None
         assert self.bandwidth is not None
         assert self.latency is not None

@@ -23,6 +23,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from engine import DimsweepError
+from engine.formats import GIVE
 from sweeper.config import schema
 from sweeper.config.guess import explain_missing, file_of, refuse_unknown
 from sweeper.config.options import read_options
@@ -70,6 +71,7 @@ class Origin:
         group = re.split(r"[.\[]", key, maxsplit=1)[0]
         named = {_key(o): o for o in self.overrides if not is_group(_key(o))}
         setting = [n for n in named if key == n or key.startswith(tuple(n + m for m in ".[ :"))]
+        setting = setting or [n for n in named if n.startswith(f"{key}.")]
         if setting:
             return f"the override {named[max(setting, key=len)]!r}"
         study = self.study and find_study(self.study)
@@ -192,7 +194,7 @@ def compose(overrides: Sequence[str], values: Mapping[str, Any] | None = None) -
             OmegaConf.update(node, key, value, merge=True, force_add=True)
         plain = OmegaConf.to_container(node, resolve=True, throw_on_missing=True)
     except MissingMandatoryValue as error:
-        missing = DimsweepError("this key needs a value", where=str(error.full_key))
+        missing = DimsweepError("this key needs a value", where=str(error.full_key), hint=GIVE)
         raise origin.blame(missing) from error
     except OmegaConfBaseException as error:
         raise origin.blame(_explain(error)) from error

@@ -46,7 +46,10 @@ RUNTIME_KEYS = {
 
 def _axis(values: Any) -> tuple[Any, ...]:
     if not isinstance(values, (list, tuple)) or not values:
-        raise DimsweepError(f"{in_yaml(values)} is no list of values", hint="such as [16, 64]")
+        hint = "such as [16, 64]"
+        if isinstance(values, Mapping):
+            hint = "an axis is a dotted key, such as 'grid={collective.chunks: [16, 64]}'"
+        raise DimsweepError(f"{in_yaml(values)} is no list of values", hint=hint)
     for i, value in enumerate(values):
         if any(value == other and type(value) is type(other) for other in values[:i]):
             raise DimsweepError(f"{in_yaml(value)} is there twice", hint="give each value once")
@@ -106,7 +109,11 @@ class Config(Part):
         return value
 
     @model_validator(mode="after")
-    def _check_axes(self) -> Self:
+    def _check(self) -> Self:
+        for name in ("name", "results"):
+            if getattr(self, name) == "":
+                hint = "leave it out, or name a folder"
+                raise ValueError(DimsweepError("it is empty", where=name, hint=hint))
         for axis in self.grid:
             if axis.split(".")[0] in NO_AXES:
                 what = "no axis of a grid: all its cells have the same"

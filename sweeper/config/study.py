@@ -66,6 +66,10 @@ class Split(Part):
 class Parameter(Part):
     """The values that a key may take: a list of ``values``, or from ``low`` to ``high``."""
 
+    NESTED: ClassVar = (
+        "a searched key is a dotted one, such as {collective.chunks: {values: [16, 64]}}"
+    )
+
     values: tuple[Any, ...] | None = None
     low: Any = None
     high: Any = None

@@ -37,6 +37,12 @@ def place(name: str | Place) -> Place:
             where=name,
             hint="dimsweep[s3] brings what s3:// needs; others have packages of their own",
         ) from error
+    except OSError as error:
+        raise DimsweepError(
+            f"this file system cannot be reached: {error.strerror or error}",
+            where=name,
+            hint="check the host in the URL, or give a folder of this machine",
+        ) from error
     return Path(found.path) if found.protocol in ("file", "local") else found
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import zlib
 from collections.abc import Mapping
 from typing import Annotated, Any, Self
@@ -182,7 +183,11 @@ def read_record(folder: Place) -> StudyRecord:
             "there is no study here", where=str(folder), hint="dimsweep sweep study=... makes one"
         ) from None
     except OSError as error:
-        raise DimsweepError(f"the study cannot be read: {error}", where=str(file)) from error
+        why = os.strerror(error.errno) if error.errno else str(error)
+        hint = "give the folder of a study's results, or its name in results/"
+        raise DimsweepError(
+            f"the study cannot be read: {why}", where=str(file), hint=hint
+        ) from error
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))

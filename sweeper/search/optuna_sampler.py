@@ -127,14 +127,14 @@ def _distribution(parameter: Parameter) -> Any:
 
 def _made(kind: type[Any], task: Task) -> Any:
     """Optuna's sampler with the study's seed and options."""
-    defaults = {name: each.default for name, each in inspect.signature(kind).parameters.items()}
-    known = [name for name in defaults if name != "seed"]
+    accepted = inspect.signature(kind).parameters
+    known = [name for name in accepted if name != "seed"]
     for name, value in task.search.options.items():
         if name not in known:
             where = f"search.options.{name}"
             hint = suggestion(name, known)
             raise DimsweepError(f"{task.name} has no option {name!r}", where=where, hint=hint)
-        _check_option(name, value, defaults[name])
+        _check_option(name, value, accepted[name])
     plain = kind(seed=task.search.seed)  # what fails without options is no fault of theirs
     if not task.search.options:
         return plain
@@ -144,20 +144,24 @@ def _made(kind: type[Any], task: Task) -> Any:
         raise DimsweepError(f"{task.name}: {error}", where="search.options") from error
 
 
-def _check_option(name: str, value: Any, default: Any) -> None:
-    """Raise :class:`DimsweepError` for a value that is none of the kind of the option's default:
-    Optuna looks at some of them only when it uses them."""
-    where = f"search.options.{name}"
-    if isinstance(default, bool) and not isinstance(value, bool):
-        raise DimsweepError(
-            f"{in_yaml(value)} is no truth value", where=where, hint="true or false"
-        )
-    if isinstance(default, int) and not isinstance(default, bool):
-        if not isinstance(value, int) or isinstance(value, bool):
-            hint = f"such as {default}, which it is without"
-            raise DimsweepError(f"{in_yaml(value)} is no whole number", where=where, hint=hint)
-        if value < 0:
-            raise DimsweepError(f"{value}; it must be 0 or more", where=where)
+def _check_option(name: str, value: Any, accepted: inspect.Parameter) -> None:
+    """Raise :class:`DimsweepError` for a value that is not of the type that Optuna declares, or a
+    number below zero: Optuna looks at some options only when it uses them."""
+    where, kind = f"search.options.{name}", str(accepted.annotation).partition(" ")[0]
+    if value is None or kind not in _KINDS:
+        return
+    types, what, hint = _KINDS[kind]
+    if not isinstance(value, types) or (kind != "bool" and isinstance(value, bool)):
+        raise DimsweepError(f"{in_yaml(value)} is no {what}", where=where, hint=hint)
+    if kind != "bool" and not value >= 0:
+        raise DimsweepError(f"{value}; it must be 0 or more", where=where)
+
+
+_KINDS: dict[str, tuple[Any, str, str]] = {
+    "bool": (bool, "truth value", "true or false"),
+    "int": (int, "whole number", "such as 10"),
+    "float": ((int, float), "number", "such as 0.5"),
+}
 
 
 class ResumableOptunaSampler(OptunaSampler):

@@ -187,6 +187,7 @@ class Part(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
     RENAMED: ClassVar[Mapping[str, str]] = {}  # keys of earlier versions, and what they are now
+    NESTED: ClassVar[str] = ""  # what to say where another mapping lies within
 
     @model_validator(mode="before")
     @classmethod
@@ -204,6 +205,8 @@ class Part(BaseModel):
             if name not in known:
                 now, (first, _, rest) = cls.RENAMED.get(name), str(name).partition(".")
                 hint = f"it is called {now!r} now" if now else suggestion(str(name), known)
+                if cls.NESTED and isinstance(value[name], Mapping):
+                    hint = cls.NESTED
                 if rest and first in known:
                     hint = f"a file nests its keys: {first}: {{{rest.replace('.', ': {')}: ..."
                     hint += "}" * (1 + rest.count("."))
