@@ -394,7 +394,7 @@ def _misread(override: str) -> DimsweepError:
     """An override that means nothing in Hydra's grammar."""
     key, _, value = override.lstrip("+~").partition("=")
     return DimsweepError(
-        f"{value!r} cannot be read" if key else f"{override!r} has no key",
+        f"{value!r} cannot be read" if key.strip("/") else f"{override!r} has no key",
         where=key,
         hint="close what is opened, and quote what has spaces or signs in it, such as: "
         "'a.list=[\"b0 >= b1\"]'",

@@ -108,8 +108,11 @@ def _scan(path: Path, decode: Callable[[bytes], TraceNode]) -> Scanned:
             nodes.append(decode(message))
     except DimsweepError as error:
         if header is None:
+            named = isinstance(error, json_form.OtherFileError)
             what = f"this is not a Chakra trace: {error.what}"
-            raise DimsweepError(what, where=str(path), hint=error.hint or _HINT) from error
+            raise DimsweepError(
+                what, where=str(path), hint=error.hint if named else _HINT
+            ) from error
         fault = places.name(error, len(nodes) + 1)
     version, (metadata, kinds) = header
     return Scanned(Trace(tuple(nodes), version, metadata, kinds), places, fault)

@@ -17,6 +17,10 @@ UNIT = "line"  # places in a file are counted in these
 _SPACE = re.compile(r"[ \t\r\n]*")
 
 
+class OtherFileError(DimsweepError):
+    """A JSON file that is known not to be a trace, with what to do instead."""
+
+
 def split(data: bytes, starts: list[int]) -> Iterator[bytes]:
     """The messages in ``data``, as in the binary form; notes in ``starts`` the line of each."""
     kind = schema.GlobalMetadata
@@ -35,9 +39,9 @@ def split(data: bytes, starts: list[int]) -> Iterator[bytes]:
 
 
 def _refuse_others(value: dict[str, Any]) -> None:
-    """Raise :class:`DimsweepError` for the other JSON files that PyTorch writes of a run."""
+    """Raise :class:`OtherFileError` for the other JSON files that PyTorch writes of a run."""
     if "traceEvents" in value:
-        raise DimsweepError(
+        raise OtherFileError(
             "it is a profile (Kineto's, or another of Chrome's trace events), which says when "
             "things happened but not what waited for what",
             hint="record the same run with PyTorch's ExecutionTraceObserver, too, as "
@@ -45,7 +49,7 @@ def _refuse_others(value: dict[str, Any]) -> None:
             "dimsweep trace convert et.json w.et --kineto profile.json",
         )
     if "nodes" in value and "chakra" in str(value.get("schema")):
-        raise DimsweepError(
+        raise OtherFileError(
             "it is PyTorch's execution trace",
             hint="convert it first: dimsweep trace convert et.json w.et --kineto profile.json",
         )

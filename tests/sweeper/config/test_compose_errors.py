@@ -99,11 +99,19 @@ def test_a_file_that_is_no_mapping_is_told(text: str, here: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["5", "null", "[true]", "[[1]]", "{a: 1}", "[{a: b}]", "choice(a,b)", "_self_"]
+    "value", ["[true]", "[a,b]", "[[1]]", "{a: 1}", "[{a: b}]", "choice(a,b)", "_self_"]
 )
 def test_an_override_that_is_no_option_is_told(value: str, here: Path) -> None:
     with pytest.raises(DimsweepError, match=r"^topology: .* is no option"):
         compose([f"topology={value}"])
+
+
+@pytest.mark.parametrize("value", ["5", "null", "inf", "1e3", "é", "-4"])
+def test_an_option_is_a_name_whatever_it_looks_like(value: str, here: Path) -> None:
+    with pytest.raises(DimsweepError, match=f"there is no topology '{value}'"):
+        compose([f"topology={value}"])
+    (here / f"{value}.yaml").write_text(GOOD)
+    assert compose([f"study={value}"]).study == value
 
 
 @pytest.mark.parametrize("override", ["=x", "+=x", "~=x", "/=x"])

@@ -74,7 +74,7 @@ def test_options_of_a_sampler_are_known() -> None:
         ("workload.hidden=true", "workload.hidden", "no whole number"),
         ("fold=1", "fold", "no truth value"),
         ("collective.order=fastest", "collective.order", "none of baseline, themis"),
-        ("search.batch=0", "search.batch", "greater than or equal to 1"),
+        ("search.batch=0", "search.batch", "it must be 1 or more"),
         (
             "space.parameters={collective.chunks: {low: 1}}",
             "collective.chunks.high",

@@ -144,7 +144,7 @@ def test_other_keys_are_searched_for_all_workloads(small: Small) -> None:
         (["recheck.top=1"], "recheck.top"),
         (["portfolio.measure=best"], "portfolio.measure"),
         (["portfolio.level=1.0"], "portfolio.level"),
-        (["+portfolio.workloads={gpt3_libra: -1}"], "portfolio.weights"),
+        (["+portfolio.workloads={gpt3_libra: -1}"], "portfolio.workloads.gpt3_libra"),
         (["+grid={workload: [gpt3_libra]}"], "grid.workload"),
     ],
 )
