@@ -280,3 +280,22 @@ HOSTILE = (
 def test_hostile_units_are_refused_at_once(number: int) -> None:
     with pytest.raises(DimsweepError, match="is not a size"):
         parse(HOSTILE[number], BYTES)
+
+
+@given(
+    st.from_regex(r"[$~]?[0-9][0-9,._ ]{0,6} ?[kKmMgGtTbBsSpPiIuUnNeEwW/$]{0,6}", fullmatch=True),
+    st.sampled_from(sorted(KNOWN, key=lambda unit: unit.kind)),
+)
+def test_what_is_asked_about_is_a_quantity(text: str, unit: Unit) -> None:
+    try:
+        parse(text, unit, zero=True)
+    except DimsweepError as error:
+        asked, question, _ = error.hint.partition("? write")
+        for meant in asked.removeprefix("did you mean ").split(" or ") if question else ():
+            parse(meant, unit, zero=True)
+
+
+@pytest.mark.parametrize("text", ["400 mb/s", "1 mB/s", "5 nB/s", "3 millibyte/s", "2 µb/s"])
+def test_a_thousandth_of_a_byte_is_no_quantity(text: str) -> None:
+    with pytest.raises(DimsweepError, match="is not a bandwidth"):
+        parse(text, BANDWIDTH)

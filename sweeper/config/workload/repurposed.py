@@ -59,11 +59,11 @@ class Repurposed(Workload):
 
     def restructured(self, cluster: Cluster) -> Restructured:
         """The network as its workers hold it."""
+        network, samples = self.network(), self.labelled()  # files before the table of all pairs
         with key("workload"):
             workers = workers_on(cluster.topology, self.speed)
             with key("penalty"):
                 penalty = Penalty(weights=self.penalty.weights, traffic=self.penalty.traffic)
-            network, samples = self.network(), self.labelled()
             return restructure(
                 network,
                 workers,

@@ -270,6 +270,7 @@ COMMANDS = [
     ("trace lint blank", "blank.0.et", ""),
     ("trace lint nope", "nope", "the PREFIX of PREFIX.<rank>.et"),
     ("trace synthesise model.json out", "", "such as layers=48"),
+    ("simulate workload=repurposed workload.model=w.pt", "workload.model: w.pt", "torch.save("),
     ("repurpose w.bin", "w.bin", "known: .npz"),
     ("repurpose w.pt", "w.pt", "torch.save(model.state_dict(), FILE)"),
     (f"repurpose {DIGITS} --workers 1000", "workload.workers", "fewer workers"),
