@@ -272,10 +272,7 @@ def _set(node: DictConfig, setting: Override) -> None:
             hint="a list is written in brackets, and a number with a point; a study's grid "
             "simulates each of several values",
         )
-    value = setting.value()
-    # A list is not merged into a mapping but put in its place, where the schema refuses it.
-    merges = isinstance(value, dict)
-    OmegaConf.update(node, setting.key_or_group, value, merge=merges, force_add=True)
+    OmegaConf.update(node, setting.key_or_group, setting.value(), merge=True, force_add=True)
 
 
 @contextmanager
