@@ -12,6 +12,7 @@ from collections.abc import Collection
 from typing import Literal
 
 from engine import units
+from engine.account.along import Along, ClassAccount
 from engine.account.breakdown import Breakdown, account
 from engine.account.merit import MERIT_NEEDS, known_merits
 from engine.account.result import Result
@@ -62,8 +63,10 @@ __all__ = [
     "MERIT_NEEDS",
     "MODEL_VERSION",
     "Access",
+    "Along",
     "Block",
     "Breakdown",
+    "ClassAccount",
     "Cluster",
     "Collective",
     "CollectiveKind",

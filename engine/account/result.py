@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from engine.account.along import Along, ClassAccount, along, classes_of
 from engine.account.breakdown import Breakdown, account
 from engine.account.timeline import trace_events
 from engine.kernels.phase.batch import Run
@@ -33,6 +34,22 @@ class Result:
     def breakdown(self) -> Breakdown:
         """The account as arrays of one row, in picoseconds."""
         return account(self.program, self.program.bandwidth[None], self.run.measures)
+
+    @cached_property
+    def along(self) -> Along | None:
+        """The critical path by what computes and by what communicates, in picoseconds that add up
+        to the time.  None if simulated message by message."""
+        return along(self.run) if isinstance(self.run, Run) else None
+
+    @cached_property
+    def classes(self) -> tuple[ClassAccount, ...]:
+        """What the ranks of each class do with the time; message by message each rank is one."""
+        return classes_of(self.program, self.run.measures, self.along)
+
+    @property
+    def last(self) -> int:
+        """The class of ranks that finishes last, of which :attr:`breakdown` tells."""
+        return int(self.run.measures.end[0].argmax())
 
     @property
     def time_ps(self) -> int:

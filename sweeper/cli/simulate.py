@@ -27,9 +27,9 @@ _SIMULATED = {
 def command(overrides: Sequence[str], as_json: bool) -> int:
     """Simulate one training iteration and account for its time.
 
-    The terminal shows where the time goes: compute, exposed communication of each collective and
-    dimension, the critical path, and what more bandwidth in each dimension would save. Without
-    overrides the defaults of conf/dimsweep.yaml are simulated.
+    The terminal shows what the iteration takes along its critical path: what computes, and each
+    collective in each dimension; what each class of ranks does meanwhile; and what more bandwidth in
+    each dimension would save. Without overrides the defaults of conf/dimsweep.yaml are simulated.
 
     \b
     Usual keys:
@@ -61,7 +61,8 @@ def simulate(overrides: Sequence[str], console: "Console", *, as_json: bool = Fa
     """Simulate the configuration that ``overrides`` make, print its account and write its files.
 
     With ``as_json`` the standard output is one JSON object for other programs: the version of the
-    model, and the columns of a study's rows (docs/results.md) that are known.
+    model, the columns of a study's rows (docs/results.md) that are known, and the critical path and
+    the classes of ranks as the terminal shows them.
     """
     import json
 
@@ -69,7 +70,7 @@ def simulate(overrides: Sequence[str], console: "Console", *, as_json: bool = Fa
     from engine.kernels.network import run_messages
     from sweeper.build.accuracy import time_error
     from sweeper.build.program import build_program
-    from sweeper.cli.account import print_result
+    from sweeper.cli.account import plain, print_result
     from sweeper.config.compose import compose
     from sweeper.ledger.rows import single_row
     from sweeper.study.rules import design_warnings
@@ -97,7 +98,8 @@ def simulate(overrides: Sequence[str], console: "Console", *, as_json: bool = Fa
         raise composed.blame(error) from error.__cause__
     title = f"{config.workload.name} on {result.program.cluster.topology.name}"
     if as_json:
-        print(json.dumps({"model": MODEL_VERSION, **single_row(config, result)}, indent=1))
+        told = {"model": MODEL_VERSION, **single_row(config, result), **plain(result)}
+        print(json.dumps(told, indent=1))
     else:
         print_result(result, title, console, time_error(config), config.cost.npu)
     _write_files(result, config, title, console)
