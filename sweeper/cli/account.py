@@ -180,7 +180,14 @@ def _dimensions(result: Result) -> Table:
     program, row = result.program, result.breakdown
     last = _last(result)
     return table(
-        (f"dimension,\nat {last}" if last else "dimension", "bandwidth", "sent by an NPU", "busy", "util.", "exposed"),
+        (
+            f"dimension,\nat {last}" if last else "dimension",
+            "bandwidth",
+            "sent by an NPU",
+            "busy",
+            "util.",
+            "exposed",
+        ),
         (
             (
                 name,

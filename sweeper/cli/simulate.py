@@ -73,7 +73,7 @@ def simulate(overrides: Sequence[str], console: "Console", *, as_json: bool = Fa
     from sweeper.cli.account import plain, print_result
     from sweeper.config.compose import compose
     from sweeper.ledger.rows import single_row
-    from sweeper.study.rules import design_warnings
+    from sweeper.study.rules import design_warnings, idle_keys
     from sweeper.terminal import say_warnings, waiting
 
     composed = compose(overrides)
@@ -82,9 +82,9 @@ def simulate(overrides: Sequence[str], console: "Console", *, as_json: bool = Fa
         by_message = config.by_message
         _check_outputs(config)
         program = build_program(config)
-        say_warnings(
-            design_warnings(composed, program, composed.overridden, searched=False), console
-        )
+        turned = [*composed.overridden, *composed.set_in_study]
+        say_warnings(design_warnings(composed, program, turned, searched=False), console)
+        say_warnings(idle_keys(composed, program, turned).values(), console)
         record = config.timeline is not None
         with waiting(f"simulating {_SIMULATED[config.fidelity]}", console):
             if by_message:

@@ -5,7 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import Access, Cluster, GraphBuilder, Result, Topology, Workload, lower, run_one, simulate
+from engine import (
+    Access,
+    Cluster,
+    GraphBuilder,
+    Result,
+    Topology,
+    Workload,
+    lower,
+    run_one,
+    simulate,
+)
 from engine.cluster import MEMORIES
 from sweeper.build.program import build_program
 from sweeper.config.compose import compose
