@@ -8,7 +8,7 @@ import numpy as np
 
 from engine.account.along import Along, ClassAccount, along, classes_of
 from engine.account.breakdown import Breakdown, account
-from engine.account.timeline import trace_events
+from engine.account.timeline import encoded, trace
 from engine.kernels.phase.batch import Run
 from engine.lower.program import Floats, Longs, Program
 from engine.units import PICOSECONDS
@@ -167,6 +167,12 @@ class Result:
         times = self.traffic.completion_times / PICOSECONDS
         return {names.tally[i]: np.sort(times[rows == i]) for i in np.unique(rows).tolist()}
 
-    def timeline(self) -> dict[str, Any]:
-        """A Chrome trace (open it in Perfetto); the run must have been recorded."""
-        return {"traceEvents": trace_events(self.run), "displayTimeUnit": "ns"}
+    def timeline(self, limit: int | None = None) -> dict[str, Any]:
+        """A Chrome trace (open it in Perfetto) of at most ``limit`` bytes, if given; the run must
+        have been recorded.  See :func:`engine.account.timeline.trace` for what is left out."""
+        return trace(self.run, limit)
+
+    def timeline_file(self, limit: int | None = None) -> tuple[bytes, str]:
+        """:meth:`timeline` as the bytes of a file, and what it holds, in words."""
+        made = trace(self.run, limit)
+        return encoded(made), made["otherData"]["holds"]

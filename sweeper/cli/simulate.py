@@ -28,8 +28,8 @@ def command(overrides: Sequence[str], as_json: bool) -> int:
     """Simulate one training iteration and account for its time.
 
     The terminal shows what the iteration takes along its critical path: what computes, and each
-    collective in each dimension; what each class of ranks does meanwhile; and what more bandwidth in
-    each dimension would save. Without overrides the defaults of conf/dimsweep.yaml are simulated.
+    collective in each dimension; what each class of ranks does meanwhile; and what more bandwidth
+    in each dimension would save. Without overrides conf/dimsweep.yaml's defaults are simulated.
 
     \b
     Usual keys:
@@ -39,7 +39,8 @@ def command(overrides: Sequence[str], as_json: bool) -> int:
       collective.chunks, collective.order    how collectives are split and ordered
       fidelity=message                       simulate every message on every link (slower)
       fidelity=flow, fidelity=packet         messages share links; they go packet by packet
-      timeline=FILE                          write what happens when, for ui.perfetto.dev
+      timeline=FILE                          write what happens when, for ui.perfetto.dev;
+      timeline_limit=10 MB                   at most so much of it (null: all)
       picture=FILE                           draw the links and their load (fidelity=message)
       congestion=FILE                        draw how long messages take (flow, packet), and
       watch='[NPU 0 -> switch d0 line 0]'    what happens at these links (packet)
@@ -107,15 +108,16 @@ def simulate(overrides: Sequence[str], console: "Console", *, as_json: bool = Fa
 
 def _write_files(result: "Result", config: "Config", title: str, console: "Console") -> None:
     """The timeline and the pictures that the configuration asks for."""
-    import json
-
     from sweeper.cli.output import write_file
     from sweeper.terminal import say
 
     if config.timeline is not None:
-        content = json.dumps(result.timeline()).encode()
+        limit = config.timeline_limit
+        content, holds = result.timeline_file(None if limit is None else int(limit))
         file = write_file(config.timeline, "the timeline", content)
-        say(f"timeline: {file} (open it at ui.perfetto.dev)", console)
+        say(f"timeline: {file} (open it at ui.perfetto.dev), with {holds}", console)
+        if not holds.startswith("all"):
+            say("  timeline_limit=null writes the whole", console)
     if config.picture is not None:
         from sweeper.draw.network import draw_network
 

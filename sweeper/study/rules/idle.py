@@ -1,9 +1,9 @@
 """Keys that make no difference: with another value the kernel is told the same, bit by bit.
 
-Looked at are the keys that the user sets, in a study or on the command line, or varies.  Each costs
-one lowering (some hundredths of a second, a second where a program has 200,000 operators), and up to
-three where it makes no difference; so a study asks of its first cell, and of others only what made
-none there.
+Looked at are the keys that the user sets, in a study or on the command line, or varies.  Each
+costs one lowering (some hundredths of a second, a second where a program has 200,000 operators),
+and up to three where it makes no difference; so a study asks of its first cell, and of others only
+what made none there.
 """
 
 import re

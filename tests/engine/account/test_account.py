@@ -37,6 +37,7 @@ from engine import (
 from engine.lower.program import NodeKind
 from engine.workload import Communication, Layer, Pass, TrainingLoop, training_iteration
 from tests.support.examples import examples
+from tests.support.traces import check_format
 from tests.support.programs import (
     axes,
     clusters,
@@ -241,19 +242,15 @@ def test_an_account_of_a_batch_is_that_of_its_rows() -> None:
 
 
 def check_trace(result: Result) -> None:
-    """A Chrome trace: complete events on known threads, none overlapping on a dimension."""
+    """Spans of known threads, none overlapping on one of them."""
     trace = result.timeline()
-    assert json.loads(json.dumps(trace)) == trace
+    check_format(trace)
     events = trace["traceEvents"]
-    assert {event["ph"] for event in events} <= {"M", "X"}
     threads = {
-        (event["pid"], event["tid"]): event["args"]["name"]
+        (event["pid"], event["tid"]): event["args"]["name"].removesuffix(", beside it")
         for event in events
         if event["name"] == "thread_name"
     }
-    processes = {event["pid"] for event in events if event["name"] == "process_name"}
-    assert len(processes) == len(result.program.names.class_count)
-
     kinds = result.program.structure.nodes["kind"].tolist()
     nodes = list(zip(result.program.names.node, kinds, strict=True))
     computing = {name for name, kind in nodes if kind == NodeKind.COMPUTE}
@@ -261,8 +258,6 @@ def check_trace(result: Result) -> None:
     by_thread: dict[tuple[int, int], list[dict[str, Any]]] = defaultdict(list)
     for event in events:
         if event["ph"] == "X":
-            assert event["ts"] >= 0 and event["dur"] >= 0
-            assert event["pid"] in processes and (event["pid"], event["tid"]) in threads
             by_thread[event["pid"], event["tid"]].append(event)
     for thread, its_events in by_thread.items():
         names = {event["name"] for event in its_events}
@@ -270,7 +265,6 @@ def check_trace(result: Result) -> None:
             assert names <= computing
         elif threads[thread] == "receives":
             assert names <= receiving
-            continue  # any number of them may wait
         else:
             assert not names & (computing | receiving)
         its_events.sort(key=lambda event: (event["ts"], event["dur"]))
