@@ -16,6 +16,7 @@ from engine.account.along import Along, ClassAccount
 from engine.account.breakdown import Breakdown, account
 from engine.account.merit import MERIT_NEEDS, known_merits
 from engine.account.result import Result
+from engine.account.spans import Spans, covered, density, threads_of
 from engine.cluster.blocks import (
     Block,
     FullyConnected,
@@ -95,6 +96,7 @@ __all__ = [
     "Result",
     "Ring",
     "Send",
+    "Spans",
     "SubgroupBandwidth",
     "Switch",
     "Topology",
@@ -102,6 +104,8 @@ __all__ = [
     "Workload",
     "account",
     "check_memory",
+    "covered",
+    "density",
     "is_compiled",
     "known_merits",
     "lower",
@@ -112,6 +116,7 @@ __all__ = [
     "run_one",
     "simulate",
     "suggestion",
+    "threads_of",
     "told_defect",
     "units",
 ]

@@ -8,6 +8,7 @@ import numpy as np
 
 from engine.account.along import Along, ClassAccount, along, classes_of
 from engine.account.breakdown import Breakdown, account
+from engine.account.spans import Spans, spans_of
 from engine.account.timeline import encoded, trace
 from engine.kernels.phase.batch import Run
 from engine.lower.program import Floats, Longs, Program
@@ -166,6 +167,11 @@ class Result:
         rows = np.array([row[name] for name in self.traffic.operators])
         times = self.traffic.completion_times / PICOSECONDS
         return {names.tally[i]: np.sort(times[rows == i]) for i in np.unique(rows).tolist()}
+
+    @property
+    def spans(self) -> Spans:
+        """When what took place, in columns; the run must have been recorded."""
+        return spans_of(self.run)
 
     def timeline(self, limit: int | None = None) -> dict[str, Any]:
         """A Chrome trace (open it in Perfetto) of at most ``limit`` bytes, if given; the run must
