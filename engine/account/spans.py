@@ -91,8 +91,10 @@ def _messages(run: "MessageRun") -> Iterator[Spans]:
     )
     some = {name: node for node, name in enumerate(names)}
     found = [
-        (each.rank, s.shape.n_streams + 1 + each.dim, each.start, each.end)
-        + (own[each.rank, each.name], UNKNOWN)
+        (
+            *(each.rank, s.shape.n_streams + 1 + each.dim, each.start, each.end),
+            *(own[each.rank, each.name], UNKNOWN),
+        )
         for each in run.phases
     ]
     found += [

@@ -38,8 +38,8 @@ def trace(run: "Run | MessageRun", limit: int | None = None) -> dict[str, Any]:
     """The run as a JSON object of the Trace Event Format, of at most ``limit`` bytes if written
     without spaces.
 
-    What has no room is left out: of half of the room the shortest spans, and of the other half those
-    that start last; ``otherData`` says what, in a sentence.  Raises :class:`DimsweepError` if
+    What has no room is left out: of half of the room the shortest spans, and of the other half
+    those that start last; ``otherData`` says what, in a sentence.  Raises :class:`DimsweepError` if
     nothing was recorded, or if not even the names have room.
     """
     spans = spans_of(run)
@@ -82,9 +82,10 @@ def _most_telling(spans: Spans, room: int) -> tuple[Spans, str]:
     rest = rest[np.argsort(spans.start[rest], kind="stable")]
     first, left = rest[: room - room // 2], rest[room - room // 2 :]
     kept = np.sort(np.concatenate([by_length[: room // 2], first]))
+    before, longer = format_time(int(spans.start[left].min())), format_time(int(lasts[left].max()))
     told = (
-        f"{room:,} of {n:,} spans: all that start before {format_time(int(spans.start[left].min()))}, "
-        f"and of the later ones those that last longer than {format_time(int(lasts[left].max()))}"
+        f"{room:,} of {n:,} spans: all that start before {before}, and of the later ones those that "
+        f"last longer than {longer}"
     )
     return Spans(*(column[kept] for column in spans)), told
 

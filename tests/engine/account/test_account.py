@@ -1,6 +1,5 @@
 """What a run means: shares that add up, a timeline that opens, an error that names who waits."""
 
-import json
 from collections import defaultdict
 from dataclasses import replace
 from itertools import pairwise
@@ -37,7 +36,6 @@ from engine import (
 from engine.lower.program import NodeKind
 from engine.workload import Communication, Layer, Pass, TrainingLoop, training_iteration
 from tests.support.examples import examples
-from tests.support.traces import check_format
 from tests.support.programs import (
     axes,
     clusters,
@@ -48,6 +46,7 @@ from tests.support.programs import (
     training,
     uneven,
 )
+from tests.support.traces import check_format
 
 ALL_REDUCE = CollectiveKind.ALL_REDUCE
 PAIR = Cluster(
