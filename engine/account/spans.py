@@ -43,8 +43,8 @@ def spans_of(run: "Run | MessageRun") -> Spans:
     if not run.recorded and len(run.program.structure.flows) > 0:
         raise DimsweepError("the run was not recorded", hint="simulate with record=True")
     if isinstance(run, Run):
-        times = run.state.nodes["start"], run.state.nodes["end"]
-        parts = [_operators(run.program, *times), _class_phases(run)]
+        nodes = run.state.nodes
+        parts = [_operators(run.program, nodes["start"], nodes["end"]), _class_phases(run)]
     else:
         times = np.array(run.operators, dtype=np.int64).reshape(-1, 2).T
         parts = [_operators(run.program, *times), *_messages(run)]

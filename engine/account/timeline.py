@@ -84,8 +84,8 @@ def _most_telling(spans: Spans, room: int) -> tuple[Spans, str]:
     kept = np.sort(np.concatenate([by_length[: room // 2], first]))
     before, longer = format_time(int(spans.start[left].min())), format_time(int(lasts[left].max()))
     told = (
-        f"{room:,} of {n:,} spans: all that start before {before}, and of the later ones those that "
-        f"last longer than {longer}"
+        f"{room:,} of {n:,} spans: all that start before {before}, and of the later ones those "
+        f"that last longer than {longer}"
     )
     return Spans(*(column[kept] for column in spans)), told
 

@@ -59,7 +59,8 @@ class Origin:
     def set_in_study(self) -> list[str]:
         """The dotted keys that the study's file gives values, those of config groups in full."""
         file = self.study and find_study(self.study)
-        return [] if not file else list(_leaves(read_options(file).node))
+        plain = OmegaConf.to_container(read_options(file).node) if file else {}
+        return list(_leaves(plain)) if isinstance(plain, dict) else []
 
     def given(self, key: str) -> Any:
         """What the last override of ``key`` itself says, or None."""
@@ -298,9 +299,9 @@ def _studies_in(overrides: Sequence[str]) -> set[str]:
     return {o.split("=", 1)[1] for o in overrides if o.startswith("study=")}
 
 
-def _leaves(node: Any, place: str = "") -> Iterator[str]:
+def _leaves(node: Mapping[Any, Any], place: str = "") -> Iterator[str]:
     """The dotted keys of plain data that hold no further keys."""
-    for name, value in OmegaConf.to_container(node).items() if not place else node.items():
+    for name, value in node.items():
         key = f"{place}.{name}".removeprefix(".")
         if isinstance(value, dict) and value:
             yield from _leaves(value, key)
