@@ -19,6 +19,7 @@ from sweeper.run.reproduce import program_of
 _MOST = 5_000_000  # phases of chunks; to record more would take longer than a page may
 _BINS = 1500  # of the time, about one a pixel
 _FEW = 200  # spans of a track that are drawn one by one
+_WAITS = "waiting"  # what neither computes nor moves bytes
 _HEIGHT = 0.7  # of a row that is busy all the time
 
 
@@ -42,7 +43,7 @@ def draw(points: Points) -> tuple[str, UIElement] | None:
     factor, unit = units.scale(result.time, units.TIME)
     scale = factor / units.PICOSECONDS
     chart = rows(
-        [f"{track.name}: {track.busy:.1%} busy" for track in found],
+        [f"{each.name}: {each.busy:.1%}{'' if each.name == _WAITS else ' busy'}" for each in found],
         f"time ({unit})",
         x_range=(0.0, result.time * factor),
     )
@@ -58,7 +59,7 @@ def draw(points: Points) -> tuple[str, UIElement] | None:
                 "takes": [seconds(t) for t in ((track.right - track.left) / 1e12).tolist()],
             }
         )
-        shown = [(track.name, "@share{0.0 %} busy"), ("from", f"@left {unit}"), ("for", "@takes")]
+        shown = [(track.name, "@share{0.0 %}"), ("from", f"@left {unit}"), ("for", "@takes")]
         draw_blocks(chart, source, _colour(result, track.name), shown, height="height")
     where = f" of {label(cell)}" if len(points.report.found) > 1 else ""
     return (
@@ -99,7 +100,8 @@ def tracks(result: Result) -> list[Track]:
         ends.append(stop)
     start, stop = covered(np.concatenate(starts), np.concatenate(ends))
     gaps = np.append(0, stop), np.append(start, end)
-    return [*found, track("neither", *gaps, end)]
+    waits = track(_WAITS, *gaps, end)
+    return [*found, waits] if waits.busy else found
 
 
 def track(name: str, start: np.ndarray, stop: np.ndarray, end: int) -> Track:

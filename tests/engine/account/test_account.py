@@ -1,5 +1,6 @@
 """What a run means: shares that add up, a timeline that opens, an error that names who waits."""
 
+import json
 from collections import defaultdict
 from dataclasses import replace
 from itertools import pairwise
@@ -281,6 +282,39 @@ def test_timelines(data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from([training, tangles, uneven, pipelines]))
     workload = data.draw(kind(cluster.topology.sizes))
     check_trace(simulate(workload, cluster, record=True))
+
+
+def test_a_timeline_tells_bytes_groups_and_chunks_and_what_was_left_out() -> None:
+    topology = Topology.build("Ring(4)_Switch(2)", bandwidth=[1e9, 2e9], latency=[10, 10])
+    model = CollectiveModel(chunks=64)
+    builder = GraphBuilder()
+    before = builder.add("compute", Compute(duration=10**9))
+    reduced = builder.add("reduce", Collective(ALL_REDUCE, 8e6, "g"), [before])
+    builder.add("more", Compute(duration=10**6), [reduced])
+    workload = Workload((builder.build(),), {"g": Group((4, 2), (1, 1))})
+    result = simulate(workload, Cluster(topology, collectives=model), record=True)
+    trace = result.timeline()
+    check_format(trace)
+    spans = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+    assert trace["otherData"]["holds"] == f"all spans ({len(spans)})"
+    (whole,) = (event["args"] for event in spans if event["cat"] == "collective")
+    assert (whole["bytes"], whole["group"], whole["ranks"]) == (8_000_000, "g", "0-7")
+    assert whole["dimension"] == "0: Ring(4), 1: Switch(2)"
+    phases = [event["args"] for event in spans if event["cat"] == "phase"]
+    assert {each["chunk"] for each in phases} == {f"{i + 1} of 64" for i in range(64)}
+    sent = sum(each["bytes"] for each in phases if each["dimension"] == "0: Ring(4)")
+    assert sent == pytest.approx(2 * 0.75 * 8e6)
+    assert sum(event["ph"] == "s" for event in trace["traceEvents"]) > 100
+    counters = [event for event in trace["traceEvents"] if event["ph"] == "C"]
+    assert 0.5 < max(each["args"]["value"] for each in counters if "Ring" in each["name"]) <= 1.0
+
+    size = len(result.timeline_file()[0])
+    content, holds = result.timeline_file(size // 2)
+    assert len(content) <= size // 2 and holds in content.decode()
+    assert f"of {len(spans)} spans: all that start before" in holds
+    check_format(json.loads(content))
+    with pytest.raises(DimsweepError, match="no room for its names"):
+        result.timeline(100)
 
 
 def test_recording_changes_nothing() -> None:
