@@ -12,9 +12,11 @@ from collections.abc import Collection
 from typing import Literal
 
 from engine import units
+from engine.account.along import Along, ClassAccount
 from engine.account.breakdown import Breakdown, account
 from engine.account.merit import MERIT_NEEDS, known_merits
 from engine.account.result import Result
+from engine.account.spans import Spans, covered, density, threads_of
 from engine.cluster.blocks import (
     Block,
     FullyConnected,
@@ -70,8 +72,10 @@ __all__ = [
     "MERIT_NEEDS",
     "MODEL_VERSION",
     "Access",
+    "Along",
     "Block",
     "Breakdown",
+    "ClassAccount",
     "Cluster",
     "Collective",
     "CollectiveKind",
@@ -100,6 +104,7 @@ __all__ = [
     "Result",
     "Ring",
     "Send",
+    "Spans",
     "SubgroupBandwidth",
     "Switch",
     "Topology",
@@ -107,6 +112,8 @@ __all__ = [
     "Workload",
     "account",
     "check_memory",
+    "covered",
+    "density",
     "in_yaml",
     "is_compiled",
     "known_merits",
@@ -119,6 +126,7 @@ __all__ = [
     "run_one",
     "simulate",
     "suggestion",
+    "threads_of",
     "told_defect",
     "units",
 ]

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from engine.account.along import Along, ClassAccount, along, classes_of
 from engine.account.breakdown import Breakdown, account
-from engine.account.timeline import trace_events
+from engine.account.spans import Spans, spans_of
+from engine.account.timeline import encoded, trace
 from engine.kernels.phase.batch import Run
 from engine.lower.program import Floats, Longs, Program
 from engine.units import PICOSECONDS
@@ -33,6 +35,22 @@ class Result:
     def breakdown(self) -> Breakdown:
         """The account as arrays of one row, in picoseconds."""
         return account(self.program, self.program.bandwidth[None], self.run.measures)
+
+    @cached_property
+    def along(self) -> Along | None:
+        """The critical path by what computes and by what communicates, in picoseconds that add up
+        to the time.  None if simulated message by message."""
+        return along(self.run) if isinstance(self.run, Run) else None
+
+    @cached_property
+    def classes(self) -> tuple[ClassAccount, ...]:
+        """What the ranks of each class do with the time; message by message each rank is one."""
+        return classes_of(self.program, self.run.measures, self.along)
+
+    @property
+    def last(self) -> int:
+        """The class of ranks that finishes last, of which :attr:`breakdown` tells."""
+        return int(self.run.measures.end[0].argmax())
 
     @property
     def time_ps(self) -> int:
@@ -150,6 +168,17 @@ class Result:
         times = self.traffic.completion_times / PICOSECONDS
         return {names.tally[i]: np.sort(times[rows == i]) for i in np.unique(rows).tolist()}
 
-    def timeline(self) -> dict[str, Any]:
-        """A Chrome trace (open it in Perfetto); the run must have been recorded."""
-        return {"traceEvents": trace_events(self.run), "displayTimeUnit": "ns"}
+    @property
+    def spans(self) -> Spans:
+        """When what took place, in columns; the run must have been recorded."""
+        return spans_of(self.run)
+
+    def timeline(self, limit: int | None = None) -> dict[str, Any]:
+        """A Chrome trace (open it in Perfetto) of at most ``limit`` bytes, if given; the run must
+        have been recorded.  See :func:`engine.account.timeline.trace` for what is left out."""
+        return trace(self.run, limit)
+
+    def timeline_file(self, limit: int | None = None) -> tuple[bytes, str]:
+        """:meth:`timeline` as the bytes of a file, and what it holds, in words."""
+        made = trace(self.run, limit)
+        return encoded(made), made["otherData"]["holds"]

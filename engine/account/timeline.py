@@ -1,101 +1,326 @@
-"""A run as a Chrome trace: a process a class of ranks, a thread a unit and a dimension.
+"""A run as a file of the Trace Event Format, which ui.perfetto.dev and chrome://tracing open.
 
-A run message by message has a process for each rank, and one more with a thread for each link, and
-with counters of the links that were watched.
+A process is a class of ranks, with the threads of :mod:`engine.account.spans`.  Spans are complete
+events (``X``), dependencies between them arrows (``s`` and ``f``), and what changes with time
+counters (``C``): the bandwidth in use in each dimension, and what watched links did.  A run message
+by message has a process for each rank, and one more with a thread for each link.
 """
 
-import sys
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from engine.account.spans import ON_LINK, OPERATOR, Spans, density, spans_of, threads_of
 from engine.errors import DimsweepError
 from engine.kernels.phase.batch import Run
-from engine.lower.program import NodeKind, Program
+from engine.kinds import CollectiveKind
+from engine.lower.program import NO_FLOW, NO_NODE, POINT_TO_POINT, Longs, NodeKind, Program
+from engine.units import format_time
+from engine.workload.coordinates import coordinates_of, ranks_at
 
 if TYPE_CHECKING:  # SimPy is imported by whoever simulates messages
     from engine.kernels.message.kernel import MessageRun
     from engine.kernels.packet import History
 
-_STEPS = 1000  # of a run, over each of which a link's rate is averaged
-_PER_MICROSECOND = 1e6  # picoseconds; Chrome traces count microseconds
+Event = dict[str, Any]
+_STEPS = 1000  # of a run, over each of which a rate is averaged
+_PER_MICROSECOND = 1e6  # picoseconds; the format counts microseconds
+_NANOSECOND = 1000  # picoseconds; what viewers tell apart
+_BYTES_A_SPAN = 350  # with its arrows, to begin with
+_MOST_RANKS = 8  # of a communicator that are named one by one
 
 
-def trace_events(run: "Run | MessageRun") -> list[dict[str, Any]]:
-    """Events in the Trace Event Format.  Raises :class:`DimsweepError` if nothing was recorded."""
-    if not run.recorded and len(run.program.structure.flows) > 0:
-        raise DimsweepError("the run was not recorded", hint="simulate with record=True")
-    if isinstance(run, Run):
-        times = zip(run.state.nodes["start"], run.state.nodes["end"], strict=True)
-        return [*_names(run.program), *_operators(run.program, times), *_class_phases(run)]
-    operators, phases = _operators(run.program, run.operators), _rank_phases(run)
-    return [*_names(run.program), *operators, *phases, *_links(run)]
+def trace(run: "Run | MessageRun", limit: int | None = None) -> dict[str, Any]:
+    """The run as a JSON object of the Trace Event Format, of at most ``limit`` bytes if written
+    without spaces.
+
+    What has no room is left out: of half of the room the shortest spans, and of the other half
+    those that start last; ``otherData`` says what, in a sentence.  Raises :class:`DimsweepError` if
+    nothing was recorded, or if not even the names have room.
+    """
+    spans = spans_of(run)
+    whole = len(spans.start)
+    always = [*_names(run, spans), *_counters(run, spans)]
+    room = whole if limit is None else min(whole, limit // _BYTES_A_SPAN)
+    while True:
+        kept, told = _most_telling(spans, room)
+        made = {
+            "displayTimeUnit": "ns",
+            "otherData": {"iteration": format_time(float(run.measures.time[0])), "holds": told},
+            "traceEvents": [*always, *_spans(run, kept), *_arrows(run, kept)],
+        }
+        size = 0 if limit is None else len(encoded(made))
+        if limit is None or size <= limit:
+            return made
+        if not room:
+            raise DimsweepError(
+                f"a timeline of {limit:,} bytes has no room for its names and counters",
+                where="timeline_limit",
+                hint=f"such as {size:,} B or more",
+            )
+        room = room * limit // size * 19 // 20
 
 
-def _names(program: Program) -> Iterator[dict[str, Any]]:
-    s, names = program.structure, program.names
-    streams = ("compute", *(f"stream {name}" for name in names.stream))
-    dims = [f"dim {name}" for name in names.dims]
-    for cls in range(s.shape.n_classes):
-        count, first = names.class_count[cls], names.class_first[cls]
+def encoded(made: dict[str, Any]) -> bytes:
+    """What :func:`trace` made, as a file."""
+    return json.dumps(made, separators=(",", ":")).encode()
+
+
+def _most_telling(spans: Spans, room: int) -> tuple[Spans, str]:
+    """At most so many spans: half of them the longest, the others the first of the rest; and which
+    these are."""
+    n = len(spans.start)
+    if room >= n:
+        return spans, f"all spans ({n:,})"
+    lasts = spans.end - spans.start
+    by_length = np.lexsort((spans.start, -lasts))
+    rest = by_length[room // 2 :]
+    rest = rest[np.argsort(spans.start[rest], kind="stable")]
+    first, left = rest[: room - room // 2], rest[room - room // 2 :]
+    kept = np.sort(np.concatenate([by_length[: room // 2], first]))
+    before, longer = format_time(int(spans.start[left].min())), format_time(int(lasts[left].max()))
+    told = (
+        f"{room:,} of {n:,} spans: all that start before {before}, and of the later ones those "
+        f"that last longer than {longer}"
+    )
+    return Spans(*(column[kept] for column in spans)), told
+
+
+# --- names --------------------------------------------------------------------------------------
+
+
+def _names(run: "Run | MessageRun", spans: Spans) -> Iterator[Event]:
+    """The processes and threads, and what is in use on threads that lie beside others."""
+    program, links = run.program, [] if isinstance(run, Run) else run.links
+    names, threads = program.names, threads_of(program)
+    used = set(zip(spans.process.tolist(), spans.thread.tolist(), strict=True))
+    for cls, (count, first) in enumerate(zip(names.class_count, names.class_first, strict=True)):
         yield _process(cls, f"{count} ranks like rank {first}" if count > 1 else f"rank {first}")
-        for thread, name in enumerate((*streams, "receives", *dims)):
+        for thread, name in enumerate(threads):
             yield _thread(cls, thread, name)
+    for process, thread in sorted(used):
+        if thread >= len(threads) and process < len(names.class_count):
+            yield _thread(process, thread, f"{threads[thread % len(threads)]}, beside it")
+    if not isinstance(run, Run):
+        yield _process(program.n_npus, "links")
+        for thread, account in enumerate(links):
+            yield _thread(program.n_npus, thread, account.link.name)
 
 
-def _operators(program: Program, times: Iterable[tuple[int, int]]) -> Iterator[dict[str, Any]]:
+def _process(process: int, name: str) -> Event:
+    return {"ph": "M", "name": "process_name", "pid": process, "args": {"name": name}}
+
+
+def _thread(process: int, thread: int, name: str) -> Event:
+    args = {"name": name}
+    return {"ph": "M", "name": "thread_name", "pid": process, "tid": thread, "args": args}
+
+
+# --- spans --------------------------------------------------------------------------------------
+
+
+def _spans(run: "Run | MessageRun", spans: Spans) -> Iterator[Event]:
+    """The spans as complete events, with what is known of each."""
+    names, describe = run.program.names.node, _describer(run)
+    for process, thread, start, end, node, phase in zip(
+        *(column.tolist() for column in spans), strict=True
+    ):
+        category, args = describe(node, phase)
+        yield {
+            "ph": "X",
+            "name": names[node],
+            "cat": category,
+            "pid": process,
+            "tid": thread,
+            "ts": start / _PER_MICROSECOND,
+            "dur": (end - start) / _PER_MICROSECOND,
+            **({"args": args} if args else {}),
+        }
+
+
+def _describer(run: "Run | MessageRun") -> Callable[[int, int], tuple[str, Event]]:
+    """What is known of a span of an operator, or of a phase of it."""
+    s, told = run.program.structure, _operator_teller(run.program)
+    if isinstance(run, Run):
+        state, phases = run.state, run.times.phases
+        chunks, records = state.chunks, state.chunks["record"].copy()  # packed: looked at often
+
+    def describe(node: int, phase: int) -> tuple[str, Event]:
+        category, args = told(node)
+        if phase == OPERATOR:
+            return category, args
+        if phase < 0 or not isinstance(run, Run):
+            return ("link" if phase == ON_LINK else "phase"), args
+        chunk = int(np.searchsorted(records, phase, side="right")) - 1
+        flow, times = s.flows[chunks["flow"][chunk]], phases[state.phase_of[phase]]
+        steps = times["steps"]
+        share = 1.0 if steps < 0 else s.phase_steps[steps]["bytes_sent"]
+        number = chunk - int(flow["chunk_start"]) + 1
+        n = int(flow["chunk_end"] - flow["chunk_start"])
+        own = {"bytes": round(float(times["n_bytes"] * share)), "chunk": f"{number} of {n}"}
+        own["dimension"] = run.program.names.dims[times["dim"]]
+        return "phase", {**args, **own}
+
+    return describe
+
+
+def _operator_teller(program: Program) -> Callable[[int], tuple[str, Event]]:
+    """The category of an operator, and what it moves among whom."""
+    s, names = program.structure, program.names
+    categories = {
+        NodeKind.COMPUTE: "compute",
+        NodeKind.HOST: "host",
+        NodeKind.ACCESS: "memory",
+        NodeKind.COLLECTIVE: "collective",
+        NodeKind.SEND: "message",
+        NodeKind.RECEIVE: "message",
+    }
+    ranks = cache(lambda group, cls: _communicator(program, group, names.class_first[cls]))
+
+    @cache
+    def by_form(f: int, group: str, cls: int) -> Event:
+        form = s.forms[f]
+        dims = [names.dims[use["dim"]] for use in s.uses[form["use_start"] : form["use_end"]]]
+        found: Event = {"bytes": round(float(form["n_bytes"] * form["chunks"]))}
+        if form["kind"] != POINT_TO_POINT:
+            found |= {"collective": str(CollectiveKind(int(form["kind"]))), "group": group}
+            found |= {"ranks": ranks(group, cls)} if group in program.workload.groups else {}
+        return found | {"dimension": ", ".join(dims)}
+
+    @cache
+    def tell(node: int) -> tuple[str, Event]:
+        own = s.nodes[node]
+        category = categories[NodeKind(int(own["kind"]))]
+        if own["flow"] == NO_FLOW:
+            return category, {}
+        flow, group = s.flows[own["flow"]], names.flow_group
+        named = group[own["flow"]] if len(group) else ""
+        args = by_form(int(flow["form"]), named, int(own["cls"]))
+        if category == "message" and flow["receiver"] != NO_NODE:
+            ends = [s.members[flow["member_start"]]["node"], flow["receiver"]]
+            sender, receiver = (names.class_first[s.nodes[end]["cls"]] for end in ends)
+            args = {**args, "from": f"rank {sender}", "to": f"rank {receiver}"}
+            if max(names.class_count) > 1:
+                args |= {"from": f"ranks like {sender}", "to": f"ranks like {receiver}"}
+        return category, args
+
+    return tell
+
+
+def _communicator(program: Program, group: str, rank: int) -> str:
+    """The members of a rank's group, such as ``0-7`` or ``0, 8, 16, ... (32 ranks)``."""
+    sizes, given = program.cluster.topology.sizes, program.workload.groups[group]
+    digits = []
+    for at, p, stride in zip(coordinates_of(rank, sizes), given.sizes, given.strides, strict=True):
+        first = at - at // stride % p * stride
+        digits.append(np.arange(first, first + p * stride, stride))
+    mesh = np.stack(np.meshgrid(*digits, indexing="ij"), axis=-1).reshape(-1, len(sizes))
+    members = np.sort(ranks_at(mesh, sizes)).tolist()
+    if len(members) > 1 and members[-1] - members[0] == len(members) - 1:
+        return f"{members[0]}-{members[-1]}"
+    text = ", ".join(map(str, members[:_MOST_RANKS]))
+    return text if len(members) <= _MOST_RANKS else f"{text}, ... ({len(members)} ranks)"
+
+
+# --- arrows -------------------------------------------------------------------------------------
+
+
+def _arrows(run: "Run | MessageRun", spans: Spans) -> Iterator[Event]:
+    """From each span to those that it lets start: an operator to its dependents on other threads,
+    a message to who receives it, a collective to its chunks' first phases, a phase to the next."""
+    pairs = [_dependents(run.program, spans)]
+    if isinstance(run, Run):
+        pairs.append(_next_phases(run, spans))
+    number = 0
+    for source, target in np.concatenate(pairs).tolist():
+        start, end = int(spans.start[source]), int(spans.end[source])
+        arrives = int(spans.start[target])
+        if end - start < _NANOSECOND or spans.end[target] - arrives < _NANOSECOND:
+            continue  # too short for a viewer to hang an arrow on
+        leaves = end - _NANOSECOND
+        if leaves > arrives:  # a receive that was waiting, or what a collective's own phases are
+            leaves, arrives = (start, arrives) if start <= arrives else (leaves, leaves)
+        number += 1
+        common = {"name": "lets start", "cat": "dependency", "id": number}
+        for phase, span, time in (("s", source, leaves), ("f", target, arrives)):
+            event = {"ph": phase, **common, "ts": time / _PER_MICROSECOND}
+            event |= {"pid": int(spans.process[span]), "tid": int(spans.thread[span])}
+            yield event | ({"bp": "e"} if phase == "f" else {})
+
+
+def _dependents(program: Program, spans: Spans) -> Longs:
+    """Pairs (E, 2) of spans of operators, each of which lets the other start on another thread."""
     s = program.structure
-    for node, name, (start, end) in zip(s.nodes, program.names.node, times, strict=True):
-        cls = int(node["cls"])
-        if node["kind"] == NodeKind.RECEIVE:
-            thread = s.shape.n_streams
-        else:
-            thread = int(node["stream"]) - cls * s.shape.n_streams
-        yield _event(name, cls, thread, int(start), int(end) - int(start))
+    span_of = np.full(len(s.nodes), -1)
+    operators = np.flatnonzero(spans.phase == OPERATOR)
+    span_of[spans.node[operators]] = operators
+    follow = s.nodes["next_end"] - s.nodes["next_start"]
+    sends = np.flatnonzero(s.flows["receiver"] != NO_NODE)
+    source = np.repeat(np.arange(len(s.nodes)), follow)
+    source = np.append(source, s.members["node"][s.flows["member_start"][sends]])
+    target = np.append(s.following.astype(np.int64), s.flows["receiver"][sends])
+    pairs = np.stack([span_of[source], span_of[target]], axis=1)
+    pairs = pairs[(pairs >= 0).all(axis=1)]
+    place = spans.process * (spans.thread.max(initial=0) + 1) + spans.thread
+    return pairs[place[pairs[:, 0]] != place[pairs[:, 1]]]
 
 
-def _class_phases(run: Run) -> Iterator[dict[str, Any]]:
-    s, phases = run.program.structure, run.times.phases
-    for chunk in run.state.chunks:
-        flow = s.flows[chunk["flow"]]
-        name = run.program.names.node[s.members[flow["member_start"]]["node"]]
-        for i in range(int(chunk["end"] - chunk["first"])):
-            phase = phases[chunk["first"] + i]
-            if phase["dim"] < 0:
-                break
-            start = int(run.state.phase_start[chunk["record"] + i])
-            for member in s.members[flow["member_start"] : flow["member_end"]]:
-                thread = s.shape.n_streams + 1 + int(phase["dim"])
-                yield _event(name, int(member["cls"]), thread, start, int(phase["hold"]))
+def _next_phases(run: Run, spans: Spans) -> Longs:
+    """Pairs (E, 2): a collective or message and each chunk's first phase, a phase and the next one
+    of its chunk in another dimension."""
+    state, phase = run.state, spans.phase
+    of_chunk = np.repeat(np.arange(len(state.chunks)), state.chunks["end"] - state.chunks["first"])
+    found = np.flatnonzero(phase >= 0)
+    found = found[np.lexsort((phase[found], spans.process[found]))]
+    span_of = {int(spans.node[i]): int(i) for i in np.flatnonzero(phase == OPERATOR)}
+    pairs = []
+    for before, i in pairwise([-1, *found.tolist()]):
+        first = phase[i] == state.chunks["record"][of_chunk[phase[i]]]
+        if first and int(spans.node[i]) in span_of:
+            pairs.append((span_of[int(spans.node[i])], i))
+        elif not first and before >= 0 and phase[before] == phase[i] - 1:
+            same = spans.process[before] == spans.process[i]
+            if same and spans.thread[before] != spans.thread[i]:
+                pairs.append((before, i))
+    return np.array(pairs, dtype=np.int64).reshape(-1, 2)
 
 
-def _rank_phases(run: "MessageRun") -> Iterator[dict[str, Any]]:
-    """In packets several phases of a port may be under way: those are on threads beside it."""
-    shape, names = run.program.structure.shape, run.program.names.dims
-    ends: dict[tuple[int, int], int] = {}  # of what is last on a rank's thread
-    for rank, dim, start, end, name in sorted(run.phases, key=lambda span: span.start):
-        threads = range(shape.n_streams + 1 + dim, sys.maxsize, shape.n_dims)
-        thread = next(each for each in threads if ends.get((rank, each), 0) <= start)
-        if thread != threads[0] and (rank, thread) not in ends:
-            yield _thread(rank, thread, f"dim {names[dim]}, beside it")
-        ends[rank, thread] = end
-        yield _event(name, rank, thread, start, end - start)
+# --- counters -----------------------------------------------------------------------------------
 
 
-def _links(run: "MessageRun") -> Iterator[dict[str, Any]]:
-    process = run.program.n_npus
-    yield _process(process, "links")
-    for thread, (link, *_, spans) in enumerate(run.links):
-        yield _thread(process, thread, link.name)
-        for start, end, name in spans:
-            yield _event(name, process, thread, start, end - start)
+def _counters(run: "Run | MessageRun", spans: Spans) -> Iterator[Event]:
+    """The bandwidth in use by dimension, or what watched links did."""
     end = int(run.measures.time[0])
+    if isinstance(run, Run):
+        if end and (spans.phase >= 0).any():
+            yield from _bandwidth(run, spans, end)
+        return
     for number, history in run.traffic.histories.items() if run.traffic else ():
-        yield from _counters(run.links[number].link.name, history, process, end)
+        yield from _history(run.links[number].link.name, history, run.program.n_npus, end)
 
 
-def _counters(link: str, history: "History", process: int, end: int) -> Iterator[dict[str, Any]]:
+def _bandwidth(run: Run, spans: Spans, end: int) -> Iterator[Event]:
+    """What an NPU sends in each dimension, in the mean over all NPUs and over a step of time."""
+    program = run.program
+    process, edges = program.structure.shape.n_classes, np.linspace(0, end, _STEPS + 1)
+    yield _process(process, "bandwidth in use (GB/s, mean of all NPUs)")
+    phases = run.times.phases[run.state.phase_of[np.maximum(spans.phase, 0)]]
+    share = np.append(program.structure.phase_steps["bytes_sent"], 1.0)  # the last: a message
+    share = share[np.maximum(phases["steps"], -1)]
+    lasts, ranks = spans.end - spans.start, np.array(program.names.class_count)
+    for d, name in enumerate(program.names.dims):
+        own = (spans.phase >= 0) & (phases["dim"] == d) & (lasts > 0)
+        rate = (phases["n_bytes"] * share)[own] * ranks[spans.process[own]] / lasts[own]
+        used = density(spans.start[own], spans.end[own], edges, rate) / program.n_npus
+        values = np.append(used * 1e3, 0.0)  # bytes a ps to GB/s
+        yield from _counter(name, edges, np.round(values, 6), process)
+
+
+def _history(link: str, history: "History", process: int, end: int) -> Iterator[Event]:
     """What a watched link did: its queue, pauses and marks as they change, its rate in steps."""
     instants = np.arange(_STEPS + 1) * max(end // _STEPS, 1)
     sent = history.sent_by(instants)
@@ -107,32 +332,21 @@ def _counters(link: str, history: "History", process: int, end: int) -> Iterator
         "rate (GB/s)": (instants, rates),
     }
     for name, (times, column) in values.items():
-        changes = np.flatnonzero(np.diff(column, prepend=-1))
-        for time, value in zip(times[changes].tolist(), column[changes].tolist(), strict=True):
-            yield {
-                "ph": "C",
-                "name": f"{link}: {name}",
-                "pid": process,
-                "ts": time / _PER_MICROSECOND,
-                "args": {"value": value},
-            }
+        yield from _counter(f"{link}: {name}", times, column, process)
 
 
-def _process(process: int, name: str) -> dict[str, Any]:
-    return {"ph": "M", "name": "process_name", "pid": process, "args": {"name": name}}
-
-
-def _thread(process: int, thread: int, name: str) -> dict[str, Any]:
-    args = {"name": name}
-    return {"ph": "M", "name": "thread_name", "pid": process, "tid": thread, "args": args}
-
-
-def _event(name: str, process: int, thread: int, start: int, duration: int) -> dict[str, Any]:
-    return {
-        "ph": "X",
-        "name": name,
-        "pid": process,
-        "tid": thread,
-        "ts": start / _PER_MICROSECOND,
-        "dur": duration / _PER_MICROSECOND,
-    }
+def _counter(
+    name: str, times: Sequence[float] | np.ndarray, values: np.ndarray, process: int
+) -> Iterator[Event]:
+    """A value from each of ``times`` on, told whenever it changes."""
+    changes = np.flatnonzero(np.diff(values, prepend=-1))
+    for time, value in zip(
+        np.asarray(times)[changes].tolist(), values[changes].tolist(), strict=True
+    ):
+        yield {
+            "ph": "C",
+            "name": name,
+            "pid": process,
+            "ts": time / _PER_MICROSECOND,
+            "args": {"value": value},
+        }

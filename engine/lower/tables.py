@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from engine.cluster.cluster import Cluster
 from engine.collective.steps import Step
-from engine.kinds import DimensionOrder
+from engine.kinds import CollectiveKind, DimensionOrder
 from engine.lower import program as p
 from engine.lower.forms import Form, Forms, TypedSteps
 from engine.lower.nodes import Nodes
@@ -36,7 +36,7 @@ def structure(
     cluster: Cluster, folding: Folding, nodes: Nodes, forms: Forms, *, in_order: bool
 ) -> p.Structure:
     """The tables of a lowered workload."""
-    shape = _shape(cluster, folding, nodes, in_order=in_order)
+    shape = _shape(cluster, folding, nodes, forms, in_order=in_order)
     following = Following.of_pairs(nodes.after, len(nodes.name))
     form_list = list(forms.forms)
     return p.Structure(
@@ -217,8 +217,13 @@ def lookahead(felt: NDArray[np.int64], following: Following) -> NDArray[np.int64
     return np.where((felt == p.Lookahead.FULL) & soon, int(p.Lookahead.UNTIL_END), felt)
 
 
-def _shape(cluster: Cluster, folding: Folding, nodes: Nodes, *, in_order: bool) -> p.Shape:
+def _shape(
+    cluster: Cluster, folding: Folding, nodes: Nodes, forms: Forms, *, in_order: bool
+) -> p.Shape:
     model, reduce_bandwidth = cluster.collectives, cluster.npu.reduce_bandwidth
+    crosses = any(
+        len(form.uses) > 1 and form.kind <= CollectiveKind.ALL_GATHER for form in forms.forms
+    )
     return p.Shape(
         n_classes=len(folding.graph),
         n_dims=len(cluster.topology.dims),
@@ -227,7 +232,7 @@ def _shape(cluster: Cluster, folding: Folding, nodes: Nodes, *, in_order: bool) 
         n_tallies=len(nodes.tallies),
         n_ports=len(cluster.topology.dims),
         queue=model.queue,
-        themis=model.order is DimensionOrder.THEMIS,
+        themis=model.order is DimensionOrder.THEMIS and crosses,
         endpoint_delay=model.endpoint_delay,
         stream_order=p.StreamOrder.KEY if in_order else p.StreamOrder.ARRIVAL,
         latency_after=True,

@@ -60,9 +60,11 @@ def training_iteration(
     ``overlap_gradients`` a weight-gradient collective runs while the backward pass goes on, as
     data-parallel frameworks do; the iteration ends when the last of them has.  A layer's input
     gradients come before those of its weights, or after them, as in ASTRA-sim 1.0, where their
-    exchange begins earlier.
+    exchange begins earlier.  Where each collective blocks, that order changes nothing, and is the
+    first one.
     """
     iteration = _Iteration(layers, loop)
+    weight_gradients_first &= loop is TrainingLoop.OVERLAP_GRADIENTS
     iteration.forward()
     for number, layer in reversed(list(enumerate(layers))):
         for early in layers[layer.again : number] if layer.again is not None else ():

@@ -124,7 +124,8 @@ def blocks(
 ) -> None:
     """Horizontal blocks from ``left`` to ``right`` in the rows ``y`` of ``source``."""
     ends = {"y": "y", "left": "left", "right": "right"}
-    drawn = chart.hbar(**ends, height=0.7, source=source, color=colour, line_width=0, **options)
+    look = {"height": 0.7, "color": colour, "line_width": 0} | options
+    drawn = chart.hbar(**ends, source=source, **look)
     chart.add_tools(HoverTool(renderers=[drawn], tooltips=list(tooltips)))
 
 

@@ -1,114 +1,130 @@
-"""What the best design does when: compute, communication by dimension, and waiting."""
+"""What the best design does when: how busy compute and each dimension are, instant by instant."""
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from bokeh.models import ColumnDataSource, UIElement
 
-from engine import DimsweepError, Result, run_one, units
+from engine import DimsweepError, Result, covered, density, run_one, threads_of, units
 from sweeper.charts.chart import Chart
-from sweeper.charts.frame import GREY, PALETTE, rows
 from sweeper.charts.frame import blocks as draw_blocks
+from sweeper.charts.frame import rows
 from sweeper.charts.points import Points
-from sweeper.report.summary import CellSummary
+from sweeper.report.colours import GREY, WAITING, dimension_colour
+from sweeper.report.summary import CellSummary, Floats
 from sweeper.report.words import label, seconds
 from sweeper.run.reproduce import program_of
 
-_MOST = 300_000  # phases of chunks; telling of more would take longer than a page may
-_APART = 1 / 1500  # of the time: blocks that are nearer to each other than this are drawn as one
-_WAITS = "compute waits"
+_MOST = 5_000_000  # phases of chunks; to record more would take longer than a page may
+_BINS = 1500  # of the time, about one a pixel
+_FEW = 200  # spans of a track that are drawn one by one
+_WAITS = "waiting"  # what neither computes nor moves bytes
+_HEIGHT = 0.7  # of a row that is busy all the time
 
 
-class Block(NamedTuple):
-    """Something that takes place, in microseconds."""
+class Track(NamedTuple):
+    """One row: bars from ``left`` to ``right`` (ps), as high as the ``share`` of that time in which
+    it is busy.  Their areas add up to the share of the whole, ``busy``."""
 
-    start: float
-    end: float
     name: str
+    left: Floats
+    right: Floats
+    share: Floats
+    busy: float
 
 
 def draw(points: Points) -> tuple[str, UIElement] | None:
     cell = min(points.report.found, key=lambda c: c.objective.loss(c.objective.of(c.best)))
-    found = tracks(points, cell)
-    if found is None:
+    result = simulated(points, cell)
+    found = [] if result is None else tracks(result)
+    if result is None or not found:
         return None
-    end = max(block.end for blocks in found.values() for block in blocks)
-    factor, unit = units.scale(end / 1e6, units.TIME)
-    chart = rows(list(found), f"time ({unit})", x_range=(0.0, end / 1e6 * factor))
-    for i, (name, blocks) in enumerate(found.items()):
+    factor, unit = units.scale(result.time, units.TIME)
+    scale = factor / units.PICOSECONDS
+    chart = rows(
+        [f"{each.name}: {each.busy:.1%}{'' if each.name == _WAITS else ' busy'}" for each in found],
+        f"time ({unit})",
+        x_range=(0.0, result.time * factor),
+    )
+    for i, track in enumerate(found):
+        bottom = i + _HEIGHT / 2
         source = ColumnDataSource(
             {
-                "y": np.full(len(blocks), float(i)),
-                "left": np.array([b.start for b in blocks], np.float32) / 1e6 * factor,
-                "right": np.array([b.end for b in blocks], np.float32) / 1e6 * factor,
-                "name": [b.name for b in blocks],
-                "takes": [seconds((b.end - b.start) / 1e6) for b in blocks],
+                "left": (track.left * scale).astype(np.float32),
+                "right": (track.right * scale).astype(np.float32),
+                "y": (bottom - track.share * _HEIGHT / 2).astype(np.float32),
+                "height": (track.share * _HEIGHT).astype(np.float32),
+                "share": track.share.astype(np.float32),
+                "takes": [seconds(t) for t in ((track.right - track.left) / 1e12).tolist()],
             }
         )
-        shown = [("", "@name"), ("from", f"@left {unit}"), ("takes", "@takes")]
-        draw_blocks(chart, source, _colour(name, i), shown)
+        shown = [(track.name, "@share{0.0 %}"), ("from", f"@left {unit}"), ("for", "@takes")]
+        draw_blocks(chart, source, _colour(result, track.name), shown, height="height")
     where = f" of {label(cell)}" if len(points.report.found) > 1 else ""
-    return f"one iteration of the best design{where}, on rank 0 and all that are like it", chart
+    return (
+        f"one iteration of the best design{where}, on rank 0 and all that are like it; bars are as "
+        "high as the share of each instant that is busy",
+        chart,
+    )
 
 
-def tracks(points: Points, cell: CellSummary) -> dict[str, list[Block]] | None:
-    """The blocks of rank 0 in the cell's best trial, by what does them; None where it cannot be
-    simulated again phase by phase: a file is gone, or there is too much to record."""
+def simulated(points: Points, cell: CellSummary) -> Result | None:
+    """A recorded run of the cell's best trial; None where it cannot be simulated again phase by
+    phase: a file is gone, or there is too much to record."""
     try:
         best = pa.table({name: [cell.best[name]] for name in ("trial", "origin", *cell.design)})
         config, program = program_of(points.report.study, cell.cell, best)
         if config.by_message:
             return None
         run = run_one(program, record=True)
-        if len(run.state.phase_start) > _MOST:
-            return None
-        events = Result(run).timeline()["traceEvents"]
     except (DimsweepError, OSError):
         return None
-    threads = {
-        e["tid"]: e["args"]["name"]
-        for e in events
-        if e["ph"] == "M" and e["name"] == "thread_name" and e["pid"] == 0
-    }
-    mine: dict[int, list[Block]] = {}
-    for event in events:
-        if event["ph"] == "X" and event["pid"] == 0:
-            block = Block(event["ts"], event["ts"] + event["dur"], event["name"])
-            mine.setdefault(event["tid"], []).append(block)
-    if not mine:
-        return None
-    end = max(block.end for blocks in mine.values() for block in blocks)
-    found = {threads[tid]: _joined(mine[tid], end * _APART) for tid in sorted(mine)}
-    compute = _joined(mine.get(0, []), 0.0)
-    return {threads[0]: found.pop(threads[0], []), _WAITS: _gaps(compute, end), **found}
+    recorded = run.recorded and len(run.state.phase_start) <= _MOST
+    return Result(run) if recorded else None
 
 
-def _joined(blocks: Iterable[Block], apart: float) -> list[Block]:
-    """The blocks in order, those nearer than ``apart`` as one, which is named after the first and
-    says how many it holds."""
-    found: list[tuple[float, float, str, int]] = []
-    for start, end, name in sorted(blocks):
-        if found and start - found[-1][1] <= apart:
-            first, last, named, n = found[-1]
-            found[-1] = (first, max(last, end), named, n + 1)
-        else:
-            found.append((start, end, name, 1))
-    return [Block(s, e, name if n == 1 else f"{name} and {n - 1} more") for s, e, name, n in found]
+def tracks(result: Result) -> list[Track]:
+    """What rank 0 computes, what each dimension carries for it, and when it does neither."""
+    spans, threads, end = result.spans, threads_of(result.program), result.time_ps
+    dims = range(len(threads) - len(result.program.names.dims), len(threads))
+    if end == 0:
+        return []
+    found, starts, ends = [], [], []
+    for thread in (0, *dims):
+        # What overlaps on a port lies beside it.
+        own = (spans.process == 0) & (spans.thread % len(threads) == thread)
+        start, stop = covered(spans.start[own], spans.end[own])
+        found.append(track(threads[thread].removeprefix("dim "), start, stop, end))
+        starts.append(start)
+        ends.append(stop)
+    start, stop = covered(np.concatenate(starts), np.concatenate(ends))
+    gaps = np.append(0, stop), np.append(start, end)
+    waits = track(_WAITS, *gaps, end)
+    return [*found, waits] if waits.busy else found
 
 
-def _gaps(blocks: list[Block], end: float) -> list[Block]:
-    """When none of the blocks is active, from 0 to ``end``."""
-    edges = [0.0, *(edge for block in blocks for edge in block[:2]), end]
-    pairs = zip(edges[::2], edges[1::2], strict=True)
-    return [Block(a, b, _WAITS) for a, b in pairs if b > a]
+def track(name: str, start: np.ndarray, stop: np.ndarray, end: int) -> Track:
+    """The track of spans that do not overlap: themselves if they are few, else the share of each of
+    some 1,500 equal times that they take, equal neighbours as one."""
+    lasts = stop > start
+    start, stop = start[lasts].astype(float), stop[lasts].astype(float)
+    busy = float((stop - start).sum() / end)
+    if len(start) <= _FEW:
+        return Track(name, start, stop, np.ones(len(start)), busy)
+    edges = np.linspace(0, end, _BINS + 1)
+    share = np.minimum(density(start, stop, edges), 1.0)
+    changes = np.flatnonzero(np.append(True, np.diff(share) != 0))
+    left, right = edges[changes], edges[np.append(changes[1:], _BINS)]
+    share = share[changes]
+    return Track(name, left[share > 0], right[share > 0], share[share > 0], busy)
 
 
-def _colour(name: str, i: int) -> str:
-    if name == "compute":
-        return GREY
-    return "#C44E52" if name == _WAITS else PALETTE[i % len(PALETTE)]
+def _colour(result: Result, name: str) -> str:
+    dims = list(result.program.names.dims)
+    if name in dims:
+        return dimension_colour(dims.index(name))
+    return GREY if name == "compute" else WAITING
 
 
 CHART = Chart("timeline", "What the best design does when", draw)

@@ -1,18 +1,22 @@
 """The account of one simulated iteration, for the terminal."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from engine import Path, Result, units
+from engine import Along, ClassAccount, Path, Result, units
 from engine.kernels.message import MessageRun
 from engine.network.wafer import WaferPlan
 from sweeper.cli.traffic import LINKS_SHOWN, shortened, traffic_tables
 from sweeper.report.merits import known
 from sweeper.report.words import cost_of, waiting
 from sweeper.terminal import plural, say, table
+
+_BOUND = {"memory": "compute that memory bounds"}
+_CLASSES_SHOWN = 16
 
 
 def print_result(
@@ -26,6 +30,8 @@ def print_result(
     relative error of such times, where it is known, and ``npu_price`` (USD) is in the cost."""
     say(f"{title}, {_size(result)}", console)
     console.print(table(("", "", ""), _summary(result, error, npu_price)))
+    if len(classes := _told_apart(result)) > 1:
+        console.print(_classes(result, classes))
     console.print(_dimensions(result))
     if result.breakdown.path is not None and result.breakdown.per_bandwidth is not None:
         console.print(_critical_path(result, result.breakdown.path, result.breakdown.per_bandwidth))
@@ -33,6 +39,28 @@ def print_result(
         console.print(_busiest_links(result))
     for found in traffic_tables(result):
         console.print(found)
+
+
+def plain(result: Result) -> dict[str, Any]:
+    """What no row of a study has, in seconds: the critical path by what computes, and by what
+    communicates in each dimension, and what the ranks of each class do."""
+    found: dict[str, Any] = {}
+    if result.along is not None:
+        found["path_by_compute_s"] = _seconds(result.along.compute)
+        found["path_by_collective_s"] = {
+            name: _seconds(dict(zip(result.program.names.dims, by_dim.tolist(), strict=True)))
+            for name, by_dim in result.along.communication.items()
+        }
+    found["classes"] = [
+        {"ranks": cls.ranks, "first_rank": cls.first}
+        | _seconds({f"{k}_s": v for k, v in cls._asdict().items() if k not in ("ranks", "first")})
+        for cls in result.classes
+    ]
+    return found
+
+
+def _seconds(picoseconds: Mapping[str, int | None]) -> dict[str, float]:
+    return {k: v / units.PICOSECONDS for k, v in picoseconds.items() if v is not None}
 
 
 def _size(result: Result) -> str:
@@ -49,21 +77,13 @@ def _summary(
 ) -> Iterator[tuple[str, str, str]]:
     """What the time is made of: names, amounts, and shares of the whole."""
 
-    def line(name: str, seconds: float) -> tuple[str, str, str]:
-        share = f"{seconds / result.time:.1%}" if result.time else ""
-        return name, units.format_time(seconds * units.PICOSECONDS), share
-
-    name, time, share = line("iteration", result.time)
-    yield name, time if error is None else f"{time} ± {error:.0%}", share
-    yield line("  compute", result.compute)
-    yield line("  exposed communication", result.exposed)
-    for name, seconds in result.exposed_by_collective.items():
-        if seconds:
-            yield line(f"    {name}", seconds)
-    if result.exposed_by_dim["waiting"]:
-        remote = "memory" in result.program.names.stream
-        what = "of it with no dimension in use" if remote else waiting(result.exposed_by_collective)
-        yield line(f"    {what}", result.exposed_by_dim["waiting"])
+    time = units.format_time(result.time_ps)
+    share = "100.0%" if result.time_ps else ""
+    yield "iteration", time if error is None else f"{time} ± {error:.0%}", share
+    lines = _last_rank(result) if result.along is None else _along(result, result.along)
+    for name, picoseconds in lines:
+        share = f"{picoseconds / result.time_ps:.1%}" if result.time_ps else ""
+        yield name, units.format_time(picoseconds), share
     for merit in known(result.merits):
         value = merit.show(result.merits[merit.column])
         yield merit.title or "performance per watt", value, ""
@@ -83,6 +103,67 @@ def _summary(
         yield "performance per cost", efficiency, ""
 
 
+def _along(result: Result, along: Along) -> Iterator[tuple[str, float]]:
+    """The critical path: picoseconds that add up to the iteration."""
+    for name, picoseconds in along.compute.items():
+        yield f"  {_BOUND.get(name, name)}", picoseconds
+    for d, dim in enumerate(result.program.names.dims):
+        found = {name: int(by_dim[d]) for name, by_dim in along.communication.items()}
+        if total := sum(found.values()):
+            yield f"  {dim}", total
+            yield from ((f"    {name}", time) for name, time in found.items() if time)
+
+
+def _last_rank(result: Result) -> Iterator[tuple[str, float]]:
+    """What the ranks that finish last do, where no critical path is known."""
+    of = f" of {last}" if (last := _last(result)) else ""
+    yield f"  compute{of}", float(result.breakdown.compute[0])
+    yield f"  exposed communication{of}", float(result.breakdown.exposed[0])
+    for name, seconds in result.exposed_by_collective.items():
+        if seconds:
+            yield f"    {name}", seconds * units.PICOSECONDS
+    if result.exposed_by_dim["waiting"]:
+        what = waiting(result.exposed_by_collective)
+        what = "of it with no dimension in use" if _has_memory(result) else what
+        yield f"    {what}", result.exposed_by_dim["waiting"] * units.PICOSECONDS
+
+
+def _last(result: Result) -> str:
+    """The rank that finishes last, of which the figures are; nothing if all ranks are alike."""
+    if len(_told_apart(result)) == 1:
+        return ""
+    return f"rank {result.classes[result.last].first}, the last"
+
+
+def _has_memory(result: Result) -> bool:
+    return "memory" in result.program.names.stream
+
+
+def _classes(result: Result, classes: Sequence[ClassAccount]) -> Table:
+    """What the ranks of each class do with the time of the iteration."""
+    columns = ["rank", "with\nalike", "compute", "communi-\ncation", "waiting", "idle"]
+    columns[4] += ",\nmemory" if _has_memory(result) else ""
+    columns += [] if result.along is None else ["critical\npath"]
+    rows = []
+    for cls in classes[:_CLASSES_SHOWN]:
+        times = (cls.compute, cls.communication, cls.waiting, cls.idle, cls.path)
+        shown = (units.format_time(time) for time in times if time is not None)
+        rows.append([str(cls.first), f"{cls.ranks:,}", *shown])
+    return shortened(columns, rows, len(classes))
+
+
+def _told_apart(result: Result) -> list[ClassAccount]:
+    """The classes, those with the same account as one: first those through which most of the
+    critical path leads, or those that finish last."""
+    ends = result.run.measures.end[0].tolist()
+    alike: dict[tuple[int | None, ...], ClassAccount] = {}
+    for end, cls in sorted(zip(ends, result.classes, strict=True), key=lambda each: -each[0]):
+        known = alike.get(what := (end, *cls[2:]))
+        ranks, first = (0, cls.first) if known is None else known[:2]
+        alike[what] = cls._replace(ranks=ranks + cls.ranks, first=min(first, cls.first))
+    return sorted(alike.values(), key=lambda cls: -(cls.path or 0))
+
+
 def _remedies(plan: WaferPlan) -> Iterator[tuple[str, str]]:
     """What became of groups that a wafer cannot serve as they are."""
     if plan.serialised:
@@ -97,8 +178,16 @@ def _remedies(plan: WaferPlan) -> Iterator[tuple[str, str]]:
 def _dimensions(result: Result) -> Table:
     """What each dimension carries, and how long communication over it is exposed."""
     program, row = result.program, result.breakdown
+    last = _last(result)
     return table(
-        ("dimension", "bandwidth", "sent by an NPU", "busy", "util.", "exposed"),
+        (
+            f"dimension,\nat {last}" if last else "dimension",
+            "bandwidth",
+            "sent by an NPU",
+            "busy",
+            "util.",
+            "exposed",
+        ),
         (
             (
                 name,
@@ -114,11 +203,10 @@ def _dimensions(result: Result) -> Table:
 
 
 def _critical_path(result: Result, path: Path, per_bandwidth: np.ndarray) -> Table:
-    """What the time is made of, and what a little more bandwidth in each dimension is worth."""
+    """What the critical path does in each dimension, and what a little more bandwidth there is
+    worth."""
     names = ["critical path", "transfer", "latency", "endpoint", "next GB/s\nsaves"]
-    rows = [["compute", units.format_time(float(path.compute[0]))]]
-    if path.memory[0]:
-        rows.append(["memory", units.format_time(float(path.memory[0]))])
+    rows = []
     for d, name in enumerate(result.program.names.dims):
         parts = (path.transfer, path.latency, path.endpoint)
         cells = [units.format_time(float(part[0, d])) for part in parts]

@@ -27,9 +27,9 @@ _SIMULATED = {
 def command(overrides: Sequence[str], as_json: bool) -> int:
     """Simulate one training iteration and account for its time.
 
-    The terminal shows where the time goes: compute, exposed communication of each collective and
-    dimension, the critical path, and what more bandwidth in each dimension would save. Without
-    overrides the defaults of conf/dimsweep.yaml are simulated.
+    The terminal shows what the iteration takes along its critical path: what computes, and each
+    collective in each dimension; what each class of ranks does meanwhile; and what more bandwidth
+    in each dimension would save. Without overrides conf/dimsweep.yaml's defaults are simulated.
 
     \b
     Usual keys:
@@ -39,7 +39,8 @@ def command(overrides: Sequence[str], as_json: bool) -> int:
       collective.chunks, collective.order    how collectives are split and ordered
       fidelity=message                       simulate every message on every link (slower)
       fidelity=flow, fidelity=packet         messages share links; they go packet by packet
-      timeline=FILE                          write what happens when, for ui.perfetto.dev
+      timeline=FILE                          write what happens when, for ui.perfetto.dev;
+      timeline_limit=10 MB                   at most so much of it (null: all)
       picture=FILE                           draw the links and their load (fidelity=message)
       congestion=FILE                        draw how long messages take (flow, packet), and
       watch='[NPU 0 -> switch d0 line 0]'    what happens at these links (packet)
@@ -61,7 +62,8 @@ def simulate(overrides: Sequence[str], console: "Console", *, as_json: bool = Fa
     """Simulate the configuration that ``overrides`` make, print its account and write its files.
 
     With ``as_json`` the standard output is one JSON object for other programs: the version of the
-    model, and the columns of a study's rows (docs/results.md) that are known.
+    model, the columns of a study's rows (docs/results.md) that are known, and the critical path and
+    the classes of ranks as the terminal shows them.
     """
     import json
 
@@ -69,10 +71,10 @@ def simulate(overrides: Sequence[str], console: "Console", *, as_json: bool = Fa
     from engine.kernels.network import run_messages
     from sweeper.build.accuracy import time_error
     from sweeper.build.program import build_program
-    from sweeper.cli.account import print_result
+    from sweeper.cli.account import plain, print_result
     from sweeper.config.compose import compose
     from sweeper.ledger.rows import single_row
-    from sweeper.study.rules import design_warnings
+    from sweeper.study.rules import design_warnings, idle_keys
     from sweeper.terminal import say_warnings, waiting
 
     composed = compose(overrides)
@@ -81,9 +83,9 @@ def simulate(overrides: Sequence[str], console: "Console", *, as_json: bool = Fa
         by_message = config.by_message
         _check_outputs(config)
         program = build_program(config)
-        say_warnings(
-            design_warnings(composed, program, composed.overridden, searched=False), console
-        )
+        turned = [*composed.overridden, *composed.set_in_study]
+        say_warnings(design_warnings(composed, program, turned, searched=False), console)
+        say_warnings(idle_keys(composed, program, turned).values(), console)
         record = config.timeline is not None
         with waiting(f"simulating {_SIMULATED[config.fidelity]}", console):
             if by_message:
@@ -97,7 +99,8 @@ def simulate(overrides: Sequence[str], console: "Console", *, as_json: bool = Fa
         raise composed.blame(error) from error.__cause__
     title = f"{config.workload.name} on {result.program.cluster.topology.name}"
     if as_json:
-        print(json.dumps({"model": MODEL_VERSION, **single_row(config, result)}, indent=1))
+        told = {"model": MODEL_VERSION, **single_row(config, result), **plain(result)}
+        print(json.dumps(told, indent=1))
     else:
         print_result(result, title, console, time_error(config), config.cost.npu)
     _write_files(result, config, title, console)
@@ -105,15 +108,16 @@ def simulate(overrides: Sequence[str], console: "Console", *, as_json: bool = Fa
 
 def _write_files(result: "Result", config: "Config", title: str, console: "Console") -> None:
     """The timeline and the pictures that the configuration asks for."""
-    import json
-
     from sweeper.cli.output import write_file
     from sweeper.terminal import say
 
     if config.timeline is not None:
-        content = json.dumps(result.timeline()).encode()
+        limit = config.timeline_limit
+        content, holds = result.timeline_file(None if limit is None else int(limit))
         file = write_file(config.timeline, "the timeline", content)
-        say(f"timeline: {file} (open it at ui.perfetto.dev)", console)
+        say(f"timeline: {file} (open it at ui.perfetto.dev), with {holds}", console)
+        if not holds.startswith("all"):
+            say("  timeline_limit=null writes the whole", console)
     if config.picture is not None:
         from sweeper.draw.network import draw_network
 

@@ -56,6 +56,13 @@ class Origin:
         """The keys of the overrides."""
         return [_key(override) for override in self.overrides]
 
+    @property
+    def set_in_study(self) -> list[str]:
+        """The dotted keys that the study's file gives values, those of config groups in full."""
+        file = self.study and find_study(self.study)
+        plain = OmegaConf.to_container(read_options(file).node) if file else {}
+        return list(_leaves(plain)) if isinstance(plain, dict) else []
+
     def given(self, key: str) -> Any:
         """What the last override of ``key`` itself says, or None."""
         values = [o for o in self.overrides if _key(o) == key and _sets_a_key(o)]
@@ -298,6 +305,16 @@ def _given(overrides: Sequence[str]) -> Iterator[tuple[str, Path]]:
 
 def _studies_in(overrides: Sequence[str]) -> set[str]:
     return {o.split("=", 1)[1] for o in overrides if o.startswith("study=")}
+
+
+def _leaves(node: Mapping[Any, Any], place: str = "") -> Iterator[str]:
+    """The dotted keys of plain data that hold no further keys."""
+    for name, value in node.items():
+        key = f"{place}.{name}".removeprefix(".")
+        if isinstance(value, dict) and value:
+            yield from _leaves(value, key)
+        else:
+            yield key
 
 
 def _key(override: str) -> str:

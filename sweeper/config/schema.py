@@ -15,7 +15,7 @@ from sweeper.config.cluster import Collective, Memory, Topology
 from sweeper.config.cost import Cost
 from sweeper.config.network import Network
 from sweeper.config.npu import Npu
-from sweeper.config.parts.part import Flag, Parsed, Part, default, key, member
+from sweeper.config.parts.part import Bytes, Flag, Parsed, Part, default, key, member
 from sweeper.config.study import Budget, Executor, Portfolio, Recheck, Search, Space
 from sweeper.config.workload import KINDS, AnyWorkload
 from sweeper.objective import Objective, parse_objectives
@@ -39,7 +39,7 @@ NO_AXES = {
 }
 # Keys that change how a study is run but no row of it.
 RUNTIME_KEYS = {
-    *("executor", "results", "timeline", "picture", "watch", "congestion"),
+    *("executor", "results", "timeline", "timeline_limit", "picture", "watch", "congestion"),
     *("budget", "recheck", "name"),
 }
 
@@ -94,6 +94,7 @@ class Config(Part):
     executor: Executor = default(Executor)
     results: str = "results"
     timeline: str | None = None
+    timeline_limit: Bytes | None = default("10 MB")
     picture: str | None = None
     watch: Annotated[tuple[str, ...], Parsed(_names)] = ()
     congestion: str | None = None

@@ -29,7 +29,7 @@ from sweeper.space.space import Space, build_space
 from sweeper.space.trials import Trial
 from sweeper.study.bound import least_bound, proven_bound, proven_front
 from sweeper.study.content import Content
-from sweeper.study.rules import design_warnings
+from sweeper.study.rules import design_warnings, idle_keys
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,7 @@ class CellPlan:
     prices: Prices | None
     budget: int
     warnings: list[str]  # of the design rules
+    idle: dict[str, str]  # keys that the user set or varies and that make no difference, and why
 
     @property
     def config(self) -> Config:
@@ -79,9 +80,14 @@ class CellPlan:
 
 
 def plan_cell(
-    number: int, coordinates: dict[str, str], composed: Composed, turned: Collection[str]
+    number: int,
+    coordinates: dict[str, str],
+    composed: Composed,
+    turned: Collection[str],
+    perhaps_idle: Collection[str] | None = None,
 ) -> tuple[CellPlan, Program]:
-    """The plan of a cell and its program; ``turned`` are the keys that the user varies.
+    """The plan of a cell and its program; ``turned`` are the keys that the user sets or varies, of
+    which only those that are ``perhaps_idle`` are asked whether they make a difference.
 
     Raises :class:`DimsweepError` for what cannot be simulated or searched.
     """
@@ -106,6 +112,8 @@ def plan_cell(
     bound = proven_bound(config, space, least, objective[0])
     worth = None if bound is None or least is None else (least.per_bandwidth * 1e12).tolist()
     first = _first_trials(config, space, program, hopes)
+    idle = idle_keys(composed, program, turned if perhaps_idle is None else perhaps_idle)
+    warnings = design_warnings(composed, program, turned, searched=space.split is not None)
     plan = CellPlan(
         cell=Cell(number, config, coordinates),
         space=space,
@@ -115,7 +123,8 @@ def plan_cell(
         first=first,
         prices=program.prices,
         budget=n_trials(config, space, first, program.prices),
-        warnings=design_warnings(composed, program, turned, searched=space.split is not None),
+        warnings=warnings,
+        idle=idle,
     )
     plan.sampler()  # refuses bad options now, not when the cell's turn comes
     return plan, program

@@ -12,6 +12,8 @@ from sweeper.config.compose import Composed, compose, is_group
 from sweeper.ledger.record import CellRecord, PrunedCell
 from sweeper.study.cell import CellPlan, describe, plan_cell
 
+LOOKED_AT = 64  # cells, of which it is asked whether keys make a difference
+
 
 @dataclass(frozen=True)
 class PlannedCell:
@@ -31,6 +33,9 @@ class Grid:
     ) -> None:
         self.composed, self._axes, self._may_prune = composed, axes, may_prune
         self._shape = tuple(map(len, axes.values()))
+        # Keys that made no difference to the first cell, and in how many they are yet looked at.
+        self._idle: list[str] | None = None
+        self._looks = LOOKED_AT
         self._kept = [o for o in composed.overrides if o.lstrip("+").split("=")[0] not in axes]
 
     def __len__(self) -> int:
@@ -62,13 +67,17 @@ class Grid:
         left out, and for what else is wrong with it."""
         coordinates, cell = self.compose(number)
         whole = self.composed
-        turned = [*whole.overridden, *whole.config.grid, *cell.config.space.parameters]
+        varied = [*whole.config.grid, *cell.config.space.parameters]
+        turned = [*whole.overridden, *whole.set_in_study, *varied]
         try:
-            plan, program = plan_cell(number, coordinates, cell, turned)
+            looks_at = self._idle if self._looks else ()
+            plan, program = plan_cell(number, coordinates, cell, turned, looks_at)
         except DimsweepError as error:
             if isinstance(error, InfeasibleError) and coordinates and self._may_prune:
                 return PrunedCell(coordinates=coordinates, error=str(error))
             raise cell.blame(error) from error.__cause__
+        self._idle = list(plan.idle) if self._idle is None else self._idle
+        self._looks = max(self._looks - 1, 0)
         return PlannedCell(plan, describe(plan, program, whole.config), program)
 
 

@@ -19,13 +19,12 @@ from sweeper.space.space import check_values
 from sweeper.space.trials import Trial
 from sweeper.study.cell import CellPlan
 from sweeper.study.content import digests
-from sweeper.study.grid import Grid, PlannedCell
+from sweeper.study.grid import LOOKED_AT, Grid, PlannedCell
 from sweeper.study.portfolio import WORKLOAD, grid_of, weighing_of
 from sweeper.study.provenance import provenance
 from sweeper.study.rules import once
 
 LARGE = 256  # cells; up to so many a grid is planned as a whole before anything is simulated
-_LOOKED_AT = 64  # cells of a larger one
 _LONGEST = 200  # characters of a name; file systems take 255 bytes
 
 
@@ -102,6 +101,8 @@ def plan_study(composed: Composed) -> StudyPlan:
     except DimsweepError as error:
         raise composed.blame(error) from error.__cause__
     portfolios = [] if weighing is None else _portfolios(weighing, planned)
+    first, *others = cells[:LOOKED_AT]
+    idle = [told for key, told in first.idle.items() if all(key in c.idle for c in others)]
     study = StudyRecord(
         name=name,
         model=MODEL_VERSION,
@@ -110,7 +111,7 @@ def plan_study(composed: Composed) -> StudyPlan:
         grid=tuple(axes),
         parameters=tuple(parameters),
         learns_from_slopes=any(learns_from_slopes(each.record.sampler) for each in planned),
-        warnings=tuple(once(plan.warnings for plan in cells)),
+        warnings=(*once(plan.warnings for plan in cells), *idle),
         n_streamed=len(grid) if is_large else None,
         cells=() if is_large else tuple(each.record for each in planned),
         pruned=() if is_large else tuple(pruned),
@@ -147,7 +148,7 @@ def _plan_cells(grid: Grid) -> tuple[list[PlannedCell], list[PrunedCell]]:
     """The cells of a grid, or those of a large one that show what is wrong with it, and those that
     cannot be."""
     planned, pruned = list[PlannedCell](), list[PrunedCell]()
-    for number in range(len(grid)) if len(grid) <= LARGE else grid.corners(_LOOKED_AT):
+    for number in range(len(grid)) if len(grid) <= LARGE else grid.corners(LOOKED_AT):
         found = grid.plan(number)
         if isinstance(found, PrunedCell):
             pruned.append(found)

@@ -11,12 +11,14 @@ from engine.kernels.message.kernel import (
     run_on_simpy,
 )
 from engine.kernels.message.links import LinkAccount
+from engine.kernels.message.preemption import may_suspend
 
 __all__ = [
     "LinkAccount",
     "MessageRun",
     "check_network",
     "lower_by_rank",
+    "may_suspend",
     "network_of",
     "run_on_simpy",
 ]

@@ -1,14 +1,15 @@
 """Runs the network kernel, and says what happened."""
 
 import dataclasses
-from collections.abc import Collection
-from typing import cast
+from collections.abc import Collection, Iterator
+from typing import Any, cast
 
 import numpy as np
 
 from engine.errors import DimsweepError
 from engine.fidelity import Fidelity
 from engine.kernels.carriers import Traffic
+from engine.kernels.carriers.fabric import fabric_of
 from engine.kernels.message.carried import reducing_error
 from engine.kernels.message.kernel import (
     MessageRun,
@@ -82,6 +83,15 @@ def run_messages(
     traffic = _traffic(program, state, packets) if carried else None
     run = _told(program, network, tables, state, traffic)
     return dataclasses.replace(run, recorded=record, n_simulated=n_simulated)
+
+
+def told(program: Program, network: Network, fidelity: Fidelity) -> Iterator[Any]:
+    """All that a run depends on: the state before anything has happened and, of packets, how they
+    are made, sent and marked."""
+    tables, model = tables_of(program, network, fidelity), program.cluster.network
+    yield new_state(program, tables, network, carried=_CARRIED[fidelity], record=False)
+    if fidelity is Fidelity.PACKET:
+        yield model.packets, model.routing, model.seed, fabric_of(network, model), tables.ends
 
 
 def _told(

@@ -22,7 +22,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from engine.compiler import kernel
+from engine.compiler import compiled, kernel
+from engine.kernels.by_reference import by_reference
 from engine.kernels.phase.phase_time import Parts, PhaseTimes, parts_of
 from engine.kernels.phase.servers import lasts, serve
 from engine.kernels.phase.state import (
@@ -97,6 +98,75 @@ def walk_back(
         _forget(st)
         _weigh_shifts(s, st, out, point)
         _add_up(s, bandwidth, latency, times, st, out, point, False, True)
+
+
+class Chain(NamedTuple):
+    """The intervals of one critical path, the last one first."""
+
+    nodes: Longs  # computations and accesses
+    phases: Longs  # numbers of phases among all chunks'
+    whole: Longs  # of each phase: 1 with all latencies of its chunk, 0 its transfer only
+
+
+@compiled
+def chain_of(new_state: State) -> Chain:
+    """The critical path of the run in ``new_state``."""
+    st, n_nodes, n_phases = by_reference(new_state), 0, 0
+    interval = long(st.counts[LAST])
+    while interval != BEGINNING:
+        if interval < len(st.phase_of):
+            n_phases += 1
+        else:
+            n_nodes += 1
+        interval = _before(st, interval)
+    nodes = np.empty(n_nodes, dtype=np.int64)
+    phases, whole = np.empty(n_phases, dtype=np.int64), np.empty(n_phases, dtype=np.int64)
+    i, k, interval = 0, 0, long(st.counts[LAST])
+    while interval != BEGINNING:
+        if interval < len(st.phase_of):
+            whole[k] = interval >= 0
+            phases[k] = interval if interval >= 0 else transfer_of(interval)
+            k += 1
+        else:
+            nodes[i] = interval - len(st.phase_of)
+            i += 1
+        interval = _before(st, interval)
+    return Chain(nodes, phases, whole)
+
+
+@kernel
+def _before(st: State, interval: int) -> int:
+    """What let an interval begin."""
+    if interval < 0:
+        return long(st.phase_critical[transfer_of(interval)])
+    if interval < len(st.phase_of):
+        return long(st.phase_critical[interval])
+    return long(st.node_critical[interval - len(st.phase_of)])
+
+
+@compiled
+def phases_apart(
+    structure: Structure,
+    bandwidth: Floats,
+    latency: Longs,
+    phase_times: PhaseTimes,
+    new_state: State,
+    chain: Chain,
+    labels: Longs,
+    new_path: Path,
+) -> None:
+    """Add the seconds of the phases of the critical path to ``new_path``, all zeros before: each
+    phase's to the row that its label says."""
+    s, times, st = by_reference(structure), by_reference(phase_times), by_reference(new_state)
+    out = by_reference(new_path)
+    for label in range(len(out.compute)):
+        _forget(st)
+        for i in range(len(chain.phases)):
+            if labels[i] == label and chain.whole[i]:
+                st.visits[st.phase_of[chain.phases[i]]] += 1.0
+            elif labels[i] == label:
+                st.transfers[st.phase_of[chain.phases[i]]] += 1.0
+        _add_up(s, bandwidth, latency, times, st, out, label, True, False)
 
 
 @kernel

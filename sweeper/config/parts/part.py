@@ -6,7 +6,7 @@ Every error is a :class:`DimsweepError` that names the key.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
 from functools import cache
@@ -61,12 +61,16 @@ class Parsed:
     """The type of a field whose value ``parse`` makes of what is written, and ``write`` writes.
 
     ``parse`` raises :class:`DimsweepError`; it is not called for a value that was parsed before.
+    ``choices`` are all values, where they are names.
     """
 
     def __init__(
-        self, parse: Callable[[Any], Any], write: Callable[[Any], Any] | None = None
+        self,
+        parse: Callable[[Any], Any],
+        write: Callable[[Any], Any] | None = None,
+        choices: Iterable[str] = (),
     ) -> None:
-        self._parse, self._write = parse, write or written
+        self._parse, self._write, self.choices = parse, write or written, tuple(choices)
 
     def __get_pydantic_core_schema__(self, _: Any, __: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(
@@ -130,7 +134,7 @@ def named(kind: type[_T]) -> Callable[[Any], _T]:
 
 def member(kind: type[_T]) -> Parsed:
     """The type of a field that holds a member of an enumeration, by its name in text."""
-    return Parsed(named(kind))
+    return Parsed(named(kind), choices=map(str, kind))  # type: ignore[call-overload]
 
 
 def one_or_each(parse: Callable[[Any], Any]) -> Callable[[Any], Any]:

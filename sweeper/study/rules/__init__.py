@@ -10,20 +10,22 @@ from engine.rules import beyond_measurements
 from sweeper.config.compose import Composed
 from sweeper.study.rules.axes import kept_axes
 from sweeper.study.rules.between import apart
-from sweeper.study.rules.knobs import idle_keys
+from sweeper.study.rules.idle import idle_keys
+from sweeper.study.rules.knobs import idle_knobs
 from sweeper.study.rules.peak import uncalibrated
 from sweeper.study.rules.prices import unpriced_tiers
 from sweeper.study.rules.provision import badly_provisioned, verdict
 from sweeper.study.rules.quantities import odd_quantities
 from sweeper.study.rules.ties import tied
 
-__all__ = ["design_warnings", "once", "verdict"]
+__all__ = ["design_warnings", "idle_keys", "once", "verdict"]
 
 
 def design_warnings(
     composed: Composed, program: Program, turned: Collection[str], *, searched: bool
 ) -> list[str]:
-    """What the rules find in a composed configuration, whose program is ``program``.
+    """What the rules find in a composed configuration, whose program is ``program``; beside
+    :func:`idle_keys`, which costs more.
 
     ``turned`` are the keys that the user varies or has set for this run; ``searched`` says that the
     bandwidths of the config are not those that will be simulated.
@@ -35,7 +37,7 @@ def design_warnings(
     found += uncalibrated(config, program)
     found += beyond_measurements(program)
     found += apart(config, program, searched=searched)
-    found += idle_keys(config, program, turned, searched=searched)
+    found += idle_knobs(config, program, turned, searched=searched)
     return found if searched else found + tied(config, program) + badly_provisioned(program)
 
 

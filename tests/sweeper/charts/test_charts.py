@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from bokeh.models import ColumnDataSource, LogScale
 
+from engine import covered
 from sweeper.charts import CHARTS as ALL
 from sweeper.charts import front, importance, timeline
 from sweeper.charts.points import COMPUTE, Points
@@ -119,9 +120,18 @@ def test_what_alone_changes_the_time_is_important():
     assert importance.importance(only(rows.head(10))) == {}
 
 
-def test_blocks_near_each_other_are_drawn_as_one():
-    blocks = [timeline.Block(0, 4, "a"), timeline.Block(4.5, 6, "b"), timeline.Block(9, 10, "c")]
-    joined = timeline._joined(blocks[::-1], apart=1.0)
-    assert joined == [timeline.Block(0, 6, "a and 1 more"), timeline.Block(9, 10, "c")]
-    gaps = timeline._gaps(joined, 12.0)
-    assert [gap[:2] for gap in gaps] == [(6, 9), (10, 12.0)]
+@pytest.mark.parametrize("n", [5, 10_000])
+def test_a_timeline_is_as_full_as_what_it_shows(n):
+    """A port that is 7.8 % busy in ten thousand short blocks was drawn 89 % busy."""
+    end = 10**9
+    start = (np.arange(n) * (end / n)).astype(np.int64)
+    shown = timeline.track("port", start, start + int(0.078 * end / n), end)
+    area = (shown.share * (shown.right - shown.left)).sum()
+    assert area / end == pytest.approx(shown.busy) == pytest.approx(0.078, rel=1e-3)
+    assert len(shown.left) <= 1500 and (shown.share <= 1).all()
+    assert (len(shown.left) == n) == (n < 200), "single blocks, if they are few"
+
+
+def test_overlapping_spans_count_once():
+    start, end = covered(np.array([5, 0, 1, 8]), np.array([6, 3, 2, 9]))
+    assert list(zip(start, end, strict=True)) == [(0, 3), (5, 6), (8, 9)]

@@ -127,7 +127,7 @@ def test_simulate_accounts_for_the_time(capsys: pytest.CaptureFixture[str]) -> N
 def test_simulate_writes_a_timeline(empty_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "collective.chunks=2", "timeline=run.json"]) == 0
     trace = json.loads((empty_folder / "run.json").read_text())
-    assert {event["ph"] for event in trace["traceEvents"]} == {"M", "X"}
+    assert {event["ph"] for event in trace["traceEvents"]} == {"M", "X", "C", "s", "f"}
 
 
 def test_sweep_and_report(empty_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

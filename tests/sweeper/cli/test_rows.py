@@ -63,6 +63,11 @@ def test_a_design_is_the_row_that_a_study_has_of_it(
     words = ["study=libra_gpt3_4d", "collective.chunks=4", f"topology.bandwidth=[{split}]"]
     shown = json.loads(said(capsys, "simulate", "--json", *words))
     assert shown.pop("model") == MODEL_VERSION
+    own = shown.pop("path_by_compute_s"), shown.pop("path_by_collective_s"), shown.pop("classes")
+    along = sum(own[0].values()) + sum(sum(by_dim.values()) for by_dim in own[1].values())
+    assert along == pytest.approx(row["time_s"], rel=1e-12)
+    assert own[0]["compute"] == row["path_compute_s"]
+    assert [cls["compute_s"] for cls in own[2]] == [row["compute_s"]], "the last rank's, and all's"
     assert shown["exposed_by_collective_s"] == dict(row["exposed_by_collective_s"])
     named = {"key", "cell", "trial", "origin", "exposed_by_collective_s"}
     known = {name for name in row.index if row[name] is not None and row[name] == row[name]}

@@ -1,0 +1,145 @@
+"""When what took place in a run: operators on streams, phases of chunks at ports, in columns."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from engine.errors import DimsweepError
+from engine.kernels.phase.batch import Run
+from engine.lower.program import NO_DIM, Floats, Longs, NodeKind, Program
+
+if TYPE_CHECKING:  # SimPy is imported by whoever simulates messages
+    from engine.kernels.message.kernel import MessageRun
+
+OPERATOR, ON_LINK, UNKNOWN = -1, -2, -3  # in the place of a phase's number
+
+
+class Spans(NamedTuple):
+    """N spans of time, each on one thread of one process; shapes (N,), times in picoseconds.
+
+    A process is a class of ranks, and behind these the links.  Its threads are its streams, those
+    for receives and one a dimension (see :func:`threads_of`); where some overlap, those that have
+    no room go beside, on threads as many further on.
+    """
+
+    process: Longs
+    thread: Longs
+    start: Longs
+    end: Longs
+    node: Longs  # the operator, or whose chunk goes through the phase
+    phase: Longs  # its number among all chunks' phases; else one of the constants above
+
+
+def threads_of(program: Program) -> list[str]:
+    """The names of the threads of a class."""
+    names = program.names
+    streams = (f"stream {name}" for name in names.stream)
+    return ["compute", *streams, "receives", *(f"dim {name}" for name in names.dims)]
+
+
+def spans_of(run: "Run | MessageRun") -> Spans:
+    """All spans of a recorded run; raises :class:`DimsweepError` if nothing was recorded."""
+    if not run.recorded and len(run.program.structure.flows) > 0:
+        raise DimsweepError("the run was not recorded", hint="simulate with record=True")
+    if isinstance(run, Run):
+        nodes = run.state.nodes
+        parts = [_operators(run.program, nodes["start"], nodes["end"]), _class_phases(run)]
+    else:
+        times = np.array(run.operators, dtype=np.int64).reshape(-1, 2).T
+        parts = [_operators(run.program, *times), *_messages(run)]
+    joined = Spans(*map(np.concatenate, zip(*parts, strict=True)))
+    return _beside(joined, len(threads_of(run.program)))
+
+
+def _operators(program: Program, start: Longs, end: Longs) -> Spans:
+    s = program.structure
+    cls = s.nodes["cls"].astype(np.int64)
+    thread = s.nodes["stream"] - cls * s.shape.n_streams
+    thread = np.where(s.nodes["kind"] == NodeKind.RECEIVE, s.shape.n_streams, thread)
+    nodes = np.arange(len(s.nodes))
+    return Spans(cls, thread, start.copy(), end.copy(), nodes, np.full(len(nodes), OPERATOR))
+
+
+def _class_phases(run: Run) -> Spans:
+    """The phases of all chunks, once for each class that takes part."""
+    s, chunks = run.program.structure, run.state.chunks
+    flow = np.repeat(chunks["flow"], chunks["end"] - chunks["first"])
+    phases = run.times.phases[run.state.phase_of]
+    number = np.flatnonzero(phases["dim"] != NO_DIM)
+    flow = flow[number]
+    first, last = s.flows["member_start"][flow], s.flows["member_end"][flow]
+    each = np.repeat(np.arange(len(number)), last - first)
+    place = np.arange(len(each)) - np.repeat(np.cumsum(last - first) - (last - first), last - first)
+    members, number = s.members[first[each] + place], number[each]
+    start = run.state.phase_start[number]
+    return Spans(
+        members["cls"].astype(np.int64),
+        s.shape.n_streams + 1 + phases["dim"][number].astype(np.int64),
+        start,
+        start + phases["hold"][number],
+        members["node"].astype(np.int64),
+        number,
+    )
+
+
+def _messages(run: "MessageRun") -> Iterator[Spans]:
+    """The phases of ranks, and what was on links, which only name their operators."""
+    s, names = run.program.structure, run.program.names.node
+    own = dict(
+        zip(zip(s.nodes["cls"].tolist(), names, strict=True), range(len(names)), strict=True)
+    )
+    some = {name: node for node, name in enumerate(names)}
+    found = [
+        (
+            *(each.rank, s.shape.n_streams + 1 + each.dim, each.start, each.end),
+            *(own[each.rank, each.name], UNKNOWN),
+        )
+        for each in run.phases
+    ]
+    found += [
+        (run.program.n_npus, thread, span.start, span.end, some[span.name], ON_LINK)
+        for thread, link in enumerate(run.links)
+        for span in link.spans
+    ]
+    yield Spans(*np.array(found, dtype=np.int64).reshape(-1, 6).T)
+
+
+def _beside(spans: Spans, n_threads: int) -> Spans:
+    """The spans with those that overlap others of their thread on threads of their own."""
+    order = np.lexsort((spans.end, spans.start, spans.thread, spans.process))
+    place = spans.process[order] * (spans.thread.max(initial=0) + 1) + spans.thread[order]
+    overlap = (place[1:] == place[:-1]) & (spans.start[order][1:] < spans.end[order][:-1])
+    crowded = np.unique(place[1:][overlap])
+    thread = spans.thread.copy()
+    for each in crowded:
+        ends: list[int] = []  # of what is last on each thread
+        for i in order[place == each].tolist():
+            start, end = int(spans.start[i]), int(spans.end[i])
+            lane = next((n for n, last in enumerate(ends) if last <= start), len(ends))
+            ends[lane : lane + 1] = [end]
+            thread[i] += lane * n_threads if spans.phase[i] != ON_LINK else 0
+    return spans._replace(thread=thread)
+
+
+def density(start: Longs, end: Longs, edges: Floats, rate: Floats | float = 1.0) -> Floats:
+    """The mean between each two neighbours of ``edges`` (which rise) of what is ``rate`` from each
+    ``start`` to its ``end`` and added up where these overlap: exact, so that the sum of means times
+    widths is the sum of rates times durations."""
+    change = np.broadcast_to(rate, len(start)).astype(float)
+    times = np.concatenate([start, end]).astype(float)
+    order = np.argsort(times, kind="stable")
+    times = times[order]
+    level = np.cumsum(np.concatenate([change, -change])[order])
+    area = np.concatenate([[0.0], np.cumsum(level[:-1] * np.diff(times))])
+    until = np.interp(edges, times, area) if len(times) else np.zeros(len(edges))
+    found: Floats = np.maximum(np.diff(until) / np.diff(edges), 0.0)
+    return found
+
+
+def covered(start: Longs, end: Longs) -> tuple[Longs, Longs]:
+    """Where any of the spans is, as spans that neither overlap nor touch."""
+    order = np.argsort(start, kind="stable")
+    start, end = start[order], np.maximum.accumulate(end[order]) if len(end) else end
+    begins = np.append(True, start[1:] > end[:-1])[: len(start)]
+    return start[begins], end[np.append(begins[1:], True)[: len(end)]]

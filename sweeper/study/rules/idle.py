@@ -1,0 +1,193 @@
+"""Keys that make no difference: with another value the kernel is told the same, bit by bit.
+
+Looked at are the keys that the user sets, in a study or on the command line, or varies.  Each
+costs one lowering (some hundredths of a second, a second where a program has 200,000 operators),
+and up to three where it makes no difference; so a study asks of its first cell, and of others only
+what made none there.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+from engine import DimsweepError, Fidelity, Program
+from engine.network import Clos
+from engine.rules import alike, is_measured
+from sweeper.build.program import build_program
+from sweeper.config.compose import Composed, compose, is_group
+from sweeper.config.parts.part import Parsed, Part, per_dimension
+from sweeper.config.schema import DETERMINES_RESULT, Config
+from sweeper.config.workload import KINDS
+
+_LARGEST = 500_000  # operators; to lower more takes seconds, and nothing is said
+# These are whole designs, and what only says how far, how large or by what name.
+_OTHER_THINGS = {
+    *("workload", "topology", "workload.name", "topology.tiers", "npu.error"),
+    *("fold", "fidelity", "network.max_messages", "network.max_packets"),
+}
+_NUMBER = re.compile(r"\s*(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)(.*)")
+_CHOOSE = (None, "auto", ["auto"], [None])
+_LETTERS = 40  # of a value in a warning
+
+
+class _Other(NamedTuple):
+    """A configuration with another value of one key, and how that value is told."""
+
+    config: Config
+    value: str
+    chooses: bool  # that value lets dimsweep choose one, which may be the very one that is set
+
+
+def idle_keys(composed: Composed, program: Program, turned: Collection[str]) -> dict[str, str]:
+    """The keys of ``turned`` that make no difference to ``program``, which is the composed
+    configuration's, each with the warning that says why."""
+    if len(program.structure.nodes) > _LARGEST:
+        return {}
+    config, found = composed.config, dict[str, str]()
+    used = _fidelities(config)
+    own = cache(lambda fidelity: _lowered(config, fidelity))
+    for key in dict.fromkeys(turned):
+        if key.split(".")[0] not in DETERMINES_RESULT or key in _OTHER_THINGS:
+            continue
+        same = list[_Other]()
+        for other in _others(composed, key):
+            lowered = [_lowered(other.config, fidelity) for fidelity in used]
+            if None in lowered:
+                continue  # that cannot be
+            if not all(map(_is_same, map(own, used), lowered, used)):
+                break
+            same.append(other)
+        else:
+            if value := next((other.value for other in same if not other.chooses), ""):
+                found[key] = f"{key} has no effect: {_why(config, program, key, value, used)}"
+    return found
+
+
+def _fidelities(config: Config) -> list[Fidelity]:
+    """What the study simulates with."""
+    varied = [*config.grid.get("fidelity", ())]
+    if "fidelity" in config.space.parameters:
+        varied += config.space.parameters["fidelity"].values or ()
+    used = [config.fidelity, *(fidelity for fidelity, _ in config.recheck.rungs)]
+    return list(dict.fromkeys([*used, *map(Fidelity, varied)]))
+
+
+def _lowered(config: Config, fidelity: Fidelity) -> Program | None:
+    """The program, or None if it cannot be."""
+    try:
+        return build_program(config.changed({"fidelity": str(fidelity)}))
+    except DimsweepError:
+        return None
+
+
+def _is_same(ours: Program | None, other: Program | None, fidelity: Fidelity) -> bool:
+    return ours is not None and other is not None and alike(ours, other, fidelity)
+
+
+def _others(composed: Composed, key: str) -> Iterator[_Other]:
+    """The configuration with other values of ``key``: those that the study varies it over, or its
+    default, all that it may be and, of a number, twice and half as much."""
+    config = composed.config
+    if is_group(key):
+        without = [o for o in composed.overrides if o.lstrip("+~").split("=")[0] != key]
+        if len(without) < len(composed.overrides) and key not in config.grid:
+            other = compose(without)
+            yield _Other(other.config, f"{key}={other.choices.get(key)}", chooses=False)
+        return
+    seen: list[Any] = []
+    for value in _values(config, key):
+        try:
+            seen.append(config.value(key))
+            changed = config.changed({key: value})
+            if changed.value(key) not in seen:
+                yield _Other(changed, _short(value), value in _CHOOSE)
+            seen.append(changed.value(key))
+        except DimsweepError:
+            continue
+
+
+def _values(config: Config, key: str) -> Iterator[Any]:
+    varied = config.grid.get(key)
+    if key in config.space.parameters:
+        parameter = config.space.parameters[key]
+        varied = parameter.values or (parameter.low, parameter.high)
+    if varied is not None:
+        yield from varied
+        return
+    default = _default(config, key)
+    if default != "???":
+        yield default
+    yield from _choices(config, key)
+    for factor in (2, 0.5):
+        value = _scaled(config.value(key), factor)
+        if value is not None:
+            yield value
+
+
+def _choices(config: Config, key: str) -> Iterator[str]:
+    """All values of a key that is one of a few names."""
+    part: Any = config
+    *path, last = key.split(".")
+    for name in path:
+        part = getattr(part, name, None)
+    field = type(part).model_fields.get(last) if isinstance(part, Part) else None
+    for each in field.metadata if field else ():
+        yield from each.choices if isinstance(each, Parsed) else ()
+
+
+def _default(config: Config, key: str) -> Any:
+    """The default of a key; "???" where there is none."""
+    node: Any = {**Config.defaults(), "workload": KINDS[config.workload.kind].defaults()}
+    for part in key.split("."):
+        if not isinstance(node, Mapping) or part not in node:
+            return "???"
+        node = node[part]
+    return node
+
+
+def _scaled(value: Any, factor: float) -> Any:
+    """A number or a quantity, or each of a list, times ``factor``; the other truth value; else
+    None."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return int(factor * value)
+    if isinstance(value, float):
+        return factor * value
+    if isinstance(value, list):
+        return [_scaled(each, factor) for each in value] if value else None
+    if isinstance(value, str) and (number := _NUMBER.fullmatch(value)):
+        return f"{factor * float(number[1]):g}{number[2]}"
+    return None
+
+
+def _why(config: Config, program: Program, key: str, value: str, used: Collection[Fidelity]) -> str:
+    """What makes a key idle, where that is known, or a value with which all is the same."""
+    group = key.split(".")[0]
+    if group == "npu" and is_measured(program):
+        return "every computation has a measured duration"
+    if group == "network" and {*used} == {Fidelity.PHASE}:
+        return "fidelity=phase simulates no links" + _oversubscription(config, program, key)
+    return f"what is simulated is the same with {value}"
+
+
+def _oversubscription(config: Config, program: Program, key: str) -> str:
+    """What an oversubscribed Clos comes to, for a kernel that knows bandwidths only."""
+    if key not in ("network", "network.fabric"):
+        return ""
+    dims = program.names.dims
+    fabrics = per_dimension(config.network.fabric, len(dims), "fabric")
+    return "".join(
+        f"; between leaf switches {fabric.oversubscription:g}:1 oversubscription leaves dimension "
+        f"{name} 1/{fabric.oversubscription:g} of its bandwidth, which topology.bandwidth can say"
+        for name, fabric in zip(dims, fabrics, strict=True)
+        if isinstance(fabric, Clos) and fabric.oversubscription > 1
+    )
+
+
+def _short(value: Any) -> str:
+    """A value in a warning, as YAML has it."""
+    words = {"None": "null", "True": "true", "False": "false"}
+    text = words.get(str(value), str(value))
+    return text if len(text) <= _LETTERS else text[: _LETTERS - 3] + "..."
