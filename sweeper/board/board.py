@@ -1,7 +1,6 @@
 """The board's page: a table of the studies, and those that are chosen in it, compared."""
 
 from html import escape
-from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from bokeh.models import (
 )
 
 from sweeper.board.standings import Standing, Standings, line
-from sweeper.charts.frame import GREY, PALETTE, WIDGET, legend_above, plot, rows
+from sweeper.charts.frame import GREY, WIDGET, legend_above, plot, rows, series_colour
 from sweeper.draw.show.page import STYLE
 from sweeper.ledger.place import Place
 from sweeper.report import words
@@ -136,7 +135,7 @@ class Board:
         known = [each for each in chosen if each.best() is not None]
         alike = [each for each in known if each.objective == known[0].objective]
         self.told.text = _told(known, alike)
-        colours = [colour for colour, _ in zip(cycle(PALETTE), alike, strict=False)]
+        colours = [series_colour(i) for i in range(len(alike))]
         self._draw_searches(alike, colours)
         self._draw_bests(alike, colours)
 

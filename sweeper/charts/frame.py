@@ -1,8 +1,8 @@
 """The look of every chart: its figure, its colours, its bars, and rows with names.
 
 Colours of lines, axes and backgrounds that depend on the reader's light or dark scheme are CSS
-variables of the page (``--bk-...``), which Bokeh reads; the others are Okabe and Ito's, told apart
-by colour-blind readers on either ground.
+variables of the page (``--bk-...``), which Bokeh reads; the others are those of
+:mod:`sweeper.report.colours`, told apart by colour-blind readers on either ground.
 """
 
 import textwrap
@@ -13,10 +13,15 @@ import numpy as np
 from bokeh.models import ColumnDataSource, FixedTicker, HoverTool
 from bokeh.plotting import figure
 
+from sweeper.report.colours import BLUE as BLUE
+from sweeper.report.colours import GREEN as GREEN
+from sweeper.report.colours import GREY as GREY
+from sweeper.report.colours import ORANGE as ORANGE
+from sweeper.report.colours import PALETTE as PALETTE
+from sweeper.report.colours import dimension_colour as dimension_colour
+from sweeper.report.colours import series_colour as series_colour
 from sweeper.report.summary import Floats
 
-BLUE, ORANGE, GREEN, GREY = "#0072B2", "#E69F00", "#009E73", "#8A8F98"
-PALETTE = (BLUE, ORANGE, GREEN, "#CC79A7", "#56B4E9", "#D55E00", "#B8A900", "#7A5195")
 # Tables and inputs are HTML of their own, which no variable of Bokeh's reaches.
 WIDGET = """.bk-input, .slick-cell-checkboxsel, .slick-header-column, .slick-row, .slick-viewport {
   background-color: var(--paper) !important; color: var(--ink) !important;

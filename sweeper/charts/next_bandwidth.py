@@ -5,7 +5,7 @@ from bokeh.models import UIElement
 
 from engine import units
 from sweeper.charts.chart import Chart
-from sweeper.charts.frame import GREEN, PALETTE, bars, legend_above, rows, stacked
+from sweeper.charts.frame import GREEN, bars, dimension_colour, legend_above, rows, stacked
 from sweeper.charts.points import Points
 from sweeper.report import words
 from sweeper.report.sections.next_bandwidth import at_best, claim, common_unit
@@ -27,8 +27,8 @@ def draw(points: Points) -> tuple[str, UIElement] | None:
         chart.x_range.start, chart.x_range.range_padding = 0.0, 0.5
         return claim(cells[0], unit), chart
     chart = rows([words.label(cell) for cell in cells], title)
-    colours = PALETTE * len(cells[0].dims)
-    stacked(chart, list(zip(cells[0].dims, colours, factor * saved.T, strict=False)), name)
+    parts = enumerate(zip(cells[0].dims, factor * saved.T, strict=True))
+    stacked(chart, [(dim, dimension_colour(d), values) for d, (dim, values) in parts], name)
     return f"what the next {unit} saves, by the dimension it is spent on", legend_above(chart)
 
 

@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 from bokeh.models import CDSView, ColumnDataSource, IndexFilter, TextInput
 
-from sweeper.charts.frame import GREY, PALETTE
+from sweeper.charts.frame import GREY, dimension_colour
 from sweeper.objective import OBJECTIVES, TIME, Objective
 from sweeper.report import words
+from sweeper.report.colours import WAITING as WAITS
 from sweeper.report.report import Report
 
 COMPUTE, WAITING = "compute", "waiting"
@@ -77,8 +78,8 @@ class Points:
     @property
     def colours(self) -> dict[str, str]:
         """A colour for each bottleneck that some trial has."""
-        names = {COMPUTE: GREY, WAITING: "#D0D4D9"}
-        names |= dict(zip(self.dims, PALETTE * len(self.dims), strict=False))
+        names = {COMPUTE: GREY, WAITING: WAITS}
+        names |= {name: dimension_colour(d) for d, name in enumerate(self.dims)}
         found = set(self.source.data["bottleneck"])
         return {name: colour for name, colour in names.items() if name in found}
 

@@ -1,7 +1,7 @@
 """The frame of every picture: style, bars, a title that says the finding, PNG bytes.
 
-Colours are Okabe and Ito's, told apart by colour-blind readers.  Matplotlib is imported only when
-a picture is drawn, and without pyplot: no global figures, no display.
+Colours are those of charts.  Matplotlib is imported only when a picture is drawn, and without
+pyplot: no global figures, no display.
 """
 
 import io
@@ -12,9 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sweeper.report.colours import BLUE as BLUE
+from sweeper.report.colours import GREEN as GREEN
+from sweeper.report.colours import GREY as GREY
+from sweeper.report.colours import ORANGE as ORANGE
+from sweeper.report.colours import dimension_colour as dimension_colour
+from sweeper.report.colours import series_colour as series_colour
 from sweeper.report.summary import Floats
 
-BLUE, ORANGE, GREEN, GREY = "#0072B2", "#E69F00", "#009E73", "#8A8F98"
 _DPI = 150
 WIDTH = 9.0  # inches: text of 10 points is easy to read when shown 900 pixels wide
 _STYLE = {

@@ -1,0 +1,21 @@
+"""The colours of everything that is drawn: charts, pictures, timelines and the board.
+
+Okabe and Ito's tell what is compared apart, for colour-blind readers too.  A dimension of a network
+has a colour of its own wherever it is drawn; none of these is the colour of a role (the best, the
+equal split, the proven bound), so that a blue bar is never taken for a dimension.
+"""
+
+BLUE, ORANGE, GREEN, GREY = "#0072B2", "#E69F00", "#009E73", "#8A8F98"
+WAITING = "#C3C8CF"  # for other ranks, which no dimension does; compute is grey
+PALETTE = ("#8E63B0", "#56B4E9", "#D55E00", "#B8A900", "#CC79A7", "#3B9C9C", "#A65628")
+SERIES = (BLUE, ORANGE, GREEN, "#CC79A7", "#56B4E9", "#D55E00", "#B8A900", GREY)
+
+
+def dimension_colour(d: int) -> str:
+    """The colour of dimension ``d``, the innermost being 0."""
+    return PALETTE[d % len(PALETTE)]
+
+
+def series_colour(i: int) -> str:
+    """The colour of the ``i``-th of things that are compared, from 0."""
+    return SERIES[i % len(SERIES)]
