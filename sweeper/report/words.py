@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from engine import units
+from sweeper.ledger.record import StudyRecord
 from sweeper.objective import Objective
 from sweeper.report.summary import CellSummary, Floats
 
@@ -200,6 +201,17 @@ def shared(summaries: Sequence[CellSummary]) -> str:
     """How many trials were splits tried for a whole portfolio; nothing if there is none."""
     trials = sum(len(summary.shared) for summary in summaries)
     return f", and {trials} for all workloads together" if trials else ""
+
+
+def unfinished(study: StudyRecord, begun: Sequence[CellSummary]) -> str:
+    """How much was planned, of a sweep that was stopped before its end or still runs; nothing of
+    others."""
+    if study.finished is not False:
+        return ""
+    n_cells = study.n_streamed or len(study.cells)
+    where = f" and {len(begun):,} of {n_cells:,} cells begun" if n_cells > 1 else ""
+    planned = f" of at most {study.n_trials:,} planned" if study.n_trials else ""
+    return f"{planned}{where} (the sweep was stopped or still runs)"
 
 
 def stopped_early(summaries: Sequence[CellSummary]) -> str:
