@@ -88,6 +88,21 @@ class Points:
         smallest = min(objective.of(s.best) for s in self.report.found)
         return words.axis(objective, smallest)
 
+    def differs(self, name: str) -> bool:
+        """Whether the trials have several values of a column."""
+        return len(set(self.source.data[name])) > 1
+
+    def coded(self, name: str) -> tuple[str, list[str]]:
+        """A column with the places of a key's values in their order, and these in words."""
+        values = list(self.source.data[name])
+        ordered = sorted(set(values))
+        texts = ordered
+        if self.columns[name].format:
+            texts = [words.number(float(value)) for value in ordered]
+        coded, place = f"{name}#", {value: i for i, value in enumerate(ordered)}
+        self.source.data[coded] = np.array([place[value] for value in values], np.float32)
+        return coded, texts
+
     def take(self, name: str, places: list[int]) -> list[Any]:
         """Some trials' values of a column."""
         return [self.source.data[name][place] for place in places]
@@ -104,6 +119,8 @@ class Points:
 
     def _add_designs(self) -> None:
         rows, keys = self.rows, self.report.study.parameters
+        for objective in self.report.study.objectives:
+            self._add_measure(objective)
         self._add("trial", "trial", rows["trial"], "0")
         if len(self.report.summaries) > 1:
             names = {s.cell.cell: words.label(s) for s in self.report.found}
@@ -117,13 +134,17 @@ class Points:
             else:
                 self._add(key, name, rows[key])
 
+    def _known(self, objective: Objective) -> bool:
+        return objective.column in self.rows and bool(self.rows[objective.column].notna().all())
+
+    def _add_measure(self, objective: Objective) -> None:
+        factor, title = self.axis(objective)
+        self._add(objective.column, title, factor * self.rows[objective.column], "0,0.[0000]")
+
     def _add_measures(self) -> None:
         for objective in OBJECTIVES.values():
-            if objective.column in self.rows and self.rows[objective.column].notna().all():
-                factor, title = self.axis(objective)
-                self._add(
-                    objective.column, title, factor * self.rows[objective.column], "0,0.[0000]"
-                )
+            if objective.column not in self.columns and self._known(objective):
+                self._add_measure(objective)
         factor, title = self.axis(TIME)
         unit = title.rsplit(" ", 1)[-1]
         for name, column in _parts(self.dims).items():

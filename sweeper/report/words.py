@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ from sweeper.ledger.record import StudyRecord
 from sweeper.objective import Objective
 from sweeper.report.summary import CellSummary, Floats
 
+_LARGE = ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k"))
 _NOTICEABLE = 1.005  # a smaller gain would print as 1.00x
 
 
@@ -43,6 +45,15 @@ def million_usd(value: float) -> str:
 def per_million_usd(value: float, digits: int = 4) -> str:
     """Iterations per second per USD as iterations per second per million USD; a dash for NaN."""
     return "-" if math.isnan(value) else f"{value * 1e6:.{digits}g}"
+
+
+def number(value: float) -> str:
+    """A bare number, such as of an axis: 1,536, 460 k, 0.00025; a dash for NaN."""
+    if math.isnan(value):
+        return "-"
+    large = (each for each in _LARGE if abs(value) >= max(each[0], 1e5))
+    size, prefix = next(large, (1.0, ""))
+    return f"{Decimal(f'{value / size:.6g}'):,f}{prefix}"
 
 
 def gbps(value: float) -> str:
