@@ -14,6 +14,7 @@ import numpy as np
 from bokeh.models import (
     CategoricalAxis,
     ColumnDataSource,
+    CustomJS,
     CustomJSTickFormatter,
     FixedTicker,
     GlyphRenderer,
@@ -145,6 +146,29 @@ def bars(
         text_color=GREY,
     )
     chart.add_tools(small_hover(drawn, tip(name, "@text")))
+    _make_room(chart, float(np.nanmax(end, initial=0.0)), texts)
+
+
+# A range that ends where a text of so many pixels still has room beyond the last bar.
+_ROOM = """
+const most = Math.max(...ends.map(([end, text]) =>
+  end * cb_obj.inner_width / Math.max(cb_obj.inner_width - text, cb_obj.inner_width / 4)));
+range._initial_end = most;
+range.end = most;
+"""
+
+
+def _make_room(chart: figure, end: float, texts: Sequence[str]) -> None:
+    """Have the bars' range, which begins at 0, always end where their texts have room."""
+    pixels = 7 * max(map(len, texts), default=0) + 16
+    ends = next((each for each in chart.tags if isinstance(each, list)), None)
+    if ends is not None:
+        ends.append([end, pixels])
+        return
+    chart.tags = [ends := [[end, pixels]]]
+    chart.js_on_change(
+        "inner_width", CustomJS(args={"range": chart.x_range, "ends": ends}, code=_ROOM)
+    )
 
 
 def stacked(chart: figure, parts: Sequence[tuple[str, str, Floats]], unit: str) -> None:
@@ -175,10 +199,10 @@ def blocks(
 
 
 def folded(name: str, letters: int = _LETTERS, most: int = _LINES) -> str:
-    """A name in lines of about so many ``letters``, which end between its words or after a dot, a
-    comma, a colon or an underline; what does not fit ``most`` lines is left out at the end."""
+    """A name in lines of about so many ``letters``, which end between its words, a number and its
+    unit being one, or after a dot, a comma, a colon or an underline; what does not fit ``most`` lines is left out at the end."""
     lines = [""]
-    for word in re.findall(r"\s+|[^\s.,:_]*[.,:_]*", name):
+    for word in re.findall(r"\s+|\d[\d.,]* [a-zA-Z]+(?:/\w+)?|[^\s.,:_]*[.,:_]*", name):
         if lines[-1] and len((lines[-1] + word).rstrip()) > letters:
             lines.append("")
         lines[-1] += word if lines[-1] else word.lstrip()

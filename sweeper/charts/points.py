@@ -95,13 +95,20 @@ class Points:
     def coded(self, name: str) -> tuple[str, list[str]]:
         """A column with the places of a key's values in their order, and these in words."""
         values = list(self.source.data[name])
-        ordered = sorted(set(values))
+        ordered = self._in_order(name, set(values))
         texts = ordered
         if self.columns[name].format:
             texts = [words.number(float(value)) for value in ordered]
         coded, place = f"{name}#", {value: i for i, value in enumerate(ordered)}
         self.source.data[coded] = np.array([place[value] for value in values], np.float32)
         return coded, texts
+
+    def _in_order(self, key: str, values: set[Any]) -> list[Any]:
+        """Numbers by size, and texts as the study lists them."""
+        asked = self.report.study.config.get("space", {}).get("parameters", {}).get(key, {})
+        listed = [str(value) for value in asked.get("values") or ()]
+        places = {value: listed.index(value) for value in values if value in listed}
+        return sorted(values, key=lambda value: (places.get(value, len(listed)), value))
 
     def take(self, name: str, places: list[int]) -> list[Any]:
         """Some trials' values of a column."""

@@ -121,6 +121,6 @@ def span(ends: tuple[float, float]) -> Range1d:
     return Range1d(*ends)
 
 
-def scale(ends: tuple[float, float]) -> str:
+def scale(ends: tuple[float, float], ratio: float = LOG_RATIO) -> str:
     """The kind of axis for a range."""
-    return "log" if ends[0] > 0 and ends[1] > LOG_RATIO * ends[0] else "linear"
+    return "log" if ends[0] > 0 and ends[1] > ratio * ends[0] else "linear"

@@ -25,7 +25,7 @@ Points = npt.NDArray[np.float64]  # (N, 2)
 
 _MOST, _SIDE = 12, 4  # NPUs that are drawn of a dimension; a side of one that has two
 _WIDTHS = (0.8, 5.0)  # of lines: of no bandwidth, and of the dimension that has most
-_BOX = (112.0, 84.0)  # what an SVG is drawn in
+_BOX = 90.0  # the side of the square that an SVG is drawn in
 _RADIUS = 4.5
 
 
@@ -35,8 +35,8 @@ class Part:
 
     ``npus`` (N, 2) and ``switches`` (M, 2) lie in the unit square, and ``links`` (L, 2, 2) go from
     one place to another; of a large dimension they are those of a smaller one, ``drawn`` NPUs of
-    ``size``.  Its ``bandwidth`` is in GB/s per NPU, ``share`` that of all dimensions' sum, ``width``
-    how wide its links are drawn.
+    ``size``.  Its ``bandwidth`` is in GB/s per NPU, ``share`` that of all dimensions' sum, and
+    ``width`` how wide its links are drawn.
     """
 
     name: str
@@ -62,13 +62,11 @@ class Part:
 
     def svg(self) -> str:
         """Its network as an SVG of a page, whose colours of paper and ink are variables."""
-        width, height = _BOX
         edge = _RADIUS + 2
+        free = _BOX - 2 * edge
 
         def at(place: Any) -> tuple[str, str]:
-            x = edge + place[0] * (width - 2 * edge)
-            y = height - edge - place[1] * (height - 2 * edge)
-            return f"{x:.1f}", f"{y:.1f}"
+            return f"{edge + place[0] * free:.1f}", f"{edge + (1 - place[1]) * free:.1f}"
 
         ends = [(*at(start), *at(end)) for start, end in self.links]
         lines = [f'<path d="M{a} {b}L{c} {d}"/>' for a, b, c, d in ends]
@@ -79,7 +77,7 @@ class Part:
             f'<rect x="{x:.1f}" y="{y:.1f}" width="{side}" height="{side}"/>' for x, y in corners
         ]
         return (
-            f'<svg viewBox="0 0 {width:g} {height:g}" aria-hidden="true">'
+            f'<svg viewBox="0 0 {_BOX:g} {_BOX:g}" aria-hidden="true">'
             f'<g stroke="{self.colour}" stroke-width="{self.width:.2f}" fill="none">'
             f"{''.join(lines)}</g>"
             f'<g fill="{self.colour}">{"".join(squares)}</g>'
@@ -102,8 +100,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Design:
-    """What a design is: its parts, how many NPUs it has, and the ``plan``: its searched keys."""
+    """What a design is: its ``name`` (the best split), its parts, how many NPUs it has, and the
+    ``plan``: its searched keys."""
 
+    name: str
     parts: Sequence[Part]
     n_npus: int
     plan: Sequence[tuple[str, str]]
@@ -112,22 +112,22 @@ class Design:
     def sizes(self) -> str:
         """Its NPUs as the product of its dimensions."""
         sizes = [f"{part.size:,}" for part in self.parts]
-        return (
-            f"{' x '.join(sizes)} = {self.n_npus:,} NPUs" if len(sizes) > 1 else f"{sizes[0]} NPUs"
-        )
+        product = f"{' x '.join(sizes)} = " if len(sizes) > 1 else ""
+        return f"{product}{self.n_npus:,} NPUs"
 
 
 def the_design(report: Report) -> Design | None:
     """The one design that the study recommends; None where it recommends one for each cell."""
     if len(report.portfolios) == 1:
         one = report.portfolios[0]
-        return design_of(one.cells[0], one.designs.iloc[one.best])
+        return design_of(one.cells[0], one.designs.iloc[one.best], "one network for all")
     (summary, *others) = report.found
     return None if others else design_of(summary, summary.best)
 
 
-def design_of(summary: CellSummary, row: pd.Series) -> Design | None:
-    """The design of a row; None where its dimensions are no blocks that can be drawn."""
+def design_of(summary: CellSummary, row: pd.Series, name: str = "") -> Design | None:
+    """The design of a row, which is the best one unless it has another ``name``; None where its
+    dimensions are no blocks that can be drawn."""
     split = summary.split(row)
     if not np.isfinite(split).all() or not split.sum():
         return None
@@ -140,7 +140,7 @@ def design_of(summary: CellSummary, row: pd.Series) -> Design | None:
         ]
     except DimsweepError:
         return None
-    return Design(parts, summary.cell.n_npus, plan)
+    return Design(name or words.best_name(summary), parts, summary.cell.n_npus, plan)
 
 
 def _part(d: int, label: str, bandwidth: float, split: Any) -> Part:
@@ -153,8 +153,8 @@ def _part(d: int, label: str, bandwidth: float, split: Any) -> Part:
     where = dict(zip(places, spots, strict=True))
     npus = [where[node] for node in where if isinstance(node, int)]
     switches = [where[node] for node in where if isinstance(node, str)]
-    links = {frozenset((link.source, link.target)) for link in network.links}
-    ends = [[where[node] for node in link] for link in links if len(link) == 2]
+    pairs = dict.fromkeys(frozenset((link.source, link.target)) for link in network.links)
+    ends = [[where[node] for node in pair] for pair in pairs if len(pair) == 2]
     narrow, wide = _WIDTHS
     return Part(
         name=label,
@@ -166,14 +166,12 @@ def _part(d: int, label: str, bandwidth: float, split: Any) -> Part:
         colour=dimension_colour(d),
         npus=np.array(npus),
         switches=np.array(switches).reshape(-1, 2),
-        links=np.array(sorted(ends, key=lambda pair: np.concatenate(pair).tolist())).reshape(
-            -1, 2, 2
-        ),
+        links=np.array(ends).reshape(-1, 2, 2),
     )
 
 
 def _in_square(places: Points) -> Points:
     """The same places, in the middle of the unit square and as large as it allows."""
     low, extent = places.min(axis=0), np.ptp(places, axis=0)
-    scale = np.where(extent > 0, extent, 1.0)
-    return (places - low) / scale + np.where(extent > 0, 0.0, 0.5)
+    largest = float(extent.max()) or 1.0
+    return np.asarray((places - low - extent / 2) / largest + 0.5)

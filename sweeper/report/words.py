@@ -24,6 +24,8 @@ def idle(axis: str) -> str:
 
 def seconds(value: float, digits: int = 4) -> str:
     """A time in seconds, as people read it; a dash for NaN."""
+    if 0 < value < 1 / units.PICOSECONDS:
+        return "< 1 ps"  # the simulator counts no less
     return units.format_quantity(value, units.TIME, digits)
 
 
