@@ -149,12 +149,13 @@ def bars(
     _make_room(chart, float(np.nanmax(end, initial=0.0)), texts)
 
 
-# A range that ends where a text of so many pixels still has room beyond the last bar.
+# A range that ends where a text of so many pixels still has room beyond the last bar; it is set
+# when the chart has been laid out, not while it is.
 _ROOM = """
+const width = cb_obj.inner_width;
 const most = Math.max(...ends.map(([end, text]) =>
-  end * cb_obj.inner_width / Math.max(cb_obj.inner_width - text, cb_obj.inner_width / 4)));
-range._initial_end = most;
-range.end = most;
+  end * width / Math.max(width - text, width / 4)));
+if (most > 0) setTimeout(() => { range._initial_end = most; range.end = most; });
 """
 
 
@@ -199,8 +200,9 @@ def blocks(
 
 
 def folded(name: str, letters: int = _LETTERS, most: int = _LINES) -> str:
-    """A name in lines of about so many ``letters``, which end between its words, a number and its
-    unit being one, or after a dot, a comma, a colon or an underline; what does not fit ``most`` lines is left out at the end."""
+    """A name in lines of about so many ``letters``, which end between its words (a number and its
+    unit are one), or after a dot, a comma, a colon or an underline; what does not fit ``most``
+    lines is left out at the end."""
     lines = [""]
     for word in re.findall(r"\s+|\d[\d.,]* [a-zA-Z]+(?:/\w+)?|[^\s.,:_]*[.,:_]*", name):
         if lines[-1] and len((lines[-1] + word).rstrip()) > letters:
