@@ -11,15 +11,16 @@ import numpy as np
 
 from engine import DimsweepError, Result, units
 from engine.kernels.packet import History
-from sweeper.draw.canvas import frame, png, series_colour
+from sweeper.draw.canvas import encoded, frame, series_colour
 from sweeper.report.words import not_exceeded
 
 _STEPS = 400  # of the time: each shows its longest queue and its mean rate
 _CDF, _ROW, _PAUSES = 2.8, 1.5, 0.25  # inches of the panels; of a link's pauses
 
 
-def draw_congestion(result: Result, title: str) -> bytes:
-    """A PNG; raises :class:`DimsweepError` for a run whose messages nobody followed."""
+def draw_congestion(result: Result, title: str, kind: str = "png") -> bytes:
+    """A picture (``png``, ``svg`` or ``pdf``); raises :class:`DimsweepError` for a run whose
+    messages nobody followed."""
     if not result.completion_times:
         raise DimsweepError(
             "there are no messages whose completion times are known",
@@ -36,7 +37,7 @@ def draw_congestion(result: Result, title: str) -> bytes:
         _draw_times(top, result)
         if watched:
             _draw_links(panels, watched, result.time_ps)
-        return png(figure)
+        return encoded(figure, kind)
 
 
 def _finding(result: Result) -> str:

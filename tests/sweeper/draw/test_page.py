@@ -7,7 +7,6 @@ import pytest
 
 from engine import DimsweepError
 from sweeper.draw.show.page import render_charts, write_report
-from sweeper.draw.split import draw_split
 from sweeper.report import Report
 from tests.support.reports import failing, grid, make_rows, make_study, search
 
@@ -55,13 +54,6 @@ def test_a_page_is_complete(name, tmp_path):
     assert "&lt;b&gt;bold" in text
     for error in rows["error"].dropna().unique():
         assert error in html.unescape(text)
-
-
-def test_a_picture_of_one_best_split_is_not_drawn_of_a_grid():
-    rows = grid()
-    study = make_study(rows, grid=["a.total"], objective=("time", "cost"))
-    with pytest.raises(DimsweepError, match="picture is of one best split"):
-        draw_split(Report.of(rows, study))
 
 
 def test_a_chart_that_a_study_does_not_have_is_named():
