@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from engine import units
-from sweeper.ledger.record import StudyRecord
+from sweeper.ledger.record import CellRecord, StudyRecord
 from sweeper.objective import Objective
 from sweeper.report.summary import CellSummary, Floats
 
@@ -27,6 +27,16 @@ def seconds(value: float, digits: int = 4) -> str:
     if 0 < value < 1 / units.PICOSECONDS:
         return "< 1 ps"  # the simulator counts no less
     return units.format_quantity(value, units.TIME, digits)
+
+
+def duration(value: float) -> str:
+    """How long something takes that is waited for, in seconds: 40 s, 12 min, 3.5 h, 2.1 days."""
+    for size, unit in ((86400.0, "days"), (3600.0, "h"), (60.0, "min")):
+        if value >= 1.5 * size:
+            return (
+                f"{value / size:.2g} {unit}" if value < 10 * size else f"{value / size:,.0f} {unit}"
+            )
+    return f"{value:.0f} s"
 
 
 def not_exceeded(times: Floats, share: float) -> str:
@@ -128,9 +138,14 @@ def short_split(summary: CellSummary, row: pd.Series) -> str:
 
 def label(summary: CellSummary) -> str:
     """What tells a cell from the others of its study: its coordinates, or else its workload."""
-    coordinates = summary.cell.coordinates
+    return cell_label(summary.cell)
+
+
+def cell_label(cell: CellRecord) -> str:
+    """What tells a cell of a study from the others, whether or not anything is found in it."""
+    coordinates = cell.coordinates
     if not coordinates:
-        return summary.cell.workload
+        return cell.workload
     names = short_keys(list(coordinates))
     return ", ".join(
         value if name == "workload" else f"{name} {value}"
