@@ -43,7 +43,7 @@ _COLUMNS = {
     "objective": ("objective", 100),
     "best": ("loss", 130),
     "gap": ("gap", 110),
-    "failed": ("failed", 260),
+    "failed": ("failed", 200),
     "rate": ("rate", 70),
     "actors": ("actors", 110),
 }
@@ -135,7 +135,7 @@ class Board:
             for name, (field, width) in _COLUMNS.items()
         ]
         link = HTMLTemplateFormatter(template=_LINK)
-        columns.append(TableColumn(field="study", title="report", width=60, formatter=link))
+        columns.insert(1, TableColumn(field="study", title="report", width=60, formatter=link))
         return DataTable(
             source=self.table,
             view=self.view,
@@ -143,6 +143,7 @@ class Board:
             selectable="checkbox",
             height=260,
             sizing_mode="stretch_width",
+            autosize_mode="none",  # on a phone it scrolls
             index_position=None,
             reorderable=False,
             stylesheets=[WIDGET],

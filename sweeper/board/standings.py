@@ -103,7 +103,7 @@ def line(standing: Standing, folder: Place) -> dict[str, object]:
         "study": standing.name,
         "state": standing.trouble or _state_of(study, alive=alive),
         "done": 1.0 if study is not None and study.finished else n / max(most, n, 1),
-        "progress": f"{n:,} of {most:,}" if most and not _is_finished(study) else f"{n:,}",
+        "progress": f"{n:,} of {most:,}" if most >= n and not _is_finished(study) else f"{n:,}",
         "left": math.inf,
         "eta": "",
         "failed": 0,

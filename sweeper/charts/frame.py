@@ -32,7 +32,8 @@ from sweeper.report.colours import series_colour as series_colour
 from sweeper.report.summary import Floats
 
 # Tables and inputs are HTML of their own, which no variable of Bokeh's reaches.
-WIDGET = """.bk-input, .slick-cell-checkboxsel, .slick-header-column, .slick-row, .slick-viewport {
+WIDGET = """.bk-input, .slick-cell-checkboxsel, .bk-cell-select, .slick-header-column, .slick-row,
+.slick-viewport {
   background-color: var(--paper) !important; color: var(--ink) !important;
   border-color: var(--line) !important; }
 .slick-row.odd { background-color: var(--raised) !important; }
