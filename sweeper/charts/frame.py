@@ -45,6 +45,7 @@ const [size, prefix] = [[1e12, " T"], [1e9, " G"], [1e6, " M"], [1e3, " k"], [1,
   .find(([size]) => size == 1 || large && Math.abs(tick) >= size);
 return (tick / size).toLocaleString("en-US", {maximumSignificantDigits: 6}) + prefix;
 """
+_WORD = r"\s+|\d[\d.,]* [a-zA-Z]+(?:/\w+)?|[^\s.,:_]*[.,:_]*"
 _LETTERS, _LINES = 22, 3  # of a row's name
 _ROW, _LINE = 40, 14  # pixels of a row, and of each line of its name after the second
 _TIP = (
@@ -201,11 +202,14 @@ def blocks(
 
 
 def folded(name: str, letters: int = _LETTERS, most: int = _LINES) -> str:
-    """A name in lines of about so many ``letters``, which end between its words (a number and its
-    unit are one), or after a dot, a comma, a colon or an underline; what does not fit ``most``
-    lines is left out at the end."""
+    """A name in lines of about so many ``letters``, which end where a comma does, or between words
+    (a number and its unit are one), or after a dot, a comma, a colon or an underline; what does not
+    fit ``most`` lines is left out at the end."""
+    words = list[str]()
+    for part in re.findall(r"(?:(?!, ).)*(?:, )?", name, re.DOTALL):
+        words += [part] if len(part) <= letters else re.findall(_WORD, part)
     lines = [""]
-    for word in re.findall(r"\s+|\d[\d.,]* [a-zA-Z]+(?:/\w+)?|[^\s.,:_]*[.,:_]*", name):
+    for word in words:
         if lines[-1] and len((lines[-1] + word).rstrip()) > letters:
             lines.append("")
         lines[-1] += word if lines[-1] else word.lstrip()

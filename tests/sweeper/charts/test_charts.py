@@ -167,6 +167,7 @@ def test_a_dimension_has_one_colour_in_all_charts_and_no_role_has_it():
             "topology libra_4d, bandwidth total: 500 GB/s",
             ["topology libra_4d,", "bandwidth total:", "500 GB/s"],
         ),
+        ("tensor 2, chunks 1, topology libra_4d", ["tensor 2, chunks 1,", "topology libra_4d"]),
         ("a" * 40, ["a" * 40]),
         ("0: FullyConnected(8)", ["0: FullyConnected(8)"]),
         (" ".join(["twelve chars"] * 9), ["twelve chars", "twelve chars", "twelve chars"]),
