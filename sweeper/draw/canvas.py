@@ -149,5 +149,7 @@ def reduced(picture: bytes) -> bytes:
     drawn = Image.open(io.BytesIO(picture)).convert("RGB")
     smaller = drawn.resize((drawn.width * 2 // 3, drawn.height * 2 // 3), Image.Resampling.LANCZOS)
     buffer = io.BytesIO()
-    smaller.quantize(256, Image.Quantize.MAXCOVERAGE).save(buffer, format="png", optimize=True)
+    smaller.quantize(256, Image.Quantize.MAXCOVERAGE, kmeans=1).save(
+        buffer, format="png", optimize=True
+    )
     return buffer.getvalue()
