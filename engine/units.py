@@ -70,6 +70,8 @@ POWER = Unit("power", "W", "700 W, 20 MW")
 ENERGY = Unit("energy", "J", "3 MJ, 1 kWh")
 POWER_PER_BANDWIDTH = Unit("power of bandwidth", "W/(B/s)", "0.3 W/(GB/s)")
 PRICE_OF_ENERGY = Unit("price of energy", "USD/J", "0.08 USD/kWh")
+SAMPLE_RATE = Unit("throughput", "samples/s", "1200 samples/s")
+TOKEN_RATE = Unit("throughput", "tokens/s", "460 k tokens/s")
 PRICE_PER_BANDWIDTH = Unit("price of bandwidth", "USD/(B/s)", "7.8 USD/(GB/s)")
 
 
@@ -149,6 +151,7 @@ def _asked(quantities: list[str]) -> str:
     return f"did you mean {' or '.join(quantities)}? " if quantities else ""
 
 
+_PREFIXES = {9: "G ", 6: "M ", 3: "k ", 0: ""}  # apart from what is counted: 460 k tokens/s
 # The unit of each power of ten in which a quantity is written, the greatest first.
 _SCALES = {
     TIME: {0: "s", -3: "ms", -6: "us", -9: "ns", -12: "ps"},
@@ -157,6 +160,8 @@ _SCALES = {
     MONEY: {9: "B USD", 6: "M USD", 3: "k USD", 0: "USD"},
     POWER: {6: "MW", 3: "kW", 0: "W"},
     ENERGY: {9: "GJ", 6: "MJ", 3: "kJ", 0: "J"},
+    SAMPLE_RATE: {power: f"{prefix}samples/s" for power, prefix in _PREFIXES.items()},
+    TOKEN_RATE: {power: f"{prefix}tokens/s" for power, prefix in _PREFIXES.items()},
 }
 
 
@@ -181,6 +186,16 @@ def scale(value: float, unit: Unit) -> tuple[float, str]:
     """The unit in which ``value`` is written, and by what to multiply values in ``unit.base``."""
     power, name = _scale(value, unit)
     return 10.0**-power, name
+
+
+def names(unit: Unit) -> tuple[str, ...]:
+    """The names of the units in which quantities of a kind are written."""
+    return tuple(_SCALES[unit].values())
+
+
+def size(name: str, unit: Unit) -> float:
+    """How many ``unit.base`` one of the unit ``name`` is, which is one of :func:`names`."""
+    return next(10.0**power for power, each in _SCALES[unit].items() if each == name)
 
 
 def _scale(value: float, unit: Unit) -> tuple[int, str]:

@@ -113,21 +113,21 @@ PERF_PER_COST = Objective(
 THROUGHPUT = Objective(
     "throughput",
     "samples_per_s",
-    partial(_show_times, 1, "samples/s"),
+    partial(_show, units.SAMPLE_RATE),
     "fastest",
     "the throughput of",
     "throughput",
-    "samples/s",
+    units.SAMPLE_RATE,
     maximised=True,
 )
 TOKENS = Objective(
     "tokens_per_s",
     "tokens_per_s",
-    partial(_show_times, 1, "tokens/s"),
+    partial(_show, units.TOKEN_RATE),
     "fastest",
     "the tokens/s of",
     "throughput",
-    "tokens/s",
+    units.TOKEN_RATE,
     maximised=True,
 )
 MFU = Objective(

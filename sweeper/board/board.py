@@ -1,7 +1,6 @@
 """The board's page: a table of the studies, and those that are chosen in it, compared."""
 
 from html import escape
-from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -13,35 +12,67 @@ from bokeh.models import (
     ColumnDataSource,
     DataTable,
     Div,
-    HoverTool,
     HTMLTemplateFormatter,
     TableColumn,
 )
 
 from sweeper.board.standings import Standing, Standings, line
-from sweeper.charts.frame import GREY, PALETTE, WIDGET, legend_above, plot, rows
+from sweeper.charts.frame import (
+    GREY,
+    WIDGET,
+    legend_above,
+    plot,
+    rows,
+    series_colour,
+    small_hover,
+    tip,
+)
 from sweeper.draw.show.page import STYLE
 from sweeper.ledger.place import Place
 from sweeper.report import words
+from sweeper.report.words import cell_label
+from sweeper.terminal import plural
 
 EVERY = 2000  # milliseconds between two looks
+# The columns of the table, what each sorts by if that is another one, and how wide each is.
 _COLUMNS = {
-    "study": 220,
-    "state": 80,
-    "trials": 70,
-    "of": 70,
-    "failed": 60,
-    "best": 110,
-    "gap": 120,
-    "rate": 80,
-    "actors": 110,
+    "study": ("study", 220),
+    "state": ("state", 80),
+    "progress": ("done", 150),
+    "eta": ("left", 80),
+    "objective": ("objective", 100),
+    "best": ("loss", 130),
+    "gap": ("gap", 110),
+    "failed": ("failed", 200),
+    "rate": ("rate", 70),
+    "actors": ("actors", 110),
 }
-_TITLES = {"of": "of at most", "gap": "gap to the bound", "rate": "trials/s"}
+_TITLES = {
+    "progress": "trials",
+    "eta": "time left",
+    "best": "best so far",
+    "gap": "gap to the bound",
+    "rate": "trials/s",
+}
 _LINK = '<a href="/report/<%- value %>" target="_blank">open</a>'
+_PROGRESS = (
+    '<div style="background: linear-gradient(90deg, var(--marked) <%- 100 * done %>%, '
+    'transparent 0)">'
+    "<%- progress %></div>"
+)
+_FAILED = (
+    '<span title="<%- why %>">'
+    '<%- failed ? failed.toLocaleString("en-US") + " x " + why : "" %></span>'
+)
+_SHOWN = {"progress": _PROGRESS, "failed": _FAILED}
+_CAUSES = 3  # of failures that are told of a study
+_LINES = 12  # of cells that have a colour of their own
 TEMPLATE = f"""
 {{% block preamble %}}
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<style>{STYLE}</style>
+<style>{STYLE}
+body {{ max-width: none; margin: 1rem; padding: 0; }}
+</style>
 {{% endblock %}}
 """
 
@@ -52,8 +83,8 @@ class Board:
     def __init__(self, folder: Place) -> None:
         self._folder, self._standings = folder, Standings(folder)
         self._shown: list[Standing] = []
-        self.table = ColumnDataSource({name: [] for name in _COLUMNS})
-        self.lines = ColumnDataSource({"x": [], "y": [], "name": [], "colour": []})
+        self.table = ColumnDataSource()
+        self.lines = ColumnDataSource({name: [] for name in ("x", "y", "name", "cell", "colour")})
         self.bests = ColumnDataSource({"y": [], "value": [], "text": [], "colour": []})
         self.view = CDSView()
         self.heading, self.told = Div(), Div(sizing_mode="stretch_width")
@@ -66,7 +97,7 @@ class Board:
         drawn = self.search.multi_line(
             "x", "y", source=self.lines, color="colour", line_width=2.5, legend_field="name"
         )
-        self.search.add_tools(HoverTool(renderers=[drawn], tooltips=[("", "@name")]))
+        self.search.add_tools(small_hover(drawn, tip("@name", "@cell")))
         legend_above(self.search)
         self.bars.hbar(y="y", right="value", height=0.6, source=self.bests, color="colour")
         self.bars.text(
@@ -95,11 +126,16 @@ class Board:
 
     def _make_table(self) -> DataTable:
         columns = [
-            TableColumn(field=name, title=_TITLES.get(name, name), width=width)
-            for name, width in _COLUMNS.items()
+            TableColumn(
+                field=field,
+                title=_TITLES.get(name, name),
+                width=width,
+                formatter=HTMLTemplateFormatter(template=_SHOWN.get(name, f"<%- {name} %>")),
+            )
+            for name, (field, width) in _COLUMNS.items()
         ]
         link = HTMLTemplateFormatter(template=_LINK)
-        columns.append(TableColumn(field="study", title="report", width=60, formatter=link))
+        columns.insert(1, TableColumn(field="study", title="report", width=60, formatter=link))
         return DataTable(
             source=self.table,
             view=self.view,
@@ -107,6 +143,7 @@ class Board:
             selectable="checkbox",
             height=260,
             sizing_mode="stretch_width",
+            autosize_mode="none",  # on a phone it scrolls
             index_position=None,
             reorderable=False,
             stylesheets=[WIDGET],
@@ -114,18 +151,21 @@ class Board:
 
     def look(self) -> None:
         """Look at all studies, and show what has changed."""
-        self._shown = self._standings.look()
-        lines = [line(each, self._folder) for each in self._shown]
+        found = [(line(each, self._folder), each) for each in self._standings.look()]
+        found.sort(key=lambda pair: pair[0]["state"] != "running")  # stable: by name
+        self._shown, lines = [each for _, each in found], [told for told, _ in found]
         running = sum(each["state"] == "running" for each in lines)
         place = escape(str(self._folder))
-        self.heading.text = f"<h1>{len(lines)} studies in {place}, {running} of them running</h1>"
-        data = {name: [each[name] for each in lines] for name in _COLUMNS}
+        studies = plural(len(lines), "study")
+        self.heading.text = f"<h1>{studies} in {place}, {running} of them running</h1>"
+        data = {name: [each[name] for each in lines] for name in lines[0]} if lines else {}
         if data != self.table.data:
-            chosen = {self.table.data["study"][i] for i in self.table.selected.indices}
+            names = self.table.data.get("study", [])
+            chosen = {names[i] for i in self.table.selected.indices}
             self.table.data = data
             self.view.filter = AllIndices()  # a table looks again when its view changes
             self.table.selected.indices = [
-                i for i, name in enumerate(data["study"]) if name in chosen
+                i for i, name in enumerate(data.get("study", [])) if name in chosen
             ]
             self.compare()
 
@@ -135,27 +175,32 @@ class Board:
         chosen = [self._shown[i] for i in self.table.selected.indices] or self._shown[:1]
         known = [each for each in chosen if each.best() is not None]
         alike = [each for each in known if each.objective == known[0].objective]
-        self.told.text = _told(known, alike)
-        colours = [colour for colour, _ in zip(cycle(PALETTE), alike, strict=False)]
+        self.told.text = _told(chosen, known, alike)
+        colours = [series_colour(i) for i in range(len(alike))]
         self._draw_searches(alike, colours)
         self._draw_bests(alike, colours)
 
     def _draw_searches(self, alike: list[Standing], colours: list[str]) -> None:
-        data: dict[str, list[Any]] = {"x": [], "y": [], "name": [], "colour": []}
+        data: dict[str, list[Any]] = {name: [] for name in ("x", "y", "name", "cell", "colour")}
         for standing, colour in zip(alike, colours, strict=True):
             objective = standing.objective
             assert objective is not None
             best = objective.of(alike[0].best())
             factor, self.search.yaxis.axis_label = words.axis(objective, best)
-            for _, own in standing.searched.groupby("cell"):
+            assert standing.study is not None
+            names = {each.cell: cell_label(each) for each in standing.study.cells}
+            alone = len(alike) == 1 and 1 < len(names) <= _LINES
+            for i, (cell, own) in enumerate(standing.searched.groupby("cell")):
                 losses = objective.sign * own[objective.column].to_numpy(float)
                 so_far = objective.sign * np.minimum.accumulate(losses) * factor
                 turns = np.flatnonzero(np.diff(so_far, prepend=np.nan) != 0)
                 turns = np.append(turns, len(so_far) - 1)
                 data["x"].append(np.repeat(own["trial"].to_numpy()[turns], 2)[1:])
                 data["y"].append(np.repeat(so_far[turns], 2)[:-1])
-                data["name"].append(standing.name)
-                data["colour"].append(colour)
+                name = names[int(cell)]
+                data["name"].append(name if alone else standing.name)
+                data["cell"].append(name)
+                data["colour"].append(series_colour(i) if alone else colour)
         self.lines.data = data
 
     def _draw_bests(self, alike: list[Standing], colours: list[str]) -> None:
@@ -173,10 +218,26 @@ class Board:
         self.bars.yaxis.major_label_overrides = {i: each.name for i, each in enumerate(alike)}
 
 
-def _told(known: list[Standing], alike: list[Standing]) -> str:
+def _told(chosen: list[Standing], known: list[Standing], alike: list[Standing]) -> str:
+    failures = "".join(map(_failures, chosen))
     if not known:
-        return "<p>None of the chosen studies has a complete trial yet.</p>"
+        return f"<p>None of the chosen studies has a complete trial yet.</p>{failures}"
     names = escape(", ".join(each.name for each in alike))
     others = [escape(each.name) for each in known if each not in alike]
     rest = f" Other objectives: {', '.join(others)}." if others else ""
-    return f"<p>Chosen: {names}.{rest} Tick studies in the table to compare them.</p>"
+    return (
+        f"<p>Chosen: {names}.{rest} Tick studies in the table to compare them; a click on a "
+        f"column's head sorts by it.</p>{failures}"
+    )
+
+
+def _failures(standing: Standing) -> str:
+    """Why trials of a study failed, the most frequent causes."""
+    causes = standing.causes
+    if not causes:
+        return ""
+    items = [f"<li>{times:,} x {escape(text)}</li>" for text, times in causes[:_CAUSES]]
+    if rest := causes[_CAUSES:]:
+        times = sum(times for _, times in rest)
+        items.append(f"<li>{times:,} of {plural(len(rest), 'other cause')}</li>")
+    return f"<p>Failed in {escape(standing.name)}:</p><ul>{''.join(items)}</ul>"

@@ -1,5 +1,6 @@
 """How the studies in a results folder stand, a row each."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -12,7 +13,8 @@ from sweeper.ledger.pulse import last_pulse
 from sweeper.ledger.record import StudyRecord, read_study
 from sweeper.ledger.rows import COMPLETE, PORTFOLIO, RECHECK
 from sweeper.objective import Objective
-from sweeper.report.words import fine_percent
+from sweeper.report.summary import frequent_errors
+from sweeper.report.words import duration, fine_percent
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,13 @@ class Standing:
             return self.rows
         own = (self.rows["state"] == COMPLETE) & ~self.rows["origin"].isin([RECHECK, PORTFOLIO])
         return self.rows[own].sort_values(["cell", "trial"])
+
+    @property
+    def causes(self) -> list[tuple[str, int]]:
+        """Why trials failed, and how many, the most frequent cause first."""
+        if self.rows.empty:
+            return []
+        return frequent_errors(self.rows[self.rows["state"] != COMPLETE])
 
     def best(self) -> pd.Series | None:
         """The best row so far."""
@@ -81,28 +90,63 @@ def _read(folder: Place) -> Standing:
 
 
 def line(standing: Standing, folder: Place) -> dict[str, object]:
-    """A study as a row of the board's table."""
-    pulse = last_pulse(folder / standing.name)
+    """A study as a row of the board's table.
+
+    ``done`` is the share of its trials (of those planned at most), ``loss`` the value of its best
+    that is minimised and ``left`` the seconds until its end, for sorting: infinite where there is
+    none.
+    """
+    study, pulse = standing.study, last_pulse(folder / standing.name)
     alive = pulse is not None and pulse.is_alive
-    told = {
+    n, most = len(standing.rows), _most(study)
+    told: dict[str, object] = {
         "study": standing.name,
-        "state": standing.trouble or ("running" if alive else "at rest"),
-        "trials": len(standing.rows),
-        "of": 0 if standing.study is None else sum(c.trials for c in standing.study.cells),
+        "state": standing.trouble or _state_of(study, alive=alive),
+        "done": 1.0 if study is not None and study.finished else n / max(most, n, 1),
+        "progress": f"{n:,} of {most:,}" if most >= n and not _is_finished(study) else f"{n:,}",
+        "left": math.inf,
+        "eta": "",
         "failed": 0,
+        "why": "",
+        "objective": study.objectives[0].name if study is not None else "",
+        "loss": math.inf,
         "best": "",
         "gap": "",
         "rate": f"{pulse.rate:,.0f}" if alive and pulse else "",
         "actors": f"{pulse.workers}, {pulse.busy:.0%} busy" if alive and pulse else "",
     }
+    if alive and pulse is not None and pulse.rate > 0:
+        left = max(most - n, 0) / pulse.rate
+        told |= {"left": left, "eta": duration(left)}
+    if causes := standing.causes:
+        told |= {"failed": sum(times for _, times in causes), "why": causes[0][0]}
     best, objective = standing.best(), standing.objective
-    if not standing.rows.empty:
-        told["failed"] = int((standing.rows["state"] != COMPLETE).sum())
-    if best is not None and objective is not None and standing.study is not None:
-        told["best"] = objective.show(objective.of(best))
-        bounds = {cell.cell: cell.bound for cell in standing.study.cells}
+    if best is not None and objective is not None and study is not None:
+        value = objective.of(best)
+        told |= {"best": objective.show(value), "loss": float(objective.loss(value))}
+        bounds = {cell.cell: cell.bound for cell in study.cells}
         bound = bounds[int(best["cell"])]
         if bound is not None:
-            gap = objective.loss(objective.of(best)) / objective.loss(bound) - 1
-            told["gap"] = fine_percent(gap)
+            told["gap"] = fine_percent(objective.loss(value) / objective.loss(bound) - 1)
     return told
+
+
+def _most(study: StudyRecord | None) -> int:
+    """How many trials were planned at most, as far as it is known."""
+    if study is None:
+        return 0
+    return study.n_trials or sum(cell.trials for cell in study.cells)
+
+
+def _is_finished(study: StudyRecord | None) -> bool:
+    return study is not None and study.finished is True
+
+
+def _state_of(study: StudyRecord | None, *, alive: bool) -> str:
+    """Whether a study runs, came to its end, or was stopped before; of those that older versions
+    wrote only that it does not run."""
+    if alive:
+        return "running"
+    if study is None or study.finished is None:
+        return "at rest"
+    return "finished" if study.finished else "stopped"

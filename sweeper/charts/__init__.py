@@ -15,6 +15,7 @@ from sweeper.charts import (
     timeline,
 )
 from sweeper.charts.chart import Chart
+from sweeper.report.report import Report
 
 CHARTS: tuple[Chart, ...] = (
     regret.CHART,
@@ -30,3 +31,12 @@ CHARTS: tuple[Chart, ...] = (
     recheck.CHART,
     table.CHART,
 )
+
+
+def in_order(report: Report) -> list[Chart]:
+    """The charts of a report, those first that its kind of question asks for: where a plan was
+    searched all designs at once, before how their bandwidths are split."""
+    if not report.study.parameters:
+        return list(CHARTS)
+    plan = (regret.CHART, front.CHART, cells.CHART, parallel.CHART)
+    return [*plan, *(chart for chart in CHARTS if chart not in plan)]

@@ -1,30 +1,57 @@
 """The look of every chart: its figure, its colours, its bars, and rows with names.
 
 Colours of lines, axes and backgrounds that depend on the reader's light or dark scheme are CSS
-variables of the page (``--bk-...``), which Bokeh reads; the others are Okabe and Ito's, told apart
-by colour-blind readers on either ground.
+variables of the page (``--bk-...``), which Bokeh reads; the others are those of
+:mod:`sweeper.report.colours`, told apart by colour-blind readers on either ground.
 """
 
-import textwrap
+import re
 from collections.abc import Sequence
+from html import escape
 from typing import Any
 
 import numpy as np
-from bokeh.models import ColumnDataSource, FixedTicker, HoverTool
+from bokeh.models import (
+    CategoricalAxis,
+    ColumnDataSource,
+    CustomJS,
+    CustomJSTickFormatter,
+    FixedTicker,
+    GlyphRenderer,
+    HoverTool,
+)
 from bokeh.plotting import figure
 
+from sweeper.report.colours import BLUE as BLUE
+from sweeper.report.colours import GREEN as GREEN
+from sweeper.report.colours import GREY as GREY
+from sweeper.report.colours import ORANGE as ORANGE
+from sweeper.report.colours import PALETTE as PALETTE
+from sweeper.report.colours import dimension_colour as dimension_colour
+from sweeper.report.colours import series_colour as series_colour
 from sweeper.report.summary import Floats
 
-BLUE, ORANGE, GREEN, GREY = "#0072B2", "#E69F00", "#009E73", "#8A8F98"
-PALETTE = (BLUE, ORANGE, GREEN, "#CC79A7", "#56B4E9", "#D55E00", "#B8A900", "#7A5195")
 # Tables and inputs are HTML of their own, which no variable of Bokeh's reaches.
-WIDGET = """.bk-input, .slick-cell-checkboxsel, .slick-header-column, .slick-row, .slick-viewport {
+WIDGET = """.bk-input, .slick-cell-checkboxsel, .bk-cell-select, .slick-header-column, .slick-row,
+.slick-viewport {
   background-color: var(--paper) !important; color: var(--ink) !important;
   border-color: var(--line) !important; }
 .slick-row.odd { background-color: var(--raised) !important; }
 .slick-cell.selected { background-color: var(--marked) !important; }"""
-_LETTERS = 24  # of a row's name in one line
-_ROW = 40  # pixels
+# What words.number does, where only the browser knows the ticks.
+NUMBER = """
+const large = Math.abs(tick) >= 1e5;
+const [size, prefix] = [[1e12, " T"], [1e9, " G"], [1e6, " M"], [1e3, " k"], [1, ""]]
+  .find(([size]) => size == 1 || large && Math.abs(tick) >= size);
+return (tick / size).toLocaleString("en-US", {maximumSignificantDigits: 6}) + prefix;
+"""
+_WORD = r"\s+|\d[\d.,]* [a-zA-Z]+(?:/\w+)?|[^\s.,:_]*[.,:_]*"
+_LETTERS, _LINES = 22, 3  # of a row's name
+_ROW, _LINE = 40, 14  # pixels of a row, and of each line of its name after the second
+_TIP = (
+    "font: 11px/1.35 system-ui, sans-serif; max-width: 15rem; white-space: normal; "
+    "color: var(--ink); background: var(--paper)"
+)
 
 
 def plot(x: str, y: str, height: int = 360, **options: Any) -> figure:
@@ -42,9 +69,24 @@ def plot(x: str, y: str, height: int = 360, **options: Any) -> figure:
         **options,
     )
     made.toolbar.logo = None
+    made.min_border_right = 16  # of the last tick's label
     for axis in made.axis:
         axis.axis_label_text_font_style = "normal"
+        if not isinstance(axis, CategoricalAxis):
+            axis.formatter = CustomJSTickFormatter(code=NUMBER)
     return made
+
+
+def tip(*lines: str) -> str:
+    """A tooltip of a few short lines of text, the first in bold; ``@names`` in them are columns."""
+    first, *rest = map(escape, lines)
+    others = "".join(f"<div>{line}</div>" for line in rest)
+    return f'<div style="{_TIP}"><div style="font-weight: 650">{first}</div>{others}</div>'
+
+
+def small_hover(drawn: GlyphRenderer, tooltips: str | list[tuple[str, str]]) -> HoverTool:
+    """A tooltip that tells of one thing at a time, beside it and not on it."""
+    return HoverTool(renderers=[drawn], tooltips=tooltips, limit=1, attachment="horizontal")
 
 
 def legend_above(chart: figure) -> figure:
@@ -62,9 +104,12 @@ def legend_above(chart: figure) -> figure:
 def rows(names: Sequence[str], x: str, **options: Any) -> figure:
     """A figure with a row for each name, the first on top, at y = 0, 1, ..."""
     low, high = -0.7, len(names) - 0.3
-    made = plot(x, "", 80 + _ROW * max(len(names), 2), y_range=(high, low), **options)
+    texts = [folded(name) for name in names]
+    lines = max((text.count("\n") + 1 for text in texts), default=1)
+    row = _ROW + _LINE * max(lines - 2, 0)
+    made = plot(x, "", 80 + row * max(len(names), 2), y_range=(high, low), **options)
     made.yaxis.ticker = FixedTicker(ticks=list(range(len(names))))
-    made.yaxis.major_label_overrides = {i: _folded(name) for i, name in enumerate(names)}
+    made.yaxis.major_label_overrides = dict(enumerate(texts))
     made.ygrid.visible = False
     return made
 
@@ -73,21 +118,25 @@ def bars(
     chart: figure,
     values: Floats,
     texts: Sequence[str],
-    colour: str,
+    colour: str | Sequence[str],
     name: str,
     *,
     shift: float = 0.0,
     beyond: Floats | None = None,
 ) -> None:
     """Horizontal bars, one in each row, with a text at the end of each, or ``beyond`` a mark that
-    lies further; ``shift`` is how far below the middle of the row they lie."""
+    lies further; ``shift`` is how far below the middle of the row they lie.  Bars of a colour
+    each are in no legend."""
     places = np.arange(len(values)) + shift
     x = np.nan_to_num(values)
     end = x if beyond is None else np.fmax(x, beyond)
-    source = ColumnDataSource({"y": places, "x": x, "end": end, "text": list(texts)})
-    drawn = chart.hbar(
-        y="y", right="x", height=0.34, source=source, color=colour, legend_label=name
+    one = isinstance(colour, str)
+    colours = [colour] * len(x) if isinstance(colour, str) else list(colour)
+    source = ColumnDataSource(
+        {"y": places, "x": x, "end": end, "text": list(texts), "colour": colours}
     )
+    legend = {"legend_label": name} if one else {}
+    drawn = chart.hbar(y="y", right="x", height=0.34, source=source, color="colour", **legend)
     chart.text(
         "end",
         "y",
@@ -98,7 +147,31 @@ def bars(
         text_font_size="12px",
         text_color=GREY,
     )
-    chart.add_tools(HoverTool(renderers=[drawn], tooltips=[(name, "@text")]))
+    chart.add_tools(small_hover(drawn, tip(name, "@text")))
+    _make_room(chart, float(np.nanmax(end, initial=0.0)), texts)
+
+
+# A range that ends where a text of so many pixels still has room beyond the last bar; it is set
+# when the chart has been laid out, not while it is.
+_ROOM = """
+const width = cb_obj.inner_width;
+const most = Math.max(...ends.map(([end, text]) =>
+  end * width / Math.max(width - text, width / 4)));
+if (most > 0) setTimeout(() => { range._initial_end = most; range.end = most; });
+"""
+
+
+def _make_room(chart: figure, end: float, texts: Sequence[str]) -> None:
+    """Have the bars' range, which begins at 0, always end where their texts have room."""
+    pixels = 7 * max(map(len, texts), default=0) + 16
+    ends = next((each for each in chart.tags if isinstance(each, list)), None)
+    if ends is not None:
+        ends.append([end, pixels])
+        return
+    chart.tags = [ends := [[end, pixels]]]
+    chart.js_on_change(
+        "inner_width", CustomJS(args={"range": chart.x_range, "ends": ends}, code=_ROOM)
+    )
 
 
 def stacked(chart: figure, parts: Sequence[tuple[str, str, Floats]], unit: str) -> None:
@@ -110,8 +183,7 @@ def stacked(chart: figure, parts: Sequence[tuple[str, str, Floats]], unit: str) 
         source = ColumnDataSource(
             {"y": np.arange(len(values)), "left": left, "right": left + values, "value": values}
         )
-        tooltips = [(name, f"@value{{0.[0000]}} {unit}")]
-        blocks(chart, source, colour, tooltips, legend_label=name)
+        blocks(chart, source, colour, tip(name, f"@value{{0.[00]}} {unit}"), legend_label=name)
         left = left + values
 
 
@@ -119,16 +191,30 @@ def blocks(
     chart: figure,
     source: ColumnDataSource,
     colour: str,
-    tooltips: Sequence[tuple[str, str]],
+    tooltips: str | Sequence[tuple[str, str]],
     **options: Any,
 ) -> None:
     """Horizontal blocks from ``left`` to ``right`` in the rows ``y`` of ``source``."""
     ends = {"y": "y", "left": "left", "right": "right"}
     look = {"height": 0.7, "color": colour, "line_width": 0} | options
     drawn = chart.hbar(**ends, source=source, **look)
-    chart.add_tools(HoverTool(renderers=[drawn], tooltips=list(tooltips)))
+    shown = tooltips if isinstance(tooltips, str) else list(tooltips)
+    chart.add_tools(small_hover(drawn, shown))
 
 
-def _folded(name: str) -> str:
-    lines = textwrap.wrap(name, _LETTERS, max_lines=2, placeholder="\N{HORIZONTAL ELLIPSIS}")
+def folded(name: str, letters: int = _LETTERS, most: int = _LINES) -> str:
+    """A name in lines of about so many ``letters``, which end where a comma does, or between words
+    (a number and its unit are one), or after a dot, a comma, a colon or an underline; what does not
+    fit ``most`` lines is left out at the end."""
+    words = list[str]()
+    for part in re.findall(r"(?:(?!, ).)*(?:, )?", name, re.DOTALL):
+        words += [part] if len(part) <= letters else re.findall(_WORD, part)
+    lines = [""]
+    for word in words:
+        if lines[-1] and len((lines[-1] + word).rstrip()) > letters:
+            lines.append("")
+        lines[-1] += word if lines[-1] else word.lstrip()
+    lines = [line.rstrip() for line in lines if line.strip()]
+    if len(lines) > most:
+        lines = [*lines[: most - 1], f"{lines[most - 1]} \N{HORIZONTAL ELLIPSIS}"]
     return "\n".join(lines)

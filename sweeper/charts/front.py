@@ -12,6 +12,7 @@ from sweeper.objective import COST, TIME
 from sweeper.report import words
 from sweeper.report.summary import Floats
 
+_LOG_RATIO = 5.0  # of an axis: a front bends where little is gained, which is near one end
 _MOST = 12  # fronts; more would be a tangle
 
 
@@ -28,8 +29,8 @@ def draw(points: Points) -> tuple[str, UIElement] | None:
         420,
         x_range=span(ends[0]),
         y_range=span(ends[1]),
-        x_axis_type=scale(ends[0]),
-        y_axis_type=scale(ends[1]),
+        x_axis_type=scale(ends[0], _LOG_RATIO),
+        y_axis_type=scale(ends[1], _LOG_RATIO),
     )
     trials(chart, points, x.column, y.column)
     for cell in cells[:_MOST]:

@@ -5,7 +5,7 @@ from bokeh.models import UIElement
 
 from engine import units
 from sweeper.charts.chart import Chart
-from sweeper.charts.frame import GREEN, PALETTE, bars, legend_above, rows, stacked
+from sweeper.charts.frame import bars, dimension_colour, legend_above, rows, stacked
 from sweeper.charts.points import Points
 from sweeper.report import words
 from sweeper.report.sections.next_bandwidth import at_best, claim, common_unit
@@ -22,13 +22,13 @@ def draw(points: Points) -> tuple[str, UIElement] | None:
     title = f"saved by the next {unit} ({name} an iteration)"
     if len(cells) == 1:
         chart = rows(cells[0].dims, title)
-        bars(chart, factor * saved[0], [seconds(v) for v in saved[0]], GREEN, "at the best")
-        chart.legend.visible = False
+        colours = [dimension_colour(d) for d in range(len(cells[0].dims))]
+        bars(chart, factor * saved[0], [seconds(v) for v in saved[0]], colours, "at the best")
         chart.x_range.start, chart.x_range.range_padding = 0.0, 0.5
         return claim(cells[0], unit), chart
     chart = rows([words.label(cell) for cell in cells], title)
-    colours = PALETTE * len(cells[0].dims)
-    stacked(chart, list(zip(cells[0].dims, colours, factor * saved.T, strict=False)), name)
+    parts = enumerate(zip(cells[0].dims, factor * saved.T, strict=True))
+    stacked(chart, [(dim, dimension_colour(d), values) for d, (dim, values) in parts], name)
     return f"what the next {unit} saves, by the dimension it is spent on", legend_above(chart)
 
 

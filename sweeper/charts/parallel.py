@@ -1,12 +1,13 @@
 """Parallel coordinates: each design as a line through its bandwidths, its keys and its result."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from bokeh.models import (
     CDSView,
     FixedTicker,
-    HoverTool,
     IndexFilter,
     IntersectionFilter,
     LinearInterpolator,
@@ -16,47 +17,76 @@ from bokeh.plotting import figure
 from bokeh.transform import factor_cmap, transform
 
 from sweeper.charts.chart import Chart
-from sweeper.charts.frame import BLUE, GREY, plot
+from sweeper.charts.frame import BLUE, GREY, folded, plot, small_hover
 from sweeper.charts.points import Points
-from sweeper.charts.scatter import tooltips
+from sweeper.charts.scatter import tooltip
+from sweeper.report import words
 
 _MOST = 600  # designs, the best; more lines hide one another
+_FEW = 8  # values of a key that have a place each
+_WIDE = 92  # pixels of an axis; narrower, its name would run into the next one's
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """A vertical axis: the column that it is of, its name, where values lie on it (from 0 to 1),
+    and what is written where."""
+
+    column: str
+    title: str
+    unit: LinearInterpolator
+    marks: Sequence[tuple[float, str]]
 
 
 def draw(points: Points) -> tuple[str, UIElement] | None:
     objective = points.report.study.objectives[0]
-    axes = [*points.design, objective.column]
+    n = min(len(points.rows), _MOST)
+    keys = [key for key in points.report.study.parameters if points.differs(key)]
+    numbers = [name for name in points.design if name not in keys]
+    axes = [_axis(points, name, n) for name in (*numbers, *keys, objective.column)]
     if len(axes) < 3:
         return None
-    n = min(len(points.rows), _MOST)
-    chart = plot("", "", 380, x_range=(-0.3, len(axes) - 0.7), y_range=(-0.12, 1.12))
+    chart = plot("", "", 380, x_range=(-0.5, len(axes) - 0.5), y_range=(-0.12, 1.12))
+    chart.min_width = _WIDE * len(axes)  # its section scrolls on a narrow page
     both = IntersectionFilter(operands=[points.kept, IndexFilter(indices=list(range(n)))])
     view = CDSView(filter=both)
     for i, (left, right) in enumerate(pairwise(axes)):
-        _lines(chart, points, view, i, left, right, n)
-    _ends(chart, points, axes, n)
+        _lines(chart, points, view, i, left, right)
+    _ends(chart, axes)
     many = f" of {len(points.rows):,}" if n < len(points.rows) else ""
     best = f"the best {n:,}{many} designs" if many else f"all {n:,} designs"
     return f"{best}, and the best one as a thick line; brush to follow some", chart
 
 
-def _unit(points: Points, name: str, n: int) -> LinearInterpolator:
+def _axis(points: Points, name: str, n: int) -> _Axis:
+    """A key of few values has a place for each; anything else lies between its ends."""
+    title = points.columns[name].title
+    if name in points.report.study.parameters:
+        column, values = points.coded(name)
+        if len(values) <= _FEW or points.columns[name].format is None:
+            places = np.linspace(0, 1, len(values)).tolist()
+            unit = LinearInterpolator(x=list(map(float, range(len(values)))), y=places)
+            shown = (
+                values
+                if len(values) <= _FEW
+                else [values[0], *[""] * (len(values) - 2), values[-1]]
+            )
+            return _Axis(column, title, unit, list(zip(places, shown, strict=True)))
     values = points.source.data[name][:n]
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
-    return LinearInterpolator(x=[low, high if high > low else low + 1.0], y=[0.0, 1.0])
+    unit = LinearInterpolator(x=[low, high if high > low else low + 1.0], y=[0.0, 1.0])
+    ends = [(y, words.number(float(f"{value:.4g}"))) for y, value in ((0.0, low), (1.0, high))]
+    return _Axis(name, title, unit, ends)
 
 
-def _lines(
-    chart: figure, points: Points, view: CDSView, i: int, left: str, right: str, n: int
-) -> None:
+def _lines(chart: figure, points: Points, view: CDSView, i: int, left: _Axis, right: _Axis) -> None:
     """Every design's line from one axis to the next, and the best one's."""
     colours, source = points.colours, points.source
-    units = _unit(points, left, n), _unit(points, right, n)
     drawn = chart.segment(
         x0=i,
         x1=i + 1,
-        y0=transform(left, units[0]),
-        y1=transform(right, units[1]),
+        y0=transform(left.column, left.unit),
+        y1=transform(right.column, right.unit),
         source=source,
         view=view,
         line_color=factor_cmap("bottleneck", list(colours.values()), list(colours)),
@@ -65,31 +95,32 @@ def _lines(
         nonselection_line_alpha=0.03,
         selection_line_alpha=0.8,
     )
-    chart.add_tools(HoverTool(renderers=[drawn], tooltips=tooltips(points), limit=1))
-    ends = [float(source.data[name][0]) for name in (left, right)]
-    y = [np.interp(end, unit.x, [0, 1]) for end, unit in zip(ends, units, strict=True)]
+    chart.add_tools(small_hover(drawn, tooltip(points)))
+    ends = [(float(source.data[axis.column][0]), axis.unit) for axis in (left, right)]
+    y = [np.interp(end, unit.x, unit.y) for end, unit in ends]
     chart.line([i, i + 1], y, line_width=4, color=BLUE)
 
 
-def _ends(chart: figure, points: Points, axes: list[str], n: int) -> None:
-    """A vertical axis for each column, with its name below and its smallest and largest value."""
-    for i, name in enumerate(axes):
-        low, high = _unit(points, name, n).x
+def _ends(chart: figure, axes: Sequence[_Axis]) -> None:
+    """A vertical axis for each column, with its name below and its values on it."""
+    for i, axis in enumerate(axes):
         chart.line([i, i], [0, 1], color=GREY, line_width=1.5)
-        for y, value, baseline in ((0, low, "top"), (1, high, "bottom")):
+        for y, text in axis.marks:
+            inside = 0 < y < 1
             chart.text(
                 [i],
                 [y],
-                [f"{value:.4g}"],
-                text_align="center",
-                text_baseline=baseline,
+                [text],
+                x_offset=5 if inside else 0,
+                text_align="left" if inside else "center",
+                text_baseline="middle" if inside else "bottom" if y else "top",
                 text_color=GREY,
                 text_font_size="12px",
             )
     chart.xaxis.ticker = FixedTicker(ticks=list(range(len(axes))))
-    titles = [points.columns[name].title for name in axes]
-    folded = {i: title.replace(": ", ":\n").replace(", ", "\n") for i, title in enumerate(titles)}
-    chart.xaxis.major_label_overrides = {i: text.replace(" (", "\n(") for i, text in folded.items()}
+    titles = [axis.title.replace(" (", "\n(").replace(", GB/s", "\nGB/s") for axis in axes]
+    lines = [[folded(line, 13) for line in title.split("\n")] for title in titles]
+    chart.xaxis.major_label_overrides = {i: "\n".join(each) for i, each in enumerate(lines)}
     chart.yaxis.visible = chart.xgrid.visible = chart.ygrid.visible = False
 
 

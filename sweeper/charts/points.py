@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 from bokeh.models import CDSView, ColumnDataSource, IndexFilter, TextInput
 
-from sweeper.charts.frame import GREY, PALETTE
+from sweeper.charts.frame import GREY, dimension_colour
 from sweeper.objective import OBJECTIVES, TIME, Objective
 from sweeper.report import words
+from sweeper.report.colours import WAITING as WAITS
 from sweeper.report.report import Report
 
 COMPUTE, WAITING = "compute", "waiting"
@@ -77,8 +78,8 @@ class Points:
     @property
     def colours(self) -> dict[str, str]:
         """A colour for each bottleneck that some trial has."""
-        names = {COMPUTE: GREY, WAITING: "#D0D4D9"}
-        names |= dict(zip(self.dims, PALETTE * len(self.dims), strict=False))
+        names = {COMPUTE: GREY, WAITING: WAITS}
+        names |= {name: dimension_colour(d) for d, name in enumerate(self.dims)}
         found = set(self.source.data["bottleneck"])
         return {name: colour for name, colour in names.items() if name in found}
 
@@ -86,6 +87,28 @@ class Points:
         """What to multiply an objective's column by to draw it, and the label of its axis."""
         smallest = min(objective.of(s.best) for s in self.report.found)
         return words.axis(objective, smallest)
+
+    def differs(self, name: str) -> bool:
+        """Whether the trials have several values of a column."""
+        return len(set(self.source.data[name])) > 1
+
+    def coded(self, name: str) -> tuple[str, list[str]]:
+        """A column with the places of a key's values in their order, and these in words."""
+        values = list(self.source.data[name])
+        ordered = self._in_order(name, set(values))
+        texts = ordered
+        if self.columns[name].format:
+            texts = [words.number(float(value)) for value in ordered]
+        coded, place = f"{name}#", {value: i for i, value in enumerate(ordered)}
+        self.source.data[coded] = np.array([place[value] for value in values], np.float32)
+        return coded, texts
+
+    def _in_order(self, key: str, values: set[Any]) -> list[Any]:
+        """Numbers by size, and texts as the study lists them."""
+        asked = self.report.study.config.get("space", {}).get("parameters", {}).get(key, {})
+        listed = [str(value) for value in asked.get("values") or ()]
+        places = {value: listed.index(value) for value in values if value in listed}
+        return sorted(values, key=lambda value: (places.get(value, len(listed)), value))
 
     def take(self, name: str, places: list[int]) -> list[Any]:
         """Some trials' values of a column."""
@@ -103,6 +126,8 @@ class Points:
 
     def _add_designs(self) -> None:
         rows, keys = self.rows, self.report.study.parameters
+        for objective in self.report.study.objectives:
+            self._add_measure(objective)
         self._add("trial", "trial", rows["trial"], "0")
         if len(self.report.summaries) > 1:
             names = {s.cell.cell: words.label(s) for s in self.report.found}
@@ -116,13 +141,17 @@ class Points:
             else:
                 self._add(key, name, rows[key])
 
+    def _known(self, objective: Objective) -> bool:
+        return objective.column in self.rows and bool(self.rows[objective.column].notna().all())
+
+    def _add_measure(self, objective: Objective) -> None:
+        factor, title = self.axis(objective)
+        self._add(objective.column, title, factor * self.rows[objective.column], "0,0.[0000]")
+
     def _add_measures(self) -> None:
         for objective in OBJECTIVES.values():
-            if objective.column in self.rows and self.rows[objective.column].notna().all():
-                factor, title = self.axis(objective)
-                self._add(
-                    objective.column, title, factor * self.rows[objective.column], "0,0.[0000]"
-                )
+            if objective.column not in self.columns and self._known(objective):
+                self._add_measure(objective)
         factor, title = self.axis(TIME)
         unit = title.rsplit(" ", 1)[-1]
         for name, column in _parts(self.dims).items():

@@ -1,9 +1,9 @@
 """The best designs by phases and message by message."""
 
-from bokeh.models import ColumnDataSource, HoverTool, UIElement
+from bokeh.models import ColumnDataSource, UIElement
 
 from sweeper.charts.chart import Chart
-from sweeper.charts.frame import GREY, PALETTE, legend_above, plot
+from sweeper.charts.frame import GREY, legend_above, plot, series_colour, small_hover, tip
 from sweeper.charts.points import Points
 from sweeper.report import words
 from sweeper.report.sections.messages import Comparison, agreement
@@ -19,17 +19,21 @@ def draw(points: Points) -> tuple[str, UIElement] | None:
     factor, title = points.axis(first.measure)
     chart = plot(f"{title}, by phases", f"{title}, by {first.fidelity}s")
     ends: list[float] = []
-    for cell, colour in zip(cells[:_MOST], PALETTE, strict=False):
+    for i, cell in enumerate(cells[:_MOST]):
         comparison = Comparison.of(cell)
         pairs = [(r.phases, r.messages) for r in comparison.complete]
         x, y = ([factor * comparison.measure.of(pair[i]) for pair in pairs] for i in (0, 1))
         ranks = [str(recheck.rank) for recheck in comparison.complete]
         source = ColumnDataSource({"x": x, "y": y, "rank": ranks})
         name = words.label(cell) if len(cells) > 1 else "one design, by its rank"
-        drawn = chart.scatter("x", "y", source=source, size=9, color=colour, legend_label=name)
+        drawn = chart.scatter(
+            "x", "y", source=source, size=9, color=series_colour(i), legend_label=name
+        )
         chart.text("x", "y", "rank", source=source, x_offset=7, text_color=GREY)
-        shown = [("rank", "@rank"), ("by phases", "@x"), (f"by {first.fidelity}s", "@y")]
-        chart.add_tools(HoverTool(renderers=[drawn], tooltips=shown))
+        shown = tip(
+            "rank @rank", "by phases @x{0,0.[000]}", f"by {first.fidelity}s @y{{0,0.[000]}}"
+        )
+        chart.add_tools(small_hover(drawn, shown))
         ends += x
     same = [min(ends), max(ends)]
     chart.line(same, same, color=GREY, legend_label="the same both ways")

@@ -2,25 +2,44 @@
 
 import numpy as np
 import pandas as pd
-from bokeh.models import ColumnDataSource, GlyphRenderer, HoverTool, Range1d
+from bokeh.models import ColumnDataSource, GlyphRenderer, Range1d
 from bokeh.plotting import figure
 from bokeh.transform import factor_cmap
 
-from sweeper.charts.frame import BLUE, ORANGE
+from sweeper.charts.frame import BLUE, ORANGE, small_hover, tip
 from sweeper.charts.points import Points
 from sweeper.objective import Objective
+from sweeper.report import words
 from sweeper.report.summary import CellSummary, Floats
 
 LOG_RATIO = 20.0  # an axis that spans more than this is logarithmic
 _MARKED = 60  # cells whose best trials are marked
 
 
-def tooltips(points: Points) -> list[tuple[str, str]]:
-    """Every column of the shared table."""
-    return [
-        (column.title, f"@{{{name}}}{{{column.format}}}" if column.format else f"@{{{name}}}")
-        for name, column in points.columns.items()
-    ]
+def tooltip(points: Points) -> str:
+    """What tells a trial from the others, in a few lines: what it has in the objectives, its split,
+    its keys, and where its time goes.  The table has the rest."""
+
+    def value(name: str) -> str:
+        column = points.columns[name]
+        return f"@{{{name}}}{{{column.format}}}" if column.format else f"@{{{name}}}"
+
+    report = points.report
+    unit = {o: points.axis(o)[1] for o in report.study.objectives}
+    lines = [f"{value(o.column)} {_in_brackets(unit[o])}" for o in report.study.objectives]
+    if any(name.startswith("b") for name in points.design):
+        split = " | ".join(value(f"b{d}") for d in range(len(points.dims)))
+        lines.append(f"{split} GB/s")
+    keys = report.study.parameters
+    names = zip(words.short_keys(keys), keys, strict=True)
+    lines += [", ".join(f"{short} {value(key)}" for short, key in names)] if keys else []
+    lines += [value("cell")] if "cell" in points.columns else []
+    return tip(*lines, f"trial {value('trial')}, bottleneck {value('bottleneck')}")
+
+
+def _in_brackets(title: str) -> str:
+    """The unit in the title of an axis: ms of "iteration time (ms)"."""
+    return title.rsplit("(", 1)[-1].removesuffix(")")
 
 
 def trials(chart: figure, points: Points, x: str, y: str) -> GlyphRenderer:
@@ -38,8 +57,7 @@ def trials(chart: figure, points: Points, x: str, y: str) -> GlyphRenderer:
         nonselection_fill_alpha=0.06,
         selection_fill_alpha=0.9,
     )
-    hover = HoverTool(renderers=[drawn], tooltips=tooltips(points), limit=1)
-    chart.add_tools(hover)
+    chart.add_tools(small_hover(drawn, tooltip(points)))
     return drawn
 
 
@@ -103,6 +121,6 @@ def span(ends: tuple[float, float]) -> Range1d:
     return Range1d(*ends)
 
 
-def scale(ends: tuple[float, float]) -> str:
+def scale(ends: tuple[float, float], ratio: float = LOG_RATIO) -> str:
     """The kind of axis for a range."""
-    return "log" if ends[0] > 0 and ends[1] > LOG_RATIO * ends[0] else "linear"
+    return "log" if ends[0] > 0 and ends[1] > ratio * ends[0] else "linear"

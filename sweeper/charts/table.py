@@ -48,6 +48,9 @@ const how = brushed.size ? ", brushed" : "";
 box.title = `${shown.length.toLocaleString()} of ${n.toLocaleString()} trials${how}${wrong}`;
 """
 
+_LETTER, _SORT = 7.5, 26  # pixels: of a letter, and of a head's arrow and padding
+_NARROWEST, _WIDEST = 76, 320
+
 
 def draw(points: Points) -> tuple[str, UIElement] | None:
     box, n = points.box, len(points.rows)
@@ -65,6 +68,7 @@ def draw(points: Points) -> tuple[str, UIElement] | None:
     apply = CustomJS(args=arguments, code=_FILTER)
     box.js_on_change("value", apply)
     points.source.selected.js_on_change("indices", apply)
+    objectives = len(points.report.study.objectives)
     table = DataTable(
         source=points.source,
         view=CDSView(filter=points.listed),
@@ -72,7 +76,7 @@ def draw(points: Points) -> tuple[str, UIElement] | None:
             TableColumn(
                 field=name,
                 title=each.title,
-                width=max(60, 9 * len(each.title)),
+                width=_width(points, name),
                 formatter=NumberFormatter(format=each.format, text_align="right")
                 if each.format
                 else StringFormatter(),
@@ -85,12 +89,23 @@ def draw(points: Points) -> tuple[str, UIElement] | None:
         reorderable=False,
         stylesheets=[WIDGET],
         index_position=None,
+        frozen_columns=1 if objectives == 1 else None,  # two would leave a phone nothing else
     )
     claim = (
         "a click on a column sorts, conditions filter the charts too, and what is brushed in a "
         "chart is listed here"
     )
     return claim, column(box, table, sizing_mode="stretch_width")
+
+
+def _width(points: Points, name: str) -> int:
+    """Pixels, so that neither the title nor a text is cut off; a number is hardly wider."""
+    column = points.columns[name]
+    texts = [] if column.format else set(points.source.data[name])
+    longest = max(map(len, texts), default=0)
+    return int(
+        min(max(_NARROWEST, _LETTER * len(column.title) + _SORT, _LETTER * longest), _WIDEST)
+    )
 
 
 CHART = Chart("trials", "All trials", draw)

@@ -33,10 +33,7 @@ def command(first: str, second: str) -> int:
 
 def _lines(found: "Difference", first: str, second: str) -> list[str]:
     lines = [f"{key}: {a!r} -> {b!r}" for key, (a, b) in found.config.items()]
-    lines.append(
-        f"{found.only[0]} rows are in {first} only, {found.only[1]} in {second} only, and of those "
-        f"in both {found.same} are the same"
-    )
+    lines.append(_rows(found, first, second))
     for name, (n, largest) in found.columns.items():
         by = "" if largest is None else f", by {largest:.2g} at most (relative)"
         lines.append(f"  {name}: {n} rows differ{by}")
@@ -44,3 +41,15 @@ def _lines(found: "Difference", first: str, second: str) -> list[str]:
         of = f" of {', '.join(coordinates.values())}" if coordinates else ""
         lines.append(f"best{of}: {a!r} -> {b!r}")
     return lines
+
+
+def _rows(found: "Difference", first: str, second: str) -> str:
+    if not found.common:
+        return (
+            f"no row is in both ({found.only[0]} are in {first} only, {found.only[1]} in {second} "
+            "only): what they simulated differs in the keys above"
+        )
+    return (
+        f"{found.only[0]} rows are in {first} only, {found.only[1]} in {second} only, and of those "
+        f"in both {found.same} are the same"
+    )

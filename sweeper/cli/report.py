@@ -28,7 +28,7 @@ class _Results(Overrides):
 @click.option(
     "--picture",
     type=click.Path(path_type=Path),
-    help="Draw the best split beside the equal one as a PNG.",
+    help="Draw what was found, with time and cost, into this .png, .svg or .pdf.",
 )
 def command(overrides: Sequence[str], picture: Path | None) -> int:
     """Print a study's tables and write its pictures and page again.
@@ -46,6 +46,7 @@ def command(overrides: Sequence[str], picture: Path | None) -> int:
       dimsweep report libra_gpt3_4d
       dimsweep report results/my_cmaes
       dimsweep report libra_gpt3_4d --picture best_split.png
+      dimsweep report fair_networks --picture networks.pdf
     """
     from rich.console import Console
 
@@ -64,9 +65,8 @@ def command(overrides: Sequence[str], picture: Path | None) -> int:
 
 
 def report_study(folder: "Place", console: "Console", picture: Path | None = None) -> None:
-    """Print a study's table and write its page, and a picture of its best split."""
+    """Print a study's table and write its page, and a picture of what it found."""
     from sweeper.cli.output import write_file
-    from sweeper.draw.canvas import reduced
     from sweeper.draw.show.page import write_report
     from sweeper.draw.show.terminal import print_report
     from sweeper.ledger.load import load
@@ -78,8 +78,11 @@ def report_study(folder: "Place", console: "Console", picture: Path | None = Non
     print_report(rows, study, console)
     say(f"wrote {write_report(rows, study, folder / 'report')}", console)
     if picture is not None:
-        from sweeper.draw.split import draw_split
+        from sweeper.draw.canvas import kind_of, reduced
+        from sweeper.draw.found import draw_found
         from sweeper.report.report import Report
 
-        drawn = reduced(draw_split(Report.of(rows, study)))
+        kind = kind_of(picture, "--picture")
+        drawn = draw_found(Report.of(rows, study), kind)
+        drawn = reduced(drawn) if kind == "png" else drawn
         say(f"wrote {write_file(picture, 'the picture', drawn)}", console)

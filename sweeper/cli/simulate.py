@@ -119,20 +119,30 @@ def _write_files(result: "Result", config: "Config", title: str, console: "Conso
         if not holds.startswith("all"):
             say("  timeline_limit=null writes the whole", console)
     if config.picture is not None:
+        from sweeper.draw.canvas import kind_of
         from sweeper.draw.network import draw_network
 
-        file = write_file(config.picture, "the picture", draw_network(result, title))
+        drawn = draw_network(result, title, kind_of(config.picture, "picture"))
+        file = write_file(config.picture, "the picture", drawn)
         say(f"picture: {file}", console)
     if config.congestion is not None:
+        from sweeper.draw.canvas import kind_of
         from sweeper.draw.congestion import draw_congestion
 
-        content = draw_congestion(result, title)
+        content = draw_congestion(result, title, kind_of(config.congestion, "congestion"))
         say(f"congestion: {write_file(config.congestion, 'the picture', content)}", console)
 
 
 def _check_outputs(config: "Config") -> None:
-    """Raise :class:`DimsweepError` for a file or a link that this fidelity knows nothing of."""
+    """Raise :class:`DimsweepError` for a file or a link that this fidelity knows nothing of, or
+    for a name that is no picture's."""
     from engine import DimsweepError
+
+    for key in ("picture", "congestion"):
+        if getattr(config, key):
+            from sweeper.draw.canvas import kind_of
+
+            kind_of(getattr(config, key), key)
 
     known_by = {  # what a key shows, and the fidelities that know it
         "picture": ("single links", ("message", "flow", "packet")),

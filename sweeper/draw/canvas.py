@@ -1,21 +1,35 @@
 """The frame of every picture: style, bars, a title that says the finding, PNG bytes.
 
-Colours are Okabe and Ito's, told apart by colour-blind readers.  Matplotlib is imported only when
-a picture is drawn, and without pyplot: no global figures, no display.
+Colours are those of charts.  Matplotlib is imported only when a picture is drawn, and without
+pyplot: no global figures, no display.
 """
 
 import io
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import PurePath
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from engine import DimsweepError
+from sweeper.report.colours import BLUE as BLUE
+from sweeper.report.colours import GREEN as GREEN
+from sweeper.report.colours import GREY as GREY
+from sweeper.report.colours import ORANGE as ORANGE
+from sweeper.report.colours import dimension_colour as dimension_colour
+from sweeper.report.colours import series_colour as series_colour
 from sweeper.report.summary import Floats
+from sweeper.report.words import number
 
-BLUE, ORANGE, GREEN, GREY = "#0072B2", "#E69F00", "#009E73", "#8A8F98"
 _DPI = 150
+# The kinds of pictures, and what keeps the time of drawing out of them.
+_KINDS: dict[str, dict[str, Any]] = {
+    "png": {},
+    "svg": {"Date": None},
+    "pdf": {"CreationDate": None},
+}
 WIDTH = 9.0  # inches: text of 10 points is easy to read when shown 900 pixels wide
 _STYLE = {
     "font.size": 10,
@@ -28,16 +42,18 @@ _STYLE = {
     "axes.axisbelow": True,
     "grid.color": "#E6E8EB",
     "legend.frameon": False,
+    "svg.hashsalt": "dimsweep",  # names of parts, which would be random
+    "svg.fonttype": "none",  # texts stay texts
     "text.parse_math": False,  # a name may hold dollar signs
 }
 
 
 class Bars(NamedTuple):
-    """Bars of one colour, one for each row of a panel, with a text at the end of each."""
+    """Bars of one colour, or one each, a bar for each row of a panel, with a text at its end."""
 
     values: Floats
     texts: Sequence[str]
-    colour: str
+    colour: str | Sequence[str]
     label: str
 
 
@@ -80,19 +96,60 @@ def frame(title: str, height: float) -> Iterator[Any]:
         yield figure
 
 
+def kind_of(file: str | PurePath, where: str) -> str:
+    """The kind of picture that a file's name asks for: ``png``, ``svg`` or ``pdf``.
+
+    Raises :class:`DimsweepError`, at ``where``, for another one.
+    """
+    kind = PurePath(file).suffix.removeprefix(".").lower()
+    if kind not in _KINDS:
+        raise DimsweepError(
+            f"{str(file)!r} names no kind of picture",
+            where=where,
+            hint=f"let the name end in {', '.join(f'.{each}' for each in _KINDS)}",
+        )
+    return kind
+
+
 def png(figure: Any) -> bytes:
-    """The finished picture."""
+    """The finished picture as a PNG."""
+    return encoded(figure, "png")
+
+
+def encoded(figure: Any, kind: str) -> bytes:
+    """The finished picture as ``png``, ``svg`` or ``pdf``; equal pictures have equal bytes."""
+    for ax in figure.get_axes():
+        for axis in (ax.xaxis, ax.yaxis):
+            _write_numbers(axis)
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=_DPI)
+    figure.savefig(buffer, format=kind, dpi=_DPI, metadata=_KINDS[kind])
     return buffer.getvalue()
 
 
+def _write_numbers(axis: Any) -> None:
+    """Have the numbers of an axis written as people read them, where nothing else was said."""
+    from matplotlib.ticker import LogFormatter, ScalarFormatter
+
+    class Log(LogFormatter):
+        def __call__(self, value: float, place: Any = None) -> str:
+            return number(value) if super().__call__(value, place) else ""
+
+    if isinstance(axis.get_major_formatter(), ScalarFormatter):
+        axis.set_major_formatter(lambda value, _: number(value))
+    elif isinstance(axis.get_major_formatter(), LogFormatter):
+        axis.set_major_formatter(Log())
+        axis.set_minor_formatter(Log(labelOnlyBase=False, minor_thresholds=(1, 0.5)))
+
+
 def reduced(picture: bytes) -> bytes:
-    """A PNG in few colours and two thirds of its size, for a page that is kept in git."""
+    """A PNG in two thirds of its size, for a page that is kept in git; its colours are so many, and
+    chosen so, that none is far from what was drawn."""
     from PIL import Image
 
     drawn = Image.open(io.BytesIO(picture)).convert("RGB")
     smaller = drawn.resize((drawn.width * 2 // 3, drawn.height * 2 // 3), Image.Resampling.LANCZOS)
     buffer = io.BytesIO()
-    smaller.quantize(48).save(buffer, format="png", optimize=True)
+    smaller.quantize(256, Image.Quantize.MAXCOVERAGE, kmeans=1).save(
+        buffer, format="png", optimize=True
+    )
     return buffer.getvalue()

@@ -11,16 +11,16 @@ import numpy as np
 
 from engine import DimsweepError, Result, units
 from engine.kernels.packet import History
-from sweeper.draw.canvas import BLUE, GREEN, GREY, ORANGE, frame, png
+from sweeper.draw.canvas import encoded, frame, series_colour
 from sweeper.report.words import not_exceeded
 
-_COLOURS = (BLUE, ORANGE, GREEN, "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", GREY)
 _STEPS = 400  # of the time: each shows its longest queue and its mean rate
 _CDF, _ROW, _PAUSES = 2.8, 1.5, 0.25  # inches of the panels; of a link's pauses
 
 
-def draw_congestion(result: Result, title: str) -> bytes:
-    """A PNG; raises :class:`DimsweepError` for a run whose messages nobody followed."""
+def draw_congestion(result: Result, title: str, kind: str = "png") -> bytes:
+    """A picture (``png``, ``svg`` or ``pdf``); raises :class:`DimsweepError` for a run whose
+    messages nobody followed."""
     if not result.completion_times:
         raise DimsweepError(
             "there are no messages whose completion times are known",
@@ -37,7 +37,7 @@ def draw_congestion(result: Result, title: str) -> bytes:
         _draw_times(top, result)
         if watched:
             _draw_links(panels, watched, result.time_ps)
-        return png(figure)
+        return encoded(figure, kind)
 
 
 def _finding(result: Result) -> str:
@@ -50,7 +50,7 @@ def _draw_times(ax: Any, result: Result) -> None:
     longest = max(float(times[-1]) for times in result.completion_times.values())
     factor, unit = units.scale(longest, units.TIME)
     for i, (name, times) in enumerate(result.completion_times.items()):
-        ax.ecdf(times * factor, color=_colour(i), label=name)
+        ax.ecdf(times * factor, color=series_colour(i), label=name)
     ax.set(xlabel=f"completion time ({unit})", ylabel="share of messages", ylim=(0, 1.02))
     ax.set_xscale("log")
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
@@ -65,14 +65,14 @@ def _draw_links(panels: Any, watched: Mapping[str, History], end: int) -> None:
     instants = np.linspace(0, max(end, _STEPS), _STEPS + 1).astype(np.int64)
     queues, rates, marks, pauses = panels
     for i, (name, history) in enumerate(watched.items()):
-        line: dict[str, Any] = {"color": _colour(i), "label": name, "lw": 1}
+        line: dict[str, Any] = {"color": series_colour(i), "label": name, "lw": 1}
         at = instants[:-1] * factor
         queues.step(at, history.longest_queues(instants) / 1e3, where="post", **line)
         rate = np.diff(history.sent_by(instants)) / np.diff(instants) * 1e3
         rates.step(at, rate, where="post", **line)
         times, marked = np.append(history.times, end), np.append(0, history.marked)
         marks.stairs(marked, np.append(0, times) * factor, baseline=None, **line)
-        pauses.broken_barh(_spans(history, end) * factor, (i - 0.35, 0.7), color=_colour(i))
+        pauses.broken_barh(_spans(history, end) * factor, (i - 0.35, 0.7), color=series_colour(i))
     queues.set_ylabel("queue (kB)")
     rates.set_ylabel("rate (GB/s)")
     marks.set_ylabel("packets marked")
@@ -91,7 +91,3 @@ def _spans(history: History, end: int) -> Any:
     times = np.append(history.times, end)
     began = times[turns == 1]
     return np.stack([began, times[turns == -1] - began], axis=1)
-
-
-def _colour(i: int) -> str:
-    return _COLOURS[i % len(_COLOURS)]

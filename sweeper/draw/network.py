@@ -10,7 +10,7 @@ import numpy.typing as npt
 from engine import DimsweepError, Result
 from engine.kernels.message import LinkAccount, MessageRun
 from engine.network import Network
-from sweeper.draw.canvas import GREY, ORANGE, WIDTH, frame, png
+from sweeper.draw.canvas import GREY, ORANGE, WIDTH, encoded, frame
 from sweeper.draw.layout import Layout, lay_out
 from sweeper.report.words import percent
 
@@ -24,8 +24,8 @@ _SMALLEST, _NAME = 4.0, 7.0  # points: text in a disc, text on a switch
 _ALIKE = 0.995  # of the busiest link's utilisation
 
 
-def draw_network(result: Result, title: str) -> bytes:
-    """A PNG of the links of a run by the message kernel.
+def draw_network(result: Result, title: str, kind: str = "png") -> bytes:
+    """A picture (``png``, ``svg`` or ``pdf``) of the links of a run by the message kernel.
 
     Raises :class:`DimsweepError` for a run that has none.
     """
@@ -47,7 +47,7 @@ def draw_network(result: Result, title: str) -> bytes:
         ax.spines[:].set_visible(False)
         squares = "squares are switches, " if len(run.network.graph) > run.network.n_npus else ""
         ax.set_xlabel(f"discs are NPUs, {squares}traffic keeps left", color=GREY)
-        return png(figure)
+        return encoded(figure, kind)
 
 
 def _finding(links: Sequence[LinkAccount]) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from engine.formats.chakra import NodeType, Trace, TraceNode
 from engine.formats.chakra import levels as chakra_levels
-from sweeper.draw.canvas import BLUE, GREY, ORANGE, frame, png
+from sweeper.draw.canvas import BLUE, GREY, ORANGE, encoded, frame
 
 _SHOWN = 400  # nodes; more would be dots
 _NAMED = 100  # nodes that are few enough for their names
@@ -35,8 +35,9 @@ _COLOURS = {
 }
 
 
-def draw_trace(trace: Trace, title: str) -> bytes:
-    """A PNG of the graph; of a large one the nodes that come first, as the title says."""
+def draw_trace(trace: Trace, title: str, kind: str = "png") -> bytes:
+    """A picture (``png``, ``svg`` or ``pdf``) of the graph; of a large one the nodes that come
+    first, as the title says."""
     levels = chakra_levels(trace.nodes)
     order = sorted(range(len(levels)), key=lambda i: (levels[i], trace.nodes[i].id))
     shown = order[:_SHOWN]
@@ -53,7 +54,7 @@ def draw_trace(trace: Trace, title: str) -> bytes:
         ax.set_axis_off()
         ax.invert_yaxis()
         figure.legend(loc="outside lower center", ncols=len(_COLOURS))
-        return png(figure)
+        return encoded(figure, kind)
 
 
 def _places(nodes: Sequence[TraceNode], levels: Sequence[int]) -> tuple[dict[int, Any], float]:

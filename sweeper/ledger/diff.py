@@ -20,14 +20,16 @@ class Difference:
     """Two studies side by side.
 
     ``config`` has each key of configuration, versions and provenance that differs, with its two
-    values.  Rows are matched by key: ``only`` counts those that one of them has alone, ``same``
-    those that are equal in all columns that both have, and ``columns`` how many rows differ in a
-    column, with the largest relative difference where it has numbers.  ``best`` has the coordinates
-    of each cell that is in both, and the two best values.
+    values.  Rows are matched by key: ``only`` counts those that one of them has alone, ``common``
+    those that both have, and ``same`` those of them that are equal in all columns that both have.
+    ``columns`` says how many rows differ in a column, with the largest relative difference where
+    it has numbers.  ``best`` has the coordinates of each cell that is in both, and the two best
+    values.
     """
 
     config: Mapping[str, tuple[Any, Any]]
     only: tuple[int, int]
+    common: int
     same: int
     columns: Mapping[str, tuple[int, float | None]]
     best: list[tuple[Mapping[str, str], float | None, float | None]]
@@ -45,7 +47,7 @@ def diff(first: Place, second: Place) -> Difference:
     places = [{key: i for i, key in enumerate(table["key"].to_pylist())} for table in tables]
     common = [key for key in places[0] if key in places[1]]
     pairs = [
-        table.take([place[key] for key in common])
+        table.take(pa.array([place[key] for key in common], pa.int64()))
         for table, place in zip(tables, places, strict=True)
     ]
     labels = {*_NAMES, *studies[0].grid, *studies[1].grid}
@@ -59,6 +61,7 @@ def diff(first: Place, second: Place) -> Difference:
     return Difference(
         config=config,
         only=(len(places[0]) - len(common), len(places[1]) - len(common)),
+        common=len(common),
         same=int((~unlike).sum()),
         columns=columns,
         best=_best(studies, tables),

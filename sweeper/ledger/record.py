@@ -86,20 +86,24 @@ class PortfolioRecord(_Record):
 
 class Provenance(_Record):
     """What simulated rows: the version of dimsweep, its commit in git (with a plus if files were
-    changed since), Python, the packages, and the machine."""
+    changed since), Python, the packages, the machine, and on which day (UTC) it began."""
 
     version: str
     git: str | None
     python: str
     packages: Mapping[str, str]
     machine: str
+    date: str | None = None
 
 
 class StudyRecord(_Record):
     """A whole study.  ``model`` and ``rows`` are the versions of the engine's model and of the
     columns; ``config`` is the resolved configuration without what changes no row; ``provenance``
     has an entry for each that wrote rows.  Of a large grid ``n_streamed`` is the number of cells,
-    which are planned one after the other; what is known of them is in files of their own."""
+    which are planned one after the other; what is known of them is in files of their own.
+    ``n_trials`` is how many trials were planned at most, and ``finished`` whether all searches came
+    to their end: a sweep that was stopped, or still runs, has not.  Records of older versions do
+    not say either."""
 
     name: str
     model: int | None = None
@@ -110,6 +114,8 @@ class StudyRecord(_Record):
     learns_from_slopes: bool = False
     warnings: tuple[str, ...] = ()
     n_streamed: int | None = None
+    n_trials: int | None = None
+    finished: bool | None = None
     cells: tuple[CellRecord, ...] = ()
     pruned: tuple[PrunedCell, ...] = ()
     portfolios: tuple[PortfolioRecord, ...] = ()

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from engine import units
 from sweeper.objective import (
     COST_PER_TOKEN,
     ENERGY,
@@ -35,10 +36,18 @@ def of_model(summaries: list[CellSummary]) -> list[Objective]:
 
 def head(objective: Objective) -> str:
     """The head of a figure's column."""
-    return "MFU" if objective is MFU else str(objective.unit)
+    if isinstance(objective.unit, units.Unit):
+        return objective.unit.base
+    return "MFU" if objective is MFU else objective.unit
 
 
 def cell(objective: Objective, row: pd.Series) -> str:
     """A figure in a column that has its unit at the head; a dash where it is not known."""
     value = row.get(objective.column)
-    return "-" if value is None or pd.isna(value) else objective.show(float(value)).split(" ")[0]
+    if value is None or pd.isna(value):
+        return "-"
+    text = objective.show(float(value))
+    unit = objective.unit
+    if isinstance(unit, units.Unit):
+        return text.removesuffix(unit.base).rstrip()  # with a prefix: 460.0 k
+    return text.split(" ")[0]

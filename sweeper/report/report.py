@@ -54,11 +54,14 @@ class Report:
 
     @property
     def effort(self) -> str:
-        """What was simulated, and how, in a sentence without full stop."""
+        """What was simulated, and how, in a sentence without full stop; of a sweep that has not
+        come to its end also what was planned."""
         complete = sum(len(summary.complete) for summary in self.summaries)
         samplers = ", ".join(sorted({summary.cell.sampler for summary in self.summaries}))
         return (
-            f"{complete} of {complete + len(self.failed)} trials complete, searched by {samplers}"
+            f"{complete:,} of {complete + len(self.failed):,} trials complete"
+            + words.unfinished(self.study, [s for s in self.summaries if s.begun])
+            + f", searched by {samplers}"
             + words.stopped_early(self.summaries)
             + words.simulated_again(self.summaries)
             + words.shared(self.summaries)

@@ -1,7 +1,6 @@
 """What a study found, as data: each cell's best trial, equal split and Pareto front."""
 
 import math
-from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,6 +12,7 @@ from engine import DimsweepError, units
 from sweeper.ledger.record import CellRecord, StudyRecord
 from sweeper.ledger.rows import COMPLETE, FAILED, INFEASIBLE, LOST, PORTFOLIO, RECHECK
 from sweeper.objective import COST, TIME, Objective
+from sweeper.report.causes import causes
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.intp]
@@ -82,6 +82,11 @@ class CellSummary:
     def found(self) -> bool:
         """Whether any trial is complete."""
         return not self.complete.empty
+
+    @property
+    def begun(self) -> bool:
+        """Whether any trial was simulated, or failed."""
+        return self.found or not self.failed.empty
 
     @property
     def best(self) -> pd.Series:
@@ -254,8 +259,9 @@ def summarise(rows: pd.DataFrame, study: StudyRecord) -> list[CellSummary]:
 
 
 def frequent_errors(failed: pd.DataFrame) -> list[tuple[str, int]]:
-    """Error texts of failed rows and their counts, the most frequent first, then the earliest."""
-    return Counter(failed["error"].fillna("(no error text)")).most_common()
+    """Why rows failed and how many did, the most frequent cause first, then the earliest; texts
+    that differ in their numbers alone are one, with the range of each number."""
+    return causes(failed["error"].fillna("(no error text)"))
 
 
 def _summarise_cell(rows: pd.DataFrame, cell: CellRecord, study: StudyRecord) -> CellSummary:

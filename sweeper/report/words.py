@@ -3,14 +3,17 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
 
 from engine import units
+from sweeper.ledger.record import CellRecord, StudyRecord
 from sweeper.objective import Objective
 from sweeper.report.summary import CellSummary, Floats
 
+_LARGE = ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k"))
 _NOTICEABLE = 1.005  # a smaller gain would print as 1.00x
 
 
@@ -21,7 +24,19 @@ def idle(axis: str) -> str:
 
 def seconds(value: float, digits: int = 4) -> str:
     """A time in seconds, as people read it; a dash for NaN."""
+    if 0 < value < 1 / units.PICOSECONDS:
+        return "< 1 ps"  # the simulator counts no less
     return units.format_quantity(value, units.TIME, digits)
+
+
+def duration(value: float) -> str:
+    """How long something takes that is waited for, in seconds: 40 s, 12 min, 3.5 h, 2.1 days."""
+    for size, unit in ((86400.0, "days"), (3600.0, "h"), (60.0, "min")):
+        if value >= 1.5 * size:
+            return (
+                f"{value / size:.2g} {unit}" if value < 10 * size else f"{value / size:,.0f} {unit}"
+            )
+    return f"{value:.0f} s"
 
 
 def not_exceeded(times: Floats, share: float) -> str:
@@ -42,6 +57,15 @@ def million_usd(value: float) -> str:
 def per_million_usd(value: float, digits: int = 4) -> str:
     """Iterations per second per USD as iterations per second per million USD; a dash for NaN."""
     return "-" if math.isnan(value) else f"{value * 1e6:.{digits}g}"
+
+
+def number(value: float) -> str:
+    """A bare number, such as of an axis: 1,536, 460 k, 0.00025; a dash for NaN."""
+    if math.isnan(value):
+        return "-"
+    large = (each for each in _LARGE if abs(value) >= max(each[0], 1e5))
+    size, prefix = next(large, (1.0, ""))
+    return f"{Decimal(f'{value / size:.6g}'):,f}{prefix}"
 
 
 def gbps(value: float) -> str:
@@ -114,9 +138,14 @@ def short_split(summary: CellSummary, row: pd.Series) -> str:
 
 def label(summary: CellSummary) -> str:
     """What tells a cell from the others of its study: its coordinates, or else its workload."""
-    coordinates = summary.cell.coordinates
+    return cell_label(summary.cell)
+
+
+def cell_label(cell: CellRecord) -> str:
+    """What tells a cell of a study from the others, whether or not anything is found in it."""
+    coordinates = cell.coordinates
     if not coordinates:
-        return summary.cell.workload
+        return cell.workload
     names = short_keys(list(coordinates))
     return ", ".join(
         value if name == "workload" else f"{name} {value}"
@@ -200,6 +229,17 @@ def shared(summaries: Sequence[CellSummary]) -> str:
     """How many trials were splits tried for a whole portfolio; nothing if there is none."""
     trials = sum(len(summary.shared) for summary in summaries)
     return f", and {trials} for all workloads together" if trials else ""
+
+
+def unfinished(study: StudyRecord, begun: Sequence[CellSummary]) -> str:
+    """How much was planned, of a sweep that was stopped before its end or still runs; nothing of
+    others."""
+    if study.finished is not False:
+        return ""
+    n_cells = study.n_streamed or len(study.cells)
+    where = f" and {len(begun):,} of {n_cells:,} cells begun" if n_cells > 1 else ""
+    planned = f" of at most {study.n_trials:,} planned" if study.n_trials else ""
+    return f"{planned}{where} (the sweep was stopped or still runs)"
 
 
 def stopped_early(summaries: Sequence[CellSummary]) -> str:

@@ -69,7 +69,9 @@ def run_sweep(
     simulated again.
     """
     if plan.stream is not None:
-        return _run_stream(plan.stream, _Driver(ledger, executor, watch, carries=True))
+        progress = _run_stream(plan.stream, _Driver(ledger, executor, watch, carries=True))
+        ledger.describe(plan.study.model_copy(update={"finished": True}))
+        return progress
     driver, study = _Driver(ledger, executor, watch), plan.study
     best = {cell.cell.number: _run_cell(cell, driver) for cell in plan.cells}
     for i, portfolio in enumerate(plan.portfolios):
@@ -77,6 +79,7 @@ def run_sweep(
         found = _run_portfolio(portfolio, own, driver)
         study = study.with_portfolio(i, **found)
         ledger.describe(study)
+    ledger.describe(study.model_copy(update={"finished": True}))
     return driver.progress
 
 

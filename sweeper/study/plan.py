@@ -74,10 +74,7 @@ class StudyPlan:
     def n_trials(self) -> int:
         """How many trials there are at most; of a large grid, how many there would be if all cells
         were as the first one."""
-        own = [cell.budget + cell.recheck for cell in self.cells]
-        if self.stream is not None:
-            return len(self.stream) * own[0]
-        return sum(own) + sum(cell.budget for one in self.portfolios for cell in one.cells)
+        return _most(self.cells, self.portfolios, self.stream)
 
 
 def plan_study(composed: Composed) -> StudyPlan:
@@ -103,6 +100,7 @@ def plan_study(composed: Composed) -> StudyPlan:
     portfolios = [] if weighing is None else _portfolios(weighing, planned)
     first, *others = cells[:LOOKED_AT]
     idle = [told for key, told in first.idle.items() if all(key in c.idle for c in others)]
+    stream = grid if is_large else None
     study = StudyRecord(
         name=name,
         model=MODEL_VERSION,
@@ -113,6 +111,8 @@ def plan_study(composed: Composed) -> StudyPlan:
         learns_from_slopes=any(learns_from_slopes(each.record.sampler) for each in planned),
         warnings=(*once(plan.warnings for plan in cells), *idle),
         n_streamed=len(grid) if is_large else None,
+        n_trials=_most(cells, portfolios, stream),
+        finished=False,
         cells=() if is_large else tuple(each.record for each in planned),
         pruned=() if is_large else tuple(pruned),
         portfolios=tuple(each.describe() for each in portfolios),
@@ -123,8 +123,14 @@ def plan_study(composed: Composed) -> StudyPlan:
     n_dims = max(len(each.record.dims) for each in planned)
     schema = row_schema(n_dims, list(axes), parameters)
     folder = place(config.results) / name
-    stream = grid if is_large else None
     return StudyPlan(folder, study, schema, cells, portfolios, config, stream)
+
+
+def _most(cells: list[CellPlan], portfolios: list[PortfolioPlan], stream: Grid | None) -> int:
+    own = [cell.budget + cell.recheck for cell in cells]
+    if stream is not None:
+        return len(stream) * own[0]
+    return sum(own) + sum(cell.budget for one in portfolios for cell in one.cells)
 
 
 def study_name(composed: Composed) -> str:

@@ -3,6 +3,7 @@
 import os
 import platform
 import subprocess
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
@@ -34,6 +35,7 @@ def provenance() -> Provenance:
         python=platform.python_version(),
         packages={name: version_of(name) for name in _PACKAGES},
         machine=f"{platform.platform()}, {os.cpu_count()} cores",
+        date=datetime.now(UTC).date().isoformat(),
     )
 
 

@@ -67,7 +67,8 @@ def _draw(designs: Times) -> bytes:
             ]
             draw_stack(ax, list(runs), stack, [f"{r.time * 1e3:.3g} ms" for r in runs.values()])
             ax.set(title=workload, xlabel="share of an iteration")
-        axes.flat[0].legend(loc="lower left")
+        parts = axes.flat[0].get_legend_handles_labels()
+        figure.legend(*parts, loc="outside lower center", ncols=2)
         return png(figure)
 
 

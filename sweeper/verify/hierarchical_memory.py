@@ -10,7 +10,16 @@ from engine import DimsweepError, Result
 from engine.cluster import Request
 from sweeper.build.program import build_cluster
 from sweeper.config.compose import compose
-from sweeper.draw.canvas import BLUE, GREEN, ORANGE, Bars, draw_stack, frame, png
+from sweeper.draw.canvas import (
+    BLUE,
+    GREEN,
+    ORANGE,
+    Bars,
+    draw_stack,
+    frame,
+    png,
+    series_colour,
+)
 from sweeper.verify.designs import simulate_designs
 from sweeper.verify.points import Findings, Point, Shape, Value, between, relative, verification
 
@@ -165,10 +174,17 @@ def _draw(designs: Times, sweep: Times) -> bytes:
         draw_stack(parts, rows, stacked, [f"{result.time:.3f} s" for result in shown])
         parts.set_xlabel("seconds of an iteration")
         parts.legend()
-        for fabric, times in zip(fabrics, _table(sweep), strict=True):
-            knee.plot(groups, times, "o-", label=f"{fabric:g} GB/s")
-        knee.set(xlabel="GB/s of a memory group", ylabel="seconds", xlim=(0, 850), ylim=(0, None))
-        knee.legend(title="port into the fabric")
+        for i, (fabric, times) in enumerate(zip(fabrics, _table(sweep), strict=True)):
+            knee.plot(groups, times, "o-", color=series_colour(i), label=f"{fabric:g} GB/s")
+        knee.set(
+            xlabel="GB/s of a memory group",
+            ylabel="seconds",
+            xlim=(0, 850),
+            ylim=(0, 1.3 * max(map(max, _table(sweep)))),
+        )
+        knee.legend(
+            title="port into the fabric", loc="lower right", bbox_to_anchor=(1, 0.78), ncols=3
+        )
         return png(figure)
 
 

@@ -40,6 +40,6 @@ def test_values_are_shown_with_their_unit() -> None:
     values = {"throughput": 12.5, "tokens_per_s": 1234567.0, "mfu": 0.4321, "energy": 2.5e6}
     values |= {"cost_per_token": 1.25e-6, "perf_per_watt": 3e-6}
     assert [OBJECTIVES[name].show(value) for name, value in values.items()] == [
-        *("12.50 samples/s", "1,235,000 tokens/s", "43.21%", "2.500 MJ"),
+        *("12.50 samples/s", "1.235 M tokens/s", "43.21%", "2.500 MJ"),
         *("1.250 USD/M tokens", "3.000 it/s per MW"),
     ]

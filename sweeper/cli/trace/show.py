@@ -20,7 +20,9 @@ from sweeper.terminal import say
 @overrides
 @groups_option
 @click.option("--rank", default=0, metavar="N", help="The rank to draw.", show_default=True)
-@click.option("--picture", metavar="FILE", help="Draw the rank's graph into this PNG.")
+@click.option(
+    "--picture", metavar="FILE", help="Draw the rank's graph into this .png, .svg or .pdf."
+)
 @click.option("--timeline", metavar="FILE", help="Simulate all traces, for ui.perfetto.dev.")
 def command(
     source: str,
@@ -43,13 +45,15 @@ def command(
     if picture is None and timeline is None:
         raise click.UsageError("Give --picture FILE, --timeline FILE or both.")
     if picture is not None:
+        from sweeper.draw.canvas import kind_of
         from sweeper.draw.trace import draw_trace
 
         if not 0 <= rank < len(traces.files):
             ranks = f"the traces are of ranks 0 to {len(traces.files) - 1:,}"
             raise DimsweepError(f"there is no rank {rank}; {ranks}", where="--rank")
         file = traces.files[rank]
-        write_file(picture, "the picture", draw_trace(read_trace(file), file.name))
+        kind = kind_of(picture, "--picture")
+        write_file(picture, "the picture", draw_trace(read_trace(file), file.name, kind))
         say(f"picture: {picture}", console)
     if timeline is not None:
         words = [*_as_workload(traces), f"timeline={quoted(timeline)}", *overrides]

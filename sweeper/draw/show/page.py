@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from engine import DimsweepError
+from sweeper.draw.design import the_design
 from sweeper.draw.show.answer import answers
 from sweeper.ledger.place import Place, make, reaching, write
 from sweeper.ledger.record import StudyRecord
@@ -37,20 +38,33 @@ def render(report: Report) -> str:
     import yaml
 
     several = len(report.summaries) > 1
-    errors = [(text, str(times)) for text, times in frequent_errors(report.failed)]
+    errors = [(text, f"{times:,}") for text, times in frequent_errors(report.failed)]
     return _filled(
         "page.html.j2",
         **_charts(report),
         report=report,
         answers=answers(report),
+        design=the_design(report),
+        foot=_foot(report),
         tables=sheets(report),
         details=[
             (words.label(s), (cell_sheets(s) if several else []) + detail_sheets(s))
             for s in report.found
         ],
-        failures=Sheet("Failed trials", ("error", "trials"), errors) if errors else None,
+        failures=Sheet("By cause", ("cause", "trials"), errors) if errors else None,
         config=yaml.safe_dump(dict(report.study.config), sort_keys=False, allow_unicode=True),
     )
+
+
+def _foot(report: Report) -> list[str]:
+    """Where the page's numbers come from: what wrote the rows, each time that it was another."""
+    study, found = report.study, []
+    for each in study.provenance:
+        commit = f"commit {each.git[:12]}{'+' * each.git.endswith('+')}" if each.git else ""
+        model = f"model {study.model}" if study.model is not None else ""
+        texts = [f"dimsweep {each.version}", commit, model, each.date or "", each.machine]
+        found.append(", ".join(text for text in texts if text))
+    return found
 
 
 def render_charts(report: Report, names: Sequence[str] = ()) -> str:
@@ -65,11 +79,11 @@ def _charts(report: Report, names: Sequence[str] = ()) -> dict[str, Any]:
     from bokeh.embed import components
     from bokeh.resources import Resources
 
-    from sweeper.charts import CHARTS
+    from sweeper.charts import CHARTS, in_order
     from sweeper.charts.points import Points
 
     points = Points.of(report)
-    wanted = [chart for chart in CHARTS if not names or chart.name in names]
+    wanted = [chart for chart in in_order(report) if not names or chart.name in names]
     drawn = {chart: found for chart in wanted if (found := chart.draw(points)) is not None}
     there = [chart.name for chart in drawn]
     if missing := [name for name in names if name not in there]:

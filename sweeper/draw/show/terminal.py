@@ -12,6 +12,9 @@ from sweeper.report.report import Report
 from sweeper.report.sections import sheets
 from sweeper.report.sheet import Sheet
 from sweeper.report.summary import frequent_errors
+from sweeper.terminal import plural
+
+_MOST_CAUSES = 4
 
 
 def print_report(rows: pd.DataFrame, study: StudyRecord, console: Console) -> None:
@@ -26,10 +29,13 @@ def print_report(rows: pd.DataFrame, study: StudyRecord, console: Console) -> No
         console.print()
         console.print(_dress(sheet))
     if errors := frequent_errors(report.failed):
-        text, times = errors[0]
-        many = f"{len(report.failed)} trials failed or are infeasible; most often ({times} times):"
+        many = f"{plural(len(report.failed), 'trial')} failed or are infeasible:"
         console.print(Text(f"\n{many}", style="bold red"))
-        console.print(Text(text))
+        for text, times in errors[:_MOST_CAUSES]:
+            console.print(Text(f"{times:,} x {text}"))
+        if rest := sum(times for _, times in errors[_MOST_CAUSES:]):
+            causes = plural(len(errors) - _MOST_CAUSES, "other cause")
+            console.print(Text(f"{rest:,} of {causes}; the page has all"))
     for axis in report.idle:
         console.print(Text(f"\nwarning: {words.idle(axis)}", style="yellow"))
 

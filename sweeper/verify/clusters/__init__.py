@@ -12,6 +12,7 @@ import click
 from rich.console import Console
 
 from engine import DimsweepError, suggestion
+from sweeper.draw.canvas import reduced
 from sweeper.terminal import plural, say, waiting
 from sweeper.verify.clusters import picture as pictures
 from sweeper.verify.clusters.compared import Compared
@@ -73,7 +74,7 @@ def command(tables: Sequence[str], data: Path, picture: Path | None, as_json: bo
     if times:
         print_groups(times, console)
     if times and picture is not None:
-        picture.write_bytes(pictures.draw(times))
+        picture.write_bytes(reduced(pictures.draw(times)))
         say(f"\n{picture} shows them", console)
     return 0 if print_summary(times, memory, console) else 1
 

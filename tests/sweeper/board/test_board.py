@@ -2,8 +2,9 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -11,12 +12,15 @@ from urllib.request import urlopen
 import pytest
 
 from engine import DimsweepError
-from sweeper.board.board import Board
+from sweeper.board.board import Board, _failures
 from sweeper.board.serve import make_server
-from sweeper.board.standings import Standings, line
+from sweeper.board.standings import Standing, Standings, line
 from sweeper.ledger.ledger import Ledger
+from sweeper.ledger.pulse import Pulse, beat
+from sweeper.run.driver import Progress
 from sweeper.run.session import run_in
 from tests.support.browser import Browser, browser, needs_browser
+from tests.support.reports import fail, make_rows, make_study, search
 from tests.support.studies import TINY, planned
 
 
@@ -58,7 +62,7 @@ def test_how_a_study_stands(tmp_path: Path) -> None:
     standings = Standings(tmp_path)
     broken, small = standings.look()
     told = line(small, tmp_path)
-    assert (told["trials"], told["of"], told["failed"], told["state"]) == (6, 6, 0, "at rest")
+    assert (told["progress"], told["failed"], told["state"]) == ("6", 0, "finished")
     assert told["best"] == small.objective.show(small.rows["time_s"].min())
     assert "cannot be read" in line(broken, tmp_path)["state"]
     assert standings.look()[1] is small  # what has not changed is not read again
@@ -90,12 +94,74 @@ def test_a_board_follows_and_compares_studies(tmp_path: Path) -> None:
 
     with board(tmp_path) as address, browser() as page:
         page.open(address)
-        assert "6\n6" in row(page, "narrow") and "6\n6" in row(page, "wide")
+        assert "finished\n6" in row(page, "narrow") and "finished\n6" in row(page, "wide")
         page.click(".slick-row input[type=checkbox]")
         page.until(lambda: any("Chosen: narrow, wide." in text for text in page.texts("p")))
         assert page.inked("body") > 500
         swept(tmp_path, "narrow", "budget.trials=9")
-        page.until(lambda: "9\n9" in row(page, "narrow"))
+        page.until(lambda: "finished\n9" in row(page, "narrow"))
         assert page.complaints() == []
         page.open(f"{address}/report/wide")
         assert "What to build" in page.texts("dt")
+
+
+def stopped(results: Path, name: str, *words: str, at: int = 3) -> None:
+    """A study that is stopped after so many trials."""
+
+    def watch(progress: Progress) -> None:
+        if progress.done >= at:
+            raise KeyboardInterrupt
+
+    words = ("executor=inline", f"name={name}", "search.batch=1", *words)
+    plan = planned([*TINY, *words], results)
+    with Ledger(plan.folder, plan.study, plan.schema) as ledger, suppress(KeyboardInterrupt):
+        run_in(ledger, plan, watch=watch, tell=lambda _: None)
+
+
+def test_what_runs_comes_first_and_says_how_long_what_was_stopped_is_not_finished(
+    tmp_path: Path,
+) -> None:
+    for name, words in (("a", ()), ("b", ("search=random",)), ("c", ("search=random",))):
+        swept(tmp_path, name) if name == "a" else stopped(tmp_path, name, *words)
+    pulse = Pulse(at=time.time(), done=3, failed=0, rate=0.05, workers=2, busy=0.5, nodes=1)
+    beat(tmp_path / "c", pulse)
+    board = Board(tmp_path)
+    board.look()
+    data = board.table.data
+    assert data["study"] == ["c", "a", "b"]
+    assert data["state"] == ["running", "finished", "stopped"]
+    assert data["progress"][1] == "6" and " of 6" in data["progress"][0]
+    done = int(data["progress"][0].split()[0])
+    assert data["left"][0] == pytest.approx((6 - done) / 0.05) and data["eta"][1:] == ["", ""]
+    assert data["eta"][0].endswith((" s", " min"))
+    assert data["loss"] == [each.rows["time_s"].min() for each in board._shown]
+
+
+def test_a_board_tells_why_trials_failed(tmp_path: Path) -> None:
+    rows = fail(make_rows(search(12)), range(3, 9), "needs 90 GB of <86> GB")
+    rows.loc[5, "error"] = "needs 660 GB of <86> GB"
+    standing = Standing("demo", make_study(rows), rows)
+    told = line(standing, tmp_path)
+    assert (told["failed"], told["why"]) == (6, "needs 90.00 to 660.0 GB of <86> GB")
+    assert "6 x needs 90.00 to 660.0 GB of &lt;86&gt; GB" in _failures(standing)
+
+
+def test_the_lines_of_one_study_are_its_cells(tmp_path: Path) -> None:
+    swept(tmp_path, "cells", "grid={collective.chunks: [1, 2]}")
+    board = Board(tmp_path)
+    board.look()
+    assert board.lines.data["name"] == ["chunks 1", "chunks 2"]
+    assert len(set(board.lines.data["colour"])) == 2
+
+
+@needs_browser
+def test_a_board_is_as_wide_as_its_window(tmp_path: Path) -> None:
+    swept(tmp_path, "one")
+    for width, dark in ((1500, True), (500, False)):
+        with board(tmp_path) as address, browser(width, dark=dark) as page:
+            page.open(address)
+            page.until(lambda page=page: page.all(".slick-row"))
+            inner, whole = page.run("return [innerWidth, document.documentElement.scrollWidth]")
+            assert whole <= inner
+            (table,) = page.all(".slick-viewport-top.slick-viewport-left")[:1]
+            assert table.size["width"] > 0.9 * inner

@@ -3,12 +3,16 @@
 import numpy as np
 import pytest
 from bokeh.models import ColumnDataSource, LogScale
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine import covered
 from sweeper.charts import CHARTS as ALL
-from sweeper.charts import front, importance, timeline
+from sweeper.charts import best_split, frame, front, importance, timeline
 from sweeper.charts.points import COMPUTE, Points
-from sweeper.report import Report
+from sweeper.charts.scatter import tooltip
+from sweeper.objective import OBJECTIVES
+from sweeper.report import Report, words
 from tests.support.reports import again, failing, grid, make_rows, make_study, only, search
 
 STUDIES = {
@@ -135,3 +139,68 @@ def test_a_timeline_is_as_full_as_what_it_shows(n):
 def test_overlapping_spans_count_once():
     start, end = covered(np.array([5, 0, 1, 8]), np.array([6, 3, 2, 9]))
     assert list(zip(start, end, strict=True)) == [(0, 3), (5, 6), (8, 9)]
+
+
+def test_a_tooltip_is_small_and_the_table_begins_with_the_objectives():
+    rows = make_rows(search(20))
+    study = make_study(rows, objective=("time", "cost"), parameters=["collective.chunks"])
+    points = Points.of(Report.of(rows, study))
+    shown = tooltip(points)
+    assert shown.count("<div") <= 7 and len(points.columns) > 15
+    for part in ("@{time_s}", "@{cost_usd}", "@{b3}", "@{collective.chunks}", "@{trial}"):
+        assert part in shown
+    assert list(points.columns)[:2] == ["time_s", "cost_usd"]
+    assert "&lt;b&gt;" in frame.tip("<b>", "x")
+
+
+def test_a_dimension_has_one_colour_in_all_charts_and_no_role_has_it():
+    rows = make_rows(search(20))
+    points = Points.of(Report.of(rows, make_study(rows)))
+    colours = {d: frame.dimension_colour(d) for d in range(4)}
+    for name in points.colours:
+        if name[0].isdigit():
+            assert points.colours[name] == colours[int(name[0])]
+    _, chart = best_split.CHART.draw(points)
+    bars = next(
+        s for s in chart.select({"type": ColumnDataSource}) if s.data["x"][0] != s.data["x"][1]
+    )
+    assert bars.data["colour"] == list(colours.values())
+    assert chart.x_range.start == 0.0  # so that bars are as long as what they stand for
+    assert not {*frame.PALETTE} & {frame.BLUE, frame.ORANGE, frame.GREEN, frame.GREY}
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("workload.plan.micro_batch", ["workload.plan.micro_", "batch"]),
+        (
+            "topology libra_4d, bandwidth total: 500 GB/s",
+            ["topology libra_4d,", "bandwidth total:", "500 GB/s"],
+        ),
+        ("tensor 2, chunks 1, topology libra_4d", ["tensor 2, chunks 1,", "topology libra_4d"]),
+        ("a" * 40, ["a" * 40]),
+        ("0: FullyConnected(8)", ["0: FullyConnected(8)"]),
+        (" ".join(["twelve chars"] * 9), ["twelve chars", "twelve chars", "twelve chars"]),
+    ],
+)
+def test_a_name_breaks_between_its_words_and_never_vanishes(name, lines):
+    found = frame.folded(name).split("\n")
+    if len(name) > 66 and " " in name:
+        assert len(found) == 3 and found[-1].endswith("\N{HORIZONTAL ELLIPSIS}")
+    else:
+        assert found == lines
+
+
+@given(st.text(max_size=60))
+def test_no_letter_of_a_name_is_lost(name):
+    whole = "".join(frame.folded(name, most=99).split())
+    assert whole == "".join(name.split())
+
+
+def test_a_number_of_an_axis_reads_as_people_write_it():
+    values = [460_000, 1_536, 2.5e-5, 1_048_576, float("nan"), 99_999.4, -250_000]
+    told = ["460 k", "1,536", "0.000025", "1.04858 M", "-", "99,999.4", "-250 k"]
+    assert [words.number(value) for value in values] == told
+    rows = make_rows(search(9)).assign(tokens_per_s=lambda rows: 3.3e5 / rows["time_s"])
+    points = Points.of(Report.of(rows, make_study(rows, objective=("tokens_per_s",))))
+    assert points.axis(OBJECTIVES["tokens_per_s"]) == (1e-3, "throughput (k tokens/s)")

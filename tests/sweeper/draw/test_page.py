@@ -6,8 +6,8 @@ from html.parser import HTMLParser
 import pytest
 
 from engine import DimsweepError
-from sweeper.draw.show.page import render_charts, write_report
-from sweeper.draw.split import draw_split
+from sweeper.draw.show.page import render, render_charts, write_report
+from sweeper.ledger.record import Provenance
 from sweeper.report import Report
 from tests.support.reports import failing, grid, make_rows, make_study, search
 
@@ -57,15 +57,37 @@ def test_a_page_is_complete(name, tmp_path):
         assert error in html.unescape(text)
 
 
-def test_a_picture_of_one_best_split_is_not_drawn_of_a_grid():
-    rows = grid()
-    study = make_study(rows, grid=["a.total"], objective=("time", "cost"))
-    with pytest.raises(DimsweepError, match="picture is of one best split"):
-        draw_split(Report.of(rows, study))
-
-
 def test_a_chart_that_a_study_does_not_have_is_named():
     rows = make_rows(search(5))
     with pytest.raises(DimsweepError, match="no chart 'front'") as error:
         render_charts(Report.of(rows, make_study(rows)), ["front"])
     assert "convergence" in error.value.hint
+
+
+def test_a_page_has_the_answer_and_a_picture_then_charts_then_tables_then_where_it_is_from():
+    rows = failing(make_rows(search(20)))
+    wrote = Provenance(
+        version="1.2.3",
+        git="f" * 40 + "+",
+        python="3",
+        packages={},
+        machine="a box",
+        date="2031-05-04",
+    )
+    study = make_study(rows).model_copy(update={"provenance": (wrote,), "model": 14})
+    text = render(Report.of(rows, study))
+    parts = ["<h1>", "<svg", "4 x 8 x 4 x 32 = 4,096 NPUs", '<dl class="answers"', "<section"]
+    parts += ["All trials", "<h2>Tables", "<h2>Failed trials", "<h2>Configuration", "<footer>"]
+    places = [text.index(part) for part in parts]
+    assert places == sorted(places)
+    foot = text[places[-1] :]
+    assert f"dimsweep 1.2.3, commit {'f' * 12}+, model 14, 2031-05-04, a box" in foot
+
+
+def test_a_page_of_plans_begins_with_all_designs():
+    rows = make_rows(search(20)).assign(**{"workload.plan.zero": [0, 1] * 10})
+    text = render(Report.of(rows, make_study(rows, parameters=["workload.plan.zero"])))
+    assert text.index('id="parallel"') < text.index('id="best_split"')
+    assert "zero <strong>" in text
+    text = render(Report.of(rows, make_study(rows)))
+    assert text.index('id="best_split"') < text.index('id="parallel"')

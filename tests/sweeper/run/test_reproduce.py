@@ -99,6 +99,17 @@ def test_two_studies_are_compared(small: Small) -> None:
     assert f"best: {first!r} -> {second!r}" in output
 
 
+def test_two_studies_without_a_common_row_are_compared(small: Small) -> None:
+    one = small("search=random", "budget.trials=3", "name=one")
+    two = small("search=random", "budget.trials=4", "collective.chunks=3", "name=two")
+    for plan in (one, two):
+        run(plan)
+    assert (diff(one.folder, two.folder).only, diff(one.folder, two.folder).common) == ((3, 4), 0)
+    arguments = ["diff", str(one.folder), str(two.folder)]
+    output = CliRunner().invoke(dimsweep, arguments, standalone_mode=False).output
+    assert "collective.chunks" in output and "no row is in both (3 are in" in output
+
+
 def test_a_folder_that_is_no_study(tmp_path: Path) -> None:
     with pytest.raises(DimsweepError, match="no study here"):
         reproduce(tmp_path)

@@ -7,6 +7,8 @@ import pytest
 
 from sweeper import load
 from sweeper.ledger.ledger import Ledger
+from sweeper.ledger.record import read_study
+from sweeper.report import Report
 from sweeper.run import standing
 from sweeper.run.driver import Progress, run_sweep
 from sweeper.run.executor.inline import InlineExecutor
@@ -115,3 +117,17 @@ def test_a_bookmark_that_the_rows_do_not_bear_out_is_not_used(
     run(parts)
     assert min(asked) == 0
     assert load(parts.folder).equals(load(whole.folder))
+
+
+def test_what_was_stopped_is_not_finished(small: Small) -> None:
+    plan = search(small, "random", "stopped")
+    stopped(plan)
+    study, rows = read_study(plan.folder), load(plan.folder).to_pandas()
+    assert (study.finished, study.n_trials) == (False, BUDGET)
+    told = Report.of(rows, study).effort
+    done = len(rows)
+    assert f"{done} of {done} trials complete of at most {BUDGET} planned (the sweep was st" in told
+    run(plan)
+    study, rows = read_study(plan.folder), load(plan.folder).to_pandas()
+    assert study.finished is True
+    assert Report.of(rows, study).effort.startswith(f"{BUDGET} of {BUDGET} trials complete, search")

@@ -64,7 +64,8 @@ def test_a_large_grid_has_the_rows_of_a_small_one(
     assert diff(plan.folder, whole.folder).only == (0, 0)
     assert not reproduce(plan.folder).differ
     record, other = read_study(plan.folder), read_study(whole.folder)
-    assert record.model_copy(update={"n_streamed": None}) == other
+    # How many trials there are at most is known where all cells are planned first.
+    assert record.model_copy(update={"n_streamed": None, "n_trials": other.n_trials}) == other
     assert '"cells": []' in (plan.folder / "study.json").read_text()
 
 

@@ -1,0 +1,177 @@
+"""A design as a row of its dimensions: each one's network, as wide as its bandwidth is large.
+
+The page draws it as SVG in its own light or dark colours, a picture with Matplotlib; both draw the
+same places and lines.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from engine import DimsweepError, Topology
+from engine.network import build_network
+from sweeper.draw.layout import lay_out
+from sweeper.report import words
+from sweeper.report.colours import GREY, dimension_colour
+from sweeper.report.report import Report
+from sweeper.report.summary import CellSummary
+
+Points = npt.NDArray[np.float64]  # (N, 2)
+
+_MOST, _SIDE = 12, 4  # NPUs that are drawn of a dimension; a side of one that has two
+_WIDTHS = (0.8, 5.0)  # of lines: of no bandwidth, and of the dimension that has most
+_BOX = 90.0  # the side of the square that an SVG is drawn in
+_RADIUS = 4.5
+
+
+@dataclass(frozen=True)
+class Part:
+    """One dimension of a design.
+
+    ``npus`` (N, 2) and ``switches`` (M, 2) lie in the unit square, and ``links`` (L, 2, 2) go from
+    one place to another; of a large dimension they are those of a smaller one, ``drawn`` NPUs of
+    ``size``.  Its ``bandwidth`` is in GB/s per NPU, ``share`` that of all dimensions' sum, and
+    ``width`` how wide its links are drawn.
+    """
+
+    name: str
+    size: int
+    drawn: int
+    bandwidth: float
+    share: float
+    width: float
+    colour: str
+    npus: Points
+    switches: Points
+    links: Points
+
+    @property
+    def told(self) -> str:
+        """Its bandwidth and share, in words."""
+        return f"{words.gbps(self.bandwidth)} GB/s ({words.percent(self.share)})"
+
+    @property
+    def note(self) -> str:
+        """How many of its NPUs are drawn, where these are not all."""
+        return f"{self.drawn} of {self.size:,} NPUs drawn" if self.drawn < self.size else ""
+
+    def svg(self) -> str:
+        """Its network as an SVG of a page, whose colours of paper and ink are variables."""
+        edge = _RADIUS + 2
+        free = _BOX - 2 * edge
+
+        def at(place: Any) -> tuple[str, str]:
+            return f"{edge + place[0] * free:.1f}", f"{edge + (1 - place[1]) * free:.1f}"
+
+        ends = [(*at(start), *at(end)) for start, end in self.links]
+        lines = [f'<path d="M{a} {b}L{c} {d}"/>' for a, b, c, d in ends]
+        discs = [f'<circle cx="{x}" cy="{y}" r="{_RADIUS}"/>' for x, y in map(at, self.npus)]
+        side = 2 * _RADIUS
+        corners = [(float(x) - _RADIUS, float(y) - _RADIUS) for x, y in map(at, self.switches)]
+        squares = [
+            f'<rect x="{x:.1f}" y="{y:.1f}" width="{side}" height="{side}"/>' for x, y in corners
+        ]
+        return (
+            f'<svg viewBox="0 0 {_BOX:g} {_BOX:g}" aria-hidden="true">'
+            f'<g stroke="{self.colour}" stroke-width="{self.width:.2f}" fill="none">'
+            f"{''.join(lines)}</g>"
+            f'<g fill="{self.colour}">{"".join(squares)}</g>'
+            f'<g class="npus" stroke="{self.colour}">{"".join(discs)}</g></svg>'
+        )
+
+    def draw(self, ax: Any) -> None:
+        """Its network on an axes of Matplotlib, with its name and bandwidth below."""
+        from matplotlib.collections import LineCollection
+
+        ax.add_collection(LineCollection(list(self.links), colors=self.colour, lw=self.width))
+        ax.scatter(*self.switches.T, s=60, marker="s", color=self.colour, zorder=2)
+        ax.scatter(*self.npus.T, s=36, color="white", edgecolors=self.colour, zorder=3)
+        ax.set(xlim=(-0.15, 1.15), ylim=(-0.15, 1.15), xticks=[], yticks=[])
+        ax.spines[:].set_visible(False)
+        ax.set_xlabel(f"{self.name}\n{self.told}", size=9)
+        if self.note:
+            ax.set_title(self.note, size=7, color=GREY, loc="center")
+
+
+@dataclass(frozen=True)
+class Design:
+    """What a design is: its ``name`` (the best split), its parts, how many NPUs it has, and the
+    ``plan``: its searched keys."""
+
+    name: str
+    parts: Sequence[Part]
+    n_npus: int
+    plan: Sequence[tuple[str, str]]
+
+    @property
+    def sizes(self) -> str:
+        """Its NPUs as the product of its dimensions."""
+        sizes = [f"{part.size:,}" for part in self.parts]
+        product = f"{' x '.join(sizes)} = " if len(sizes) > 1 else ""
+        return f"{product}{self.n_npus:,} NPUs"
+
+
+def the_design(report: Report) -> Design | None:
+    """The one design that the study recommends; None where it recommends one for each cell."""
+    if len(report.portfolios) == 1:
+        one = report.portfolios[0]
+        return design_of(one.cells[0], one.designs.iloc[one.best], "one network for all")
+    (summary, *others) = report.found
+    return None if others else design_of(summary, summary.best)
+
+
+def design_of(summary: CellSummary, row: pd.Series, name: str = "") -> Design | None:
+    """The design of a row, which is the best one unless it has another ``name``; None where its
+    dimensions are no blocks that can be drawn."""
+    split = summary.split(row)
+    if not np.isfinite(split).all() or not split.sum():
+        return None
+    keys = [key for key in summary.parameters if key in row]
+    plan = list(zip(words.short_keys(keys), [str(row[key]) for key in keys], strict=True))
+    try:
+        parts = [
+            _part(d, name.split(": ", 1)[-1], float(split[d]), split)
+            for d, name in enumerate(summary.dims)
+        ]
+    except DimsweepError:
+        return None
+    return Design(name or words.best_name(summary), parts, summary.cell.n_npus, plan)
+
+
+def _part(d: int, label: str, bandwidth: float, split: Any) -> Part:
+    size = Topology.build(label, bandwidth=[1e9], latency=[0]).n_npus
+    most = _SIDE if "," in label else _MOST
+    smaller = re.sub(r"\d+(?=[,)])", lambda number: str(min(int(number[0]), most)), label)
+    network = build_network(Topology.build(smaller, bandwidth=[1e9], latency=[0]))
+    places = lay_out(network).places
+    spots = _in_square(np.array(list(places.values())))
+    where = dict(zip(places, spots, strict=True))
+    npus = [where[node] for node in where if isinstance(node, int)]
+    switches = [where[node] for node in where if isinstance(node, str)]
+    pairs = dict.fromkeys(frozenset((link.source, link.target)) for link in network.links)
+    ends = [[where[node] for node in pair] for pair in pairs if len(pair) == 2]
+    narrow, wide = _WIDTHS
+    return Part(
+        name=label,
+        size=size,
+        drawn=network.n_npus,
+        bandwidth=bandwidth,
+        share=bandwidth / float(split.sum()),
+        width=narrow + (wide - narrow) * float(np.sqrt(bandwidth / split.max())),
+        colour=dimension_colour(d),
+        npus=np.array(npus),
+        switches=np.array(switches).reshape(-1, 2),
+        links=np.array(ends).reshape(-1, 2, 2),
+    )
+
+
+def _in_square(places: Points) -> Points:
+    """The same places, in the middle of the unit square and as large as it allows."""
+    low, extent = places.min(axis=0), np.ptp(places, axis=0)
+    largest = float(extent.max()) or 1.0
+    return np.asarray((places - low - extent / 2) / largest + 0.5)

@@ -1,0 +1,153 @@
+"""What a study found, as a picture for pages and slides: whatever kind of study it is.
+
+Of one cell it is the design, drawn, and its bandwidths beside the equal split's; of several a bar
+for each; of two objectives also the front.  Time, cost and how sure both are is written on it.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sweeper.draw.canvas import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    Bars,
+    dimension_colour,
+    draw_bars,
+    encoded,
+    frame,
+)
+from sweeper.draw.design import Design, the_design
+from sweeper.objective import COST
+from sweeper.report import words
+from sweeper.report.report import Report
+from sweeper.report.summary import CellSummary
+
+_MOST = 40  # cells
+_DESIGN, _FRONT = 1.9, 3.2  # inches
+_BAR, _REST = 0.34, 1.5  # inches: of a bar; of title, axis and foot
+
+
+def draw_found(report: Report, kind: str = "png") -> bytes:
+    """A picture of ``kind`` (``png``, ``svg`` or ``pdf``) of what a study found."""
+    cells, design = report.found, the_design(report)
+    shown = cells[:_MOST]
+    panels: list[tuple[float, Any]] = []
+    if design is not None:
+        panels.append((_DESIGN, lambda figure: _draw_design(figure, design)))
+    if len(cells) > 1:
+        height = _BAR * max(len(shown), 3) + 0.6
+        panels.append((height, lambda figure: _draw_cells(figure.subplots(), shown)))
+    elif cells[0].split_varies:
+        height = _BAR * (1 + (cells[0].equal is not None)) * len(cells[0].dims) + 0.6
+        panels.append((height, lambda figure: _draw_split(figure.subplots(), cells[0])))
+    if len(cells[0].objectives) > 1:
+        panels.append((_FRONT, lambda figure: _draw_fronts(figure.subplots(), shown)))
+    heights = [height for height, _ in panels] or [0.5]
+    with frame(report.headline, sum(heights) + _REST) as figure:
+        parts = figure.subfigures(len(heights), height_ratios=heights, squeeze=False)[:, 0]
+        for part, (_, draw) in zip(parts, panels, strict=False):
+            draw(part)
+        figure.supxlabel(_foot(report, shown), x=0.01, ha="left", size=8, color=GREY)
+        return encoded(figure, kind)
+
+
+def _foot(report: Report, shown: Sequence[CellSummary]) -> str:
+    """What the one best design has, how many cells are not drawn, and where all of it is from."""
+    study = report.study
+    found = [_worth(report.found[0], long=True)] if len(report.found) == 1 else []
+    if len(shown) < len(report.found):
+        found.append(f"the first {len(shown)} of {len(report.found):,} cells")
+    wrote = [f"dimsweep {each.version}" for each in study.provenance[-1:]]
+    model = [f"model {study.model}"] if study.model is not None else []
+    return "; ".join([*found, ", ".join([f"study {study.name}", *wrote, *model])])
+
+
+def _worth(cell: CellSummary, *, long: bool = False) -> str:
+    """Time, cost and the error of such times, of the best design of a cell."""
+    own = cell.objective.show(cell.objective.of(cell.best))
+    texts = list(dict.fromkeys([own, words.seconds(cell.best["time_s"])]))
+    if cell.priced and cell.objective is not COST:
+        cost = words.usd(cell.best[COST.column])
+        texts.append(f"{words.cost_of(cell.npu_price)} {cost}" if long else cost)
+    if cell.time_error is not None:
+        texts.append(f"± {words.percent(cell.time_error)}")
+    if long and cell.gap is not None:
+        texts.append(f"within {words.fine_percent(cell.gap)} of the proven bound")
+    return ", ".join(texts)
+
+
+def _draw_design(figure: Any, design: Design) -> None:
+    for ax, part in zip(
+        figure.subplots(1, len(design.parts), squeeze=False)[0], design.parts, strict=True
+    ):
+        part.draw(ax)
+        ax.set_aspect("equal")
+    plan = "".join(f", {key} {value}" for key, value in design.plan)
+    figure.suptitle(f"{design.name}: {design.sizes}{plan}", size=9, color=GREY)
+
+
+def _draw_split(ax: Any, cell: CellSummary) -> None:
+    best = cell.split(cell.best)
+    texts = [f"{words.gbps(b)} ({words.percent(b / best.sum())})" for b in best]
+    colours = [dimension_colour(d) for d in range(len(best))]
+    groups = [Bars(best, texts, colours, words.best_name(cell))]
+    if cell.equal is not None:
+        equal = cell.split(cell.equal)
+        groups.append(Bars(equal, [words.gbps(b) for b in equal], ORANGE, "equal split"))
+    draw_bars(ax, cell.dims, groups)
+    ax.set_xlabel("bandwidth per NPU (GB/s)")
+    ax.margins(x=0.15)
+    if cell.equal is not None:
+        ax.legend([ax.containers[1]], ["equal split"], loc="lower right")
+
+
+def _draw_cells(ax: Any, cells: Sequence[CellSummary]) -> None:
+    objective = cells[0].objective
+    factor, title = words.axis(objective, min(objective.of(cell.best) for cell in cells))
+    best = np.array([objective.of(cell.best) for cell in cells])
+    nothing = [""] * len(cells)
+    draw_bars(
+        ax, [words.label(cell) for cell in cells], [Bars(factor * best, nothing, BLUE, "best")]
+    )
+    equal = np.array([math.nan if c.equal is None else objective.of(c.equal) for c in cells])
+    places = np.arange(len(cells))
+    for place, end, cell in zip(places, factor * np.fmax(best, equal), cells, strict=True):
+        at: dict[str, Any] = {"xytext": (8, 0), "textcoords": "offset points"}
+        ax.annotate(_worth(cell), (end, place), va="center", size=9, **at)
+    if not np.isnan(equal).all():
+        ax.scatter(factor * equal, places, 28, ORANGE, marker="d", label="equal split", zorder=3)
+        ax.figure.legend(loc="outside upper right", ncols=2)
+    ax.set_xlabel(title)
+    ax.margins(x=0.35)
+
+
+def _draw_fronts(ax: Any, cells: Sequence[CellSummary]) -> None:
+    (fx, x_title), (fy, y_title) = (
+        words.axis(each, min(each.of(cell.best) for cell in cells)) for each in cells[0].objectives
+    )
+    x, y = cells[0].objectives
+    for i, cell in enumerate(cells):
+        values = [f * cell.front[o.column].to_numpy(float) for f, o in ((fx, x), (fy, y))]
+        one = len(cells) == 1
+        label = "no trial is better in both" if one else words.label(cell)
+        colour = BLUE if one else None
+        ax.step(*values, where="post", color=colour, label=label if i < 8 else None)
+        if one and cell.cell.front is not None:
+            proven = cell.cell.front
+            within = (proven.cost >= cell.front[COST.column].min()) & (
+                proven.cost <= cell.front[COST.column].max()
+            )
+            cost = proven.cost[within]
+            time = proven.least_time(cost)
+            first, second = (cost, time) if x is COST else (time, cost)
+            ax.plot(fx * first, fy * second, color=GREEN, lw=1, label="proven bound")
+    ax.set(xlabel=x_title, ylabel=y_title)
+    spans = [o.of(cell.front.iloc[i]) for o in (x, y) for cell in cells for i in (0, -1)]
+    if min(spans) > 0:
+        ax.set(xscale="log", yscale="log")
+    ax.legend(loc="upper right")
