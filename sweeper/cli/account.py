@@ -19,13 +19,12 @@ def print_result(
     result: Result,
     title: str,
     console: Console,
-    error: float | None = None,
     npu_price: float = 0.0,
 ) -> None:
-    """Print where the time of an iteration goes and what each dimension carries; ``error`` is the
-    relative error of such times, where it is known, and ``npu_price`` (USD) is in the cost."""
+    """Print where the time of an iteration goes and what each dimension carries; ``npu_price``
+    (USD) is in the cost."""
     say(f"{title}, {_size(result)}", console)
-    console.print(table(("", "", ""), _summary(result, error, npu_price)))
+    console.print(table(("", "", ""), _summary(result, npu_price)))
     console.print(_dimensions(result))
     if result.breakdown.path is not None and result.breakdown.per_bandwidth is not None:
         console.print(_critical_path(result, result.breakdown.path, result.breakdown.per_bandwidth))
@@ -44,17 +43,14 @@ def _size(result: Result) -> str:
     return f"{n_npus} in {plural(len(result.program.names.class_count), 'class')}"
 
 
-def _summary(
-    result: Result, error: float | None, npu_price: float
-) -> Iterator[tuple[str, str, str]]:
+def _summary(result: Result, npu_price: float) -> Iterator[tuple[str, str, str]]:
     """What the time is made of: names, amounts, and shares of the whole."""
 
     def line(name: str, seconds: float) -> tuple[str, str, str]:
         share = f"{seconds / result.time:.1%}" if result.time else ""
         return name, units.format_time(seconds * units.PICOSECONDS), share
 
-    name, time, share = line("iteration", result.time)
-    yield name, time if error is None else f"{time} ± {error:.0%}", share
+    yield line("iteration", result.time)
     yield line("  compute", result.compute)
     yield line("  exposed communication", result.exposed)
     for name, seconds in result.exposed_by_collective.items():

@@ -33,7 +33,7 @@ def explain_missing(text: str) -> DimsweepError | None:
 def refuse_unknown(name: str, node: DictConfig) -> None:
     """Raise :class:`DimsweepError` for a dotted key in none of the parts of a configuration, with
     the keys that end like it."""
-    first, known = name.split(".")[0], [*Config.model_fields, *Config.RENAMED]
+    first, known = name.split(".")[0], list(Config.model_fields)
     if first in known or difflib.get_close_matches(first, known, n=1):
         return
     keys = list(_keys(OmegaConf.to_container(node)))

@@ -64,9 +64,10 @@ class CellSummary:
     ``equal`` is None where no equal split is complete; there is a best trial only if ``found``.
     ``again`` are the rows of designs simulated again message by message, and ``shared`` those of
     splits tried for a whole portfolio, complete or not; they count for none of these.
-    ``npu_price`` (USD) is in every cost.
+    ``npu_price`` (USD) is in every cost.  ``study`` is the whole of which this is a cell.
     """
 
+    study: StudyRecord
     cell: CellRecord
     objectives: tuple[Objective, ...]
     parameters: tuple[str, ...]
@@ -92,12 +93,6 @@ class CellSummary:
     def objective(self) -> Objective:
         """The first objective, by which trials are ranked."""
         return self.objectives[0]
-
-    @property
-    def time_error(self) -> float | None:
-        """The relative error of simulated times of this kind, if it is known."""
-        error = self.best.get("time_error")
-        return None if error is None or not math.isfinite(error) else float(error)
 
     @property
     def bound(self) -> float | None:
@@ -274,6 +269,7 @@ def _summarise_cell(rows: pd.DataFrame, cell: CellRecord, study: StudyRecord) ->
     equal = complete[complete["origin"] == "equal"]
     prices = (cell.config or study.config).get("cost", {})
     return CellSummary(
+        study=study,
         cell=cell,
         objectives=objectives,
         parameters=study.parameters,

@@ -11,6 +11,7 @@ from sweeper.report import words
 from sweeper.report.report import Report
 from sweeper.report.sections import sheets
 from sweeper.report.sheet import Sheet
+from sweeper.report.sold import unsold
 from sweeper.report.summary import frequent_errors
 
 
@@ -30,6 +31,8 @@ def print_report(rows: pd.DataFrame, study: StudyRecord, console: Console) -> No
         many = f"{len(report.failed)} trials failed or are infeasible; most often ({times} times):"
         console.print(Text(f"\n{many}", style="bold red"))
         console.print(Text(text))
+    for text in unsold(report.found):
+        console.print(Text(f"\nwarning: {text}", style="yellow"))
     for axis in report.idle:
         console.print(Text(f"\nwarning: {words.idle(axis)}", style="yellow"))
 

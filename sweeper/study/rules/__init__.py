@@ -11,10 +11,12 @@ from sweeper.config.compose import Composed
 from sweeper.study.rules.axes import kept_axes
 from sweeper.study.rules.between import apart
 from sweeper.study.rules.knobs import idle_keys
+from sweeper.study.rules.machines import unlike_parts
 from sweeper.study.rules.peak import uncalibrated
 from sweeper.study.rules.prices import unpriced_tiers
 from sweeper.study.rules.provision import badly_provisioned, verdict
 from sweeper.study.rules.quantities import odd_quantities
+from sweeper.study.rules.radix import radices
 from sweeper.study.rules.ties import tied
 
 __all__ = ["design_warnings", "once", "verdict"]
@@ -30,8 +32,10 @@ def design_warnings(
     """
     config = composed.config
     found = kept_axes(composed)
+    found += unlike_parts(composed, priced=program.prices is not None)
     found += unpriced_tiers(composed, program)
     found += odd_quantities(config, program, searched=searched)
+    found += radices(config, program)
     found += uncalibrated(config, program)
     found += beyond_measurements(program)
     found += apart(config, program, searched=searched)

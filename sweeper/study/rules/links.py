@@ -12,7 +12,9 @@ from sweeper.config.schema import Config
 def ignored_links(config: Config, program: Program) -> list[str]:
     """Keys of links, where only dimensions are simulated."""
     return [
-        f"network.{key} has no effect: fidelity=phase simulates no links"
+        f"network.{key} has no effect"
+        + (" but on the cost" if key == "fabric" and program.prices is not None else "")
+        + ": fidelity=phase simulates no links"
         + (_oversubscription(config, program) if key == "fabric" else "")
         for key, value in Network()
         if getattr(config.network, key) != value
