@@ -3,14 +3,19 @@
 LIBRA's model (Won et al., ISPASS 2024), simplified: every block's links, switches and NICs add up
 to a price u_d per NPU and per GB/s of each dimension, so C = C0 + N * sum_d u_d * b_d.  C0 is what
 has to be paid at any bandwidth, which LIBRA leaves out: NPUs, ports, chassis.
+
+A fabric in the place of a block has other links and switches, which are counted: a Clos pays for
+the links and the ports of all its levels, and one that is oversubscribed for fewer.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.cluster.blocks.topology import Topology
+from engine.network.fabric import Auto, Fabric, check_fabrics
 
 
 @dataclass(frozen=True)
@@ -48,20 +53,31 @@ class Prices:
 
 
 def network_prices(
-    topology: Topology, tiers: dict[str, TierPrice], npu_price: float = 0.0
+    topology: Topology,
+    tiers: dict[str, TierPrice],
+    npu_price: float = 0.0,
+    fabrics: Sequence[Fabric] = (),
 ) -> Prices | None:
     """The prices of ``topology`` under a tier table, or ``None`` when a dimension has none.
 
     An NPU pays for links of its whole bandwidth and for its block's further parts
     (:attr:`Block.parts`: behind a Switch a NIC and a switch port); an unlisted NIC or switch costs
-    nothing.  A dimension of one NPU has no network, and costs nothing fixed.
+    nothing.  A dimension of one NPU has no network, and costs nothing fixed.  ``fabrics``, one a
+    dimension or none at all, multiply links, switch ports and chassis by what they have of them
+    (:meth:`Fabric.bill`); raises :class:`DimsweepError` for one that does not suit its dimension.
     """
+    check_fabrics(topology, fabrics)
     n, per_npu, fixed = topology.n_npus, [], topology.n_npus * npu_price
-    for dim in topology.dims:
+    for dim, fabric in zip(topology.dims, fabrics or [Auto()] * len(topology.dims), strict=True):
         price = tiers.get(dim.tier)
         if price is None or price.link is None:
             return None
-        per_npu.append(price.link + sum(getattr(price, part) or 0.0 for part in dim.block.parts))
+        bill = fabric.bill(dim)
+        times = {"link": bill.links, "switch": bill.ports, "nic": 1.0}
+        per_npu.append(
+            price.link * bill.links
+            + sum((getattr(price, part) or 0.0) * times[part] for part in dim.block.parts)
+        )
         if dim.size > 1:
-            fixed += n * price.port + n // dim.size * price.block
+            fixed += n * price.port + n // dim.size * price.block * bill.ports
     return Prices(tuple(n * unit for unit in per_npu), fixed)

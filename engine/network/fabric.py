@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, permutations, product
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from engine.cluster.blocks import Block, Ring, Switch
 from engine.cluster.blocks.block import Node, Pair
@@ -15,6 +15,14 @@ from engine.network.graph import Network
 from engine.workload.coordinates import lines
 
 MAX_LINKS = 2**20  # about a gigabyte of graph
+
+
+class Bill(NamedTuple):
+    """What a dimension has for each of its NPUs, counted in what its own block has: a Ring its
+    links, a Switch one link to one port.  A link between two switches is one link and two ports."""
+
+    links: float = 1.0
+    ports: float = 1.0
 
 
 class Fabric(ABC):
@@ -43,6 +51,10 @@ class Fabric(ABC):
         return False
 
     @abstractmethod
+    def bill(self, dim: Dimension) -> Bill:
+        """The links and switch ports that there are, for an NPU."""
+
+    @abstractmethod
     def wire(self, dim: Dimension, npus: range, place: str) -> Iterator[Pair]:
         """The links of one line of NPUs; ``place`` makes the names of its switches unique."""
 
@@ -60,6 +72,9 @@ class Auto(Fabric):
     def circles(self, dim: Dimension, p: int, stride: int) -> bool:
         return dim.block.circles(dim.size, p, stride)
 
+    def bill(self, dim: Dimension) -> Bill:
+        return Bill()
+
     def wire(self, dim: Dimension, npus: range, place: str) -> Iterator[Pair]:
         return dim.block.wire(npus, place)
 
@@ -72,6 +87,10 @@ class Mesh(Fabric):
 
     def links(self, dim: Dimension) -> int:
         return 2
+
+    def bill(self, dim: Dimension) -> Bill:
+        """A Ring's, less one of its links."""
+        return Bill(links=1 - 1 / dim.size)
 
     def wire(self, dim: Dimension, npus: range, place: str) -> Iterator[Pair]:
         for i, npu in enumerate(npus):
@@ -136,6 +155,12 @@ class Clos(Fabric):
         if self.pod is not None:
             _check_divides("pod", self.pod, "leaf switches", dim.size // self.leaf)
 
+    def bill(self, dim: Dimension) -> Bill:
+        """Each level above the leaves has a share of the links of the one below it."""
+        share = 1 / self.oversubscription
+        above = share if self.pod is None else share + share**2
+        return Bill(links=1 + above, ports=1 + 2 * above)
+
     def wire(self, dim: Dimension, npus: range, place: str) -> Iterator[Pair]:
         """NPUs to their leaf, leaves to every spine (Clos, BSTJ 1953).  Of 3 levels: leaves to the
         aggregation switches of their pod, of which number j leads to the cores of core group j
@@ -175,6 +200,12 @@ class Dragonfly(Fabric):
         super().check(dim)
         _check_divides("npus", self.npus, "NPUs", dim.size)
         _check_divides("routers", self.routers, "routers in all", dim.size // self.npus)
+
+    def bill(self, dim: Dimension) -> Bill:
+        """Each router has a link to the others of its group, each group one to the others."""
+        groups = dim.size // (self.routers * self.npus)
+        ends = (self.routers - 1 + (groups - 1) / self.routers) / self.npus
+        return Bill(links=1 + ends / 2, ports=1 + ends)
 
     def wire(self, dim: Dimension, npus: range, place: str) -> Iterator[Pair]:
         """The link of group i to group i + o sits at router (o - 1) // h, where h is how many of

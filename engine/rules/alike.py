@@ -13,27 +13,31 @@ from engine.lower.program import Program
 _TIMES = np.array([1_000_000, 7_000_000])  # ps; figures of merit are compared at both
 
 
-def alike(one: Program, other: Program, fidelity: Fidelity = Fidelity.PHASE) -> bool:
+def alike(
+    one: Program, other: Program, fidelity: Fidelity = Fidelity.PHASE, *, priced: bool = True
+) -> bool:
     """Whether no figure of a run of ``one`` can differ from that of ``other``, since all that its
-    kernel is told is equal, bit by bit, and so are prices, watts and what an iteration gets done.
+    kernel is told is equal, bit by bit, and so are prices, watts and what an iteration gets done.  Not
+    ``priced``, it is told of the run alone: figures that prices and watts enter may differ.
 
     True is certain.  False is not: what differs need not matter to the time.
     """
     if one.witness is not None or other.witness is not None:
         return False  # it looks at traces of its own
-    parts = zip(_parts(one, fidelity), _parts(other, fidelity), strict=False)
+    parts = zip(_parts(one, fidelity, priced), _parts(other, fidelity, priced), strict=False)
     return all(_same(ours, theirs) for ours, theirs in parts)
 
 
-def _parts(program: Program, fidelity: Fidelity) -> Iterator[Any]:
+def _parts(program: Program, fidelity: Fidelity, priced: bool) -> Iterator[Any]:
     """All that a run and its account depend on, what is had at once first."""
     workload, cluster = program.workload, program.cluster
     yield program.structure
     yield program.bandwidth, program.latency, program.names.class_count, program.names.tally
     yield workload.footprint, cluster.npu.memory if workload.footprint else None
-    points = program.bandwidth * np.array([[1.0], [3.0]])
-    yield program.prices and program.prices.cost(points)
-    yield merits(program, points, _TIMES)
+    if priced:
+        points = program.bandwidth * np.array([[1.0], [3.0]])
+        yield program.prices and program.prices.cost(points)
+        yield merits(program, points, _TIMES)
     if fidelity is not Fidelity.PHASE:
         yield from _links(program, fidelity)
 

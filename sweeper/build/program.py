@@ -35,8 +35,8 @@ def build_cluster(config: Config) -> Cluster:
         network = config.network.build(n_dims)
     if memory is None and network.wafer is not None:
         memory = MEMORIES["edge_io"](network.wafer.stream_bandwidth)
-    with key("cost"):
-        prices, power = config.cost.build(topology), config.cost.build_power(topology)
+    prices = config.cost.build(topology, network.fabrics)
+    power = config.cost.build_power(topology, network.fabrics)
     return Cluster(topology, npu, collectives, network, prices, memory, power)
 
 

@@ -23,13 +23,12 @@ def print_result(
     result: Result,
     title: str,
     console: Console,
-    error: float | None = None,
     npu_price: float = 0.0,
 ) -> None:
-    """Print where the time of an iteration goes and what each dimension carries; ``error`` is the
-    relative error of such times, where it is known, and ``npu_price`` (USD) is in the cost."""
+    """Print where the time of an iteration goes and what each dimension carries; ``npu_price``
+    (USD) is in the cost."""
     say(f"{title}, {_size(result)}", console)
-    console.print(table(("", "", ""), _summary(result, error, npu_price)))
+    console.print(table(("", "", ""), _summary(result, npu_price)))
     if len(classes := _told_apart(result)) > 1:
         console.print(_classes(result, classes))
     console.print(_dimensions(result))
@@ -72,14 +71,12 @@ def _size(result: Result) -> str:
     return f"{n_npus} in {plural(len(result.program.names.class_count), 'class')}"
 
 
-def _summary(
-    result: Result, error: float | None, npu_price: float
-) -> Iterator[tuple[str, str, str]]:
+def _summary(result: Result, npu_price: float) -> Iterator[tuple[str, str, str]]:
     """What the time is made of: names, amounts, and shares of the whole."""
 
     time = units.format_time(result.time_ps)
     share = "100.0%" if result.time_ps else ""
-    yield "iteration", time if error is None else f"{time} ± {error:.0%}", share
+    yield "iteration", time, share
     lines = _last_rank(result) if result.along is None else _along(result, result.along)
     for name, picoseconds in lines:
         share = f"{picoseconds / result.time_ps:.1%}" if result.time_ps else ""

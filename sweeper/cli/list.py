@@ -32,8 +32,8 @@ class _Group(click.ParamType[str]):
 def command(groups: Sequence[str]) -> int:
     """List the studies and the options of the configuration groups.
 
-    GROUP is study, workload, topology, npu, memory, cost, search and so on; without one, all are
-    listed. An option is chosen with GROUP=OPTION, such as workload=gpt3_175b.
+    GROUP is study, workload, cluster, topology, npu, memory, cost, search and so on; without one,
+    all are listed. An option is chosen with GROUP=OPTION, such as workload=gpt3_175b.
 
     \b
     Examples:

@@ -33,7 +33,8 @@ def command(overrides: Sequence[str], as_json: bool) -> int:
 
     \b
     Usual keys:
-      workload=NAME topology=NAME npu=NAME   presets; `dimsweep list` shows them
+      workload=NAME cluster=NAME nodes=N     what runs, on a machine of that size
+      topology=NAME npu=NAME cost=NAME       its parts by themselves; `dimsweep list` shows them
       topology.shape, topology.bandwidth     the network, such as Ring(4)_Switch(8) at 100 GB/s
       workload.parallel.tensor               the degree of an axis of the parallel plan
       collective.chunks, collective.order    how collectives are split and ordered
@@ -69,13 +70,13 @@ def simulate(overrides: Sequence[str], console: "Console", *, as_json: bool = Fa
 
     from engine import MODEL_VERSION, DimsweepError, Result, run_one
     from engine.kernels.network import run_messages
-    from sweeper.build.accuracy import time_error
+    from sweeper.build.evidence import evidence
     from sweeper.build.program import build_program
     from sweeper.cli.account import plain, print_result
     from sweeper.config.compose import compose
     from sweeper.ledger.rows import single_row
     from sweeper.study.rules import design_warnings, idle_keys
-    from sweeper.terminal import say_warnings, waiting
+    from sweeper.terminal import say, say_warnings, waiting
 
     composed = compose(overrides)
     config = composed.config
@@ -102,7 +103,8 @@ def simulate(overrides: Sequence[str], console: "Console", *, as_json: bool = Fa
         told = {"model": MODEL_VERSION, **single_row(config, result), **plain(result)}
         print(json.dumps(told, indent=1))
     else:
-        print_result(result, title, console, time_error(config), config.cost.npu)
+        print_result(result, title, console, config.cost.npu)
+        say(f"how sure is the model: {evidence(config)}", console)
     _write_files(result, config, title, console)
 
 

@@ -12,6 +12,7 @@ from engine import DimensionOrder, DimsweepError, QueueOrder, SubgroupBandwidth,
 from engine.cluster import MEMORIES, Nccl, parse_shape
 from engine.formats import GIVE, read_nccl_tests
 from engine.formats.astra_sim import read_topology
+from sweeper.config.nodes import Growth
 from sweeper.config.parts.part import (
     Bandwidth,
     Bandwidths,
@@ -33,13 +34,18 @@ from sweeper.config.parts.places import found
 class Topology(Part):
     """``shape`` such as Ring(4)_Switch(8), innermost dimension first.  ``bandwidth`` (per NPU) and
     ``latency`` (per hop) are one value for all dimensions or a list with one for each.  ``file``:
-    an ASTRA-sim network.yml that says all three instead."""
+    an ASTRA-sim network.yml that says all three instead.  ``machines``: those whose network it is,
+    by the names that an NPU and a price list have for them, too; ``grows``: how it does with
+    ``nodes``; ``links``: what each dimension is made of, kinds of links in conf/parts.yaml."""
 
     shape: str | None = None
     bandwidth: Bandwidths | None = None
     latency: Times | None = None
     file: str | None = None
     tiers: tuple[str, ...] = ()
+    machines: tuple[str, ...] = ()
+    grows: Growth | None = None
+    links: tuple[str, ...] = ()
 
     def build(self) -> engine.Topology:
         """Raises :class:`DimsweepError` naming the key within the topology."""

@@ -19,6 +19,8 @@ def completions(typed: Sequence[str], incomplete: str) -> list[str]:
         found = [f"{name}={option}" for option in groups().get(name, ())]
     else:
         found = list(_keys(_composed(typed), incomplete.rpartition(".")[0]))
+        found += [f"{name}=" for name in groups() if "." not in incomplete]
+        found = list(dict.fromkeys(found))
     return [word for word in found if word.startswith(incomplete)]
 
 

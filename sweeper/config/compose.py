@@ -27,10 +27,17 @@ from engine.formats import GIVE
 from sweeper.config import schema
 from sweeper.config.guess import explain_missing, file_of, refuse_unknown
 from sweeper.config.options import read_options
-from sweeper.config.parts.places import find_study, homes, names_file, study_names
+from sweeper.config.parts.places import (
+    find_study,
+    groups,
+    homes,
+    names_file,
+    study_names,
+)
 from sweeper.config.schema import Config
 
 ROOT = "dimsweep"
+CLUSTER = "cluster"  # the group whose options choose those of other groups
 # What Hydra would compose for its own applications: a seventh of the time.
 _HYDRAS = (
     *("env", "help", "hydra_help", "hydra_logging", "job_logging"),
@@ -188,7 +195,7 @@ def compose(overrides: Sequence[str], values: Mapping[str, Any] | None = None) -
         hint = "give one; `dimsweep compare` shows the best of several"
         raise DimsweepError(f"{' and '.join(named)} are named", where="study", hint=hint)
     settings = [o for o in overrides if _sets_a_key(o)]
-    chosen = tuple(o for o in overrides if o not in settings)
+    chosen = tuple(_with_parts([o for o in overrides if o not in settings]))
     origin = Origin(tuple(overrides), {})
     try:
         choices, files = _compose_files(chosen, _state_of_files(chosen))
@@ -200,6 +207,7 @@ def compose(overrides: Sequence[str], values: Mapping[str, Any] | None = None) -
         for key, value in (values or {}).items():
             OmegaConf.update(node, key, value, merge=True, force_add=True)
         plain = OmegaConf.to_container(node, resolve=True, throw_on_missing=True)
+        _check_size(plain, choices)
     except MissingMandatoryValue as error:
         missing = DimsweepError("this key needs a value", where=str(error.full_key), hint=GIVE)
         raise origin.blame(missing) from error
@@ -218,10 +226,38 @@ def compose(overrides: Sequence[str], values: Mapping[str, Any] | None = None) -
     return Composed(origin.overrides, origin.choices, config)
 
 
+def _with_parts(chosen: Sequence[str]) -> list[str]:
+    """The options that are chosen, with the parts of a machine that ``cluster=`` names among them:
+    those go before a study's own, but not before parts that are chosen beside it."""
+    given = {_key(option) for option in chosen}
+    named = [option.partition("=")[2] for option in chosen if _key(option) == CLUSTER]
+    files = [home / CLUSTER / f"{name}.yaml" for name in named[-1:] for home in homes("conf")]
+    parts = parts_of(next((file for file in files if file.is_file()), None))
+    return [*chosen, *(f"{group}={part}" for group, part in parts.items() if group not in given)]
+
+
+def parts_of(file: Path | None) -> dict[str, str]:
+    """The options that a file of the group ``cluster`` chooses, by their groups."""
+    entries = [] if file is None else read_options(file).node.get("defaults") or []
+    pairs = [next(iter(entry.items())) for entry in entries if isinstance(entry, Mapping)]
+    return {str(group).split("/")[-1]: str(part) for group, part in pairs}
+
+
+def _check_size(plain: Any, choices: Mapping[str, str]) -> None:
+    """Raise :class:`DimsweepError` for a size of no machine."""
+    if plain.get("nodes") is not None and choices.get(CLUSTER, "none") == "none":
+        raise DimsweepError(
+            "nodes is the size of a machine, and none is named",
+            where="nodes",
+            hint="add cluster=, one of " + ", ".join(groups()[CLUSTER]) + "; or let "
+            "topology.shape say the size",
+        )
+
+
 def composed_files(overrides: Sequence[str]) -> Any:
     """What the files say under the options that ``overrides`` choose, as plain data that is neither
     resolved nor checked; raises :class:`DimsweepError` where Hydra cannot compose them."""
-    chosen = tuple(o for o in overrides if not _sets_a_key(o))
+    chosen = tuple(_with_parts([o for o in overrides if not _sets_a_key(o)]))
     try:
         _, files = _compose_files(chosen, _state_of_files(chosen))
     except (HydraException, OmegaConfBaseException) as error:

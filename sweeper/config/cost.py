@@ -1,11 +1,12 @@
 """What a cluster costs, and what it draws: prices and watts by tier."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import engine
 from engine.cluster import TierPrice as EngineTierPrice
 from engine.cluster import network_prices
+from engine.network import Fabric
 from sweeper.config.parts.part import (
     MoneyOrNone,
     Part,
@@ -48,28 +49,37 @@ class ClusterPower(Part):
 
 class Cost(Part):
     """Prices by tier, and of one NPU; ``power``: what they draw.  ``lifetime`` (such as 4 year) and
-    ``electricity`` (0.08 USD/kWh) make a price of a token of them."""
+    ``electricity`` (0.08 USD/kWh) make a price of a token of them.  ``machines``: those that it
+    prices; none named: any."""
 
     tiers: dict[str, TierPrice] = default(dict)
     npu: MoneyOrNone = default("0 USD")
     power: ClusterPower = default(ClusterPower)
     lifetime: Seconds | None = None
     electricity: PriceOfEnergy = default("0 USD/kWh")
+    machines: tuple[str, ...] = ()
 
-    def build(self, topology: engine.Topology) -> engine.Prices | None:
-        """What the network costs; ``None`` when a dimension's tier has no price."""
-        prices = _by_tier(topology, self.tiers, self.npu)
+    def build(
+        self, topology: engine.Topology, fabrics: Sequence[Fabric] = ()
+    ) -> engine.Prices | None:
+        """What the network of ``fabrics`` costs; ``None`` when a dimension's tier has no price."""
+        prices = _by_tier(topology, self.tiers, self.npu, fabrics)
         if prices is None:
             return None
         return replace(prices, lifetime=self.lifetime or 0.0, energy=self.electricity)
 
-    def build_power(self, topology: engine.Topology) -> engine.Prices | None:
+    def build_power(
+        self, topology: engine.Topology, fabrics: Sequence[Fabric] = ()
+    ) -> engine.Prices | None:
         """What the cluster draws, in watts; ``None`` when a dimension's tier has none."""
-        return _by_tier(topology, self.power.tiers, self.power.npu)
+        return _by_tier(topology, self.power.tiers, self.power.npu, fabrics)
 
 
 def _by_tier(
-    topology: engine.Topology, tiers: Mapping[str, TierPrice | TierPower], npu: float
+    topology: engine.Topology,
+    tiers: Mapping[str, TierPrice | TierPower],
+    npu: float,
+    fabrics: Sequence[Fabric],
 ) -> engine.Prices | None:
     built = {name: EngineTierPrice(**dict(each)) for name, each in tiers.items()}
-    return network_prices(topology, built, npu)
+    return network_prices(topology, built, npu, fabrics)

@@ -81,7 +81,7 @@ def _described(word: str, group: str, names: list[str]) -> Iterator[str]:
 def refuse_unknown(name: str, node: DictConfig | Mapping[str, Any]) -> None:
     """Raise :class:`DimsweepError` for a dotted key in none of the parts of a configuration, with
     the keys that end like it."""
-    first, known = name.split(".")[0], [*Config.model_fields, *Config.RENAMED]
+    first, known = name.split(".")[0], list(Config.model_fields)
     if first in known:
         return
     plain = OmegaConf.to_container(node) if isinstance(node, DictConfig) else node

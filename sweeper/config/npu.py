@@ -1,6 +1,5 @@
 """What an NPU computes with, and how fast."""
 
-import math
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -83,43 +82,13 @@ def _knot(value: Any) -> tuple[Quantity, float]:
 _Knot = Annotated[tuple[Quantity, float], Parsed(_knot)]
 
 
-def _errors(value: Any) -> dict[str, tuple[tuple[int, float], ...]]:
-    """By kind of model, NPUs up to which a relative error holds, and the error."""
-    if not isinstance(value, Mapping) or not set(value) <= {"dense", "experts"}:
-        raise DimsweepError(
-            f"{value!r} is no table of errors", hint="such as {dense: [[8, 0.04], [1024, 0.08]]}"
-        )
-    found = {}
-    for kind, steps in value.items():
-        rows = steps if isinstance(steps, (list, tuple)) else [steps]
-        limits = [step[0] for step in rows if _is_pair(step)]
-        if len(limits) != len(rows) or limits != sorted(set(limits)) or not limits:
-            raise DimsweepError(
-                f"{steps!r} are no pairs of NPUs, rising, and an error", where=str(kind)
-            )
-        if not all(0 < error < 1 for _, error in steps):
-            raise DimsweepError("an error is between 0 and 1", where=str(kind))
-        found[str(kind)] = tuple((int(limit), float(error)) for limit, error in steps)
-    return found
-
-
-def _is_pair(value: Any) -> bool:
-    """Whether it is two finite numbers."""
-    return (
-        isinstance(value, (list, tuple))
-        and len(value) == 2
-        and all(type(number) in (int, float) and math.isfinite(number) for number in value)
-    )
-
-
 class Npu(Part):
     """See engine.Npu.  ``flops`` is one rate, or one for each precision; ``matmul_efficiency`` has
     pairs such as [10 GFLOP, 0.6]; ``systolic`` rows, columns, clock, dataflow and arrays (see
     engine.SystolicArray); ``measured`` names a CSV file of kernel, duration; ``kernels`` a
-    GPU whose products and attention were measured: a100, h100, h200 or b200; ``relative_time`` how
-    long a product in a narrow precision takes, relative to one in bf16.  ``error``: the mean
-    relative error of simulated times, for dense models and those with experts, by the number of
-    NPUs up to which it holds; it changes no time, and is printed and stored with it."""
+    GPU whose products and attention were measured: a100, h100, h200 or b200; ``relative_time``
+    how long a product in a narrow precision takes, relative to one in bf16.  ``machines``: those
+    that it is in; none named: any."""
 
     flops: Annotated[Quantity | dict[str, Quantity], Parsed(_peak)] | None = None
     memory_bandwidth: Bandwidth | None = None
@@ -136,7 +105,7 @@ class Npu(Part):
     attention_backward: float = 2.5
     relative_time: Annotated[dict[str, float], Parsed(_relative_time)] = default(dict)
     memory: Bytes | None = None
-    error: Annotated[dict[str, tuple[tuple[int, float], ...]], Parsed(_errors)] = default(dict)
+    machines: tuple[str, ...] = ()
 
     def build(self, precision: str, narrow: str = "") -> engine.Npu:
         """The NPU, computing in ``precision``, and linear layers in a ``narrow`` one if it is
@@ -156,7 +125,7 @@ class Npu(Part):
         own |= {"kernels": kernels, "narrow": peaks}
         own["plain_flops"] = self.flops.get("fp32") if isinstance(self.flops, dict) else None
         own["matmul_efficiency"] = EfficiencyCurve(curve) if curve else None
-        known_keys = {name: value for name, value in self if name != "error"}
+        known_keys = {name: value for name, value in self if name != "machines"}
         return engine.Npu(**{**known_keys, **own})
 
     def peak(self, precision: str) -> float | None:

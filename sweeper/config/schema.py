@@ -6,7 +6,7 @@ Values live in conf/ and studies/.  Hydra composes them; what it composed become
 
 from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 from pydantic import model_validator
 
@@ -14,8 +14,9 @@ from engine import DimsweepError, Fidelity, in_yaml, suggestion
 from sweeper.config.cluster import Collective, Memory, Topology
 from sweeper.config.cost import Cost
 from sweeper.config.network import Network
+from sweeper.config.nodes import Growth
 from sweeper.config.npu import Npu
-from sweeper.config.parts.part import Bytes, Flag, Parsed, Part, default, key, member
+from sweeper.config.parts.part import Bytes, Flag, Parsed, Part, Whole, default, key, member
 from sweeper.config.study import Budget, Executor, Portfolio, Recheck, Search, Space
 from sweeper.config.workload import KINDS, AnyWorkload
 from sweeper.objective import Objective, parse_objectives
@@ -66,12 +67,12 @@ def _names(value: Any) -> tuple[str, ...]:
 
 
 class Config(Part):
-    """Everything that a run or a study is told."""
-
-    RENAMED: ClassVar = {"cluster": "executor"}
+    """Everything that a run or a study is told.  ``nodes``: the size of the machine that cluster=
+    names; it becomes ``topology.shape``, and is nothing by itself."""
 
     workload: AnyWorkload
     topology: Topology = default(Topology)
+    nodes: Whole | None = None
     npu: Npu = default(Npu)
     memory: Memory = default(Memory)
     cost: Cost = default(Cost)
@@ -121,6 +122,32 @@ class Config(Part):
                 hint = "leave it out, or run a study for each value"
                 raise ValueError(DimsweepError(what, where=f"grid.{axis}", hint=hint))
         return self
+
+    @model_validator(mode="before")
+    @classmethod
+    def _size(cls, value: Any) -> Any:
+        """``nodes`` into the shape of the topology."""
+        nodes = value.get("nodes") if isinstance(value, Mapping) else None
+        topology = value.get("topology") if nodes is not None else None
+        if not isinstance(topology, Mapping):
+            return value
+        if not isinstance(nodes, int) or isinstance(nodes, bool):
+            what = DimsweepError(
+                f"{nodes!r} is no number of nodes", where="nodes", hint="such as 64"
+            )
+            raise ValueError(what)
+        grows, shape = topology.get("grows"), topology.get("shape")
+        try:
+            with key("nodes"):
+                if not isinstance(shape, str) or grows is None:
+                    raise DimsweepError(
+                        "this network is no machine's, so it has no nodes",
+                        hint="topology.shape says its size, such as Switch(8)_Switch(64)",
+                    )
+                sized = Growth.of(grows).shape(shape, nodes)
+        except DimsweepError as error:
+            raise ValueError(error) from error
+        return {**value, "nodes": None, "topology": {**topology, "shape": sized}}
 
     @property
     def by_message(self) -> bool:

@@ -46,7 +46,8 @@ class Split(Part):
     searched at all unless one is given.  ``bisection``: what the machine's halves can send each
     other at least, one way; alone, the least bandwidths that give it.  ``min`` and ``max`` are one
     value or a list; ``constraints`` such as "b0 >= b1", "b2 + b3 == 200 GB/s"; ``known`` lists
-    splits to try first."""
+    splits to try first.  ``parts``: bandwidths are those of parts that can be bought, by the kinds
+    that ``topology.links`` names; a total and a cost are then what they come to at most."""
 
     total: Bandwidth | None = None
     cost: Money | None = None
@@ -56,11 +57,13 @@ class Split(Part):
     step: Bandwidth = default("0.1 GB/s")
     constraints: tuple[str, ...] = ()
     known: tuple[Bandwidths, ...] = ()
+    parts: Flag = False
 
     @property
     def is_searched(self) -> bool:
         """Whether anything says which bandwidths there are."""
-        return any(each is not None for each in (self.total, self.cost, self.bisection, self.max))
+        limits = (self.total, self.cost, self.bisection, self.max)
+        return self.parts or any(each is not None for each in limits)
 
 
 class Parameter(Part):

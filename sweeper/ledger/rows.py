@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 
 from engine import MERIT_NEEDS, Breakdown, Result, units
-from sweeper.build.accuracy import time_error
 from sweeper.config.schema import Config
 from sweeper.space.trials import Trials
 
@@ -18,7 +17,7 @@ INFEASIBLE = "infeasible"  # a design that cannot be, which was not simulated
 RECHECK = "recheck"  # the origin of a design that is looked at again, message by message
 PORTFOLIO = "portfolio"  # the origin of a split that is tried for all workloads of a portfolio
 # Raise it when the columns or the files change: rows of different columns do not mix in a ledger.
-ROWS_VERSION = 6
+ROWS_VERSION = 7
 _PARTS = ("transfer", "latency", "endpoint")  # of the path, in a dimension
 _SLOPE = "ms_per_GBps"
 _SHADOW_PRICES = (_SLOPE, "ms_per_usd")
@@ -50,7 +49,6 @@ def row_schema(n_dims: int, grid: Sequence[str], parameters: Sequence[str]) -> p
         *((f"bandwidth_{d}_GBps", pa.float64()) for d in range(n_dims)),
         ("time_s", pa.float64()),
         ("time_ps", pa.int64()),
-        ("time_error", pa.float64()),  # relative; null where it is not known
         ("compute_s", pa.float64()),
         ("exposed_s", pa.float64()),
         ("waiting_s", pa.float64()),
@@ -109,7 +107,6 @@ def single_row(config: Config, result: Result) -> dict[str, Any]:
     """The columns of one simulated design that is no trial of a study, those that are known."""
     breakdown, bandwidth = result.breakdown, result.program.bandwidth[None]
     known: dict[str, list[Any]] = {"fidelity": [str(config.fidelity)]}
-    known["time_error"] = [time_error(config)]
     schema = row_schema(bandwidth.shape[1], (), ())
     (row,) = complete_rows(
         schema, known, bandwidth, breakdown, result.program.names.tally
@@ -178,7 +175,6 @@ def labels(cell: Cell, trials: Trials, keys: Sequence[str]) -> dict[str, Sequenc
         "trial": trials.number.tolist(),
         "origin": trials.origin.tolist(),
         "fidelity": [str(cell.config.fidelity)] * len(trials),
-        "time_error": [time_error(cell.config)] * len(trials),
     }
     for name, value in cell.coordinates.items():
         columns[name] = [value] * len(trials)

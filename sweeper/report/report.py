@@ -9,6 +9,7 @@ from sweeper.ledger.record import StudyRecord
 from sweeper.report import words
 from sweeper.report.idle import idle_axes
 from sweeper.report.portfolio import PortfolioSummary, summarise_portfolios
+from sweeper.report.sold import unsold
 from sweeper.report.summary import CellSummary, summarise
 
 
@@ -69,5 +70,6 @@ class Report:
 
     @property
     def remarks(self) -> list[str]:
-        """What the design rules found before the study, and the axes that made no difference."""
-        return [*self.study.warnings, *map(words.idle, self.idle)]
+        """What the design rules found before the study, what of the best designs no part offers,
+        and the axes that made no difference."""
+        return [*self.study.warnings, *unsold(self.found), *map(words.idle, self.idle)]

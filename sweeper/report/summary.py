@@ -9,10 +9,12 @@ import numpy.typing as npt
 import pandas as pd
 
 from engine import DimsweepError, units
+from sweeper.build.evidence import Evidence, evidence
 from sweeper.ledger.record import CellRecord, StudyRecord
 from sweeper.ledger.rows import COMPLETE, FAILED, INFEASIBLE, LOST, PORTFOLIO, RECHECK
 from sweeper.objective import COST, TIME, Objective
 from sweeper.report.causes import causes
+from sweeper.study.kept import design_of
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.intp]
@@ -64,9 +66,10 @@ class CellSummary:
     ``equal`` is None where no equal split is complete; there is a best trial only if ``found``.
     ``again`` are the rows of designs simulated again message by message, and ``shared`` those of
     splits tried for a whole portfolio, complete or not; they count for none of these.
-    ``npu_price`` (USD) is in every cost.
+    ``npu_price`` (USD) is in every cost.  ``study`` is the whole of which this is a cell.
     """
 
+    study: StudyRecord
     cell: CellRecord
     objectives: tuple[Objective, ...]
     parameters: tuple[str, ...]
@@ -98,11 +101,13 @@ class CellSummary:
         """The first objective, by which trials are ranked."""
         return self.objectives[0]
 
-    @property
-    def time_error(self) -> float | None:
-        """The relative error of simulated times of this kind, if it is known."""
-        error = self.best.get("time_error")
-        return None if error is None or not math.isfinite(error) else float(error)
+    @cached_property
+    def evidence(self) -> Evidence:
+        """How far such times as the best trial's are from measured ones."""
+        try:
+            return evidence(design_of(self.study, self.cell, self.best))
+        except DimsweepError as error:  # of another version of dimsweep, or a file of its is gone
+            return Evidence(reason=f"its configuration cannot be read ({error.what})")
 
     @property
     def bound(self) -> float | None:
@@ -280,6 +285,7 @@ def _summarise_cell(rows: pd.DataFrame, cell: CellRecord, study: StudyRecord) ->
     equal = complete[complete["origin"] == "equal"]
     prices = (cell.config or study.config).get("cost", {})
     return CellSummary(
+        study=study,
         cell=cell,
         objectives=objectives,
         parameters=study.parameters,

@@ -188,16 +188,7 @@ def finding(summary: CellSummary) -> str:
         return comparison(summary)
     rows = (summary.best, summary.equal)
     values = [summary.objective.show(summary.objective.of(row)) for row in rows]
-    return f"{comparison(summary)} ({' against '.join(dict.fromkeys(values))}){doubt(summary)}"
-
-
-def doubt(summary: CellSummary) -> str:
-    """That the best trial and the equal split differ by less than the error of such times; nothing
-    if they differ by more, or if the error is not known."""
-    gain, error = summary.speedup, summary.time_error
-    if gain is None or error is None or abs(gain - 1) >= error:
-        return ""
-    return f", which differ by less than the error of such times (± {percent(error)})"
+    return f"{comparison(summary)} ({' against '.join(dict.fromkeys(values))})"
 
 
 def headline(summaries: Sequence[CellSummary]) -> str:

@@ -16,9 +16,10 @@ from sweeper.ledger.place import Place
 from sweeper.ledger.record import CellRecord, Provenance, StudyRecord, read_study
 from sweeper.ledger.rows import COMPLETE, RECHECK, Cell
 from sweeper.run.executor.evaluate import Evaluator, Job
-from sweeper.space.space import Choice, Parameter, parameter
+from sweeper.space.space import parameter
 from sweeper.space.trials import Trials
 from sweeper.study.content import Content
+from sweeper.study.kept import config_of, value_of
 from sweeper.study.provenance import provenance
 
 
@@ -63,7 +64,7 @@ def reproduce(folder: Place, sample: int | None = None, seed: int = 0) -> Reprod
 
 def _simulated(study: StudyRecord, record: CellRecord, rows: pa.Table, folder: Place) -> pa.Table:
     """The rows of a cell, simulated now, in the order of those that are stored."""
-    config = _config(study, record)
+    config = config_of(study, record)
     content, trials = Content(config), _trials(config, rows)
     keys = content.keys(trials)
     if keys != rows["key"].to_pylist():
@@ -80,18 +81,12 @@ def _simulated(study: StudyRecord, record: CellRecord, rows: pa.Table, folder: P
 def program_of(study: StudyRecord, record: CellRecord, rows: pa.Table) -> tuple[Config, Program]:
     """The configuration and the program of the trial whose row ``rows`` is.  Raises
     :class:`DimsweepError` or :class:`OSError` where a file that it names is gone."""
-    config = _config(study, record)
+    config = config_of(study, record)
     (trial,) = _trials(config, rows)
     config = config.changed(trial.parameters)
     program = build_program(config)
     bandwidth = trial.bandwidth
     return config, program if bandwidth is None else program.rebind(bandwidth=bandwidth)
-
-
-def _config(study: StudyRecord, record: CellRecord) -> Config:
-    """The configuration of a cell, as the study has kept it."""
-    stored = {key: value for key, value in study.config.items() if key != "files"}
-    return Config.of(stored | dict(record.config or {}))
 
 
 def _trials(config: Config, rows: pa.Table) -> Trials:
@@ -105,19 +100,10 @@ def _trials(config: Config, rows: pa.Table) -> Trials:
     texts = {name: rows[name].to_pylist() for name in axes}
     settings: list[dict[str, Any]] = []
     for i, origin in enumerate(rows["origin"].to_pylist()):
-        own = {name: _value(axes[name], texts[name][i]) for name in axes}
+        own = {name: value_of(axes[name], texts[name][i]) for name in axes}
         again = {"fidelity": rows["fidelity"][i].as_py()} if origin == RECHECK else {}
         settings.append(own | again)
     return Trials.build(rows["trial"].to_numpy(), rows["origin"].to_pylist(), split, settings)
-
-
-def _value(axis: Parameter, text: str) -> Any:
-    """The value of a searched key, of which the row has the text."""
-    if isinstance(axis, Choice):
-        return next(value for value in axis.values if str(value) == text)
-    if axis.unit:
-        return text
-    return int(text) if axis.integer else float(text)
 
 
 def _compare(stored: pa.Table, found: pa.Table) -> dict[tuple[int, int], list[str]]:

@@ -12,6 +12,7 @@ from sweeper.search.optuna_sampler import GpSampler, Nsga2Sampler, TpeSampler
 from sweeper.search.relay import HANDOVER, DescentThenCmaEs, TpeThenCmaEs, TpeThenQmc
 from sweeper.search.sampler import Sampler, Task
 from sweeper.space.space import Space
+from sweeper.space.split import PartsSpace
 from sweeper.space.trials import Trial
 
 AUTO, GRID = "auto", "grid"
@@ -35,14 +36,18 @@ SAMPLERS: dict[str, type[Sampler]] = {
 def sampler_name(config: Config, space: Space) -> str:
     """The sampler that a configuration asks for, "grid" where there is nothing to search.
 
-    ``auto`` is the descent with TPE where splits have slopes in the objective, and TPE alone
-    elsewhere; if there are more trials than TPE has the time for, CMA-ES goes on after these, or a
-    Sobol sequence where there are two objectives.
+    ``auto`` is every split of parts that can be bought, where these are all that is searched and
+    not too many.  Else it is the descent with TPE where splits have slopes in the objective, and
+    TPE alone elsewhere; if there are more trials than TPE has the time for, CMA-ES goes on after
+    these, or a Sobol sequence where there are two objectives.
     """
     if space.n_unit == 0:
         return GRID
     if config.search.sampler != AUTO:
         return config.search.sampler
+    listed = space.split if isinstance(space.split, PartsSpace) else None
+    if listed and not space.parameters and len(listed) <= config.budget.trials:
+        return GRID
     has_slopes = (
         space.split is not None
         and follows_slopes(config.objective)

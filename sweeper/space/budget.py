@@ -7,12 +7,13 @@ import numpy as np
 
 from engine import DimsweepError, Prices, Topology, units
 from engine.cluster import cuts
+from sweeper.config.catalogue import catalogue
 from sweeper.config.parts.part import key, per_dimension
 from sweeper.config.schema import Config
-from sweeper.space.split import Spending, SplitSpace
+from sweeper.space.split import AnySplit, PartsSpace, Spending, SplitSpace
 
 
-def build_split(config: Config, topology: Topology, prices: Prices | None) -> SplitSpace | None:
+def build_split(config: Config, topology: Topology, prices: Prices | None) -> AnySplit | None:
     """The splits that ``space.bandwidth`` describes, or ``None`` if it describes none.
 
     With a bisection every dimension's cut carries that much (see :func:`engine.cuts`); if nothing
@@ -34,6 +35,15 @@ def build_split(config: Config, topology: Topology, prices: Prices | None) -> Sp
         minimum = wide
         if split.total is None and split.cost is None and split.max is None:
             maximum = wide
+    if split.parts:
+        return PartsSpace(
+            _sold(config, n),
+            total=split.total,
+            minimum=minimum,
+            maximum=maximum,
+            constraints=list(split.constraints),
+            spending=spending,
+        )
     return SplitSpace(
         n,
         total=split.total,
@@ -43,6 +53,32 @@ def build_split(config: Config, topology: Topology, prices: Prices | None) -> Sp
         constraints=list(split.constraints),
         spending=spending,
     )
+
+
+def _sold(config: Config, n: int) -> list[list[float]]:
+    """The bandwidths of the parts that can be bought for each dimension, ascending."""
+    kinds, machines = config.topology.links, config.npu.machines
+    with key("parts"):
+        if len(kinds) != n:
+            raise DimsweepError(
+                f"topology.links names {len(kinds)} kinds of links for {n} dimensions",
+                hint="such as topology.links=[nvlink,port]; conf/parts.yaml has the kinds",
+            )
+        found = [
+            [
+                float(part.bandwidth)
+                for part in catalogue().kind(kind).parts
+                if not part.announced and part.suits(machines)
+            ]
+            for kind in kinds
+        ]
+        for kind, bandwidths in zip(kinds, found, strict=True):
+            if not bandwidths:
+                raise DimsweepError(
+                    f"no {catalogue().kind(kind).what} suits {' or '.join(machines)}",
+                    hint="another npu, or a part of your own in conf/parts.yaml",
+                )
+    return [sorted(set(bandwidths)) for bandwidths in found]
 
 
 def _spending(cost: float, prices: Prices | None) -> Spending:

@@ -12,7 +12,7 @@ from sweeper.config.parts.part import Part, key
 from sweeper.config.schema import Config
 from sweeper.config.study import Parameter as ParameterConfig
 from sweeper.space.budget import build_split
-from sweeper.space.split import SplitSpace
+from sweeper.space.split import AnySplit
 from sweeper.space.trials import Floats, Trial, Trials
 
 
@@ -88,7 +88,7 @@ Parameter = Choice | Range
 class Space:
     """Decodes unit-cube coordinates into trials: first the split's, then one for each parameter."""
 
-    def __init__(self, split: SplitSpace | None, parameters: Mapping[str, Parameter]) -> None:
+    def __init__(self, split: AnySplit | None, parameters: Mapping[str, Parameter]) -> None:
         self.split = split
         self.parameters = dict(parameters)
 

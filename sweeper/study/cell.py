@@ -26,6 +26,7 @@ from sweeper.ledger.rows import Cell
 from sweeper.objective import Objective
 from sweeper.search import Sampler, make_sampler, n_trials, sampler_name
 from sweeper.space.space import Space, build_space
+from sweeper.space.split import PartsSpace
 from sweeper.space.trials import Trial
 from sweeper.study.bound import least_bound, proven_bound, proven_front
 from sweeper.study.content import Content
@@ -171,7 +172,8 @@ def _first_trials(
         return [Trial(0, "known", None, space.defaults(config))] if enqueue else []
     splits: list[tuple[str, np.ndarray]] = []
     if enqueue:
-        splits.append(("equal", space.split.equal()))
+        if not isinstance(space.split, PartsSpace):  # no parts have equal bandwidths
+            splits.append(("equal", space.split.equal()))
         demand = traffic(program)
         if demand.sum() > 0 and space.split.has_budget:
             splits.append(("proportional", space.split.along(demand)))

@@ -23,12 +23,15 @@ class Answer:
 def answers(report: Report) -> list[Answer]:
     """The answers of the study, which are those of its best cell, or of its one portfolio."""
     best = min(report.found, key=lambda cell: cell.objective.loss(cell.objective.of(cell.best)))
-    found = [_build(best, several=len(report.found) > 1), _sure(best)]
+    found = [_build(best, several=len(report.found) > 1), *_sure(best)]
     if len(report.portfolios) == 1:
         one = report.portfolios[0]
         split = one.cells[0].split(one.designs.iloc[one.best])
         built = f"{', '.join(map(words.gbps, split))} GB/s"
-        found = [Answer("What to build", built, one.headline()), Answer("How sure", one.finding())]
+        found = [
+            Answer("What to build", built, one.headline()),
+            Answer("How sure is the search", one.finding()),
+        ]
     return [*found, _cost(best), *_next(best)]
 
 
@@ -45,7 +48,8 @@ def _build(cell: CellSummary, *, several: bool) -> Answer:
     return Answer("What to build", short, "; ".join(rest))
 
 
-def _sure(cell: CellSummary) -> Answer:
+def _sure(cell: CellSummary) -> Iterator[Answer]:
+    """How good the search was, and how far the model is from measurements: never one number."""
     rest = []
     if cell.bound is not None and cell.gap is not None:
         short = f"within {words.fine_percent(cell.gap)} of the proven bound"
@@ -53,11 +57,14 @@ def _sure(cell: CellSummary) -> Answer:
     else:
         short = f"the best of {len(cell.complete):,} trials"
         rest.append("no bound is proven for this study")
-    if cell.time_error is not None:
-        rest.append(f"such times are within ± {words.percent(cell.time_error)} of measured ones")
     if cell.rechecked:
         rest.append(agreement(Comparison.of(cell)))
-    return Answer("How sure", short, "; ".join(rest))
+    yield Answer("How sure is the search", short, "; ".join(rest))
+    found = cell.evidence
+    if found.runs:
+        yield Answer("How sure is the model", found.interval, found.basis)
+    else:
+        yield Answer("How sure is the model", "no measured run covers this", found.reason)
 
 
 def _cost(cell: CellSummary) -> Answer:

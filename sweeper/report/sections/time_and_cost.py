@@ -10,7 +10,6 @@ from sweeper.report.words import (
     cost_of,
     fine_percent,
     per_million_usd,
-    percent,
     ratio,
     seconds,
     usd,
@@ -26,8 +25,6 @@ def table(summary: CellSummary) -> list[Sheet]:
     }
     tallies = [_by_collective(row) for row in shown]
     rows = [("iteration time", [seconds(row["time_s"]) for row in shown])]
-    if (error := summary.time_error) is not None:
-        rows.append(("  error of such times", [f"± {percent(error)}"] * len(shown)))
     for name, times in again.items():
         if any(row["trial"] in times for row in shown):
             cells = [times.get(row["trial"], "") for row in shown]

@@ -12,10 +12,12 @@ from sweeper.study.rules.axes import kept_axes
 from sweeper.study.rules.between import apart
 from sweeper.study.rules.idle import idle_keys
 from sweeper.study.rules.knobs import idle_knobs
+from sweeper.study.rules.machines import unlike_parts
 from sweeper.study.rules.peak import uncalibrated
 from sweeper.study.rules.prices import unpriced_tiers
 from sweeper.study.rules.provision import badly_provisioned, verdict
 from sweeper.study.rules.quantities import odd_quantities
+from sweeper.study.rules.radix import radices
 from sweeper.study.rules.ties import tied
 
 __all__ = ["design_warnings", "idle_keys", "once", "verdict"]
@@ -32,8 +34,10 @@ def design_warnings(
     """
     config = composed.config
     found = kept_axes(composed)
+    found += unlike_parts(composed, priced=program.prices is not None)
     found += unpriced_tiers(composed, program)
     found += odd_quantities(config, program, searched=searched)
+    found += radices(config, program)
     found += uncalibrated(config, program)
     found += beyond_measurements(program)
     found += apart(config, program, searched=searched)

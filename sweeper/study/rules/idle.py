@@ -23,7 +23,7 @@ from sweeper.config.workload import KINDS
 _LARGEST = 500_000  # operators; to lower more takes seconds, and nothing is said
 # These are whole designs, and what only says how far, how large or by what name.
 _OTHER_THINGS = {
-    *("workload", "topology", "workload.name", "topology.tiers", "npu.error"),
+    *("workload", "topology", "workload.name", "topology.tiers"),
     *("fold", "fidelity", "network.max_messages", "network.max_packets"),
 }
 _NUMBER = re.compile(r"\s*(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)(.*)")
@@ -55,12 +55,16 @@ def idle_keys(composed: Composed, program: Program, turned: Collection[str]) -> 
             lowered = [_lowered(other.config, fidelity) for fidelity in used]
             if None in lowered:
                 continue  # that cannot be
-            if not all(map(_is_same, map(own, used), lowered, used)):
+            priced = not _is_of_links(key, used)
+            if not all(
+                _is_same(own(f), to, f, priced) for f, to in zip(used, lowered, strict=True)
+            ):
                 break
             same.append(other)
         else:
             if value := next((other.value for other in same if not other.chooses), ""):
-                found[key] = f"{key} has no effect: {_why(config, program, key, value, used)}"
+                cost = " but on the cost" if _is_of_links(key, used) and program.prices else ""
+                found[key] = f"{key} has no effect{cost}: {_why(config, program, key, value, used)}"
     return found
 
 
@@ -81,8 +85,14 @@ def _lowered(config: Config, fidelity: Fidelity) -> Program | None:
         return None
 
 
-def _is_same(ours: Program | None, other: Program | None, fidelity: Fidelity) -> bool:
-    return ours is not None and other is not None and alike(ours, other, fidelity)
+def _is_same(ours: Program | None, other: Program | None, fidelity: Fidelity, priced: bool) -> bool:
+    return ours is not None and other is not None and alike(ours, other, fidelity, priced=priced)
+
+
+def _is_of_links(key: str, used: Collection[Fidelity]) -> bool:
+    """Whether a key says what the links are where none is simulated: it may change a price, and
+    its warning says that this is all."""
+    return key.split(".")[0] == "network" and {*used} == {Fidelity.PHASE}
 
 
 def _others(composed: Composed, key: str) -> Iterator[_Other]:
@@ -167,7 +177,7 @@ def _why(config: Config, program: Program, key: str, value: str, used: Collectio
     group = key.split(".")[0]
     if group == "npu" and is_measured(program):
         return "every computation has a measured duration"
-    if group == "network" and {*used} == {Fidelity.PHASE}:
+    if _is_of_links(key, used):
         return "fidelity=phase simulates no links" + _oversubscription(config, program, key)
     return f"what is simulated is the same with {value}"
 

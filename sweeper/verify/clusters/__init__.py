@@ -6,18 +6,23 @@ simulated like any other one; nothing is fitted here.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
 
 from engine import DimsweepError, suggestion
+from sweeper.build.evidence import SOFTWARE, Run, facts, table
+from sweeper.cli.output import write_file
 from sweeper.draw.canvas import reduced
 from sweeper.terminal import plural, say, waiting
 from sweeper.verify.clusters import picture as pictures
-from sweeper.verify.clusters.compared import Compared
+from sweeper.verify.clusters.compared import Compared, origin
 from sweeper.verify.clusters.measurements import LeftOut, Measurement, find_tables, read_table
 from sweeper.verify.clusters.models import family, with_seconds
+from sweeper.verify.clusters.plans import configure
 from sweeper.verify.clusters.predict import Prediction, predict
 from sweeper.verify.clusters.report import point_of, print_groups, print_rows, print_summary
 from sweeper.verify.clusters.split import is_fitted
@@ -39,8 +44,15 @@ _WIDE = 200
     help="A folder of tables; those of tests/golden/clusters unless given.",
 )
 @click.option("--picture", type=click.Path(path_type=Path), help="Write this PNG, too.")
+@click.option(
+    "--evidence",
+    type=click.Path(path_type=Path),
+    help="Write this CSV, on which the intervals of simulated times rest, too.",
+)
 @json_option
-def command(tables: Sequence[str], data: Path, picture: Path | None, as_json: bool) -> int:
+def command(
+    tables: Sequence[str], data: Path, picture: Path | None, evidence: Path | None, as_json: bool
+) -> int:
     """Compare training iterations measured on real clusters, times and memory.
 
     TABLES are names of CSV files in the folder, such as megatron_bridge; all of them unless given.
@@ -76,6 +88,9 @@ def command(tables: Sequence[str], data: Path, picture: Path | None, as_json: bo
     if times and picture is not None:
         picture.write_bytes(reduced(pictures.draw(times)))
         say(f"\n{picture} shows them", console)
+    if evidence is not None:
+        write_file(evidence, "the evidence", table(map(run_of, times)).encode())
+        say(f"\n{evidence} has {plural(len(times), 'run')}", console)
     return 0 if print_summary(times, memory, console) else 1
 
 
@@ -91,6 +106,15 @@ def compare(files: Sequence[Path]) -> dict[Path, list[Compared | str]]:
         gpu, kind = system_of(row).kind, family(row)
         answers[file].append(Compared(line, row, ours, gpu, kind, is_fitted(row.origin)))
     return answers
+
+
+def run_of(row: Compared) -> Run:
+    """A measured time as evidence for times like it."""
+    own = facts(configure(row.measured, 1), row.gpu)
+    stock = system_of(row.measured).config.npu
+    known = {name: {*getattr(own, name), float(getattr(stock, name))} for name in SOFTWARE}
+    software: dict[str, Any] = {name: tuple(sorted(values)) for name, values in known.items()}
+    return Run(replace(own, **software), origin(row), row.fitted, row.error)
 
 
 def _read(file: Path) -> Iterator[tuple[int, Measurement | LeftOut]]:

@@ -44,7 +44,7 @@ class Compared:
 
     @property
     def kind(self) -> str:
-        """Dense, or with experts: what `npu.error` distinguishes."""
+        """Dense, or with experts: two kinds of evidence."""
         return "experts" if "experts" in model_keys(self.measured) else "dense"
 
     @property

@@ -44,6 +44,7 @@ def _hgx(gpu: str, *overrides: str) -> tuple[str, ...]:
 _A100 = _hgx("a100", "topology=hgx_a100")
 _H100 = _hgx("h100", "topology=hgx_h100")
 _B200 = _hgx("b200", "topology=hgx_b200")
+_GB200 = "npu=gb200", "collective.gpu=b200", "topology=hgx_b200"
 _FAST = "topology.bandwidth=[900 GB/s,100 GB/s]"  # an 800 Gb/s port a GPU
 # The first pattern that the name matches counts.
 SYSTEMS = (
@@ -60,10 +61,10 @@ SYSTEMS = (
         "H100", "h100.*500w", 8, (*_H100, "npu.efficiency=0.65", "npu.memory_bandwidth=2400 GB/s")
     ),
     System("H100", "h100", 8, _H100),
-    # B200's chip; no kernels of the others were measured.
-    # In GB200 and GB300 it gets 1,200 and 1,400 W in the place of 1,000, and sustains as much more.
-    System("GB300", "gb300", 64, (*_B200, _FAST, "npu.efficiency=0.99")),
-    System("GB200", "gb200", 64, (*_B200, "npu.efficiency=0.85")),
+    # B200's chip; no kernels of the others were measured.  In GB300 it gets 1,400 W in the place of
+    # the GB200's 1,200, and sustains as much more.
+    System("GB300", "gb300", 64, (*_GB200, _FAST, "npu.efficiency=0.99")),
+    System("GB200", "gb200", 64, _GB200),
     System("B300", "b300", 8, (*_B200, _FAST)),
     System("B200", "b200", 8, _B200),
 )

@@ -175,7 +175,6 @@ def test_what_one_configuration_changes_no_other_has() -> None:
     [
         ("budget.points=3", "'trials'"),
         ("search.wave=3", "'batch'"),
-        ("cluster.actors=3", "'executor'"),
     ],
 )
 def test_a_renamed_key_is_told_its_new_name(override: str, now: str) -> None:

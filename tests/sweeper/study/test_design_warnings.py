@@ -126,7 +126,7 @@ def no_provisioning(*overrides: str) -> list[str]:
         (["npu.reduce_bandwidth=900 GB/s"], []),
         (["network.packet=4 KiB"], ["network.packet has no effect"]),
         (
-            ["topology=dgx_a100", "workload=resnet50", "network=clos_half"],
+            ["cluster=dgx_a100", "workload=resnet50", "network=clos_half"],
             ["dimension 1: Switch(128) 1/2 of its bandwidth"],
         ),
         (MESSAGES, []),

@@ -1,0 +1,177 @@
+"""Splits of parts that can be bought: a list of bandwidths for each dimension."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from engine import DimsweepError, units
+from engine.bound import LinearSpace
+from sweeper.space.split.constraint import parse_constraint, said
+from sweeper.space.split.grid import Floats
+from sweeper.space.split.spending import Spending
+
+_MOST = 100_000  # splits
+_NOISE = 1e-9
+
+
+class PartsSpace:
+    """The splits whose every bandwidth is one that is ``sold`` for its dimension, as a unit cube.
+
+    It does what :class:`SplitSpace` does, but budgets are limits here: bandwidths add up to
+    ``total`` at most, and cost at most what ``spending`` says.  ``minimum`` and ``maximum`` are one
+    per dimension, in bytes/s, and ``constraints`` such as ``"b0 >= b1"``.
+
+    ``n_free`` is the number of unit coordinates: one for each dimension with several bandwidths.
+
+    Raises :class:`DimsweepError` for rules that leave no split.
+    """
+
+    n_free: int
+
+    def __init__(
+        self,
+        sold: Sequence[Sequence[float]],
+        *,
+        total: float | None,
+        minimum: Sequence[float],
+        maximum: Sequence[float],
+        constraints: Sequence[str] = (),
+        spending: Spending | None = None,
+    ) -> None:
+        self._total, self._spending = total, spending
+        self._constraints = [
+            parse_constraint(text, i, len(sold)) for i, text in enumerate(constraints)
+        ]
+        for d, bandwidths in enumerate(sold):
+            if not any(minimum[d] <= each <= maximum[d] for each in bandwidths):
+                raise DimsweepError(
+                    f"no part for b{d} is between its minimum and its maximum",
+                    where="parts",
+                    hint=f"there are {', '.join(map(said, bandwidths))}",
+                )
+        kept = [
+            [each for each in bandwidths if low <= each <= high]
+            for bandwidths, low, high in zip(sold, minimum, maximum, strict=True)
+        ]
+        if np.prod([float(len(each)) for each in kept]) > _MOST:
+            raise DimsweepError(f"these are more than {_MOST:,} splits", where="parts")
+        every = np.array(list(itertools.product(*kept)))
+        self._rows = every[[self._broken(row) is None for row in every]]
+        if not len(self._rows):
+            broken = self._broken(every[0])
+            assert broken is not None
+            what = f"no parts keep the rules; the slowest of all: {broken.what}"
+            raise DimsweepError(what, where=broken.where, hint=broken.hint)
+        self._free = [d for d in range(len(sold)) if len(np.unique(self._rows[:, d])) > 1]
+        self.n_free = len(self._free)
+
+    def __len__(self) -> int:
+        """The number of splits."""
+        return len(self._rows)
+
+    def decode(self, u: Floats) -> Floats:
+        """The splits (P, D), in bytes/s, of unit points ``u`` (P, F) in [0, 1]: each coordinate
+        chooses evenly among the bandwidths that those before it leave."""
+        u = np.asarray(u, dtype=float)
+        if u.ndim != 2 or u.shape[1] != self.n_free:
+            raise ValueError(f"unit points of shape {u.shape}; expected (points, {self.n_free})")
+        if not ((u >= 0) & (u <= 1)).all():
+            raise ValueError("unit points outside [0, 1]")
+        return np.array([self._decoded(row) for row in u.tolist()]).reshape(len(u), -1)
+
+    def _decoded(self, unit: Sequence[float]) -> Floats:
+        rows = self._rows
+        for d, x in zip(self._free, unit, strict=True):
+            values = np.unique(rows[:, d])
+            rows = rows[rows[:, d] == values[min(int(x * len(values)), len(values) - 1)]]
+        return np.asarray(rows[0])
+
+    def all(self) -> Iterator[Floats]:
+        """Every split (P, D), in bytes/s, in ascending order."""
+        yield self._rows
+
+    def encode(self, bandwidth: Floats) -> Floats:
+        """Unit coordinates (F,) that :meth:`decode` to ``nearest(bandwidth)``, (D,) in bytes/s."""
+        nearest, rows, u = self.nearest(bandwidth), self._rows, []
+        for d in self._free:
+            values = np.unique(rows[:, d])
+            u.append((int(np.searchsorted(values, nearest[d])) + 0.5) / len(values))
+            rows = rows[rows[:, d] == nearest[d]]
+        return np.array(u)
+
+    def nearest(self, bandwidth: Floats) -> Floats:
+        """The split nearest (least squares) to ``bandwidth``, both (D,) in bytes/s."""
+        b = np.asarray(bandwidth, dtype=float)
+        if b.shape != self._rows.shape[1:] or not np.isfinite(b).all():
+            raise DimsweepError(f"{b} is not a split over {self._rows.shape[1]} dimensions")
+        return np.asarray(self._rows[int(((self._rows - b) ** 2).sum(axis=1).argmin())])
+
+    def equal(self) -> Floats:
+        """The split (D,) nearest to equal bandwidths."""
+        if self.has_budget:
+            return self.along(np.ones(self._rows.shape[1]))
+        return self.nearest(np.full(self._rows.shape[1], self._rows.mean()))
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether there is a total or a sum of money."""
+        return self._total is not None or self._spending is not None
+
+    def along(self, direction: Floats) -> Floats:
+        """The split (D,) nearest to that multiple of ``direction`` (D,) which would use up the
+        total, or the money.  Raises ValueError where there is neither."""
+        if self._spending is not None:
+            scale = self._spending.limit / float(self._spending.prices @ direction)
+        elif self._total is not None:
+            scale = self._total / float(direction.sum())
+        else:
+            raise ValueError("no total and no cost to use up")
+        return self.nearest(direction * scale)
+
+    def linear(self) -> LinearSpace:
+        """All bandwidths between the slowest and the fastest parts within the rules: every split
+        is one of them."""
+        n, rules = self._rows.shape[1], list[tuple[str, Floats, str, float]]()
+        if self._total is not None:
+            rules.append((f"total <= {said(self._total)}", np.ones(n), "<=", self._total))
+        if self._spending is not None:
+            mean, limit = float(self._spending.prices.mean()), self._spending.limit
+            text = f"cost <= {units.format_money(limit)}"
+            rules.append((text, self._spending.prices / mean, "<=", limit / mean))
+        for constraint in self._constraints:
+            excess = constraint.excess()
+            row = np.array(excess.coefficients, dtype=float)
+            rules.append((constraint.text, row, constraint.relation, -float(excess.constant)))
+        return LinearSpace.build(self._rows.min(axis=0), self._rows.max(axis=0), rules)
+
+    def check(self, bandwidth: Floats) -> None:
+        """Raise a DimsweepError that names the first rule that ``bandwidth`` (D,) breaks."""
+        b = np.asarray(bandwidth, dtype=float)
+        if (broken := self._broken(b)) is not None:
+            raise broken
+        if not (np.abs(self._rows - b) <= _NOISE * b).all(axis=1).any():
+            raise DimsweepError(
+                f"no parts have {', '.join(map(said, b.tolist()))}",
+                where="parts",
+                hint=f"the nearest have {', '.join(map(said, self.nearest(b).tolist()))}",
+            )
+
+    def _broken(self, b: Floats) -> DimsweepError | None:
+        """The first rule that a split breaks."""
+        if self._total is not None and b.sum() > self._total * (1 + _NOISE):
+            hint = f"the total is {said(self._total)}"
+            return DimsweepError(f"they add up to {said(b.sum())}", where="total", hint=hint)
+        if self._spending is not None:
+            cost, limit = float(self._spending.prices @ b), self._spending.limit
+            if cost > limit * (1 + _NOISE):
+                hint = f"there are {units.format_money(limit)} for bandwidth"
+                return DimsweepError(
+                    f"they cost {units.format_money(cost)}", where="cost", hint=hint
+                )
+        for i, constraint in enumerate(self._constraints):
+            try:
+                constraint.check(b, _NOISE * float(b.max()), where=f"constraints[{i}]")
+            except DimsweepError as error:
+                return error
+        return None
