@@ -16,7 +16,7 @@ from sweeper.config.cost import Cost
 from sweeper.config.network import Network
 from sweeper.config.npu import Npu
 from sweeper.config.parts.part import Flag, Parsed, Part, default, key, member
-from sweeper.config.study import Budget, Executor, Portfolio, Recheck, Search, Space
+from sweeper.config.study import Budget, Executor, Portfolio, Recheck, Role, Search, Space
 from sweeper.config.workload import KINDS, AnyWorkload
 from sweeper.objective import Objective, parse_objectives
 
@@ -35,7 +35,7 @@ DETERMINES_RESULT = (
 # Keys that change how a study is run but no row of it.
 RUNTIME_KEYS = {
     *("executor", "results", "timeline", "picture", "watch", "congestion"),
-    *("budget", "recheck", "name"),
+    *("budget", "recheck", "name", "roles", "baseline"),
 }
 
 
@@ -73,6 +73,10 @@ class Config(Part):
     ] = default("time")
     space: Space = default(Space)
     grid: dict[str, Annotated[tuple[Any, ...], Parsed(_axis)]] = default(dict)
+    # of axes, where the role of one is not what its key has by itself
+    roles: dict[str, Annotated[Role, member(Role)]] = default(dict)
+    # the design that there is today, as the keys in which it differs; it is simulated beside
+    baseline: dict[str, Any] = default(dict)
     search: Search
     budget: Budget = default(Budget)
     recheck: Recheck = default(Recheck)

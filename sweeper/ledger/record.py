@@ -3,7 +3,7 @@
 import hashlib
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -39,6 +39,8 @@ class CellRecord(_Record):
     ``content``; ``config`` has those parts of a cell's configuration that its rows depend on and
     that are not the study's own.
 
+    ``baseline`` is of the design that there is today what it changes, and ``key`` its row's; cells
+    that are searched have neither.
     ``bound`` is what no split beats in the first objective, ``ms_per_GBps`` (D,) what bandwidth is
     worth where that bound is least, ``usd_per_GBps`` (D,) what it costs.  ``front`` is the least
     time for each cost, in a study of both.
@@ -59,13 +61,16 @@ class CellRecord(_Record):
     usd_per_GBps: tuple[float, ...] | None = None  # noqa: N815
     front: _Frontier | None = None
     stops_at_gap: float | None = None
+    baseline: Mapping[str, Any] | None = None
+    key: str | None = None
 
 
 class PrunedCell(_Record):
-    """A cell of the grid that cannot be, and why."""
+    """A cell of the grid that cannot be, and why; or a ``baseline`` that cannot."""
 
     coordinates: Mapping[str, str]
     error: str
+    baseline: Mapping[str, Any] | None = None
 
 
 class PortfolioRecord(_Record):
@@ -97,7 +102,9 @@ class Provenance(_Record):
 class StudyRecord(_Record):
     """A whole study.  ``model`` and ``rows`` are the versions of the engine's model and of the
     columns; ``config`` is the resolved configuration without what changes no row; ``provenance``
-    has an entry for each that wrote rows.  Of a large grid ``n_streamed`` is the number of cells,
+    has an entry for each that wrote rows.  ``roles`` are those of the axes and of the searched keys.
+    ``baseline`` is what the design that there is today changes, which has a cell in ``baselines``
+    for each combination of the scenarios; ``no_baselines`` are those that cannot be.  Of a large grid ``n_streamed`` is the number of cells,
     which are planned one after the other; what is known of them is in files of their own."""
 
     name: str
@@ -106,11 +113,15 @@ class StudyRecord(_Record):
     objective: tuple[str, ...]
     grid: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
+    roles: Mapping[str, str] = {}
+    baseline: Mapping[str, Any] = {}
     learns_from_slopes: bool = False
     warnings: tuple[str, ...] = ()
     n_streamed: int | None = None
     cells: tuple[CellRecord, ...] = ()
     pruned: tuple[PrunedCell, ...] = ()
+    baselines: tuple[CellRecord, ...] = ()
+    no_baselines: tuple[PrunedCell, ...] = ()
     portfolios: tuple[PortfolioRecord, ...] = ()
     provenance: tuple[Provenance, ...] = ()
     config: Mapping[str, Any]
@@ -125,6 +136,18 @@ class StudyRecord(_Record):
         portfolios = list(self.portfolios)
         portfolios[number] = portfolios[number].model_copy(update={"own": own, "bound": bound})
         return self.model_copy(update={"portfolios": tuple(portfolios)})
+
+    def with_cells(self, cells: Sequence[CellRecord], pruned: Sequence[PrunedCell]) -> Self:
+        """The same study with what is known of the cells of a large grid, and of its baselines:
+        those of a baseline that it had before are left out."""
+        return self.model_copy(
+            update={
+                "cells": tuple(each for each in cells if each.baseline is None),
+                "pruned": tuple(each for each in pruned if each.baseline is None),
+                "baselines": tuple(each for each in cells if each.baseline == self.baseline),
+                "no_baselines": tuple(each for each in pruned if each.baseline == self.baseline),
+            }
+        )
 
     @property
     def identity(self) -> str:
@@ -156,12 +179,10 @@ def read_study(folder: Place) -> StudyRecord:
         raise DamagedStudyError(
             f"the study's cells cannot be read: {why}", where=str(file), hint=_MENDS
         )
-    cells, pruned = (entries.last(kind)["text"].to_pylist() for kind in (CELL, PRUNED))
-    return study.model_copy(
-        update={
-            "cells": tuple(map(CellRecord.model_validate_json, cells)),
-            "pruned": tuple(map(PrunedCell.model_validate_json, pruned)),
-        }
+    texts = [entries.last(kind)["text"].to_pylist() for kind in (CELL, PRUNED)]
+    return study.with_cells(
+        tuple(map(CellRecord.model_validate_json, texts[0])),
+        tuple(map(PrunedCell.model_validate_json, texts[1])),
     )
 
 

@@ -1,6 +1,7 @@
 """What a study will do: the cells of its grid, and the portfolios that they make up."""
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -11,14 +12,16 @@ from sweeper.config.compose import Composed
 from sweeper.config.schema import RUNTIME_KEYS, Config
 from sweeper.ledger.place import Place, place
 from sweeper.ledger.record import PortfolioRecord, PrunedCell, StudyRecord
-from sweeper.ledger.rows import ROWS_VERSION, row_schema
+from sweeper.ledger.rows import ROWS_VERSION, Cell, row_schema
 from sweeper.search import Sampler, learns_from_slopes, make_sampler
 from sweeper.space.trials import Trial
+from sweeper.study.baseline import Baselines
 from sweeper.study.cell import CellPlan
 from sweeper.study.content import digests
 from sweeper.study.grid import Grid, PlannedCell
 from sweeper.study.portfolio import WORKLOAD, grid_of, weighing_of
 from sweeper.study.provenance import provenance
+from sweeper.study.roles import roles_of
 from sweeper.study.rules import once
 
 LARGE = 256  # cells; up to so many a grid is planned as a whole before anything is simulated
@@ -57,6 +60,8 @@ class StudyPlan:
 
     ``cells`` are all cells that can be.  Of a large grid they are only some, which were looked at
     before anything is simulated; all of them are planned, one after the other, by its ``stream``.
+    ``baselines`` are the design that there is today in each combination of the scenarios; those of
+    a large grid are likewise planned by ``stream_baselines``.
     """
 
     folder: Place
@@ -66,6 +71,13 @@ class StudyPlan:
     portfolios: list[PortfolioPlan]
     config: Config
     stream: Grid | None = None
+    baselines: tuple[CellPlan, ...] = ()
+    stream_baselines: Baselines | None = None
+
+    @property
+    def simulated(self) -> list[Cell]:
+        """The cells that workers are to know: of a large grid, each job brings its own."""
+        return [plan.cell for plan in (*self.cells, *self.baselines)]
 
     @property
     def n_trials(self) -> int:
@@ -73,8 +85,9 @@ class StudyPlan:
         were as the first one."""
         own = [cell.budget + cell.recheck for cell in self.cells]
         if self.stream is not None:
-            return len(self.stream) * own[0]
-        return sum(own) + sum(cell.budget for one in self.portfolios for cell in one.cells)
+            return len(self.stream) * own[0] + len(self.stream_baselines or ())
+        shared = sum(cell.budget for one in self.portfolios for cell in one.cells)
+        return sum(own) + shared + len(self.baselines)
 
 
 def plan_study(composed: Composed) -> StudyPlan:
@@ -83,12 +96,15 @@ def plan_study(composed: Composed) -> StudyPlan:
     config, name = composed.config, study_name(composed)
     try:
         weighing, axes = weighing_of(config), grid_of(config)
+        roles = roles_of(config, axes)
+        today = Baselines(composed, axes, roles)
     except DimsweepError as error:
         raise composed.blame(error) from error.__cause__
     grid = Grid(composed, axes, may_prune=weighing is None)
     planned, pruned = _plan_cells(grid)
     cells = [each.plan for each in planned]
     is_large = len(grid) > LARGE
+    baselines, no_baselines = _plan_baselines(today)
     parameters = list(cells[0].space.parameters)
     portfolios = [] if weighing is None else _portfolios(weighing, planned)
     study = StudyRecord(
@@ -98,21 +114,34 @@ def plan_study(composed: Composed) -> StudyPlan:
         objective=tuple(each.name for each in config.objective),
         grid=tuple(axes),
         parameters=tuple(parameters),
+        roles=roles,
+        baseline=config.baseline,
         learns_from_slopes=any(learns_from_slopes(each.record.sampler) for each in planned),
         warnings=tuple(once(plan.warnings for plan in cells)),
         n_streamed=len(grid) if is_large else None,
         cells=() if is_large else tuple(each.record for each in planned),
         pruned=() if is_large else tuple(pruned),
+        baselines=() if is_large else tuple(each.record for each in baselines),
+        no_baselines=() if is_large else tuple(no_baselines),
         portfolios=tuple(each.describe() for each in portfolios),
         provenance=(provenance(),),
         config={key: value for key, value in config.text.items() if key not in RUNTIME_KEYS}
         | {"files": digests(config)},
     )
-    n_dims = max(len(each.record.dims) for each in planned)
+    n_dims = max(len(each.record.dims) for each in (*planned, *baselines))
     schema = row_schema(n_dims, list(axes), parameters)
     folder = place(config.results) / name
-    stream = grid if is_large else None
-    return StudyPlan(folder, study, schema, cells, portfolios, config, stream)
+    return StudyPlan(
+        folder,
+        study,
+        schema,
+        cells,
+        portfolios,
+        config,
+        stream=grid if is_large else None,
+        baselines=tuple(each.plan for each in baselines),
+        stream_baselines=today if is_large else None,
+    )
 
 
 def study_name(composed: Composed) -> str:
@@ -133,15 +162,32 @@ def study_name(composed: Composed) -> str:
 def _plan_cells(grid: Grid) -> tuple[list[PlannedCell], list[PrunedCell]]:
     """The cells of a grid, or those of a large one that show what is wrong with it, and those that
     cannot be."""
-    planned, pruned = list[PlannedCell](), list[PrunedCell]()
-    for number in range(len(grid)) if len(grid) <= LARGE else grid.corners(_LOOKED_AT):
-        found = grid.plan(number)
-        if isinstance(found, PrunedCell):
-            pruned.append(found)
-        else:
-            planned.append(found)
+    planned, pruned = _sorted(map(grid.plan, _looked_at(grid)))
     if not planned:
         raise InfeasibleError(f"no cell of the grid can be; the first: {pruned[0].error}")
+    return planned, pruned
+
+
+def _plan_baselines(baselines: Baselines) -> tuple[list[PlannedCell], list[PrunedCell]]:
+    """The baseline in each combination of scenarios, or in those that show what is wrong with it,
+    and in which it cannot be."""
+    return _sorted(map(baselines.plan, _looked_at(baselines)))
+
+
+def _looked_at(cells: Grid | Baselines) -> Sequence[int]:
+    return range(len(cells)) if len(cells) <= LARGE else cells.corners(_LOOKED_AT)
+
+
+def _sorted(
+    found: Iterable[PlannedCell | PrunedCell],
+) -> tuple[list[PlannedCell], list[PrunedCell]]:
+    """Plans, and what cannot be."""
+    planned, pruned = list[PlannedCell](), list[PrunedCell]()
+    for each in found:
+        if isinstance(each, PrunedCell):
+            pruned.append(each)
+        else:
+            planned.append(each)
     return planned, pruned
 
 
