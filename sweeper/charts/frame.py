@@ -24,7 +24,7 @@ WIDGET = """.bk-input, .slick-cell-checkboxsel, .slick-header-column, .slick-row
 .slick-row.odd { background-color: var(--raised) !important; }
 .slick-cell.selected { background-color: var(--marked) !important; }"""
 _LETTERS = 24  # of a row's name in one line
-_ROW = 40  # pixels
+ROW = 40  # pixels
 
 
 def plot(x: str, y: str, height: int = 360, **options: Any) -> figure:
@@ -62,9 +62,9 @@ def legend_above(chart: figure) -> figure:
 def rows(names: Sequence[str], x: str, **options: Any) -> figure:
     """A figure with a row for each name, the first on top, at y = 0, 1, ..."""
     low, high = -0.7, len(names) - 0.3
-    made = plot(x, "", 80 + _ROW * max(len(names), 2), y_range=(high, low), **options)
+    made = plot(x, "", 80 + ROW * max(len(names), 2), y_range=(high, low), **options)
     made.yaxis.ticker = FixedTicker(ticks=list(range(len(names))))
-    made.yaxis.major_label_overrides = {i: _folded(name) for i, name in enumerate(names)}
+    made.yaxis.major_label_overrides = {i: folded(name) for i, name in enumerate(names)}
     made.ygrid.visible = False
     return made
 
@@ -128,6 +128,7 @@ def blocks(
     chart.add_tools(HoverTool(renderers=[drawn], tooltips=list(tooltips)))
 
 
-def _folded(name: str) -> str:
+def folded(name: str) -> str:
+    """A row's name in two lines at most."""
     lines = textwrap.wrap(name, _LETTERS, max_lines=2, placeholder="\N{HORIZONTAL ELLIPSIS}")
     return "\n".join(lines)

@@ -12,6 +12,8 @@ from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, Val
 from engine import DimsweepError
 from engine.bound import Frontier
 from engine.rules import Pair
+from sweeper.config.roles import default_role
+from sweeper.config.study import Role
 from sweeper.ledger.cells import CELL, PRUNED, Entries
 from sweeper.ledger.place import STUDY, Place, reaching, read
 from sweeper.objective import OBJECTIVES, Objective
@@ -131,11 +133,30 @@ class StudyRecord(_Record):
         """The objectives, the one that ranks trials first."""
         return tuple(OBJECTIVES[name] for name in self.objective)
 
+    @property
+    def scenarios(self) -> tuple[str, ...]:
+        """The axes of the grid that are scenarios; the others are decisions."""
+        roles = {axis: self.roles.get(axis) or default_role(axis) for axis in self.grid}
+        return tuple(axis for axis in self.grid if roles[axis] == Role.SCENARIO)
+
+    def scenario(self, coordinates: Mapping[str, str]) -> dict[str, str]:
+        """What a cell at some coordinates assumes."""
+        return {axis: coordinates[axis] for axis in self.scenarios}
+
+    def decision(self, coordinates: Mapping[str, str]) -> dict[str, str]:
+        """What a cell at some coordinates decides."""
+        return {k: v for k, v in coordinates.items() if k in self.grid and k not in self.scenarios}
+
     def with_portfolio(self, number: int, own: tuple[float, ...], bound: float | None) -> Self:
         """The same study, with what has become known of its ``number``-th portfolio, from 0."""
         portfolios = list(self.portfolios)
         portfolios[number] = portfolios[number].model_copy(update={"own": own, "bound": bound})
         return self.model_copy(update={"portfolios": tuple(portfolios)})
+
+    def streamed(self, n: int) -> Self:
+        """The same study as one of a large grid of ``n`` cells, of which files of their own tell."""
+        none = dict.fromkeys(("cells", "pruned", "baselines", "no_baselines"), ())
+        return self.model_copy(update={"n_streamed": n, **none})
 
     def with_cells(self, cells: Sequence[CellRecord], pruned: Sequence[PrunedCell]) -> Self:
         """The same study with what is known of the cells of a large grid, and of its baselines:

@@ -1,15 +1,20 @@
 """All that a report tells of a study."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Self
 
 import pandas as pd
 
 from sweeper.ledger.record import StudyRecord
 from sweeper.report import words
+from sweeper.report.decisions import Decisions
+from sweeper.report.headline import headline
 from sweeper.report.idle import idle_axes
 from sweeper.report.portfolio import PortfolioSummary, summarise_portfolios
-from sweeper.report.summary import CellSummary, summarise
+from sweeper.report.question import Question, question
+from sweeper.report.summary import CellSummary, summarise, without_baseline
 
 
 @dataclass(frozen=True)
@@ -17,13 +22,15 @@ class Report:
     """What a study found.
 
     ``summaries`` has an entry for each cell, ``portfolios`` one for each portfolio that is searched
-    at least in part.  ``idle`` are the axes whose values made no difference.
+    at least in part.  ``idle`` are the axes whose values made no difference.  ``without_baseline``
+    are the scenarios in which the baseline cannot be simulated, each with the cause.
     """
 
     study: StudyRecord
     summaries: list[CellSummary]
     portfolios: list[PortfolioSummary]
     idle: list[str]
+    without_baseline: list[tuple[Mapping[str, str], str]] = field(default_factory=list)
 
     @classmethod
     def of(cls, rows: pd.DataFrame, study: StudyRecord) -> Self:
@@ -33,7 +40,8 @@ class Report:
         """
         summaries = summarise(rows, study)
         portfolios = summarise_portfolios(summaries, study)
-        return cls(study, summaries, portfolios, idle_axes(rows, study))
+        idle, missing = idle_axes(rows, study), without_baseline(rows, study)
+        return cls(study, summaries, portfolios, idle, missing)
 
     @property
     def found(self) -> list[CellSummary]:
@@ -45,12 +53,22 @@ class Report:
         """The rows of all trials that failed or are infeasible."""
         return pd.concat([summary.failed for summary in self.summaries])
 
+    @cached_property
+    def decisions(self) -> Decisions:
+        """What competes with what, and where."""
+        return Decisions.of(self.study, self.found, self.portfolios)
+
+    @property
+    def question(self) -> Question:
+        """What the study asks."""
+        return question(self.decisions)
+
     @property
     def headline(self) -> str:
         """The finding of the study, which is its portfolio's if it has one; without full stop."""
         if len(self.portfolios) == 1:
             return self.portfolios[0].headline()
-        return words.headline(self.summaries)
+        return headline(self.decisions)
 
     @property
     def effort(self) -> str:
@@ -65,6 +83,11 @@ class Report:
         )
 
     @property
+    def notes(self) -> list[str]:
+        """Where the baseline cannot be simulated, and the axes that made no difference."""
+        return [*words.no_baseline(self.without_baseline), *map(words.idle, self.idle)]
+
+    @property
     def remarks(self) -> list[str]:
-        """What the design rules found before the study, and the axes that made no difference."""
-        return [*self.study.warnings, *map(words.idle, self.idle)]
+        """What the design rules found before the study, and its notes."""
+        return [*self.study.warnings, *self.notes]

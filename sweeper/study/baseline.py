@@ -18,7 +18,6 @@ from sweeper.ledger.rows import BASELINE
 from sweeper.space.trials import Trial, Trials
 from sweeper.study.cell import describe, plan_cell
 from sweeper.study.grid import Grid, PlannedCell
-from sweeper.study.roles import axes_of
 
 # What says how candidates are searched, looked at again, or put together.
 _OF_A_SEARCH = ("space", "recheck", "portfolio")
@@ -33,7 +32,7 @@ class Baselines:
         """``axes`` are the grid's.  Raises :class:`DimsweepError` for a baseline that sets what is
         an axis of scenarios, in each of which it is to be simulated."""
         given = composed.config.baseline
-        scenarios = {axis: axes[axis] for axis in axes_of(Role.SCENARIO, roles, axes)}
+        scenarios = {axis: axes[axis] for axis in axes if roles[axis] is Role.SCENARIO}
         for name in given:
             if name in scenarios:
                 raise DimsweepError(

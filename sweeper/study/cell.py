@@ -155,8 +155,8 @@ def _check_fidelity(config: Config) -> None:
 def _first_trials(
     config: Config, space: Space, program: Program, hopes: Sequence[np.ndarray]
 ) -> list[Trial]:
-    """Splits worth knowing: equal (or mid-range), proportional to the traffic, where the lower bound is least
-    (``hopes``), and the user's own."""
+    """Splits worth knowing: equal (or mid-range), proportional to the traffic, where the lower
+    bound is least (``hopes``), and the user's own."""
     enqueue = config.search.enqueue or not space.n_unit
     if space.split is None:
         return [Trial(0, "known", None, space.defaults(config))] if enqueue else []

@@ -9,6 +9,7 @@ import pyarrow as pa
 from engine import MODEL_VERSION, DimsweepError, InfeasibleError
 from engine.bound import EventBound, Weighing
 from sweeper.config.compose import Composed
+from sweeper.config.roles import roles_of
 from sweeper.config.schema import RUNTIME_KEYS, Config
 from sweeper.ledger.place import Place, place
 from sweeper.ledger.record import PortfolioRecord, PrunedCell, StudyRecord
@@ -21,7 +22,6 @@ from sweeper.study.content import digests
 from sweeper.study.grid import Grid, PlannedCell
 from sweeper.study.portfolio import WORKLOAD, grid_of, weighing_of
 from sweeper.study.provenance import provenance
-from sweeper.study.roles import roles_of
 from sweeper.study.rules import once
 
 LARGE = 256  # cells; up to so many a grid is planned as a whole before anything is simulated
@@ -102,9 +102,8 @@ def plan_study(composed: Composed) -> StudyPlan:
         raise composed.blame(error) from error.__cause__
     grid = Grid(composed, axes, may_prune=weighing is None)
     planned, pruned = _plan_cells(grid)
+    baselines, no_baselines = _sorted(map(today.plan, _looked_at(today)))
     cells = [each.plan for each in planned]
-    is_large = len(grid) > LARGE
-    baselines, no_baselines = _plan_baselines(today)
     parameters = list(cells[0].space.parameters)
     portfolios = [] if weighing is None else _portfolios(weighing, planned)
     study = StudyRecord(
@@ -118,11 +117,10 @@ def plan_study(composed: Composed) -> StudyPlan:
         baseline=config.baseline,
         learns_from_slopes=any(learns_from_slopes(each.record.sampler) for each in planned),
         warnings=tuple(once(plan.warnings for plan in cells)),
-        n_streamed=len(grid) if is_large else None,
-        cells=() if is_large else tuple(each.record for each in planned),
-        pruned=() if is_large else tuple(pruned),
-        baselines=() if is_large else tuple(each.record for each in baselines),
-        no_baselines=() if is_large else tuple(no_baselines),
+        cells=tuple(each.record for each in planned),
+        pruned=tuple(pruned),
+        baselines=tuple(each.record for each in baselines),
+        no_baselines=tuple(no_baselines),
         portfolios=tuple(each.describe() for each in portfolios),
         provenance=(provenance(),),
         config={key: value for key, value in config.text.items() if key not in RUNTIME_KEYS}
@@ -130,10 +128,10 @@ def plan_study(composed: Composed) -> StudyPlan:
     )
     n_dims = max(len(each.record.dims) for each in (*planned, *baselines))
     schema = row_schema(n_dims, list(axes), parameters)
-    folder = place(config.results) / name
+    is_large = len(grid) > LARGE
     return StudyPlan(
-        folder,
-        study,
+        place(config.results) / name,
+        study.streamed(len(grid)) if is_large else study,
         schema,
         cells,
         portfolios,
@@ -168,13 +166,8 @@ def _plan_cells(grid: Grid) -> tuple[list[PlannedCell], list[PrunedCell]]:
     return planned, pruned
 
 
-def _plan_baselines(baselines: Baselines) -> tuple[list[PlannedCell], list[PrunedCell]]:
-    """The baseline in each combination of scenarios, or in those that show what is wrong with it,
-    and in which it cannot be."""
-    return _sorted(map(baselines.plan, _looked_at(baselines)))
-
-
 def _looked_at(cells: Grid | Baselines) -> Sequence[int]:
+    """All of them, or of many those that show what is wrong with them."""
     return range(len(cells)) if len(cells) <= LARGE else cells.corners(_LOOKED_AT)
 
 

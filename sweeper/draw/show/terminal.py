@@ -7,7 +7,6 @@ from rich.table import Table
 from rich.text import Text
 
 from sweeper.ledger.record import StudyRecord
-from sweeper.report import words
 from sweeper.report.report import Report
 from sweeper.report.sections import sheets
 from sweeper.report.sheet import Sheet
@@ -30,8 +29,8 @@ def print_report(rows: pd.DataFrame, study: StudyRecord, console: Console) -> No
         many = f"{len(report.failed)} trials failed or are infeasible; most often ({times} times):"
         console.print(Text(f"\n{many}", style="bold red"))
         console.print(Text(text))
-    for axis in report.idle:
-        console.print(Text(f"\nwarning: {words.idle(axis)}", style="yellow"))
+    for note in report.notes:
+        console.print(Text(f"\nwarning: {note}", style="yellow"))
 
 
 def _dress(sheet: Sheet) -> Table:

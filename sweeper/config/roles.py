@@ -5,7 +5,7 @@ has to stand: a model, a batch, a price, a budget.  Designs compete within a sce
 several: the shortest time of three models is no answer.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from engine import DimsweepError, suggestion
 from sweeper.config.schema import Config
@@ -70,8 +70,3 @@ def roles_of(config: Config, axes: Iterable[str]) -> dict[str, Role]:
                 f"roles: {{{name}: decision}}",
             )
     return roles
-
-
-def axes_of(role: Role, roles: Mapping[str, str], axes: Iterable[str]) -> tuple[str, ...]:
-    """Those of a study's ``axes`` that have a role."""
-    return tuple(axis for axis in axes if roles.get(axis, default_role(axis)) == role)
