@@ -36,7 +36,11 @@ class Objective:
 
     def claim(self, value: float) -> str:
         """What a design with a ``value`` does, such as "takes 722.7 ms", or "reaches 53.3% MFU"."""
-        return self.says.format(self.show(value, 3) if self.unit == "%" else self.show(value))
+        return self.says.format(self.told(value))
+
+    def told(self, value: float) -> str:
+        """A value in a sentence, in which shares have as many digits as papers give them."""
+        return self.show(value, 3) if self.unit == "%" else self.show(value)
 
     @property
     def direction(self) -> str:

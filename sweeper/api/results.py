@@ -83,7 +83,7 @@ class Results:
     @property
     def cells(self) -> pd.DataFrame:
         """A row for each cell that has complete trials: its coordinates, the split (GB/s) and the
-        objectives of its best trial, the proven bound and the relative gap to it; and how many times
+        objectives of its best trial, the proven bound, the relative gap to it, and how many times
         better it is (``gain``) than the reference: the baseline, or the equal split."""
         return _table(self.report)
 

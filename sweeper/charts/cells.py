@@ -1,5 +1,5 @@
-"""The cells of a grid beside one another, those of a scenario together: the best of each, what it is
-compared with, and its bound."""
+"""The cells of a grid beside one another, those of a scenario together: the best of each, what it
+is compared with, and its bound."""
 
 import numpy as np
 from bokeh.layouts import column

@@ -15,7 +15,8 @@ def command(studies: Sequence[str]) -> int:
     There is a row for the best trial of each cell: its split in GB/s, the objectives, the gap to
     the proven bound, what it gains over the study's baseline or its equal split, and how many times
     as bad it is as the best row of the same scenario: models, batches and prices are not ranked
-    against each other. The studies must have the same first objective. A study is a folder of results, or its name in results/.
+    against each other. The studies must have the same first objective. A study is a folder of
+    results, or its name in results/.
 
     \b
     Examples:

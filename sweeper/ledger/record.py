@@ -104,10 +104,11 @@ class Provenance(_Record):
 class StudyRecord(_Record):
     """A whole study.  ``model`` and ``rows`` are the versions of the engine's model and of the
     columns; ``config`` is the resolved configuration without what changes no row; ``provenance``
-    has an entry for each that wrote rows.  ``roles`` are those of the axes and of the searched keys.
+    has an entry for each that wrote rows.  ``roles`` are those of axes and of searched keys.
     ``baseline`` is what the design that there is today changes, which has a cell in ``baselines``
-    for each combination of the scenarios; ``no_baselines`` are those that cannot be.  Of a large grid ``n_streamed`` is the number of cells,
-    which are planned one after the other; what is known of them is in files of their own."""
+    for each combination of the scenarios; ``no_baselines`` are those that cannot be.  Of a large
+    grid ``n_streamed`` is the number of cells, which are planned one after the other; what is known
+    of them is in files of their own."""
 
     name: str
     model: int | None = None
@@ -154,7 +155,7 @@ class StudyRecord(_Record):
         return self.model_copy(update={"portfolios": tuple(portfolios)})
 
     def streamed(self, n: int) -> Self:
-        """The same study as one of a large grid of ``n`` cells, of which files of their own tell."""
+        """The same study as a large grid of ``n`` cells, of which files of their own tell."""
         none = dict.fromkeys(("cells", "pruned", "baselines", "no_baselines"), ())
         return self.model_copy(update={"n_streamed": n, **none})
 

@@ -18,6 +18,9 @@ from sweeper.report.portfolio import PortfolioSummary
 from sweeper.report.summary import CellSummary, Floats
 from sweeper.study.portfolio import WORKLOAD
 
+# What scenarios are that differ in one thing: the model, what may be spent, what things cost.
+_NOUNS = {WORKLOAD: "workloads", "space": "budgets", "cost": "prices"}
+SPENT = ("space", "cost")
 LEVEL = 5e-4  # losses that differ by less are equal
 
 
@@ -82,6 +85,14 @@ class Decisions:
     def scene(self, scenario: int) -> str:
         """What to call a scenario in a sentence."""
         return words.coordinates_of(self.scenarios[scenario])
+
+    @property
+    def count(self) -> str:
+        """How many scenarios there are, and of what."""
+        # A key of the workload, such as its batch, is no other workload.
+        varied = {a.split(".")[0] if a.split(".")[0] in SPENT else a for a in self.scenarios[0]}
+        noun = _NOUNS.get(varied.pop(), "scenarios") if len(varied) == 1 else "scenarios"
+        return f"{len(self.scenarios)} {noun}"
 
     def best(self, scenario: int) -> CellSummary:
         """The best decision's cell of a scenario."""

@@ -1,8 +1,11 @@
 """What a study found, in one sentence: whose best, against what, over which scenarios."""
 
+import math
+
 from sweeper.objective import Objective
 from sweeper.report import words
 from sweeper.report.decisions import LEVEL, Decisions
+from sweeper.report.factors import factors
 from sweeper.report.question import Question, question
 from sweeper.report.summary import CellSummary
 
@@ -35,7 +38,7 @@ def _of_decisions(decisions: Decisions) -> str:
     text = f"{_who(list(decisions.cells.values()))}{name} is {best.objective.most}"
     if (gain := against(best)) is not None:
         text += f", {gain}"
-    text += f" ({best.objective.show(best.objective.of(best.best))})"
+    text += f" ({best.objective.told(best.objective.of(best.best))})"
     return text + _next(decisions)
 
 
@@ -53,7 +56,7 @@ def _next(decisions: Decisions) -> str:
 
 def _of_scenarios(decisions: Decisions) -> str:
     """How the best design of each scenario compares with the reference there."""
-    found, over = list(decisions.cells.values()), _over(decisions)
+    found, over = list(decisions.cells.values()), f"Over {decisions.count}"
     names, objective = f"{words.best_name(found[0])}s", found[0].objective
     gains = [gain for cell in found if (gain := cell.gain(objective)) is not None]
     reference = next((cell.reference.name for cell in found if cell.reference), "")
@@ -67,7 +70,7 @@ def _of_scenarios(decisions: Decisions) -> str:
             return f"{where}, nothing found beats {reference}"
         return f"{where}, {reference} is within 0.5% of the best found"
     most = decisions.scene(_most(decisions, objective))
-    text = f"{where}, the {names} are {words.ratios(gains)} {objective.better} {reference}"
+    text = f"{where}, the {names} are {words.gained(gains, objective, reference)}"
     return text if words.ratio(min(gains)) == words.ratio(max(gains)) else f"{text} (most: {most})"
 
 
@@ -78,11 +81,15 @@ def _most(decisions: Decisions, objective: Objective) -> int:
 
 
 def _of_regrets(decisions: Decisions) -> str:
-    """Which decision loses least over all scenarios, what it gains, and how near the next one is."""
-    least, over = decisions.ranking[0], _over(decisions)
+    """Which decision loses least over all scenarios, what it gains, and how near the next is."""
+    least, over = decisions.ranking[0], f"Over {decisions.count}"
     worst = float(decisions.worst[least])
     objective = decisions.objective
-    if not worst < float("inf"):
+    found = factors(decisions)
+    if len(decisions.decisions) == 2 and len(found) == 1 and worst < math.inf:
+        (one,) = found
+        return f"{over}, {one.subject} is {words.gained(one.values, objective, one.reference)}"
+    if not worst < math.inf:
         cells = decisions.chosen()
         ran = f"{len(cells)} of {len(decisions.scenarios)} scenarios"
         return f"No decision ran in all scenarios: {decisions.name(least)} ran in most, {ran}"
@@ -98,11 +105,11 @@ def _of_regrets(decisions: Decisions) -> str:
     gains = [gain for cell in decisions.chosen() if (gain := cell.gain(objective)) is not None]
     baseline = _baseline(decisions.chosen())
     if baseline and gains:
-        text += f"; it is {words.ratios(gains)} {objective.better} {baseline}"
+        text += f"; it is {words.gained(gains, objective, baseline)}"
     if len(decisions.ranking) > 1:
         other = decisions.ranking[1]
         lost = float(decisions.worst[other])
-        told = f"at most {words.loss(lost)} behind" if lost < float("inf") else "not in all of them"
+        told = f"at most {words.loss(lost)} behind" if lost < math.inf else "not in all of them"
         text += f"; next is {decisions.name(other)}, {told}"
     return text
 
@@ -115,7 +122,7 @@ def against(cell: CellSummary) -> str | None:
     gain, name = cell.gain(cell.objective), _baseline([cell])
     if gain is None or not name:
         return None
-    return f"{words.ratio(gain)} {cell.objective.better} {name}"
+    return words.gained([gain], cell.objective, name)
 
 
 def _baseline(cells: list[CellSummary]) -> str:
@@ -133,11 +140,3 @@ def _who(cells: list[CellSummary]) -> str:
         return f"{workloads.pop()}: "
     ((workload, n_npus),) = names
     return f"{workload} on {n_npus:,} NPUs: "
-
-
-def _over(decisions: Decisions) -> str:
-    """Over how many scenarios, named by their axis where it is one."""
-    n, axes = len(decisions.scenarios), list(decisions.scenarios[0])
-    if axes == ["workload"]:
-        return f"Over {n} workloads"
-    return f"Over {n} scenarios"

@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 from sweeper.config.roles import is_plan
-from sweeper.report.decisions import Decisions
+from sweeper.report.decisions import SPENT, Decisions
 from sweeper.report.summary import CellSummary
 
 
@@ -16,9 +16,6 @@ class Question(StrEnum):
     PRICE = "price"  # what one design is at several prices, or budgets
     FRONT = "front"  # what is traded for what
     SCENARIOS = "scenarios"  # how one design fares in several scenarios
-
-
-_SPENT = ("space", "cost")
 
 
 def question(decisions: Decisions) -> Question:
@@ -34,7 +31,7 @@ def question(decisions: Decisions) -> Question:
     if len(decisions.scenarios) == 1:
         return Question.SPLIT
     varied = {axis.split(".")[0] for axis in decisions.scenarios[0]}
-    return Question.PRICE if varied <= set(_SPENT) else Question.SCENARIOS
+    return Question.PRICE if varied <= set(SPENT) else Question.SCENARIOS
 
 
 def _decided(decisions: Decisions, cell: CellSummary) -> list[str]:

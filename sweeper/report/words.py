@@ -24,7 +24,8 @@ def idle(axis: str) -> str:
 def no_baseline(missing: Sequence[tuple[Mapping[str, str], str]]) -> list[str]:
     """Where the baseline cannot be simulated, a sentence for each cause."""
     places: dict[str, list[str]] = {}
-    for scenario, cause in missing:
+    for scenario, error in missing:
+        cause = error.splitlines()[0]  # what would help a candidate follows
         places.setdefault(cause, []).append(coordinates_of(scenario))
     return [
         f"the baseline cannot be simulated{_with(names)}, so no gain is told there: {cause}"
@@ -34,9 +35,9 @@ def no_baseline(missing: Sequence[tuple[Mapping[str, str], str]]) -> list[str]:
 
 def _with(names: Sequence[str]) -> str:
     named = [name for name in names if name]
-    return f" with {named[0]}{f' and {len(named) - 1} more' if len(named) > 1 else ''}" * bool(
-        named
-    )
+    if not named:
+        return ""
+    return f" with {named[0]}" + (f" and {len(named) - 1} more" if len(named) > 1 else "")
 
 
 def seconds(value: float, digits: int = 4) -> str:
@@ -99,6 +100,13 @@ def ratios(values: Sequence[float]) -> str:
     """From how many to how many times better."""
     low, high = ratio(min(values)), ratio(max(values))
     return low if low == high else f"{low.removesuffix('x')} to {high}"
+
+
+def gained(values: Sequence[float], objective: Objective, name: str) -> str:
+    """From how many to how many times better something is than what the ``name`` says."""
+    if min(values) < 1:
+        return f"{ratios(values)} as good as {name}"
+    return f"{ratios(values)} {objective.better} {name}"
 
 
 def ratio(value: float | None) -> str:
@@ -211,7 +219,7 @@ def finding(summary: CellSummary) -> str:
     if summary.reference is None:
         return comparison(summary)
     rows = (summary.best, summary.reference.row)
-    values = [summary.objective.show(summary.objective.of(row)) for row in rows]
+    values = [summary.objective.told(summary.objective.of(row)) for row in rows]
     return f"{comparison(summary)} ({' against '.join(dict.fromkeys(values))}){doubt(summary)}"
 
 

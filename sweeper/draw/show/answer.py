@@ -61,7 +61,7 @@ def _build(report: Report, decisions: Decisions, cells: list[CellSummary]) -> An
     rest = [] if cell.split_varies else [f"on {split}"]
     rest.append(f"per NPU over {', '.join(name.split(': ', 1)[-1] for name in cell.dims)}")
     rest = [" ".join(rest)]
-    rest.append(" at ".join(o.show(o.of(cell.best)) for o in cell.objectives))
+    rest.append(" and ".join(each.claim(each.of(cell.best)) for each in cell.objectives))
     if (gain := headline.against(cell)) is not None:
         rest.append(gain)
     if len(cell.objectives) > 1:
@@ -91,8 +91,11 @@ def _build_for_all(asked: str, decisions: Decisions, cells: list[CellSummary]) -
     n, noun = len(decisions.scenarios), words.noun(cells[0])
     name = decisions.name(decisions.ranking[0]) if len(decisions.decisions) > 1 else ""
     designs = [_design(cell) for cell in cells]
-    short = name or (f"a {noun} for each of {n} scenarios" if len(set(designs)) > 1 else designs[0])
-    told = [] if name == "" else [headline.headline(decisions)]
+    short = name or (
+        f"a {noun} for each of {decisions.count}" if len(set(designs)) > 1 else designs[0]
+    )
+    worst = float(decisions.worst[decisions.ranking[0]])
+    told = [f"at worst {words.behind(worst)} the best of a scenario"] if name else []
     if len(set(designs)) > 1:
         places = [s for s in range(n) if (decisions.ranking[0], s) in decisions.cells]
         listed = zip(places, designs, strict=True)

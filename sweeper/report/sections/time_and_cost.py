@@ -44,7 +44,7 @@ def table(summary: CellSummary) -> list[Sheet]:
     if summary.priced:
         rows.append((cost_of(summary.npu_price), [usd(row["cost_usd"]) for row in shown]))
         if summary.npu_price:
-            rows.append(("  of it NPUs of the best", [usd(summary.npus_cost), ""]))
+            rows.append(("  of it NPUs", [usd(summary.npus_cost), ""]))
         efficiency = [per_million_usd(row["perf_per_cost"]) for row in shown]
         rows.append(("iterations/s per M USD", efficiency))
     if (gain := summary.gain(PERF_PER_COST)) is not None:
