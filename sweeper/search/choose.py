@@ -97,7 +97,7 @@ def make_sampler(
         raise DimsweepError(
             "there is nothing to search",
             where="space",
-            hint="give space.bandwidth a total, cost or max, space.parameters something, or a grid; "
+            hint="give space.bandwidth a total, cost or max, space.parameters something, a grid, "
             "or a baseline to compare with",
         )
     if name not in SAMPLERS:
