@@ -110,6 +110,8 @@ def test_large_grids_have_baselines_too(tmp_path: Path, monkeypatch: pytest.Monk
     other = report_of(plan.folder)
     assert len(other.study.baselines) == 2 and len(other.summaries) == 4
     assert [s.speedup for s in other.summaries] != gains[0]
+    run(planned(WORDS, tmp_path))
+    assert report_of(plan.folder).study.baselines == ()
 
 
 def test_one_that_does_not_fit_is_told_and_the_study_goes_on(tmp_path: Path) -> None:

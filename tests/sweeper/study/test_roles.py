@@ -13,11 +13,16 @@ from sweeper.ledger.record import read_study
 from sweeper.study.portfolio import grid_of
 from tests.support.studies import SMALL, planned, run
 
-ASSUMED = """workload workload.hidden workload.model.sequence workload.plan.batch workload.plan.task
-    cost cost.npu profile fidelity space.bandwidth.total space.bandwidth npu.efficiency""".split()
-DECIDED = """topology topology.shape npu npu.flops memory memory.bandwidth network network.routing
-    collective collective.chunks workload.parallel workload.parallel.tensor workload.plan.zero
-    workload.plan.batches cluster nodes""".split()
+ASSUMED = (
+    *("workload", "workload.hidden", "workload.model.sequence", "workload.plan.batch"),
+    *("workload.plan.task", "cost", "cost.npu", "profile", "fidelity", "space.bandwidth"),
+    *("space.bandwidth.total", "npu.efficiency"),
+)
+DECIDED = (
+    *("topology", "topology.shape", "npu", "npu.flops", "memory", "memory.bandwidth", "network"),
+    *("network.routing", "collective", "collective.chunks", "workload.parallel"),
+    *("workload.parallel.tensor", "workload.plan.zero", "workload.plan.batches", "cluster"),
+)
 
 
 @pytest.mark.parametrize("axis", ASSUMED)
