@@ -302,21 +302,23 @@ def without_baseline(rows: pd.DataFrame, study: StudyRecord) -> list[tuple[Mappi
     return [(study.scenario(coordinates), error) for coordinates, error in found]
 
 
-def _baselines(rows: pd.DataFrame, study: StudyRecord) -> dict[tuple[str, ...], Reference]:
-    """The baseline in each scenario in which it is complete."""
+def _baselines(
+    rows: pd.DataFrame, study: StudyRecord
+) -> dict[tuple[str, ...], tuple[CellRecord, pd.Series]]:
+    """The baseline's cell and row in each scenario in which it is complete."""
     own = rows[(rows["origin"] == BASELINE) & (rows["state"] == COMPLETE)]
     places = {(row["cell"], row["key"]): i for i, row in own[["cell", "key"]].iterrows()}
     return {
-        tuple(study.scenario(cell.coordinates).values()): Reference(
-            "the baseline",
-            "baseline",
-            own.loc[places[cell.cell, cell.key]],
-            cell.dims,
-            is_common=True,
-        )
+        tuple(study.scenario(cell.coordinates).values()): (cell, own.loc[place])
         for cell in study.baselines
-        if (cell.cell, cell.key) in places
+        if (place := places.get((cell.cell, cell.key))) is not None
     }
+
+
+def _baseline(baseline: CellRecord, row: pd.Series, cell: CellRecord) -> Reference:
+    """The baseline as what a cell is compared with; of another size, it says so."""
+    size = "" if baseline.n_npus == cell.n_npus else f" of {baseline.n_npus:,} NPUs"
+    return Reference(f"the baseline{size}", "baseline", row, baseline.dims, is_common=True)
 
 
 def frequent_errors(failed: pd.DataFrame) -> list[tuple[str, int]]:
@@ -328,7 +330,7 @@ def _summarise_cell(
     rows: pd.DataFrame,
     cell: CellRecord,
     study: StudyRecord,
-    baselines: Mapping[tuple[str, ...], Reference],
+    baselines: Mapping[tuple[str, ...], tuple[CellRecord, pd.Series]],
 ) -> CellSummary:
     objectives = study.objectives
     rows = rows.sort_values("trial")
@@ -345,7 +347,8 @@ def _summarise_cell(
     config = {**study.config, **(cell.config or {})}
     equal = _equal(complete, cell, study.parameters, config)
     if study.baseline:  # it is what gains are asked against, and where there is none there are none
-        reference = baselines.get(tuple(study.scenario(cell.coordinates).values()))
+        found = baselines.get(tuple(study.scenario(cell.coordinates).values()))
+        reference = found and _baseline(*found, cell)
     else:
         reference = (
             None if equal is None else Reference("the equal split", "equal", equal, cell.dims)

@@ -10,7 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from engine import DimsweepError, InfeasibleError
-from sweeper.config.compose import Composed
+from sweeper.config.compose import Composed, is_group
+from sweeper.config.options import read_options
+from sweeper.config.parts.places import find_study
 from sweeper.config.schema import Config
 from sweeper.config.study import Role
 from sweeper.ledger.record import PrunedCell
@@ -56,6 +58,26 @@ class Baselines:
     def number(self, place: int) -> int:
         """The number of a baseline's cell, after those of the grid."""
         return self._first + place
+
+    @property
+    def warnings(self) -> list[str]:
+        """Where the study's own keys hold for an option that the baseline chooses: as on the
+        command line, a study's keys come after the options of its groups."""
+        files = [o.split("=", 1)[1] for o in self._composed.overrides if o.startswith("study=")]
+        nodes = [read_options(file).node for name in files if (file := find_study(name))]
+        found = []
+        for group, option in self._given.items():
+            if not is_group(group) or isinstance(option, Mapping):
+                continue
+            own = [f"{group}.{key}" for node in nodes for key in node.get(group) or ()]
+            own += [key for key in self._composed.overridden if key.startswith(f"{group}.")]
+            kept = [key for key in dict.fromkeys(own) if key not in self._given]
+            if kept:
+                found.append(
+                    f"baseline: {group}={option} has the study's own {', '.join(kept)}; the "
+                    "baseline's own keys would come last"
+                )
+        return found
 
     def plan(self, place: int) -> PlannedCell | PrunedCell:
         """The plan of one, numbered after the cells of the grid, or why it cannot be.

@@ -116,7 +116,7 @@ def plan_study(composed: Composed) -> StudyPlan:
         roles=roles,
         baseline=config.baseline,
         learns_from_slopes=any(learns_from_slopes(each.record.sampler) for each in planned),
-        warnings=tuple(once(plan.warnings for plan in cells)),
+        warnings=(*today.warnings, *once(plan.warnings for plan in cells)),
         cells=tuple(each.record for each in planned),
         pruned=tuple(pruned),
         baselines=tuple(each.record for each in baselines),

@@ -161,6 +161,13 @@ def test_gains_are_against_the_baseline() -> None:
     assert len(report.summaries) == 9  # it is no candidate
 
 
+def test_a_baseline_of_another_size_says_so() -> None:
+    rows, study = with_baseline(*three_models(), {"gnmt": 0.15, "gpt3": 1.25, "mixtral": 11.0})
+    smaller = tuple(each.model_copy(update={"n_npus": 1024}) for each in study.baselines)
+    report = report_of(rows, study.model_copy(update={"baselines": smaller}))
+    assert "1.10 to 1.50x faster than the baseline of 1,024 NPUs" in report.headline
+
+
 def test_where_the_baseline_cannot_be_no_gain_is_told_and_the_cause_is() -> None:
     times = {"gnmt": 0.15, "gpt3": None, "mixtral": 11.0}
     report = report_of(*with_baseline(*three_models(), times))

@@ -133,6 +133,18 @@ def test_one_that_does_not_fit_is_told_and_the_study_goes_on(tmp_path: Path) -> 
     assert report.summaries[0].reference.row["workload.parallel.tensor"] == "8"
 
 
+def test_keys_of_the_study_that_hold_for_the_baseline_are_told(tmp_path: Path) -> None:
+    shape = "topology.shape=Ring(4)_FullyConnected(8)_Ring(4)_Switch(32)"
+    plan = planned([*WORDS, shape, "baseline={topology: libra_4d}"], tmp_path)
+    assert plan.study.warnings[0] == (
+        "baseline: topology=libra_4d has the study's own topology.shape; the baseline's own keys "
+        "would come last"
+    )
+    own = "baseline={topology: libra_3d, topology.shape: Ring(16)_FullyConnected(8)_Switch(32)}"
+    plan = planned([*WORDS, shape, own], tmp_path)
+    assert not any("baseline" in text for text in plan.study.warnings)
+
+
 def test_maxima_alone_have_no_equal_split(tmp_path: Path) -> None:
     """The middle between the bounds was called the equal split, and gains were told over it."""
     words = [*SMALL, "space.bandwidth={total: null, max: [900 GB/s, 100 GB/s, 90 GB/s, 80 GB/s]}"]
