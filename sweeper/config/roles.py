@@ -8,6 +8,7 @@ several: the shortest time of three models is no answer.
 from collections.abc import Iterable
 
 from engine import DimsweepError, suggestion
+from sweeper.config.parts.part import key
 from sweeper.config.schema import Config
 from sweeper.config.study import Role
 
@@ -63,6 +64,8 @@ def roles_of(config: Config, axes: Iterable[str]) -> dict[str, Role]:
     roles = {name: given.get(name, default_role(name)) for name in known}
     for name in searched:
         if roles[name] is Role.SCENARIO:
+            with key(f"space.parameters.{name}"):
+                config.value(name)  # a key that there is not is nothing that roles would mend
             raise DimsweepError(
                 f"{name} is a scenario, of which a search would choose the easiest",
                 where=f"space.parameters.{name}",

@@ -118,6 +118,7 @@ def test_one_that_does_not_fit_is_told_and_the_study_goes_on(tmp_path: Path) -> 
     words = [
         *("workload=gpt3_13b", "topology=dgx_h100", "npu=h100", "cost=dgx_h100", "search=grid"),
         *("topology.shape=Switch(8)_Switch(2)", "name=plans", "objective=mfu"),
+        *("workload.model.layers=2", "workload.plan.batch=16", "npu.memory=10 GB"),
         "+space.parameters={workload.parallel.tensor: {values: [4, 8]}}",
     ]
     plan = planned([*words, "baseline={workload.parallel.tensor: 1}"], tmp_path)
@@ -140,7 +141,7 @@ def test_keys_of_the_study_that_hold_for_the_baseline_are_told(tmp_path: Path) -
         "baseline: topology=libra_4d has the study's own topology.shape; the baseline's own keys "
         "would come last"
     )
-    own = "baseline={topology: libra_3d, topology.shape: Ring(16)_FullyConnected(8)_Switch(32)}"
+    own = "baseline={topology: libra_3d, topology.shape: 'Ring(16)_FullyConnected(8)_Switch(32)'}"
     plan = planned([*WORDS, shape, own], tmp_path)
     assert not any("baseline" in text for text in plan.study.warnings)
 
