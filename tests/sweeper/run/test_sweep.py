@@ -135,6 +135,7 @@ def test_other_keys_can_be_searched(small: Small) -> None:
     plan = small(
         "+space.parameters={collective.chunks: {values: [1, 4, 16]}, "
         "topology.latency: {low: 0.1 us, high: 2 us}, workload.batch: {low: 1, high: 8}}",
+        "roles={workload.batch: decision}",
         "search=random",
     )
     run(plan)
