@@ -32,15 +32,14 @@ def command(studies: Sequence[str]) -> int:
     from sweeper.terminal import say, table
 
     found = [Results(results_in(name)) for name in studies]
-    rows = compare(*found)
+    rows = compare(*found).rename(columns={"reference": "gain_over"})
     objectives = {each.column: each for one in found for each in one.record.objectives}
     shown = {name: objectives[name].show for name in rows if name in objectives}
     shown |= {name: gbps for name in rows if name.startswith("bandwidth_")}
-    shown |= {"gap": fine_percent, "gain": ratio, "over_best": ratio}
+    shown |= {"gap": fine_percent, "gain": ratio, "gain_over": str, "over_best": ratio}
     scenarios = rows["scenario"].nunique()
     if scenarios == 1:
         rows = rows.drop(columns="scenario")
-    rows = rows.rename(columns={"reference": "gain over"}).fillna({"gain over": "-"})
     names = [name for name in rows if name not in ("bound", *shown)]
     heads = [name.removeprefix("bandwidth_").removesuffix("_GBps") for name in shown]
     heads = [f"{head}, GB/s" if head.isdigit() else head.replace("_", " ") for head in heads]
