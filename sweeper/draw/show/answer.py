@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from sweeper.objective import PERF_PER_COST
 from sweeper.report import headline, words
-from sweeper.report.decisions import Decisions
+from sweeper.report.decisions import LEVEL, Decisions
 from sweeper.report.question import Question
 from sweeper.report.report import Report
 from sweeper.report.sections.messages import Comparison, agreement
@@ -95,7 +95,10 @@ def _build_for_all(asked: str, decisions: Decisions, cells: list[CellSummary]) -
         f"a {noun} for each of {decisions.count}" if len(set(designs)) > 1 else designs[0]
     )
     worst = float(decisions.worst[decisions.ranking[0]])
-    told = [f"at worst {words.behind(worst)} the best of a scenario"] if name else []
+    lost = (
+        f"at most {words.loss(worst)} behind the best" if worst >= LEVEL else "as good as the best"
+    )
+    told = [f"{lost} of each scenario"] if name and math.isfinite(worst) else []
     if len(set(designs)) > 1:
         places = [s for s in range(n) if (decisions.ranking[0], s) in decisions.cells]
         listed = zip(places, designs, strict=True)
