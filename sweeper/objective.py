@@ -17,7 +17,8 @@ class Objective:
     ``column`` is the column of the rows that has its values.  ``has_slopes``: the critical path
     tells how it changes with each bandwidth, so the descent can search for it.  The best is
     ``most``, such as fastest, and one that is twice as good is "2.00x" and ``better``.  A picture
-    shows it in ``unit``, which is ``factor`` times the column's, under ``title``.
+    shows it in ``unit``, which is ``factor`` times the column's, under ``title``.  What a design
+    does by it, a sentence ``says``.
     """
 
     name: str
@@ -28,9 +29,18 @@ class Objective:
     title: str
     unit: units.Unit | str
     factor: float = 1.0
+    says: str = "has {}"
     maximised: bool = False
     needs_prices: bool = False
     has_slopes: bool = False
+
+    def claim(self, value: float) -> str:
+        """What a design with a ``value`` does, such as "takes 722.7 ms", or "reaches 53.3% MFU"."""
+        return self.says.format(self.told(value))
+
+    def told(self, value: float) -> str:
+        """A value in a sentence, in which shares have as many digits as papers give them."""
+        return self.show(value, 3) if self.unit == "%" else self.show(value)
 
     @property
     def direction(self) -> str:
@@ -86,6 +96,7 @@ TIME = Objective(
     "iteration time",
     units.TIME,
     has_slopes=True,
+    says="takes {}",
 )
 COST = Objective(
     "cost",
@@ -96,6 +107,7 @@ COST = Objective(
     "cost",
     units.MONEY,
     needs_prices=True,
+    says="costs {}",
 )
 PERF_PER_COST = Objective(
     "perf_per_cost",
@@ -109,6 +121,7 @@ PERF_PER_COST = Objective(
     maximised=True,
     needs_prices=True,
     has_slopes=True,
+    says="gives {}",
 )
 THROUGHPUT = Objective(
     "throughput",
@@ -119,6 +132,7 @@ THROUGHPUT = Objective(
     "throughput",
     units.SAMPLE_RATE,
     maximised=True,
+    says="reaches {}",
 )
 TOKENS = Objective(
     "tokens_per_s",
@@ -129,6 +143,7 @@ TOKENS = Objective(
     "throughput",
     units.TOKEN_RATE,
     maximised=True,
+    says="reaches {}",
 )
 MFU = Objective(
     "mfu",
@@ -140,6 +155,7 @@ MFU = Objective(
     "%",
     factor=100,
     maximised=True,
+    says="reaches {} MFU",
 )
 ACCURACY = Objective(
     "accuracy",
@@ -151,6 +167,7 @@ ACCURACY = Objective(
     "%",
     factor=100,
     maximised=True,
+    says="reaches an accuracy of {}",
 )
 COST_PER_TOKEN = Objective(
     "cost_per_token",
@@ -161,6 +178,7 @@ COST_PER_TOKEN = Objective(
     "cost of tokens",
     "USD per million tokens",
     factor=1e6,
+    says="costs {}",
 )
 ENERGY = Objective(
     "energy",
@@ -170,6 +188,7 @@ ENERGY = Objective(
     "less energy than",
     "energy of an iteration",
     units.ENERGY,
+    says="needs {} an iteration",
 )
 PERF_PER_WATT = Objective(
     "perf_per_watt",
@@ -181,6 +200,7 @@ PERF_PER_WATT = Objective(
     "iterations/s per MW",
     factor=1e6,
     maximised=True,
+    says="gives {}",
 )
 OBJECTIVES = {
     objective.name: objective

@@ -17,8 +17,8 @@ def alike(
     one: Program, other: Program, fidelity: Fidelity = Fidelity.PHASE, *, priced: bool = True
 ) -> bool:
     """Whether no figure of a run of ``one`` can differ from that of ``other``, since all that its
-    kernel is told is equal, bit by bit, and so are prices, watts and what an iteration gets done.  Not
-    ``priced``, it is told of the run alone: figures that prices and watts enter may differ.
+    kernel is told is equal, bit by bit, and so are prices, watts and what an iteration gets done.
+    Not ``priced``, it is told of the run alone: figures that prices and watts enter may differ.
 
     True is certain.  False is not: what differs need not matter to the time.
     """

@@ -13,6 +13,7 @@ from sweeper.ledger.load import load
 from sweeper.ledger.place import Place, place
 from sweeper.ledger.record import StudyRecord, read_study
 from sweeper.report import CellSummary, Report
+from sweeper.report.scenes import scenes
 
 if TYPE_CHECKING:
     import polars
@@ -62,7 +63,9 @@ class Results:
 
     @property
     def best(self) -> pd.Series:
-        """The row that is best in the first objective, of all cells."""
+        """The row that is best in the first objective, of all decisions; raises
+        :class:`DimsweepError` in a study of several scenarios, of which no row is the best:
+        :attr:`cells` has the best of each."""
         return self._winner.best
 
     @property
@@ -80,8 +83,9 @@ class Results:
     @property
     def cells(self) -> pd.DataFrame:
         """A row for each cell that has complete trials: its coordinates, the split (GB/s) and the
-        objectives of its best trial, the proven bound and the relative gap to it."""
-        return pd.DataFrame([_described(cell) for cell in self.report.found])
+        objectives of its best trial, the proven bound, the relative gap to it, and how many times
+        better it is (``gain``) than the reference: the baseline, or the equal split."""
+        return _table(self.report)
 
     def plot(self, *charts: str) -> Plot:
         """The page's charts of these names, or all of them: cells, front, best_split,
@@ -95,7 +99,15 @@ class Results:
 
     @property
     def _winner(self) -> CellSummary:
-        return min(self.report.found, key=_loss)
+        decisions = self.report.decisions
+        if len(decisions.scenarios) > 1:
+            raise DimsweepError(
+                f"the study has {len(decisions.scenarios)} scenarios "
+                f"({', '.join(decisions.scenarios[0])}), each with a best of its own",
+                where=f"study {self.record.name}",
+                hint="cells has the best of each; report.decisions which decision loses least",
+            )
+        return decisions.best(0)
 
     @classmethod
     def of(cls, one: "Self | str | Place") -> Self:
@@ -103,8 +115,8 @@ class Results:
         return one if isinstance(one, cls) else cls(one)  # type: ignore[arg-type]
 
 
-def _loss(cell: CellSummary) -> float:
-    return float(cell.objective.loss(cell.objective.of(cell.best)))
+def _table(report: Report) -> pd.DataFrame:
+    return pd.DataFrame([_described(cell) for cell in report.found])
 
 
 def _described(cell: CellSummary) -> dict[str, Any]:
@@ -119,13 +131,18 @@ def _described(cell: CellSummary) -> dict[str, Any]:
         **values,
         "bound": cell.bound,
         "gap": cell.gap,
+        "gain": cell.gain(cell.objective),
+        "reference": None if cell.reference is None else cell.reference.name,
     }
 
 
 def compare(*studies: Results | str | Place) -> pd.DataFrame:
-    """The best of each cell of several studies, a row each: which study, the cell's coordinates,
-    the split (GB/s), the objectives, the proven bound and the gap to it, and ``over_best``, how
-    many times as bad as the best of all rows it is in the first objective.
+    """The best of each cell of several studies, a row each: which study, its ``scenario`` (what it
+    assumes: the model with its batch, and the axes that are scenarios), the cell's coordinates, the
+    split (GB/s), the objectives, the proven bound and the gap to it, and ``over_best``, how many
+    times as bad as the best row of its scenario it is in the first objective.
+
+    Rows of a scenario are together: those of unlike models are not ranked against each other.
 
     Each is a :class:`Results` or the name of a folder of results.  Raises :class:`DimsweepError`
     if they do not have the same first objective.
@@ -134,21 +151,26 @@ def compare(*studies: Results | str | Place) -> pd.DataFrame:
     records = [each.record for each in found]
     objectives = {record.objectives[0].name: record.objectives[0] for record in records}
     if len(objectives) != 1:
-        each = ", ".join(f"{r.name}: {r.objectives[0].name}" for r in records)
+        named = ", ".join(f"{r.name}: {r.objectives[0].name}" for r in records)
         raise DimsweepError(
-            f"studies of different objectives cannot be ranked: {each}"
+            f"studies of different objectives cannot be ranked: {named}"
             if records
             else "there is nothing to compare",
             hint="compare studies that search for the same thing first",
         )
     (objective,) = objectives.values()
-    tables = [
-        pd.concat([pd.DataFrame({"study": [name] * len(cells)}), cells], axis=1)
-        for name, cells in zip(_names(records), (each.cells for each in found), strict=True)
-    ]
+    tables = []
+    for name, one, scene in zip(_names(records), found, scenes(records), strict=True):
+        report = one.report
+        of_cells = [scene[cell.cell.cell] for cell in report.found]
+        front = pd.DataFrame({"study": [name] * len(of_cells), "scenario": of_cells})
+        tables.append(pd.concat([front, _table(report)], axis=1))
     rows = pd.concat(tables, ignore_index=True)
+    place = {name: i for i, name in enumerate(dict.fromkeys(rows["scenario"]))}
+    rows = rows.sort_values("scenario", key=lambda own: own.map(place), kind="stable")
+    rows = rows.reset_index(drop=True)
     loss = objective.loss(rows[objective.column])
-    return rows.assign(over_best=loss / loss.min())
+    return rows.assign(over_best=loss / loss.groupby(rows["scenario"]).transform("min"))
 
 
 def _names(records: Sequence[StudyRecord]) -> list[str]:

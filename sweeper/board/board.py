@@ -16,10 +16,12 @@ from bokeh.models import (
     TableColumn,
 )
 
-from sweeper.board.standings import Standing, Standings, line
+from sweeper.board.standings import Standing, Standings, compared, line
 from sweeper.charts.frame import (
     GREY,
+    ROW,
     WIDGET,
+    folded,
     legend_above,
     plot,
     rows,
@@ -33,6 +35,7 @@ from sweeper.report import words
 from sweeper.report.words import cell_label
 from sweeper.terminal import plural
 
+_AXIS = "times as bad as the best"
 EVERY = 2000  # milliseconds between two looks
 # The columns of the table, what each sorts by if that is another one, and how wide each is.
 _COLUMNS = {
@@ -89,7 +92,7 @@ class Board:
         self.view = CDSView()
         self.heading, self.told = Div(), Div(sizing_mode="stretch_width")
         self.search = plot("trial", "best so far", 340)
-        self.bars = rows([], "times as bad as the best")
+        self.bars = rows([], _AXIS)
         self.table.selected.on_change("indices", lambda attr, old, new: self.compare())
 
     def show(self, document: Document) -> None:
@@ -173,7 +176,7 @@ class Board:
         """Show the chosen studies beside one another: all of them if none is chosen and they are
         few, by the objective of the first."""
         chosen = [self._shown[i] for i in self.table.selected.indices] or self._shown[:1]
-        known = [each for each in chosen if each.best() is not None]
+        known = [each for each in chosen if each.bests()]
         alike = [each for each in known if each.objective == known[0].objective]
         self.told.text = _told(chosen, known, alike)
         colours = [series_colour(i) for i in range(len(alike))]
@@ -185,7 +188,7 @@ class Board:
         for standing, colour in zip(alike, colours, strict=True):
             objective = standing.objective
             assert objective is not None
-            best = objective.of(alike[0].best())
+            best = objective.of(alike[0].bests()[0])
             factor, self.search.yaxis.axis_label = words.axis(objective, best)
             assert standing.study is not None
             names = {each.cell: cell_label(each) for each in standing.study.cells}
@@ -204,18 +207,24 @@ class Board:
         self.lines.data = data
 
     def _draw_bests(self, alike: list[Standing], colours: list[str]) -> None:
+        """A bar for each study in each scenario, against the best of the same scenario."""
         self.bars.visible = len(alike) > 1
-        losses = [each.objective.loss(each.objective.of(each.best())) for each in alike]  # type: ignore[union-attr]
+        found = compared(alike)
+        several = len({each.scenario for each in found}) > 1
+        names = [f"{each.scenario}: {each.name}" if several else each.name for each in found]
         self.bests.data = {
-            "y": list(range(len(alike))),
-            "value": [loss / min(losses) for loss in losses],
-            "text": [each.objective.show(each.objective.of(each.best())) for each in alike],  # type: ignore[union-attr]
-            "colour": colours,
+            "y": list(range(len(found))),
+            "value": [each.over_best for each in found],
+            "text": [each.text for each in found],
+            "colour": [colours[each.study] for each in found],
         }
-        self.bars.y_range.update(start=len(alike) - 0.3, end=-0.7)
+        axis = "times as bad as the best of the same scenario" if several else _AXIS
+        self.bars.xaxis.axis_label = axis
+        self.bars.height = ROW * max(len(found), 2) + 80
+        self.bars.y_range.update(start=len(found) - 0.3, end=-0.7)
         self.bars.x_range.start = 0.0
-        self.bars.yaxis.ticker = list(range(len(alike)))
-        self.bars.yaxis.major_label_overrides = {i: each.name for i, each in enumerate(alike)}
+        self.bars.yaxis.ticker = list(range(len(found)))
+        self.bars.yaxis.major_label_overrides = dict(enumerate(map(folded, names)))
 
 
 def _told(chosen: list[Standing], known: list[Standing], alike: list[Standing]) -> str:

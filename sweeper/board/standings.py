@@ -1,7 +1,7 @@
 """How the studies in a results folder stand, a row each."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pandas as pd
@@ -11,8 +11,9 @@ from sweeper.ledger.load import load
 from sweeper.ledger.place import STUDY, Place, entries
 from sweeper.ledger.pulse import last_pulse
 from sweeper.ledger.record import StudyRecord, read_study
-from sweeper.ledger.rows import COMPLETE, PORTFOLIO, RECHECK
+from sweeper.ledger.rows import BASELINE, COMPLETE, PORTFOLIO, RECHECK
 from sweeper.objective import Objective
+from sweeper.report.scenes import scenes
 from sweeper.report.summary import frequent_errors
 from sweeper.report.words import duration, fine_percent
 
@@ -35,7 +36,9 @@ class Standing:
         """The complete rows of the searches, in the order of asking."""
         if self.rows.empty:
             return self.rows
-        own = (self.rows["state"] == COMPLETE) & ~self.rows["origin"].isin([RECHECK, PORTFOLIO])
+        own = (self.rows["state"] == COMPLETE) & ~self.rows["origin"].isin(
+            [RECHECK, PORTFOLIO, BASELINE]
+        )
         return self.rows[own].sort_values(["cell", "trial"])
 
     @property
@@ -45,12 +48,15 @@ class Standing:
             return []
         return frequent_errors(self.rows[self.rows["state"] != COMPLETE])
 
-    def best(self) -> pd.Series | None:
-        """The best row so far."""
-        rows, objective = self.searched, self.objective
-        if rows.empty or objective is None:
-            return None
-        return rows.loc[(objective.sign * rows[objective.column]).idxmin()]
+    def bests(self) -> list[pd.Series]:
+        """The best row so far of each scenario, in the order of the cells."""
+        rows, objective, study = self.searched, self.objective, self.study
+        if rows.empty or objective is None or study is None:
+            return []
+        (scene,) = scenes([study])
+        losses = objective.sign * rows[objective.column]
+        own = rows["cell"].map(scene)
+        return [rows.loc[losses[own == name].idxmin()] for name in dict.fromkeys(own)]
 
 
 @dataclass
@@ -89,6 +95,45 @@ def _read(folder: Place) -> Standing:
         return Standing(folder.name, None, pd.DataFrame(), error.what)
 
 
+@dataclass(frozen=True)
+class Compared:
+    """The best of a study in a scenario, and how many times as bad it is as the best of all studies
+    that are compared there; ``study`` is its place among them."""
+
+    study: int
+    name: str
+    scenario: str
+    text: str
+    over_best: float
+
+
+def compared(chosen: Sequence[Standing]) -> list[Compared]:
+    """The bests of studies with one objective, those of a scenario together: unlike models are not
+    ranked against each other."""
+    studies = [each.study for each in chosen if each.study is not None]
+    found = [
+        (scene[int(row["cell"])], place, standing, standing.objective, row)
+        for place, (standing, scene) in enumerate(zip(chosen, scenes(studies), strict=True))
+        for row in standing.bests()
+    ]
+    least = dict[str, float]()
+    for scenario, _, _, objective, row in found:
+        loss = objective.loss(objective.of(row))  # type: ignore[union-attr]
+        least[scenario] = min(loss, least.get(scenario, loss))
+    return [
+        Compared(
+            place,
+            standing.name,
+            scenario,
+            objective.show(objective.of(row)),  # type: ignore[union-attr]
+            objective.loss(objective.of(row)) / least[scenario],  # type: ignore[union-attr]
+        )
+        for name in least
+        for scenario, place, standing, objective, row in found
+        if scenario == name
+    ]
+
+
 def line(standing: Standing, folder: Place) -> dict[str, object]:
     """A study as a row of the board's table.
 
@@ -120,9 +165,11 @@ def line(standing: Standing, folder: Place) -> dict[str, object]:
         told |= {"left": left, "eta": duration(left)}
     if causes := standing.causes:
         told |= {"failed": sum(times for _, times in causes), "why": causes[0][0]}
-    best, objective = standing.best(), standing.objective
-    if best is not None and objective is not None and study is not None:
-        value = objective.of(best)
+    bests, objective = standing.bests(), standing.objective
+    if len(bests) > 1:
+        told["best"] = f"{len(bests)} scenarios"
+    elif bests and objective is not None and study is not None:
+        best, value = bests[0], objective.of(bests[0])
         told |= {"best": objective.show(value), "loss": float(objective.loss(value))}
         bounds = {cell.cell: cell.bound for cell in study.cells}
         bound = bounds[int(best["cell"])]

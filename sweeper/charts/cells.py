@@ -1,4 +1,5 @@
-"""The cells of a grid beside one another: the best of each, its equal split and its bound."""
+"""The cells of a grid beside one another, those of a scenario together: the best of each, what it
+is compared with, and its bound."""
 
 import numpy as np
 from bokeh.layouts import column
@@ -8,13 +9,17 @@ from sweeper.charts.chart import Chart
 from sweeper.charts.frame import BLUE, GREEN, ORANGE, PALETTE, bars, legend_above, rows, stacked
 from sweeper.charts.points import Points
 from sweeper.report import words
+from sweeper.report.headline import headline
 from sweeper.report.summary import CellSummary
 
 _MOST = 100  # cells; more are in the tables
 
 
 def draw(points: Points) -> tuple[str, UIElement] | None:
-    cells = points.report.found
+    decisions = points.report.decisions
+    cells = [
+        decisions.cells[d, s] for s in range(len(decisions.scenarios)) for d in decisions.order(s)
+    ]
     if len(points.report.summaries) == 1:
         return None
     shown = cells[:_MOST]
@@ -22,7 +27,7 @@ def draw(points: Points) -> tuple[str, UIElement] | None:
     made = [_values(points, shown)]
     if len({tuple(cell.dims) for cell in shown}) == 1 and any(c.split_varies for c in shown):
         made.append(_splits(points, shown))
-    return words.headline(cells) + some, column(*made, sizing_mode="stretch_width")
+    return headline(decisions) + some, column(*made, sizing_mode="stretch_width")
 
 
 def _values(points: Points, cells: list[CellSummary]) -> UIElement:
@@ -31,13 +36,15 @@ def _values(points: Points, cells: list[CellSummary]) -> UIElement:
     best = [objective.of(cell.best) for cell in cells]
     chart = rows([words.label(cell) for cell in cells], title)
     texts = [objective.show(value) for value in best]
-    furthest = factor * np.fmax([_equal(cell) for cell in cells], [_bound(cell) for cell in cells])
+    compared, bounds = [_reference(cell) for cell in cells], [_bound(cell) for cell in cells]
+    furthest = factor * np.fmax(compared, bounds)
+    name = next((cell.reference.name for cell in cells if cell.reference), "")
     bars(chart, factor * np.array(best), texts, BLUE, "best", beyond=furthest)
     marks = (
-        ("equal split", "diamond", 12, ORANGE, [_equal(cell) for cell in cells]),
-        ("proven bound", "dash", 24, GREEN, [_bound(cell) for cell in cells]),
+        (name.removeprefix("the "), "diamond", 12, ORANGE, compared),
+        ("proven bound", "dash", 24, GREEN, bounds),
     )
-    for name, marker, size, colour, values in marks:
+    for legend, marker, size, colour, values in marks:
         if not np.isnan(values).all():
             source = ColumnDataSource(
                 {"x": factor * np.array(values), "y": np.arange(len(cells), dtype=float)}
@@ -52,7 +59,7 @@ def _values(points: Points, cells: list[CellSummary]) -> UIElement:
                 angle=angle,
                 color=colour,
                 line_width=3 if marker == "dash" else 1,
-                legend_label=name,
+                legend_label=legend,
             )
     chart.x_range.start = 0.0
     chart.x_range.range_padding = 0.3
@@ -69,8 +76,8 @@ def _splits(points: Points, cells: list[CellSummary]) -> UIElement:
     return legend_above(chart)
 
 
-def _equal(cell: CellSummary) -> float:
-    return np.nan if cell.equal is None else cell.objective.of(cell.equal)
+def _reference(cell: CellSummary) -> float:
+    return np.nan if cell.reference is None else cell.objective.of(cell.reference.row)
 
 
 def _bound(cell: CellSummary) -> float:

@@ -47,7 +47,7 @@ return (tick / size).toLocaleString("en-US", {maximumSignificantDigits: 6}) + pr
 """
 _WORD = r"\s+|\d[\d.,]* [a-zA-Z]+(?:/\w+)?|[^\s.,:_]*[.,:_]*"
 _LETTERS, _LINES = 22, 3  # of a row's name
-_ROW, _LINE = 40, 14  # pixels of a row, and of each line of its name after the second
+ROW, _LINE = 40, 14  # pixels of a row, and of each line of its name after the second
 _TIP = (
     "font: 11px/1.35 system-ui, sans-serif; max-width: 15rem; white-space: normal; "
     "color: var(--ink); background: var(--paper)"
@@ -106,7 +106,7 @@ def rows(names: Sequence[str], x: str, **options: Any) -> figure:
     low, high = -0.7, len(names) - 0.3
     texts = [folded(name) for name in names]
     lines = max((text.count("\n") + 1 for text in texts), default=1)
-    row = _ROW + _LINE * max(lines - 2, 0)
+    row = ROW + _LINE * max(lines - 2, 0)
     made = plot(x, "", 80 + row * max(len(names), 2), y_range=(high, low), **options)
     made.yaxis.ticker = FixedTicker(ticks=list(range(len(names))))
     made.yaxis.major_label_overrides = dict(enumerate(texts))

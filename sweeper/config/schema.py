@@ -17,7 +17,7 @@ from sweeper.config.network import Network
 from sweeper.config.nodes import Growth
 from sweeper.config.npu import Npu
 from sweeper.config.parts.part import Bytes, Flag, Parsed, Part, Whole, default, key, member
-from sweeper.config.study import Budget, Executor, Portfolio, Recheck, Search, Space
+from sweeper.config.study import Budget, Executor, Portfolio, Recheck, Role, Search, Space
 from sweeper.config.workload import KINDS, AnyWorkload
 from sweeper.objective import Objective, parse_objectives
 
@@ -41,7 +41,7 @@ NO_AXES = {
 # Keys that change how a study is run but no row of it.
 RUNTIME_KEYS = {
     *("executor", "results", "timeline", "timeline_limit", "picture", "watch", "congestion"),
-    *("budget", "recheck", "name"),
+    *("budget", "recheck", "name", "roles", "baseline"),
 }
 
 
@@ -87,6 +87,10 @@ class Config(Part):
     ] = default("time")
     space: Space = default(Space)
     grid: dict[str, Annotated[tuple[Any, ...], Parsed(_axis)]] = default(dict)
+    # of axes, where the role of one is not what its key has by itself
+    roles: dict[str, Annotated[Role, member(Role)]] = default(dict)
+    # the design that there is today, as the keys in which it differs; it is simulated beside
+    baseline: dict[str, Any] = default(dict)
     search: Search
     budget: Budget = default(Budget)
     recheck: Recheck = default(Recheck)

@@ -1,6 +1,7 @@
 """What a study searches, and how: the keys that no row of one trial depends on."""
 
 import math
+from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
@@ -108,6 +109,13 @@ class Space(Part):
 
     bandwidth: Split = default(Split)
     parameters: dict[str, Parameter] = default(dict)
+
+
+class Role(StrEnum):
+    """What an axis is to the one who asks: what can be built or run, or what has to be stood."""
+
+    DECISION = "decision"
+    SCENARIO = "scenario"
 
 
 class Budget(Part):

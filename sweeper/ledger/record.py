@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -13,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, Val
 from engine import DimsweepError
 from engine.bound import Frontier
 from engine.rules import Pair
+from sweeper.config.roles import default_role
+from sweeper.config.study import Role
 from sweeper.ledger.cells import CELL, PRUNED, Entries
 from sweeper.ledger.place import STUDY, Place, reaching, read
 from sweeper.objective import OBJECTIVES, Objective
@@ -40,6 +42,8 @@ class CellRecord(_Record):
     ``content``; ``config`` has those parts of a cell's configuration that its rows depend on and
     that are not the study's own.
 
+    ``baseline`` is of the design that there is today what it changes, and ``key`` its row's; cells
+    that are searched have neither.
     ``bound`` is what no split beats in the first objective, ``ms_per_GBps`` (D,) what bandwidth is
     worth where that bound is least, ``usd_per_GBps`` (D,) what it costs.  ``front`` is the least
     time for each cost, in a study of both.
@@ -60,13 +64,16 @@ class CellRecord(_Record):
     usd_per_GBps: tuple[float, ...] | None = None  # noqa: N815
     front: _Frontier | None = None
     stops_at_gap: float | None = None
+    baseline: Mapping[str, Any] | None = None
+    key: str | None = None
 
 
 class PrunedCell(_Record):
-    """A cell of the grid that cannot be, and why."""
+    """A cell of the grid that cannot be, and why; or a ``baseline`` that cannot."""
 
     coordinates: Mapping[str, str]
     error: str
+    baseline: Mapping[str, Any] | None = None
 
 
 class PortfolioRecord(_Record):
@@ -99,8 +106,11 @@ class Provenance(_Record):
 class StudyRecord(_Record):
     """A whole study.  ``model`` and ``rows`` are the versions of the engine's model and of the
     columns; ``config`` is the resolved configuration without what changes no row; ``provenance``
-    has an entry for each that wrote rows.  Of a large grid ``n_streamed`` is the number of cells,
-    which are planned one after the other; what is known of them is in files of their own.
+    has an entry for each that wrote rows.  ``roles`` are those of axes and of searched keys.
+    ``baseline`` is what the design that there is today changes, which has a cell in ``baselines``
+    for each combination of the scenarios; ``no_baselines`` are those that cannot be.  Of a large
+    grid ``n_streamed`` is the number of cells, which are planned one after the other; what is known
+    of them is in files of their own.
     ``n_trials`` is how many trials were planned at most, and ``finished`` whether all searches came
     to their end: a sweep that was stopped, or still runs, has not.  Records of older versions do
     not say either."""
@@ -111,6 +121,8 @@ class StudyRecord(_Record):
     objective: tuple[str, ...]
     grid: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
+    roles: Mapping[str, str] = {}
+    baseline: Mapping[str, Any] = {}
     learns_from_slopes: bool = False
     warnings: tuple[str, ...] = ()
     n_streamed: int | None = None
@@ -118,6 +130,8 @@ class StudyRecord(_Record):
     finished: bool | None = None
     cells: tuple[CellRecord, ...] = ()
     pruned: tuple[PrunedCell, ...] = ()
+    baselines: tuple[CellRecord, ...] = ()
+    no_baselines: tuple[PrunedCell, ...] = ()
     portfolios: tuple[PortfolioRecord, ...] = ()
     provenance: tuple[Provenance, ...] = ()
     config: Mapping[str, Any]
@@ -127,11 +141,42 @@ class StudyRecord(_Record):
         """The objectives, the one that ranks trials first."""
         return tuple(OBJECTIVES[name] for name in self.objective)
 
+    @property
+    def scenarios(self) -> tuple[str, ...]:
+        """The axes of the grid that are scenarios; the others are decisions."""
+        roles = {axis: self.roles.get(axis) or default_role(axis) for axis in self.grid}
+        return tuple(axis for axis in self.grid if roles[axis] == Role.SCENARIO)
+
+    def scenario(self, coordinates: Mapping[str, str]) -> dict[str, str]:
+        """What a cell at some coordinates assumes."""
+        return {axis: coordinates[axis] for axis in self.scenarios}
+
+    def decision(self, coordinates: Mapping[str, str]) -> dict[str, str]:
+        """What a cell at some coordinates decides."""
+        return {k: v for k, v in coordinates.items() if k in self.grid and k not in self.scenarios}
+
     def with_portfolio(self, number: int, own: tuple[float, ...], bound: float | None) -> Self:
         """The same study, with what has become known of its ``number``-th portfolio, from 0."""
         portfolios = list(self.portfolios)
         portfolios[number] = portfolios[number].model_copy(update={"own": own, "bound": bound})
         return self.model_copy(update={"portfolios": tuple(portfolios)})
+
+    def streamed(self, n: int) -> Self:
+        """The same study as a large grid of ``n`` cells, of which files of their own tell."""
+        none = dict.fromkeys(("cells", "pruned", "baselines", "no_baselines"), ())
+        return self.model_copy(update={"n_streamed": n, **none})
+
+    def with_cells(self, cells: Sequence[CellRecord], pruned: Sequence[PrunedCell]) -> Self:
+        """The same study with what is known of the cells of a large grid, and of its baselines:
+        those of a baseline that it had before are left out."""
+        return self.model_copy(
+            update={
+                "cells": tuple(each for each in cells if each.baseline is None),
+                "pruned": tuple(each for each in pruned if each.baseline is None),
+                "baselines": tuple(each for each in cells if each.baseline == self.baseline),
+                "no_baselines": tuple(each for each in pruned if each.baseline == self.baseline),
+            }
+        )
 
     @property
     def identity(self) -> str:
@@ -163,12 +208,10 @@ def read_study(folder: Place) -> StudyRecord:
         raise DamagedStudyError(
             f"the study's cells cannot be read: {why}", where=str(file), hint=_MENDS
         )
-    cells, pruned = (entries.last(kind)["text"].to_pylist() for kind in (CELL, PRUNED))
-    return study.model_copy(
-        update={
-            "cells": tuple(map(CellRecord.model_validate_json, cells)),
-            "pruned": tuple(map(PrunedCell.model_validate_json, pruned)),
-        }
+    texts = [entries.last(kind)["text"].to_pylist() for kind in (CELL, PRUNED)]
+    return study.with_cells(
+        tuple(map(CellRecord.model_validate_json, texts[0])),
+        tuple(map(PrunedCell.model_validate_json, texts[1])),
     )
 
 

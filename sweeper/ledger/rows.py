@@ -16,6 +16,7 @@ LOST = "lost"  # to a fault of the environment, not of the trial; the next run t
 INFEASIBLE = "infeasible"  # a design that cannot be, which was not simulated
 RECHECK = "recheck"  # the origin of a design that is looked at again, message by message
 PORTFOLIO = "portfolio"  # the origin of a split that is tried for all workloads of a portfolio
+BASELINE = "baseline"  # the origin of the design that there is today
 # Raise it when the columns or the files change: rows of different columns do not mix in a ledger.
 ROWS_VERSION = 7
 _PARTS = ("transfer", "latency", "endpoint")  # of the path, in a dimension

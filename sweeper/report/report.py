@@ -1,16 +1,21 @@
 """All that a report tells of a study."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Self
 
 import pandas as pd
 
 from sweeper.ledger.record import StudyRecord
 from sweeper.report import words
+from sweeper.report.decisions import Decisions
+from sweeper.report.headline import headline
 from sweeper.report.idle import idle_axes
 from sweeper.report.portfolio import PortfolioSummary, summarise_portfolios
+from sweeper.report.question import Question, question
 from sweeper.report.sold import unsold
-from sweeper.report.summary import CellSummary, summarise
+from sweeper.report.summary import CellSummary, summarise, without_baseline
 
 
 @dataclass(frozen=True)
@@ -18,13 +23,15 @@ class Report:
     """What a study found.
 
     ``summaries`` has an entry for each cell, ``portfolios`` one for each portfolio that is searched
-    at least in part.  ``idle`` are the axes whose values made no difference.
+    at least in part.  ``idle`` are the axes whose values made no difference.  ``without_baseline``
+    are the scenarios in which the baseline cannot be simulated, each with the cause.
     """
 
     study: StudyRecord
     summaries: list[CellSummary]
     portfolios: list[PortfolioSummary]
     idle: list[str]
+    without_baseline: list[tuple[Mapping[str, str], str]] = field(default_factory=list)
 
     @classmethod
     def of(cls, rows: pd.DataFrame, study: StudyRecord) -> Self:
@@ -34,7 +41,8 @@ class Report:
         """
         summaries = summarise(rows, study)
         portfolios = summarise_portfolios(summaries, study)
-        return cls(study, summaries, portfolios, idle_axes(rows, study))
+        idle, missing = idle_axes(rows, study), without_baseline(rows, study)
+        return cls(study, summaries, portfolios, idle, missing)
 
     @property
     def found(self) -> list[CellSummary]:
@@ -46,12 +54,22 @@ class Report:
         """The rows of all trials that failed or are infeasible."""
         return pd.concat([summary.failed for summary in self.summaries])
 
+    @cached_property
+    def decisions(self) -> Decisions:
+        """What competes with what, and where."""
+        return Decisions.of(self.study, self.found, self.portfolios)
+
+    @property
+    def question(self) -> Question:
+        """What the study asks."""
+        return question(self.decisions)
+
     @property
     def headline(self) -> str:
         """The finding of the study, which is its portfolio's if it has one; without full stop."""
         if len(self.portfolios) == 1:
             return self.portfolios[0].headline()
-        return words.headline(self.summaries)
+        return headline(self.decisions)
 
     @property
     def effort(self) -> str:
@@ -69,7 +87,13 @@ class Report:
         )
 
     @property
+    def notes(self) -> list[str]:
+        """Where the baseline cannot be simulated, what of the best designs no part offers, and the
+        axes that made no difference."""
+        missing = words.no_baseline(self.without_baseline)
+        return [*missing, *unsold(self.found), *map(words.idle, self.idle)]
+
+    @property
     def remarks(self) -> list[str]:
-        """What the design rules found before the study, what of the best designs no part offers,
-        and the axes that made no difference."""
-        return [*self.study.warnings, *unsold(self.found), *map(words.idle, self.idle)]
+        """What the design rules found before the study, and its notes."""
+        return [*self.study.warnings, *self.notes]

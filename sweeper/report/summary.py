@@ -1,8 +1,10 @@
 """What a study found, as data: each cell's best trial, equal split and Pareto front."""
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +13,7 @@ import pandas as pd
 from engine import DimsweepError, units
 from sweeper.build.evidence import Evidence, evidence
 from sweeper.ledger.record import CellRecord, StudyRecord
-from sweeper.ledger.rows import COMPLETE, FAILED, INFEASIBLE, LOST, PORTFOLIO, RECHECK
+from sweeper.ledger.rows import BASELINE, COMPLETE, FAILED, INFEASIBLE, LOST, PORTFOLIO, RECHECK
 from sweeper.objective import COST, TIME, Objective
 from sweeper.report.causes import causes
 from sweeper.study.kept import design_of
@@ -55,6 +57,19 @@ class Recheck:
 
 
 @dataclass(frozen=True)
+class Reference:
+    """What a cell's best trial is compared with: its ``row``, over the dimensions ``dims``; its
+    ``name`` in a sentence, and ``head`` above a column.  One that is common to a scenario's cells
+    tells which of them is better, too; an equal split is each cell's own."""
+
+    name: str
+    head: str
+    row: pd.Series
+    dims: tuple[str, ...]
+    is_common: bool = False
+
+
+@dataclass(frozen=True)
 class CellSummary:
     """One cell of a study: its trials and what stands out among them.
 
@@ -63,7 +78,10 @@ class CellSummary:
     best first objective; among equals the one with the best second objective, then the earliest.
     ``front`` holds the rows that no other row beats in one objective without losing in the other,
     by the first objective; of rows alike in both the earliest, and of one objective only ``best``.
-    ``equal`` is None where no equal split is complete; there is a best trial only if ``found``.
+    ``equal`` is the equal split, of plans as the configuration has them; None where none is
+    complete.  ``reference`` is what gains are against: the study's baseline in this cell's
+    scenario, in a study without one the equal split, or None, where no gain can be told.  There is
+    a best trial only if ``found``.
     ``again`` are the rows of designs simulated again message by message, and ``shared`` those of
     splits tried for a whole portfolio, complete or not; they count for none of these.
     ``npu_price`` (USD) is in every cost.  ``study`` is the whole of which this is a cell.
@@ -80,6 +98,7 @@ class CellSummary:
     again: pd.DataFrame
     shared: pd.DataFrame
     npu_price: float = 0.0
+    reference: Reference | None = None
 
     @property
     def found(self) -> bool:
@@ -95,6 +114,15 @@ class CellSummary:
     def best(self) -> pd.Series:
         """The best row."""
         return self.front.iloc[0]
+
+    @property
+    def runner_up(self) -> pd.Series | None:
+        """The best row with other values of the searched keys, if keys are searched."""
+        if not self.parameters:
+            return None
+        ranked, keys = self.complete.iloc[_ranking(self.complete, self.objectives)], self.parameters
+        others = ranked[(ranked[list(keys)] != self.best[list(keys)]).any(axis=1)]
+        return None if others.empty else others.iloc[0]
 
     @property
     def objective(self) -> Objective:
@@ -145,6 +173,11 @@ class CellSummary:
         return np.maximum(np.where(np.isfinite(slopes), -slopes, np.nan), 0.0) / 1e3
 
     @property
+    def npus_cost(self) -> float:
+        """What the NPUs cost (USD), which is in every cost."""
+        return self.npu_price * self.cell.n_npus
+
+    @property
     def prices(self) -> Floats | None:
         """(D,) USD per GB/s, if every dimension has one that is not zero."""
         prices = self.cell.usd_per_GBps
@@ -169,9 +202,12 @@ class CellSummary:
         return list(self.cell.dims)
 
     @property
-    def best_and_equal(self) -> list[pd.Series]:
-        """The best row, and that of the equal split if there is one."""
-        return [self.best] if self.equal is None else [self.best, self.equal]
+    def compared(self) -> list[tuple[str, pd.Series]]:
+        """The best row, and what it is compared with, each under the head of its column."""
+        best = [("best", self.best)]
+        return (
+            best if self.reference is None else [*best, (self.reference.head, self.reference.row)]
+        )
 
     @property
     def priced(self) -> bool:
@@ -180,7 +216,7 @@ class CellSummary:
 
     @property
     def speedup(self) -> float | None:
-        """How many times faster the best trial is than the equal split; None without either."""
+        """How many times faster the best trial is than the reference; None without one."""
         return self.gain(TIME)
 
     @property
@@ -189,11 +225,11 @@ class CellSummary:
         return len(self.complete[self._bandwidths].drop_duplicates()) > 1
 
     def gain(self, objective: Objective) -> float | None:
-        """How many times better the best trial is than the equal split; None without either."""
-        if self.equal is None:
+        """How many times better the best trial is than the reference; None without one."""
+        if self.reference is None:
             return None
-        best, equal = objective.of(self.best), objective.of(self.equal)
-        worse, better = (equal, best) if objective.sign > 0 else (best, equal)
+        best, other = objective.of(self.best), objective.of(self.reference.row)
+        worse, better = (other, best) if objective.sign > 0 else (best, other)
         ratio = worse / better if better else math.nan
         return ratio if math.isfinite(ratio) else None
 
@@ -257,10 +293,42 @@ def summarise(rows: pd.DataFrame, study: StudyRecord) -> list[CellSummary]:
 
     Raises :class:`DimsweepError` when no trial of the study is complete.
     """
-    searched = rows[~rows["origin"].isin([RECHECK, PORTFOLIO])]
+    searched = rows[~rows["origin"].isin([RECHECK, PORTFOLIO, BASELINE])]
     if not (searched["state"] == COMPLETE).any():
         raise _nothing_complete(searched, study)
-    return [_summarise_cell(rows[rows["cell"] == cell.cell], cell, study) for cell in study.cells]
+    baselines = _baselines(rows, study)
+    return [
+        _summarise_cell(rows[rows["cell"] == cell.cell], cell, study, baselines)
+        for cell in study.cells
+    ]
+
+
+def without_baseline(rows: pd.DataFrame, study: StudyRecord) -> list[tuple[Mapping[str, str], str]]:
+    """The scenarios (values of their axes) in which the baseline cannot be simulated, and why."""
+    found = [(each.coordinates, each.error) for each in study.no_baselines]
+    failed = rows[(rows["origin"] == BASELINE) & (rows["state"] != COMPLETE)]
+    errors = dict(zip(failed["key"], failed["error"], strict=True))
+    found += [(c.coordinates, str(errors[c.key])) for c in study.baselines if c.key in errors]
+    return [(study.scenario(coordinates), error) for coordinates, error in found]
+
+
+def _baselines(
+    rows: pd.DataFrame, study: StudyRecord
+) -> dict[tuple[str, ...], tuple[CellRecord, pd.Series]]:
+    """The baseline's cell and row in each scenario in which it is complete."""
+    own = rows[(rows["origin"] == BASELINE) & (rows["state"] == COMPLETE)]
+    places = {(row["cell"], row["key"]): i for i, row in own[["cell", "key"]].iterrows()}
+    return {
+        tuple(study.scenario(cell.coordinates).values()): (cell, own.loc[place])
+        for cell in study.baselines
+        if (place := places.get((cell.cell, cell.key))) is not None
+    }
+
+
+def _baseline(baseline: CellRecord, row: pd.Series, cell: CellRecord) -> Reference:
+    """The baseline as what a cell is compared with; of another size, it says so."""
+    size = "" if baseline.n_npus == cell.n_npus else f" of {baseline.n_npus:,} NPUs"
+    return Reference(f"the baseline{size}", "baseline", row, baseline.dims, is_common=True)
 
 
 def frequent_errors(failed: pd.DataFrame) -> list[tuple[str, int]]:
@@ -269,7 +337,12 @@ def frequent_errors(failed: pd.DataFrame) -> list[tuple[str, int]]:
     return causes(failed["error"].fillna("(no error text)"))
 
 
-def _summarise_cell(rows: pd.DataFrame, cell: CellRecord, study: StudyRecord) -> CellSummary:
+def _summarise_cell(
+    rows: pd.DataFrame,
+    cell: CellRecord,
+    study: StudyRecord,
+    baselines: Mapping[tuple[str, ...], tuple[CellRecord, pd.Series]],
+) -> CellSummary:
     objectives = study.objectives
     rows = rows.sort_values("trial")
     again, shared = rows["origin"] == RECHECK, rows["origin"] == PORTFOLIO
@@ -282,8 +355,15 @@ def _summarise_cell(rows: pd.DataFrame, cell: CellRecord, study: StudyRecord) ->
                 where=f"study {study.name}",
                 hint="a cost needs prices for all tiers of the topology",
             )
-    equal = complete[complete["origin"] == "equal"]
-    prices = (cell.config or study.config).get("cost", {})
+    config = {**study.config, **(cell.config or {})}
+    equal = _equal(complete, cell, study.parameters, config)
+    if study.baseline:  # it is what gains are asked against, and where there is none there are none
+        found = baselines.get(tuple(study.scenario(cell.coordinates).values()))
+        reference = found and _baseline(*found, cell)
+    else:
+        reference = (
+            None if equal is None else Reference("the equal split", "equal", equal, cell.dims)
+        )
     return CellSummary(
         study=study,
         cell=cell,
@@ -292,11 +372,58 @@ def _summarise_cell(rows: pd.DataFrame, cell: CellRecord, study: StudyRecord) ->
         complete=complete,
         failed=rows[searched & rows["state"].isin([FAILED, INFEASIBLE, LOST])],
         front=complete.iloc[_front(complete, objectives)],
-        equal=None if equal.empty else equal.iloc[0],
+        equal=equal,
         again=rows[again],
         shared=rows[shared],
-        npu_price=units.parse(prices.get("npu", "0 USD"), units.MONEY, zero=True),
+        npu_price=_npu_price(config),
+        reference=reference,
     )
+
+
+def _equal(
+    complete: pd.DataFrame,
+    cell: CellRecord,
+    parameters: Sequence[str],
+    config: Mapping[str, Any],
+) -> pd.Series | None:
+    """The row whose dimensions have equal bandwidths, as near as the grid of the space allows, and
+    whose other keys are those of the configuration.
+
+    What a search tries first as the equal split need not be it: constraints may forbid it, and a
+    searched key may not have the configuration's value among its own.
+    """
+    step = value_of(config, "space.bandwidth.step")
+    near = units.parse(step, units.BANDWIDTH) / 1e9 if isinstance(step, str) else 0.0
+    for _, row in complete[complete["origin"] == "equal"].iterrows():
+        split = row[[f"bandwidth_{d}_GBps" for d in range(len(cell.dims))]].to_numpy(float)
+        is_even = split.max() - split.min() <= max(1.5 * near, 1e-3 * split.mean())
+        if is_even and all(_is(row[key], value_of(config, key)) for key in parameters):
+            return row
+    return None
+
+
+def value_of(config: Mapping[str, Any], name: str) -> Any:
+    """The value at a dotted key of a stored configuration; None if there is none."""
+    node: Any = config
+    for part in name.split("."):
+        node = node.get(part) if isinstance(node, Mapping) else None
+    return node
+
+
+def _is(text: str, value: Any) -> bool:
+    """Whether the text of a row is a value of the configuration; of one that is not set, yes."""
+    if value is None or str(value) == str(text):
+        return True
+    try:
+        return float(value) == float(text)
+    except (TypeError, ValueError):
+        return False
+
+
+def _npu_price(config: Mapping[str, Any]) -> float:
+    """What one NPU costs (USD)."""
+    price = value_of(config, "cost.npu")
+    return 0.0 if price is None else units.parse(price, units.MONEY, zero=True)
 
 
 def _ranking(rows: pd.DataFrame, objectives: tuple[Objective, ...]) -> Integers:

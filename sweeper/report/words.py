@@ -2,24 +2,45 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 
 import numpy as np
 import pandas as pd
 
 from engine import units
+from sweeper.config.roles import is_plan
 from sweeper.ledger.record import CellRecord, StudyRecord
 from sweeper.objective import Objective
 from sweeper.report.summary import CellSummary, Floats
 
 _LARGE = ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k"))
-_NOTICEABLE = 1.005  # a smaller gain would print as 1.00x
+NOTICEABLE = 1.005  # a smaller gain would print as 1.00x
+_LEVEL = 5e-4  # a smaller loss is none that anyone builds for
 
 
 def idle(axis: str) -> str:
     """An axis whose values all gave the same results."""
     return f"{axis} made no difference: trials that differ in nothing else gave the same"
+
+
+def no_baseline(missing: Sequence[tuple[Mapping[str, str], str]]) -> list[str]:
+    """Where the baseline cannot be simulated, a sentence for each cause."""
+    places: dict[str, list[str]] = {}
+    for scenario, error in missing:
+        cause = error.splitlines()[0]  # what would help a candidate follows
+        places.setdefault(cause, []).append(coordinates_of(scenario))
+    return [
+        f"the baseline cannot be simulated{_with(names)}, so no gain is told there: {cause}"
+        for cause, names in places.items()
+    ]
+
+
+def _with(names: Sequence[str]) -> str:
+    named = [name for name in names if name]
+    if not named:
+        return ""
+    return f" with {named[0]}" + (f" and {len(named) - 1} more" if len(named) > 1 else "")
 
 
 def seconds(value: float, digits: int = 4) -> str:
@@ -94,6 +115,24 @@ def loss(share: float) -> str:
     return f"{100 * share:.0f}%" if share >= 0.0995 else f"{max(100 * share, 0.0):.2g}%"
 
 
+def behind(share: float) -> str:
+    """How far something is behind the best, by the ``share`` by which it is worse."""
+    return f"{loss(share)} behind" if share >= _LEVEL else "as good"
+
+
+def ratios(values: Sequence[float]) -> str:
+    """From how many to how many times better."""
+    low, high = ratio(min(values)), ratio(max(values))
+    return low if low == high else f"{low.removesuffix('x')} to {high}"
+
+
+def gained(values: Sequence[float], objective: Objective, name: str) -> str:
+    """From how many to how many times better something is than what the ``name`` says."""
+    if min(values) < 1:
+        return f"{ratios(values)} as good as {name}"
+    return f"{ratios(values)} {objective.better} {name}"
+
+
 def ratio(value: float | None) -> str:
     """How many times better; a dash for None."""
     if value is None or math.isnan(value):
@@ -104,6 +143,12 @@ def ratio(value: float | None) -> str:
 def cost_of(npu_price: float) -> str:
     """What a cost is the cost of: networks are bought with the NPUs where these have a price."""
     return "cluster cost" if npu_price else "network cost"
+
+
+def cost_head(summaries: Iterable[CellSummary]) -> str:
+    """The head of a column of costs: of clusters where NPUs are in them."""
+    with_npus = any(summary.npu_price for summary in summaries)
+    return "cluster\ncost,\nM USD" if with_npus else "cost,\nM USD"
 
 
 def waiting(exposed: Iterable[str]) -> str:
@@ -143,14 +188,21 @@ def label(summary: CellSummary) -> str:
 
 def cell_label(cell: CellRecord) -> str:
     """What tells a cell of a study from the others, whether or not anything is found in it."""
-    coordinates = cell.coordinates
-    if not coordinates:
-        return cell.workload
+    return coordinates_of(cell.coordinates) if cell.coordinates else cell.workload
+
+
+def coordinates_of(coordinates: Mapping[str, str]) -> str:
+    """Values of axes, each after its short name; a workload's needs none."""
     names = short_keys(list(coordinates))
     return ", ".join(
         value if name == "workload" else f"{name} {value}"
         for name, value in zip(names, coordinates.values(), strict=True)
     )
+
+
+def searched(summary: CellSummary, row: pd.Series) -> str:
+    """The values of the searched keys in a row."""
+    return coordinates_of({key: str(row[key]) for key in summary.parameters})
 
 
 def dim_name(summary: CellSummary, d: int) -> str:
@@ -159,24 +211,32 @@ def dim_name(summary: CellSummary, d: int) -> str:
     return f"dim {summary.dims[d].replace(': ', ' ', 1)}".replace(" ", "\N{NO-BREAK SPACE}")
 
 
+def noun(summary: CellSummary) -> str:
+    """What was searched for: a plan where nothing but its keys varies, a split, or a design."""
+    if summary.parameters:
+        is_one = all(map(is_plan, summary.parameters)) and not summary.split_varies
+        return "plan" if is_one else "design"
+    return "split" if summary.split_varies else "design"
+
+
 def best_name(summary: CellSummary) -> str:
     """What to call the best trial: with two objectives, best in which sense."""
     most = summary.objective.most if len(summary.objectives) > 1 else "best"
-    return f"{most} {'design' if summary.parameters else 'split'}"
+    return f"{most} {noun(summary)}"
 
 
 def comparison(summary: CellSummary) -> str:
-    """How the best trial compares with the equal split."""
-    gain = summary.gain(summary.objective)
-    if gain is None:
-        value = summary.objective.show(summary.objective.of(summary.best))
-        return f"the {best_name(summary)} found has {value}"
+    """How the best trial compares with the reference."""
+    gain, reference = summary.gain(summary.objective), summary.reference
+    if gain is None or reference is None:
+        claim = summary.objective.claim(summary.objective.of(summary.best))
+        return f"the {best_name(summary)} found {claim}"
     if gain <= 1:
-        return "nothing found beats the equal split"
-    if gain < _NOTICEABLE:
-        return "the equal split is within 0.5% of the best found"
+        return f"nothing found beats {reference.name}"
+    if gain < NOTICEABLE:
+        return f"{reference.name} is within 0.5% of the best found"
     better = f"{ratio(gain)} {summary.objective.better}"
-    return f"the {best_name(summary)} is {better} the equal split"
+    return f"the {best_name(summary)} is {better} {reference.name}"
 
 
 def finding(summary: CellSummary) -> str:
@@ -184,30 +244,11 @@ def finding(summary: CellSummary) -> str:
     the values compared."""
     if len(summary.objectives) > 1:
         return trade_off(summary)
-    if summary.equal is None:
+    if summary.reference is None:
         return comparison(summary)
-    rows = (summary.best, summary.equal)
-    values = [summary.objective.show(summary.objective.of(row)) for row in rows]
+    rows = (summary.best, summary.reference.row)
+    values = [summary.objective.told(summary.objective.of(row)) for row in rows]
     return f"{comparison(summary)} ({' against '.join(dict.fromkeys(values))})"
-
-
-def headline(summaries: Sequence[CellSummary]) -> str:
-    """What the study found, in a sentence without a full stop."""
-    if len(summaries) == 1:
-        cell = summaries[0].cell
-        return f"{cell.workload} on {cell.n_npus:,} NPUs: {finding(summaries[0])}"
-    found = [s for s in summaries if s.found]
-    names, objective = f"{best_name(found[0])}s", found[0].objective
-    gains = {label(s): gain for s in found if (gain := s.gain(objective)) is not None}
-    if not gains:
-        values = sorted(objective.of(s.best) for s in found)
-        low, high = (objective.show(value) for value in (values[0], values[-1]))
-        return f"The {names} found in {len(found)} cells have {low} to {high}"
-    most = max(gains, key=gains.__getitem__)
-    if gains[most] < _NOTICEABLE:
-        return f"In all {len(gains)} cells the equal split is within 0.5% of the best found"
-    better = f"{ratio(gains[most])} {objective.better}"
-    return f"The {names} of {len(gains)} cells are up to {better} the equal split, at {most}"
 
 
 def simulated_again(summaries: Sequence[CellSummary]) -> str:

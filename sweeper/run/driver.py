@@ -17,6 +17,7 @@ from sweeper.run.executor.evaluate import Job
 from sweeper.run.standing import Standing, ended
 from sweeper.search import Sampler, Values
 from sweeper.space.trials import Floats, Integers, Trial, Trials
+from sweeper.study.baseline import Baselines
 from sweeper.study.cell import CellPlan
 from sweeper.study.grid import Grid
 from sweeper.study.plan import PortfolioPlan, StudyPlan
@@ -69,10 +70,15 @@ def run_sweep(
     simulated again.
     """
     if plan.stream is not None:
-        progress = _run_stream(plan.stream, _Driver(ledger, executor, watch, carries=True))
+        driver = _Driver(ledger, executor, watch, carries=True)
+        if plan.stream_baselines is not None:
+            _stream_baselines(plan.stream_baselines, driver)
+        progress = _run_stream(plan.stream, driver)
         ledger.describe(plan.study.model_copy(update={"finished": True}))
         return progress
     driver, study = _Driver(ledger, executor, watch), plan.study
+    for baseline in plan.baselines:
+        _run_baseline(baseline, driver)
     best = {cell.cell.number: _run_cell(cell, driver) for cell in plan.cells}
     for i, portfolio in enumerate(plan.portfolios):
         own = [best[cell.cell.number] for cell in portfolio.cells]
@@ -100,6 +106,23 @@ def _run_stream(grid: Grid, driver: "_Driver") -> Progress:
             _run_cell(found.plan, driver)
             progress.best.pop(number, None)
     return progress
+
+
+def _stream_baselines(baselines: Baselines, driver: "_Driver") -> None:
+    """Plan and simulate the baseline of a large grid in each combination of its scenarios."""
+    for place in range(len(baselines)):
+        found = baselines.plan(place)
+        if isinstance(found, PrunedCell):
+            driver.ledger.prune(baselines.number(place), found)
+        else:
+            driver.ledger.enter(found.record)
+            _run_baseline(found.plan, driver)
+
+
+def _run_baseline(cell: CellPlan, driver: "_Driver") -> None:
+    """Simulate the one trial of a baseline."""
+    values, _ = driver.collect(driver.submit(cell, Trials.of(cell.first)))
+    driver.count(cell, values, searched=False)
 
 
 def _run_cell(cell: CellPlan, driver: "_Driver") -> Best:
@@ -190,7 +213,7 @@ def _first(plan: PortfolioPlan, own: "Sequence[Best]", least: np.ndarray | None)
     if least is not None and one.space.split is not None:
         nearest = tuple(one.space.split.nearest(least).tolist())
         found.append(Trial(0, "bound", nearest, found[0].parameters))
-    found += [trial for trial in one.first if trial.origin in ("equal", "known")]
+    found += [trial for trial in one.first if trial.origin in ("equal", "middle", "known")]
     return [replace(trial, number=i) for i, trial in enumerate(found)]
 
 

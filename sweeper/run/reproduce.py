@@ -55,8 +55,10 @@ def reproduce(folder: Place, sample: int | None = None, seed: int = 0) -> Reprod
         chosen = np.random.default_rng(seed).choice(complete, sample, replace=False)
         rows = rows.take(np.sort(chosen))
     differ: dict[tuple[int, int], list[str]] = {}
-    for record in study.cells:
+    for record in (*study.cells, *study.baselines):
         own = rows.filter(pc.equal(rows["cell"], record.cell))
+        if record.key is not None:  # not the row of a baseline that the study had before
+            own = own.filter(pc.equal(own["key"], record.key))
         if len(own):
             differ |= _compare(own, _simulated(study, record, own, folder))
     return Reproduced(len(rows), complete, differ, study.provenance, provenance())

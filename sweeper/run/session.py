@@ -23,9 +23,8 @@ def run_in(
     ``watch`` sees the progress, and ``tell`` is given what a user should know of the workers, who
     are let go of in the end, whatever ends it.
     """
-    cells = [cell.cell for cell in plan.cells]
     heart = _Heart(ledger, watch)
-    executor = make_executor(plan.config, cells, plan.schema, tell=tell)
+    executor = make_executor(plan.config, plan.simulated, plan.schema, tell=tell)
     try:
         return run_sweep(plan, ledger, executor, heart.watch)
     finally:

@@ -97,11 +97,13 @@ def make_sampler(
     """The sampler that ``config.search`` describes; ``first`` are trials to propose first, and
     ``prices`` what the network costs."""
     name = sampler_name(config, space)
-    if name == GRID and not config.grid and space.split is None and not space.n_unit:
+    compared = config.grid or config.baseline
+    if name == GRID and not compared and space.split is None and not space.n_unit:
         raise DimsweepError(
             "there is nothing to search",
             where="space",
-            hint="give space.bandwidth a total, cost or max, space.parameters something, or a grid",
+            hint="give space.bandwidth a total, cost or max, space.parameters something, a grid, "
+            "or a baseline to compare with",
         )
     if name not in SAMPLERS:
         raise DimsweepError(

@@ -165,15 +165,17 @@ def _check_fidelity(config: Config) -> None:
 def _first_trials(
     config: Config, space: Space, program: Program, hopes: Sequence[np.ndarray]
 ) -> list[Trial]:
-    """Splits worth knowing: equal, proportional to the traffic, where the lower bound is least
-    (``hopes``), and the user's own."""
+    """Splits worth knowing: equal (or mid-range), proportional to the traffic, where the lower
+    bound is least (``hopes``), and the user's own."""
     enqueue = config.search.enqueue or not space.n_unit
     if space.split is None:
         return [Trial(0, "known", None, space.defaults(config))] if enqueue else []
     splits: list[tuple[str, np.ndarray]] = []
     if enqueue:
-        if not isinstance(space.split, PartsSpace):  # no parts have equal bandwidths
-            splits.append(("equal", space.split.equal()))
+        # Without a budget, bandwidths that are free up to maxima start in the middle of each; no
+        # parts have equal bandwidths.
+        if not isinstance(space.split, PartsSpace):
+            splits.append(("equal" if space.split.has_budget else "middle", space.split.equal()))
         demand = traffic(program)
         if demand.sum() > 0 and space.split.has_budget:
             splits.append(("proportional", space.split.along(demand)))

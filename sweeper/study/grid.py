@@ -57,8 +57,9 @@ class Grid:
             return {}, self.composed
         places = np.unravel_index(number, self._shape)
         ours = {name: self._axes[name][i] for name, i in zip(self._axes, places, strict=True)}
-        options = [f"{key}={value}" for key, value in ours.items() if is_group(key)]
-        values = {key: value for key, value in ours.items() if not is_group(key)}
+        chosen = {k for k, v in ours.items() if is_group(k) and not isinstance(v, Mapping)}
+        options = [f"{key}={value}" for key, value in ours.items() if key in chosen]
+        values = {key: value for key, value in ours.items() if key not in chosen}
         label = {key: _label(value) for key, value in ours.items()}
         return label, compose([*self._kept, *options], values)
 

@@ -1,6 +1,7 @@
 """What a study will do: the cells of its grid, and the portfolios that they make up."""
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -10,13 +11,15 @@ from engine.bound import EventBound, Weighing
 from sweeper.config.compose import Composed, is_group
 from sweeper.config.guess import refuse_unknown
 from sweeper.config.parts.part import key
+from sweeper.config.roles import roles_of
 from sweeper.config.schema import RUNTIME_KEYS, Config
 from sweeper.ledger.place import Place, place
 from sweeper.ledger.record import PortfolioRecord, PrunedCell, StudyRecord
-from sweeper.ledger.rows import ROWS_VERSION, row_schema
+from sweeper.ledger.rows import ROWS_VERSION, Cell, row_schema
 from sweeper.search import Sampler, learns_from_slopes, make_sampler
 from sweeper.space.space import check_values
 from sweeper.space.trials import Trial
+from sweeper.study.baseline import Baselines
 from sweeper.study.cell import CellPlan
 from sweeper.study.content import digests
 from sweeper.study.grid import LOOKED_AT, Grid, PlannedCell
@@ -60,6 +63,8 @@ class StudyPlan:
 
     ``cells`` are all cells that can be.  Of a large grid they are only some, which were looked at
     before anything is simulated; all of them are planned, one after the other, by its ``stream``.
+    ``baselines`` are the design that there is today in each combination of the scenarios; those of
+    a large grid are likewise planned by ``stream_baselines``.
     """
 
     folder: Place
@@ -69,12 +74,24 @@ class StudyPlan:
     portfolios: list[PortfolioPlan]
     config: Config
     stream: Grid | None = None
+    baselines: tuple[CellPlan, ...] = ()
+    stream_baselines: Baselines | None = None
+
+    @property
+    def simulated(self) -> list[Cell]:
+        """The cells that workers are to know: of a large grid, each job brings its own."""
+        return [plan.cell for plan in (*self.cells, *self.baselines)]
 
     @property
     def n_trials(self) -> int:
         """How many trials there are at most; of a large grid, how many there would be if all cells
         were as the first one."""
-        return _most(self.cells, self.portfolios, self.stream)
+        return _most(
+            self.cells,
+            self.portfolios,
+            self.stream,
+            len(self.baselines if self.stream_baselines is None else self.stream_baselines),
+        )
 
 
 def plan_study(composed: Composed) -> StudyPlan:
@@ -83,6 +100,8 @@ def plan_study(composed: Composed) -> StudyPlan:
     config, name = composed.config, study_name(composed)
     try:
         weighing, axes = weighing_of(config), grid_of(config)
+        roles = roles_of(config, axes)
+        today = Baselines(composed, axes, roles)
     except DimsweepError as error:
         raise composed.blame(error) from error.__cause__
     with key("grid"):
@@ -90,8 +109,8 @@ def plan_study(composed: Composed) -> StudyPlan:
             refuse_unknown(axis, config.text)
     grid = Grid(composed, axes, may_prune=weighing is None)
     planned, pruned = _plan_cells(grid)
+    baselines, no_baselines = _sorted(map(today.plan, _looked_at(today)))
     cells = [each.plan for each in planned]
-    is_large = len(grid) > LARGE
     parameters = list(cells[0].space.parameters)
     try:
         check_values(cells[0].config)
@@ -100,7 +119,7 @@ def plan_study(composed: Composed) -> StudyPlan:
     portfolios = [] if weighing is None else _portfolios(weighing, planned)
     first, *others = cells[:LOOKED_AT]
     idle = [told for key, told in first.idle.items() if all(key in c.idle for c in others)]
-    stream = grid if is_large else None
+    stream = grid if len(grid) > LARGE else None
     study = StudyRecord(
         name=name,
         model=MODEL_VERSION,
@@ -108,29 +127,43 @@ def plan_study(composed: Composed) -> StudyPlan:
         objective=tuple(each.name for each in config.objective),
         grid=tuple(axes),
         parameters=tuple(parameters),
+        roles=roles,
+        baseline=config.baseline,
         learns_from_slopes=any(learns_from_slopes(each.record.sampler) for each in planned),
-        warnings=(*once(plan.warnings for plan in cells), *idle),
-        n_streamed=len(grid) if is_large else None,
-        n_trials=_most(cells, portfolios, stream),
+        warnings=(*today.warnings, *once(plan.warnings for plan in cells), *idle),
+        n_trials=_most(cells, portfolios, stream, len(today if stream else baselines)),
         finished=False,
-        cells=() if is_large else tuple(each.record for each in planned),
-        pruned=() if is_large else tuple(pruned),
+        cells=tuple(each.record for each in planned),
+        pruned=tuple(pruned),
+        baselines=tuple(each.record for each in baselines),
+        no_baselines=tuple(no_baselines),
         portfolios=tuple(each.describe() for each in portfolios),
         provenance=(provenance(),),
         config={key: value for key, value in config.text.items() if key not in RUNTIME_KEYS}
         | {"files": digests(config)},
     )
-    n_dims = max(len(each.record.dims) for each in planned)
+    n_dims = max(len(each.record.dims) for each in (*planned, *baselines))
     schema = row_schema(n_dims, list(axes), parameters)
-    folder = place(config.results) / name
-    return StudyPlan(folder, study, schema, cells, portfolios, config, stream)
+    return StudyPlan(
+        place(config.results) / name,
+        study if stream is None else study.streamed(len(grid)),
+        schema,
+        cells,
+        portfolios,
+        config,
+        stream=stream,
+        baselines=tuple(each.plan for each in baselines),
+        stream_baselines=None if stream is None else today,
+    )
 
 
-def _most(cells: list[CellPlan], portfolios: list[PortfolioPlan], stream: Grid | None) -> int:
+def _most(
+    cells: list[CellPlan], portfolios: list[PortfolioPlan], stream: Grid | None, n_baselines: int
+) -> int:
     own = [cell.budget + cell.recheck for cell in cells]
     if stream is not None:
-        return len(stream) * own[0]
-    return sum(own) + sum(cell.budget for one in portfolios for cell in one.cells)
+        return len(stream) * own[0] + n_baselines
+    return sum(own) + sum(cell.budget for one in portfolios for cell in one.cells) + n_baselines
 
 
 def study_name(composed: Composed) -> str:
@@ -153,15 +186,27 @@ def study_name(composed: Composed) -> str:
 def _plan_cells(grid: Grid) -> tuple[list[PlannedCell], list[PrunedCell]]:
     """The cells of a grid, or those of a large one that show what is wrong with it, and those that
     cannot be."""
-    planned, pruned = list[PlannedCell](), list[PrunedCell]()
-    for number in range(len(grid)) if len(grid) <= LARGE else grid.corners(LOOKED_AT):
-        found = grid.plan(number)
-        if isinstance(found, PrunedCell):
-            pruned.append(found)
-        else:
-            planned.append(found)
+    planned, pruned = _sorted(map(grid.plan, _looked_at(grid)))
     if not planned:
         raise InfeasibleError(f"no cell of the grid can be; the first: {pruned[0].error}")
+    return planned, pruned
+
+
+def _looked_at(cells: Grid | Baselines) -> Sequence[int]:
+    """All of them, or of many those that show what is wrong with them."""
+    return range(len(cells)) if len(cells) <= LARGE else cells.corners(LOOKED_AT)
+
+
+def _sorted(
+    found: Iterable[PlannedCell | PrunedCell],
+) -> tuple[list[PlannedCell], list[PrunedCell]]:
+    """Plans, and what cannot be."""
+    planned, pruned = list[PlannedCell](), list[PrunedCell]()
+    for each in found:
+        if isinstance(each, PrunedCell):
+            pruned.append(each)
+        else:
+            planned.append(each)
     return planned, pruned
 
 

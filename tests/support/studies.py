@@ -43,7 +43,7 @@ def run(
             plan.config.changed(
                 {"executor.mode": "inline", "executor.timeout": None, "executor.memory": None}
             ),
-            [cell.cell for cell in plan.cells],
+            plan.simulated,
             plan.schema,
         )
         return run_sweep(plan, ledger, executor, watch)

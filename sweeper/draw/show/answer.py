@@ -1,10 +1,13 @@
 """The answer first: what to build, how sure it is, what it costs, what the next money does."""
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sweeper.objective import PERF_PER_COST
-from sweeper.report import words
+from sweeper.report import headline, words
+from sweeper.report.decisions import LEVEL, Decisions
+from sweeper.report.question import Question
 from sweeper.report.report import Report
 from sweeper.report.sections.messages import Comparison, agreement
 from sweeper.report.sections.next_bandwidth import claim, common_unit
@@ -21,9 +24,16 @@ class Answer:
 
 
 def answers(report: Report) -> list[Answer]:
-    """The answers of the study, which are those of its best cell, or of its one portfolio."""
-    best = min(report.found, key=lambda cell: cell.objective.loss(cell.objective.of(cell.best)))
-    found = [_build(best, several=len(report.found) > 1), *_sure(best)]
+    """The answers of the study: of the decision that loses least over its scenarios, or of its one
+    portfolio."""
+    decisions = report.decisions
+    cells = decisions.chosen()
+    first = cells[0]
+    # Of several scenarios the one of which the search says least.
+    least_sure = max(cells, key=lambda cell: math.inf if cell.gap is None else cell.gap)
+    found = [_build(report, decisions, cells), *_sure(least_sure)]
+    if len(cells) > 1:
+        found[1] = replace(found[1], rest=f"{_where(decisions, least_sure)}: {found[1].rest}")
     if len(report.portfolios) == 1:
         one = report.portfolios[0]
         split = one.cells[0].split(one.designs.iloc[one.best])
@@ -32,20 +42,82 @@ def answers(report: Report) -> list[Answer]:
             Answer("What to build", built, one.headline()),
             Answer("How sure is the search", one.finding()),
         ]
-    return [*found, _cost(best), *_next(best)]
+    return [*found, _cost(cells), *(_next(first) if len(cells) == 1 else ())]
 
 
-def _build(cell: CellSummary, *, several: bool) -> Answer:
-    split = cell.split(cell.best)
-    short = f"{', '.join(map(words.gbps, split))} GB/s"
-    own = [f"{key} {cell.best[key]}" for key in cell.parameters]
-    where = [words.label(cell)] if several else []
-    dims = ", ".join(name.split(": ", 1)[-1] for name in cell.dims)
-    value = " at ".join(each.show(each.of(cell.best)) for each in cell.objectives)
-    rest = [*where, f"per NPU over {dims}", *own, f"has {value}"]
+def _where(decisions: Decisions, cell: CellSummary) -> str:
+    """The scenario of a cell, which is the least sure of several."""
+    place = next(s for (_, s), each in decisions.cells.items() if each is cell)
+    return f"with {decisions.scene(place)}, the least sure of {len(decisions.scenarios)}"
+
+
+def _build(report: Report, decisions: Decisions, cells: list[CellSummary]) -> Answer:
+    """What was asked for, and what else belongs to it."""
+    asked = "What to run" if report.question is Question.PLAN else "What to build"
+    if len(cells) > 1:
+        return _build_for_all(asked, decisions, cells)
+    (cell,) = cells
+    chosen = decisions.name(decisions.ranking[0]) if len(decisions.decisions) > 1 else ""
+    plan, split = words.searched(cell, cell.best), _split(cell)
+    # What was searched comes first; bandwidths that are those of a network that is there do not.
+    short = [text for text in (chosen, plan, split if cell.split_varies else "") if text]
+    rest = [] if cell.split_varies else [f"on {split}"]
+    rest.append(f"per NPU over {', '.join(name.split(': ', 1)[-1] for name in cell.dims)}")
+    rest = [" ".join(rest)]
+    rest.append(" and ".join(each.claim(each.of(cell.best)) for each in cell.objectives))
+    if (gain := headline.against(cell)) is not None:
+        rest.append(gain)
     if len(cell.objectives) > 1:
         rest.append(words.trade_off(cell))
-    return Answer("What to build", short, "; ".join(rest))
+    rest += _runner_up(decisions, cell)
+    return Answer(asked, "; ".join(short or [split]), "; ".join(rest))
+
+
+def _runner_up(decisions: Decisions, cell: CellSummary) -> list[str]:
+    """The next decision, or, where there is but one, the next values of the searched keys."""
+    found = decisions.behind(0)
+    if found is not None:
+        return [f"the runner-up, {decisions.name(found[0])}, is {words.behind(found[1])}"]
+    other = cell.runner_up
+    if other is None:
+        return []
+    best, its = (cell.objective.loss(cell.objective.of(row)) for row in (cell.best, other))
+    share = its / best - 1 if best else 0.0
+    return [f"the runner-up, {words.searched(cell, other)}, is {words.behind(share)}"]
+
+
+_LISTED = 4  # scenarios whose designs are told one after the other
+
+
+def _build_for_all(asked: str, decisions: Decisions, cells: list[CellSummary]) -> Answer:
+    """The decision that loses least over several scenarios, and what to build of it in each."""
+    n, noun = len(decisions.scenarios), words.noun(cells[0])
+    name = decisions.name(decisions.ranking[0]) if len(decisions.decisions) > 1 else ""
+    designs = [_design(cell) for cell in cells]
+    short = name or (
+        f"a {noun} for each of {decisions.count}" if len(set(designs)) > 1 else designs[0]
+    )
+    worst = float(decisions.worst[decisions.ranking[0]])
+    lost = (
+        f"at most {words.loss(worst)} behind the best" if worst >= LEVEL else "as good as the best"
+    )
+    told = [f"{lost} of each scenario"] if name and math.isfinite(worst) else []
+    if len(set(designs)) > 1:
+        places = [s for s in range(n) if (decisions.ranking[0], s) in decisions.cells]
+        listed = zip(places, designs, strict=True)
+        each = [f"{decisions.scene(s)}: {design}" for s, design in list(listed)[:_LISTED]]
+        told += each + [f"and {len(cells) - _LISTED} more in the table"] * (len(cells) > _LISTED)
+    return Answer(asked, short, "; ".join(told))
+
+
+def _design(cell: CellSummary) -> str:
+    """What was searched for, of a cell's best."""
+    plan = words.searched(cell, cell.best)
+    return "; ".join(text for text in (plan, _split(cell) if cell.split_varies else "") if text)
+
+
+def _split(cell: CellSummary) -> str:
+    return f"{', '.join(map(words.gbps, cell.split(cell.best)))} GB/s"
 
 
 def _sure(cell: CellSummary) -> Iterator[Answer]:
@@ -67,16 +139,19 @@ def _sure(cell: CellSummary) -> Iterator[Answer]:
         yield Answer("How sure is the model", "no measured run covers this", found.reason)
 
 
-def _cost(cell: CellSummary) -> Answer:
-    if not cell.priced:
+def _cost(cells: list[CellSummary]) -> Answer:
+    priced = [cell for cell in cells if cell.priced]
+    if not priced:
         return Answer("What it costs", "not known", "some tier of the network has no price")
-    cost, efficiency = cell.best["cost_usd"], cell.best[PERF_PER_COST.column]
-    return Answer(
-        "What it costs",
-        words.usd(cost),
-        f"{words.cost_of(cell.npu_price)}; {words.per_million_usd(efficiency)} iterations/s per "
-        "million USD",
-    )
+    costs = sorted(float(cell.best["cost_usd"]) for cell in priced)
+    ends = [words.usd(cost) for cost in (costs[0], costs[-1])]
+    rest = [words.cost_of(priced[0].npu_price)]
+    if priced[0].npu_price:
+        rest.append(f"{words.usd(priced[0].npus_cost)} of it NPUs")
+    if len(priced) == 1:
+        efficiency = priced[0].best[PERF_PER_COST.column]
+        rest.append(f"{words.per_million_usd(efficiency)} iterations/s per million USD")
+    return Answer("What it costs", " to ".join(dict.fromkeys(ends)), "; ".join(rest))
 
 
 def _next(cell: CellSummary) -> Iterator[Answer]:

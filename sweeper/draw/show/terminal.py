@@ -7,11 +7,9 @@ from rich.table import Table
 from rich.text import Text
 
 from sweeper.ledger.record import StudyRecord
-from sweeper.report import words
 from sweeper.report.report import Report
 from sweeper.report.sections import sheets
 from sweeper.report.sheet import Sheet
-from sweeper.report.sold import unsold
 from sweeper.report.summary import frequent_errors
 from sweeper.terminal import plural
 
@@ -37,10 +35,8 @@ def print_report(rows: pd.DataFrame, study: StudyRecord, console: Console) -> No
         if rest := sum(times for _, times in errors[_MOST_CAUSES:]):
             causes = plural(len(errors) - _MOST_CAUSES, "other cause")
             console.print(Text(f"{rest:,} of {causes}; the page has all"))
-    for text in unsold(report.found):
-        console.print(Text(f"\nwarning: {text}", style="yellow"))
-    for axis in report.idle:
-        console.print(Text(f"\nwarning: {words.idle(axis)}", style="yellow"))
+    for note in report.notes:
+        console.print(Text(f"\nwarning: {note}", style="yellow"))
 
 
 def _dress(sheet: Sheet) -> Table:

@@ -5,11 +5,14 @@ from sweeper.report.sections import (
     best_of_cells,
     critical_path,
     dimensions,
+    factors,
     front,
     messages,
     next_bandwidth,
     portfolio,
     provisioned,
+    regrets,
+    scenarios,
     time_and_cost,
 )
 from sweeper.report.sheet import Section, Sheet
@@ -17,6 +20,9 @@ from sweeper.report.summary import CellSummary
 
 SECTIONS: tuple[Section, ...] = (
     portfolio.SECTION,
+    scenarios.SECTION,
+    regrets.SECTION,
+    factors.SECTION,
     best_of_cells.SECTION,
     time_and_cost.SECTION,
     dimensions.SECTION,

@@ -1,4 +1,5 @@
-"""Each dimension's bandwidth, utilisation and exposed communication, best and equal."""
+"""Each dimension's bandwidth, utilisation and exposed communication: of the best trial, and of what
+it is compared with where that has the same dimensions."""
 
 from sweeper.report.sheet import Section, Sheet
 from sweeper.report.summary import CellSummary
@@ -6,7 +7,10 @@ from sweeper.report.words import gbps, percent, seconds
 
 
 def table(summary: CellSummary) -> list[Sheet]:
-    shown, split = summary.best_and_equal, summary.split(summary.best)
+    compared, split = summary.compared, summary.split(summary.best)
+    if summary.reference is not None and list(summary.reference.dims) != summary.dims:
+        compared = compared[:1]
+    heads, shown = zip(*compared, strict=True)
     rows = []
     for d, name in enumerate(summary.dims):
         cells = [name, percent(split[d] / split.sum())]
@@ -18,8 +22,8 @@ def table(summary: CellSummary) -> list[Sheet]:
         waits = [cell for row in shown for cell in ("", "", seconds(row["waiting_s"]))]
         rows.append(("none, waiting", "", *waits))
     columns = ["dimension", "share"]
-    for which in ("best", "equal")[: len(shown)]:
-        columns += [f"{which}\nGB/s", "util.", "exposed"]
+    for head in heads:
+        columns += [f"{head}\nGB/s", "util.", "exposed"]
     return [Sheet("Dimensions", tuple(columns), rows)]
 
 

@@ -1,4 +1,4 @@
-"""Where the time goes and what it costs: the best trial, and the equal split beside it."""
+"""Where the time goes and what it costs: the best trial, and what it is compared with beside it."""
 
 import pandas as pd
 
@@ -18,7 +18,7 @@ from sweeper.report.words import (
 
 
 def table(summary: CellSummary) -> list[Sheet]:
-    shown = summary.best_and_equal
+    heads, shown = zip(*summary.compared, strict=True)
     again = {
         name: {p.phases["trial"]: p.by_messages() for p in summary.rechecked if p.fidelity == name}
         for name in summary.fidelities
@@ -37,22 +37,28 @@ def table(summary: CellSummary) -> list[Sheet]:
         name = waiting(name for tally in tallies for name in tally)
         rows.append((f"    {name}", [seconds(row["waiting_s"]) for row in shown]))
     if summary.speedup is not None:
-        rows.append(("speed-up over equal", [ratio(summary.speedup), ""]))
+        rows.append((f"speed-up over {heads[-1]}", [ratio(summary.speedup), ""]))
     if summary.priced:
         rows.append((cost_of(summary.npu_price), [usd(row["cost_usd"]) for row in shown]))
+        if summary.npu_price:
+            rows.append(("  of it NPUs", [usd(summary.npus_cost), ""]))
         efficiency = [per_million_usd(row["perf_per_cost"]) for row in shown]
         rows.append(("iterations/s per M USD", efficiency))
     if (gain := summary.gain(PERF_PER_COST)) is not None:
-        rows.append(("  over equal", [ratio(gain), ""]))
+        rows.append((f"  over {heads[-1]}", [ratio(gain), ""]))
     for merit in merits.known(summary.best):
         shown_values = [merit.show(merit.of(row)) for row in shown]
         rows.append((merit.title or "performance per watt", shown_values))
     if summary.bound is not None and summary.gap is not None:
         rows.append(("proven bound", [summary.objective.show(summary.bound, 6), ""]))
         rows.append(("  gap to it", [fine_percent(summary.gap), ""]))
-    rows += [(key, [str(row[key]) for row in shown]) for key in summary.parameters]
-    columns = ("", "best", "equal")[: 1 + len(shown)]
-    return [Sheet("Time and cost", columns, [(name, *cells) for name, cells in rows])]
+    rows += [(key, [_text(row[key]) for row in shown]) for key in summary.parameters]
+    return [Sheet("Time and cost", ("", *heads), [(name, *cells) for name, cells in rows])]
+
+
+def _text(value: object) -> str:
+    """The value of a searched key; a dash for a baseline that has no such key."""
+    return "-" if pd.isna(value) else str(value)
 
 
 def _by_collective(row: pd.Series) -> dict[str, float]:

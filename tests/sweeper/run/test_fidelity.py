@@ -28,6 +28,10 @@ def tiny(tmp_path: Path) -> object:
     return plan
 
 
+# How exactly a design is simulated is no decision, unless a study says so.
+SEARCHED = ("+space.parameters.fidelity={values: [phase, message]}", "roles={fidelity: decision}")
+
+
 def refusal(tiny: object, *overrides: str) -> str:
     with pytest.raises(DimsweepError) as caught:
         tiny(*overrides)
@@ -60,7 +64,7 @@ def test_without_congestion_both_fidelities_agree_as_an_axis_of_the_grid(tiny) -
 
 
 def test_the_fidelity_may_be_searched(tiny) -> None:
-    plan = tiny("+space.parameters.fidelity={values: [phase, message]}", "budget.trials=12")
+    plan = tiny(*SEARCHED, "budget.trials=12")
     run(plan)
     rows = load(plan.folder).to_pandas()
     assert set(rows.fidelity) == {"phase", "message"}
@@ -132,7 +136,7 @@ def test_a_trial_that_cannot_finish_fails_alone(tiny, tmp_path: Path) -> None:
         (["recheck.top=2", "fidelity=message"], "recheck.top ... the search itself"),
         (["recheck.top=-1"], "recheck.top ... -1: Input should be greater than or equal to 0"),
         (
-            ["recheck.top=2", "+space.parameters.fidelity={values: [phase, message]}"],
+            ["recheck.top=2", *SEARCHED],
             "recheck.top ... the search itself",
         ),
         (["fidelity=packets"], "'packets' is none of phase, message, flow, packet"),

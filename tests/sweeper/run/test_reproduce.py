@@ -22,12 +22,14 @@ AXES = (
     "workload.batch: {low: 1, high: 8}}"
 )
 
+BATCH = "roles={workload.batch: decision}"
+
 
 @pytest.mark.parametrize(
     "words",
     [
         ["search=random"],
-        ["search=random", f"+space.parameters={AXES}", "budget.trials=10"],
+        ["search=random", f"+space.parameters={AXES}", BATCH, "budget.trials=10"],
         ["+grid={workload: [gpt3_libra, turing_nlg_libra]}", "budget.trials=5"],
         ["space.bandwidth={total: null}", "+grid={collective.chunks: [2, 4]}"],
     ],

@@ -135,6 +135,7 @@ def test_other_keys_can_be_searched(small: Small) -> None:
     plan = small(
         "+space.parameters={collective.chunks: {values: [1, 4, 16]}, "
         "topology.latency: {low: 0.1 us, high: 2 us}, workload.batch: {low: 1, high: 8}}",
+        "roles={workload.batch: decision}",
         "search=random",
     )
     run(plan)
@@ -147,7 +148,8 @@ def test_other_keys_can_be_searched(small: Small) -> None:
 
 
 def test_a_trial_that_fails_is_a_row_and_the_sweep_goes_on(small: Small) -> None:
-    plan = small("+space.parameters={workload.hidden: {values: [12288, 12289]}}", "search=random")
+    hidden = "+space.parameters={workload.hidden: {values: [12288, 12289]}}"
+    plan = small(hidden, "roles={workload.hidden: decision}", "search=random")
     progress = run(plan)
     rows = load(plan.folder).to_pandas()
     assert 0 < progress.failed < 40

@@ -1,0 +1,75 @@
+"""The roles of a study's axes: what is decided, and what is assumed.
+
+A *decision* is what can be built or run: a network, a chip, a plan.  A *scenario* is what a design
+has to stand: a model, a batch, a price, a budget.  Designs compete within a scenario, never over
+several: the shortest time of three models is no answer.
+"""
+
+from collections.abc import Iterable
+
+from engine import DimsweepError, suggestion
+from sweeper.config.parts.part import key
+from sweeper.config.schema import Config
+from sweeper.config.study import Role
+
+# The role of a key is that of the longest of these that it begins with; of all others a decision.
+_BY_DEFAULT = {
+    "workload": Role.SCENARIO,
+    "workload.parallel": Role.DECISION,
+    "workload.plan": Role.DECISION,
+    "workload.plan.batch": Role.SCENARIO,
+    "workload.plan.task": Role.SCENARIO,
+    "cost": Role.SCENARIO,
+    "profile": Role.SCENARIO,
+    "fidelity": Role.SCENARIO,
+    "space": Role.SCENARIO,  # what may be spent
+    # What a chip is assumed to do in practice; which chip it is, is a decision.
+    **{
+        f"npu.{name}": Role.SCENARIO
+        for name in (
+            *("efficiency", "memory_efficiency", "matmul_efficiency", "launch", "host"),
+            *("measured", "attention_time", "attention_backward", "relative_time", "error"),
+        )
+    },
+}
+
+
+def default_role(axis: str) -> Role:
+    """The role of a key, or of a config group, of which the study does not tell it."""
+    parts = axis.split(".")
+    starts = (".".join(parts[:n]) for n in range(len(parts), 0, -1))
+    return next((_BY_DEFAULT[start] for start in starts if start in _BY_DEFAULT), Role.DECISION)
+
+
+def is_plan(axis: str) -> bool:
+    """Whether a key says how a model is spread over the ranks and run."""
+    return axis.startswith(("workload.parallel", "workload.plan"))
+
+
+def roles_of(config: Config, axes: Iterable[str]) -> dict[str, Role]:
+    """The role of each of a study's ``axes``, and of each key that it searches.
+
+    Raises :class:`DimsweepError` for a role of what is no axis, and for a searched key that is a
+    scenario: a search would choose the easiest one.
+    """
+    given, searched = config.roles, list(config.space.parameters)
+    known = dict.fromkeys([*axes, *searched])
+    for name in given:
+        if name not in known:
+            raise DimsweepError(
+                f"{name} is no axis of this study",
+                where=f"roles.{name}",
+                hint=suggestion(name, known) if known else "the study has no grid",
+            )
+    roles = {name: given.get(name, default_role(name)) for name in known}
+    for name in searched:
+        if roles[name] is Role.SCENARIO:
+            with key(f"space.parameters.{name}"):
+                config.value(name)  # a key that there is not is nothing that roles would mend
+            raise DimsweepError(
+                f"{name} is a scenario, of which a search would choose the easiest",
+                where=f"space.parameters.{name}",
+                hint=f"make it an axis of the grid, or say that you decide it: "
+                f"roles: {{{name}: decision}}",
+            )
+    return roles

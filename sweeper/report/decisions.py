@@ -1,0 +1,158 @@
+"""What competes with what: the decisions of a study in each of its scenarios, and their regrets.
+
+A loss is compared with another one of the same scenario, never with one of another: the shortest
+time of several models is none of a design's merits.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+
+from sweeper.ledger.record import StudyRecord
+from sweeper.objective import Objective
+from sweeper.report import words
+from sweeper.report.portfolio import PortfolioSummary
+from sweeper.report.summary import CellSummary, Floats
+from sweeper.study.portfolio import WORKLOAD
+
+# What scenarios are that differ in one thing: the model, what may be spent, what things cost.
+_NOUNS = {WORKLOAD: "workloads", "space": "budgets", "cost": "prices"}
+SPENT = ("space", "cost")
+LEVEL = 5e-4  # losses that differ by less are equal
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """The decisions (D) of a study in its scenarios (S), each as the values of its axes.
+
+    ``cells`` has the summary of each pair that has complete trials, and ``losses`` (D, S) what the
+    objective minimises there, NaN where nothing is complete: of the best design for that scenario,
+    or, in a portfolio, of the one split for all.  ``share`` (S,) is how much a scenario counts.
+    """
+
+    objective: Objective
+    decisions: tuple[Mapping[str, str], ...]
+    scenarios: tuple[Mapping[str, str], ...]
+    cells: Mapping[tuple[int, int], CellSummary]
+    losses: Floats
+    share: Floats
+
+    @classmethod
+    def of(
+        cls,
+        study: StudyRecord,
+        found: Sequence[CellSummary],
+        portfolios: Sequence[PortfolioSummary],
+    ) -> Self:
+        """Those of the cells that have complete trials."""
+        pairs = {
+            cell.cell.cell: (
+                tuple(study.decision(cell.cell.coordinates).items()),
+                tuple(study.scenario(cell.cell.coordinates).items()),
+            )
+            for cell in found
+        }
+        decisions = list(dict.fromkeys(decision for decision, _ in pairs.values()))
+        scenarios = list(dict.fromkeys(scenario for _, scenario in pairs.values()))
+        losses = np.full((len(decisions), len(scenarios)), np.nan)
+        weights, shared = _of_portfolios(portfolios)
+        cells = {}
+        rows = {decision: i for i, decision in enumerate(decisions)}
+        columns = {scenario: i for i, scenario in enumerate(scenarios)}
+        for cell in found:
+            decision, scenario = pairs[cell.cell.cell]
+            place = rows[decision], columns[scenario]
+            cells[place] = cell
+            own = cell.objective.loss(cell.objective.of(cell.best))
+            losses[place] = shared.get(cell.cell.cell, own)
+        share = np.array([weights.get(dict(each).get(WORKLOAD, ""), 1.0) for each in scenarios])
+        return cls(
+            objective=found[0].objective,
+            decisions=tuple(map(dict, decisions)),
+            scenarios=tuple(map(dict, scenarios)),
+            cells=cells,
+            losses=losses,
+            share=share / share.sum(),
+        )
+
+    def name(self, decision: int) -> str:
+        """What to call a decision in a sentence."""
+        return words.coordinates_of(self.decisions[decision])
+
+    def scene(self, scenario: int) -> str:
+        """What to call a scenario in a sentence."""
+        return words.coordinates_of(self.scenarios[scenario])
+
+    @property
+    def count(self) -> str:
+        """How many scenarios there are, and of what."""
+        # A key of the workload, such as its batch, is no other workload.
+        varied = {a.split(".")[0] if a.split(".")[0] in SPENT else a for a in self.scenarios[0]}
+        noun = _NOUNS.get(varied.pop(), "scenarios") if len(varied) == 1 else "scenarios"
+        return f"{len(self.scenarios)} {noun}"
+
+    def best(self, scenario: int) -> CellSummary:
+        """The best decision's cell of a scenario."""
+        return self.cells[self.order(scenario)[0], scenario]
+
+    def order(self, scenario: int) -> list[int]:
+        """The decisions that are complete in a scenario, from the best to the worst."""
+        losses = self.losses[:, scenario]
+        ranked = np.argsort(losses, kind="stable")
+        return ranked[~np.isnan(losses[ranked])].tolist()
+
+    def behind(self, scenario: int) -> tuple[int, float] | None:
+        """The runner-up of a scenario and by what share it is worse; None without one.
+
+        A distance of two designs, which share most of the model's error: how far the model itself
+        may be off belongs beside it, once an interval of such distances is known.
+        """
+        order = self.order(scenario)
+        if len(order) < 2:
+            return None
+        return order[1], float(self.regrets[order[1], scenario])
+
+    @cached_property
+    def regrets(self) -> Floats:
+        """(D, S) by what share a decision is worse than the best of its scenario."""
+        least = np.nanmin(self.losses, axis=0)
+        return np.asarray(self.losses / np.where(least == 0, np.nan, least) - 1)
+
+    @cached_property
+    def worst(self) -> Floats:
+        """(D,) the largest regret of a decision; without end where it does not run everywhere."""
+        return np.where(np.isnan(self.losses), np.inf, self.regrets).max(axis=1)
+
+    @cached_property
+    def mean(self) -> Floats:
+        """(D,) the mean regret of a decision, each scenario counting by its share."""
+        missing = np.isnan(self.losses)
+        return np.asarray(np.where(missing, np.inf, self.regrets) @ self.share)
+
+    @cached_property
+    def ranking(self) -> list[int]:
+        """The decisions by what they lose over all scenarios: the worst regret, then the mean."""
+        runs = (~np.isnan(self.losses)).sum(axis=1)
+        return np.lexsort((self.mean, self.worst, -runs)).tolist()
+
+    def chosen(self) -> list[CellSummary]:
+        """The cells of the answer: those of the decision that loses least over all scenarios."""
+        least = self.ranking[0]
+        return [
+            self.cells[least, s] for s in range(len(self.scenarios)) if (least, s) in self.cells
+        ]
+
+
+def _of_portfolios(
+    portfolios: Sequence[PortfolioSummary],
+) -> tuple[dict[str, float], dict[int, float]]:
+    """The weight of each workload, and the loss of each cell at the split that is for all."""
+    weights, losses = dict[str, float](), dict[int, float]()
+    for one in portfolios:
+        weights |= dict(zip(one.names, one.together.weighing.share.tolist(), strict=True))
+        for cell, loss in zip(one.cells, one.losses[one.best].tolist(), strict=True):
+            losses[cell.cell.cell] = loss
+    return weights, losses

@@ -1,0 +1,142 @@
+"""What a study found, in one sentence: whose best, against what, over which scenarios."""
+
+import math
+
+from sweeper.objective import Objective
+from sweeper.report import words
+from sweeper.report.decisions import LEVEL, Decisions
+from sweeper.report.factors import factors
+from sweeper.report.question import Question, question
+from sweeper.report.summary import CellSummary
+
+
+def headline(decisions: Decisions) -> str:
+    """The sentence, without a full stop."""
+    several = len(decisions.decisions) > 1, len(decisions.scenarios) > 1
+    if several == (True, True):
+        return _of_regrets(decisions)
+    if several == (True, False):
+        return _of_decisions(decisions)
+    if several == (False, True):
+        return _of_scenarios(decisions)
+    (cell,) = decisions.cells.values()
+    return f"{_who([cell])}{_of_one(decisions, cell)}"
+
+
+def _of_one(decisions: Decisions, cell: CellSummary) -> str:
+    """The finding of one cell, which names the plan where it is the answer."""
+    text = words.finding(cell)
+    if question(decisions) is Question.PLAN and cell.parameters:
+        name = words.best_name(cell)
+        return text.replace(f"the {name}", f"the {name} ({words.searched(cell, cell.best)})", 1)
+    return text
+
+
+def _of_decisions(decisions: Decisions) -> str:
+    """Which decision is best in the one scenario, and how near the next one is."""
+    best, name = decisions.best(0), decisions.name(decisions.order(0)[0])
+    text = f"{_who(list(decisions.cells.values()))}{name} is {best.objective.most}"
+    if (gain := against(best)) is not None:
+        text += f", {gain}"
+    text += f" ({best.objective.told(best.objective.of(best.best))})"
+    return text + _next(decisions)
+
+
+def _next(decisions: Decisions) -> str:
+    found = decisions.behind(0)
+    if found is None:
+        return ""
+    other, share = found
+    if share < LEVEL:
+        alike = sum(decisions.regrets[i, 0] < LEVEL for i in decisions.order(0)) - 2
+        more = f" and {alike} more" if alike > 0 else ""
+        return f"; {decisions.name(other)}{more} {'are' if more else 'is'} as good"
+    return f"; the runner-up, {decisions.name(other)}, is {words.behind(share)}"
+
+
+def _of_scenarios(decisions: Decisions) -> str:
+    """How the best design of each scenario compares with the reference there."""
+    found, over = list(decisions.cells.values()), f"Over {decisions.count}"
+    names, objective = f"{words.best_name(found[0])}s", found[0].objective
+    gains = [gain for cell in found if (gain := cell.gain(objective)) is not None]
+    reference = next((cell.reference.name for cell in found if cell.reference), "")
+    if not gains:
+        values = sorted(objective.of(cell.best) for cell in found)
+        low, high = objective.show(values[0]), objective.show(values[-1])
+        return f"{over}, the {names} found range from {low} to {high}"
+    where = over if len(gains) == len(found) else f"{over}, in {len(gains)} that compare"
+    if max(gains) < words.NOTICEABLE:
+        if min(gains) < 1 / words.NOTICEABLE:
+            return f"{where}, nothing found beats {reference}"
+        return f"{where}, {reference} is within 0.5% of the best found"
+    most = decisions.scene(_most(decisions, objective))
+    text = f"{where}, the {names} are {words.gained(gains, objective, reference)}"
+    return text if words.ratio(min(gains)) == words.ratio(max(gains)) else f"{text} (most: {most})"
+
+
+def _most(decisions: Decisions, objective: Objective) -> int:
+    """The scenario in which the most is gained."""
+    gains = {s: cell.gain(objective) or 0.0 for (_, s), cell in decisions.cells.items()}
+    return max(gains, key=gains.__getitem__)
+
+
+def _of_regrets(decisions: Decisions) -> str:
+    """Which decision loses least over all scenarios, what it gains, and how near the next is."""
+    least, over = decisions.ranking[0], f"Over {decisions.count}"
+    worst = float(decisions.worst[least])
+    objective = decisions.objective
+    found = factors(decisions)
+    if len(decisions.decisions) == 2 and len(found) == 1 and worst < math.inf:
+        (one,) = found
+        return f"{over}, {one.subject} is {words.gained(one.values, objective, one.reference)}"
+    if not worst < math.inf:
+        cells = decisions.chosen()
+        ran = f"{len(cells)} of {len(decisions.scenarios)} scenarios"
+        return f"No decision ran in all scenarios: {decisions.name(least)} ran in most, {ran}"
+    name = decisions.name(least)
+    if worst <= 0:
+        text = f"{over}, {name} is {objective.most} in each"
+    elif worst < LEVEL:
+        text = f"{over}, {name} is as good as the best of each"
+    else:
+        place = decisions.scene(int(decisions.regrets[least].argmax()))
+        text = f"{over}, {name} loses least: at most {words.loss(worst)} against the best "
+        text += f"of each ({place})"
+    gains = [gain for cell in decisions.chosen() if (gain := cell.gain(objective)) is not None]
+    baseline = _baseline(decisions.chosen())
+    if baseline and gains:
+        text += f"; it is {words.gained(gains, objective, baseline)}"
+    if len(decisions.ranking) > 1:
+        other = decisions.ranking[1]
+        lost = float(decisions.worst[other])
+        told = f"at most {words.loss(lost)} behind" if lost < math.inf else "not in all of them"
+        text += f"; next is {decisions.name(other)}, {told}"
+    return text
+
+
+def against(cell: CellSummary) -> str | None:
+    """What the cell's best gains over the baseline; None without one.
+
+    Cells that compete each have an equal split of their own, which is no common reference.
+    """
+    gain, name = cell.gain(cell.objective), _baseline([cell])
+    if gain is None or not name:
+        return None
+    return words.gained([gain], cell.objective, name)
+
+
+def _baseline(cells: list[CellSummary]) -> str:
+    """The name of the study's baseline where a cell has it to compare with."""
+    return next((c.reference.name for c in cells if c.reference and c.reference.is_common), "")
+
+
+def _who(cells: list[CellSummary]) -> str:
+    """The workload and the NPUs, where they are the same for all."""
+    names = {(cell.cell.workload, cell.cell.n_npus) for cell in cells}
+    workloads = {name for name, _ in names}
+    if len(workloads) > 1:
+        return ""
+    if len(names) > 1:
+        return f"{workloads.pop()}: "
+    ((workload, n_npus),) = names
+    return f"{workload} on {n_npus:,} NPUs: "

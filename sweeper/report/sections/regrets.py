@@ -1,0 +1,53 @@
+"""What each decision loses in each scenario against the best there, and over all of them."""
+
+import math
+
+import numpy as np
+
+from sweeper.report.decisions import Decisions
+from sweeper.report.report import Report
+from sweeper.report.sheet import Section, Sheet
+from sweeper.report.words import loss, narrow
+
+_WIDE = 6  # scenarios; of more the table has the worst and the mean alone
+
+
+def table(report: Report) -> list[Sheet]:
+    """A row for each decision, the one that loses least first."""
+    decisions = report.decisions
+    if min(len(decisions.decisions), len(decisions.scenarios)) < 2:
+        return []
+    n = len(decisions.scenarios)
+    scenes = range(n) if n <= _WIDE else range(0)
+    weighted = "weighted\nmean" if np.ptp(decisions.share) > 0 else "mean"
+    columns = ["decision", *(narrow(decisions.scene(s)) for s in scenes), "worst", weighted]
+    columns += ["best in"]
+    rows = []
+    for d in decisions.ranking:
+        row = [decisions.name(d), *(_text(float(decisions.regrets[d, s])) for s in scenes)]
+        row += [_text(float(decisions.worst[d])), _text(float(decisions.mean[d]))]
+        row += [f"{_wins(decisions, d)} of {n}"]
+        rows.append(tuple(row))
+    title = f"What a decision loses against the best of each scenario{_how(report)}"
+    return [Sheet(title, tuple(columns), rows)]
+
+
+def _how(report: Report) -> str:
+    """With which split a decision stands for itself, where splits are searched."""
+    if not any(cell.split_varies for cell in report.found):
+        return ""
+    if report.portfolios:
+        return " (each with its one split for all)"
+    return " (each with its best split for that scenario)"
+
+
+def _wins(decisions: Decisions, decision: int) -> int:
+    return sum(decisions.order(s)[0] == decision for s in range(len(decisions.scenarios)))
+
+
+def _text(regret: float) -> str:
+    """A regret; a dash where a decision does not run."""
+    return loss(regret) if math.isfinite(regret) else "-"
+
+
+SECTION = Section(of_study=table)

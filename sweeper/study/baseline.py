@@ -1,0 +1,121 @@
+"""The design that there is today, planned as a cell of one trial for each combination of scenarios.
+
+It is composed as a cell of the grid is, with the scenarios' values and then the ``baseline``'s own,
+and nothing of it is searched: no budget of the space binds it.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from engine import DimsweepError, InfeasibleError
+from sweeper.config.compose import Composed, is_group
+from sweeper.config.options import read_options
+from sweeper.config.parts.places import find_study
+from sweeper.config.schema import Config
+from sweeper.config.study import Role
+from sweeper.ledger.record import PrunedCell
+from sweeper.ledger.rows import BASELINE
+from sweeper.space.trials import Trial, Trials
+from sweeper.study.cell import describe, plan_cell
+from sweeper.study.grid import Grid, PlannedCell
+
+# What says how candidates are searched, looked at again, or put together.
+_OF_A_SEARCH = ("space", "recheck", "portfolio")
+
+
+class Baselines:
+    """The baseline of a study in each combination of its scenarios, in the order of the grid."""
+
+    def __init__(
+        self, composed: Composed, axes: Mapping[str, tuple[Any, ...]], roles: Mapping[str, Role]
+    ) -> None:
+        """``axes`` are the grid's.  Raises :class:`DimsweepError` for a baseline that sets what is
+        an axis of scenarios, in each of which it is to be simulated."""
+        given = composed.config.baseline
+        scenarios = {axis: axes[axis] for axis in axes if roles[axis] is Role.SCENARIO}
+        for name in given:
+            if name in scenarios:
+                raise DimsweepError(
+                    f"{name} is a scenario: the baseline is simulated in each of them",
+                    where=f"baseline.{name}",
+                    hint=f"leave it out, or say roles: {{{name}: decision}}",
+                )
+        self._composed, self._axes, self._given = composed, tuple(axes), dict(given)
+        own = {name: (value,) for name, value in given.items()}
+        self._grid = Grid(composed, {**scenarios, **own}, may_prune=False)
+        self._scenarios = tuple(scenarios)
+        self._first = math.prod(map(len, axes.values()))
+
+    def __len__(self) -> int:
+        return len(self._grid) if self._given else 0
+
+    def corners(self, most: int) -> list[int]:
+        """Some of them, in which each value of each scenario occurs."""
+        return self._grid.corners(most) if self._given else []
+
+    def number(self, place: int) -> int:
+        """The number of a baseline's cell, after those of the grid."""
+        return self._first + place
+
+    @property
+    def warnings(self) -> list[str]:
+        """Where the study's own keys hold for an option that the baseline chooses: as on the
+        command line, a study's keys come after the options of its groups."""
+        files = [o.split("=", 1)[1] for o in self._composed.overrides if o.startswith("study=")]
+        nodes = [read_options(file).node for name in files if (file := find_study(name))]
+        found = []
+        for group, option in self._given.items():
+            if not is_group(group) or isinstance(option, Mapping):
+                continue
+            own = [f"{group}.{key}" for node in nodes for key in node.get(group) or ()]
+            own += [key for key in self._composed.overridden if key.startswith(f"{group}.")]
+            kept = [key for key in dict.fromkeys(own) if key not in self._given]
+            if kept:
+                found.append(
+                    f"baseline: {group}={option} has the study's own {', '.join(kept)}; the "
+                    "baseline's own keys would come last"
+                )
+        return found
+
+    def plan(self, place: int) -> PlannedCell | PrunedCell:
+        """The plan of one, numbered after the cells of the grid, or why it cannot be.
+
+        Raises :class:`DimsweepError` for what is wrong with its keys.
+        """
+        scenario = dict.fromkeys(self._axes, BASELINE)
+        try:
+            labels, composed = self._grid.compose(place)
+            scenario |= {axis: labels[axis] for axis in self._scenarios}
+            return self._planned(place, scenario, composed)
+        except InfeasibleError as error:
+            return PrunedCell(coordinates=scenario, error=str(error), baseline=self._given)
+        except DimsweepError as error:
+            where = f"baseline: {error.where}" if error.where else "baseline"
+            raise DimsweepError(error.what, where=where, hint=error.hint) from error.__cause__
+
+    def _planned(self, place: int, scenario: dict[str, str], composed: Composed) -> PlannedCell:
+        searched = list(composed.config.space.parameters)
+        fixed = composed.config.changed({name: {} for name in _OF_A_SEARCH})
+        plan, program = plan_cell(self.number(place), scenario, replace(composed, config=fixed), ())
+        # Rows have a column for each searched key; here is what the baseline has there.
+        own = {name: text for name in searched if (text := _text(fixed, name)) is not None}
+        cell = replace(plan.cell, coordinates={**scenario, **own})
+        plan = replace(plan, cell=cell, first=[Trial(0, BASELINE, None)], warnings=[])
+        (key,) = plan.content.keys(Trials.of(plan.first))
+        record = describe(plan, program, self._composed.config)
+        parts = {name: fixed.text[name] for name in _OF_A_SEARCH}
+        own_config = {**(record.config or {}), **parts}
+        record = record.model_copy(
+            update={"config": own_config, "baseline": self._given, "key": key}
+        )
+        return PlannedCell(plan, record, program)
+
+
+def _text(config: Config, name: str) -> str | None:
+    """The value of a key as a row has it, or ``None`` where the baseline has no such key."""
+    try:
+        return str(config.value(name))
+    except DimsweepError:
+        return None

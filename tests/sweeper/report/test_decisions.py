@@ -1,0 +1,307 @@
+"""What a report answers: decisions compete within a scenario, against a named reference."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine import DimsweepError
+from sweeper.draw.show.answer import answers
+from sweeper.report import Report
+from sweeper.report.factors import factors
+from sweeper.report.question import Question
+from sweeper.report.scenes import scenes
+from sweeper.report.sections import sheets
+from tests.support.reports import make_rows, make_study, one_cell
+
+SPLITS = [[125.0] * 4, [338.0, 85.0, 58.0, 19.0]]
+NETWORKS = ("slow", "fast", "even")
+
+
+def grid(times, axes=("workload", "network"), **options):
+    """A study of cells at the coordinates that ``times`` has, whose best trials have these times;
+    each cell's equal split takes twice as long."""
+    parts = []
+    for cell, (coordinates, time) in enumerate(times.items()):
+        rows = make_rows(SPLITS, cell=cell, **dict(zip(axes, coordinates, strict=True)))
+        rows["time_s"] = [2 * time, time]
+        rows["time_ps"] = (rows["time_s"] * 1e12).astype(int)
+        parts.append(rows)
+    rows = pd.concat(parts, ignore_index=True)
+    return rows, make_study(rows, grid=axes, **options)
+
+
+def three_models(**options):
+    """GNMT is quick on every network, and Mixtral slow: which network is best is another matter."""
+    base = {"gnmt": 0.1, "gpt3": 1.0, "mixtral": 10.0}
+    worse = {"slow": 1.5, "fast": 1.0, "even": 1.02}
+    return grid({(m, n): t * worse[n] for m, t in base.items() for n in NETWORKS}, **options)
+
+
+def report_of(rows, study):
+    return Report.of(rows, study)
+
+
+def test_no_minimum_is_taken_over_different_models() -> None:
+    """What to build was the network of the model whose iteration is the shortest."""
+    rows, study = three_models()
+    # The quickest model gains from the slow network, by so little that nobody builds it for that.
+    quick = (rows["workload"] == "gnmt") & (rows["network"] == "slow")
+    rows.loc[quick, "time_s"] *= 0.99 / 1.5
+    report = report_of(rows, study)
+    build, sure, cost = answers(report)
+    assert (build.question, build.short) == ("What to build", "network fast")
+    assert build.rest == "at most 1% behind the best of each scenario"
+    assert "gnmt" not in build.short and "the least sure of 3" in sure.rest
+    assert cost.question == "What it costs"
+    assert report.headline == (
+        "Over 3 workloads, network fast loses least: at most 1% against the best of each (gnmt); "
+        "next is network even, at most 3% behind"
+    )
+    assert report.question is Question.NETWORK
+
+
+def test_an_equal_split_of_its_own_is_no_reference_of_decisions_that_compete() -> None:
+    """The network that gains most over its own equal split may be the slowest of all."""
+    rows, study = three_models()
+    slow = (rows["network"] == "slow") & (rows["origin"] == "equal")
+    rows.loc[slow, "time_s"] *= 9
+    report = report_of(rows, study)
+    assert report.headline.startswith("Over 3 workloads, network fast is fastest in each")
+    assert "equal split" not in report.headline and "slow" not in report.headline
+
+
+def test_tables_have_the_best_of_each_scenario_and_all_regrets() -> None:
+    titles = {sheet.title: sheet for sheet in sheets(report_of(*three_models()))}
+    best = titles["The best in each scenario"]
+    assert [row[:3] for row in best.rows] == [
+        ("gnmt", "network fast", "100.0 ms"),
+        ("gpt3", "network fast", "1.000 s"),
+        ("mixtral", "network fast", "10.00 s"),
+    ]
+    assert {row[-2:] for row in best.rows} == {("network even", "2% behind")}
+    (lost,) = [s for title, s in titles.items() if title.startswith("What a decision loses")]
+    assert [row[0] for row in lost.rows] == ["network fast", "network even", "network slow"]
+    assert lost.rows[2][1:] == ("50%", "50%", "50%", "50%", "50%", "0 of 3")
+
+
+def test_roles_say_what_is_decided() -> None:
+    rows, study = three_models()
+    roles = {"workload": "scenario", "network": "scenario"}
+    report = report_of(rows, study.model_copy(update={"roles": roles}))
+    assert len(report.decisions.scenarios) == 9 and len(report.decisions.decisions) == 1
+    assert (
+        report.headline == "Over 9 scenarios, the best splits are 2.00x faster than the equal split"
+    )
+
+
+def test_a_decision_that_does_not_run_everywhere_is_not_the_answer() -> None:
+    times = {("a", "x"): 1.0, ("b", "x"): 5.0, ("a", "y"): 1.2, ("b", "y"): 6.0, ("a", "z"): 0.1}
+    report = report_of(*grid(times))
+    assert answers(report)[0].short == "network x"
+    assert report.decisions.worst[2] == np.inf
+    few = {("a", "x"): 1.0, ("b", "y"): 1.0, ("c", "y"): 1.0}
+    assert report_of(*grid(few)).headline == (
+        "No decision ran in all scenarios: network y ran in most, 2 of 3 scenarios"
+    )
+
+
+def test_two_values_are_compared_as_factors() -> None:
+    times = {
+        (model, order): time / (factor if order == "themis" else 1.0)
+        for model, time, factor in (("gnmt", 1.0, 1.19), ("dlrm", 2.0, 1.28), ("t1", 3.0, 1.2))
+        for order in ("default", "themis")
+    }
+    rows, study = grid(times, ("workload", "collective"))
+    report = report_of(rows, study)
+    (found,) = factors(report.decisions)
+    claim = "collective themis against default: 1.19 to 1.28x over 3 scenarios"
+    assert found.claim == claim
+    assert claim in [sheet.title for sheet in sheets(report)]
+    assert report.headline == (
+        "Over 3 workloads, collective themis is 1.19 to 1.28x faster than default"
+    )
+
+
+def with_baseline(rows, study, times, name="workload"):
+    """The same study with a baseline of these times in each scenario; None where it failed."""
+    baseline = {"topology": "today"}
+    cells, parts = [], [rows]
+    for i, (scene, time) in enumerate(times.items()):
+        own = make_rows([[100.0, 50.0, 20.0, 10.0]], cell=100 + i).assign(origin="baseline")
+        own["time_s"], own["key"] = np.nan if time is None else time, f"baseline {i}"
+        own["state"] = "infeasible" if time is None else "complete"
+        own["error"] = "too large\n  a hint" if time is None else None
+        coordinates = dict.fromkeys(study.grid, "baseline") | ({name: scene} if scene else {})
+        parts.append(own.assign(**coordinates))
+        like = study.cells[0].model_dump() | {
+            "cell": 100 + i,
+            "coordinates": coordinates,
+            "baseline": baseline,
+            "key": f"baseline {i}",
+        }
+        cells.append(type(study.cells[0])(**like))
+    update = {"baseline": baseline, "baselines": tuple(cells)}
+    return pd.concat(parts, ignore_index=True), study.model_copy(update=update)
+
+
+def test_gains_are_against_the_baseline() -> None:
+    times = {"gnmt": 0.15, "gpt3": 1.25, "mixtral": 11.0}
+    report = report_of(*with_baseline(*three_models(), times))
+    assert "it is 1.10 to 1.50x faster than the baseline" in report.headline
+    titles = {sheet.title: sheet for sheet in sheets(report)}
+    assert [row[3] for row in titles["The best in each scenario"].rows] == [
+        "1.50x",
+        "1.25x",
+        "1.10x",
+    ]
+    assert titles["How many times better than the baseline"].rows[0] == (
+        *("network fast", "3", "1.10x", "1.25x", "1.50x"),
+    )
+    assert len(report.summaries) == 9  # it is no candidate
+
+
+def test_a_baseline_of_another_size_says_so() -> None:
+    rows, study = with_baseline(*three_models(), {"gnmt": 0.15, "gpt3": 1.25, "mixtral": 11.0})
+    smaller = tuple(each.model_copy(update={"n_npus": 1024}) for each in study.baselines)
+    report = report_of(rows, study.model_copy(update={"baselines": smaller}))
+    assert "1.10 to 1.50x faster than the baseline of 1,024 NPUs" in report.headline
+
+
+def test_where_the_baseline_cannot_be_no_gain_is_told_and_the_cause_is() -> None:
+    times = {"gnmt": 0.15, "gpt3": None, "mixtral": 11.0}
+    report = report_of(*with_baseline(*three_models(), times))
+    assert {s.cell.coordinates["workload"] for s in report.found if s.reference is None} == {"gpt3"}
+    assert report.notes == [
+        "the baseline cannot be simulated with gpt3, so no gain is told there: too large"
+    ]
+
+
+def test_a_baseline_that_the_study_had_before_is_not_shown() -> None:
+    rows, study = with_baseline(*three_models(), {"gnmt": 0.15})
+    old = rows[rows["key"] == "baseline 0"].assign(key="an older one", time_s=99.0)
+    report = report_of(pd.concat([rows, old], ignore_index=True), study)
+    found = [s.reference.row["time_s"] for s in report.found if s.reference]
+    assert found == [0.15] * 3
+
+
+@pytest.mark.parametrize(
+    ("split", "chunks", "is_equal"),
+    [
+        ([125.0, 125.0, 125.0, 125.0], "64", True),
+        ([166.7, 166.7, 166.6, 166.7], "64", True),
+        ([550.0, 50.0, 50.0, 50.0], "64", False),  # the middle of maxima, or a constraint
+        ([125.0, 125.0, 125.0, 125.0], "4", False),  # a key that is not the configuration's
+    ],
+)
+def test_the_equal_split_is_one(split, chunks, is_equal) -> None:
+    rows = one_cell()
+    for d, bandwidth in enumerate(split):
+        rows.loc[0, f"bandwidth_{d}_GBps"] = bandwidth
+    rows["collective.chunks"] = [chunks, "64", "64", "64"]
+    study = make_study(rows, parameters=("collective.chunks",))
+    config = study.config | {
+        "collective": {"chunks": 64},
+        "space": {"bandwidth": {"step": "0.1 GB/s"}},
+    }
+    (cell,) = report_of(rows, study.model_copy(update={"config": config})).summaries
+    assert (cell.equal is not None) == (cell.reference is not None) == is_equal
+    if not is_equal:
+        assert cell.speedup is None
+
+
+def plans():
+    rows = one_cell().assign(
+        **{
+            "workload.parallel.tensor": ["8", "4", "2", "1"],
+            "workload.plan.micro_batch": ["1", "2", "1", "4"],
+            "mfu": [0.4, 0.53333, 0.51, 0.2],
+            "origin": "grid",
+        }
+    )
+    for d, bandwidth in enumerate((450.0, 50.0, 50.0, 50.0)):
+        rows[f"bandwidth_{d}_GBps"] = bandwidth
+    keys = ("workload.parallel.tensor", "workload.plan.micro_batch")
+    return rows, make_study(rows, objective=("mfu",), parameters=keys)
+
+
+def test_of_a_plan_the_plan_is_the_answer() -> None:
+    """It was hidden: "the best design found has 53.33%", "What to build: 450, 50 GB/s"."""
+    report = report_of(*plans())
+    assert report.question is Question.PLAN
+    assert report.headline == (
+        "GPT-3 on 4,096 NPUs: the best plan (tensor 4, micro_batch 2) found reaches 53.3% MFU"
+    )
+    build = answers(report)[0]
+    assert (build.question, build.short) == ("What to run", "tensor 4, micro_batch 2")
+    assert build.rest.startswith("on 450, 50, 50, 50 GB/s per NPU over")
+    assert build.rest.endswith("the runner-up, tensor 2, micro_batch 1, is 4.6% behind")
+
+
+def test_of_a_plan_the_baseline_is_what_runs_today() -> None:
+    rows, study = with_baseline(*plans(), {"": 1.0})
+    rows.loc[rows["origin"] == "baseline", "mfu"] = 0.44
+    assert report_of(rows, study).headline == (
+        "GPT-3 on 4,096 NPUs: the best plan (tensor 4, micro_batch 2) is 1.21x the MFU of the "
+        "baseline (53.3% against 44%)"
+    )
+
+
+def test_a_cost_says_that_npus_are_in_it() -> None:
+    """A cell that differs from its study in other parts than the prices lost the NPUs' price."""
+    rows, study = three_models()
+    cells = tuple(c.model_copy(update={"config": {"network": {}}}) for c in study.cells)
+    config = study.config | {"cost": {"npu": "25 kUSD"}}
+    report = report_of(rows, study.model_copy(update={"cells": cells, "config": config}))
+    assert {summary.npu_price for summary in report.summaries} == {25e3}
+    cost = answers(report)[-1]
+    assert cost.rest == "cluster cost; 102.4 M USD of it NPUs"
+
+
+def test_unlike_models_are_told_apart() -> None:
+    _, study = three_models()
+    models = {"gnmt": {"kind": "gnmt", "batch": 128}, "gpt3": {"kind": "gpt3"}, "mixtral": {}}
+    cells = tuple(
+        c.model_copy(update={"config": {"workload": models[c.coordinates["workload"]]}})
+        for c in study.cells
+    )
+    study = study.model_copy(update={"cells": cells})
+    (found,) = scenes([study])
+    assert len(set(found.values())) == 3
+    assert len({found[cell.cell] for cell in cells if cell.coordinates["workload"] == "gnmt"}) == 1
+    again, other = scenes([study, study])
+    assert again == other == found
+
+
+def test_no_row_of_several_scenarios_is_the_best(tmp_path) -> None:
+    from sweeper.api.results import Results
+
+    class Made(Results):
+        record = property(lambda self: three_models()[1])
+
+        def to_pandas(self):
+            return three_models()[0]
+
+    with pytest.raises(DimsweepError, match="3 scenarios"):
+        _ = Made(tmp_path).best
+
+
+@settings(max_examples=25)
+@given(
+    st.lists(
+        st.lists(st.floats(1e-3, 1e3), min_size=3, max_size=3),
+        min_size=2,
+        max_size=5,
+    )
+)
+def test_regrets_are_those_of_each_scenario(times) -> None:
+    """None is negative, each scenario has a best with none, and scaling a scenario changes none."""
+    names = {(f"w{s}", f"n{d}"): t for d, own in enumerate(times) for s, t in enumerate(own)}
+    first = report_of(*grid(names)).decisions
+    assert (first.regrets >= 0).all() and (first.regrets.min(axis=0) == 0).all()
+    least = first.ranking[0]
+    assert first.worst[least] == first.worst.min()
+    scaled = {key: t * (7.0 if key[0] == "w1" else 1.0) for key, t in names.items()}
+    again = report_of(*grid(scaled)).decisions
+    assert again.regrets == pytest.approx(first.regrets, rel=1e-9, abs=1e-9)

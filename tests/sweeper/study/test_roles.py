@@ -1,0 +1,76 @@
+"""What is decided and what is assumed, by default and by key."""
+
+from pathlib import Path
+
+import pytest
+
+from engine import DimsweepError
+from sweeper.config.compose import compose
+from sweeper.config.parts.places import study_names
+from sweeper.config.roles import default_role, roles_of
+from sweeper.config.study import Role
+from sweeper.ledger.record import read_study
+from sweeper.study.portfolio import grid_of
+from tests.support.studies import SMALL, planned, run
+
+ASSUMED = (
+    *("workload", "workload.hidden", "workload.model.sequence", "workload.plan.batch"),
+    *("workload.plan.task", "cost", "cost.npu", "profile", "fidelity", "space.bandwidth"),
+    *("space.bandwidth.total", "npu.efficiency"),
+)
+DECIDED = (
+    *("topology", "topology.shape", "npu", "npu.flops", "memory", "memory.bandwidth", "network"),
+    *("network.routing", "collective", "collective.chunks", "workload.parallel"),
+    *("workload.parallel.tensor", "workload.plan.zero", "workload.plan.batches", "cluster"),
+)
+
+
+@pytest.mark.parametrize("axis", ASSUMED)
+def test_what_a_design_has_to_stand_is_a_scenario(axis: str) -> None:
+    assert default_role(axis) is Role.SCENARIO
+
+
+@pytest.mark.parametrize("axis", DECIDED)
+def test_what_can_be_built_or_run_is_a_decision(axis: str) -> None:
+    assert default_role(axis) is Role.DECISION
+
+
+def test_a_study_says_otherwise_and_keeps_it(tmp_path: Path) -> None:
+    words = [*SMALL, "grid={workload: [gpt3_libra], collective.chunks: [2, 4]}", "budget.trials=1"]
+    plan = planned([*words, "roles={collective.chunks: scenario}"], tmp_path)
+    run(plan)
+    study = read_study(plan.folder)
+    assert study.roles == {"workload": "scenario", "collective.chunks": "scenario"}
+    assert study.scenarios == ("workload", "collective.chunks")
+    assert study.decision(study.cells[0].coordinates) == {}
+    # They change no row, so a study may have other ones and go on.
+    plan = planned(words, tmp_path)
+    assert run(plan).reused == 2
+    assert read_study(plan.folder).scenarios == ("workload",)
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["roles={topology.shap: decision}"], "no axis of this study"),
+        (["roles={collective.chunks: descision}"], "none of decision, scenario"),
+        (["+space.parameters={workload.hidden: {values: [12288]}}"], "roles: {workload.hidden"),
+        (["baseline={workload: gpt3_libra}"], "leave it out"),
+        (["baseline={workload.parallel.tensr: 8}"], "baseline"),
+        (["baseline={topology: no_such}"], "no_such"),
+        (["baseline={topology.bandwidth: [1 GB/s, 2 GB/s]}"], "baseline"),
+        (["baseline=7"], "baseline"),
+    ],
+)
+def test_what_is_wrong_is_named(words: list[str], named: str, tmp_path: Path) -> None:
+    grid = "grid={workload: [gpt3_libra], collective.chunks: [2, 4]}"
+    with pytest.raises(DimsweepError) as caught:
+        planned([*SMALL, grid, *words], tmp_path)
+    assert named in str(caught.value)
+
+
+@pytest.mark.parametrize("name", study_names())
+def test_every_study_has_roles(name: str) -> None:
+    """None searches a scenario, and none has a role of what is no axis."""
+    config = compose([f"study={name}"]).config
+    roles_of(config, grid_of(config))
