@@ -10,7 +10,7 @@ from sweeper.ledger.load import load
 from sweeper.ledger.place import STUDY, Place, entries
 from sweeper.ledger.pulse import last_pulse
 from sweeper.ledger.record import StudyRecord, read_study
-from sweeper.ledger.rows import COMPLETE, PORTFOLIO, RECHECK
+from sweeper.ledger.rows import BESIDE, COMPLETE
 from sweeper.objective import Objective
 from sweeper.report.words import fine_percent
 
@@ -33,7 +33,7 @@ class Standing:
         """The complete rows of the searches, in the order of asking."""
         if self.rows.empty:
             return self.rows
-        own = (self.rows["state"] == COMPLETE) & ~self.rows["origin"].isin([RECHECK, PORTFOLIO])
+        own = (self.rows["state"] == COMPLETE) & ~self.rows["origin"].isin(BESIDE)
         return self.rows[own].sort_values(["cell", "trial"])
 
     def best(self) -> pd.Series | None:

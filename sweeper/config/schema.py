@@ -16,7 +16,7 @@ from sweeper.config.cost import Cost
 from sweeper.config.network import Network
 from sweeper.config.npu import Npu
 from sweeper.config.parts.part import Flag, Parsed, Part, default, key, member
-from sweeper.config.study import Budget, Executor, Portfolio, Recheck, Search, Space
+from sweeper.config.study import Budget, Executor, Portfolio, Recheck, Search, Space, WhatIf
 from sweeper.config.workload import KINDS, AnyWorkload
 from sweeper.objective import Objective, parse_objectives
 
@@ -35,7 +35,7 @@ DETERMINES_RESULT = (
 # Keys that change how a study is run but no row of it.
 RUNTIME_KEYS = {
     *("executor", "results", "timeline", "picture", "watch", "congestion"),
-    *("budget", "recheck", "name"),
+    *("budget", "recheck", "what_if", "name"),
 }
 
 
@@ -76,6 +76,7 @@ class Config(Part):
     search: Search
     budget: Budget = default(Budget)
     recheck: Recheck = default(Recheck)
+    what_if: WhatIf = default("default")
     portfolio: Portfolio = default(Portfolio)
     # how it is run; none of these changes a result
     executor: Executor = default(Executor)
@@ -136,6 +137,10 @@ class Config(Part):
         for name, value in values.items():
             with key(name):
                 node, last = _parent(text, name)
+                if not isinstance(node, (dict, list)) or (
+                    isinstance(node, list) and not 0 <= last < len(node)
+                ):
+                    raise DimsweepError("the configuration has no such key")
             node[last] = value
         return type(self).of(text)
 
@@ -163,7 +168,9 @@ def _parent(node: Any, name: str) -> tuple[Any, Any]:
             raise DimsweepError(
                 f"the configuration has no key {part!r} there", hint=suggestion(part, known)
             ) from None
-    return node, int(last) if isinstance(node, list) and last else last
+    if isinstance(node, list) and last:
+        return node, int(last) if last.isdecimal() else -1
+    return node, last
 
 
 @cache

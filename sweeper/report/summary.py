@@ -11,7 +11,17 @@ import pandas as pd
 
 from engine import DimsweepError, units
 from sweeper.ledger.record import CellRecord, StudyRecord
-from sweeper.ledger.rows import COMPLETE, FAILED, INFEASIBLE, LOST, PORTFOLIO, RECHECK
+from sweeper.ledger.rows import (
+    BASELINE,
+    BESIDE,
+    COMPLETE,
+    FAILED,
+    INFEASIBLE,
+    LOST,
+    PORTFOLIO,
+    RECHECK,
+    WHAT_IF,
+)
 from sweeper.objective import COST, TIME, Objective
 
 Floats = npt.NDArray[np.float64]
@@ -63,7 +73,8 @@ class CellSummary:
     by the first objective; of rows alike in both the earliest, and of one objective only ``best``.
     ``equal`` is None where no equal split is complete; there is a best trial only if ``found``.
     ``again`` are the rows of designs simulated again message by message, and ``shared`` those of
-    splits tried for a whole portfolio, complete or not; they count for none of these.
+    splits tried for a whole portfolio, complete or not; ``changed`` are designs with one change (the
+    what-ifs) and ``baseline`` is the user's own.  They count for none of these.
     ``npu_price`` (USD) is in every cost.
     """
 
@@ -76,6 +87,8 @@ class CellSummary:
     equal: pd.Series | None
     again: pd.DataFrame
     shared: pd.DataFrame
+    changed: pd.DataFrame
+    baseline: pd.DataFrame
     npu_price: float = 0.0
 
     @property
@@ -247,7 +260,7 @@ def summarise(rows: pd.DataFrame, study: StudyRecord) -> list[CellSummary]:
 
     Raises :class:`DimsweepError` when no trial of the study is complete.
     """
-    searched = rows[~rows["origin"].isin([RECHECK, PORTFOLIO])]
+    searched = rows[~rows["origin"].isin(BESIDE)]
     if not (searched["state"] == COMPLETE).any():
         raise _nothing_complete(searched, study)
     return [_summarise_cell(rows[rows["cell"] == cell.cell], cell, study) for cell in study.cells]
@@ -262,7 +275,7 @@ def _summarise_cell(rows: pd.DataFrame, cell: CellRecord, study: StudyRecord) ->
     objectives = study.objectives
     rows = rows.sort_values("trial")
     again, shared = rows["origin"] == RECHECK, rows["origin"] == PORTFOLIO
-    searched = ~again & ~shared
+    searched = ~rows["origin"].isin(BESIDE)
     complete = rows[searched & (rows["state"] == COMPLETE)]
     for objective in objectives:
         if complete[objective.column].isna().any():
@@ -283,6 +296,8 @@ def _summarise_cell(rows: pd.DataFrame, cell: CellRecord, study: StudyRecord) ->
         equal=None if equal.empty else equal.iloc[0],
         again=rows[again],
         shared=rows[shared],
+        changed=rows[rows["origin"] == WHAT_IF],
+        baseline=rows[(rows["origin"] == BASELINE) & (rows["state"] == COMPLETE)],
         npu_price=units.parse(prices.get("npu", "0 USD"), units.MONEY, zero=True),
     )
 

@@ -1,6 +1,7 @@
 """What a study will do: the cells of its grid, and the portfolios that they make up."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from sweeper.ledger.rows import ROWS_VERSION, row_schema
 from sweeper.search import Sampler, learns_from_slopes, make_sampler
 from sweeper.space.trials import Trial
 from sweeper.study.cell import CellPlan
+from sweeper.study.change import check_keys
 from sweeper.study.content import digests
 from sweeper.study.grid import Grid, PlannedCell
 from sweeper.study.portfolio import WORKLOAD, grid_of, weighing_of
@@ -89,6 +91,10 @@ def plan_study(composed: Composed) -> StudyPlan:
     planned, pruned = _plan_cells(grid)
     cells = [each.plan for each in planned]
     is_large = len(grid) > LARGE
+    try:
+        check_what_ifs(config, cells)
+    except DimsweepError as error:
+        raise composed.blame(error) from error.__cause__
     parameters = list(cells[0].space.parameters)
     portfolios = [] if weighing is None else _portfolios(weighing, planned)
     study = StudyRecord(
@@ -113,6 +119,28 @@ def plan_study(composed: Composed) -> StudyPlan:
     folder = place(config.results) / name
     stream = grid if is_large else None
     return StudyPlan(folder, study, schema, cells, portfolios, config, stream)
+
+
+def check_what_ifs(config: Config, cells: Sequence[CellPlan]) -> None:
+    """Raise :class:`DimsweepError` for a change that the design of no cell can have."""
+    if isinstance(config.what_if, str) or not config.what_if:
+        return
+    if config.portfolio.workloads:
+        raise DimsweepError(
+            "the one split of a portfolio is not changed",
+            where="what_if",
+            hint="a study of one of its workloads can ask it",
+        )
+    for name, changes in config.what_if.items():
+        errors = list[DimsweepError]()
+        for cell in cells:
+            try:
+                check_keys(cell.config, changes)
+                break
+            except DimsweepError as error:
+                errors.append(error)
+        if len(errors) == len(cells):
+            raise errors[0].at(f"what_if.{name}")
 
 
 def study_name(composed: Composed) -> str:

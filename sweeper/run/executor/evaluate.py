@@ -33,7 +33,7 @@ from engine import (
 from engine.kernels.network import run_messages
 from sweeper.build.program import build_program
 from sweeper.ledger.rows import FAILED, INFEASIBLE, LOST, Cell, complete_rows, failed_row, labels
-from sweeper.space.trials import Integers, Trial, Trials
+from sweeper.space.trials import Integers, Trial, Trials, config_keys
 
 _PROGRAMS_KEPT = 64
 
@@ -205,7 +205,8 @@ class Evaluator:
         return failed_row(self._schema, own, trials[i].bandwidth, _why(error), _state(error))
 
     def _lower(self, cell: int, parameters: str) -> Program:
-        return build_program(self._cells[cell].config.changed(json.loads(parameters)))
+        settings = config_keys(json.loads(parameters))
+        return build_program(self._cells[cell].config.changed(settings))
 
 
 def _lost(batches: Sequence[pa.RecordBatch]) -> Iterator[str]:
