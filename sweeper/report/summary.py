@@ -72,9 +72,9 @@ class CellSummary:
     ``front`` holds the rows that no other row beats in one objective without losing in the other,
     by the first objective; of rows alike in both the earliest, and of one objective only ``best``.
     ``equal`` is None where no equal split is complete; there is a best trial only if ``found``.
-    ``again`` are the rows of designs simulated again message by message, and ``shared`` those of
-    splits tried for a whole portfolio, complete or not; ``changed`` are designs with one change (the
-    what-ifs) and ``baseline`` is the user's own.  They count for none of these.
+    ``again`` are the rows of designs simulated again message by message, ``shared`` those of
+    splits tried for a whole portfolio, ``changed`` those of designs with one change (the what-ifs),
+    complete or not, and ``baseline`` is the user's own design; they count for none of these.
     ``npu_price`` (USD) is in every cost.
     """
 

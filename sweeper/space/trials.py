@@ -8,7 +8,7 @@ from typing import Any, Self, overload
 import numpy as np
 from numpy.typing import NDArray
 
-# The entry of a what-if's settings that is no key of the configuration: which change it is, of what.
+# Of a what-if, the parameter that is no key of the configuration: which change it is, of what.
 MARK = "what_if"
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -11,6 +11,7 @@ from sweeper.report.sections import (
     portfolio,
     provisioned,
     time_and_cost,
+    what_if,
 )
 from sweeper.report.sheet import Section, Sheet
 from sweeper.report.summary import CellSummary
@@ -22,6 +23,7 @@ SECTIONS: tuple[Section, ...] = (
     dimensions.SECTION,
     critical_path.SECTION,
     next_bandwidth.SECTION,
+    what_if.SECTION,
     provisioned.SECTION,
     front.SECTION,
     messages.SECTION,

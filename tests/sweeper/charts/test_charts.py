@@ -5,10 +5,10 @@ import pytest
 from bokeh.models import ColumnDataSource, LogScale
 
 from sweeper.charts import CHARTS as ALL
-from sweeper.charts import front, importance, timeline
+from sweeper.charts import front, timeline
 from sweeper.charts.points import COMPUTE, Points
 from sweeper.report import Report
-from tests.support.reports import again, failing, grid, make_rows, make_study, only, search
+from tests.support.reports import again, failing, grid, make_rows, make_study, search
 
 STUDIES = {
     "one cell": (lambda: make_rows(search(40)), {}),
@@ -34,12 +34,11 @@ STUDIES = {
 
 ALWAYS = {"trials"}
 CHARTS = {
-    "one cell": {"best_split", "convergence", "importance", "parallel", "split_map"},
+    "one cell": {"best_split", "convergence", "parallel", "split_map"},
     "two objectives": {
         "best_split",
         "convergence",
         "front",
-        "importance",
         "parallel",
         "split_map",
     },
@@ -47,7 +46,6 @@ CHARTS = {
     "two dimensions, no equal split, no prices": {
         "best_split",
         "convergence",
-        "importance",
         "parallel",
         "split_map",
     },
@@ -56,7 +54,6 @@ CHARTS = {
         "best_split",
         "convergence",
         "front",
-        "importance",
         "parallel",
         "recheck",
         "split_map",
@@ -108,15 +105,6 @@ def test_a_front_that_spans_much_has_logarithmic_axes():
     report = Report.of(rows, make_study(rows, objective=["time", "cost"]))
     _, chart = front.CHART.draw(Points.of(report))
     assert isinstance(chart.y_scale, LogScale) and not isinstance(chart.x_scale, LogScale)
-
-
-def test_what_alone_changes_the_time_is_important():
-    rng = np.random.default_rng(0)
-    splits = rng.uniform(50, 150, (60, 4))
-    rows = make_rows(splits).assign(time_s=1.0 + 100 / splits[:, 2])
-    found = importance.importance(only(rows))
-    assert next(iter(found)) == "bandwidth_2_GBps" and found["bandwidth_2_GBps"] > 0.8
-    assert importance.importance(only(rows.head(10))) == {}
 
 
 def test_blocks_near_each_other_are_drawn_as_one():
