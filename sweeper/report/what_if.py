@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from sweeper.objective import COST, THROUGHPUT, TIME, TOKENS, Objective
 from sweeper.report.summary import CellSummary
 from sweeper.study.what_if import is_scenario
 
+_NEED = re.compile(r"must hold ([\d.]+) (\w+) of ([\d.]+) (\w+)")  # engine.check_memory
 _SAME = 1e-9  # relative: what differs less is rounding
 
 
@@ -42,6 +44,15 @@ class WhatIf:
     def error(self) -> str:
         """Why it cannot be simulated, in a line."""
         return str(self.row["error"]).splitlines()[0]
+
+    @property
+    def need(self) -> str:
+        """The memory that it needs, and what there is, if that is why it cannot be."""
+        found = _NEED.search(self.error)
+        if found is None:
+            return ""
+        need, unit, there, other = found.groups()
+        return f"{float(need):.3g} {unit} of {float(there):.3g} {other}"
 
     @property
     def measure(self) -> Objective:

@@ -16,7 +16,8 @@ from sweeper.config.schema import DETERMINES_RESULT, Config
 BANDWIDTHS = "topology.bandwidth"
 _FACTOR = re.compile(r"x\s*(\d+(?:\.\d+)?(?:/\d+)?)")
 _QUANTITY = re.compile(r"([+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)(\s*[^\W\d_].*)")
-_OF_DIMENSIONS = re.compile(r"(topology\.(?:bandwidth|latency))\.(\w+)")
+_OF_DIMENSIONS = re.compile(r"(topology\.(?:bandwidth|latency))\.(.+)")
+_PLACE = re.compile(r"\[([^\]]*)\]")
 
 
 class NoChangeError(DimsweepError):
@@ -34,7 +35,7 @@ def resolve(config: Config, changes: Mapping[str, Any]) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     for given, wanted in changes.items():
-        name = re.sub(r"\[(\w+)\]", r".\1", given)
+        name = re.sub(_PLACE, r".\1", given)
         with key(given):
             if name.split(".")[0] not in DETERMINES_RESULT:
                 raise DimsweepError(
@@ -75,7 +76,7 @@ def _with_some_bandwidth(config: Config) -> Config:
 
 def _prefixes(changes: Mapping[str, Any]) -> set[str]:
     """The keys, and what they are parts of."""
-    parts = [re.sub(r"\[(\w+)\]", r".\1", name).split(".") for name in changes]
+    parts = [re.sub(_PLACE, r".\1", name).split(".") for name in changes]
     return {".".join(own[:n]) for own in parts for n in range(1, len(own) + 1)}
 
 
@@ -120,6 +121,8 @@ def times(value: Any, factor: Fraction) -> Any:
 
     Raises :class:`DimsweepError` where there is no number, or a text that is no quantity.
     """
+    if factor == 1:
+        raise NoChangeError("it changes nothing: a factor of 1")
     product = _times(value, factor)
     if product == value:
         raise DimsweepError("there is no number that a factor could change")

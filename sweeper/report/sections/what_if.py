@@ -1,7 +1,5 @@
 """What each change alone does to the best design, and to the baseline."""
 
-import math
-
 from sweeper.objective import TIME
 from sweeper.report.report import Report
 from sweeper.report.sheet import Section, Sheet
@@ -21,17 +19,15 @@ def table(summary: CellSummary, title: str = "What if") -> list[Sheet]:
     columns, named = ["change"], [{each.name: each for each in own} for own in of_designs]
     for own in of_designs:
         columns += _heads(own[0], several=several, priced=summary.priced)
-    names = dict.fromkeys(each.name for own in of_designs for each in own if not each.failed)
+    names = dict.fromkeys(each.name for own in of_designs for each in own)
     rows = [
         (name, *(text for own in named for text in _texts(own.get(name), several, summary.priced)))
         for name in names
     ]
-    sheets = [Sheet(f"{title}: {_FIXED}", tuple(columns), rows)] if rows else []
-    failed = [
-        (each.name, each.of.name, each.error) for own in of_designs for each in own if each.failed
-    ]
-    if failed:
-        sheets.append(Sheet("Changes that cannot be", ("change", "design", "why"), failed, 3))
+    sheets = [Sheet(f"{title}: {_FIXED}", tuple(columns), rows)]
+    told = {each.name: each.error for own in of_designs for each in own if _is_told(each)}
+    if told:
+        sheets.append(Sheet("What cannot be changed so", ("change", "why"), list(told.items()), 2))
     return sheets
 
 
@@ -62,11 +58,21 @@ def _heads(one: WhatIf, *, several: bool, priced: bool) -> list[str]:
 
 def _texts(change: WhatIf | None, several: bool, priced: bool) -> list[str]:
     if change is None or change.failed:
-        return ["" if change is None else "cannot be", *[""] * (1 + priced * (2 - several))]
+        why = "" if change is None else _why(change)
+        return [why, *[""] * (1 + priced * (2 - several))]
     texts = [_value(change), _fast(change)]
     if priced and not several:
         texts.append(usd(change.row["cost_usd"]) if change.cost != 1 else "same")
     return texts + [factor(change.per_cost)] * priced
+
+
+def _why(change: WhatIf) -> str:
+    return f"does not fit: {change.need}" if change.need else "cannot be"
+
+
+def _is_told(change: WhatIf) -> bool:
+    """Whether it takes a line of its own to say why a change cannot be."""
+    return change.failed and not change.need
 
 
 def _value(change: WhatIf) -> str:
@@ -79,7 +85,7 @@ def _value(change: WhatIf) -> str:
 
 
 def _fast(change: WhatIf) -> str:
-    return "cannot be" if math.isnan(change.speed) else factor(change.speed)
+    return _why(change) if change.failed else factor(change.speed)
 
 
 SECTION = Section(of_study=table_of_cells, of_cell=table)
