@@ -32,6 +32,7 @@ from engine import (
 )
 from engine.kernels.network import run_messages
 from sweeper.build.program import build_cluster, build_program
+from sweeper.config.schema import Config
 from sweeper.ledger.rows import FAILED, INFEASIBLE, LOST, Cell, complete_rows, failed_row, labels
 from sweeper.space.trials import Integers, Trial, Trials, config_keys
 
@@ -208,11 +209,12 @@ class Evaluator:
         """The program of a trial's parameters.  One that differs from another in bandwidths,
         latencies or prices alone is that one at another point, and need not be lowered again."""
         settings = config_keys(json.loads(parameters))
-        point = [name for name in settings if _is_of_point(name)]
-        if not point or self._fidelity(cell, parameters) is not Fidelity.PHASE:
+        config = self._cells[cell].config.changed(settings)
+        point = [name for name in settings if name.startswith(_of_point(config))]
+        if not point or config.by_message:
             return self._program(cell, json.dumps(settings, sort_keys=True))
         rest = {name: value for name, value in settings.items() if name not in point}
-        cluster = build_cluster(self._cells[cell].config.changed(settings))
+        cluster = build_cluster(config)
         dims = cluster.topology.dims
         return self._program(cell, json.dumps(rest, sort_keys=True)).rebind(
             bandwidth=[dim.bandwidth for dim in dims],
@@ -254,9 +256,13 @@ def _state(error: BaseException) -> str:
     return FAILED
 
 
-def _is_of_point(name: str) -> bool:
-    """Whether a key says at which point a program is simulated, and nothing else of it."""
-    return name.startswith(("topology.bandwidth", "topology.latency", "cost.tiers", "cost.npu"))
+def _of_point(config: Config) -> tuple[str, ...]:
+    """How keys begin that say at which point a program is simulated, and nothing else of it; what
+    libraries of collectives do depends on the bandwidths."""
+    prices = ("cost.tiers", "cost.npu")
+    if config.collective.library is not None or config.collective.measured is not None:
+        return prices
+    return (*prices, "topology.bandwidth", "topology.latency")
 
 
 def _bandwidths(program: Program, trials: Trials) -> np.ndarray:

@@ -97,6 +97,24 @@ def test_a_what_if_is_what_the_changed_configuration_gives(
     assert reproduce(plan.folder).differ == {}
 
 
+def test_a_library_chooses_anew_at_another_bandwidth(small: Small) -> None:
+    """NCCL's choices are made for the bandwidths that there are."""
+    asked = ",".join(
+        f"x{n}: {{topology.bandwidth.0: x1/{n}}}, y{n}: {{topology.bandwidth.1: x1/{n}}}"
+        for n in (2, 4, 8, 16, 32)
+    )
+    words = [word for word in PLAN if not word.startswith("workload")]
+    nccl = ("collective=nccl", "collective.gpu=h100", f"what_if={{{asked}}}")
+    call = "{duration: 0 ns, collective: all_reduce, size: 1 MiB, group: data}"
+    layers = f"workload.layers=[{{name: all, weight_grad: {call}}}]"
+    plan = small("workload=all_reduce", layers, *words, ONE, *nccl)
+    run(plan)
+    found = what_ifs(plan)
+    assert len(found) == 10
+    for _, row in found.iterrows():
+        assert row["time_ps"] == by_hand(plan, row)["time_ps"], row["change"]
+
+
 def test_interleaving_is_told_by_pairs_not_by_an_importance(small: Small) -> None:
     """The page said that interleaving matters by 0.1 %, where it is worth some per cent."""
     plan = small(*PLAN, SEARCHED, ASKED)
