@@ -112,7 +112,7 @@ def test_a_library_chooses_anew_at_another_bandwidth(small: Small) -> None:
     found = what_ifs(plan)
     assert len(found) == 10
     for _, row in found.iterrows():
-        assert row["time_ps"] == by_hand(plan, row)["time_ps"], row["change"]
+        assert row["time_ps"] == by_hand(plan, row)["time_ps"], row.name
 
 
 def test_interleaving_is_told_by_pairs_not_by_an_importance(small: Small) -> None:
