@@ -8,7 +8,7 @@ from sweeper.charts import CHARTS as ALL
 from sweeper.charts import front, timeline
 from sweeper.charts.points import COMPUTE, Points
 from sweeper.report import Report
-from tests.support.reports import again, failing, grid, make_rows, make_study, search
+from tests.support.reports import again, failing, grid, make_rows, make_study, search, what_if
 
 STUDIES = {
     "one cell": (lambda: make_rows(search(40)), {}),
@@ -24,6 +24,7 @@ STUDIES = {
         {"objective": ("time", "cost")},
     ),
     "all failed when looked at again": (lambda: again(make_rows(search(5)), [None]), {}),
+    "changed": (lambda: what_if(make_rows(search(5, n_dims=1)), {"a": 0.5, "b": None}), {}),
     "one trial": (lambda: make_rows(search(1)), {"objective": ("time", "cost")}),
     "same split": (
         lambda: make_rows([[480.0, 12.0, 5.0, 3.0]] * 5),
@@ -59,6 +60,7 @@ CHARTS = {
         "split_map",
     },
     "all failed when looked at again": {"best_split", "convergence", "parallel", "split_map"},
+    "changed": {"convergence", "what_if"},
     "one trial": {"front"},
     "same split": {"convergence"},
 }
