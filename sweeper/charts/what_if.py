@@ -51,7 +51,7 @@ def _draw_cells(of: dict[str, list[WhatIf]]) -> tuple[str, UIElement] | None:
     own = [each for changes in of.values() for each in changes if not each.failed]
     sizes: dict[str, float] = {}
     for each in own:
-        if not each.is_idle:
+        if each.speed != 1:  # prices alone say nothing here
             sizes[each.name] = max(sizes.get(each.name, 0.0), abs(np.log(each.speed)))
     names = sorted(sizes, key=lambda name: -sizes[name])[:_MOST]
     if not names:

@@ -175,9 +175,15 @@ class Ledger:
         wanted = columns or self.schema.names
         needed = list(dict.fromkeys([*wanted, "key", "cell", "state"]))
         with self._writing():
-            tables = [
-                files.read_part(part, self._study, needed) for part in files.parts(self.folder)
-            ]
+            try:
+                parts = files.parts(self.folder)
+                tables = [files.read_part(part, self._study, needed) for part in parts]
+            except DamagedError as error:
+                raise DimsweepError(
+                    f"a part of the ledger is not what was written: {error}",
+                    where=str(self.folder),
+                    hint="check the disk; the same command sets it aside, and continues",
+                ) from error
         if self._log.rows:
             tables.append(pa.Table.from_batches(self._log.rows).select(needed))
         table = pa.concat_tables(tables) if tables else self.schema.empty_table()

@@ -139,6 +139,7 @@ def claim(changes: Sequence[WhatIf]) -> str:
     alone = f"of {len(told)} changes, each alone, " if len(told) > 1 else ""
     fast = "as fast" if best.measure is TIME else f"the {best.measure.title}"
     cost = f" at {factor(best.cost)} the cost" if math.isfinite(best.cost) else ""
+    cost = " at the same cost" if best.cost == 1 else cost
     most = f"{factor(best.speed)} {fast}{cost}"
     return f"{alone}{best.name} helps the {best.of.name} design most: {most}"
 

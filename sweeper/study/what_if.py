@@ -68,7 +68,10 @@ class Asked:
         own = _each(self.config.topology.bandwidth)
         for d in range(len(self._sizes)):
             before = float(own[d % len(own)])
-            yield f"dim {d}: {_links(before, 2 * before)}", {f"{BANDWIDTHS}[{d}]": "x2"}
+            # A split that was searched is called by nothing; so cells can be compared.
+            name = f"dim {d}: {_links(before, 2 * before)}"
+            named = name if self.space.split is None else f"dim {d}: bandwidth x2"
+            yield named, {f"{BANDWIDTHS}[{d}]": "x2"}
 
     def _rails(self) -> Iterator[tuple[str, Changes]]:
         """One of the NPUs' own adapters of a node is down, and the others carry its bytes, evenly:
