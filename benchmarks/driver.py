@@ -104,7 +104,7 @@ def tell_of_a_cluster(rate: float) -> None:
 def _measure(sampler: str, trials: int) -> None:
     with tempfile.TemporaryDirectory() as results:
         study = ["study=libra_gpt3_4d", f"search={sampler}", f"budget.trials={trials}"]
-        plan = plan_study(compose([*study, f"results={results}"]))
+        plan = plan_study(compose([*study, "what_if=null", f"results={results}"]))
         before, first = _megabytes(), _run(plan)
         memory = f"{_megabytes():.0f} MB ({before:.0f} before)"
         again = _run(plan)

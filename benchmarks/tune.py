@@ -53,7 +53,7 @@ def _dimsweep() -> float:
     """With every row in the ledger."""
     with tempfile.TemporaryDirectory() as results:
         study = ["study=libra_gpt3_4d", "search=random", f"budget.trials={TRIALS}"]
-        plan = plan_study(compose([*study, f"results={results}"]))
+        plan = plan_study(compose([*study, "what_if=null", f"results={results}"]))
         executor = _SlowExecutor(plan)
         start = time.perf_counter()
         with Ledger(plan.folder, plan.study, plan.schema) as ledger:

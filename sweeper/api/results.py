@@ -14,6 +14,7 @@ from sweeper.ledger.place import Place, place
 from sweeper.ledger.record import StudyRecord, read_study
 from sweeper.report import CellSummary, Report
 from sweeper.report.scenes import scenes
+from sweeper.report.what_if import WhatIf, groups
 
 if TYPE_CHECKING:
     import polars
@@ -87,9 +88,19 @@ class Results:
         better it is (``gain``) than the reference: the baseline, or the equal split."""
         return _table(self.report)
 
+    @property
+    def what_if(self) -> pd.DataFrame:
+        """A row for each change that was simulated around a design, the rest of which stays as it
+        is: which cell, whose ``design`` (best, or baseline), the ``change``, what it sets, the time
+        (s), the throughput (``measure``, where the change makes an iteration another piece of
+        work) and the cost (USD) before and after, how many times as fast it is, in all and for
+        each USD, and the error where it cannot be simulated."""
+        found = [(c, each) for c in self.report.found for own in groups(c) for each in own]
+        return pd.DataFrame([_change(*each) for each in found], columns=_WHAT_IF)
+
     def plot(self, *charts: str) -> Plot:
         """The page's charts of these names, or all of them: cells, front, best_split,
-        next_bandwidth, timeline, parallel, split_map, importance, convergence, recheck, regret and
+        next_bandwidth, timeline, parallel, split_map, what_if, convergence, recheck, regret and
         trials.  Raises :class:`DimsweepError` for one that the study does not have."""
         return Plot(render_charts(self.report, charts))
 
@@ -133,6 +144,34 @@ def _described(cell: CellSummary) -> dict[str, Any]:
         "gap": cell.gap,
         "gain": cell.gain(cell.objective),
         "reference": None if cell.reference is None else cell.reference.name,
+    }
+
+
+_WHAT_IF = (
+    *("cell", "design", "change", "sets", "time_before_s", "time_after_s", "measure", "before"),
+    *("after", "times_as_fast", "cost_before_usd", "cost_after_usd", "per_usd", "error"),
+)
+
+
+def _change(cell: CellSummary, one: WhatIf) -> dict[str, Any]:
+    """A what-if as a row."""
+    before, after = one.of.row, one.row
+    measure = one.measure
+    return {
+        "cell": cell.cell.cell,
+        "design": one.of.name,
+        "change": one.name,
+        "sets": dict(one.keys),
+        "time_before_s": before["time_s"],
+        "time_after_s": after["time_s"],
+        "measure": measure.column,
+        "before": before[measure.column],
+        "after": after[measure.column],
+        "times_as_fast": one.speed,
+        "cost_before_usd": before["cost_usd"],
+        "cost_after_usd": after["cost_usd"],
+        "per_usd": one.per_cost,
+        "error": str(after["error"]) if one.failed else None,
     }
 
 

@@ -1,6 +1,7 @@
 """A study that Python builds and runs."""
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -81,9 +82,11 @@ def _override(key: str, value: Any) -> str:
 
 
 def _written(value: Any) -> str:
-    """A value in Hydra's grammar, in which a mapping's keys have no quotes."""
+    """A value in Hydra's grammar, in which a mapping's keys have no quotes, but escapes."""
     if isinstance(value, Mapping):
-        return f"{{{','.join(f'{key}:{_written(each)}' for key, each in value.items())}}}"
+        keys = [re.sub(r"([\\()\[\]{}:=, \t])", r"\\\1", str(key)) for key in value]
+        pairs = zip(keys, value.values(), strict=True)
+        return f"{{{','.join(f'{key}:{_written(each)}' for key, each in pairs)}}}"
     if isinstance(value, (list, tuple)):
         return f"[{','.join(map(_written, value))}]"
     return json.dumps(value, ensure_ascii=False)

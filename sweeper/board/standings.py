@@ -11,7 +11,7 @@ from sweeper.ledger.load import load
 from sweeper.ledger.place import STUDY, Place, entries
 from sweeper.ledger.pulse import last_pulse
 from sweeper.ledger.record import StudyRecord, read_study
-from sweeper.ledger.rows import BASELINE, COMPLETE, PORTFOLIO, RECHECK
+from sweeper.ledger.rows import BESIDE, COMPLETE
 from sweeper.objective import Objective
 from sweeper.report.scenes import scenes
 from sweeper.report.summary import frequent_errors
@@ -36,9 +36,7 @@ class Standing:
         """The complete rows of the searches, in the order of asking."""
         if self.rows.empty:
             return self.rows
-        own = (self.rows["state"] == COMPLETE) & ~self.rows["origin"].isin(
-            [RECHECK, PORTFOLIO, BASELINE]
-        )
+        own = (self.rows["state"] == COMPLETE) & ~self.rows["origin"].isin(BESIDE)
         return self.rows[own].sort_values(["cell", "trial"])
 
     @property

@@ -5,7 +5,6 @@ from sweeper.charts import (
     cells,
     convergence,
     front,
-    importance,
     next_bandwidth,
     parallel,
     recheck,
@@ -13,6 +12,7 @@ from sweeper.charts import (
     split_map,
     table,
     timeline,
+    what_if,
 )
 from sweeper.charts.chart import Chart
 from sweeper.report.report import Report
@@ -26,7 +26,7 @@ CHARTS: tuple[Chart, ...] = (
     timeline.CHART,
     parallel.CHART,
     split_map.CHART,
-    importance.CHART,
+    what_if.CHART,
     convergence.CHART,
     recheck.CHART,
     table.CHART,

@@ -96,7 +96,7 @@ def sweep_study(composed: "Composed", console: "Console", *, retry_failed: bool 
                 f"{error.what}; {len(ledger.known)} trials are safe in {plan.folder}",
                 hint="the same command continues, once there is a cluster",
             ) from error
-    new = len(ledger.known) - before - progress.borrowed
+    new = len(ledger.known) - before - progress.borrowed - progress.what_ifs
     seconds = time.monotonic() - started
     say(_summary(plan, progress, new, seconds), console)
     _report(plan, console)
@@ -136,6 +136,8 @@ def _summary(plan: "StudyPlan", progress: "Progress", new: int, seconds: float) 
         text += f", {progress.reused} known already"
     if progress.borrowed:
         text += f", {progress.borrowed} taken from other cells or studies"
+    if progress.what_ifs:
+        text += f", {progress.what_ifs} what-ifs beside them"
     if progress.failed:
         text += f", {progress.failed} failed or infeasible"
     if progress.lost:

@@ -18,6 +18,7 @@ _BY_DEFAULT = {
     "workload.parallel": Role.DECISION,
     "workload.plan": Role.DECISION,
     "workload.plan.batch": Role.SCENARIO,
+    "workload.plan.micro_batches": Role.SCENARIO,
     "workload.plan.task": Role.SCENARIO,
     "cost": Role.SCENARIO,
     "profile": Role.SCENARIO,
@@ -28,7 +29,7 @@ _BY_DEFAULT = {
         f"npu.{name}": Role.SCENARIO
         for name in (
             *("efficiency", "memory_efficiency", "matmul_efficiency", "launch", "host"),
-            *("measured", "attention_time", "attention_backward", "relative_time", "error"),
+            *("measured", "attention_time", "attention_backward", "relative_time"),
         )
     },
 }

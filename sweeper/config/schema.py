@@ -17,7 +17,7 @@ from sweeper.config.network import Network
 from sweeper.config.nodes import Growth
 from sweeper.config.npu import Npu
 from sweeper.config.parts.part import Bytes, Flag, Parsed, Part, Whole, default, key, member
-from sweeper.config.study import Budget, Executor, Portfolio, Recheck, Role, Search, Space
+from sweeper.config.study import Budget, Executor, Portfolio, Recheck, Role, Search, Space, WhatIf
 from sweeper.config.workload import KINDS, AnyWorkload
 from sweeper.objective import Objective, parse_objectives
 
@@ -41,7 +41,7 @@ NO_AXES = {
 # Keys that change how a study is run but no row of it.
 RUNTIME_KEYS = {
     *("executor", "results", "timeline", "timeline_limit", "picture", "watch", "congestion"),
-    *("budget", "recheck", "name", "roles", "baseline"),
+    *("budget", "recheck", "what_if", "name", "roles", "baseline"),
 }
 
 
@@ -94,6 +94,7 @@ class Config(Part):
     search: Search
     budget: Budget = default(Budget)
     recheck: Recheck = default(Recheck)
+    what_if: WhatIf = default("default")
     portfolio: Portfolio = default(Portfolio)
     # how it is run; none of these changes a result
     executor: Executor = default(Executor)
@@ -194,6 +195,10 @@ class Config(Part):
         for name, value in values.items():
             with key(name):
                 node, last = _parent(text, name)
+                if not isinstance(node, (dict, list)) or (
+                    isinstance(node, list) and not 0 <= last < len(node)
+                ):
+                    raise DimsweepError("the configuration has no such key")
             node[last] = value
         return type(self).of(text)
 
@@ -221,7 +226,9 @@ def _parent(node: Any, name: str) -> tuple[Any, Any]:
             raise DimsweepError(
                 f"the configuration has no key {part!r} there", hint=suggestion(part, known)
             ) from None
-    return node, int(last) if isinstance(node, list) and last else last
+    if isinstance(node, list) and last:
+        return node, int(last) if last.isdecimal() else -1
+    return node, last
 
 
 @cache

@@ -1,6 +1,7 @@
 """What a study searches, and how: the keys that no row of one trial depends on."""
 
 import math
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Self
 
@@ -176,6 +177,27 @@ class Recheck(Part):
         if what:
             raise ValueError(DimsweepError(what, where=where, hint=hint))
         return self
+
+
+def _what_if(value: Any) -> Any:
+    """Names, each with what it changes; none where nothing is given."""
+    if value is None or value == DEFAULT:
+        return value or {}
+    hint = "such as {800G: {'topology.bandwidth[1]': 100 GB/s}, optics: {cost.tiers.pod: x2}}"
+    if not isinstance(value, Mapping):
+        raise DimsweepError(f"{value!r} names no changes", hint=hint)
+    for name, changes in value.items():
+        if not isinstance(name, str) or not name.strip():
+            raise DimsweepError(f"{name!r} is no name of a change", hint=hint)
+        if not isinstance(changes, Mapping) or not changes:
+            raise DimsweepError(f"{changes!r} is no mapping of keys", where=name, hint=hint)
+    return {name: {str(key): each for key, each in own.items()} for name, own in value.items()}
+
+
+# What is changed around the best design when the search is over: by name, keys with the values that
+# they get, or with factors such as x2; "default" for what can be asked of any design.
+DEFAULT = "default"
+WhatIf = Annotated[dict[str, dict[str, Any]] | str, Parsed(_what_if)]
 
 
 class Portfolio(Part):

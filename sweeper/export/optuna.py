@@ -54,9 +54,8 @@ def optuna_study(
     cell: CellSummary,
     storage: "optuna.storages.BaseStorage | None" = None,
     name: str | None = None,
-    every: int = 1,
 ) -> "optuna.Study":
-    """The trials of a cell, or one in ``every`` so many, as a study in ``storage`` or in memory.
+    """The trials of a cell as a study in ``storage`` or in memory.
 
     Its parameters are the bandwidths (GB/s) and the searched keys, and its values the objectives;
     the origin, the parts of the time, the cost and the error are attributes of a trial.
@@ -64,7 +63,7 @@ def optuna_study(
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    rows = pd.concat([cell.complete, cell.failed]).sort_values("trial").iloc[::every]
+    rows = pd.concat([cell.complete, cell.failed]).sort_values("trial")
     distributions = {key: _distribution(rows[key]) for key in cell.design}
     study = optuna.create_study(
         storage=storage,

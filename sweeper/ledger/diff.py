@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sweeper.ledger.load import load
 from sweeper.ledger.place import Place
 from sweeper.ledger.record import StudyRecord, flat, read_study
-from sweeper.ledger.rows import COMPLETE
+from sweeper.ledger.rows import BESIDE, COMPLETE
 
 _NAMES = ("key", "cell", "trial", "origin")  # which say nothing of a row's result
 
@@ -100,6 +101,7 @@ def _best(
             mine = (table["cell"].to_numpy() == own[coordinates]) & (
                 np.array(table["state"].to_pylist(), dtype=object) == COMPLETE
             )
+            mine &= ~pc.is_in(table["origin"], pa.array(BESIDE)).to_numpy()
             column = table[objectives[0].column].to_numpy()[mine] * objectives[0].sign
             values.append(float(column.min()) * objectives[0].sign if len(column) else None)
         found.append((dict(coordinates), values[0], values[1]))

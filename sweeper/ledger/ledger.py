@@ -41,11 +41,10 @@ from sweeper.ledger.record import (
     read_record,
 )
 from sweeper.ledger.rows import (
+    BESIDE,
     COMPLETE,
     FAILED,
     LOST,
-    PORTFOLIO,
-    RECHECK,
     Cell,
     labels,
     numbers,
@@ -170,6 +169,38 @@ class Ledger:
             named = labels(cell, trials.take(found), list(itertools.compress(own, found)))
             self.append(renamed(rows, self.schema, named))
         return found
+
+    def rows(self, columns: list[str] | None = None) -> pa.Table:
+        """All rows so far, or some columns of them, each key of a cell once."""
+        wanted = columns or self.schema.names
+        needed = list(dict.fromkeys([*wanted, "key", "cell", "state"]))
+        with self._writing():
+            try:
+                parts = files.parts(self.folder)
+                tables = [files.read_part(part, self._study, needed) for part in parts]
+            except DamagedError as error:
+                raise DimsweepError(
+                    f"a part of the ledger is not what was written: {error}",
+                    where=str(self.folder),
+                    hint="check the disk; the same command sets it aside, and continues",
+                ) from error
+        if self._log.rows:
+            tables.append(pa.Table.from_batches(self._log.rows).select(needed))
+        table = pa.concat_tables(tables) if tables else self.schema.empty_table()
+        return each_key_once(table).select(wanted)
+
+    def copy(self, cell: Cell, trials: Trials, own: Sequence[str], known: Sequence[str]) -> None:
+        """Add the rows of ``trials``, with the keys ``own``, of designs whose complete rows the
+        cell has under the keys ``known``."""
+        if (self.known.places(own, cell.number) >= 0).all():
+            return
+        if not (self.known.places(known, cell.number) >= 0).all():
+            return
+        rows = self.rows()
+        mine = pc.and_(pc.equal(rows["cell"], cell.number), pc.equal(rows["state"], COMPLETE))
+        rows = rows.filter(pc.and_(mine, pc.is_in(rows["key"], pa.array(known))))
+        if len(rows) == len(trials) == 1:
+            self.append(renamed(rows, self.schema, labels(cell, trials, own)))
 
     def trials(self, cell: int, n: int) -> Places:
         """Where the rows of a cell's first ``n`` trials were when the ledger was opened, in the
@@ -365,7 +396,7 @@ class Ledger:
 def _by_trial(rows: pa.Table, places: Places) -> tuple[Places, Places, Places]:
     """The cells, numbers and places of the rows of the cells' own searches, in this order; of equal
     ones in that of the rows."""
-    others = pc.is_in(rows["origin"], pa.array([RECHECK, PORTFOLIO])).to_numpy()
+    others = pc.is_in(rows["origin"], pa.array(BESIDE)).to_numpy()
     own = np.flatnonzero(~others)
     cells, numbers = (rows[name].to_numpy()[own].astype(np.int64) for name in ("cell", "trial"))
     order = np.lexsort((numbers, cells))

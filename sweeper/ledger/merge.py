@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sweeper.ledger import keys
-from sweeper.ledger.rows import BASELINE, FAILED, LOST, PORTFOLIO, RECHECK
+from sweeper.ledger.rows import BASELINE, BESIDE, FAILED, LOST, WHAT_IF
 
 
 def in_order(table: pa.Table) -> pa.Table:
@@ -35,13 +35,17 @@ def each_once(table: pa.Table) -> pa.Table:
     then, proposed another one: the later counts.
     """
     table = each_key_once(table)
-    origin = pc.index_in(table["origin"], pa.array([RECHECK, PORTFOLIO, BASELINE])).fill_null(3)
+    kind = pc.index_in(table["origin"], pa.array(BESIDE)).fill_null(len(BESIDE)).to_numpy()
     cell, trial = (table[name].to_numpy().astype(np.uint64) for name in ("cell", "trial"))
     # Each baseline that a study has had is a trial of its own: which one it has now, its key says.
-    baselines = np.flatnonzero(origin.to_numpy() == 2)
+    baselines = np.flatnonzero(kind == BESIDE.index(BASELINE))
     trial[baselines] = baselines
     # The bits of a cell, of a kind and of a trial.
-    number = cell << np.uint64(34) | origin.to_numpy().astype(np.uint64) << np.uint64(32) | trial
+    number = cell << np.uint64(35) | kind.astype(np.uint64) << np.uint64(32) | trial
+    # A what-if is a change of a design: it stays true when the search has found another design.
+    own = np.flatnonzero(kind == BESIDE.index(WHAT_IF))
+    if len(own):
+        number[own] = identity(table.take(pa.array(own)))[:, 0] | np.uint64(1 << 63)
     return _first(table, number[:, None], _latest)
 
 

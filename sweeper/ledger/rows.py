@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from engine import MERIT_NEEDS, Breakdown, Result, units
 from sweeper.config.schema import Config
-from sweeper.space.trials import Trials
+from sweeper.space.trials import MARK, Trials
 
 COMPLETE, FAILED = "complete", "failed"
 LOST = "lost"  # to a fault of the environment, not of the trial; the next run tries again
@@ -17,6 +17,10 @@ INFEASIBLE = "infeasible"  # a design that cannot be, which was not simulated
 RECHECK = "recheck"  # the origin of a design that is looked at again, message by message
 PORTFOLIO = "portfolio"  # the origin of a split that is tried for all workloads of a portfolio
 BASELINE = "baseline"  # the origin of the design that there is today
+WHAT_IF = "what_if"  # the origin of a design with one change, the rest of it as it was
+BESIDE = (RECHECK, PORTFOLIO, BASELINE, WHAT_IF)  # of rows that are no trials of a cell's search
+# Of a what-if: its name, the key of the row whose design it changes, and what it sets, as JSON.
+CHANGE = ("change", "change_of", "changes")
 # Raise it when the columns or the files change: rows of different columns do not mix in a ledger.
 ROWS_VERSION = 7
 _PARTS = ("transfer", "latency", "endpoint")  # of the path, in a dimension
@@ -45,6 +49,7 @@ def row_schema(n_dims: int, grid: Sequence[str], parameters: Sequence[str]) -> p
         ("origin", pa.string()),
         ("state", pa.string()),
         ("error", pa.string()),
+        *((name, pa.string()) for name in CHANGE),
         # The fidelity may itself be an axis of the grid or of the search.
         *((name, pa.string()) for name in dict.fromkeys(("fidelity", *grid, *parameters))),
         *((f"bandwidth_{d}_GBps", pa.float64()) for d in range(n_dims)),
@@ -182,6 +187,9 @@ def labels(cell: Cell, trials: Trials, keys: Sequence[str]) -> dict[str, Sequenc
     for name in trials.settings[0] if trials.settings else ():
         texts = [str(setting[name]) for setting in trials.settings]
         columns[name] = [texts[i] for i in trials.setting.tolist()]
+    if columns.pop(MARK, None) is not None:
+        found = [trials.settings[i][MARK] for i in trials.setting.tolist()]
+        columns |= {name: [each[name] for each in found] for name in CHANGE}
     return columns
 
 

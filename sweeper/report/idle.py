@@ -3,8 +3,9 @@
 import pandas as pd
 
 from sweeper.ledger.record import StudyRecord
-from sweeper.ledger.rows import BASELINE, COMPLETE, RECHECK
+from sweeper.ledger.rows import BASELINE, COMPLETE, RECHECK, WHAT_IF
 
+_CHANGED = (RECHECK, BASELINE, WHAT_IF)  # differ in more than the axes of the study
 _RESULT = ["time_ps", "cost_usd"]
 
 
@@ -15,7 +16,7 @@ def idle_axes(rows: pd.DataFrame, study: StudyRecord) -> list[str]:
     values of it, nothing is said.
     """
     axes = [*study.grid, *study.parameters]
-    rows = rows[(rows["state"] == COMPLETE) & ~rows["origin"].isin([RECHECK, BASELINE])]
+    rows = rows[(rows["state"] == COMPLETE) & ~rows["origin"].isin(_CHANGED)]
     splits = [name for name in rows if name.startswith("bandwidth_")]
     return [axis for axis in axes if _is_idle(rows, axis, [*splits, *axes])]
 

@@ -13,7 +13,17 @@ import pandas as pd
 from engine import DimsweepError, units
 from sweeper.build.evidence import Evidence, evidence
 from sweeper.ledger.record import CellRecord, StudyRecord
-from sweeper.ledger.rows import BASELINE, COMPLETE, FAILED, INFEASIBLE, LOST, PORTFOLIO, RECHECK
+from sweeper.ledger.rows import (
+    BASELINE,
+    BESIDE,
+    COMPLETE,
+    FAILED,
+    INFEASIBLE,
+    LOST,
+    PORTFOLIO,
+    RECHECK,
+    WHAT_IF,
+)
 from sweeper.objective import COST, TIME, Objective
 from sweeper.report.causes import causes
 from sweeper.study.kept import design_of
@@ -82,8 +92,9 @@ class CellSummary:
     complete.  ``reference`` is what gains are against: the study's baseline in this cell's
     scenario, in a study without one the equal split, or None, where no gain can be told.  There is
     a best trial only if ``found``.
-    ``again`` are the rows of designs simulated again message by message, and ``shared`` those of
-    splits tried for a whole portfolio, complete or not; they count for none of these.
+    ``again`` are the rows of designs simulated again message by message, ``shared`` those of
+    splits tried for a whole portfolio, and ``changed`` those of designs with one change (the
+    what-ifs), of its own and of the baseline, complete or not; they count for none of these.
     ``npu_price`` (USD) is in every cost.  ``study`` is the whole of which this is a cell.
     """
 
@@ -97,6 +108,7 @@ class CellSummary:
     equal: pd.Series | None
     again: pd.DataFrame
     shared: pd.DataFrame
+    changed: pd.DataFrame
     npu_price: float = 0.0
     reference: Reference | None = None
 
@@ -293,12 +305,12 @@ def summarise(rows: pd.DataFrame, study: StudyRecord) -> list[CellSummary]:
 
     Raises :class:`DimsweepError` when no trial of the study is complete.
     """
-    searched = rows[~rows["origin"].isin([RECHECK, PORTFOLIO, BASELINE])]
+    searched = rows[~rows["origin"].isin(BESIDE)]
     if not (searched["state"] == COMPLETE).any():
         raise _nothing_complete(searched, study)
-    baselines = _baselines(rows, study)
+    baselines, changed = _baselines(rows, study), rows[rows["origin"] == WHAT_IF]
     return [
-        _summarise_cell(rows[rows["cell"] == cell.cell], cell, study, baselines)
+        _summarise_cell(rows[rows["cell"] == cell.cell], cell, study, baselines, changed)
         for cell in study.cells
     ]
 
@@ -342,11 +354,12 @@ def _summarise_cell(
     cell: CellRecord,
     study: StudyRecord,
     baselines: Mapping[tuple[str, ...], tuple[CellRecord, pd.Series]],
+    changed: pd.DataFrame,
 ) -> CellSummary:
     objectives = study.objectives
     rows = rows.sort_values("trial")
     again, shared = rows["origin"] == RECHECK, rows["origin"] == PORTFOLIO
-    searched = ~again & ~shared
+    searched = ~rows["origin"].isin(BESIDE)
     complete = rows[searched & (rows["state"] == COMPLETE)]
     for objective in objectives:
         if complete[objective.column].isna().any():
@@ -364,6 +377,7 @@ def _summarise_cell(
         reference = (
             None if equal is None else Reference("the equal split", "equal", equal, cell.dims)
         )
+    designs = {*complete["key"], *([reference.row["key"]] if reference is not None else ())}
     return CellSummary(
         study=study,
         cell=cell,
@@ -377,6 +391,7 @@ def _summarise_cell(
         shared=rows[shared],
         npu_price=_npu_price(config),
         reference=reference,
+        changed=changed[changed["change_of"].isin(designs)],
     )
 
 

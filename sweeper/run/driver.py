@@ -15,6 +15,7 @@ from sweeper.run.best import Best
 from sweeper.run.executor import Executor
 from sweeper.run.executor.evaluate import Job
 from sweeper.run.standing import Standing, ended
+from sweeper.run.what_if import simulate_what_ifs
 from sweeper.search import Sampler, Values
 from sweeper.space.trials import Floats, Integers, Trial, Trials
 from sweeper.study.baseline import Baselines
@@ -34,7 +35,7 @@ class Progress:
     ``lost`` are those that failed by a fault of the environment, which the next run tries again.
     ``best`` are the best values of cells, of a large grid only of the cell whose turn it is, and
     ``bound`` is that of the cell that was searched last; ``pruned`` counts cells of a large grid
-    that cannot be.
+    that cannot be.  ``what_ifs`` are new rows that are not among what is ``done``.
     ``engine_seconds`` are the workers' own; there were ``workers`` on ``nodes`` at last.
     """
 
@@ -49,6 +50,7 @@ class Progress:
     best: dict[int, tuple[float, ...]] = field(default_factory=dict)  # by cell
     bound: float | None = None
     pruned: int = 0
+    what_ifs: int = 0
 
 
 @dataclass(frozen=True)
@@ -69,14 +71,14 @@ def run_sweep(
     on as if it had never stopped: it asks again from the start, and what the ledger knows is not
     simulated again.
     """
+    driver, study = Driver(ledger, executor, watch, carries=plan.stream is not None), plan.study
     if plan.stream is not None:
-        driver = _Driver(ledger, executor, watch, carries=True)
         if plan.stream_baselines is not None:
             _stream_baselines(plan.stream_baselines, driver)
-        progress = _run_stream(plan.stream, driver)
-        ledger.describe(plan.study.model_copy(update={"finished": True}))
-        return progress
-    driver, study = _Driver(ledger, executor, watch), plan.study
+        _run_stream(plan.stream, driver)
+        simulate_what_ifs(plan, driver)
+        ledger.describe(study.model_copy(update={"finished": True}))
+        return driver.progress
     for baseline in plan.baselines:
         _run_baseline(baseline, driver)
     best = {cell.cell.number: _run_cell(cell, driver) for cell in plan.cells}
@@ -85,11 +87,12 @@ def run_sweep(
         found = _run_portfolio(portfolio, own, driver)
         study = study.with_portfolio(i, **found)
         ledger.describe(study)
+    simulate_what_ifs(plan, driver)
     ledger.describe(study.model_copy(update={"finished": True}))
     return driver.progress
 
 
-def _run_stream(grid: Grid, driver: "_Driver") -> Progress:
+def _run_stream(grid: Grid, driver: "Driver") -> None:
     """Plan and search the cells of a large grid, one after the other; those that an earlier run
     ended are not planned again."""
     progress, ledger = driver.progress, driver.ledger
@@ -105,10 +108,9 @@ def _run_stream(grid: Grid, driver: "_Driver") -> Progress:
             ledger.enter(found.record)
             _run_cell(found.plan, driver)
             progress.best.pop(number, None)
-    return progress
 
 
-def _stream_baselines(baselines: Baselines, driver: "_Driver") -> None:
+def _stream_baselines(baselines: Baselines, driver: "Driver") -> None:
     """Plan and simulate the baseline of a large grid in each combination of its scenarios."""
     for place in range(len(baselines)):
         found = baselines.plan(place)
@@ -119,13 +121,13 @@ def _stream_baselines(baselines: Baselines, driver: "_Driver") -> None:
             _run_baseline(found.plan, driver)
 
 
-def _run_baseline(cell: CellPlan, driver: "_Driver") -> None:
+def _run_baseline(cell: CellPlan, driver: "Driver") -> None:
     """Simulate the one trial of a baseline."""
     values, _ = driver.collect(driver.submit(cell, Trials.of(cell.first)))
     driver.count(cell, values, searched=False)
 
 
-def _run_cell(cell: CellPlan, driver: "_Driver") -> Best:
+def _run_cell(cell: CellPlan, driver: "Driver") -> Best:
     """Search a cell, and look again at its best designs; the best ones."""
     standing = Standing(cell, driver.ledger)
     sampler, best = standing.sampler, standing.best
@@ -153,7 +155,7 @@ def _run_cell(cell: CellPlan, driver: "_Driver") -> Best:
     return best
 
 
-def _recheck(cell: CellPlan, designs: list[Trial], driver: "_Driver") -> None:
+def _recheck(cell: CellPlan, designs: list[Trial], driver: "Driver") -> None:
     """Look again at the best designs, and in each further fidelity at the best by the one before;
     trials are numbered on from the search's."""
     first, sign = cell.budget, cell.objective[0].sign
@@ -170,7 +172,7 @@ def _recheck(cell: CellPlan, designs: list[Trial], driver: "_Driver") -> None:
         first += len(trials)
 
 
-def _run_portfolio(plan: PortfolioPlan, own: "Sequence[Best]", driver: "_Driver") -> dict[str, Any]:
+def _run_portfolio(plan: PortfolioPlan, own: "Sequence[Best]", driver: "Driver") -> dict[str, Any]:
     """Search the split for all workloads, each split simulated for all of them; each workload's
     own best, and the proven bound of the measure."""
     together = _together(plan, own)
@@ -217,7 +219,7 @@ def _first(plan: PortfolioPlan, own: "Sequence[Best]", least: np.ndarray | None)
     return [replace(trial, number=i) for i, trial in enumerate(found)]
 
 
-class _Driver:
+class Driver:
     """Has trials simulated, writes them down, and keeps the progress."""
 
     def __init__(
@@ -280,17 +282,26 @@ class _Driver:
 
     def submit(self, cell: CellPlan, trials: Trials) -> _Batch:
         """Have simulated what neither the ledger nor a batch before this one knows."""
+        batch, new, borrowed = self._submit(cell, trials)
+        self.progress.reused += len(trials) - new
+        self.progress.borrowed += borrowed
+        return batch
+
+    def submit_beside(self, cell: CellPlan, trials: Trials) -> _Batch:
+        """Likewise for trials that do not count."""
+        return self._submit(cell, trials)[0]
+
+    def _submit(self, cell: CellPlan, trials: Trials) -> tuple[_Batch, int, int]:
+        """Have trials simulated; how many were not known, and how many of those others had."""
         keys, number = cell.content.keys(trials), cell.cell.number
         places, new = self.ledger.known.claim(keys, number)
-        self.progress.reused += int((~new).sum())
         job = Job(number, trials, keys, cell.cell if self._carries else None)
         job = job.some(np.flatnonzero(new))
         borrowed = self.ledger.borrow(cell.cell, job.trials, job.keys)
         if borrowed.any():
-            self.progress.borrowed += int(borrowed.sum())
             job = job.some(np.flatnonzero(~borrowed))
         self._executor.submit(job)
-        return _Batch(trials, places)
+        return _Batch(trials, places), int(new.sum()), int(borrowed.sum())
 
     def collect(self, batch: _Batch) -> tuple[Floats, Floats]:
         """Write down what the executor delivers until the batch is complete; its values (N, K), NaN

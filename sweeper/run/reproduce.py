@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,12 +13,12 @@ from sweeper.config.schema import Config
 from sweeper.ledger.load import load
 from sweeper.ledger.place import Place
 from sweeper.ledger.record import CellRecord, Provenance, StudyRecord, read_study
-from sweeper.ledger.rows import COMPLETE, RECHECK, Cell
+from sweeper.ledger.rows import COMPLETE, Cell
 from sweeper.run.executor.evaluate import Evaluator, Job
-from sweeper.space.space import parameter
-from sweeper.space.trials import Trials
+from sweeper.run.stored import trials_of
+from sweeper.space.trials import config_keys
 from sweeper.study.content import Content
-from sweeper.study.kept import config_of, value_of
+from sweeper.study.kept import config_of
 from sweeper.study.provenance import provenance
 
 
@@ -67,7 +66,7 @@ def reproduce(folder: Place, sample: int | None = None, seed: int = 0) -> Reprod
 def _simulated(study: StudyRecord, record: CellRecord, rows: pa.Table, folder: Place) -> pa.Table:
     """The rows of a cell, simulated now, in the order of those that are stored."""
     config = config_of(study, record)
-    content, trials = Content(config), _trials(config, rows)
+    content, trials = Content(config), trials_of(config, rows)
     keys = content.keys(trials)
     if keys != rows["key"].to_pylist():
         why = "its rows are not those of its configuration"
@@ -84,28 +83,11 @@ def program_of(study: StudyRecord, record: CellRecord, rows: pa.Table) -> tuple[
     """The configuration and the program of the trial whose row ``rows`` is.  Raises
     :class:`DimsweepError` or :class:`OSError` where a file that it names is gone."""
     config = config_of(study, record)
-    (trial,) = _trials(config, rows)
-    config = config.changed(trial.parameters)
+    (trial,) = trials_of(config, rows)
+    config = config.changed(config_keys(trial.parameters))
     program = build_program(config)
     bandwidth = trial.bandwidth
     return config, program if bandwidth is None else program.rebind(bandwidth=bandwidth)
-
-
-def _trials(config: Config, rows: pa.Table) -> Trials:
-    """The trials of stored rows.  Splits are whole numbers of bytes/s; other keys are text."""
-    split = None
-    if config.space.bandwidth.is_searched:
-        names = [name for name in rows.column_names if name.startswith("bandwidth_")]
-        columns = [rows[name].to_numpy() for name in names if rows[name].null_count < len(rows)]
-        split = np.rint(np.column_stack(columns) * 1e9)
-    axes = {name: parameter(spec) for name, spec in config.space.parameters.items()}
-    texts = {name: rows[name].to_pylist() for name in axes}
-    settings: list[dict[str, Any]] = []
-    for i, origin in enumerate(rows["origin"].to_pylist()):
-        own = {name: value_of(axes[name], texts[name][i]) for name in axes}
-        again = {"fidelity": rows["fidelity"][i].as_py()} if origin == RECHECK else {}
-        settings.append(own | again)
-    return Trials.build(rows["trial"].to_numpy(), rows["origin"].to_pylist(), split, settings)
 
 
 def _compare(stored: pa.Table, found: pa.Table) -> dict[tuple[int, int], list[str]]:

@@ -8,6 +8,8 @@ from typing import Any, Self, overload
 import numpy as np
 from numpy.typing import NDArray
 
+# Of a what-if, the parameter that is no key of the configuration: which change it is, of what.
+MARK = "what_if"
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
@@ -22,6 +24,11 @@ class Trial:
     origin: str
     bandwidth: tuple[float, ...] | None
     parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+def config_keys(setting: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of config keys among a trial's parameters."""
+    return {key: value for key, value in setting.items() if key != MARK}
 
 
 def plain(trial: Trial) -> dict[str, Any]:

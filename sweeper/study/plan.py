@@ -21,6 +21,7 @@ from sweeper.space.space import check_values
 from sweeper.space.trials import Trial
 from sweeper.study.baseline import Baselines
 from sweeper.study.cell import CellPlan
+from sweeper.study.change import check_keys
 from sweeper.study.content import digests
 from sweeper.study.grid import LOOKED_AT, Grid, PlannedCell
 from sweeper.study.portfolio import WORKLOAD, grid_of, weighing_of
@@ -111,6 +112,10 @@ def plan_study(composed: Composed) -> StudyPlan:
     planned, pruned = _plan_cells(grid)
     baselines, no_baselines = _sorted(map(today.plan, _looked_at(today)))
     cells = [each.plan for each in planned]
+    try:
+        check_what_ifs(config, cells)
+    except DimsweepError as error:
+        raise composed.blame(error) from error.__cause__
     parameters = list(cells[0].space.parameters)
     try:
         check_values(cells[0].config)
@@ -164,6 +169,28 @@ def _most(
     if stream is not None:
         return len(stream) * own[0] + n_baselines
     return sum(own) + sum(cell.budget for one in portfolios for cell in one.cells) + n_baselines
+
+
+def check_what_ifs(config: Config, cells: Sequence[CellPlan]) -> None:
+    """Raise :class:`DimsweepError` for a change that the design of no cell can have."""
+    if isinstance(config.what_if, str) or not config.what_if:
+        return
+    if config.portfolio.workloads:
+        raise DimsweepError(
+            "the one split of a portfolio is not changed",
+            where="what_if",
+            hint="a study of one of its workloads can ask it",
+        )
+    for name, changes in config.what_if.items():
+        errors = list[DimsweepError]()
+        for cell in cells:
+            try:
+                check_keys(cell.config, changes)
+                break
+            except DimsweepError as error:
+                errors.append(error)
+        if len(errors) == len(cells):
+            raise errors[0].at(f"what_if.{name}")
 
 
 def study_name(composed: Composed) -> str:

@@ -14,7 +14,8 @@ from sweeper.study.plan import plan_study
 def run_searches(study: str, *overrides: str) -> list[CellSummary]:
     """The summary of every cell of a study, in the grid's order; ``overrides`` are Hydra's."""
     with TemporaryDirectory() as folder:
-        given = [f"study={study}", "executor=inline", f"results={folder}", *overrides]
+        quiet = ["executor=inline", f"results={folder}", "what_if=null"]
+        given = [f"study={study}", *quiet, *overrides]
         plan = plan_study(compose(given))
         with Ledger(plan.folder, plan.study, plan.schema) as ledger:
             executor = make_executor(plan.config, [cell.cell for cell in plan.cells], plan.schema)

@@ -147,6 +147,22 @@ def again(rows, times, cell=0, fidelity="message"):
     return pd.concat([rows, copies], ignore_index=True)
 
 
+def what_if(rows, times, cell=0, of=None, **columns):
+    """``rows``, and changes (name: time, None if it failed) of the best design of a cell, or of the
+    row with the key ``of``, as a sweep writes them."""
+    own = rows[rows["cell"] == cell]
+    design = own.loc[own["time_s"].idxmin()] if of is None else own[own["key"] == of].iloc[0]
+    made = []
+    for i, (name, time) in enumerate(times.items()):
+        row = {**design, "key": f"{design['key']} {name}", "origin": "what_if", "trial": 1000 + i}
+        row |= {"change": name, "change_of": design["key"], "changes": '{"npu.flops": 1}'}
+        row |= {name: value[i] for name, value in columns.items()}
+        why = "npu.memory: an NPU must hold 96.04 GB of 85.8993 GB: weights\n  or else"
+        failed = {"state": "infeasible", "error": why, "time_s": np.nan, "cost_usd": np.nan}
+        made.append(row | (failed if time is None else {"time_s": time}))
+    return pd.concat([rows, pd.DataFrame(made)], ignore_index=True)
+
+
 def ranked(times, messages, **kwargs):
     """The comparison of designs with ``times`` by phases, and ``messages`` in the same order."""
     splits = [[100.0 + i, 50.0, 50.0, 50.0] for i in range(len(times))]

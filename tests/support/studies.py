@@ -8,7 +8,7 @@ from sweeper.run.driver import Progress, run_sweep
 from sweeper.run.executor import Executor, make_executor
 from sweeper.study.plan import StudyPlan, plan_study
 
-SMALL = ("study=libra_gpt3_4d", "collective.chunks=8", "budget.trials=40")
+SMALL = ("study=libra_gpt3_4d", "collective.chunks=8", "budget.trials=40", "what_if=null")
 # Of eight NPUs, so that its designs can be simulated message by message too.
 TINY = (
     "study=libra_gpt3_4d",
@@ -22,6 +22,7 @@ TINY = (
     "search=random",
     "space.bandwidth.total=200 GB/s",
     "budget.trials=6",
+    "what_if=null",
 )
 
 

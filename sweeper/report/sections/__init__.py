@@ -14,6 +14,7 @@ from sweeper.report.sections import (
     regrets,
     scenarios,
     time_and_cost,
+    what_if,
 )
 from sweeper.report.sheet import Section, Sheet
 from sweeper.report.summary import CellSummary
@@ -28,6 +29,7 @@ SECTIONS: tuple[Section, ...] = (
     dimensions.SECTION,
     critical_path.SECTION,
     next_bandwidth.SECTION,
+    what_if.SECTION,
     provisioned.SECTION,
     front.SECTION,
     messages.SECTION,

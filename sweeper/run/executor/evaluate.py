@@ -31,9 +31,10 @@ from engine import (
     told_defect,
 )
 from engine.kernels.network import run_messages
-from sweeper.build.program import build_program
+from sweeper.build.program import build_cluster, build_program
+from sweeper.config.schema import Config
 from sweeper.ledger.rows import FAILED, INFEASIBLE, LOST, Cell, complete_rows, failed_row, labels
-from sweeper.space.trials import Integers, Trial, Trials
+from sweeper.space.trials import Integers, Trial, Trials, config_keys
 
 _PROGRAMS_KEPT = 64
 
@@ -153,7 +154,7 @@ class Evaluator:
         self, cell: int, parameters: str, trials: Trials, named: dict[str, Sequence[Any]]
     ) -> tuple[list[pa.RecordBatch], float]:
         try:
-            program = self._program(cell, parameters)
+            program = self._at(cell, parameters)
         except Exception as error:  # whatever it is, the sweep must go on
             return [self._failed(i, trials, named, error) for i in range(len(trials))], 0.0
         try:
@@ -204,8 +205,25 @@ class Evaluator:
         own = {name: column[i] for name, column in named.items()}
         return failed_row(self._schema, own, trials[i].bandwidth, _why(error), _state(error))
 
-    def _lower(self, cell: int, parameters: str) -> Program:
-        return build_program(self._cells[cell].config.changed(json.loads(parameters)))
+    def _at(self, cell: int, parameters: str) -> Program:
+        """The program of a trial's parameters.  One that differs from another in bandwidths,
+        latencies or prices alone is that one at another point, and need not be lowered again."""
+        settings = config_keys(json.loads(parameters))
+        config = self._cells[cell].config.changed(settings)
+        point = [name for name in settings if name.startswith(_of_point(config))]
+        if not point or config.by_message:
+            return self._program(cell, json.dumps(settings, sort_keys=True))
+        rest = {name: value for name, value in settings.items() if name not in point}
+        cluster = build_cluster(config)
+        dims = cluster.topology.dims
+        return self._program(cell, json.dumps(rest, sort_keys=True)).rebind(
+            bandwidth=[dim.bandwidth for dim in dims],
+            latency=[dim.latency for dim in dims],
+            prices=cluster.prices,
+        )
+
+    def _lower(self, cell: int, settings: str) -> Program:
+        return build_program(self._cells[cell].config.changed(json.loads(settings)))
 
 
 def _lost(batches: Sequence[pa.RecordBatch]) -> Iterator[str]:
@@ -236,6 +254,15 @@ def _state(error: BaseException) -> str:
         seen.append(cause)
         cause = cause.__cause__ or cause.__context__
     return FAILED
+
+
+def _of_point(config: Config) -> tuple[str, ...]:
+    """How keys begin that say at which point a program is simulated, and nothing else of it; what
+    libraries of collectives do depends on the bandwidths."""
+    prices = ("cost.tiers", "cost.npu")
+    if config.collective.library is not None or config.collective.measured is not None:
+        return prices
+    return (*prices, "topology.bandwidth", "topology.latency")
 
 
 def _bandwidths(program: Program, trials: Trials) -> np.ndarray:

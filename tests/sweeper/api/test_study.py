@@ -25,6 +25,7 @@ KEYS = {
     "executor": "inline",
     "space": {"bandwidth": {"total": "200 GB/s"}},
     "budget.trials": 6,
+    "what_if": None,
 }
 WORDS = [*TINY, "executor=inline"]
 
@@ -64,6 +65,18 @@ def test_what_a_study_found() -> None:
     assert list(study.cells["collective.chunks"]) == ["1", "2"]
     assert list(study.front["time_s"]) == list(rows.groupby("cell")["time_s"].min())
     assert study.headline.endswith(".")
+
+
+@pytest.mark.usefixtures("here")
+def test_what_one_change_does_is_a_table() -> None:
+    asked = {"twice, [so]": {"collective.chunks": "x2"}, "fast": {"topology.bandwidth[1]": "x2"}}
+    study = sweeper.Study({**KEYS, "what_if": asked}).run()
+    found = study.what_if.set_index("change")
+    assert set(found.index) == set(asked) and (found["design"] == "best").all()
+    assert (found["time_before_s"] == study.best["time_s"]).all()
+    assert found.loc["twice, [so]", "sets"] == {"collective.chunks": 4}
+    assert found.loc["fast", "times_as_fast"] > 1 and found["error"].isna().all()
+    assert len(study.to_pandas()) == 8
 
 
 @pytest.mark.usefixtures("here")

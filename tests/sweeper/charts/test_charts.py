@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from engine import covered
 from sweeper.charts import CHARTS as ALL
-from sweeper.charts import best_split, frame, front, importance, timeline
+from sweeper.charts import best_split, frame, front, timeline
 from sweeper.charts.points import COMPUTE, Points
 from sweeper.charts.scatter import tooltip
 from sweeper.objective import OBJECTIVES
 from sweeper.report import Report, words
-from tests.support.reports import again, failing, grid, make_rows, make_study, only, search
+from tests.support.reports import again, failing, grid, make_rows, make_study, search, what_if
 
 STUDIES = {
     "one cell": (lambda: make_rows(search(40)), {}),
@@ -29,6 +29,7 @@ STUDIES = {
         {"objective": ("time", "cost")},
     ),
     "all failed when looked at again": (lambda: again(make_rows(search(5)), [None]), {}),
+    "changed": (lambda: what_if(make_rows(search(5, n_dims=1)), {"a": 0.5, "b": None}), {}),
     "one trial": (lambda: make_rows(search(1)), {"objective": ("time", "cost")}),
     "same split": (
         lambda: make_rows([[480.0, 12.0, 5.0, 3.0]] * 5),
@@ -39,12 +40,11 @@ STUDIES = {
 
 ALWAYS = {"trials"}
 CHARTS = {
-    "one cell": {"best_split", "convergence", "importance", "parallel", "split_map"},
+    "one cell": {"best_split", "convergence", "parallel", "split_map"},
     "two objectives": {
         "best_split",
         "convergence",
         "front",
-        "importance",
         "parallel",
         "split_map",
     },
@@ -52,7 +52,6 @@ CHARTS = {
     "two dimensions, no equal split, no prices": {
         "best_split",
         "convergence",
-        "importance",
         "parallel",
         "split_map",
     },
@@ -61,12 +60,12 @@ CHARTS = {
         "best_split",
         "convergence",
         "front",
-        "importance",
         "parallel",
         "recheck",
         "split_map",
     },
     "all failed when looked at again": {"best_split", "convergence", "parallel", "split_map"},
+    "changed": {"convergence", "what_if"},
     "one trial": {"front"},
     "same split": {"convergence"},
 }
@@ -113,15 +112,6 @@ def test_a_front_that_spans_much_has_logarithmic_axes():
     report = Report.of(rows, make_study(rows, objective=["time", "cost"]))
     _, chart = front.CHART.draw(Points.of(report))
     assert isinstance(chart.y_scale, LogScale) and not isinstance(chart.x_scale, LogScale)
-
-
-def test_what_alone_changes_the_time_is_important():
-    rng = np.random.default_rng(0)
-    splits = rng.uniform(50, 150, (60, 4))
-    rows = make_rows(splits).assign(time_s=1.0 + 100 / splits[:, 2])
-    found = importance.importance(only(rows))
-    assert next(iter(found)) == "bandwidth_2_GBps" and found["bandwidth_2_GBps"] > 0.8
-    assert importance.importance(only(rows.head(10))) == {}
 
 
 @pytest.mark.parametrize("n", [5, 10_000])

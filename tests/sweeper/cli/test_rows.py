@@ -19,7 +19,7 @@ def studies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two small studies in results/ of the current folder."""
     monkeypatch.chdir(tmp_path)
     words = ["study=libra_gpt3_4d", "executor=inline", "budget.trials=4", "collective.chunks=4"]
-    words += ["search=random"]
+    words += ["search=random", "what_if=null"]
     monkeypatch.setattr(sweep, "_report", lambda plan, console: None)  # its pictures take seconds
     for name, seed in (("one", 0), ("two", 1)):
         plan = compose([*words, f"name={name}", f"search.seed={seed}"])

@@ -94,7 +94,8 @@ def test_a_second_node_joins_and_the_first_one_dies(
     assert LOST in said and "Traceback" not in said
 
     monkeypatch.chdir(tmp_path)
-    alone = plan_study(compose(["study=study.yaml", "results=alone", f"budget.trials={COMPARED}"]))
+    words = ["study=study.yaml", "results=alone", f"budget.trials={COMPARED}", "what_if=null"]
+    alone = plan_study(compose(words))
     run(alone)
     found = load(folder)
     assert found.filter(pc.less(found["trial"], COMPARED)).equals(load(alone.folder))

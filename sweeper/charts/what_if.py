@@ -1,0 +1,82 @@
+"""How much faster or slower one change makes a design, the rest of it as it is."""
+
+import numpy as np
+from bokeh.models import ColumnDataSource, HoverTool, Span, UIElement
+from bokeh.plotting import figure
+
+from sweeper.charts.chart import Chart
+from sweeper.charts.frame import BLUE, GREY, ORANGE, PALETTE, bars, legend_above, rows
+from sweeper.charts.points import Points
+from sweeper.report import words
+from sweeper.report.what_if import WhatIf, claim, factor, groups
+
+_MOST = 16  # changes, those with the largest effect
+_CELLS = 8  # told apart by colour
+_TITLE = "throughput, how much more or less than before (%)"
+
+
+def draw(points: Points) -> tuple[str, UIElement] | None:
+    found = {words.label(cell): of for cell in points.report.found if (of := groups(cell))}
+    if len(found) > 1:
+        return _draw_cells({name: own[0] for name, own in list(found.items())[:_CELLS]})
+    for own in found.values():
+        if any(not each.failed and not each.is_idle for each in own[0]):
+            return _draw_designs(own)
+    return None
+
+
+def _draw_designs(of: list[list[WhatIf]]) -> tuple[str, UIElement]:
+    """Bars for the best design, and for the baseline if there is one; else what is got for a
+    dollar, where that is known."""
+    shown = [each for each in of[0] if not each.failed and not each.is_idle][:_MOST]
+    series = [("the best design", [each.speed for each in shown])]
+    for other in of[1:]:
+        named = {each.name: each.speed for each in other}
+        values = [named.get(each.name, np.nan) for each in shown]
+        series.append((f"the {other[0].of.name}", values))
+    if len(of) == 1 and all(np.isfinite(each.per_cost) for each in shown):
+        series[0] = ("throughput", series[0][1])
+        series.append(("throughput per USD", [each.per_cost for each in shown]))
+    chart = _rows([each.name for each in shown])
+    for i, ((name, values), colour) in enumerate(zip(series, (BLUE, ORANGE), strict=False)):
+        shift = 0.0 if len(series) == 1 else 0.38 * (i - 0.5)
+        percent = 100 * (np.array(values) - 1)
+        texts = [factor(value) for value in values]
+        bars(chart, percent, texts, colour, name, shift=shift, beyond=np.zeros(len(values)))
+    return f"{claim(of[0])}; the rest of the design stays as it is", legend_above(chart)
+
+
+def _draw_cells(of: dict[str, list[WhatIf]]) -> tuple[str, UIElement] | None:
+    """A mark for each cell."""
+    own = [each for changes in of.values() for each in changes if not each.failed]
+    sizes: dict[str, float] = {}
+    for each in own:
+        if each.speed != 1:  # prices alone say nothing here
+            sizes[each.name] = max(sizes.get(each.name, 0.0), abs(np.log(each.speed)))
+    names = sorted(sizes, key=lambda name: -sizes[name])[:_MOST]
+    if not names:
+        return None
+    chart = _rows(names)
+    for (cell, changes), colour in zip(of.items(), PALETTE, strict=False):
+        there = [each for each in changes if each.name in names and not each.failed]
+        source = ColumnDataSource(
+            {
+                "y": [names.index(each.name) for each in there],
+                "x": [100 * (each.speed - 1) for each in there],
+                "text": [factor(each.speed) for each in there],
+            }
+        )
+        drawn = chart.scatter("x", "y", source=source, size=10, color=colour, legend_label=cell)
+        chart.add_tools(HoverTool(renderers=[drawn], tooltips=[(cell, "@text")]))
+    text = f"the best designs of {len(of)} cells, the rest of each as it is"
+    return text, legend_above(chart)
+
+
+def _rows(names: list[str]) -> figure:
+    chart = rows(names, _TITLE)
+    chart.x_range.range_padding = 0.3
+    chart.add_layout(Span(location=0, dimension="height", line_color=GREY))
+    return chart
+
+
+CHART = Chart("what_if", "What if one thing were changed", draw)

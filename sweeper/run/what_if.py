@@ -1,0 +1,161 @@
+"""Changes of the best designs, each alone, simulated when the search is over."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine import DimsweepError
+from sweeper.config.schema import Config
+from sweeper.config.study import DEFAULT
+from sweeper.ledger.record import PrunedCell
+from sweeper.ledger.rows import BASELINE, BESIDE, CHANGE, COMPLETE, WHAT_IF
+from sweeper.run.stored import trials_of
+from sweeper.space.trials import MARK, Trial, Trials, config_keys
+from sweeper.study.cell import CellPlan
+from sweeper.study.change import BANDWIDTHS, resolve, split_of, split_text
+from sweeper.study.plan import StudyPlan
+from sweeper.study.what_if import Asked
+
+if TYPE_CHECKING:
+    from sweeper.run.driver import Driver
+
+_MOST = 8  # scenarios whose best designs are asked what the study itself does not ask
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A design that is changed: a row's trial and its key."""
+
+    plan: CellPlan
+    trial: Trial
+    key: str
+
+    @property
+    def config(self) -> Config:
+        """The cell's configuration with what the trial sets, its split too."""
+        settings = config_keys(self.trial.parameters)
+        if self.trial.bandwidth is not None and self.plan.config.topology.file is None:
+            settings[BANDWIDTHS] = split_text(self.trial.bandwidth)
+        return self.plan.config.changed(settings)
+
+    def changes(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """What the study asks, or what can be asked of any design, by name."""
+        wanted = self.plan.config.what_if
+        if not isinstance(wanted, str):
+            yield from wanted.items()
+            return
+        yield from Asked(self.config, self.plan.space).changes()
+
+    def trials(self) -> Iterator[Trial]:
+        """A trial for each change that changes something of this design, the first one for each
+        new design."""
+        first = self.plan.budget + sum(top for _, top in self.plan.config.recheck.rungs)
+        config, seen = self.config, set[str]()
+        for i, (name, changes) in enumerate(self.changes()):
+            try:
+                settings = resolve(config, changes)
+            except DimsweepError:  # it says nothing of this design, though it does of others
+                continue
+            text = json.dumps(settings, sort_keys=True)
+            if text not in seen:
+                seen.add(text)
+                yield self._changed(first + i, name, settings, text)
+
+    def _changed(self, number: int, name: str, settings: dict[str, Any], text: str) -> Trial:
+        own, split = dict(settings), self.trial.bandwidth
+        if split is not None and BANDWIDTHS in own:
+            split = split_of(own.pop(BANDWIDTHS))
+        mark = dict(zip(CHANGE, (name, self.key, text), strict=True))
+        parameters = {**self.trial.parameters, **own, MARK: mark}
+        return Trial(number, WHAT_IF, split, parameters)
+
+
+def simulate_what_ifs(plan: StudyPlan, driver: "Driver") -> None:
+    """Simulate each change of the study around the best design of each scenario, and around the
+    baseline of its cell; nothing that a cell has simulated already."""
+    if not plan.config.what_if or plan.portfolios:
+        return
+    waiting, before = [], len(driver.ledger.known)
+    for reference in list(_references(plan, driver)):
+        cell = reference.plan
+        for trial in reference.trials():
+            trials = Trials.of([trial])
+            plain = Trials.of([Trial(0, "", trial.bandwidth, config_keys(trial.parameters))])
+            keys = cell.content.keys(trials)
+            driver.ledger.copy(cell.cell, trials, keys, cell.content.keys(plain))
+            waiting.append(driver.submit_beside(cell, trials))
+    for batch in waiting:
+        driver.collect(batch)
+    driver.progress.what_ifs = len(driver.ledger.known) - before
+
+
+def _references(plan: StudyPlan, driver: "Driver") -> Iterator[Reference]:
+    """The designs that are changed: here is what else may be one."""
+    study = plan.study
+    splits = [name for name in plan.schema.names if name.startswith("bandwidth_")]
+    columns = [
+        *("key", "cell", "trial", "origin", "state", *CHANGE, "fidelity", *splits),
+        *(objective.column for objective in study.objectives),
+        *(*study.grid, *study.parameters),
+    ]
+    rows = driver.ledger.rows(list(dict.fromkeys(columns)))
+    rows = rows.filter(pc.equal(rows["state"], COMPLETE))
+    planned = {cell.cell.number: cell for cell in plan.cells if plan.stream is None}
+    best = _best(rows, plan)
+    if plan.config.what_if == DEFAULT:
+        best = best.slice(0, _MOST)
+    scenarios = []
+    for i in range(len(best)):
+        number = best["cell"][i].as_py()
+        cell = planned.get(number) or _planned(plan, number)
+        if cell is None or (plan.config.what_if == DEFAULT and cell.config.by_message):
+            continue
+        scenarios.append(study.scenario(cell.cell.coordinates))
+        (trial,) = trials_of(cell.config, best.slice(i, 1))
+        yield Reference(cell, trial, best["key"][i].as_py())
+    done = set(rows.filter(pc.equal(rows["origin"], BASELINE))["key"].to_pylist())
+    for baseline in _baselines(plan):
+        (key,) = baseline.content.keys(Trials.of(baseline.first))
+        if key in done and study.scenario(baseline.cell.coordinates) in scenarios:
+            yield Reference(baseline, baseline.first[0], key)
+
+
+def _baselines(plan: StudyPlan) -> Iterator[CellPlan]:
+    """What there is today in each combination of the scenarios in which it can be."""
+    if plan.stream_baselines is None:
+        yield from plan.baselines
+        return
+    found = map(plan.stream_baselines.plan, range(len(plan.stream_baselines)))
+    yield from (each.plan for each in found if not isinstance(each, PrunedCell))
+
+
+def _best(rows: pa.Table, plan: StudyPlan) -> pa.Table:
+    """The best row of each scenario, by the cell in which it is; the ranking is the report's."""
+    rows = rows.filter(pc.invert(pc.is_in(rows["origin"], pa.array(BESIDE))))
+    for objective in plan.study.objectives:
+        rows = rows.filter(pc.is_finite(rows[objective.column]))
+    order = [
+        (objective.column, "descending" if objective.maximised else "ascending")
+        for objective in plan.study.objectives
+    ]
+    rows = rows.sort_by([*order, ("cell", "ascending"), ("trial", "ascending")])
+    axes = plan.study.scenarios
+    seen, first = set[tuple[str, ...]](), []
+    for i, scenario in enumerate(zip(*(rows[axis].to_pylist() for axis in axes), strict=True)):
+        if scenario not in seen:
+            seen.add(scenario)
+            first.append(i)
+    if not axes:
+        first = list(range(min(1, len(rows))))
+    return rows.take(pa.array(first, pa.int64())).sort_by("cell")
+
+
+def _planned(plan: StudyPlan, number: int) -> CellPlan | None:
+    """The plan of a cell of a large grid."""
+    assert plan.stream is not None
+    found = plan.stream.plan(number)
+    return None if isinstance(found, PrunedCell) else found.plan

@@ -1,0 +1,170 @@
+"""What may be asked of any design: which changes are simulated where a study names none."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from engine import DimensionOrder, units
+from engine.cluster import parse_shape
+from engine.model import Transformer
+from engine.network import Auto
+from sweeper.config.schema import Config
+from sweeper.config.workload.model import Model
+from sweeper.space.space import Parameter, Range, Space
+from sweeper.study.change import BANDWIDTHS
+
+Changes = Mapping[str, Any]
+_ETHERNET = (50, 100, 200, 400, 800, 1600, 3200)  # Gb/s that links are called by
+_COARSE = 0.1  # of a range without a step, to its neighbouring value
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A design that is asked about: its ``config``, in which the split and the searched keys are
+    those of the design, and the ``space`` in which it was found."""
+
+    config: Config
+    space: Space
+
+    def changes(self) -> Iterator[tuple[str, Changes]]:
+        """Names and changes, each alone; those that mean nothing to such a design are left out."""
+        yield from self._searched()
+        if self.config.topology.shape is not None and self.config.topology.bandwidth is not None:
+            yield from self._bandwidths()
+            yield from self._rails()
+        if any(_each(self.config.topology.latency)):
+            yield "latency x2", {"topology.latency": "x2"}
+        yield from self._collectives()
+        yield from self._workload()
+        yield from self._npu()
+        yield from self._prices()
+
+    @property
+    def _sizes(self) -> list[int]:
+        shape = self.config.topology.shape
+        return [] if shape is None else [size for _, size in parse_shape(shape)]
+
+    def _searched(self) -> Iterator[tuple[str, Changes]]:
+        """Each searched key to its neighbouring values."""
+        for key, axis in self.space.parameters.items():
+            value = axis.nearest(self.config.value(key))
+            for other in _neighbours(axis, value) if key != "fidelity" else ():
+                yield f"{key.rsplit('.', 1)[-1]} {value} -> {other}", {key: other}
+
+    def _bandwidths(self) -> Iterator[tuple[str, Changes]]:
+        own = _each(self.config.topology.bandwidth)
+        for d in range(len(self._sizes)):
+            before = float(own[d % len(own)])
+            # A split that was searched is called by nothing; so cells can be compared.
+            name = f"dim {d}: {_links(before, 2 * before)}"
+            named = name if self.space.split is None else f"dim {d}: bandwidth x2"
+            yield named, {f"{BANDWIDTHS}[{d}]": "x2"}
+
+    def _rails(self) -> Iterator[tuple[str, Changes]]:
+        """One of the NPUs' own adapters of a node is down, and the others carry its bytes, evenly:
+        what is simulated is that share of the bandwidth of every NPU."""
+        collective, fabric = self.config.collective, self.config.network.fabric
+        fabrics = fabric if isinstance(fabric, tuple) else ()
+        outer = [d for d, each in enumerate(fabrics) if each != Auto()]
+        first = (
+            collective.node_dimensions if collective.library is not None else min(outer, default=0)
+        )
+        n = prod(self._sizes[:first])
+        if n > 1 and first < len(self._sizes):
+            dims = range(first, len(self._sizes))
+            named = " and ".join(map(str, dims))
+            name = f"one of {n} rails down (dim {named} at {n - 1}/{n})"
+            yield name, {f"{BANDWIDTHS}[{d}]": f"x{n - 1}/{n}" for d in dims}
+
+    def _collectives(self) -> Iterator[tuple[str, Changes]]:
+        collective = self.config.collective
+        if collective.library is not None or collective.measured is not None:
+            return
+        yield f"chunks {collective.chunks} -> {2 * collective.chunks}", {"collective.chunks": "x2"}
+        if len(self._sizes) > 1:
+            (other,) = set(DimensionOrder) - {collective.order}
+            yield f"order {collective.order} -> {other}", {"collective.order": str(other)}
+
+    def _workload(self) -> Iterator[tuple[str, Changes]]:
+        workload = self.config.workload
+        if not isinstance(workload, Model):
+            if isinstance(getattr(workload, "layers", None), int):
+                yield "model x2 (layers)", {"workload.layers": "x2"}
+            return
+        plan, model = workload.plan, workload.model
+        if isinstance(model, Transformer):
+            if (other := _interleave(workload)) is not None:
+                changes = {"workload.plan.interleave": other}
+                yield f"interleave {plan.interleave} -> {other}", changes
+            twice = 2 * plan.micro_batch
+            yield f"micro_batch {plan.micro_batch} -> {twice}", {"workload.plan.micro_batch": "x2"}
+            yield "model x2 (layers)", {"workload.model.layers": "x2"}
+        name = "batch" if plan.batch is not None else "micro_batches"
+        value = getattr(plan, name)
+        if value is not None:
+            yield f"{name} {value} -> {2 * value}", {f"workload.plan.{name}": "x2"}
+
+    def _npu(self) -> Iterator[tuple[str, Changes]]:
+        npu, workload = self.config.npu, self.config.workload
+        if getattr(workload, "flops", None) is not None:
+            yield "NPU peak x1.25", {"workload.flops": "x1.25"}
+        elif 1.25 * npu.efficiency <= 1:
+            after = 1.25 * npu.efficiency
+            yield f"NPU efficiency {npu.efficiency:g} -> {after:g}", {"npu.efficiency": "x1.25"}
+        elif npu.kernels is None and npu.flops is not None:
+            yield "NPU peak x1.25", {"npu.flops": "x1.25"}
+        elif npu.efficiency < 1:
+            yield f"NPU efficiency {npu.efficiency:g} -> 1", {"npu.efficiency": 1.0}
+
+    def _prices(self) -> Iterator[tuple[str, Changes]]:
+        cost = self.config.cost
+        used = dict.fromkeys(self.config.topology.tiers)
+        if not used or not set(used) <= set(cost.tiers):
+            return
+        for tier in used:
+            yield f"prices of {tier} x2", {f"cost.tiers.{tier}": "x2"}
+        if cost.npu:
+            yield "price of NPUs x2", {"cost.npu": "x2"}
+
+
+def _each(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else () if value is None else (value,)
+
+
+def _links(before: float, after: float) -> str:
+    """Bandwidths as their links are called: 400G -> 800G, or 450 -> 900 GB/s."""
+    gigabits = [bandwidth * 8 / 1e9 for bandwidth in (before, after)]
+    if set(gigabits) <= set(_ETHERNET):
+        return " -> ".join(f"{each:g}G" for each in gigabits)
+    told = [units.format_quantity(bandwidth, units.BANDWIDTH) for bandwidth in (before, after)]
+    (one, unit), (_, other) = (each.split(" ") for each in told)
+    return f"{one if unit == other else told[0]} -> {told[1]}"
+
+
+def _interleave(workload: Model) -> int | None:
+    """The next number of virtual stages that divides the layers, or the one before."""
+    stages, layers = workload.parallel.get("pipeline"), workload.model.layers
+    if not isinstance(stages, int) or stages < 2 or layers % stages:
+        return None
+    each, now = layers // stages, workload.plan.interleave
+    divisors = [n for n in range(1, each + 1) if each % n == 0]
+    above = [n for n in divisors if n > now]
+    below = [n for n in divisors if n < now]
+    return above[0] if above else below[-1] if below else None
+
+
+def _neighbours(axis: Parameter, value: Any) -> list[Any]:
+    """The values beside one, smaller and larger, or before and after it in the list."""
+    values = axis.all_values()
+    if values is not None:
+        at = [i for i, each in enumerate(values) if each == value]
+        return [values[i] for i in (at[0] - 1, at[0] + 1) if 0 <= i < len(values)] if at else []
+    assert isinstance(axis, Range)
+    if axis.log:
+        number = axis.low * (axis.high / axis.low) ** axis.to_unit(value)
+        found = [axis.value(number / 2), axis.value(number * 2)]
+    else:
+        unit = axis.to_unit(value)
+        found = [axis.from_unit(max(0.0, min(1.0, unit + step))) for step in (-_COARSE, _COARSE)]
+    return [each for each in found if each != value]
