@@ -391,7 +391,7 @@ def _summarise_cell(
         shared=rows[shared],
         npu_price=_npu_price(config),
         reference=reference,
-        changed=changed[changed["change_of"].isin(designs)],
+        changed=changed if changed.empty else changed[changed["change_of"].isin(designs)],
     )
 
 

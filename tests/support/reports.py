@@ -196,3 +196,25 @@ def text_of(rows, study):
     console = Console(file=io.StringIO(), width=80)
     print_report(rows, study, console)
     return console.file.getvalue()
+
+
+def with_baseline(rows, study, times, name="workload"):
+    """The same study with a baseline of these times in each scenario; None where it failed."""
+    baseline = {"topology": "today"}
+    cells, parts = [], [rows]
+    for i, (scene, time) in enumerate(times.items()):
+        own = make_rows([[100.0, 50.0, 20.0, 10.0]], cell=100 + i).assign(origin="baseline")
+        own["time_s"], own["key"] = np.nan if time is None else time, f"baseline {i}"
+        own["state"] = "infeasible" if time is None else "complete"
+        own["error"] = "too large\n  a hint" if time is None else None
+        coordinates = dict.fromkeys(study.grid, "baseline") | ({name: scene} if scene else {})
+        parts.append(own.assign(**coordinates))
+        like = study.cells[0].model_dump() | {
+            "cell": 100 + i,
+            "coordinates": coordinates,
+            "baseline": baseline,
+            "key": f"baseline {i}",
+        }
+        cells.append(type(study.cells[0])(**like))
+    update = {"baseline": baseline, "baselines": tuple(cells)}
+    return pd.concat(parts, ignore_index=True), study.model_copy(update=update)

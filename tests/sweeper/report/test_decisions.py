@@ -13,7 +13,7 @@ from sweeper.report.factors import factors
 from sweeper.report.question import Question
 from sweeper.report.scenes import scenes
 from sweeper.report.sections import sheets
-from tests.support.reports import make_rows, make_study, one_cell
+from tests.support.reports import make_rows, make_study, one_cell, with_baseline
 
 SPLITS = [[125.0] * 4, [338.0, 85.0, 58.0, 19.0]]
 NETWORKS = ("slow", "fast", "even")
@@ -122,28 +122,6 @@ def test_two_values_are_compared_as_factors() -> None:
     assert report.headline == (
         "Over 3 workloads, collective themis is 1.19 to 1.28x faster than default"
     )
-
-
-def with_baseline(rows, study, times, name="workload"):
-    """The same study with a baseline of these times in each scenario; None where it failed."""
-    baseline = {"topology": "today"}
-    cells, parts = [], [rows]
-    for i, (scene, time) in enumerate(times.items()):
-        own = make_rows([[100.0, 50.0, 20.0, 10.0]], cell=100 + i).assign(origin="baseline")
-        own["time_s"], own["key"] = np.nan if time is None else time, f"baseline {i}"
-        own["state"] = "infeasible" if time is None else "complete"
-        own["error"] = "too large\n  a hint" if time is None else None
-        coordinates = dict.fromkeys(study.grid, "baseline") | ({name: scene} if scene else {})
-        parts.append(own.assign(**coordinates))
-        like = study.cells[0].model_dump() | {
-            "cell": 100 + i,
-            "coordinates": coordinates,
-            "baseline": baseline,
-            "key": f"baseline {i}",
-        }
-        cells.append(type(study.cells[0])(**like))
-    update = {"baseline": baseline, "baselines": tuple(cells)}
-    return pd.concat(parts, ignore_index=True), study.model_copy(update=update)
 
 
 def test_gains_are_against_the_baseline() -> None:

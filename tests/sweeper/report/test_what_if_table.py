@@ -9,8 +9,18 @@ from sweeper.charts.points import Points
 from sweeper.charts.what_if import CHART
 from sweeper.report import Report
 from sweeper.report.sections import cell_sheets, sheets
+from sweeper.report.summary import summarise
 from sweeper.report.what_if import claim, groups
-from tests.support.reports import grid, make_rows, make_study, only, search, text_of, what_if
+from tests.support.reports import (
+    grid,
+    make_rows,
+    make_study,
+    only,
+    search,
+    text_of,
+    what_if,
+    with_baseline,
+)
 
 
 def changed(rows, times=None, **columns):
@@ -63,10 +73,10 @@ def test_another_batch_is_told_in_tokens_and_a_price_in_dollars():
 
 
 def test_the_baseline_stands_beside_the_best():
-    rows = make_rows(search(10))
-    rows.loc[3, "origin"] = "baseline"
-    rows = changed(changed(rows), {"fast": 0.5 * rows["time_s"][3]}, of=rows["key"][3])
-    summary = only(rows)
+    rows = changed(make_rows(search(10)))
+    rows, study = with_baseline(rows, make_study(rows), {"": 3.0})
+    rows = what_if(rows, {"fast": 1.5}, cell=100)
+    (summary,) = summarise(rows, study)
     best, baseline = groups(summary)
     assert [each.of.name for each in (*best, *baseline)] == ["best"] * 4 + ["baseline"]
     table = table_of(summary)
