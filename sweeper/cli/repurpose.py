@@ -61,14 +61,10 @@ def command(
     """
     from rich.console import Console
 
-    from engine import DimsweepError
-
     console = Console()
     composed = _composed(model, overrides, workers, samples)
-    try:
+    with composed.blaming():
         _repurpose(composed.config, workers, output, front, console)
-    except DimsweepError as error:
-        raise composed.blame(error) from error.__cause__
     return 0
 
 

@@ -68,7 +68,7 @@ def simulate(overrides: Sequence[str], console: "Console", *, as_json: bool = Fa
     """
     import json
 
-    from engine import MODEL_VERSION, DimsweepError, Result, run_one
+    from engine import MODEL_VERSION, Result, run_one
     from engine.kernels.network import run_messages
     from sweeper.build.evidence import evidence
     from sweeper.build.program import build_program
@@ -80,7 +80,7 @@ def simulate(overrides: Sequence[str], console: "Console", *, as_json: bool = Fa
 
     composed = compose(overrides)
     config = composed.config
-    try:
+    with composed.blaming():
         by_message = config.by_message
         _check_outputs(config)
         program = build_program(config)
@@ -96,8 +96,6 @@ def simulate(overrides: Sequence[str], console: "Console", *, as_json: bool = Fa
                 result = Result(run)
             else:
                 result = Result(run_one(program, record=record))
-    except DimsweepError as error:
-        raise composed.blame(error) from error.__cause__
     title = f"{config.workload.name} on {result.program.cluster.topology.name}"
     if as_json:
         told = {"model": MODEL_VERSION, **single_row(config, result), **plain(result)}

@@ -80,6 +80,14 @@ class Origin:
         where = f"{error.where} (in {self.source(error.where)})" if error.where else ""
         return type(error)(error.what, where=where, hint=error.hint)
 
+    @contextmanager
+    def blaming(self) -> Iterator[None]:
+        """Errors of what is done meanwhile say the file that their key came from."""
+        try:
+            yield
+        except DimsweepError as error:
+            raise self.blame(error) from error.__cause__
+
     def source(self, key: str) -> str:
         """The file (or the command line) that most likely set ``key``."""
         group = re.split(r"[.\[]", key, maxsplit=1)[0]

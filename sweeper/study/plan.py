@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -99,31 +100,20 @@ def plan_study(composed: Composed) -> StudyPlan:
     """The plan of a composed study.  Raises :class:`DimsweepError` for anything that is wrong with
     it, before anything is simulated."""
     config, name = composed.config, study_name(composed)
-    try:
+    with composed.blaming():
         weighing, axes = weighing_of(config), grid_of(config)
         roles = roles_of(config, axes)
         today = Baselines(composed, axes, roles)
-    except DimsweepError as error:
-        raise composed.blame(error) from error.__cause__
-    with key("grid"):
-        for axis in (name for name in axes if not is_group(name)):
-            refuse_unknown(axis, config.text)
+    _check_axes(config, axes)
     grid = Grid(composed, axes, may_prune=weighing is None)
     planned, pruned = _plan_cells(grid)
     baselines, no_baselines = _sorted(map(today.plan, _looked_at(today)))
     cells = [each.plan for each in planned]
-    try:
+    with composed.blaming():
         check_what_ifs(config, cells)
-    except DimsweepError as error:
-        raise composed.blame(error) from error.__cause__
-    parameters = list(cells[0].space.parameters)
-    try:
         check_values(cells[0].config)
-    except DimsweepError as error:
-        raise composed.blame(error) from error.__cause__
+    parameters = list(cells[0].space.parameters)
     portfolios = [] if weighing is None else _portfolios(weighing, planned)
-    first, *others = cells[:LOOKED_AT]
-    idle = [told for key, told in first.idle.items() if all(key in c.idle for c in others)]
     stream = grid if len(grid) > LARGE else None
     study = StudyRecord(
         name=name,
@@ -135,7 +125,7 @@ def plan_study(composed: Composed) -> StudyPlan:
         roles=roles,
         baseline=config.baseline,
         learns_from_slopes=any(learns_from_slopes(each.record.sampler) for each in planned),
-        warnings=(*today.warnings, *once(plan.warnings for plan in cells), *idle),
+        warnings=(*today.warnings, *_warnings(cells)),
         n_trials=_most(cells, portfolios, stream, len(today if stream else baselines)),
         finished=False,
         cells=tuple(each.record for each in planned),
@@ -144,8 +134,7 @@ def plan_study(composed: Composed) -> StudyPlan:
         no_baselines=tuple(no_baselines),
         portfolios=tuple(each.describe() for each in portfolios),
         provenance=(provenance(),),
-        config={key: value for key, value in config.text.items() if key not in RUNTIME_KEYS}
-        | {"files": digests(config)},
+        config=_kept(config),
     )
     n_dims = max(len(each.record.dims) for each in (*planned, *baselines))
     schema = row_schema(n_dims, list(axes), parameters)
@@ -160,6 +149,26 @@ def plan_study(composed: Composed) -> StudyPlan:
         baselines=tuple(each.plan for each in baselines),
         stream_baselines=None if stream is None else today,
     )
+
+
+def _check_axes(config: Config, axes: Iterable[str]) -> None:
+    """Raise :class:`DimsweepError` for an axis that is no key of the configuration."""
+    with key("grid"):
+        for axis in (name for name in axes if not is_group(name)):
+            refuse_unknown(axis, config.text)
+
+
+def _kept(config: Config) -> dict[str, Any]:
+    """What the ledger keeps of a configuration: what rows depend on, and what its files hold."""
+    kept = {key: value for key, value in config.text.items() if key not in RUNTIME_KEYS}
+    return {**kept, "files": digests(config)}
+
+
+def _warnings(cells: list[CellPlan]) -> list[str]:
+    """What the rules say of the cells, and the keys that are idle in all that were looked at."""
+    first, *others = cells[:LOOKED_AT]
+    idle = [told for key, told in first.idle.items() if all(key in c.idle for c in others)]
+    return [*once(plan.warnings for plan in cells), *idle]
 
 
 def _most(

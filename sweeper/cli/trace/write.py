@@ -5,7 +5,6 @@ from pathlib import Path
 
 import click
 
-from engine import DimsweepError
 from engine.formats.chakra import write_chakra_workload
 from sweeper.build.program import build_cluster, build_workload
 from sweeper.cli.overrides import overrides
@@ -37,11 +36,9 @@ def write_workload(target: str, overrides: Sequence[str], keys: Sequence[str] = 
     """Write the traces of a configuration's workload; returns what was written."""
     composed = compose(overrides)
     config = composed.config
-    try:
+    with composed.blaming():
         cluster = build_cluster(config)
         workload = build_workload(config, cluster)
-    except DimsweepError as error:
-        raise composed.blame(error) from error.__cause__
     if keys:
         write_keys(target, config, keys)
     groups = write_chakra_workload(workload, cluster, Path(target))

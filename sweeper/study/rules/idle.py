@@ -24,6 +24,7 @@ _LARGEST = 500_000  # operators; to lower more takes seconds, and nothing is sai
 # These are whole designs, and what only says how far, how large or by what name.
 _OTHER_THINGS = {
     *("workload", "topology", "workload.name", "topology.tiers"),
+    *("topology.machines", "npu.machines", "cost.machines"),
     *("fold", "fidelity", "network.max_messages", "network.max_packets"),
 }
 _NUMBER = re.compile(r"\s*(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)(.*)")
@@ -55,7 +56,7 @@ def idle_keys(composed: Composed, program: Program, turned: Collection[str]) -> 
             lowered = [_lowered(other.config, fidelity) for fidelity in used]
             if None in lowered:
                 continue  # that cannot be
-            priced = not _is_of_links(key, used)
+            priced = not (_is_fabric(key) and _is_of_links(key, used))
             if not all(
                 _is_same(own(f), to, f, priced) for f, to in zip(used, lowered, strict=True)
             ):
@@ -63,7 +64,7 @@ def idle_keys(composed: Composed, program: Program, turned: Collection[str]) -> 
             same.append(other)
         else:
             if value := next((other.value for other in same if not other.chooses), ""):
-                cost = " but on the cost" if _is_of_links(key, used) and program.prices else ""
+                cost = " but on the cost" if not priced and program.prices else ""
                 found[key] = f"{key} has no effect{cost}: {_why(config, program, key, value, used)}"
     return found
 
@@ -90,9 +91,14 @@ def _is_same(ours: Program | None, other: Program | None, fidelity: Fidelity, pr
 
 
 def _is_of_links(key: str, used: Collection[Fidelity]) -> bool:
-    """Whether a key says what the links are where none is simulated: it may change a price, and
-    its warning says that this is all."""
+    """Whether a key says what the links are where none is simulated."""
     return key.split(".")[0] == "network" and {*used} == {Fidelity.PHASE}
+
+
+def _is_fabric(key: str) -> bool:
+    """Whether a key says which links and switches there are: these have prices, though no time
+    depends on them where none is simulated."""
+    return key in ("network", "network.fabric")
 
 
 def _others(composed: Composed, key: str) -> Iterator[_Other]:
@@ -102,7 +108,10 @@ def _others(composed: Composed, key: str) -> Iterator[_Other]:
     if is_group(key):
         without = [o for o in composed.overrides if o.lstrip("+~").split("=")[0] != key]
         if len(without) < len(composed.overrides) and key not in config.grid:
-            other = compose(without)
+            try:
+                other = compose(without)
+            except DimsweepError:  # other overrides are of the option
+                return
             yield _Other(other.config, f"{key}={other.choices.get(key)}", chooses=False)
         return
     seen: list[Any] = []
@@ -184,7 +193,7 @@ def _why(config: Config, program: Program, key: str, value: str, used: Collectio
 
 def _oversubscription(config: Config, program: Program, key: str) -> str:
     """What an oversubscribed Clos comes to, for a kernel that knows bandwidths only."""
-    if key not in ("network", "network.fabric"):
+    if not _is_fabric(key):
         return ""
     dims = program.names.dims
     fabrics = per_dimension(config.network.fabric, len(dims), "fabric")

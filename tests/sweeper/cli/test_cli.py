@@ -333,7 +333,7 @@ WRONG = [
     (["sweep", *SMALL, "results=/proc/none"], "cannot be written"),
     (["report", "study=libra_gpt3_4d"], "no study here"),
     (["completion", "csh"], "'csh' is not one of 'bash', 'zsh', 'fish'"),
-    (["list", "colour"], "known: collective, cost"),
+    (["list", "colour"], "known: cluster, collective, cost"),
     (["list", "studies"], "did you mean 'study'?"),
 ]
 

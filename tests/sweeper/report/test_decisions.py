@@ -50,7 +50,7 @@ def test_no_minimum_is_taken_over_different_models() -> None:
     quick = (rows["workload"] == "gnmt") & (rows["network"] == "slow")
     rows.loc[quick, "time_s"] *= 0.99 / 1.5
     report = report_of(rows, study)
-    build, sure, cost = answers(report)
+    build, sure, _, cost = answers(report)
     assert (build.question, build.short) == ("What to build", "network fast")
     assert build.rest == "at most 1% behind the best of each scenario"
     assert "gnmt" not in build.short and "the least sure of 3" in sure.rest

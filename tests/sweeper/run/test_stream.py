@@ -30,7 +30,7 @@ def large(small: Small, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Stud
 
     def plan(results: str) -> StudyPlan:
         monkeypatch.setattr(sweeper.study.plan, "LARGE", 3)
-        monkeypatch.setattr(sweeper.study.plan, "_LOOKED_AT", 2)
+        monkeypatch.setattr(sweeper.study.plan, "LOOKED_AT", 2)
         return small(*WORDS, GRID, results=results)
 
     return plan

@@ -285,12 +285,12 @@ def test_a_large_grid_asks_of_its_best(small: Small, monkeypatch: pytest.MonkeyP
 
 def test_a_baseline_is_changed_beside_the_best(small: Small) -> None:
     """It is a cell of its own; its changes are told beside those of the best design."""
-    changed = "what_if={latency: {topology.latency: x50}}"
+    changed = "what_if={chunks: {collective.chunks: x2}}"
     plan = small("search=random", changed, "+baseline={collective.chunks: 3}")
     run(plan)
     told = Results(plan.folder).what_if
     assert told["design"].tolist() == ["best", "baseline"]
-    assert told["times_as_fast"].lt(1.0).all()
+    assert told["times_as_fast"].gt(0.5).all()
     assert told["time_before_s"].nunique() == 2
     assert reproduce(plan.folder).differ == {}
     assert run(plan).engine_seconds == 0
