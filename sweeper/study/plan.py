@@ -9,9 +9,7 @@ import pyarrow as pa
 
 from engine import MODEL_VERSION, DimsweepError, InfeasibleError
 from engine.bound import EventBound, Weighing
-from sweeper.config.compose import Composed, is_group
-from sweeper.config.guess import refuse_unknown
-from sweeper.config.parts.part import key
+from sweeper.config.compose import Composed
 from sweeper.config.roles import roles_of
 from sweeper.config.schema import RUNTIME_KEYS, Config
 from sweeper.ledger.place import Place, place
@@ -104,15 +102,12 @@ def plan_study(composed: Composed) -> StudyPlan:
         weighing, axes = weighing_of(config), grid_of(config)
         roles = roles_of(config, axes)
         today = Baselines(composed, axes, roles)
-    _check_axes(config, axes)
     grid = Grid(composed, axes, may_prune=weighing is None)
     planned, pruned = _plan_cells(grid)
     baselines, no_baselines = _sorted(map(today.plan, _looked_at(today)))
     cells = [each.plan for each in planned]
     with composed.blaming():
-        check_what_ifs(config, cells)
-        check_values(cells[0].config)
-    parameters = list(cells[0].space.parameters)
+        _check(config, cells)
     portfolios = [] if weighing is None else _portfolios(weighing, planned)
     stream = grid if len(grid) > LARGE else None
     study = StudyRecord(
@@ -121,7 +116,7 @@ def plan_study(composed: Composed) -> StudyPlan:
         rows=ROWS_VERSION,
         objective=tuple(each.name for each in config.objective),
         grid=tuple(axes),
-        parameters=tuple(parameters),
+        parameters=tuple(cells[0].space.parameters),
         roles=roles,
         baseline=config.baseline,
         learns_from_slopes=any(learns_from_slopes(each.record.sampler) for each in planned),
@@ -137,11 +132,10 @@ def plan_study(composed: Composed) -> StudyPlan:
         config=_kept(config),
     )
     n_dims = max(len(each.record.dims) for each in (*planned, *baselines))
-    schema = row_schema(n_dims, list(axes), parameters)
     return StudyPlan(
         place(config.results) / name,
         study if stream is None else study.streamed(len(grid)),
-        schema,
+        row_schema(n_dims, study.grid, study.parameters),
         cells,
         portfolios,
         config,
@@ -151,11 +145,10 @@ def plan_study(composed: Composed) -> StudyPlan:
     )
 
 
-def _check_axes(config: Config, axes: Iterable[str]) -> None:
-    """Raise :class:`DimsweepError` for an axis that is no key of the configuration."""
-    with key("grid"):
-        for axis in (name for name in axes if not is_group(name)):
-            refuse_unknown(axis, config.text)
+def _check(config: Config, cells: Sequence[CellPlan]) -> None:
+    """Raise :class:`DimsweepError` for changes and values of which no cell can have any."""
+    _check_what_ifs(config, cells)
+    check_values(cells[0].config)
 
 
 def _kept(config: Config) -> dict[str, Any]:
@@ -180,7 +173,7 @@ def _most(
     return sum(own) + sum(cell.budget for one in portfolios for cell in one.cells) + n_baselines
 
 
-def check_what_ifs(config: Config, cells: Sequence[CellPlan]) -> None:
+def _check_what_ifs(config: Config, cells: Sequence[CellPlan]) -> None:
     """Raise :class:`DimsweepError` for a change that the design of no cell can have."""
     if isinstance(config.what_if, str) or not config.what_if:
         return

@@ -8,6 +8,8 @@ import numpy as np
 
 from engine import DimsweepError, Prices
 from engine.bound import EventBound, Portfolio, Weighing, portfolio
+from sweeper.config.compose import is_group
+from sweeper.config.guess import refuse_unknown
 from sweeper.config.parts.part import key
 from sweeper.config.schema import Config
 from sweeper.objective import Objective, follows_slopes
@@ -18,7 +20,10 @@ WORKLOAD = "workload"  # the axis that a portfolio adds to its study's grid
 
 
 def grid_of(config: Config) -> dict[str, tuple[Any, ...]]:
-    """The study's grid; a portfolio's workloads are its last, and so fastest, axis."""
+    """The study's grid; a portfolio's workloads are its last, and so fastest, axis.
+
+    Raises :class:`DimsweepError` for an axis that is no key of the configuration.
+    """
     workloads = tuple(config.portfolio.workloads)
     if workloads and WORKLOAD in config.grid:
         raise DimsweepError(
@@ -26,6 +31,9 @@ def grid_of(config: Config) -> dict[str, tuple[Any, ...]]:
             where=f"grid.{WORKLOAD}",
             hint="leave it out",
         )
+    with key("grid"):
+        for axis in (name for name in config.grid if not is_group(name)):
+            refuse_unknown(axis, config.text)
     return {**config.grid, **({WORKLOAD: workloads} if workloads else {})}
 
 
