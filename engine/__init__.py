@@ -65,7 +65,7 @@ from engine.workload.graph import (
 from engine.workload.placement import place
 
 # Raise it when a change makes the same inputs give another result: ledgers keep versions apart.
-MODEL_VERSION = 14
+MODEL_VERSION = 15
 
 __all__ = [
     "FINISHED",
