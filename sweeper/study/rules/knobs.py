@@ -27,7 +27,9 @@ def idle_knobs(
 def _collective(config: Config, program: Program) -> list[str]:
     collective, found = config.collective, []
     latency = program.latency.any() or program.structure.shape.endpoint_delay
-    if not crosses_dimensions(program) and lone_chunks(program) > 1 and latency:
+    model = program.cluster.collectives
+    ours = model.library is None and model.timings is None  # those have chunks of their own
+    if ours and not crosses_dimensions(program) and lone_chunks(program) > 1 and latency:
         found.append(
             "collective.chunks only adds latency: no collective crosses two dimensions, so "
             "chunks have nothing to overlap with; collective.chunks_on_one_dimension=1"
