@@ -7,6 +7,7 @@ import numpy as np
 
 from engine import DimsweepError, units
 from engine.bound import LinearSpace
+from sweeper.space.split.budgeted import Budgeted, Rule
 from sweeper.space.split.constraint import parse_constraint, said
 from sweeper.space.split.grid import Floats
 from sweeper.space.split.spending import Spending
@@ -15,7 +16,7 @@ _MOST = 100_000  # splits
 _NOISE = 1e-9
 
 
-class PartsSpace:
+class PartsSpace(Budgeted):
     """The splits whose every bandwidth is one that is ``sold`` for its dimension, as a unit cube.
 
     It does what :class:`SplitSpace` does, but budgets are limits here: bandwidths add up to
@@ -113,36 +114,17 @@ class PartsSpace:
             return self.along(np.ones(self._rows.shape[1]))
         return self.nearest(np.full(self._rows.shape[1], self._rows.mean()))
 
-    @property
-    def has_budget(self) -> bool:
-        """Whether there is a total or a sum of money."""
-        return self._total is not None or self._spending is not None
-
-    def along(self, direction: Floats) -> Floats:
-        """The split (D,) nearest to that multiple of ``direction`` (D,) which would use up the
-        total, or the money.  Raises ValueError where there is neither."""
-        if self._spending is not None:
-            scale = self._spending.limit / float(self._spending.prices @ direction)
-        elif self._total is not None:
-            scale = self._total / float(direction.sum())
-        else:
-            raise ValueError("no total and no cost to use up")
-        return self.nearest(direction * scale)
-
     def linear(self) -> LinearSpace:
         """All bandwidths between the slowest and the fastest parts within the rules: every split
         is one of them."""
-        n, rules = self._rows.shape[1], list[tuple[str, Floats, str, float]]()
+        n, rules = self._rows.shape[1], list[Rule]()
         if self._total is not None:
             rules.append((f"total <= {said(self._total)}", np.ones(n), "<=", self._total))
         if self._spending is not None:
             mean, limit = float(self._spending.prices.mean()), self._spending.limit
             text = f"cost <= {units.format_money(limit)}"
             rules.append((text, self._spending.prices / mean, "<=", limit / mean))
-        for constraint in self._constraints:
-            excess = constraint.excess()
-            row = np.array(excess.coefficients, dtype=float)
-            rules.append((constraint.text, row, constraint.relation, -float(excess.constant)))
+        rules += self._in_text()
         return LinearSpace.build(self._rows.min(axis=0), self._rows.max(axis=0), rules)
 
     def check(self, bandwidth: Floats) -> None:

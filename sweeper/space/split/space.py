@@ -21,12 +21,13 @@ import numpy as np
 from engine import DimsweepError, units
 from engine.bound import LinearSpace
 from sweeper.space.split.bounds import Integers
+from sweeper.space.split.budgeted import Budgeted, Rule
 from sweeper.space.split.constraint import Constraint, compared, parse_constraint, said
 from sweeper.space.split.grid import EmptyError, Floats, IntegerGrid, Point, Row, extent
 from sweeper.space.split.spending import Spending
 
 
-class SplitSpace:
+class SplitSpace(Budgeted):
     """The feasible splits of a total bandwidth over ``n_dims`` dimensions, as a unit cube.
 
     ``total``: what the bandwidths add up to, in bytes/s; None leaves each free in its own range.
@@ -128,38 +129,19 @@ class SplitSpace:
             return self.nearest((self._minimum + self._maximum) / 2)
         return self.along(np.ones(len(self._minimum)))
 
-    @property
-    def has_budget(self) -> bool:
-        """Whether there is a total or a sum of money to use up."""
-        return self._total is not None or self._spending is not None
-
-    def along(self, direction: Floats) -> Floats:
-        """The split (D,) nearest to that multiple of ``direction`` (D,) which uses up the total, or
-        the money.  Raises ValueError where there is neither."""
-        if self._spending is not None:
-            scale = self._spending.limit / float(self._spending.prices @ direction)
-        elif self._total is not None:
-            scale = self._total / float(direction.sum())
-        else:
-            raise ValueError("no total and no cost to use up")
-        return self.nearest(direction * scale)
-
     def linear(self) -> LinearSpace:
         """The splits without the grid: every decoded point is one of them."""
-        rules: list[tuple[str, Floats, str, float]] = []
+        rules = list[Rule]()
         if self._total is not None:
             total = round(self._total / self._step) * self._step
             rules.append((f"total == {said(total)}", np.ones(len(self._minimum)), "==", total))
         if self._spending is not None:
             rules += self._spending_rules(self._spending)
-        for constraint in self._constraints:
-            excess = constraint.excess()
-            row = np.array(excess.coefficients, dtype=float)
-            rules.append((constraint.text, row, constraint.relation, -float(excess.constant)))
+        rules += self._in_text()
         low, high = (np.array(ends, dtype=float) * self._step for ends in self._box)
         return LinearSpace.build(low, high, rules)
 
-    def _spending_rules(self, spending: Spending) -> list[tuple[str, Floats, str, float]]:
+    def _spending_rules(self, spending: Spending) -> list[Rule]:
         """At most the limit, and at least what the grid spends; as bandwidths at the mean price."""
         mean = float(spending.prices.mean())
         least = spending.least(self._grid.slack, spending.row(self._step), self._box[1])
