@@ -22,7 +22,7 @@ from engine.fingerprint import fingerprint, fingerprint_of_modules
 _F = TypeVar("_F", bound=Callable[..., Any])
 _INTERNAL = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 # What extends Numba itself: no function names it, but any may be compiled by it.
-_EXTENSIONS = ("engine.kernels.by_reference", "engine.kernels.from_front")
+_EXTENSIONS = ("engine.kernels.core.by_reference", "engine.kernels.core.from_front")
 
 
 class Compiler:

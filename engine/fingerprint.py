@@ -1,7 +1,8 @@
 """What a compiled function is made of, in a digest: its code, and that of all that it calls.
 
 A function is its bytecode, its constants, and the global names that it uses, each of which is a
-function again, or a value.  Comments, docstrings, lines and paths are no part of it.
+function again, or a value.  Comments, docstrings, lines and paths are no part of it.  The modules
+of functions and of named tuples are: kept code names them, and could not be loaded without.
 """
 
 import ast
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 from numba import types
@@ -41,6 +42,7 @@ def fingerprint(function: Callable[..., Any]) -> str:
         return "function", numbers[id(it)]
 
     told(function)
+    text.update(repr(_named_tuples(function)).encode())
     while waiting:
         own, uses = _parts(waiting.pop())
         text.update(repr((own, [(name, told(it)) for name, it in uses])).encode())
@@ -82,7 +84,15 @@ def _parts(function: Any) -> tuple[Any, list[tuple[str, Any]]]:
     uses = [*zip(code.co_freevars, cells, strict=True), *_globals(code, function.__globals__)]
     uses += [("default", value) for value in function.__defaults__ or ()]
     uses += sorted((function.__kwdefaults__ or {}).items())
-    return _code(code, function.__doc__), uses
+    return (function.__module__, _code(code, function.__doc__)), uses
+
+
+def _named_tuples(it: Any) -> list[Any]:
+    """Those that a function is given, or that a named tuple has, by where they are defined."""
+    if isinstance(it, Dispatcher):
+        it = it.py_func
+    kinds = [kind for kind in get_type_hints(it).values() if hasattr(kind, "_fields")]
+    return [(kind.__module__, kind.__name__, _named_tuples(kind)) for kind in kinds]
 
 
 def _code(code: CodeType, docstring: str | None = None) -> Any:

@@ -135,6 +135,29 @@ def test_code_that_one_process_compiled_another_need_not(tmp_path: Path) -> None
     assert told == ["False 42 True\n", "True 42 True\n"]
 
 
+def test_code_is_compiled_anew_where_a_module_has_another_name(tmp_path: Path) -> None:
+    """What is kept names the modules of functions and of named tuples; it would not be found."""
+    kept, told = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(Path.cwd())}, []
+    for inner, state in (("one", "pair"), ("two", "pair"), ("two", "couple")):
+        folder = tmp_path / f"{inner}_{state}"
+        folder.mkdir()
+        (folder / f"{state}.py").write_text(
+            "from typing import NamedTuple\n\nclass Pair(NamedTuple):\n    a: int\n    b: int\n"
+        )
+        (folder / f"{inner}.py").write_text(
+            "from engine.compiler import kernel\n\n@kernel\ndef twice(x):\n    return 2 * x\n"
+        )
+        (folder / "script.py").write_text(
+            "from engine.compiler import compiled, is_cached\n"
+            f"from {inner} import twice\nfrom {state} import Pair\n\n"
+            "@compiled\ndef run(pair: Pair) -> int:\n    return twice(pair.a) + pair.b\n\n"
+            "print(is_cached(run), run(Pair(20, 2)))\n"
+        )
+        run = [sys.executable, str(folder / "script.py")]
+        told.append(subprocess.run(run, env=kept, capture_output=True, text=True).stdout)
+    assert told == ["False 42\n"] * 3
+
+
 def test_a_function_that_was_never_called_is_not_cached() -> None:
     @Compiler().compiled
     def never(x: int) -> int:

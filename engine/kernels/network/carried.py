@@ -8,7 +8,7 @@ the parcel's number.  Packets are another kernel's, with which this one takes tu
 import numpy as np
 
 from engine.compiler import compiled, kernel
-from engine.kernels.by_reference import by_reference
+from engine.kernels.core.by_reference import by_reference
 from engine.kernels.carriers.fabric import PARTS
 from engine.kernels.flow.heap import take_first
 from engine.kernels.flow.shares import join, leave, share

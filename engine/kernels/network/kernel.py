@@ -4,7 +4,7 @@ Each event is one step; when an instant has none left, operators and ports settl
 """
 
 from engine.compiler import compiled, kernel
-from engine.kernels.by_reference import by_reference
+from engine.kernels.core.by_reference import by_reference
 from engine.kernels.network.carried import (
     carry,
     departures_to_plan,

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from engine.kernels.by_reference import by_reference
+from engine.kernels.core.by_reference import by_reference
 from engine.kernels.packet import tcp
 from engine.kernels.packet.agenda import (
     CURRENT,

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from engine.compiler import compiled, kernel
 from engine.errors import DimsweepError
-from engine.kernels.by_reference import by_reference
+from engine.kernels.core.by_reference import by_reference
 from engine.kernels.phase.chain_times import time_chains
 from engine.kernels.phase.chains import chained_once
 from engine.kernels.phase.diagnosis import explain_stuck

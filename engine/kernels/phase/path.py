@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from engine.compiler import compiled, kernel
-from engine.kernels.by_reference import by_reference
+from engine.kernels.core.by_reference import by_reference
 from engine.kernels.phase.phase_time import Parts, PhaseTimes, parts_of
 from engine.kernels.phase.servers import lasts, serve
 from engine.kernels.phase.state import (

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from engine.compiler import compiled, kernel
-from engine.kernels.by_reference import by_reference
+from engine.kernels.core.by_reference import by_reference
 
 
 class Inner(NamedTuple):

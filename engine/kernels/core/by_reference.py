@@ -25,7 +25,7 @@ from numba.extending import (
     type_callable,
 )
 
-from engine.kernels.from_front import from_front
+from engine.kernels.core.from_front import from_front
 
 _State = TypeVar("_State")
 
