@@ -1,1 +1,1 @@
-"""What all compiled kernels are made of: state by reference, queues, numbers that stand for none."""
+"""What all compiled kernels are made of: queues, numbers for none, state by reference."""

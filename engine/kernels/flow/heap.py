@@ -1,7 +1,8 @@
 """What is due next: a binary heap of flows that know their place in it."""
 
 from engine.compiler import kernel
-from engine.kernels.flow.tables import N_PLANNED, NONE, Flows
+from engine.kernels.core.none import NONE
+from engine.kernels.flow.tables import N_PLANNED, Flows
 
 
 @kernel

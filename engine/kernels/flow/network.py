@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.errors import DimsweepError
+from engine.kernels.core.none import NEVER
 from engine.kernels.flow.kernel import admit, run, share_now
 from engine.kernels.flow.tables import (
     N_ARRIVED,
@@ -24,7 +25,6 @@ from engine.kernels.flow.tables import (
 from engine.kernels.packet import Completed, Fabric, Flow, FlowColumns, Stop
 from engine.kernels.packet.flows import check_priorities
 from engine.kernels.packet.inputs import check_fabric
-from engine.kernels.packet.network import NEVER
 from engine.kernels.packet.ways import KnownWays
 from engine.lower.program import Floats, Longs
 

@@ -13,8 +13,9 @@ or which would have to make room; and so on, until all have one.
 import numpy as np
 
 from engine.compiler import kernel
+from engine.kernels.core.none import LONGEST, NONE
 from engine.kernels.flow.heap import plan
-from engine.kernels.flow.tables import MOVES, N_CHANGED, N_SHARINGS, NONE, Flows
+from engine.kernels.flow.tables import MOVES, N_CHANGED, N_SHARINGS, Flows
 
 _EQUAL = 1 + 1e-12  # shares that differ by less differ by rounding
 _NONE_LEFT = 1e-11  # of a link, by rounding
@@ -22,7 +23,7 @@ _NO_RATE = -1.0
 _FRESH, _FOUND, _FULL = range(3)  # marks of links
 _PATIENCE = 8  # times that few more are looked at; then all that share a link with them
 _NOTHING = 1e-6  # ticks: what is due within the next one's beginning is due now
-_FOR_EVER = 2.0**62  # ticks
+_LONGEST = float(LONGEST)  # ticks
 
 
 @kernel
@@ -287,5 +288,5 @@ def _foresee(f: Flows, n: int, now: int) -> None:
             continue
         flow.left = max(flow.left - f.before[i] * (now - flow.since), 0.0)
         flow.since = now
-        ticks = min(max(np.ceil(flow.left / flow.rate - _NOTHING), 0.0), _FOR_EVER - now)
+        ticks = min(max(np.ceil(flow.left / flow.rate - _NOTHING), 0.0), _LONGEST - now)
         plan(f, f.found[i], now + int(ticks))

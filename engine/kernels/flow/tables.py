@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from engine.kernels.core.none import NONE
 from engine.kernels.packet import FlowColumns, Port
 from engine.kernels.packet.following import EDGE
 from engine.kernels.packet.ways import with_room
 from engine.lower.program import Floats, Ints, Longs, Table
 
 TICKS = 10**12  # a second
-NONE = -1
 # What is planned of a flow: that it starts, sends its last byte, or that this arrives.
 STARTS, MOVES, ARRIVES = range(3)
 

@@ -13,13 +13,12 @@ from typing import NamedTuple, Protocol
 from engine.cluster.network import NetworkModel
 from engine.errors import DimsweepError
 from engine.kernels.carriers import Carrier, Kind, Traffic, Ways, ways_between
+from engine.kernels.core.none import LONGEST
 from engine.kernels.message.clock import Clock
 from engine.kernels.message.crossing import Message
 from engine.kernels.message.links import LinkAccount, utilisation
 from engine.kernels.message.transport import check_number, router_of
 from engine.network.graph import Link, Network
-
-_FOR_EVER = 1 << 62  # ps
 
 
 class Senders(Protocol):
@@ -121,7 +120,7 @@ class CarriedTransport:
         """Let the carrier go on until something is through or leaves, at most to ``until``."""
         if not self._under_way:
             return
-        limit, now = _FOR_EVER if until == math.inf else int(until), self.clock.ps
+        limit, now = LONGEST if until == math.inf else int(until), self.clock.ps
         done = self._carrier.advance(limit)
         while self.senders is not None and len(done.departing):
             for number, at in zip(done.departing.tolist(), done.departures.tolist(), strict=True):

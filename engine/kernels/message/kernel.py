@@ -16,6 +16,7 @@ from engine.collector import no_collector
 from engine.errors import DimsweepError
 from engine.fidelity import Fidelity
 from engine.kernels.carriers import CARRIERS, Traffic
+from engine.kernels.core.none import LONGEST
 from engine.kernels.message.carried import CarriedTransport
 from engine.kernels.message.clock import Clock
 from engine.kernels.message.count import check_packets, count_messages
@@ -31,7 +32,6 @@ from engine.kernels.message.ranks import RankAccount
 from engine.kernels.message.transport import Transport, check_number
 from engine.kernels.phase.batch import Measures, outcome_error
 from engine.kernels.phase.diagnosis import explain_stuck
-from engine.kernels.phase.phase_time import LONGEST
 from engine.kernels.phase.state import DONE, FINISHED, TOO_LONG
 from engine.lower.lower import lower
 from engine.lower.program import Program

@@ -8,8 +8,9 @@ from simpy.resources.resource import PriorityRequest, Request, SortedQueue
 from engine.cluster.network import NetworkModel
 from engine.kernels.message.clock import Clock
 from engine.kernels.message.links import LinkAccount, Span, utilisation
-from engine.kernels.phase.phase_time import PICOSECONDS, whole
+from engine.kernels.phase.phase_time import whole
 from engine.network.graph import Link
+from engine.units import PICOSECONDS
 
 if TYPE_CHECKING:
     from engine.kernels.message.crossing import Crossing

@@ -8,8 +8,9 @@ the parcel's number.  Packets are another kernel's, with which this one takes tu
 import numpy as np
 
 from engine.compiler import compiled, kernel
-from engine.kernels.core.by_reference import by_reference
 from engine.kernels.carriers.fabric import PARTS
+from engine.kernels.core.by_reference import by_reference
+from engine.kernels.core.none import LONGEST
 from engine.kernels.flow.heap import take_first
 from engine.kernels.flow.shares import join, leave, share
 from engine.kernels.flow.tables import N_PLANNED
@@ -20,7 +21,6 @@ from engine.kernels.network.state import (
     BY_PACKETS,
     DEPARTED,
     LANDED,
-    LONGEST,
     N_MESSAGES,
     OVERDUE,
     UNDER_WAY,

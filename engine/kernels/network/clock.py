@@ -7,10 +7,10 @@ plans for itself; when nothing is left of it, operators and ports settle
 """
 
 from engine.compiler import inlined, kernel
+from engine.kernels.core.none import LONGEST
 from engine.kernels.network.state import (
     GENERATION_END,
     KIND_BITS,
-    LONGEST,
     OVERDUE,
     RING,
     RING_END,

@@ -1,7 +1,8 @@
 """Entries: a member's part of a chunk; where it is, and with whom."""
 
 from engine.compiler import inlined
-from engine.kernels.network.state import NONE, State
+from engine.kernels.core.none import NONE
+from engine.kernels.network.state import State
 
 
 @inlined

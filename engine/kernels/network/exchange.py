@@ -4,19 +4,13 @@ See :mod:`engine.kernels.message.exchange`.
 """
 
 from engine.compiler import kernel
+from engine.kernels.core.none import NONE
+from engine.kernels.core.queue import append, take_first
 from engine.kernels.network.clock import at_once, later, sum_of
 from engine.kernels.network.entries import line_of, phase_of
 from engine.kernels.network.links import free_parcel, new_parcel, send, whole_ps
 from engine.kernels.network.ports import finish
-from engine.kernels.network.state import (
-    COMPLETE,
-    CROSSING,
-    EXCHANGED,
-    NONE,
-    REDUCED,
-    STEP,
-    State,
-)
+from engine.kernels.network.state import COMPLETE, CROSSING, EXCHANGED, REDUCED, STEP, State
 from engine.kernels.network.ties import meet, note_sent
 
 
@@ -69,33 +63,12 @@ def _must_wait(st: State, number: int) -> bool:
             if asked:
                 _ask_for(st, number_of_slot, strand.late)
         else:
-            parcel = _take_first(st, number_of_slot)
+            parcel = take_first(st.slots[number_of_slot], st.wires.parcels)
             strand.came = max(strand.came, st.wires.parcels[parcel].late)
             free_parcel(st.wires, parcel)
     if strand.missing == 0:
         at_once(st.wires.clock, COMPLETE, number)
     return True
-
-
-@kernel
-def _take_first(st: State, number: int) -> int:
-    """The first parcel of those that came to a slot, or wait there."""
-    slot = st.slots[number]
-    parcel = slot.head + 0
-    slot.head = st.wires.parcels[parcel].next
-    return parcel
-
-
-@kernel
-def _put_last(st: State, number: int, parcel: int) -> None:
-    """One more parcel that came to a slot, or waits there."""
-    slot = st.slots[number]
-    st.wires.parcels[parcel].next = NONE
-    if slot.head == NONE:
-        slot.head = parcel
-    else:
-        st.wires.parcels[slot.tail].next = parcel
-    slot.tail = parcel
 
 
 @kernel
@@ -105,7 +78,7 @@ def _ask_for(st: State, number: int, late: int) -> None:
     if slot.head == NONE:
         slot.asks, slot.late = 1, late
         return
-    parcel = _take_first(st, number)
+    parcel = take_first(slot, st.wires.parcels)
     # All is read before the parcel is another one's.
     p = st.wires.parcels[parcel]
     port, entry, n_bytes, route = p.port + 0, p.entry + 0, p.n_bytes + 0.0, p.first + 0
@@ -127,7 +100,7 @@ def _hold(
     p = st.wires.parcels[parcel]
     p.n_bytes, p.first, p.port, p.entry = n_bytes, route, port, st.wires.ports[port].serving
     p.strand, p.slot, p.late, p.rank = strand, slot, late, rank
-    _put_last(st, slot, parcel)
+    append(st.slots[slot], st.wires.parcels, parcel)
 
 
 @kernel
@@ -209,7 +182,7 @@ def deliver(st: State, whole: int) -> None:
         meet(st.wires.clock, slot.filled)
         slot.filled = st.wires.clock.counts[STEP]
         p.late = late
-        _put_last(st, p.slot, whole)
+        append(slot, st.wires.parcels, whole)
         return
     slot.missing -= 1
     strand.missing -= 1

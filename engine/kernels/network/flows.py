@@ -4,9 +4,10 @@ See :mod:`engine.kernels.message.flows`.
 """
 
 from engine.compiler import kernel
+from engine.kernels.core.none import NONE
 from engine.kernels.network.clock import now_of, sum_of, touch
 from engine.kernels.network.entries import chunk_of, entry_beside, line_of, phase_of
-from engine.kernels.network.state import MOVING, N_MOVING, NONE, State
+from engine.kernels.network.state import MOVING, N_MOVING, State
 
 
 @kernel

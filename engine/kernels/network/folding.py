@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from engine.kernels.core.none import NONE
 from engine.kernels.network import records
 from engine.kernels.network import state as st
 from engine.kernels.network.covering import twins_of
@@ -66,7 +67,7 @@ def _fold(program: Program, network: Network, tables: Tables) -> Folding | None:
         tables=small,
         n_ranks=len(twins.first),
         n_sheets=len(twins.colour) // len(twins.first),
-        links=np.unique(twins.link[twins.link != st.NONE]),
+        links=np.unique(twins.link[twins.link != NONE]),
         rank_of=twins.colour,
         node_of=numbers(twins.node),
         link_of=numbers(twins.link),

@@ -5,6 +5,7 @@ Each event is one step; when an instant has none left, operators and ports settl
 
 from engine.compiler import compiled, kernel
 from engine.kernels.core.by_reference import by_reference
+from engine.kernels.core.none import LONGEST, NONE
 from engine.kernels.network.carried import (
     carry,
     departures_to_plan,
@@ -65,12 +66,10 @@ from engine.kernels.network.state import (
     IN_LAST,
     KIND_BITS,
     LANDED,
-    LONGEST,
     N_BEGINNING,
     N_SENDING,
     N_SPANS,
     NEXT,
-    NONE,
     OPERATOR,
     OVERDUE,
     PARCELS_LEFT,

@@ -8,6 +8,8 @@ end of what this instant has planned so far, and so does whoever comes next afte
 import math
 
 from engine.compiler import kernel
+from engine.kernels.core.none import LONGEST, NONE
+from engine.kernels.core.queue import append, insert, take_first
 from engine.kernels.network.carried import hand_over
 from engine.kernels.network.clock import at_once, later, now_of
 from engine.kernels.network.state import (
@@ -20,10 +22,8 @@ from engine.kernels.network.state import (
     GAVE,
     GIVE,
     GRANTED,
-    LONGEST,
     N_MESSAGES,
     N_SPANS,
-    NONE,
     PARCELS_LEFT,
     PASS,
     RELEASED,
@@ -166,22 +166,13 @@ def ask(w: Wires, parcel: int) -> None:
     meet(w.clock, link.asked)
     meet(w.clock, link.released)
     link.asked = w.clock.counts[STEP]
-    if link.head == NONE:
-        p.next = NONE
-        link.head = link.tail = parcel
-    elif not w.settings.ordered or w.parcels[link.tail].rank <= p.rank:
-        p.next = NONE
-        w.parcels[link.tail].next = parcel
-        link.tail = parcel
-    elif p.rank < w.parcels[link.head].rank:
-        p.next = link.head
-        link.head = parcel
+    if link.head == NONE or not w.settings.ordered or w.parcels[link.tail].rank <= p.rank:
+        append(link, w.parcels, parcel)
     else:
-        behind = link.head + 0
-        while w.parcels[w.parcels[behind].next].rank <= p.rank:
-            behind = w.parcels[behind].next
-        p.next = w.parcels[behind].next
-        w.parcels[behind].next = parcel
+        behind, at = NONE, link.head + 0
+        while w.parcels[at].rank <= p.rank:
+            behind, at = at, w.parcels[at].next + 0
+        insert(link, w.parcels, behind, parcel)
     link.queue += 1
     grant(w, number)
     link.longest = max(link.longest, link.queue)
@@ -191,12 +182,10 @@ def ask(w: Wires, parcel: int) -> None:
 def grant(w: Wires, number: int) -> None:
     """Give a free link to the next parcel, if there is one."""
     link = w.links[number]
-    parcel = link.head + 0
-    if parcel != NONE and link.held == 0:
-        link.head = w.parcels[parcel].next
+    if link.head != NONE and link.held == 0:
         link.queue -= 1
         link.held = 1
-        at_once(w.clock, GRANTED, parcel)
+        at_once(w.clock, GRANTED, take_first(link, w.parcels))
 
 
 @kernel

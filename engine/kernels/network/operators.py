@@ -4,6 +4,8 @@ See :mod:`engine.kernels.message.operators`.
 """
 
 from engine.compiler import kernel
+from engine.kernels.core.none import NONE
+from engine.kernels.core.queue import append, insert, take_first
 from engine.kernels.network.accounts import book
 from engine.kernels.network.clock import later, now_of, touch
 from engine.kernels.network.edge_io import arrive_at_edge
@@ -15,7 +17,6 @@ from engine.kernels.network.state import (
     N_OPEN,
     N_READY,
     N_STARTING,
-    NONE,
     OPENED,
     OPERATOR,
     READY,
@@ -49,8 +50,7 @@ def settle_operators(st: State) -> None:
         stream = st.streams[st.lists[OPENED, i]]
         stream.open = 0
         if stream.node == NONE and stream.head != NONE:
-            stream.node = stream.head
-            stream.head = st.nodes[stream.node].next
+            stream.node = take_first(stream, st.nodes)
             put(st, STARTING, N_STARTING, stream.node)
     for i in range(counts[N_STARTING]):
         _start(st, st.lists[STARTING, i])
@@ -60,19 +60,13 @@ def settle_operators(st: State) -> None:
 @kernel
 def _queue(st: State, number: int) -> None:
     stream = st.streams[st.nodes[number].stream]
-    behind = stream.tail + 0
     if st.wires.settings.by_key:
         behind, at = NONE, stream.head + 0
         while at != NONE and st.nodes[at].key <= st.nodes[number].key:
-            behind, at = at, st.nodes[at].next
-    if stream.head == NONE or behind == NONE:
-        st.nodes[number].next = stream.head
-        stream.head = number
+            behind, at = at, st.nodes[at].next + 0
+        insert(stream, st.nodes, behind, number)
     else:
-        st.nodes[number].next = st.nodes[behind].next
-        st.nodes[behind].next = number
-    if st.nodes[number].next == NONE:
-        stream.tail = number
+        append(stream, st.nodes, number)
     _open(st, st.nodes[number].stream)
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.kernels.network.state import NONE
+from engine.kernels.core.none import NONE
 from engine.kernels.network.tables import N_KINDS, Tables, firsts
 from engine.lower.program import POINT_TO_POINT, Longs, Structure, Table
 from engine.network.graph import Link

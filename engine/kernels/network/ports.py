@@ -4,6 +4,8 @@ See :mod:`engine.kernels.message.ports`.
 """
 
 from engine.compiler import inlined, kernel
+from engine.kernels.core.none import NONE
+from engine.kernels.core.queue import insert, take_behind
 from engine.kernels.network.accounts import book
 from engine.kernels.network.clock import later, now_of, touch
 from engine.kernels.network.entries import (
@@ -29,7 +31,6 @@ from engine.kernels.network.state import (
     N_MOVING,
     N_SENDING,
     N_TOUCHED,
-    NONE,
     PASSED,
     PASSING,
     SENDING,
@@ -98,8 +99,7 @@ def _enqueue(st: State, port_number: int, entry: int) -> None:
     """Messages from point to point go before chunks, each among their own."""
     port = st.wires.ports[port_number]
     _touch_port(st, port_number)
-    tail = port.tail + 0
-    behind = tail
+    behind = port.tail + 0
     if is_crossing(st, entry):
         behind = port.last_message + 0
         port.last_message = entry
@@ -111,16 +111,9 @@ def _enqueue(st: State, port_number: int, entry: int) -> None:
             while after != NONE and _rank(st, after) <= rank:
                 behind = after
                 after = st.entries[after].next
-    if behind == NONE:
-        if port.head != NONE:  # which is first no more
-            _touch_all(st, port.head)
-        st.entries[entry].next = port.head
-        port.head = entry
-    else:
-        st.entries[entry].next = st.entries[behind].next
-        st.entries[behind].next = entry
-    if behind == tail:
-        port.tail = entry
+    if behind == NONE and port.head != NONE:  # which is first no more
+        _touch_all(st, port.head)
+    insert(port, st.entries, behind, entry)
 
 
 @kernel
@@ -283,15 +276,10 @@ def _serve(st: State, port_number: int, entry: int) -> None:
 @inlined
 def _leave_queue(st: State, port_number: int, entry: int) -> None:
     port = st.wires.ports[port_number]
-    before, after = port.head + 0, st.entries[entry].next + 0
-    if before == entry:
-        port.head, before = after, NONE
-    else:
-        while st.entries[before].next != entry:
-            before = st.entries[before].next + 0
-        st.entries[before].next = after
-    if after == NONE:
-        port.tail = before
+    before, at = NONE, port.head + 0
+    while at != entry:
+        before, at = at, st.entries[at].next + 0
+    take_behind(port, st.entries, before, entry)
     if port.last_message == entry:
         port.last_message = NONE
 

@@ -4,10 +4,11 @@ import dataclasses
 
 import numpy as np
 
+from engine.kernels.core.none import NONE
 from engine.kernels.network.covering import Twins
 from engine.kernels.network.orbits import Parts, pick, ragged
 from engine.kernels.network.records import LINE, WAY
-from engine.kernels.network.state import NONE, Plans
+from engine.kernels.network.state import Plans
 from engine.kernels.network.tables import Tables, firsts
 from engine.lower.program import Ints, Longs, Structure, Table
 

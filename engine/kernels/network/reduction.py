@@ -5,12 +5,13 @@ that a gate expects has begun to come, it launches what goes on from there.
 """
 
 from engine.compiler import kernel
+from engine.kernels.core.none import NONE
 from engine.kernels.network.clock import now_of, sum_of
 from engine.kernels.network.entries import line_of, phase_of
 from engine.kernels.network.exchange import take_plan
 from engine.kernels.network.links import ask, free_parcel, let_go, new_parcel
 from engine.kernels.network.ports import finish
-from engine.kernels.network.state import N_MESSAGES, NONE, SWITCHED, State
+from engine.kernels.network.state import N_MESSAGES, SWITCHED, State
 from engine.kernels.network.turns import ask_turn, begin_round, next_in_turn
 
 

@@ -10,6 +10,7 @@ from engine.errors import DimsweepError
 from engine.fidelity import Fidelity
 from engine.kernels.carriers import Traffic
 from engine.kernels.carriers.fabric import fabric_of
+from engine.kernels.core.none import NONE
 from engine.kernels.message.carried import reducing_error
 from engine.kernels.message.kernel import (
     MessageRun,
@@ -221,11 +222,11 @@ def _spans(state: st.State, *, of_ports: bool) -> Table:
 
 
 def _stuck(program: Program, network: Network, state: st.State) -> DimsweepError:
-    runs = {i: node for i, node in enumerate(state.streams["node"].tolist()) if node != st.NONE}
+    runs = {i: node for i, node in enumerate(state.streams["node"].tolist()) if node != NONE}
     error = explain_stuck(program, state.nodes["state"].tolist(), runs)
     blocked = [
         f"{link.name}: a message of {_name(program, state, state.wires.parcels['entry'][parcel])!r}"
         for link, parcel in zip(network.links, state.wires.links["waits"].tolist(), strict=True)
-        if parcel != st.NONE
+        if parcel != NONE
     ]
     return blocked_error(blocked) if blocked else error

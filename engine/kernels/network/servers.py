@@ -4,18 +4,11 @@ See :mod:`engine.kernels.message.servers`.
 """
 
 from engine.compiler import kernel
+from engine.kernels.core.none import NONE
 from engine.kernels.network.clock import later, now_of, touch
 from engine.kernels.network.entries import put
 from engine.kernels.network.links import whole_ps
-from engine.kernels.network.state import (
-    N_SERVING,
-    NONE,
-    OPERATOR,
-    SERVED,
-    SERVING,
-    UNSETTLED,
-    State,
-)
+from engine.kernels.network.state import N_SERVING, OPERATOR, SERVED, SERVING, UNSETTLED, State
 
 
 @kernel

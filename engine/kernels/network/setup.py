@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.kernels.carriers.fabric import plain_fabric
+from engine.kernels.core.none import LONGEST, NONE
 from engine.kernels.flow.tables import Flows, new_tables, with_slots
 from engine.kernels.network import records
 from engine.kernels.network import state as st
@@ -15,15 +16,10 @@ from engine.kernels.network.trees import latencies_of
 from engine.kernels.packet import Fabric
 from engine.kernels.packet.agenda import LEFT, enlarged_agenda, new_agenda
 from engine.kernels.packet.inputs import check_fabric
-from engine.kernels.phase.phase_time import (
-    LONGEST,
-    PICOSECONDS,
-    PhaseTimes,
-    empty_phase_times,
-    time_phases,
-)
+from engine.kernels.phase.phase_time import PhaseTimes, empty_phase_times, time_phases
 from engine.lower.program import Ints, Longs, Program, StreamOrder, Structure, Table
 from engine.network.graph import Link, Network
+from engine.units import PICOSECONDS
 
 _SAME = ("duration", "kind", "stream", "key", "flow", "tally", "service")  # of nodes
 _PARCELS = 1024  # to begin with, beside those that one step may take
@@ -59,7 +55,7 @@ def new_state(
         jobs=np.zeros((2, max(n_entries, n_nodes)), np.int32),
         nodes=_new_nodes(s.nodes, tables.io.members["node"][: 0 if carried else None]),
         following=s.following.astype(np.int32),
-        streams=_filled(n_streams, records.STREAM, node=st.NONE, head=st.NONE),
+        streams=_filled(n_streams, records.STREAM, node=NONE, head=NONE),
         flows=tables.flows.copy(),
         parts=_filled(len(s.members), records.PART, rank=s.members["cls"], node=s.members["node"]),
         uses=s.uses["dim"].astype(np.int32),
@@ -67,11 +63,11 @@ def new_state(
         entries=np.zeros(n_entries, records.ENTRY),
         gathered=np.zeros(tables.n_gathered, np.int32),
         strands=_new_strands(tables.n_strands, n_ranks),
-        slots=_filled(n_ranks * int(tables.n_slots.sum()), records.SLOT, head=st.NONE),
+        slots=_filled(n_ranks * int(tables.n_slots.sum()), records.SLOT, head=NONE),
         reductions=tables.reductions.copy(),
         launches=_launches(tables, wires.links),
         gates=tables.gates.copy(),
-        turns=_filled(tables.n_turns, records.TURN, head=st.NONE, tail=st.NONE),
+        turns=_filled(tables.n_turns, records.TURN, head=NONE, tail=NONE),
         passed=np.zeros(int(tables.reductions["line"].max(initial=-1)) + 1, np.int32),
         services=s.services.copy(),
         server_uses=s.server_uses.copy(),
@@ -122,9 +118,7 @@ def _new_wires(
         links=links,
         flows=_new_flows(network, tables, n_parcels if carried == st.BY_FLOWS else 0),
         messages=np.zeros(n_carried, records.MESSAGE),
-        parcels=_filled(
-            n_parcels, records.PARCEL, next=np.append(np.arange(1, n_parcels), st.NONE)
-        ),
+        parcels=_filled(n_parcels, records.PARCEL, next=np.append(np.arange(1, n_parcels), NONE)),
         ports=_new_ports(tables, s.shape.n_classes),
         routes=_routes_at(tables, links, carried=carried),
         hops=tables.hops,
@@ -181,14 +175,14 @@ def _new_ports(tables: Tables, n_ranks: int) -> Table:
         n,
         records.PORT,
         place=np.arange(n),
-        newest=st.NONE,
-        serving=st.NONE,
-        head=st.NONE,
-        tail=st.NONE,
-        last_message=st.NONE,
+        newest=NONE,
+        serving=NONE,
+        head=NONE,
+        tail=NONE,
+        last_message=NONE,
         strands=firsts(tables.n_strands, n_ranks).ravel(),
         slots=firsts(tables.n_slots, n_ranks).ravel(),
-        window_head=st.NONE,
+        window_head=NONE,
     )
 
 
@@ -228,7 +222,7 @@ def _with_more_lanes(state: st.State) -> st.State:
     """Twice as many lanes, the new ones idle."""
     ports, strands, slots = state.wires.ports, state.strands, state.slots
     more, more_strands = ports.copy(), strands.copy()
-    more["serving"] = st.NONE
+    more["serving"] = NONE
     more["strands"] += len(strands)
     more["slots"] += len(slots)
     more_strands["port"] += len(ports)
@@ -236,7 +230,7 @@ def _with_more_lanes(state: st.State) -> st.State:
     return state._replace(
         wires=state.wires._replace(ports=np.concatenate([ports, more])),
         strands=np.concatenate([strands, more_strands]),
-        slots=np.concatenate([slots, _filled(len(slots), records.SLOT, head=st.NONE)]),
+        slots=np.concatenate([slots, _filled(len(slots), records.SLOT, head=NONE)]),
     )
 
 
@@ -262,7 +256,7 @@ def _shift(times: PhaseTimes, links: Table) -> int:
 
 def _new_links(links: Sequence[Link], buffer: float | None, *, carried: int) -> Table:
     sizes = [buffer if link.buffer is None else link.buffer for link in links]
-    rooms = [st.NONE if size is None or carried else max(1, int(size)) for size in sizes]
+    rooms = [NONE if size is None or carried else max(1, int(size)) for size in sizes]
     return _filled(
         len(links),
         records.LINK,
@@ -270,9 +264,9 @@ def _new_links(links: Sequence[Link], buffer: float | None, *, carried: int) -> 
         latency=[link.latency for link in links],
         room=rooms,
         left=rooms,
-        holder=st.NONE,
-        waits=st.NONE,
-        head=st.NONE,
+        holder=NONE,
+        waits=NONE,
+        head=NONE,
     )
 
 
@@ -280,7 +274,7 @@ def _routes_at(tables: Tables, links: Table, *, carried: int) -> Table:
     """The routes with their latencies at this point; what is carried knows no buffers."""
     routes = tables.routes.copy()
     if carried:
-        routes["room"] = st.NONE
+        routes["room"] = NONE
     if carried == st.BY_PACKETS:  # for which latencies pass on their way
         routes["way"] = 0
         return routes
@@ -308,7 +302,7 @@ def _launches(tables: Tables, links: Table) -> Table:
 
 def _new_nodes(nodes: Table, at_edge: Table) -> Table:
     """The program's nodes, before any of them is ready; some access memory ``at_edge``."""
-    io = np.full(len(nodes), st.NONE, np.int32)
+    io = np.full(len(nodes), NONE, np.int32)
     io[at_edge] = np.arange(len(at_edge))
     same = {name: nodes[name] for name in _SAME}
     return _filled(

@@ -15,8 +15,6 @@ from engine.kernels.flow.tables import Flows
 from engine.kernels.packet.agenda import Agenda
 from engine.lower.program import Ints, Longs, Table
 
-NONE = -1
-LONGEST = 2**62  # as engine.kernels.phase.phase_time
 # Outcomes of a run, those of the phase kernel first.  FULL: arrays must be enlarged, then it goes
 # on.  TOO_MANY: more messages than allowed.
 # CARRY: packets are to go on, to NEXT at most.

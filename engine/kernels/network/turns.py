@@ -4,20 +4,15 @@ See :mod:`engine.kernels.message.turns`.
 """
 
 from engine.compiler import kernel
-from engine.kernels.network.state import NONE, State
+from engine.kernels.core.none import NONE
+from engine.kernels.core.queue import append, take_behind
+from engine.kernels.network.state import State
 
 
 @kernel
 def ask_turn(st: State, number: int) -> None:
     """A reduction asks for its turn; :func:`next_in_turn` says whose it is."""
-    reduction = st.reductions[number]
-    turn = st.turns[reduction.turn]
-    reduction.next = NONE
-    if turn.head == NONE:
-        turn.head = number
-    else:
-        st.reductions[turn.tail].next = number
-    turn.tail = number
+    append(st.turns[st.reductions[number].turn], st.reductions, number)
 
 
 @kernel
@@ -52,12 +47,7 @@ def _take(st: State, number: int, once: bool) -> int:
         asked = st.reductions[at]
         again = once and st.passed[asked.line] == turn.passing
         if asked.round == turn.round and not again:
-            if before == NONE:
-                turn.head = asked.next
-            else:
-                st.reductions[before].next = asked.next
-            if turn.tail == at:
-                turn.tail = before
+            take_behind(turn, st.reductions, before, at)
             turn.under_way += 1
             st.passed[asked.line] = turn.passing
             return at

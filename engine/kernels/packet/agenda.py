@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.kernels.core.none import NEVER, NONE
 from engine.kernels.packet.compile import inlined, kernel
 from engine.kernels.packet.machine import lowest
 from engine.lower.program import Ints, Longs, Table
 
 BUCKETS = 1 << 16  # unless somebody wants fewer; a power of two, of 4096 at least
-_NONE = -1
 
 EVENT = np.dtype(
     [
@@ -33,7 +33,6 @@ EVENT = np.dtype(
 # UNTIL: the last tick of which events are taken.
 NOW, CURRENT, NUMBERS, FREE, FAR, SHIFT, LEFT, TIMERS, UNTIL = range(9)
 EMPTY, LATER = -1, -2  # what ``take`` returns instead of an event
-NEVER = 2**63 - 1
 
 
 class Agenda(NamedTuple):
@@ -51,14 +50,14 @@ def new_agenda(capacity: int, shift: int, buckets: int = BUCKETS) -> Agenda:
     """An empty agenda for ``capacity`` events; a bucket is 2^shift ticks wide."""
     events = np.zeros(capacity, EVENT)
     events["next"] = np.arange(1, capacity + 1)
-    events["next"][-1] = _NONE
+    events["next"][-1] = NONE
     counts = np.zeros(9, np.int64)
     counts[LEFT] = capacity
     counts[UNTIL] = np.iinfo(np.int64).max
     counts[SHIFT] = shift
     return Agenda(
         events,
-        np.full((buckets, 3), _NONE, np.int32),
+        np.full((buckets, 3), NONE, np.int32),
         np.zeros(buckets // 64, np.uint64),
         np.zeros(buckets // 4096, np.uint64),
         np.zeros(capacity, np.int32),
@@ -135,14 +134,14 @@ def _put(a: Agenda, event: int) -> None:
     bucket = _bucket(a, events[event].time)
     last = a.ends[bucket, 1]
     if last < 0:
-        events[event].next = _NONE
+        events[event].next = NONE
         a.ends[bucket, 0] = event
         a.ends[bucket, 1] = event
         word = bucket >> 6
         a.bits[word] |= np.uint64(1) << np.uint64(bucket & 63)
         a.words[word >> 6] |= np.uint64(1) << np.uint64(word & 63)
     elif _before(events, last, event):
-        events[event].next = _NONE
+        events[event].next = NONE
         events[last].next = event
         a.ends[bucket, 1] = event
     elif _before(events, event, a.ends[bucket, 0]):
@@ -208,10 +207,10 @@ def _leave_bucket(a: Agenda, bucket: int) -> None:
     event = a.ends[bucket, 0]
     after = a.events[event].next
     if a.ends[bucket, 2] == event:
-        a.ends[bucket, 2] = _NONE
+        a.ends[bucket, 2] = NONE
     a.ends[bucket, 0] = after
     if after < 0:
-        a.ends[bucket, 1] = _NONE
+        a.ends[bucket, 1] = NONE
         word = bucket >> 6
         a.bits[word] &= ~(np.uint64(1) << np.uint64(bucket & 63))
         if a.bits[word] == 0:
@@ -222,7 +221,7 @@ def _leave_bucket(a: Agenda, bucket: int) -> None:
 def upcoming(a: Agenda) -> int:
     """WHAT happens next, if it does so within the present bucket's time; or -1."""
     event = a.ends[_bucket(a, a.counts[NOW]), 0]
-    return a.events[event].what if event >= 0 else _NONE
+    return a.events[event].what if event >= 0 else NONE
 
 
 @inlined
@@ -245,7 +244,7 @@ def _next_bucket(a: Agenda) -> int:
         if a.words[other]:
             word = (other << 6) + lowest(a.words[other])
             return (word << 6) + lowest(a.bits[word % n_words])
-    return _NONE
+    return NONE
 
 
 @kernel

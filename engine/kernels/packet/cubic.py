@@ -1,9 +1,10 @@
 """CUBIC's window (RFC 9438): a cubic function of the time since the last loss."""
 
+from engine.kernels.core.none import NONE
 from engine.kernels.packet.agenda import NOW
 from engine.kernels.packet.compile import inlined, kernel
 from engine.kernels.packet.reno import under_way
-from engine.kernels.packet.state import NONE, Run
+from engine.kernels.packet.state import Run
 
 
 @kernel

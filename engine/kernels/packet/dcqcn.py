@@ -1,9 +1,10 @@
 """DCQCN (Zhu et al., SIGCOMM 2015): cut by the estimated share of marks, recover by a timer."""
 
+from engine.kernels.core.none import NONE
 from engine.kernels.packet.agenda import CURRENT, NOW, plan_timer
 from engine.kernels.packet.compile import inlined, kernel
 from engine.kernels.packet.hosts import set_rate
-from engine.kernels.packet.state import KIND_BITS, NONE, TIMER_A, TIMER_B, TIMER_C, Run
+from engine.kernels.packet.state import KIND_BITS, TIMER_A, TIMER_B, TIMER_C, Run
 
 ALPHA, CUT, RAISE = TIMER_A, TIMER_B, TIMER_C
 

@@ -6,11 +6,11 @@ and the last of those that wait for it, in a chain of edges.
 
 import numpy as np
 
+from engine.kernels.core.none import NONE
 from engine.kernels.packet.compile import kernel
 from engine.lower.program import Longs, Table
 
 EDGE = np.dtype([("follower", "i4"), ("next", "i4")])
-_NONE = -1
 
 
 @kernel
@@ -25,7 +25,7 @@ def link(flows: Table, edges: Table, n: int, first: int, after: Longs, after_fro
             if before.done:
                 continue
             edges[n].follower = first + i
-            edges[n].next = _NONE
+            edges[n].next = NONE
             if before.followers < 0:
                 before.followers = n
             else:

@@ -1,23 +1,12 @@
 """A host's network card: which queue pair sends next, and when it looks again."""
 
-import numpy as np
-
+from engine.kernels.core.none import NEVER, NONE
 from engine.kernels.packet import tcp
 from engine.kernels.packet.agenda import NOW, UNTIL, passed, plan
 from engine.kernels.packet.compile import inlined, kernel
 from engine.kernels.packet.ports import first_of, new_packet, time_on_wire, time_to_send
 from engine.kernels.packet.settings import Stop, Wake
-from engine.kernels.packet.state import (
-    DATA,
-    KIND_BITS,
-    N_DEPARTING,
-    NONE,
-    STOP,
-    WAKE,
-    Run,
-)
-
-_NEVER = np.iinfo(np.int64).max
+from engine.kernels.packet.state import DATA, KIND_BITS, N_DEPARTING, STOP, WAKE, Run
 
 
 @inlined
@@ -136,7 +125,7 @@ def _wake_later(r: Run, port: int) -> None:
     now = r.agenda.counts[NOW]
     if p.wake_number >= 0 and not passed(r.agenda, p.wake_time, p.wake_number):
         return
-    first = _NEVER
+    first = NEVER
     for at in range(p.pairs):
         flow = r.pairs[p.first_pair + at]
         f = r.flows[flow]
@@ -146,7 +135,7 @@ def _wake_later(r: Run, port: int) -> None:
             if r.settings.wake == Wake.ABLE and _window_full(r, flow):
                 continue
         first = min(first, f.next_at)
-    if now < first < _NEVER:
+    if now < first < NEVER:
         p.wake_time = first
         p.wake_number = plan(r.agenda, first, WAKE | port << KIND_BITS)
 

@@ -3,6 +3,8 @@
 import numpy as np
 
 from engine.kernels.core.by_reference import by_reference
+from engine.kernels.core.none import NONE
+from engine.kernels.core.queue import append
 from engine.kernels.packet import tcp
 from engine.kernels.packet.agenda import (
     CURRENT,
@@ -19,7 +21,6 @@ from engine.kernels.packet.following import link
 from engine.kernels.packet.hosts import pick_at_host, stop_at
 from engine.kernels.packet.machine import prefetch
 from engine.kernels.packet.ports import (
-    append,
     busy,
     first_frame,
     free_packet,
@@ -46,7 +47,6 @@ from engine.kernels.packet.state import (
     N_FLOWS,
     N_PAUSINGS,
     N_SAMPLES,
-    NONE,
     RESUME,
     RETRANSMIT,
     SENT,
@@ -161,7 +161,8 @@ def _arrive(r: Run, port: int) -> int:
         after += k.rank
         if r.ports[after].switch >= 0:
             return receive_at_switch(r, after, packet)
-        append(r, after, packet)  # a host that passes it on, and has room for whatever comes
+        # A host that passes it on, and has room for whatever comes.
+        append(r.ports[after], r.packets, packet)
         return after
     if k.kind == DATA:
         return _acknowledge(r, packet)
@@ -188,7 +189,7 @@ def _acknowledge(r: Run, packet: int) -> int:
     k.rank = f.ack_rank
     k.size = r.settings.ack_size
     k.hop += 1
-    append(r, f.host, packet)
+    append(r.ports[f.host], r.packets, packet)
     return f.host
 
 

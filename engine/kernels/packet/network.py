@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from engine.errors import DimsweepError
+from engine.kernels.core.none import NEVER
 from engine.kernels.packet.account import PacketRun, account, stuck
 from engine.kernels.packet.agenda import EMPTY, NOW, UNTIL
 from engine.kernels.packet.flows import (
@@ -44,8 +45,6 @@ from engine.kernels.packet.tables import (
 )
 from engine.kernels.packet.ways import KnownWays
 from engine.lower.program import Longs, Table
-
-NEVER = int(np.iinfo(np.int64).max)
 
 
 class Completed(NamedTuple):

@@ -4,8 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from engine.kernels.core.none import NONE
 from engine.kernels.packet.inputs import Fabric
-from engine.kernels.packet.state import N_PAUSINGS, N_SAMPLES, NONE, PAUSE, Run
+from engine.kernels.packet.state import N_PAUSINGS, N_SAMPLES, PAUSE, Run
 from engine.lower.program import Ints, Longs
 
 

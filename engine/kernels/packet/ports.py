@@ -1,5 +1,7 @@
 """How ports send: queues, pause frames, marks and telemetry."""
 
+from engine.kernels.core.none import NONE
+from engine.kernels.core.queue import append, take_first
 from engine.kernels.packet.agenda import NOW, next_number, passed, plan_as
 from engine.kernels.packet.buffers import admit, admits, has_room, may_resume, must_pause, release
 from engine.kernels.packet.compile import inlined, kernel
@@ -14,7 +16,6 @@ from engine.kernels.packet.state import (
     KIND_BITS,
     N_PAUSINGS,
     N_SAMPLES,
-    NONE,
     PAUSE,
     RESUME,
     SENT,
@@ -146,22 +147,10 @@ def fetch_telemetry(r: Run, packet: int) -> None:
 
 
 @inlined
-def append(r: Run, port: int, packet: int) -> None:
-    """Behind all data and ACKs that wait at ``port``."""
-    p = r.ports[port]
-    r.packets[packet].next = NONE
-    if p.head < 0:
-        p.head = packet
-    else:
-        r.packets[p.tail].next = packet
-    p.tail = packet
-
-
-@inlined
 def first_of(r: Run, port: int) -> int:
+    """Take the first of all data and ACKs that wait at ``port``."""
     p = r.ports[port]
-    packet = p.head
-    p.head = r.packets[packet].next
+    packet = take_first(p, r.packets)
     prefetch(r.packets, p.head)
     return packet
 
@@ -253,7 +242,7 @@ def receive_at_switch(r: Run, port: int, packet: int) -> int:
     if r.settings.pauses and must_pause(r, came):
         _tell(r, came, PAUSE, port)
     r.ports[link_of(r, port)].waiting += k.size
-    append(r, port, packet)
+    append(r.ports[port], r.packets, packet)
     return port
 
 

@@ -9,7 +9,6 @@ from engine.kernels.packet.agenda import Agenda
 from engine.kernels.packet.settings import Settings
 from engine.lower.program import Floats, Ints, Longs, Table
 
-NONE = -1
 FULL = -3  # an outcome of a run beside EMPTY and LATER: enlarge the tables and go on
 # Kinds of packets.
 DATA, ACK, PAUSE, RESUME = range(4)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.kernels.core.none import NONE
 from engine.kernels.packet.agenda import LEFT, enlarged_agenda, new_agenda
 from engine.kernels.packet.flows import FlowColumns
 from engine.kernels.packet.following import EDGE
@@ -26,7 +27,6 @@ from engine.kernels.packet.state import (
     N_PAUSINGS,
     N_SAMPLES,
     N_SEGMENTS,
-    NONE,
     PACKET,
     PAUSING,
     PORT,

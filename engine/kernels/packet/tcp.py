@@ -7,11 +7,12 @@ losses and recovers from them as RFC 6675 says; a timer finds those that nothing
 again count, too.  How the window grows and shrinks is Reno's or CUBIC's matter.
 """
 
+from engine.kernels.core.none import NONE
 from engine.kernels.packet import cubic, reno
 from engine.kernels.packet.agenda import NOW, plan
 from engine.kernels.packet.compile import inlined, kernel
 from engine.kernels.packet.settings import Transport
-from engine.kernels.packet.state import KIND_BITS, NONE, RETRANSMIT, SACK_BLOCKS, Run
+from engine.kernels.packet.state import KIND_BITS, RETRANSMIT, SACK_BLOCKS, Run
 
 # What is known of a segment: by the receiver that it has come; by the sender the rest.
 _COME, _SACKED, _LOST, _RESENT = 1, 2, 4, 8

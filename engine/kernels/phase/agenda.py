@@ -7,7 +7,8 @@ in a tournament: its leaves are the classes, and 1 is its root.
 """
 
 from engine.compiler import inlined
-from engine.kernels.phase.state import NEVER, State, long
+from engine.kernels.core.none import NEVER
+from engine.kernels.phase.state import State, long
 from engine.lower.program import Structure
 
 

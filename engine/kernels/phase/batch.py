@@ -9,12 +9,13 @@ from numpy.typing import ArrayLike
 from engine.compiler import compiled, kernel
 from engine.errors import DimsweepError
 from engine.kernels.core.by_reference import by_reference
+from engine.kernels.core.none import LONGEST
 from engine.kernels.phase.chain_times import time_chains
 from engine.kernels.phase.chains import chained_once
 from engine.kernels.phase.diagnosis import explain_stuck
 from engine.kernels.phase.kernel import run
 from engine.kernels.phase.path import Path, empty_path, walk_back
-from engine.kernels.phase.phase_time import LONGEST, PhaseTimes, empty_phase_times, time_phases
+from engine.kernels.phase.phase_time import PhaseTimes, empty_phase_times, time_phases
 from engine.kernels.phase.state import FINISHED, STUCK, TIED, TOO_LONG, State, empty_state
 from engine.lower.program import (
     Floats,

@@ -4,8 +4,9 @@ their links begin and end."""
 import numpy as np
 
 from engine.compiler import inlined, kernel
+from engine.kernels.core.none import NONE
 from engine.kernels.phase.phase_time import PhaseTimes
-from engine.kernels.phase.state import NOTHING, State
+from engine.kernels.phase.state import State
 from engine.lower.program import NO_DIM, NO_FORM, NodeKind, Structure
 
 
@@ -39,7 +40,7 @@ def time_chains(s: Structure, times: PhaseTimes, st: State) -> float:
 def _time_link(s: Structure, times: PhaseTimes, st: State, i: int) -> float:
     """When link ``i`` starts and ends, and what lets it start; returns its duration."""
     link, out, rank = s.links[i], st.links[i], -1
-    out["start"], out["busy"], out["critical"], out["on_path"] = 0, 0, NOTHING, 0
+    out["start"], out["busy"], out["critical"], out["on_path"] = 0, 0, NONE, 0
     for before in s.links_before[link["before_start"] : link["before_end"]]:
         due = st.links[before]["end"]
         its = _rank(s, st, before, i)

@@ -32,6 +32,7 @@ the outcome is TIED if their order cannot be told.
 """
 
 from engine.compiler import inlined, kernel
+from engine.kernels.core.none import NEVER, NONE
 from engine.kernels.phase.agenda import (
     class_due,
     earliest,
@@ -60,8 +61,6 @@ from engine.kernels.phase.state import (
     LAST,
     MOVING,
     N_DONE,
-    NEVER,
-    NOTHING,
     OPEN,
     READY,
     RUNNING,
@@ -253,7 +252,7 @@ def _reset(s: Structure, st: State) -> None:
         st.nodes[i]["state"], st.nodes[i]["waits"] = WAITING, s.nodes[i]["waits"]
     for i in range(len(st.streams)):
         stream = st.streams[i]
-        stream["head"], stream["node"], stream["freed"] = NOTHING, NOTHING, -1
+        stream["head"], stream["node"], stream["freed"] = NONE, NONE, -1
     for i in range(len(st.flows)):
         st.flows[i]["arrived"], st.flows[i]["due"] = 0, -1
         st.flows[i]["left"] = s.flows[i]["chunk_end"] - s.flows[i]["chunk_start"]
@@ -261,18 +260,18 @@ def _reset(s: Structure, st: State) -> None:
         st.chunks[i]["at"] = st.chunks[i]["first"]
     for i in range(len(st.ports)):
         port = st.ports[i]
-        port["head"], port["serving"], port["freed"] = NOTHING, 0, -1
+        port["head"], port["serving"], port["freed"] = NONE, 0, -1
         port["under_way"], port["busy"], port["exposed"] = 0, 0, 0.0
         port["touched"] = 0
     for i in range(len(st.classes)):
         cls = st.classes[i]
         cls["in_flight"], cls["serving"], cls["bound"], cls["felt"] = 0, 0, 0, 0
-        cls["late"] = NOTHING
+        cls["late"] = NONE
         cls["per_operator"], cls["per_port"], cls["unserved"], cls["marked"] = 0.0, 0.0, 0.0, -1
         cls["clock"], cls["compute"], cls["exposed"], cls["end"] = 0, 0, 0, 0
         cls["mark_due"], cls["pauses"] = NEVER, 0
     for i in range(len(st.accesses)):
-        st.accesses[i]["node"] = NOTHING
+        st.accesses[i]["node"] = NONE
     for i in range(len(st.entrances)):
         st.entrances[i]["until"] = 0
     st.servers.fill(0)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from engine.compiler import inlined
+from engine.kernels.core.none import NEVER, NONE
 from engine.kernels.phase.agenda import note_start
 from engine.kernels.phase.booking import (
     account,
@@ -19,8 +20,6 @@ from engine.kernels.phase.state import (
     IN_TIE,
     LAST,
     N_DONE,
-    NEVER,
-    NOTHING,
     OPEN,
     QUEUED,
     READY,
@@ -83,12 +82,12 @@ def start_operators(s: Structure, times: PhaseTimes, st: State, now: int) -> Non
 @inlined
 def _enqueue(s: Structure, st: State, stream: np.void, node: int) -> None:
     """The ready operator waits for its stream: last, or before those with a higher key."""
-    before, after = NOTHING, stream["head"]
+    before, after = NONE, stream["head"]
     if after >= 0 and (
         s.shape.stream_order == StreamOrder.ARRIVAL
         or s.nodes[stream["tail"]]["key"] < s.nodes[node]["key"]
     ):
-        before, after = stream["tail"], NOTHING
+        before, after = stream["tail"], NONE
     while after >= 0 and s.nodes[after]["key"] < s.nodes[node]["key"]:
         before, after = after, st.nodes[after]["next"]
     st.nodes[node]["state"], st.nodes[node]["next"] = QUEUED, after
@@ -198,7 +197,7 @@ def end_node(s: Structure, st: State, node: int, now: int) -> None:
         cls["felt"] -= 1
     if static["stream"] >= 0:
         stream = st.streams[static["stream"]]
-        stream["node"], stream["critical"], stream["freed"] = NOTHING, dynamic["critical"], now
+        stream["node"], stream["critical"], stream["freed"] = NONE, dynamic["critical"], now
         append(st.open_streams, st.counts, OPEN, static["stream"])
     for following in s.following[static["next_start"] : static["next_end"]]:
         st.nodes[following]["waits"] -= 1

@@ -24,17 +24,10 @@ import numpy as np
 
 from engine.compiler import compiled, kernel
 from engine.kernels.core.by_reference import by_reference
+from engine.kernels.core.none import NONE
 from engine.kernels.phase.phase_time import Parts, PhaseTimes, parts_of
 from engine.kernels.phase.servers import lasts, serve
-from engine.kernels.phase.state import (
-    BEGINNING,
-    LAST,
-    NOTHING,
-    SHIFTS,
-    State,
-    long,
-    transfer_of,
-)
+from engine.kernels.phase.state import BEGINNING, LAST, SHIFTS, State, long, transfer_of
 from engine.lower.program import (
     NO_DIM,
     NO_FORM,
@@ -89,7 +82,7 @@ def walk_back(
     """Write the critical path of the run in ``st`` into row ``point``, all zeros before."""
     _forget(st)
     access = _follow(s, st, st.counts[LAST], 1.0, out, point, True)
-    while access != NOTHING:
+    while access != NONE:
         out.memory[point] += st.nodes[access]["end"] - st.nodes[access]["start"]
         access = _follow(s, st, st.node_critical[access], 1.0, out, point, True)
     shared = st.counts[SHIFTS] > 0
@@ -201,14 +194,14 @@ def _follow(
                 out.memory[point] += node["memory"]
                 out.compute[point] += node["duration"] - node["memory"]
             interval = st.node_critical[number]
-    return long(NOTHING)
+    return long(NONE)
 
 
 @kernel
 def _weigh_shifts(s: Structure, st: State, out: Path, point: int) -> None:
     """Visit all chains that the run's end depends on, as often as it moves when they do."""
     access = _follow(s, st, st.counts[LAST], 1.0, out, point, False)
-    if access != NOTHING:
+    if access != NONE:
         st.shifts[st.left_at[access]]["weight"] += 1.0
     for number in range(st.counts[SHIFTS] - 1, -1, -1):
         shift = st.shifts[number]
@@ -220,7 +213,7 @@ def _weigh_shifts(s: Structure, st: State, out: Path, point: int) -> None:
             _spread(s, st, number)
             continue
         access = _follow(s, st, st.node_critical[node], weight, out, point, False)
-        if access != NOTHING:
+        if access != NONE:
             st.shifts[st.left_at[access]]["weight"] += weight
 
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from engine.compiler import compiled, inlined, kernel
+from engine.kernels.core.none import LONGEST
 from engine.kinds import CollectiveKind
 from engine.lower.program import (
     NO_DIM,
@@ -18,10 +19,10 @@ from engine.lower.program import (
     Structure,
     Table,
 )
+from engine.units import PICOSECONDS
 
 # A run must end before the clock (int64 picoseconds) does; half of its range leaves room for sums.
-LONGEST = float(2**62)
-PICOSECONDS = 1e12
+_LONGEST = float(LONGEST)
 _ALIKE = 1.0 - 2.0**-40  # loads that differ by less are equal, but for rounding
 
 PHASE = np.dtype(
@@ -129,7 +130,7 @@ def message_time(
     s: Structure, steps: np.void, step: np.void, held: float, bandwidth: float, latency: float
 ) -> float:
     """The picoseconds of one step's messages, with their latency."""
-    # Hops and latency may overflow an integer; LONGEST then catches the float.
+    # Hops and latency may overflow an integer; _LONGEST then catches the float.
     hops = float(step["hops"]) * latency
     if s.shape.tick > 1:  # one rounding of it all, and the link's own bandwidth: to the same bit
         ticks = PICOSECONDS / s.shape.tick
@@ -252,7 +253,7 @@ def _time_phase(
     parts = parts_of(s, steps, held, out.bandwidth[d], out.latency[d])
     phase = out.phases[at]
     phase["dim"], phase["port"], phase["steps"] = d, port, chosen
-    phase["duration"], phase["n_bytes"] = np.int64(min(parts.duration, LONGEST)), held
+    phase["duration"], phase["n_bytes"] = np.int64(min(parts.duration, _LONGEST)), held
     phase["hold"] = phase["duration"]
     if s.shape.latency_after:
         phase["hold"] -= np.int64(parts.hops) * out.latency[d] + np.int64(parts.delay)
@@ -280,14 +281,14 @@ def _time_transfer(
             narrowest, slowest, messages = d, per_byte, step["messages"]
             entrance = use["entrance"]
     moves = messages * whole(form["n_bytes"] * slowest / messages)
-    duration = min(fixed + moves, LONGEST)
+    duration = min(fixed + moves, _LONGEST)
     phase = out.phases[out.spans[f]["start"]]
     phase["dim"], phase["port"] = narrowest, narrowest * (s.shape.n_ports // s.shape.n_dims)
     phase["entrance"] = entrance
     phase["steps"], phase["duration"], phase["n_bytes"] = ~f, np.int64(duration), form["n_bytes"]
     phase["hold"] = phase["duration"]
     if s.shape.latency_after:
-        phase["hold"] = np.int64(min(moves, LONGEST))
+        phase["hold"] = np.int64(min(moves, _LONGEST))
     phase["late"] = phase["duration"] - phase["hold"]
     return duration
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from engine.cluster.blocks import ENTRANCES
 from engine.compiler import inlined, kernel
+from engine.kernels.core.none import NEVER, NONE
 from engine.kernels.phase.agenda import note_start
 from engine.kernels.phase.booking import begin_at_port, end_at_port
 from engine.kernels.phase.phase_time import PhaseTimes
@@ -20,8 +21,6 @@ from engine.kernels.phase.state import (
     ENDING,
     ENTERING,
     MOVING,
-    NEVER,
-    NOTHING,
     RUNNING,
     STARTED,
     TOUCHED,
@@ -57,7 +56,7 @@ def queue_chunks(s: Structure, times: PhaseTimes, st: State, now: int) -> None:
         if n == 1 and chunk["members"] == 1:
             port = st.ports[chunk["cls"] * s.shape.n_ports + first]
             if port["serving"] < s.shape.places and port["head"] < 0:  # no need to queue
-                st.entries[chunk["entry"]]["next"] = NOTHING
+                st.entries[chunk["entry"]]["next"] = NONE
                 port["head"] = chunk["entry"]
                 _start_phase(s, times, st, chunk, now)
                 return
@@ -70,12 +69,12 @@ def queue_chunks(s: Structure, times: PhaseTimes, st: State, now: int) -> None:
 @inlined
 def _enqueue(s: Structure, times: PhaseTimes, st: State, number: int, entry: int) -> None:
     port = st.ports[number]
-    before, after = NOTHING, port["head"]
+    before, after = NONE, port["head"]
     if after >= 0 and (_is_message(times, st, entry) or s.shape.queue == QueueOrder.LIFO):
         while after >= 0 and _is_message(times, st, after):
             before, after = after, st.entries[after]["next"]
     elif after >= 0 and s.shape.queue == QueueOrder.FIFO:
-        before, after = port["tail"], NOTHING
+        before, after = port["tail"], NONE
     elif after >= 0:
         # Behind the last one that does not rank after it: equals keep their order of arrival.
         rank = _rank(s, times, st, entry)
@@ -169,16 +168,16 @@ def _let_pass(s: Structure, times: PhaseTimes, st: State, now: int) -> bool:
 
 @kernel
 def _first_to_pass(s: Structure, times: PhaseTimes, st: State, head: int) -> int:
-    """The entry of a queue with this head that passes others; or NOTHING."""
+    """The entry of a queue with this head that passes others; or NONE."""
     if _heads_all(s, times, st, st.chunks[st.entries[head]["chunk"]]):
-        return long(NOTHING)
+        return long(NONE)
     entry = head + 0
     while entry >= 0:
         chunk = st.chunks[st.entries[entry]["chunk"]]
         if _can_pass(s, times, st, chunk):
-            return entry if _is_first_to_pass(s, times, st, chunk) else long(NOTHING)
+            return entry if _is_first_to_pass(s, times, st, chunk) else long(NONE)
         entry = st.entries[entry]["next"] + 0
-    return long(NOTHING)
+    return long(NONE)
 
 
 @kernel
@@ -364,7 +363,7 @@ def _wait_for_latencies(s: Structure, st: State, f: int, port: int, now: int) ->
     for member in s.members[s.flows[f]["member_start"] : s.flows[f]["member_end"]]:
         begin_at_port(s, st, member["cls"], member["cls"] * s.shape.n_ports + port, now)
     number = s.members[s.flows[f]["member_start"]]["cls"]
-    before, after = NOTHING, st.classes[number]["late"]
+    before, after = NONE, st.classes[number]["late"]
     while after >= 0 and (
         st.flows[after]["due"] < flow["due"]
         or (st.flows[after]["due"] == flow["due"] and st.flows[after]["port"] <= port)

@@ -12,9 +12,10 @@ A class has one access in flight at most, and all ranks of a class at once.
 import numpy as np
 
 from engine.compiler import inlined, kernel
+from engine.kernels.core.none import NONE
 from engine.kernels.phase.agenda import next_end, set_class_due
 from engine.kernels.phase.phase_time import whole
-from engine.kernels.phase.state import NOTHING, SHIFTS, UNSETTLED, State
+from engine.kernels.phase.state import SHIFTS, UNSETTLED, State
 from engine.lower.program import NO_SERVICE, Structure
 
 
@@ -35,7 +36,7 @@ def join_servers(s: Structure, st: State, node: int, now: int) -> None:
 @kernel
 def leave_servers(s: Structure, st: State, node: int, now: int) -> int:
     """The access's bytes have moved; returns when its latency has passed."""
-    st.accesses[s.nodes[node]["cls"]]["node"] = NOTHING
+    st.accesses[s.nodes[node]["cls"]]["node"] = NONE
     st.left_at[node] = st.counts[SHIFTS]
     _shift(s, st, node, -1)
     return now + s.services[s.nodes[node]["service"]]["latency"]

@@ -18,8 +18,6 @@ from engine.lower.program import (
     Table,
 )
 
-NEVER = int(np.iinfo(np.int64).max)
-NOTHING = -1  # no node, no chunk, no entry, no class
 BEGINNING = -1  # the critical predecessor of what starts the run
 # Outcomes of a run.  TIED: the order of two events at one instant matters and is not known.
 FINISHED, STUCK, TOO_LONG, TIED = range(4)
@@ -161,7 +159,7 @@ MARK = np.dtype(
 # The access of a class that shared servers serve.
 ACCESS_STATE = np.dtype(
     [
-        ("node", "i4"),  # or NOTHING
+        ("node", "i4"),  # or NONE
         ("left", "f8"),  # the share of it that was to be moved ...
         ("since", "i8"),  # ... then
         ("lasts", "f8"),  # ps that all of it takes as its servers are since then

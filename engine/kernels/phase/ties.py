@@ -15,9 +15,10 @@ of the two begins at the very instant of an event of the other.
 from typing import NamedTuple
 
 from engine.compiler import kernel
+from engine.kernels.core.none import NONE
 from engine.kernels.phase.agenda import places_of
 from engine.kernels.phase.phase_time import PhaseTimes, message_time, whole
-from engine.kernels.phase.state import NOTHING, State, long
+from engine.kernels.phase.state import State, long
 from engine.lower.program import NodeKind, Structure
 
 UNKNOWN = -2
@@ -28,7 +29,7 @@ MESSAGE, DELAY, REDUCTION, NO_WAIT = range(4)
 class Chain(NamedTuple):
     """Waits of one thing, backwards; the next one to look at is part ``part`` of step ``step``."""
 
-    phase: int  # in PhaseTimes.phases, or NOTHING for one wait of ``single`` ps
+    phase: int  # in PhaseTimes.phases, or NONE for one wait of ``single`` ps
     step: int
     left: int  # repetitions of the step
     part: int
@@ -41,7 +42,7 @@ def first_to_end(s: Structure, times: PhaseTimes, st: State, cls: int, now: int)
 
     UNKNOWN where that cannot be told.
     """
-    best = long(NOTHING)
+    best = long(NONE)
     for slot in range(cls * s.shape.n_timed, (cls + 1) * s.shape.n_timed):
         if st.stream_due[slot] == now:
             best = _first(s, times, st, best, slot)
@@ -61,7 +62,7 @@ def _first(
     other: int,
 ) -> int:
     if one < 0:
-        return other if one == NOTHING else UNKNOWN
+        return other if one == NONE else UNKNOWN
     a, b = _chain(s, times, st, one), _chain(s, times, st, other)
     in_order = _started_first(s, st, one, other)
     while True:
@@ -110,7 +111,7 @@ def _chain(s: Structure, times: PhaseTimes, st: State, what: int) -> Chain:
 
 @kernel
 def _chain_of_wait(left: int, wait: int) -> Chain:
-    return Chain(NOTHING, 0, long(left), 0, long(wait))
+    return Chain(NONE, 0, long(left), 0, long(wait))
 
 
 @kernel
