@@ -10,13 +10,13 @@ import networkx as nx
 
 from engine import Cluster, Topology, Workload
 from engine.cluster.network import NetworkModel
-from engine.kernels.message.clock import Clock
-from engine.kernels.message.crossing import Message
-from engine.kernels.message.kernel import MessageRun, lower_by_rank
-from engine.kernels.message.transport import Transport
-from engine.kernels.message.wires import Wire
 from engine.kernels.network import run_messages
 from engine.kernels.phase.batch import Measures, run_one
+from engine.kernels.reference.clock import Clock
+from engine.kernels.reference.crossing import Message
+from engine.kernels.reference.kernel import MessageRun, lower_by_rank
+from engine.kernels.reference.transport import Transport
+from engine.kernels.reference.wires import Wire
 from engine.lower.lower import lower
 from engine.network.fabric import build_network
 from engine.network.graph import Network, Node

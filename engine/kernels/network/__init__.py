@@ -1,6 +1,6 @@
 """The network kernel: every NPU, every message, every link, compiled.
 
-It does what the message kernel on SimPy (:mod:`engine.kernels.message`) does, in the same order,
+It does what the message kernel on SimPy (:mod:`engine.kernels.reference`) does, in the same order,
 file by file; that one is its witness.
 """
 

@@ -1,7 +1,7 @@
 """Messages carried by flows or packets, which share links, in step with the clock.
 
-See :mod:`engine.kernels.message.carried` and :mod:`engine.kernels.flow`.  The flow of a parcel has
-the parcel's number.  Packets are another kernel's, with which this one takes turns
+See :mod:`engine.kernels.reference.carried` and :mod:`engine.kernels.flow`.  The flow of a parcel
+has the parcel's number.  Packets are another kernel's, with which this one takes turns
 (:mod:`engine.kernels.network.packets`).
 """
 

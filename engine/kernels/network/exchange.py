@@ -1,6 +1,6 @@
 """One phase of one chunk, message by message, among the members of a line.
 
-See :mod:`engine.kernels.message.exchange`.
+See :mod:`engine.kernels.reference.exchange`.
 """
 
 from engine.compiler import kernel

@@ -1,6 +1,6 @@
 """Flows: collectives as chunks that go from phase to phase, and messages from point to point.
 
-See :mod:`engine.kernels.message.flows`.
+See :mod:`engine.kernels.reference.flows`.
 """
 
 from engine.compiler import kernel

@@ -1,8 +1,8 @@
 """Parcels on their way: links take one at a time, first in first out.
 
-See :mod:`engine.kernels.message.transport` for what this means; the order of events is that of the
-SimPy resources there: who asks for a free link, for room or for a place in a window has it at the
-end of what this instant has planned so far, and so does whoever comes next after a release.
+See :mod:`engine.kernels.reference.transport` for what this means; the order of events is that of
+the SimPy resources there: who asks for a free link, for room or for a place in a window has it at
+the end of what this instant has planned so far, and so does whoever comes next after a release.
 """
 
 import math

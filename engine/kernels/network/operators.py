@@ -1,6 +1,6 @@
 """The operators of every rank: when they become ready, run, and end.
 
-See :mod:`engine.kernels.message.operators`.
+See :mod:`engine.kernels.reference.operators`.
 """
 
 from engine.compiler import kernel

@@ -1,6 +1,6 @@
 """The ports of all ranks into all dimensions, and the queues before them.
 
-See :mod:`engine.kernels.message.ports`.
+See :mod:`engine.kernels.reference.ports`.
 """
 
 from engine.compiler import inlined, kernel

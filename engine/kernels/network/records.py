@@ -276,7 +276,7 @@ GATE = np.dtype(
     ],
     align=True,
 )
-# What goes through a wafer's I/O controllers (see engine.kernels.message.io_plan).
+# What goes through a wafer's I/O controllers (see engine.kernels.reference.io_plan).
 TRANSFER = np.dtype(
     [
         ("n_bytes", "f8"),  # of a piece

@@ -1,6 +1,6 @@
 """Reductions and multicasts by switches, up a tree of them and down again.
 
-See :mod:`engine.kernels.message.reduction`.  The way of the bytes is a chain of *gates*: when all
+See :mod:`engine.kernels.reference.reduction`.  The way of the bytes is a chain of *gates*: when all
 that a gate expects has begun to come, it launches what goes on from there.
 """
 

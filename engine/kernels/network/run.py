@@ -11,20 +11,6 @@ from engine.fidelity import Fidelity
 from engine.kernels.carriers import Traffic
 from engine.kernels.carriers.fabric import fabric_of
 from engine.kernels.core.none import NONE
-from engine.kernels.message.carried import reducing_error
-from engine.kernels.message.kernel import (
-    MessageRun,
-    OperatorSpan,
-    blocked_error,
-    check_ranks,
-    links_to_watch,
-    network_of,
-    run_on_simpy,
-)
-from engine.kernels.message.links import LinkAccount, Span, utilisation
-from engine.kernels.message.ports import PhaseSpan
-from engine.kernels.message.preemption import may_suspend
-from engine.kernels.message.transport import check_number
 from engine.kernels.network import state as st
 from engine.kernels.network.folding import run_folded
 from engine.kernels.network.kernel import run
@@ -34,6 +20,20 @@ from engine.kernels.network.tables import Tables, build_tables
 from engine.kernels.phase.batch import Measures, outcome_error
 from engine.kernels.phase.diagnosis import explain_stuck
 from engine.kernels.phase.state import FINISHED, TOO_LONG
+from engine.kernels.reference.carried import reducing_error
+from engine.kernels.reference.kernel import (
+    MessageRun,
+    OperatorSpan,
+    blocked_error,
+    check_ranks,
+    links_to_watch,
+    network_of,
+    run_on_simpy,
+)
+from engine.kernels.reference.links import LinkAccount, Span, utilisation
+from engine.kernels.reference.ports import PhaseSpan
+from engine.kernels.reference.preemption import may_suspend
+from engine.kernels.reference.transport import check_number
 from engine.lower.program import Program, Table
 from engine.network.graph import Network
 
@@ -54,16 +54,15 @@ def run_messages(
 ) -> MessageRun:
     """Simulate the program at its own point, message by message.
 
-    :func:`engine.kernels.message.run_on_simpy` is its witness.
+    :func:`engine.kernels.reference.run_on_simpy` is its witness.
 
-    Every rank must be a class of its own, as :func:`engine.kernels.message.lower_by_rank` makes it.
-    ``fidelity`` says how messages travel; ``record`` keeps when each of them held each link, and
-    links that are named in ``watch`` note what packets do there (see :class:`Traffic`).  Unrecorded
-    messages are folded unless ``fold`` is false (see :mod:`engine.kernels.network.folding`).
-    Where messages may be suspended (see :func:`engine.kernels.message.preemption.may_suspend`) the
-    witness simulates them.  Raises :class:`DimsweepError` for a program of larger classes, as
-    :func:`engine.kernels.message.network_of` does, and for what cannot finish, naming who waits for
-    what.
+    Every rank must be a class of its own, as :func:`lower_by_rank` makes it.  ``fidelity`` says how
+    messages travel; ``record`` keeps when each of them held each link, and links that are named in
+    ``watch`` note what packets do there (see :class:`Traffic`).  Unrecorded messages are folded
+    unless ``fold`` is false (see :mod:`engine.kernels.network.folding`).  Where messages may be
+    suspended (see :func:`may_suspend`) the witness simulates them.  Raises :class:`DimsweepError`
+    for a program of larger classes, as :func:`network_of` does, and for what cannot finish, naming
+    who waits for what.
     """
     check_ranks(program)
     if fidelity is Fidelity.MESSAGE and may_suspend(program):

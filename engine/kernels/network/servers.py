@@ -1,6 +1,6 @@
 """Servers of memories that several ranks share: each serves all accesses in flight alike.
 
-See :mod:`engine.kernels.message.servers`.
+See :mod:`engine.kernels.reference.servers`.
 """
 
 from engine.compiler import kernel

@@ -88,7 +88,7 @@ EXCHANGED, CROSSING, SWITCHED, PIECE = range(4)
 
 
 class Accounts(NamedTuple):
-    """What ranks do with their time (:mod:`engine.kernels.message.ranks`): R ranks, D dimensions,
+    """What ranks do with their time (:mod:`engine.kernels.reference.ranks`): R ranks, D dimensions,
     L tallies."""
 
     ranks: Table  # (R,) of RANK

@@ -16,11 +16,6 @@ from engine.collective.algorithms import algorithm_of_phase, chosen_algorithms
 from engine.collective.rounds import MemberRounds, Round, Strand, SwitchRounds
 from engine.kernels.carriers import routes_between
 from engine.kernels.core.none import LONGEST, NONE
-from engine.kernels.message.exchange import Line, Phase
-from engine.kernels.message.io_plan import io_plan
-from engine.kernels.message.phases import Phases, circles, wafer_plan
-from engine.kernels.message.precedence import BETWEEN_STAGES, rank_of
-from engine.kernels.message.transport import router_of
 from engine.kernels.network.records import (
     FLOW,
     LINE,
@@ -38,6 +33,11 @@ from engine.kernels.network.state import Io, Plans
 from engine.kernels.network.trains import io_tables
 from engine.kernels.network.trees import Reductions
 from engine.kernels.phase.phase_time import empty_phase_times
+from engine.kernels.reference.exchange import Line, Phase
+from engine.kernels.reference.io_plan import io_plan
+from engine.kernels.reference.phases import Phases, circles, wafer_plan
+from engine.kernels.reference.precedence import BETWEEN_STAGES, rank_of
+from engine.kernels.reference.transport import router_of
 from engine.kinds import CollectiveKind
 from engine.lower.program import NO_STEPS, POINT_TO_POINT, Ints, Program, Table
 from engine.network.graph import Network

@@ -1,6 +1,6 @@
 """Turns of lines that cannot pass a wafer's switches at once.
 
-See :mod:`engine.kernels.message.turns`.
+See :mod:`engine.kernels.reference.turns`.
 """
 
 from engine.compiler import kernel

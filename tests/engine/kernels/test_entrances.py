@@ -31,8 +31,8 @@ from engine import (
     run_batch,
 )
 from engine.fidelity import Fidelity
-from engine.kernels.message import run_on_simpy
 from engine.kernels.network import run_messages
+from engine.kernels.reference import run_on_simpy
 from tests.support.examples import examples
 from tests.support.messages import both, times
 from tests.support.programs import one_collective

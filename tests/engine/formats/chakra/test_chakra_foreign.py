@@ -32,7 +32,7 @@ from engine.formats.chakra import (
     write_chakra_workload,
     write_trace,
 )
-from engine.kernels.message import lower_by_rank, run_on_simpy
+from engine.kernels.reference import lower_by_rank, run_on_simpy
 
 _B, _ALPHA, _P = 100e9, 500_000, 8  # bytes/s, ps, members
 _US = 1_000_000  # ps

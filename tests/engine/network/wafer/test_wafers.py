@@ -26,9 +26,9 @@ from engine import (
     simulate,
 )
 from engine.cluster.memory import EdgeIo
-from engine.kernels.message import MessageRun, lower_by_rank, run_on_simpy
-from engine.kernels.message.turns import Turns
 from engine.kernels.network import run_messages
+from engine.kernels.reference import MessageRun, lower_by_rank, run_on_simpy
+from engine.kernels.reference.turns import Turns
 from engine.network.fred import Remedy, UnroutableError
 from engine.network.routing import Router
 from engine.network.wafer import FredWafer, MeshWafer, Wafer, heaviest, plan_trees

@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from engine.kernels.message.crossing import Crossing, Message
-from engine.kernels.message.io_plan import Train, Transfer
-from engine.kernels.message.precedence import rank_of
-from engine.kernels.message.transport import Transport, check_number
+from engine.kernels.reference.crossing import Crossing, Message
+from engine.kernels.reference.io_plan import Train, Transfer
+from engine.kernels.reference.precedence import rank_of
+from engine.kernels.reference.transport import Transport, check_number
 from engine.network.wafer import NOBODY
 
 

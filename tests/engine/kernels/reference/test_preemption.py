@@ -26,12 +26,12 @@ from engine import (
 from engine.cluster.blocks.block import Node
 from engine.cluster.memory import EdgeIo
 from engine.cluster.network import NetworkModel, Switching
-from engine.kernels.message import MessageRun, lower_by_rank, run_on_simpy
-from engine.kernels.message.clock import Clock
-from engine.kernels.message.crossing import Message
-from engine.kernels.message.transport import Transport
-from engine.kernels.message.wires import Wire
 from engine.kernels.network import run_messages
+from engine.kernels.reference import MessageRun, lower_by_rank, run_on_simpy
+from engine.kernels.reference.clock import Clock
+from engine.kernels.reference.crossing import Message
+from engine.kernels.reference.transport import Transport
+from engine.kernels.reference.wires import Wire
 from engine.network.graph import Network
 from engine.network.routing import Routing
 from engine.network.wafer import FredWafer, MeshWafer, Wafer

@@ -6,14 +6,14 @@ import simpy
 from simpy.resources.resource import PriorityRequest, Request, SortedQueue
 
 from engine.cluster.network import NetworkModel
-from engine.kernels.message.clock import Clock
-from engine.kernels.message.links import LinkAccount, Span, utilisation
 from engine.kernels.phase.phase_time import whole
+from engine.kernels.reference.clock import Clock
+from engine.kernels.reference.links import LinkAccount, Span, utilisation
 from engine.network.graph import Link
 from engine.units import PICOSECONDS
 
 if TYPE_CHECKING:
-    from engine.kernels.message.crossing import Crossing
+    from engine.kernels.reference.crossing import Crossing
 
 
 class Wire(simpy.Resource):

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from engine.network.wafer import Tree
 
 if TYPE_CHECKING:
-    from engine.kernels.message.crossing import Crossing, Message
-    from engine.kernels.message.transport import Transport
+    from engine.kernels.reference.crossing import Crossing, Message
+    from engine.kernels.reference.transport import Transport
 
 
 class Reduction:

@@ -10,9 +10,9 @@ that heads all its queues and waits for ports only.  The job that was queued fir
 its queues, so members never wait for one another in a circle, and nobody waits for ever.
 
 A port is free again when the phase's bytes have come, gone and been reduced, and the chunk moves on
-at once.  It takes along how late it is (:mod:`engine.kernels.message.exchange`).  In packets, whose
-latencies pass on their way, a port is free when all that it was given has left it: while a phase
-waits for what is on its way, the port serves the next one, and what both send then shares it.
+at once.  It takes along how late it is (:mod:`engine.kernels.reference.exchange`).  In packets,
+whose latencies pass on their way, a port is free when all that it was given has left it: while a
+phase waits for what is on its way, the port serves the next one, and what both send then shares it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
-from engine.kernels.message.exchange import Crossing, Finish, Late, Line, Phase, World
-from engine.kernels.message.ranks import RankAccount
+from engine.kernels.reference.exchange import Crossing, Finish, Late, Line, Phase, World
+from engine.kernels.reference.ranks import RankAccount
 from engine.kinds import QueueOrder
 
 

@@ -17,22 +17,22 @@ from engine.errors import DimsweepError
 from engine.fidelity import Fidelity
 from engine.kernels.carriers import CARRIERS, Traffic
 from engine.kernels.core.none import LONGEST
-from engine.kernels.message.carried import CarriedTransport
-from engine.kernels.message.clock import Clock
-from engine.kernels.message.count import check_packets, count_messages
-from engine.kernels.message.edge_io import EdgeTraffic
-from engine.kernels.message.exchange import World
-from engine.kernels.message.flows import Flows
-from engine.kernels.message.io_plan import io_plan
-from engine.kernels.message.links import LinkAccount
-from engine.kernels.message.operators import Operators
-from engine.kernels.message.phases import wafer_plan
-from engine.kernels.message.ports import PhaseSpan, Ports
-from engine.kernels.message.ranks import RankAccount
-from engine.kernels.message.transport import Transport, check_number
 from engine.kernels.phase.batch import Measures, outcome_error
 from engine.kernels.phase.diagnosis import explain_stuck
 from engine.kernels.phase.state import DONE, FINISHED, TOO_LONG
+from engine.kernels.reference.carried import CarriedTransport
+from engine.kernels.reference.clock import Clock
+from engine.kernels.reference.count import check_packets, count_messages
+from engine.kernels.reference.edge_io import EdgeTraffic
+from engine.kernels.reference.exchange import World
+from engine.kernels.reference.flows import Flows
+from engine.kernels.reference.io_plan import io_plan
+from engine.kernels.reference.links import LinkAccount
+from engine.kernels.reference.operators import Operators
+from engine.kernels.reference.phases import wafer_plan
+from engine.kernels.reference.ports import PhaseSpan, Ports
+from engine.kernels.reference.ranks import RankAccount
+from engine.kernels.reference.transport import Transport, check_number
 from engine.lower.lower import lower
 from engine.lower.program import Program
 from engine.network.fabric import build_network, check_fabrics

@@ -9,11 +9,11 @@ it takes
 
 Latencies are counted apart from the bytes: what travels is the bytes, and whoever gets a message is
 told how late it is, which is the sum of its links' latencies.  So no link is idle because a latency
-passes (:mod:`engine.kernels.message.ports` says why).  A window and a buffer know the whole way: a
-message counts in them until its latency has passed, too.
+passes (:mod:`engine.kernels.reference.ports` says why).  A window and a buffer know the whole way:
+a message counts in them until its latency has passed, too.
 
 A link that is faster than the one before cannot send what it has not got: the message holds it
-until the last packet has come and gone (:mod:`engine.kernels.message.crossing`).  With finite
+until the last packet has come and gone (:mod:`engine.kernels.reference.crossing`).  With finite
 buffers a message enters a link only once the far end has room for all of it, and leaves that room
 when its last byte is on the next link; a message of more than half a buffer travels in equal parts
 that fit, so that one may come while another goes.  NPUs take what is addressed to them at once.
@@ -28,12 +28,12 @@ import simpy
 from engine.cluster.blocks.block import Node
 from engine.cluster.network import NetworkModel
 from engine.errors import DimsweepError
-from engine.kernels.message.clock import Clock
-from engine.kernels.message.crossing import Crossing, Message, room_of
-from engine.kernels.message.links import LinkAccount
-from engine.kernels.message.reduction import Reduction
-from engine.kernels.message.turns import Turns
-from engine.kernels.message.wires import Wire, kind_of_wire
+from engine.kernels.reference.clock import Clock
+from engine.kernels.reference.crossing import Crossing, Message, room_of
+from engine.kernels.reference.links import LinkAccount
+from engine.kernels.reference.reduction import Reduction
+from engine.kernels.reference.turns import Turns
+from engine.kernels.reference.wires import Wire, kind_of_wire
 from engine.network.graph import Network
 from engine.network.routing import Router, Routing
 from engine.network.wafer import Tree, WaferPlan

@@ -3,15 +3,15 @@
 Links are SimPy's resources, or messages are carried by the flow or the packet kernel.
 """
 
-from engine.kernels.message.kernel import (
+from engine.kernels.reference.kernel import (
     MessageRun,
     check_network,
     lower_by_rank,
     network_of,
     run_on_simpy,
 )
-from engine.kernels.message.links import LinkAccount
-from engine.kernels.message.preemption import may_suspend
+from engine.kernels.reference.links import LinkAccount
+from engine.kernels.reference.preemption import may_suspend
 
 __all__ = [
     "LinkAccount",

@@ -10,8 +10,8 @@ from functools import partial
 
 import numpy as np
 
-from engine.kernels.message.clock import Clock
 from engine.kernels.phase.phase_time import whole
+from engine.kernels.reference.clock import Clock
 from engine.lower.program import Structure
 
 

@@ -14,10 +14,10 @@ from engine.cluster.network import NetworkModel
 from engine.errors import DimsweepError
 from engine.kernels.carriers import Carrier, Kind, Traffic, Ways, ways_between
 from engine.kernels.core.none import LONGEST
-from engine.kernels.message.clock import Clock
-from engine.kernels.message.crossing import Message
-from engine.kernels.message.links import LinkAccount, utilisation
-from engine.kernels.message.transport import check_number, router_of
+from engine.kernels.reference.clock import Clock
+from engine.kernels.reference.crossing import Message
+from engine.kernels.reference.links import LinkAccount, utilisation
+from engine.kernels.reference.transport import check_number, router_of
 from engine.network.graph import Link, Network
 
 

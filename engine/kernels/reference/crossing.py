@@ -19,15 +19,15 @@ from typing import NamedTuple
 import simpy
 from simpy.resources.resource import Request
 
-from engine.kernels.message.clock import Clock
-from engine.kernels.message.wires import Wire
+from engine.kernels.reference.clock import Clock
+from engine.kernels.reference.wires import Wire
 
 
 class Message(NamedTuple):
     """Bytes under way, and the name they are recorded under.
 
     On a wafer messages of a lower ``order`` go first, by their rank and then by who began first,
-    and in packets those of a lower rank (:mod:`engine.kernels.message.precedence`).  Where the
+    and in packets those of a lower rank (:mod:`engine.kernels.reference.precedence`).  Where the
     wafer ``preempts``, a message makes way at once for those of a lower rank, else between the
     pieces of a collective.
     """

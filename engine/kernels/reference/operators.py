@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from engine.kernels.message.clock import Clock
-from engine.kernels.message.edge_io import EdgeTraffic
-from engine.kernels.message.ranks import RankAccount
-from engine.kernels.message.servers import Servers
 from engine.kernels.phase.state import DONE, QUEUED, RUNNING, WAITING
+from engine.kernels.reference.clock import Clock
+from engine.kernels.reference.edge_io import EdgeTraffic
+from engine.kernels.reference.ranks import RankAccount
+from engine.kernels.reference.servers import Servers
 from engine.lower.program import NO_SERVICE, NodeKind, Program, StreamOrder
 
 

@@ -18,11 +18,11 @@ import simpy
 
 from engine.collective.algorithms import Algorithm
 from engine.collective.rounds import MemberRounds, Strand, SwitchRounds
-from engine.kernels.message.carried import CarriedTransport
-from engine.kernels.message.clock import Clock
-from engine.kernels.message.crossing import Message
-from engine.kernels.message.transport import Transport
 from engine.kernels.phase.phase_time import whole
+from engine.kernels.reference.carried import CarriedTransport
+from engine.kernels.reference.clock import Clock
+from engine.kernels.reference.crossing import Message
+from engine.kernels.reference.transport import Transport
 from engine.kinds import CollectiveKind
 
 Finish = Callable[[int, int], None]  # a rank, and how late it is (ps)

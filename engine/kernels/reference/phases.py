@@ -10,8 +10,8 @@ from engine.collective.algorithms import (
     algorithm_of_phase,
     chosen_algorithms,
 )
-from engine.kernels.message.exchange import Crossing, Line, Phase
 from engine.kernels.phase.phase_time import empty_phase_times, time_phases
+from engine.kernels.reference.exchange import Crossing, Line, Phase
 from engine.kinds import CollectiveKind
 from engine.lower.program import Program
 from engine.network.fabric import Auto

@@ -7,8 +7,8 @@ import numpy as np
 from engine.cluster.cluster import Cluster
 from engine.collective.algorithms import algorithm_for, algorithm_of_phase, chosen_algorithms
 from engine.errors import DimsweepError
-from engine.kernels.message.phases import circles
 from engine.kernels.phase.batch import run_one
+from engine.kernels.reference.phases import circles
 from engine.kinds import CollectiveKind
 from engine.lower.lower import lower
 from engine.units import format_bytes

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from engine.kernels.message.clock import Clock
-from engine.kernels.message.exchange import Line
-from engine.kernels.message.phases import Phases
-from engine.kernels.message.ports import Job
-from engine.kernels.message.precedence import BETWEEN_STAGES, rank_of
-from engine.kernels.message.ranks import RankAccount
+from engine.kernels.reference.clock import Clock
+from engine.kernels.reference.exchange import Line
+from engine.kernels.reference.phases import Phases
+from engine.kernels.reference.ports import Job
+from engine.kernels.reference.precedence import BETWEEN_STAGES, rank_of
+from engine.kernels.reference.ranks import RankAccount
 from engine.lower.program import POINT_TO_POINT, Program
 from engine.network.wafer import WaferPlan
 
