@@ -19,8 +19,9 @@ from engine import (
     run_one,
 )
 from engine.fidelity import Fidelity
+from engine.kernels.messages import lower_by_rank
 from engine.kernels.network import run_messages
-from engine.kernels.reference import lower_by_rank, run_on_simpy
+from engine.kernels.reference import run_on_simpy
 from engine.network import Clos, Routing
 
 

@@ -88,6 +88,7 @@ DOORS = {
     "engine.formats.chakra.lint",
     "engine.formats.pytorch",
     "engine.formats.weights",
+    "engine.kernels.messages",
     "engine.kernels.reference",
     "engine.kernels.network",
     "engine.kernels.packet",

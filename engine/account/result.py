@@ -16,9 +16,9 @@ from engine.units import PICOSECONDS
 
 if TYPE_CHECKING:  # SimPy is imported by whoever simulates messages
     from engine.kernels.carriers import Traffic
+    from engine.kernels.messages import MessageRun
+    from engine.kernels.messages.links import LinkAccount
     from engine.kernels.packet import PacketRun
-    from engine.kernels.reference.kernel import MessageRun
-    from engine.kernels.reference.links import LinkAccount
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from engine.kernels.phase.batch import Run
 from engine.lower.program import NO_DIM, Floats, Longs, NodeKind, Program
 
 if TYPE_CHECKING:  # SimPy is imported by whoever simulates messages
-    from engine.kernels.reference.kernel import MessageRun
+    from engine.kernels.messages import MessageRun
 
 OPERATOR, ON_LINK, UNKNOWN = -1, -2, -3  # in the place of a phase's number
 

@@ -23,8 +23,8 @@ from engine.units import format_time
 from engine.workload.coordinates import coordinates_of, ranks_at
 
 if TYPE_CHECKING:  # SimPy is imported by whoever simulates messages
+    from engine.kernels.messages import MessageRun
     from engine.kernels.packet import History
-    from engine.kernels.reference.kernel import MessageRun
 
 Event = dict[str, Any]
 _STEPS = 1000  # of a run, over each of which a rate is averaged

@@ -279,7 +279,7 @@ class Program:
     chained: list[tuple[Structure, Structure]] = field(
         default_factory=list, repr=False, compare=False
     )
-    # And the network kernel (engine.kernels.network.tables).
+    # And the network kernel (engine.kernels.messages.tables).
     tabled: list[Any] = field(default_factory=list, repr=False, compare=False)
     # And which ranks it simulates for others (engine.kernels.network.folding).
     folded: list[Any] = field(default_factory=list, repr=False, compare=False)

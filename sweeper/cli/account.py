@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from engine import Along, ClassAccount, Path, Result, units
-from engine.kernels.reference import MessageRun
+from engine.kernels.messages import MessageRun
 from engine.network.wafer import WaferPlan
 from sweeper.cli.traffic import LINKS_SHOWN, shortened, traffic_tables
 from sweeper.report.merits import known

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine import DimsweepError, Result
-from engine.kernels.reference import LinkAccount, MessageRun
+from engine.kernels.messages import LinkAccount, MessageRun
 from engine.network import Network
 from sweeper.draw.canvas import GREY, ORANGE, WIDTH, encoded, frame
 from sweeper.draw.layout import Layout, lay_out

@@ -15,7 +15,7 @@ from engine import (
     run_batch,
 )
 from engine.bound import Frontier, traffic
-from engine.kernels.reference import check_network
+from engine.kernels.messages import check_network
 from engine.rules import provisioning
 from sweeper.build.program import build_program
 from sweeper.config.compose import Composed

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import networkx as nx
 
 from engine import Fidelity, NetworkModel, Result
+from engine.kernels.messages import lower_by_rank
 from engine.kernels.network import run_messages
-from engine.kernels.reference import lower_by_rank
 from engine.network import Network
 from sweeper.build.program import build_cluster, build_workload
 from sweeper.config.compose import compose

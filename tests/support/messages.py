@@ -10,11 +10,11 @@ import networkx as nx
 
 from engine import Cluster, Topology, Workload
 from engine.cluster.network import NetworkModel
+from engine.kernels.messages import MessageRun, lower_by_rank
 from engine.kernels.network import run_messages
 from engine.kernels.phase.batch import Measures, run_one
 from engine.kernels.reference.clock import Clock
 from engine.kernels.reference.crossing import Message
-from engine.kernels.reference.kernel import MessageRun, lower_by_rank
 from engine.kernels.reference.transport import Transport
 from engine.kernels.reference.wires import Wire
 from engine.lower.lower import lower

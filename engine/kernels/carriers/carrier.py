@@ -22,7 +22,7 @@ class Ways(NamedTuple):
 
 class Kind(NamedTuple):
     """What a message is but for its size; those of a lower ``rank`` go first where a carrier has
-    priorities (:mod:`engine.kernels.reference.precedence`)."""
+    priorities (:mod:`engine.kernels.messages.precedence`)."""
 
     ways: Ways
     rank: int = 0

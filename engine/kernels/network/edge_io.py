@@ -5,10 +5,10 @@ See :mod:`engine.kernels.reference.edge_io`.
 
 from engine.compiler import kernel
 from engine.kernels.core.none import NONE
+from engine.kernels.messages.precedence import rank_of
 from engine.kernels.network.clock import later, now_of
 from engine.kernels.network.links import ask, free_parcel, let_go, new_parcel
 from engine.kernels.network.state import CROWDED, N_MESSAGES, OPERATOR, PIECE, State
-from engine.kernels.reference.precedence import rank_of
 
 _RANK = rank_of("data") << 32  # behind tensor parallelism and pipelines
 

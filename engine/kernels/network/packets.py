@@ -9,11 +9,11 @@ from collections.abc import Collection
 import numpy as np
 
 from engine.kernels.carriers import Kind, PacketCarrier, Traffic, Ways, ways_between
+from engine.kernels.messages.routes import router_of
+from engine.kernels.messages.tables import Tables
 from engine.kernels.network import state as st
 from engine.kernels.network.carried import land
-from engine.kernels.network.tables import Tables
 from engine.kernels.packet.agenda import NOW
-from engine.kernels.reference.transport import router_of
 from engine.lower.program import Longs, Program, Table
 from engine.network.graph import Network
 

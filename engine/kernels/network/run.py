@@ -11,29 +11,26 @@ from engine.fidelity import Fidelity
 from engine.kernels.carriers import Traffic
 from engine.kernels.carriers.fabric import fabric_of
 from engine.kernels.core.none import NONE
+from engine.kernels.messages.count import check_number
+from engine.kernels.messages.links import LinkAccount, Span, utilisation
+from engine.kernels.messages.preemption import may_suspend
+from engine.kernels.messages.program import check_ranks, links_to_watch, network_of
+from engine.kernels.messages.run import (
+    MessageRun,
+    OperatorSpan,
+    PhaseSpan,
+    blocked_error,
+    reducing_error,
+)
+from engine.kernels.messages.tables import Tables, build_tables
 from engine.kernels.network import state as st
 from engine.kernels.network.folding import run_folded
 from engine.kernels.network.kernel import run
 from engine.kernels.network.packets import Packets
 from engine.kernels.network.setup import enlarged, new_state
-from engine.kernels.network.tables import Tables, build_tables
 from engine.kernels.phase.batch import Measures, outcome_error
 from engine.kernels.phase.diagnosis import explain_stuck
 from engine.kernels.phase.state import FINISHED, TOO_LONG
-from engine.kernels.reference.carried import reducing_error
-from engine.kernels.reference.kernel import (
-    MessageRun,
-    OperatorSpan,
-    blocked_error,
-    check_ranks,
-    links_to_watch,
-    network_of,
-    run_on_simpy,
-)
-from engine.kernels.reference.links import LinkAccount, Span, utilisation
-from engine.kernels.reference.ports import PhaseSpan
-from engine.kernels.reference.preemption import may_suspend
-from engine.kernels.reference.transport import check_number
 from engine.lower.program import Program, Table
 from engine.network.graph import Network
 
@@ -66,6 +63,8 @@ def run_messages(
     """
     check_ranks(program)
     if fidelity is Fidelity.MESSAGE and may_suspend(program):
+        from engine.kernels.reference import run_on_simpy  # SimPy, which few need
+
         return run_on_simpy(program, fidelity, record=record, watch=watch)
     network = network_of(program)
     watched = links_to_watch(network, watch, fidelity)

@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 from engine.kernels.carriers.fabric import plain_fabric
 from engine.kernels.core.none import LONGEST, NONE
 from engine.kernels.flow.tables import Flows, new_tables, with_slots
+from engine.kernels.messages.records import Io
+from engine.kernels.messages.tables import Tables, firsts
+from engine.kernels.messages.trees import latencies_of
 from engine.kernels.network import records
 from engine.kernels.network import state as st
-from engine.kernels.network.tables import Tables, firsts
-from engine.kernels.network.trees import latencies_of
 from engine.kernels.packet import Fabric
 from engine.kernels.packet.agenda import LEFT, enlarged_agenda, new_agenda
 from engine.kernels.packet.inputs import check_fabric
@@ -73,7 +74,7 @@ def new_state(
         server_uses=s.server_uses.copy(),
         servers=np.zeros(int(s.server_uses["server"].max(initial=-1)) + 1, np.int64),
         accesses=np.zeros(n_nodes if len(s.services) else 0, records.ACCESS),
-        io=st.Io(*(table.copy() for table in tables.io)),
+        io=Io(*(table.copy() for table in tables.io)),
     )
 
 

@@ -12,6 +12,7 @@ message, or a part of one, on its way.  Records of tables are in
 from typing import NamedTuple
 
 from engine.kernels.flow.tables import Flows
+from engine.kernels.messages.records import Io, Plans
 from engine.kernels.packet.agenda import Agenda
 from engine.lower.program import Ints, Longs, Table
 
@@ -140,31 +141,6 @@ class Wires(NamedTuple):
     routes: Table  # ROUTE
     hops: Ints  # links
     spans: Table  # SPAN; the place of a port is ~ its number
-
-
-class Plans(NamedTuple):
-    """What the members of lines do, and where they are."""
-
-    members: Table  # MEMBER_PLAN
-    strands: Table  # PLAN_STRAND
-    rounds: Table  # ROUND
-    receives: Ints
-    sends: Table  # SEND
-    of: Table  # (lines, kinds) of LINE_PLAN
-    ways: Table  # WAY
-    places: Table  # (groups, D + 1, R) of PLACE; the last: in the whole group
-    lines: Table  # LINE
-    line_ranks: Ints
-
-
-class Io(NamedTuple):
-    """What goes through a wafer's I/O controllers."""
-
-    transfers: Table  # TRANSFER
-    members: Table  # IO_MEMBER
-    trains: Table  # TRAIN
-    hops: Table  # IO_HOP
-    gates: Table  # GATE
 
 
 # Rows of State.lists: nodes, streams, nodes, ports, ports whose message from point to point, or

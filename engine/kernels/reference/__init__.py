@@ -1,24 +1,11 @@
-"""The message kernel: every NPU, every message, every link, on SimPy.
+"""The readable model of the kernels of messages: every NPU, every message, every link, on SimPy.
 
-Links are SimPy's resources, or messages are carried by the flow or the packet kernel.
+Links are SimPy's resources, or messages are carried by the flow or the packet kernel.  It is how a
+newcomer reads and tries an idea, and what the compiled kernel is compared with, to the picosecond
+(:mod:`engine.kernels.network`).  They share what is sent (:mod:`engine.kernels.messages`), and no
+compiled room imports this one, but to run what it cannot yet.
 """
 
-from engine.kernels.reference.kernel import (
-    MessageRun,
-    check_network,
-    lower_by_rank,
-    network_of,
-    run_on_simpy,
-)
-from engine.kernels.reference.links import LinkAccount
-from engine.kernels.reference.preemption import may_suspend
+from engine.kernels.reference.kernel import run_on_simpy
 
-__all__ = [
-    "LinkAccount",
-    "MessageRun",
-    "check_network",
-    "lower_by_rank",
-    "may_suspend",
-    "network_of",
-    "run_on_simpy",
-]
+__all__ = ["run_on_simpy"]

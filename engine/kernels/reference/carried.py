@@ -11,13 +11,14 @@ from itertools import chain
 from typing import NamedTuple, Protocol
 
 from engine.cluster.network import NetworkModel
-from engine.errors import DimsweepError
 from engine.kernels.carriers import Carrier, Kind, Traffic, Ways, ways_between
 from engine.kernels.core.none import LONGEST
+from engine.kernels.messages.count import check_number
+from engine.kernels.messages.links import LinkAccount, utilisation
+from engine.kernels.messages.routes import router_of
+from engine.kernels.messages.run import reducing_error
 from engine.kernels.reference.clock import Clock
 from engine.kernels.reference.crossing import Message
-from engine.kernels.reference.links import LinkAccount, utilisation
-from engine.kernels.reference.transport import check_number, router_of
 from engine.network.graph import Link, Network
 
 
@@ -151,15 +152,6 @@ class CarriedTransport:
         if key not in self._ways:
             self._ways[key] = ways_between(self._router, *key, spray=self._spray)
         return self._ways[key]
-
-
-def reducing_error() -> DimsweepError:
-    """Why nobody carries a reduction by a switch."""
-    return DimsweepError(
-        "switches that reduce take whole messages",
-        where="fidelity",
-        hint="fidelity=message, or collective.algorithms=auto on switches that do not reduce",
-    )
 
 
 class _Shared:

@@ -27,7 +27,7 @@ class Message(NamedTuple):
     """Bytes under way, and the name they are recorded under.
 
     On a wafer messages of a lower ``order`` go first, by their rank and then by who began first,
-    and in packets those of a lower rank (:mod:`engine.kernels.reference.precedence`).  Where the
+    and in packets those of a lower rank (:mod:`engine.kernels.messages.precedence`).  Where the
     wafer ``preempts``, a message makes way at once for those of a lower rank, else between the
     pieces of a collective.
     """

@@ -10,10 +10,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from engine.kernels.messages.count import check_number
+from engine.kernels.messages.io_plan import Train, Transfer
+from engine.kernels.messages.precedence import rank_of
 from engine.kernels.reference.crossing import Crossing, Message
-from engine.kernels.reference.io_plan import Train, Transfer
-from engine.kernels.reference.precedence import rank_of
-from engine.kernels.reference.transport import Transport, check_number
+from engine.kernels.reference.transport import Transport
 from engine.network.wafer import NOBODY
 
 

@@ -18,6 +18,7 @@ import simpy
 
 from engine.collective.algorithms import Algorithm
 from engine.collective.rounds import MemberRounds, Strand, SwitchRounds
+from engine.kernels.messages.phases import Crossing, Line, Phase
 from engine.kernels.phase.phase_time import whole
 from engine.kernels.reference.carried import CarriedTransport
 from engine.kernels.reference.clock import Clock
@@ -43,34 +44,21 @@ class World(NamedTuple):
         return int(whole(n_bytes * self.reduce_time))
 
 
-class Line(NamedTuple):
-    """The members of a phase by their coordinate; in a ``circle`` they send both ways round."""
+def begin(
+    world: World, phase: Phase | Crossing, line: Line, late: Late, name: str, finish: Finish
+) -> None:
+    """Start a phase, or a message, on ``line``, whose ranks are ``late``.
 
-    ranks: tuple[int, ...]
-    circle: bool = False
-
-
-class Phase(NamedTuple):
-    """A phase of a collective; ``n_bytes`` is what a member holds on entering it."""
-
-    dim: int
-    kind: CollectiveKind
-    algorithm: Algorithm
-    n_bytes: float
-    rank: int = 0  # messages of a lower one go first: on a wafer, or in packets with priorities
-
-    def n_messages(self, line: Line) -> int:
-        """How many messages the line's members send."""
-        return self.algorithm.n_messages(self.kind, len(line.ranks), line.circle)
-
-    def begin(self, world: World, line: Line, late: Late, name: str, finish: Finish) -> None:
-        """Start it on ``line``, whose ranks are ``late``; ``finish`` is called with each rank whose
-        bytes have come and gone, and how late it is then."""
-        rounds = _rounds(self.algorithm, self.kind, len(line.ranks), line.circle)
-        if isinstance(rounds, SwitchRounds):
-            _through_switch(world, self, rounds, line.ranks, late, name, finish)
-        else:
-            _Exchange(world, self, rounds, line.ranks, late, name, finish)
+    ``finish`` is called with each rank whose bytes have come and gone, and how late it is then.
+    """
+    if isinstance(phase, Crossing):
+        _cross(world, phase, line, late, name, finish)
+        return
+    rounds = _rounds(phase.algorithm, phase.kind, len(line.ranks), line.circle)
+    if isinstance(rounds, SwitchRounds):
+        _through_switch(world, phase, rounds, line.ranks, late, name, finish)
+    else:
+        _Exchange(world, phase, rounds, line.ranks, late, name, finish)
 
 
 @lru_cache(maxsize=64)
@@ -81,29 +69,22 @@ def _rounds(
     return algorithm.rounds(kind, p, circle)
 
 
-class Crossing(NamedTuple):
-    """A message from point to point: queues at the port into ``dim``, crosses ``crosses``."""
-
-    dim: int
-    target: int
-    n_bytes: float
-    crosses: tuple[int, ...]
-    rank: int = 0  # messages of a lower one go first: on a wafer, or in packets with priorities
-
-    def begin(self, world: World, line: Line, late: Late, name: str, finish: Finish) -> None:
-        """Send it from the line's only rank; ``finish`` is called when its bytes are there."""
-        (source,) = line.ranks
-        for dim in self.crosses:
-            world.bytes_sent[source][dim] += self.n_bytes
-        world.transport.send(
-            source,
-            self.target,
-            Message(self.n_bytes, name, (self.rank, 0)),
-            dim=self.dim,
-            way=0,
-            left=lambda: None,
-            arrived=lambda way: finish(source, late[source] + way + world.endpoint_delay),
-        )
+def _cross(
+    world: World, crossing: Crossing, line: Line, late: Late, name: str, finish: Finish
+) -> None:
+    """Send a message from point to point from the line's only rank."""
+    (source,) = line.ranks
+    for dim in crossing.crosses:
+        world.bytes_sent[source][dim] += crossing.n_bytes
+    world.transport.send(
+        source,
+        crossing.target,
+        Message(crossing.n_bytes, name, (crossing.rank, 0)),
+        dim=crossing.dim,
+        way=0,
+        left=lambda: None,
+        arrived=lambda way: finish(source, late[source] + way + world.endpoint_delay),
+    )
 
 
 class _Exchange:

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
+from engine.kernels.messages.phases import Line, Phases
+from engine.kernels.messages.precedence import BETWEEN_STAGES, rank_of
 from engine.kernels.reference.clock import Clock
-from engine.kernels.reference.exchange import Line
-from engine.kernels.reference.phases import Phases
 from engine.kernels.reference.ports import Job
-from engine.kernels.reference.precedence import BETWEEN_STAGES, rank_of
 from engine.kernels.reference.ranks import RankAccount
 from engine.lower.program import POINT_TO_POINT, Program
 from engine.network.wafer import WaferPlan

@@ -18,9 +18,10 @@ phase waits for what is on its way, the port serves the next one, and what both 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
 
-from engine.kernels.reference.exchange import Crossing, Finish, Late, Line, Phase, World
+from engine.kernels.messages.phases import Crossing, Line, Phase
+from engine.kernels.messages.run import PhaseSpan
+from engine.kernels.reference.exchange import Finish, Late, World, begin
 from engine.kernels.reference.ranks import RankAccount
 from engine.kinds import QueueOrder
 
@@ -47,16 +48,6 @@ class _Port:
     @property
     def is_free(self) -> bool:
         return self.serving is None and not self.leaving
-
-
-class PhaseSpan(NamedTuple):
-    """When a rank's port was busy with a phase (ps)."""
-
-    rank: int
-    dim: int
-    start: int
-    end: int
-    name: str
 
 
 class Ports:
@@ -177,7 +168,7 @@ class Ports:
             self._accounts[rank].until(now)
             self._accounts[rank].serving[dim] += 1
         finish = partial(self._finish, job, now)
-        job.phase.begin(self._world, job.line, job.late, job.name, finish)
+        begin(self._world, job.phase, job.line, job.late, job.name, finish)
 
     def _finish(self, job: Job, started: int, rank: int, late: int) -> None:
         now, dim = self._world.clock.ps, job.phase.dim

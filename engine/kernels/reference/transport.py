@@ -20,22 +20,22 @@ that fit, so that one may come while another goes.  NPUs take what is addressed 
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import simpy
 
 from engine.cluster.blocks.block import Node
 from engine.cluster.network import NetworkModel
-from engine.errors import DimsweepError
+from engine.kernels.messages.count import check_number
+from engine.kernels.messages.links import LinkAccount
+from engine.kernels.messages.routes import router_of, shared_switch
 from engine.kernels.reference.clock import Clock
 from engine.kernels.reference.crossing import Crossing, Message, room_of
-from engine.kernels.reference.links import LinkAccount
 from engine.kernels.reference.reduction import Reduction
 from engine.kernels.reference.turns import Turns
 from engine.kernels.reference.wires import Wire, kind_of_wire
 from engine.network.graph import Network
-from engine.network.routing import Router, Routing
 from engine.network.wafer import Tree, WaferPlan
 
 
@@ -233,45 +233,6 @@ class Transport:
         return self._windows[npu, dim]
 
 
-def shared_switch(network: Network, model: NetworkModel, npus: frozenset[int]) -> str:
-    """The switch that reduces for NPUs without a tree.  Raises :class:`DimsweepError` if there is
-    none."""
-    if model.wafer is not None and model.wafer.rings is not None:
-        raise DimsweepError(
-            "the switches of this wafer do not reduce",
-            where="collective.algorithms",
-            hint="auto, or a wafer whose switches do: network.wafer.reduces=true",
-        )
-    graph = network.graph
-    shared = set.intersection(*(set(graph[npu]) & set(graph.pred[npu]) for npu in npus))
-    switches = sorted(node for node in shared if isinstance(node, str))
-    if not switches:
-        raise DimsweepError(
-            f"NPUs {_few(npus)} share no switch that could reduce for them",
-            where="collective.algorithms",
-            hint="in_switch needs a dimension that is one switch",
-        )
-    return switches[0]
-
-
-def router_of(network: Network, model: NetworkModel) -> Router:
-    """The ways that messages take, by dimension unless the model or its wafer says otherwise."""
-    default = Routing.DIMENSION_ORDER if network.sizes else Routing.SHORTEST
-    if model.wafer is not None:
-        default = model.wafer.routing
-    return Router(network, model.routing or default, model.seed)
-
-
-def check_number(n_messages: int, model: NetworkModel) -> None:
-    """Raise :class:`DimsweepError` for more messages than the model allows."""
-    if n_messages > model.max_messages:
-        raise DimsweepError(
-            f"{n_messages:,} messages; at a few million a second that takes long",
-            where="network.max_messages",
-            hint="fewer chunks, layers or NPUs, larger buffers, or a higher limit",
-        )
-
-
 def _parts(route: Sequence[Wire], n_bytes: float) -> int:
     rooms = [wire.room.capacity for wire in route[:-1] if wire.room is not None]
     return max(1, math.ceil(2 * n_bytes / min(rooms))) if rooms else 1
@@ -294,8 +255,3 @@ def _after(count: int, call: Callable[[], None]) -> Callable[[], None]:
             call()
 
     return once_more
-
-
-def _few(npus: Iterable[int]) -> str:
-    shown = sorted(npus)
-    return ", ".join(map(str, shown[:6])) + (", ..." if len(shown) > 6 else "")

@@ -6,9 +6,9 @@ import simpy
 from simpy.resources.resource import PriorityRequest, Request, SortedQueue
 
 from engine.cluster.network import NetworkModel
+from engine.kernels.messages.links import LinkAccount, Span, utilisation
 from engine.kernels.phase.phase_time import whole
 from engine.kernels.reference.clock import Clock
-from engine.kernels.reference.links import LinkAccount, Span, utilisation
 from engine.network.graph import Link
 from engine.units import PICOSECONDS
 

@@ -23,8 +23,9 @@ from engine import (
     lower,
     run_one,
 )
+from engine.kernels.messages import lower_by_rank
 from engine.kernels.network import run_messages
-from engine.kernels.reference import lower_by_rank, run_on_simpy
+from engine.kernels.reference import run_on_simpy
 from tests.support.examples import examples, times
 from tests.support.programs import collective_models, pipelines, tangles, topologies, training
 

@@ -27,8 +27,9 @@ from engine import (
 )
 from engine.bound import LinearSpace, lower_bound
 from engine.cluster.memory import HierarchicalMemory, NodeMemory, PooledMemory, ZeroInfinity
+from engine.kernels.messages import lower_by_rank
 from engine.kernels.network import run_messages
-from engine.kernels.reference import lower_by_rank, run_on_simpy
+from engine.kernels.reference import run_on_simpy
 from engine.workload.graph import Work
 from tests.support.examples import examples
 

@@ -24,7 +24,7 @@ from engine import (
     simulate,
 )
 from engine.cluster import parse_shape
-from engine.kernels.reference import LinkAccount, MessageRun
+from engine.kernels.messages import LinkAccount, MessageRun
 from engine.network import Auto, Clos, Dragonfly, Mesh, Network, build_network, read_network
 from sweeper.draw import network as pictures
 from sweeper.draw.layout import lay_out

@@ -41,8 +41,8 @@ from engine.collective.library.nccl.gpus import (
 from engine.collective.library.nccl.phases import answer
 from engine.collective.library.nccl.tuning import choose
 from engine.collective.steps import Setting
+from engine.kernels.messages import lower_by_rank
 from engine.kernels.network import run_messages
-from engine.kernels.reference import lower_by_rank
 
 ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, ALL_TO_ALL = CollectiveKind
 TREE = {protocol: Choice(Algorithm.TREE, protocol) for protocol in Protocol}

@@ -32,7 +32,8 @@ from engine.formats.chakra import (
     write_chakra_workload,
     write_trace,
 )
-from engine.kernels.reference import lower_by_rank, run_on_simpy
+from engine.kernels.messages import lower_by_rank
+from engine.kernels.reference import run_on_simpy
 
 _B, _ALPHA, _P = 100e9, 500_000, 8  # bytes/s, ps, members
 _US = 1_000_000  # ps

@@ -34,10 +34,9 @@ from engine import (
     place,
 )
 from engine.cluster.network import NetworkModel, Switching
+from engine.kernels.messages import MessageRun, lower_by_rank
+from engine.kernels.messages.count import count_messages
 from engine.kernels.network import run_messages
-from engine.kernels.reference import lower_by_rank
-from engine.kernels.reference.count import count_messages
-from engine.kernels.reference.kernel import MessageRun
 from engine.network.fabric import Auto, Clos, Dragonfly, Mesh
 from engine.network.graph import Network
 from engine.network.routing import Routing

@@ -22,8 +22,8 @@ from engine import (
     run_one,
 )
 from engine.cluster.network import NetworkModel, Switching
+from engine.kernels.messages import lower_by_rank
 from engine.kernels.network import run_messages
-from engine.kernels.reference import lower_by_rank
 from engine.network.fabric import Auto, Clos, Dragonfly, Mesh, build_network
 from engine.network.graph import Network
 from engine.network.routing import Router, Routing

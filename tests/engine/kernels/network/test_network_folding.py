@@ -19,8 +19,8 @@ from engine import (
     place,
 )
 from engine.cluster.network import Switching
+from engine.kernels.messages import MessageRun, lower_by_rank
 from engine.kernels.network import run_messages
-from engine.kernels.reference import MessageRun, lower_by_rank
 from engine.network import Clos, Network, Routing
 from engine.workload.graph import Collective
 from tests.engine.kernels.network.test_network_kernel import cases, check_equal, outcome

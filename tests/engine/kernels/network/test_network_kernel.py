@@ -30,8 +30,9 @@ from engine.cluster.memory import EdgeIo
 from engine.cluster.network import NetworkModel, Switching
 from engine.cluster.packets import PacketModel
 from engine.fidelity import Fidelity
+from engine.kernels.messages import MessageRun, lower_by_rank
 from engine.kernels.network import run_messages
-from engine.kernels.reference import MessageRun, lower_by_rank, run_on_simpy
+from engine.kernels.reference import run_on_simpy
 from engine.network.fabric import Auto, Clos, Dragonfly, Fabric, Mesh
 from engine.network.graph import Network
 from engine.network.routing import Routing

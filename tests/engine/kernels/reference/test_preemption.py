@@ -26,8 +26,9 @@ from engine import (
 from engine.cluster.blocks.block import Node
 from engine.cluster.memory import EdgeIo
 from engine.cluster.network import NetworkModel, Switching
+from engine.kernels.messages import MessageRun, lower_by_rank
 from engine.kernels.network import run_messages
-from engine.kernels.reference import MessageRun, lower_by_rank, run_on_simpy
+from engine.kernels.reference import run_on_simpy
 from engine.kernels.reference.clock import Clock
 from engine.kernels.reference.crossing import Message
 from engine.kernels.reference.transport import Transport

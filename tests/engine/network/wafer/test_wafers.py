@@ -26,8 +26,9 @@ from engine import (
     simulate,
 )
 from engine.cluster.memory import EdgeIo
+from engine.kernels.messages import MessageRun, lower_by_rank
 from engine.kernels.network import run_messages
-from engine.kernels.reference import MessageRun, lower_by_rank, run_on_simpy
+from engine.kernels.reference import run_on_simpy
 from engine.kernels.reference.turns import Turns
 from engine.network.fred import Remedy, UnroutableError
 from engine.network.routing import Router

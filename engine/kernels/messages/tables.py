@@ -16,7 +16,10 @@ from engine.collective.algorithms import algorithm_of_phase, chosen_algorithms
 from engine.collective.rounds import MemberRounds, Round, Strand, SwitchRounds
 from engine.kernels.carriers import routes_between
 from engine.kernels.core.none import LONGEST, NONE
-from engine.kernels.network.records import (
+from engine.kernels.messages.io_plan import io_plan
+from engine.kernels.messages.phases import Line, Phase, Phases, circles, wafer_plan
+from engine.kernels.messages.precedence import BETWEEN_STAGES, rank_of
+from engine.kernels.messages.records import (
     FLOW,
     LINE,
     LINE_PLAN,
@@ -27,17 +30,14 @@ from engine.kernels.network.records import (
     ROUTE,
     SEND,
     WAY,
+    Io,
+    Plans,
     records_of,
 )
-from engine.kernels.network.state import Io, Plans
-from engine.kernels.network.trains import io_tables
-from engine.kernels.network.trees import Reductions
+from engine.kernels.messages.routes import router_of
+from engine.kernels.messages.trains import io_tables
+from engine.kernels.messages.trees import Reductions
 from engine.kernels.phase.phase_time import empty_phase_times
-from engine.kernels.reference.exchange import Line, Phase
-from engine.kernels.reference.io_plan import io_plan
-from engine.kernels.reference.phases import Phases, circles, wafer_plan
-from engine.kernels.reference.precedence import BETWEEN_STAGES, rank_of
-from engine.kernels.reference.transport import router_of
 from engine.kinds import CollectiveKind
 from engine.lower.program import NO_STEPS, POINT_TO_POINT, Ints, Program, Table
 from engine.network.graph import Network
@@ -62,7 +62,7 @@ class Tables:
     reductions: Table  # REDUCTION
     launches: Table  # LAUNCH
     gates: Table  # GATE
-    ways_up: Ints  # of the reductions (see engine.kernels.network.trees)
+    ways_up: Ints  # of the reductions (see engine.kernels.messages.trees)
     n_turns: int  # sets of lines that take turns
     io: Io
     wafer: WaferPlan | None

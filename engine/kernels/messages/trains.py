@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 
 from engine.kernels.core.none import NONE
-from engine.kernels.network.records import GATE, IO_HOP, IO_MEMBER, TRAIN, TRANSFER, records_of
-from engine.kernels.network.state import Io
-from engine.kernels.reference.io_plan import Train, Trains, Transfer
+from engine.kernels.messages.io_plan import Train, Trains, Transfer
+from engine.kernels.messages.records import GATE, IO_HOP, IO_MEMBER, TRAIN, TRANSFER, Io, records_of
 
 
 class _Writer:

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.kernels.core.none import NONE
-from engine.kernels.network.orbits import Parts, link_kinds, pick, ragged
-from engine.kernels.network.tables import Tables
+from engine.kernels.messages.orbits import Parts, link_kinds, pick, ragged
+from engine.kernels.messages.tables import Tables
 from engine.lower.program import Longs, Structure, Table
 from engine.network.graph import Link
 

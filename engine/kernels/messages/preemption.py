@@ -3,7 +3,7 @@
 import numpy as np
 
 from engine.cluster.memory import EdgeIo
-from engine.kernels.reference.precedence import BETWEEN_STAGES, rank_of
+from engine.kernels.messages.precedence import BETWEEN_STAGES, rank_of
 from engine.lower.program import NodeKind, Program
 
 

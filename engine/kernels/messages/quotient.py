@@ -1,15 +1,14 @@
-"""The program of the twins alone (:mod:`engine.kernels.network.covering`), and its tables."""
+"""The program of the twins alone (:mod:`engine.kernels.messages.covering`), and its tables."""
 
 import dataclasses
 
 import numpy as np
 
 from engine.kernels.core.none import NONE
-from engine.kernels.network.covering import Twins
-from engine.kernels.network.orbits import Parts, pick, ragged
-from engine.kernels.network.records import LINE, WAY
-from engine.kernels.network.state import Plans
-from engine.kernels.network.tables import Tables, firsts
+from engine.kernels.messages.covering import Twins
+from engine.kernels.messages.orbits import Parts, pick, ragged
+from engine.kernels.messages.records import LINE, WAY, Plans
+from engine.kernels.messages.tables import Tables, firsts
 from engine.lower.program import Ints, Longs, Structure, Table
 
 

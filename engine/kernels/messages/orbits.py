@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.kernels.core.none import NONE
-from engine.kernels.network.tables import N_KINDS, Tables, firsts
+from engine.kernels.messages.tables import N_KINDS, Tables, firsts
 from engine.lower.program import POINT_TO_POINT, Longs, Structure, Table
 from engine.network.graph import Link
 

@@ -1,9 +1,11 @@
 """What a program's collectives do: the phases of their chunks, and the lines that run them."""
 
 from functools import lru_cache
+from typing import NamedTuple
 
 from engine.cluster.cluster import Cluster
 from engine.collective.algorithms import (
+    Algorithm,
     InSwitch,
     RingAlgorithm,
     TwoLevelRings,
@@ -11,7 +13,6 @@ from engine.collective.algorithms import (
     chosen_algorithms,
 )
 from engine.kernels.phase.phase_time import empty_phase_times, time_phases
-from engine.kernels.reference.exchange import Crossing, Line, Phase
 from engine.kinds import CollectiveKind
 from engine.lower.program import Program
 from engine.network.fabric import Auto
@@ -20,6 +21,33 @@ from engine.workload.coordinates import members_along
 from engine.workload.graph import Group
 
 _FUSED_RING = TwoLevelRings(0, 0, reversed_half=False)  # which is one ring, of any number
+
+
+class Line(NamedTuple):
+    """The members of a phase by their coordinate; in a ``circle`` they send both ways round."""
+
+    ranks: tuple[int, ...]
+    circle: bool = False
+
+
+class Phase(NamedTuple):
+    """A phase of a collective; ``n_bytes`` is what a member holds on entering it."""
+
+    dim: int
+    kind: CollectiveKind
+    algorithm: Algorithm
+    n_bytes: float
+    rank: int = 0  # messages of a lower one go first: on a wafer, or in packets with priorities
+
+
+class Crossing(NamedTuple):
+    """A message from point to point: queues at the port into ``dim``, crosses ``crosses``."""
+
+    dim: int
+    target: int
+    n_bytes: float
+    crosses: tuple[int, ...]
+    rank: int = 0  # messages of a lower one go first: on a wafer, or in packets with priorities
 
 
 class Phases:

@@ -7,8 +7,8 @@ import numpy as np
 from engine.cluster.network import NetworkModel
 from engine.collective.rounds import SwitchRound, SwitchRounds
 from engine.kernels.core.none import NONE
-from engine.kernels.network.records import GATE, LAUNCH, REDUCTION, records_of
-from engine.kernels.reference.transport import shared_switch
+from engine.kernels.messages.records import GATE, LAUNCH, REDUCTION, records_of
+from engine.kernels.messages.routes import shared_switch
 from engine.lower.program import Ints, Longs, Table
 from engine.network.graph import Network
 from engine.network.wafer import Tree, WaferPlan

@@ -5,10 +5,11 @@ from collections import Counter
 import numpy as np
 
 from engine.cluster.cluster import Cluster
+from engine.cluster.network import NetworkModel
 from engine.collective.algorithms import algorithm_for, algorithm_of_phase, chosen_algorithms
 from engine.errors import DimsweepError
+from engine.kernels.messages.phases import circles
 from engine.kernels.phase.batch import run_one
-from engine.kernels.reference.phases import circles
 from engine.kinds import CollectiveKind
 from engine.lower.lower import lower
 from engine.units import format_bytes
@@ -39,6 +40,16 @@ def count_messages(workload: Workload, cluster: Cluster) -> int:
         group = workload.groups[name]
         total += n // group.n_members * _of_collective(kind, group, cluster)
     return total
+
+
+def check_number(n_messages: int, model: NetworkModel) -> None:
+    """Raise :class:`DimsweepError` for more messages than the model allows."""
+    if n_messages > model.max_messages:
+        raise DimsweepError(
+            f"{n_messages:,} messages; at a few million a second that takes long",
+            where="network.max_messages",
+            hint="fewer chunks, layers or NPUs, larger buffers, or a higher limit",
+        )
 
 
 def check_packets(workload: Workload, cluster: Cluster, n_messages: int) -> None:

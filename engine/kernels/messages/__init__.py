@@ -1,0 +1,22 @@
+"""What a program sends, whoever carries it: phases, who goes first, routes, tables, folding.
+
+A program is one in which every rank is a class of its own (:func:`lower_by_rank`).  Words, beside
+those of :class:`engine.lower.program.Structure`: a *port* leads from a rank into a dimension; a
+*line* is the members of a group that differ in one dimension only; a *plan* is what the members of
+a line do in a phase, as *strands* of *rounds* (:mod:`engine.collective.rounds`); a *pair* is a
+member and one to whom it sends; a *slot* is where a strand's messages from one sender come in.
+"""
+
+from engine.kernels.messages.links import LinkAccount
+from engine.kernels.messages.preemption import may_suspend
+from engine.kernels.messages.program import check_network, lower_by_rank, network_of
+from engine.kernels.messages.run import MessageRun
+
+__all__ = [
+    "LinkAccount",
+    "MessageRun",
+    "check_network",
+    "lower_by_rank",
+    "may_suspend",
+    "network_of",
+]

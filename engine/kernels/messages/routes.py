@@ -1,0 +1,42 @@
+"""Which ways messages take, and which switch reduces for a line."""
+
+from collections.abc import Iterable
+
+from engine.cluster.network import NetworkModel
+from engine.errors import DimsweepError
+from engine.network.graph import Network
+from engine.network.routing import Router, Routing
+
+
+def router_of(network: Network, model: NetworkModel) -> Router:
+    """The ways that messages take, by dimension unless the model or its wafer says otherwise."""
+    default = Routing.DIMENSION_ORDER if network.sizes else Routing.SHORTEST
+    if model.wafer is not None:
+        default = model.wafer.routing
+    return Router(network, model.routing or default, model.seed)
+
+
+def shared_switch(network: Network, model: NetworkModel, npus: frozenset[int]) -> str:
+    """The switch that reduces for NPUs without a tree.  Raises :class:`DimsweepError` if there is
+    none."""
+    if model.wafer is not None and model.wafer.rings is not None:
+        raise DimsweepError(
+            "the switches of this wafer do not reduce",
+            where="collective.algorithms",
+            hint="auto, or a wafer whose switches do: network.wafer.reduces=true",
+        )
+    graph = network.graph
+    shared = set.intersection(*(set(graph[npu]) & set(graph.pred[npu]) for npu in npus))
+    switches = sorted(node for node in shared if isinstance(node, str))
+    if not switches:
+        raise DimsweepError(
+            f"NPUs {_few(npus)} share no switch that could reduce for them",
+            where="collective.algorithms",
+            hint="in_switch needs a dimension that is one switch",
+        )
+    return switches[0]
+
+
+def _few(npus: Iterable[int]) -> str:
+    shown = sorted(npus)
+    return ", ".join(map(str, shown[:6])) + (", ..." if len(shown) > 6 else "")

@@ -1,0 +1,67 @@
+"""What a run by rank tells, whoever carried its messages, and why one cannot finish."""
+
+import dataclasses
+from typing import NamedTuple
+
+from engine.errors import DimsweepError
+from engine.kernels.carriers import Traffic
+from engine.kernels.messages.links import LinkAccount
+from engine.kernels.phase.batch import Measures
+from engine.lower.program import Program
+from engine.network.graph import Network
+from engine.network.wafer import WaferPlan
+
+
+class OperatorSpan(NamedTuple):
+    """When a node of the program ran (ps)."""
+
+    start: int
+    end: int
+
+
+class PhaseSpan(NamedTuple):
+    """When a rank's port was busy with a phase (ps)."""
+
+    rank: int
+    dim: int
+    start: int
+    end: int
+    name: str
+
+
+@dataclasses.dataclass(frozen=True)
+class MessageRun:
+    """One point simulated message by message; the classes of ``program`` are its ranks."""
+
+    program: Program
+    network: Network
+    measures: Measures
+    links: tuple[LinkAccount, ...]
+    operators: tuple[OperatorSpan, ...]
+    phases: tuple[PhaseSpan, ...]
+    n_messages: int
+    plan: WaferPlan | None  # of ranks and groups on a wafer
+    traffic: Traffic | None  # of messages that were carried as flows or packets
+    recorded: bool
+    n_simulated: int | None = None  # ranks, if others are alike; None: all
+
+
+def blocked_error(blocked: list[str]) -> DimsweepError:
+    """Links that stand still for ever, each with the message that it holds."""
+    more = f"\n  ... and {len(blocked) - 8} more links" if len(blocked) > 8 else ""
+    return DimsweepError(
+        "deadlock: buffers are full in a circle; these links stand still\n  "
+        + "\n  ".join(blocked[:8])
+        + more,
+        where="network.buffer",
+        hint="larger buffers, none, or another routing",
+    )
+
+
+def reducing_error() -> DimsweepError:
+    """Why nobody carries a reduction by a switch."""
+    return DimsweepError(
+        "switches that reduce take whole messages",
+        where="fidelity",
+        hint="fidelity=message, or collective.algorithms=auto on switches that do not reduce",
+    )
