@@ -155,7 +155,7 @@ def simulate(
     if fidelity not in tuple(Fidelity):
         raise DimsweepError(f"{fidelity!r} is none of {', '.join(Fidelity)}", where="fidelity")
     if fidelity != Fidelity.PHASE:
-        from engine.kernels.messages import lower_by_rank  # with SimPy, which few need
+        from engine.kernels.messages import lower_by_rank  # which few need
         from engine.kernels.network import run_messages
 
         program = lower_by_rank(workload, cluster, Fidelity(fidelity))

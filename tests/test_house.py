@@ -203,6 +203,41 @@ def test_a_circle_of_folders_would_be_found() -> None:
     assert folders("sweeper").has_edge("sweeper/run", "sweeper/search")
 
 
+def importers(of: str) -> set[str]:
+    """The files of the engine that import a module, or anything that lies in it."""
+    return {
+        str(file.relative_to(ROOT / "engine"))
+        for file in sources("engine")
+        for node in imports(file)
+        for module in (modules(node) if isinstance(node, ast.Import) else targets(node))
+        if f"{module}.".startswith(f"{of}.")
+    }
+
+
+def test_simpy_is_of_the_readable_kernel_only_which_one_place_chooses() -> None:
+    """Compiled rooms and the one on SimPy share what is sent, and nothing else."""
+    assert {Path(file).parent for file in importers("simpy")} == {Path("kernels/reference")}
+    from_elsewhere = {
+        file for file in importers("engine.kernels.reference") if "reference" not in file
+    }
+    assert from_elsewhere == {"kernels/network/run.py"}
+    at_top = ast.parse((ROOT / "engine/kernels/network/run.py").read_text(encoding="utf-8")).body
+    assert not any("reference" in ast.unparse(each) for each in at_top if is_import(each))
+
+
+def is_import(node: ast.AST) -> bool:
+    return isinstance(node, (ast.Import, ast.ImportFrom))
+
+
+def test_what_kernels_share_knows_no_kernel_that_runs_it() -> None:
+    known = {
+        room: set(folders("engine").successors(f"engine/kernels/{room}"))
+        for room in ("core", "messages")
+    }
+    assert not known["core"] & {there for there in folders("engine") if "kernels" in there}
+    assert not known["messages"] & {"engine/kernels/network", "engine/kernels/reference"}
+
+
 # --- functions and start-up ---------------------------------------------------------------------
 
 LONGEST = 50  # lines of a function

@@ -44,7 +44,7 @@ def _parts(program: Program, fidelity: Fidelity, priced: bool) -> Iterator[Any]:
 
 def _links(program: Program, fidelity: Fidelity) -> Iterator[Any]:
     """What a kernel of links is told beside."""
-    from engine.kernels.messages import may_suspend, network_of  # SimPy, which few need
+    from engine.kernels.messages import may_suspend, network_of  # which few need
     from engine.kernels.network import told
 
     network = network_of(program)

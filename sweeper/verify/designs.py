@@ -29,6 +29,6 @@ def _simulate(config: Config) -> Result:
     program = build_program(config)
     if not config.by_message:
         return Result(run_one(program))
-    from engine.kernels.network import run_messages  # SimPy, which few need
+    from engine.kernels.network import run_messages  # which few need
 
     return Result(run_messages(program, config.fidelity))

@@ -66,7 +66,7 @@ class Workload(Part):
         ``network`` names the file of the topology, if there is one.
         """
         if fidelity is not Fidelity.PHASE:
-            from engine.kernels.messages import lower_by_rank  # SimPy, which few need
+            from engine.kernels.messages import lower_by_rank  # which few need
 
             return lower_by_rank(self.build(cluster), cluster, fidelity)
         return lower(self.build(cluster), cluster, fold=fold)
