@@ -21,11 +21,11 @@ class Ways(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """What a message is but for its size; those of a lower ``rank`` go first where a carrier has
-    priorities (:mod:`engine.kernels.messages.precedence`)."""
+    """What a message is but for its size; those of a lower ``precedence`` go first where a carrier
+    has priorities (:mod:`engine.kernels.messages.precedence`)."""
 
     ways: Ways
-    rank: int = 0
+    precedence: int = 0
 
 
 def routes_between(

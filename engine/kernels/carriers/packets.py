@@ -57,7 +57,7 @@ class PacketCarrier(BatchingCarrier):
             window=None if is_open else window,
             round_trip=round_trip,
             sprayed=tuple(sprayed),
-            priority=packets.priorities - 1 - min(kind.rank, packets.priorities - 1),
+            priority=packets.priorities - 1 - min(kind.precedence, packets.priorities - 1),
         )
 
 

@@ -37,7 +37,7 @@ class Phase(NamedTuple):
     kind: CollectiveKind
     algorithm: Algorithm
     n_bytes: float
-    rank: int = 0  # messages of a lower one go first: on a wafer, or in packets with priorities
+    precedence: int = 0  # a lower one goes first: on a wafer, or in packets with priorities
 
 
 class Crossing(NamedTuple):
@@ -47,7 +47,7 @@ class Crossing(NamedTuple):
     target: int
     n_bytes: float
     crosses: tuple[int, ...]
-    rank: int = 0  # messages of a lower one go first: on a wafer, or in packets with priorities
+    precedence: int = 0  # a lower one goes first: on a wafer, or in packets with priorities
 
 
 class Phases:

@@ -40,7 +40,7 @@ FLOW = np.dtype(
         ("group", "i4"),  # its number; NONE from point to point
         ("gather", "i4"),  # its counts of who has come in State.gathered, from here on
         ("route", "i4"),  # from point to point
-        ("rank", "i4"),  # of lower ones go first
+        ("precedence", "i4"),  # of lower ones go first
     ],
     align=True,
 )

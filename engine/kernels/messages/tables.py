@@ -18,7 +18,7 @@ from engine.kernels.carriers import routes_between
 from engine.kernels.core.none import LONGEST, NONE
 from engine.kernels.messages.io_plan import io_plan
 from engine.kernels.messages.phases import Line, Phase, Phases, circles, wafer_plan
-from engine.kernels.messages.precedence import BETWEEN_STAGES, rank_of
+from engine.kernels.messages.precedence import BETWEEN_STAGES, precedence_of
 from engine.kernels.messages.records import (
     FLOW,
     LINE,
@@ -425,7 +425,7 @@ def _flows(program: Program, names: Sequence[str], routes: _Routes) -> tuple[Tab
     numbers = {"": NONE} | {name: g for g, name in enumerate(names)}
     flows["group"] = [numbers[name] for name in program.names.flow_group]
     groups = program.names.flow_group
-    flows["rank"] = [rank_of(name) if name else BETWEEN_STAGES for name in groups]
+    flows["precedence"] = [precedence_of(name) if name else BETWEEN_STAGES for name in groups]
     for flow in np.flatnonzero(crossing).tolist():
         source = int(s.members["cls"][flows["member"][flow]])
         target = int(s.nodes["cls"][flows["receiver"][flow]])

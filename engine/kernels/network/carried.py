@@ -33,7 +33,7 @@ from engine.lower.program import Ints, Longs
 
 @kernel
 def hand_over(w: Wires, parcel: int, route: int) -> None:
-    """Have the parcel carried that was counted last."""
+    """Hand over a parcel to what carries it; it is the message that was counted last."""
     p, number, now = w.parcels[parcel], w.clock.counts[N_MESSAGES] - 1, now_of(w.clock)
     message = w.messages[number]
     message.n_bytes, message.start, message.parcel = p.n_bytes, now, parcel

@@ -5,12 +5,12 @@ See :mod:`engine.kernels.reference.edge_io`.
 
 from engine.compiler import kernel
 from engine.kernels.core.none import NONE
-from engine.kernels.messages.precedence import rank_of
+from engine.kernels.messages.precedence import precedence_of
 from engine.kernels.network.clock import later, now_of
 from engine.kernels.network.links import ask, free_parcel, let_go, new_parcel
 from engine.kernels.network.state import CROWDED, N_MESSAGES, OPERATOR, PIECE, State
 
-_RANK = rank_of("data") << 32  # behind tensor parallelism and pipelines
+_PRECEDENCE = precedence_of("data") << 32  # behind tensor parallelism and pipelines
 
 
 @kernel
@@ -35,7 +35,7 @@ def arrive_at_edge(st: State, member: int) -> None:
 
 @kernel
 def _go(st: State, number: int) -> None:
-    """A train sends its next piece."""
+    """Let a train send its next piece."""
     train = st.io.trains[number]
     train.left -= 1
     train.missing = train.ends
@@ -50,7 +50,7 @@ def _send(st: State, start: int, end: int, tail: int) -> None:
         transfer = st.io.transfers[st.io.trains[hop.train].transfer]
         p = st.wires.parcels[number]
         p.n_bytes, p.tail = transfer.n_bytes, tail
-        p.what, p.rank, p.slot = PIECE, _RANK, i
+        p.what, p.precedence, p.slot = PIECE, _PRECEDENCE, i
         p.entry = ~st.io.members[transfer.member].node
         p.first = p.hop = hop.hop
         p.last = NONE
@@ -61,8 +61,8 @@ def _send(st: State, start: int, end: int, tail: int) -> None:
 
 
 @kernel
-def go_on(st: State, parcel: int) -> None:
-    """A piece has begun to come over a hop."""
+def begin_at_far_end(st: State, parcel: int) -> None:
+    """The first bytes of a piece have come over a hop: its next hops may begin."""
     number, tail = st.wires.parcels[parcel].slot + 0, st.wires.parcels[parcel].tail + 0
     let_go(st.wires, parcel)
     _reach_gate(st, number, tail)
@@ -80,16 +80,16 @@ def _reach_gate(st: State, number: int, tail: int) -> None:
 
 
 @kernel
-def there(st: State, parcel: int) -> None:
-    """All of a piece has come over a hop, and has gone on."""
+def end_at_far_end(st: State, parcel: int) -> None:
+    """The last bytes of a piece, whose first have gone on before, have come over a hop."""
     number = st.wires.parcels[parcel].slot + 0
     let_go(st.wires, parcel)
     _get(st, number)
 
 
 @kernel
-def come(st: State, parcel: int) -> None:
-    """All of a piece has come over a hop; it goes on now, or is at its end."""
+def arrive_at_far_end(st: State, parcel: int) -> None:
+    """A piece that is stored has come over a hop; it goes on now, or is at its end."""
     number, tail = st.wires.parcels[parcel].slot + 0, st.wires.parcels[parcel].tail + 0
     free_parcel(st.wires, parcel)
     _get(st, number)

@@ -21,7 +21,7 @@ def member_of(st: State, entry: int) -> int:
 
 @inlined
 def rank_of(st: State, entry: int) -> int:
-    """Whose it is."""
+    """The rank whose entry it is."""
     return st.parts[member_of(st, entry)].rank
 
 

@@ -11,7 +11,7 @@ from engine.kernels.network.entries import line_of, phase_of
 from engine.kernels.network.links import free_parcel, new_parcel, send, whole_ps
 from engine.kernels.network.ports import finish
 from engine.kernels.network.state import COMPLETE, CROSSING, EXCHANGED, REDUCED, STEP, State
-from engine.kernels.network.ties import meet, note_sent
+from engine.kernels.network.ties import clash_with, note_sent
 
 
 @kernel
@@ -25,7 +25,7 @@ def begin_exchange(st: State, port_number: int) -> None:
         strand = st.strands[number]
         strand.round, strand.end, strand.late = rounds.start, rounds.end, port.late
         if not _must_wait(st, number):
-            go_on(st, number)
+            send_rounds(st, number)
 
 
 @kernel
@@ -82,14 +82,21 @@ def _ask_for(st: State, number: int, late: int) -> None:
     # All is read before the parcel is another one's.
     p = st.wires.parcels[parcel]
     port, entry, n_bytes, route = p.port + 0, p.entry + 0, p.n_bytes + 0.0, p.first + 0
-    strand, rank, left = p.strand + 0, p.rank + 0, max(p.late, late)
+    strand, precedence, left = p.strand + 0, p.precedence + 0, max(p.late, late)
     free_parcel(st.wires, parcel)
-    send(st.wires, EXCHANGED, port, entry, n_bytes, route, strand, number, left, rank)
+    send(st.wires, EXCHANGED, port, entry, n_bytes, route, strand, number, left, precedence)
 
 
 @kernel
 def _hold(
-    st: State, port: int, n_bytes: float, route: int, strand: int, slot: int, late: int, rank: int
+    st: State,
+    port: int,
+    n_bytes: float,
+    route: int,
+    strand: int,
+    slot: int,
+    late: int,
+    precedence: int,
 ) -> None:
     """Keep a message until it is asked for.
 
@@ -99,7 +106,7 @@ def _hold(
     parcel = new_parcel(st.wires)
     p = st.wires.parcels[parcel]
     p.n_bytes, p.first, p.port, p.entry = n_bytes, route, port, st.wires.ports[port].serving
-    p.strand, p.slot, p.late, p.rank = strand, slot, late, rank
+    p.strand, p.slot, p.late, p.precedence = strand, slot, late, precedence
     append(st.slots[slot], st.wires.parcels, parcel)
 
 
@@ -113,7 +120,7 @@ def complete(st: State, number: int) -> None:
 
 
 @kernel
-def go_on(st: State, number: int) -> None:
+def send_rounds(st: State, number: int) -> None:
     """Send the messages of a round, and of those that wait for nothing."""
     strand = st.strands[number]
     port_number = strand.port + 0
@@ -123,7 +130,7 @@ def go_on(st: State, number: int) -> None:
     own = st.wires.ports[port.place]
     strands, slots = port.strands - own.strands, port.slots - own.slots
     # What began first is let through first, so that one strand makes way for the next.
-    precedence = st.flows[st.entries[port.serving].flow].rank << 32 | strand.number
+    precedence = st.flows[st.entries[port.serving].flow].precedence << 32 | strand.number
     asked = st.plans.members[port.plan].asked == 1
     while strand.round < strand.end:
         round_ = st.plans.rounds[strand.round]
@@ -155,11 +162,11 @@ def go_on(st: State, number: int) -> None:
         if _must_wait(st, number):
             return
     port.late = max(port.late, strand.late)
-    less(st, port_number)
+    count_down(st, port_number)
 
 
 @kernel
-def less(st: State, port_number: int) -> None:
+def count_down(st: State, port_number: int) -> None:
     """A strand of a member has ended, or a message of its has left."""
     port = st.wires.ports[port_number]
     port.open -= 1
@@ -179,7 +186,7 @@ def deliver(st: State, whole: int) -> None:
         return
     slot, strand = st.slots[p.slot], st.strands[p.strand]
     if slot.missing == 0:
-        meet(st.wires.clock, slot.filled)
+        clash_with(st.wires.clock, slot.filled)
         slot.filled = st.wires.clock.counts[STEP]
         p.late = late
         append(slot, st.wires.parcels, whole)
@@ -202,6 +209,6 @@ def begin_crossing(st: State, port_number: int) -> None:
         rank, dim = port.place // n_dims, st.uses[i]
         st.accounts.dims[rank, dim].bytes_sent += flow.n_bytes
         note_sent(st.wires.clock, st.accounts, rank, dim, flow.n_bytes)
-    precedence = flow.rank << 32
+    precedence = flow.precedence << 32
     n_bytes, route = flow.n_bytes, flow.route
     send(st.wires, CROSSING, port_number, entry, n_bytes, route, NONE, NONE, port.late, precedence)

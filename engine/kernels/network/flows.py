@@ -12,7 +12,7 @@ from engine.kernels.network.state import MOVING, N_MOVING, State
 
 @kernel
 def start_flow(st: State, number: int) -> None:
-    """All members have arrived."""
+    """Start a flow, all of whose members have arrived."""
     flow = st.flows[number]
     for member in range(flow.member, flow.member + flow.n_members):
         part = st.parts[member]

@@ -14,16 +14,15 @@ from engine.kernels.network.carried import (
     lacks_messages,
 )
 from engine.kernels.network.clock import later, next_now
-from engine.kernels.network.edge_io import come, there
-from engine.kernels.network.edge_io import go_on as go_on_from_edge
+from engine.kernels.network.edge_io import arrive_at_far_end, begin_at_far_end, end_at_far_end
 from engine.kernels.network.entries import is_crossing
 from engine.kernels.network.exchange import (
     begin_crossing,
     begin_exchange,
     complete,
+    count_down,
     deliver,
-    go_on,
-    less,
+    send_rounds,
 )
 from engine.kernels.network.links import (
     admit,
@@ -42,7 +41,7 @@ from engine.kernels.network.links import (
 from engine.kernels.network.operators import end_operator, settle_operators
 from engine.kernels.network.ports import arrive, has_left, settle_ports
 from engine.kernels.network.reduction import begin_reductions, come_down, reach_gate
-from engine.kernels.network.reduction import less as less_of_switch
+from engine.kernels.network.reduction import count_down as count_down_of_switch
 from engine.kernels.network.servers import end_service
 from engine.kernels.network.state import (
     ADMITTED,
@@ -189,14 +188,14 @@ def _happen(st: State, kind: int, which: int) -> None:
     elif kind == COMPLETE:
         complete(st, which)
     elif kind == REDUCED:
-        go_on(st, which)
+        send_rounds(st, which)
     elif kind == FREE:
         _leave(st, which, release(st.wires, which))
     elif kind == PASS:
         if st.wires.parcels[which].what == SWITCHED:
             reach_gate(st, which)
         elif st.wires.parcels[which].what == PIECE:
-            go_on_from_edge(st, which)
+            begin_at_far_end(st, which)
         else:
             st.wires.parcels[which].hop += 1
             ask(st.wires, which)
@@ -234,18 +233,18 @@ def _leave(st: State, link: int, parcel: int) -> None:
         return
     if p.what == SWITCHED:
         if p.port != NONE:
-            less_of_switch(st, p.port, 0)
+            count_down_of_switch(st, p.port, 0)
         if p.hop != p.last:
             let_go(st.wires, parcel)
         return
     if p.what == PIECE:
         if p.hop != p.last:
-            there(st, parcel)
+            end_at_far_end(st, parcel)
         return
     whole = st.wires.parcels[p.whole]
     whole.leaving -= 1
     if whole.leaving == 0 and p.what == EXCHANGED:
-        less(st, p.port)
+        count_down(st, p.port)
 
 
 @kernel
@@ -256,7 +255,7 @@ def _come(st: State, parcel: int) -> None:
         come_down(st, parcel)
         return
     if p.what == PIECE:
-        come(st, parcel)
+        arrive_at_far_end(st, parcel)
         return
     if st.wires.settings.window > 0:
         later(st.wires.clock, p.way, CLOSE, p.port)
@@ -274,7 +273,7 @@ def _land(st: State, parcel: int) -> None:
     end_on_links(st.wires, parcel)
     p = st.wires.parcels[parcel]
     if p.what == EXCHANGED and st.wires.settings.carried != BY_PACKETS:
-        less(st, p.port)
+        count_down(st, p.port)
     deliver(st, parcel)
 
 
@@ -284,5 +283,5 @@ def _depart(st: State, parcel: int) -> None:
     p = st.wires.parcels[parcel]
     place = st.wires.ports[p.port].place + 0
     if p.what == EXCHANGED:
-        less(st, p.port)
+        count_down(st, p.port)
     has_left(st, place)

@@ -33,7 +33,7 @@ from engine.kernels.network.state import (
     THROUGH,
     Wires,
 )
-from engine.kernels.network.ties import meet
+from engine.kernels.network.ties import clash_with
 from engine.kernels.phase.phase_time import whole
 
 
@@ -86,7 +86,7 @@ def send(
     strand: int,
     slot: int,
     late: int,
-    rank: int,
+    precedence: int,
 ) -> None:
     """Send a message from a port's NPU over a route."""
     if w.clock.counts[CROWDED]:
@@ -106,7 +106,7 @@ def send(
         p.last, p.what, p.port = route.end - 1, what, port
         p.strand, p.slot, p.whole, p.entry = strand, slot, first, entry
         p.leaving = p.coming = parts
-        p.rank = rank
+        p.precedence = precedence
         if w.settings.carried != BY_LINKS:
             hand_over(w, number, route_number)
         elif w.settings.window > 0:
@@ -122,8 +122,8 @@ def send(
 def _ask_window(w: Wires, parcel: int) -> None:
     port_number = w.parcels[parcel].port
     port = w.ports[port_number]
-    meet(w.clock, port.asked)
-    meet(w.clock, port.released)
+    clash_with(w.clock, port.asked)
+    clash_with(w.clock, port.released)
     port.asked = w.clock.counts[STEP]
     w.parcels[parcel].next = NONE
     if port.window_head == NONE:
@@ -148,7 +148,7 @@ def admit(w: Wires, port_number: int) -> None:
 @kernel
 def close(w: Wires, port: int) -> None:
     """A parcel has left the port's window."""
-    meet(w.clock, w.ports[port].asked)
+    clash_with(w.clock, w.ports[port].asked)
     w.ports[port].released = w.clock.counts[STEP]
     w.ports[port].in_window -= 1
     at_once(w.clock, CLOSED, port)
@@ -163,14 +163,18 @@ def ask(w: Wires, parcel: int) -> None:
     p = w.parcels[parcel]
     number = w.hops[p.hop]
     link = w.links[number]
-    meet(w.clock, link.asked)
-    meet(w.clock, link.released)
+    clash_with(w.clock, link.asked)
+    clash_with(w.clock, link.released)
     link.asked = w.clock.counts[STEP]
-    if link.head == NONE or not w.settings.ordered or w.parcels[link.tail].rank <= p.rank:
+    if (
+        link.head == NONE
+        or not w.settings.ordered
+        or w.parcels[link.tail].precedence <= p.precedence
+    ):
         append(link, w.parcels, parcel)
     else:
         behind, at = NONE, link.head + 0
-        while w.parcels[at].rank <= p.rank:
+        while w.parcels[at].precedence <= p.precedence:
             behind, at = at, w.parcels[at].next + 0
         insert(link, w.parcels, behind, parcel)
     link.queue += 1
@@ -217,7 +221,7 @@ def find_room(w: Wires, number: int) -> None:
 @kernel
 def _fill(w: Wires, number: int) -> None:
     """The room at a link's far end changes."""
-    meet(w.clock, w.links[number].filled)
+    clash_with(w.clock, w.links[number].filled)
     w.links[number].filled = w.clock.counts[STEP]
 
 
@@ -261,7 +265,7 @@ def note_span(w: Wires, start: int, end: int, place: int, entry: int) -> None:
 @kernel
 def release(w: Wires, number: int) -> int:
     """The last byte of what holds a link is on it; returns that parcel."""
-    meet(w.clock, w.links[number].asked)
+    clash_with(w.clock, w.links[number].asked)
     w.links[number].released = w.clock.counts[STEP]
     w.links[number].held = 0
     at_once(w.clock, RELEASED, number)
@@ -280,7 +284,7 @@ def give_back(w: Wires, before: int, n_bytes: float) -> None:
 
 @kernel
 def give(w: Wires, giver: int) -> None:
-    """There is room."""
+    """Let a link have back the room at its far end that ``giver`` names."""
     number = w.parcels[giver].hop + 0
     _fill(w, number)
     w.links[number].left += room_of(w.parcels[giver].n_bytes)

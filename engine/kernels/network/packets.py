@@ -38,9 +38,9 @@ class Packets:
         counts, messages = wires.clock.counts, wires.messages
         new = messages[self._n_sent : counts[st.N_MESSAGES]]
         if len(new):
-            ranks = state.flows["rank"][state.entries["flow"][new["entry"]]]
+            levels = state.flows["precedence"][state.entries["flow"][new["entry"]]]
             now = int(wires.clock.agenda.counts[NOW])
-            self._carrier.start(self._kinds(new["route"], ranks), new["n_bytes"], now)
+            self._carrier.start(self._kinds(new["route"], levels), new["n_bytes"], now)
             self._n_sent += len(new)
         done, parcel = self._carrier.advance(int(counts[st.NEXT])), messages["parcel"]
         land(wires, done.time, parcel[done.arrived], parcel[done.departing], done.departures)
@@ -49,17 +49,17 @@ class Packets:
         """What became of the messages."""
         return self._carrier.traffic(tuple(operators))
 
-    def _kinds(self, routes: Table, ranks: Table) -> Longs:
+    def _kinds(self, routes: Table, precedences: Table) -> Longs:
         """The carrier's numbers of kinds of messages."""
-        ranks = np.minimum(ranks, self._numbers.shape[1] - 1)
-        kinds: Longs = self._numbers[routes, ranks]
+        levels = np.minimum(precedences, self._numbers.shape[1] - 1)
+        kinds: Longs = self._numbers[routes, levels]
         missing = kinds < 0
         if missing.any():
-            unknown = np.unique([routes[missing], ranks[missing]], axis=1)
+            unknown = np.unique([routes[missing], levels[missing]], axis=1)
             self._numbers[tuple(unknown)] = self._carrier.numbers(
-                [Kind(self._between(route), rank) for route, rank in unknown.T.tolist()]
+                [Kind(self._between(route), level) for route, level in unknown.T.tolist()]
             )
-            kinds = self._numbers[routes, ranks]
+            kinds = self._numbers[routes, levels]
         return kinds
 
     def _between(self, route: int) -> Ways:

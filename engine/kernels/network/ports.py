@@ -329,7 +329,8 @@ def finish(st: State, port_number: int, late: int) -> None:
 
 @kernel
 def _end_in_time(st: State, member: int) -> None:
-    """All of a member's chunks are through; its part ends when they have made up for being late."""
+    """All of a member's chunks are through; its part ends when their
+    latencies, which are counted apart from the bytes, have passed, too."""
     part, now = st.parts[member], now_of(st.wires.clock)
     if part.due == now:
         end_part(st, member)
@@ -342,7 +343,7 @@ def _end_in_time(st: State, member: int) -> None:
 
 @kernel
 def arrive(st: State, member: int) -> None:
-    """They have."""
+    """The latencies have passed that a member of a flow was late by; its part ends now."""
     rank = st.parts[member].rank
     book(st.accounts, rank, now_of(st.wires.clock))
     st.accounts.dims[rank, st.parts[member].dim].late -= 1

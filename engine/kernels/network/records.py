@@ -30,7 +30,7 @@ PARCEL = np.dtype(
         ("tail", "i8"),  # when its last byte comes to where it is
         ("late", "i8"),  # how late it left
         ("way", "i8"),  # the latencies on its way
-        ("rank", "i8"),  # of lower ones go first
+        ("precedence", "i8"),  # of lower ones go first
         ("first", "i4"),  # of its hops, in Plans.hops
         ("hop", "i4"),  # where it is
         ("last", "i4"),

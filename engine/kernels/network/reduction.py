@@ -67,13 +67,13 @@ def _launch(st: State, start: int, end: int, entry: int, tail: int) -> None:
     """Send some of what is planned, whose last byte comes at ``tail``."""
     phase = st.reductions[st.launches[start].reduction].phase
     n_bytes = st.phases[phase].n_bytes
-    rank = st.flows[st.entries[entry].flow].rank << 32
+    precedence = st.flows[st.entries[entry].flow].precedence << 32
     for i in range(start, end):
         launch, number = st.launches[i], new_parcel(st.wires)
         p = st.wires.parcels[number]
         p.n_bytes = _n_bytes(st, i, n_bytes)
         p.tail, p.late, p.way = tail, st.reductions[launch.reduction].risen, launch.way
-        p.what, p.rank, p.entry = SWITCHED, rank, entry
+        p.what, p.precedence, p.entry = SWITCHED, precedence, entry
         p.port, p.slot, p.strand = launch.port, launch.target, launch.gate
         p.first = p.hop = launch.hop
         p.last = launch.hop if launch.gate == NONE else NONE
@@ -108,7 +108,7 @@ def reach_gate(st: State, parcel: int) -> None:
 
 @kernel
 def come_down(st: State, parcel: int) -> None:
-    """A parcel is there, for an NPU."""
+    """A parcel of a reduction has come down to its NPU."""
     p = st.wires.parcels[parcel]
     port, late, number = p.slot + 0, sum_of(p.late, p.way), p.whole + 0
     free_parcel(st.wires, parcel)
@@ -117,11 +117,11 @@ def come_down(st: State, parcel: int) -> None:
     if reduction.missing == 0 and reduction.turn != NONE:
         st.turns[reduction.turn].under_way -= 1
         _let_in(st, reduction.turn + 0)
-    less(st, port, late)
+    count_down(st, port, late)
 
 
 @kernel
-def less(st: State, port_number: int, late: int) -> None:
+def count_down(st: State, port_number: int, late: int) -> None:
     """A member has got rid of a message, or received one that is ``late``."""
     port = st.wires.ports[port_number]
     port.late = max(port.late, late)

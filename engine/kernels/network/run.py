@@ -80,7 +80,7 @@ def run_messages(
         new = new_state(program, tables, network, carried=carried, record=record)
         state = _finished(program, network, new, packets)
     traffic = _traffic(program, state, packets) if carried else None
-    run = _told(program, network, tables, state, traffic)
+    run = _result(program, network, tables, state, traffic)
     return dataclasses.replace(run, recorded=record, n_simulated=n_simulated)
 
 
@@ -93,10 +93,10 @@ def told(program: Program, network: Network, fidelity: Fidelity) -> Iterator[Any
         yield model.packets, model.routing, model.seed, fabric_of(network, model), tables.ends
 
 
-def _told(
+def _result(
     program: Program, network: Network, tables: Tables, state: st.State, traffic: Traffic | None
 ) -> MessageRun:
-    """What became of a run."""
+    """The result of a run that has finished."""
     end = int(state.accounts.ranks["end"].max())
     return MessageRun(
         program=program,

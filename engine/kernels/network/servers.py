@@ -13,7 +13,7 @@ from engine.kernels.network.state import N_SERVING, OPERATOR, SERVED, SERVING, U
 
 @kernel
 def begin_access(st: State, number: int) -> None:
-    """A node's access begins."""
+    """Begin a node's access to memory."""
     access = st.accesses[number]
     access.since, access.takes, access.left, access.due = now_of(st.wires.clock), 0.0, 1.0, NONE
     put(st, SERVING, N_SERVING, number)

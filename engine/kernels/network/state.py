@@ -1,12 +1,9 @@
 """Everything that a run of the network kernel reads and changes, in typed arrays.
 
-Words, beside those of :class:`engine.lower.program.Structure`: a *port* leads from a rank into a
-dimension; an *entry* is a member's part of a chunk, or a message from point to point; a *line* is
-the members of a group that differ in one dimension only; a *plan* is what the members of a line do
-in a phase, as *strands* of *rounds* (:mod:`engine.collective.rounds`); a *pair* is a member and one
-to whom it sends; a *slot* is where a strand's messages from one sender come in; a *parcel* is a
-message, or a part of one, on its way.  Records of tables are in
-:mod:`engine.kernels.network.records`.  Times are ps.
+Words, beside those of :mod:`engine.kernels.messages`: an *entry* is a member's part of a chunk, or
+a message from point to point; a *parcel* is a message, or a part of one, on its way; a *lane* is
+what a port needs to serve one phase: where packets carry messages it may serve several at once.
+Records of tables are in :mod:`engine.kernels.network.records`.  Times are ps.
 """
 
 from typing import NamedTuple
@@ -36,7 +33,7 @@ CLOSED = 10  # a port: its window has room
 COMPLETE = 11  # a strand: all that it waits for is there
 REDUCED = 12  # a strand: and reduced
 OPERATOR = 13  # a node ends
-ARRIVE = 14  # a member of a flow has made up for being late
+ARRIVE = 14  # a member of a flow: the latencies behind its last chunk have passed
 LANDED = 15  # a parcel that something else carries: it is there
 SERVED = 16  # a node: the bytes of its access have moved, as was foreseen at some time
 DEPARTED = 17  # a parcel that packets carry: its last byte has left its port
@@ -111,7 +108,7 @@ class Settings(NamedTuple):
     packet: float  # bytes after which a device passes a message on
     window: int  # 0 without limit
     carried: int  # one of those below
-    ordered: bool  # parcels of a lower rank go first
+    ordered: bool  # parcels of a lower precedence go first
     max_messages: int
     record: bool
     folded: bool  # one rank stands for all that are alike
@@ -151,7 +148,7 @@ MOVING, SCRATCH = range(2)  # of State.jobs
 
 
 class State(NamedTuple):
-    """A run."""
+    """Everything that a run reads and changes."""
 
     wires: Wires
     plans: Plans

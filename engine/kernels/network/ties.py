@@ -14,7 +14,7 @@ from engine.kernels.network.state import CLASHED, GENERATION, STEP, Accounts, Cl
 
 @inlined
 def begin_step(c: Clock) -> None:
-    """The next event, or begin of a phase, or settling."""
+    """Count a step: an event, the begin of a phase, or settling."""
     c.counts[STEP] += 1
 
 
@@ -25,15 +25,16 @@ def begin_generation(c: Clock) -> None:
 
 
 @inlined
-def meet(c: Clock, other: int) -> None:
-    """What this step does, and the step ``other`` did, must not be of one generation."""
+def clash_with(c: Clock, other: int) -> None:
+    """Note a clash if this step, and the one ``other`` that did the same, are of one generation."""
     if other >= c.counts[GENERATION] and other != c.counts[STEP]:
         c.counts[CLASHED] = 1
 
 
 @inlined
 def note_sent(c: Clock, a: Accounts, rank: int, dim: int, n_bytes: float) -> None:
-    """Unequal sizes must be added in a known order, since sums are rounded."""
+    """Note bytes that a rank sends: unequal sizes must be added in a known order, since sums are
+    rounded."""
     account = a.dims[rank, dim]
     if account.first_sent < c.counts[GENERATION]:
         account.first_sent = c.counts[STEP]
@@ -41,4 +42,4 @@ def note_sent(c: Clock, a: Accounts, rank: int, dim: int, n_bytes: float) -> Non
         account.unequal = c.counts[STEP]
     account.last_sent = n_bytes
     if account.unequal >= c.counts[GENERATION]:
-        meet(c, account.first_sent)
+        clash_with(c, account.first_sent)

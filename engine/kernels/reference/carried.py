@@ -29,7 +29,7 @@ class Senders(Protocol):
         """A message is to leave a rank's port."""
 
     def has_left(self, rank: int, dim: int) -> None:
-        """Its last byte has left it."""
+        """The last byte of a message has left the port."""
 
 
 class _UnderWay(NamedTuple):
@@ -74,7 +74,7 @@ class CarriedTransport:
         return len(self._operators)
 
     def run(self) -> None:
-        """Let happen all that will."""
+        """Run until nothing is planned any more."""
         self.clock.run_out(self._keep_step)
 
     def accounts(self, end: int) -> tuple[LinkAccount, ...]:

@@ -16,7 +16,7 @@ class Clock(simpy.Environment):
 
     @property
     def ps(self) -> int:
-        """The time."""
+        """The present time in picoseconds."""
         return int(self.now)
 
     def run_out(self, elsewhere: Callable[[float], None] | None = None) -> None:

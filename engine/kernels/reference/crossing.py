@@ -26,10 +26,10 @@ from engine.kernels.reference.wires import Wire
 class Message(NamedTuple):
     """Bytes under way, and the name they are recorded under.
 
-    On a wafer messages of a lower ``order`` go first, by their rank and then by who began first,
-    and in packets those of a lower rank (:mod:`engine.kernels.messages.precedence`).  Where the
-    wafer ``preempts``, a message makes way at once for those of a lower rank, else between the
-    pieces of a collective.
+    On a wafer messages of a lower ``order`` go first, by their precedence and then by who began
+    first, and in packets those of a lower precedence (:mod:`engine.kernels.messages.precedence`).
+    Where the wafer ``preempts``, a message makes way at once for those of a lower precedence, else
+    between the pieces of a collective.
     """
 
     n_bytes: float
@@ -74,7 +74,7 @@ class Crossing:
         self.wait(wire.ask(self))
 
     @property
-    def rank(self) -> int:
+    def precedence(self) -> int:
         """Those of a lower one go first."""
         return self.message.order[0]
 

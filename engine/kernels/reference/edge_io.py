@@ -12,7 +12,7 @@ from functools import partial
 
 from engine.kernels.messages.count import check_number
 from engine.kernels.messages.io_plan import Train, Transfer
-from engine.kernels.messages.precedence import rank_of
+from engine.kernels.messages.precedence import precedence_of
 from engine.kernels.reference.crossing import Crossing, Message
 from engine.kernels.reference.transport import Transport
 from engine.network.wafer import NOBODY
@@ -46,7 +46,7 @@ class EdgeTraffic:
         transport.n_messages += transfer.trains.n_messages
         check_number(transport.n_messages, transport.model)
         piece = transfer.n_bytes * transfer.trains.share
-        order = rank_of("data"), 0  # behind tensor parallelism and pipelines
+        order = precedence_of("data"), 0  # behind tensor parallelism and pipelines
         message = Message(piece, self._name(transfer.nodes[0]), order)
         running = _Running(transport, transfer, self._done)
         for train in transfer.trains.trains:

@@ -79,7 +79,7 @@ def _cross(
     world.transport.send(
         source,
         crossing.target,
-        Message(crossing.n_bytes, name, (crossing.rank, 0)),
+        Message(crossing.n_bytes, name, (crossing.precedence, 0)),
         dim=crossing.dim,
         way=0,
         left=lambda: None,
@@ -124,7 +124,7 @@ class _Exchange:
                 yield world.clock.timeout(world.reduction(reduce * phase.n_bytes))
             for peer, fraction, way in send:
                 # What began first is let through first, so that one strand makes way for the next.
-                message = Message(fraction * phase.n_bytes, self._name, (phase.rank, number))
+                message = Message(fraction * phase.n_bytes, self._name, (phase.precedence, number))
                 world.bytes_sent[rank][phase.dim] += message.n_bytes
                 there = self._inboxes[peer][number]
                 go = partial(self._send, member, peer, message, way, there, late)
@@ -240,9 +240,9 @@ def _through_switch(
         risen = max(late[ranks[member]] for member in sources)
         world.transport.through_switch(
             [ranks[member] for member in sources],
-            Message(up * phase.n_bytes, name, (phase.rank, 0)),
+            Message(up * phase.n_bytes, name, (phase.precedence, 0)),
             [ranks[member] for member in targets],
-            Message(down * phase.n_bytes, name, (phase.rank, 0)),
+            Message(down * phase.n_bytes, name, (phase.precedence, 0)),
             left=less,
             arrived=partial(arrive, risen),
         )

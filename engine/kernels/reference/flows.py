@@ -6,7 +6,7 @@ from functools import partial
 from typing import NamedTuple
 
 from engine.kernels.messages.phases import Line, Phases
-from engine.kernels.messages.precedence import BETWEEN_STAGES, rank_of
+from engine.kernels.messages.precedence import BETWEEN_STAGES, precedence_of
 from engine.kernels.reference.clock import Clock
 from engine.kernels.reference.ports import Job
 from engine.kernels.reference.ranks import RankAccount
@@ -36,7 +36,7 @@ class Flows:
     """The flows of a program in which every rank is a class of its own.
 
     ``submit`` queues a job; ``done(flow, rank)`` is called when a rank has done its part of a flow:
-    when the last of its chunks is through and has made up for being late.
+    when the last of its chunks is through and the latencies behind it have passed.
     """
 
     def __init__(
@@ -55,14 +55,14 @@ class Flows:
         self._gathering: dict[_Place, dict[int, int]] = {}  # who has come, and how late
 
     def start(self, flow: int) -> None:
-        """All members have arrived."""
+        """Start a flow, all of whose members have arrived."""
         s = self._program.structure
         record = s.flows[flow]
         form = s.forms[record["form"]]
         ranks = s.members["cls"][record["member_start"] : record["member_end"]].tolist()
         if form["kind"] == POINT_TO_POINT:
             line = Line(tuple(ranks))
-            crossing = self._phases.crossing(flow)._replace(rank=BETWEEN_STAGES)
+            crossing = self._phases.crossing(flow)._replace(precedence=BETWEEN_STAGES)
             self._parts[flow, ranks[0]] = _Part(1)
             done = partial(self._leave, flow, crossing.dim)
             order, late = (int(record["key"]), 0), {ranks[0]: 0}
@@ -82,7 +82,7 @@ class Flows:
             self._leave(flow, phases[-1].dim if phases else 0, rank, late)
             return
         group = self._program.names.flow_group[flow]
-        phase = phases[number]._replace(rank=rank_of(group))
+        phase = phases[number]._replace(precedence=precedence_of(group))
         line = self._phases.line(group, phase.dim, rank)
         phase = self._phases.on_line(phase, line)
         place = _Place(flow, chunk, number, line.ranks[0])

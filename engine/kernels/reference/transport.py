@@ -71,7 +71,7 @@ class Transport:
         self.model, self.n_messages = model, 0
 
     def run(self) -> None:
-        """Let happen all that will."""
+        """Run until nothing is planned any more."""
         self.clock.run_out()
 
     def accounts(self, end: int) -> tuple[LinkAccount, ...]:

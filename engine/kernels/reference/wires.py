@@ -75,13 +75,13 @@ class PreemptiveWire(OrderedWire):
 
     def ask(self, crossing: "Crossing") -> Request:
         holders = [turn.crossing for turn in self.users if isinstance(turn, _Turn)]
-        later = [holder for holder in holders if holder.rank > crossing.rank]
+        later = [holder for holder in holders if holder.precedence > crossing.precedence]
         if later:
             self.users.clear()
         turn = super().ask(crossing)  # before the other asks again, which would have it else
         for holder in later:
             if holder.suspend():
-                holder.wait(_Turn(self, holder, (holder.rank, -1)))
+                holder.wait(_Turn(self, holder, (holder.precedence, -1)))
         return turn
 
 
