@@ -238,6 +238,13 @@ def test_what_kernels_share_knows_no_kernel_that_runs_it() -> None:
     assert not known["messages"] & {"engine/kernels/network", "engine/kernels/reference"}
 
 
+def test_the_map_of_the_kernels_names_every_room() -> None:
+    page = (ROOT / "docs/house.md").read_text(encoding="utf-8")
+    rooms = {file.parent.name for file in sources("engine/kernels")} - {"kernels"}
+    parts = {file.stem for file in sources("engine/kernels/messages")} - {"__init__"}
+    assert {name for name in rooms | parts if f"`{name}`" not in page} == set()
+
+
 # --- functions and start-up ---------------------------------------------------------------------
 
 LONGEST = 50  # lines of a function
