@@ -1,1 +1,1 @@
-"""What all compiled kernels are made of: queues, numbers for none, state by reference."""
+"""What all compiled kernels are made of: queues, pools, numbers for none, state by reference."""

@@ -8,6 +8,7 @@ the end of what this instant has planned so far, and so does whoever comes next 
 import math
 
 from engine.compiler import kernel
+from engine.kernels.core import pool
 from engine.kernels.core.none import LONGEST, NONE
 from engine.kernels.core.queue import append, insert, take_first
 from engine.kernels.network.carried import hand_over
@@ -39,17 +40,12 @@ from engine.kernels.phase.phase_time import whole
 
 @kernel
 def new_parcel(w: Wires) -> int:
-    parcel = w.clock.counts[FREE_PARCEL]
-    w.clock.counts[FREE_PARCEL] = w.parcels[parcel].next
-    w.clock.counts[PARCELS_LEFT] -= 1
-    return parcel
+    return pool.take(w.parcels, w.clock.counts, FREE_PARCEL, PARCELS_LEFT)
 
 
 @kernel
 def free_parcel(w: Wires, parcel: int) -> None:
-    w.parcels[parcel].next = w.clock.counts[FREE_PARCEL]
-    w.clock.counts[FREE_PARCEL] = parcel
-    w.clock.counts[PARCELS_LEFT] += 1
+    pool.give_back(w.parcels, w.clock.counts, FREE_PARCEL, PARCELS_LEFT, parcel)
 
 
 @kernel

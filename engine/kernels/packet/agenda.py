@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.kernels.core import pool
 from engine.kernels.core.none import NEVER, NONE
 from engine.kernels.packet.compile import inlined, kernel
 from engine.kernels.packet.machine import lowest
@@ -109,10 +110,8 @@ def passed(a: Agenda, time: int, number: int) -> bool:
 @inlined
 def plan_as(a: Agenda, time: int, number: int, what: int) -> None:
     """Plan an event with a number that was taken before."""
-    event = a.counts[FREE]
+    event = pool.take(a.events, a.counts, FREE, LEFT)
     record = a.events[event]
-    a.counts[FREE] = record.next
-    a.counts[LEFT] -= 1
     record.time = time
     record.number = number
     record.what = what
@@ -186,9 +185,7 @@ def take(a: Agenda) -> int:
     record = a.events[event]
     a.counts[NOW] = record.time
     a.counts[CURRENT] = record.number
-    record.next = a.counts[FREE]
-    a.counts[FREE] = event
-    a.counts[LEFT] += 1
+    pool.give_back(a.events, a.counts, FREE, LEFT, event)
     return record.what
 
 

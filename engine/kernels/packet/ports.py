@@ -1,5 +1,6 @@
 """How ports send: queues, pause frames, marks and telemetry."""
 
+from engine.kernels.core import pool
 from engine.kernels.core.none import NONE
 from engine.kernels.core.queue import append, take_first
 from engine.kernels.packet.agenda import NOW, next_number, passed, plan_as
@@ -32,10 +33,8 @@ def link_of(r: Run, port: int) -> int:
 
 @inlined
 def new_packet(r: Run, kind: int, flow: int, size: int) -> int:
-    packet = r.counts[FREE_PACKET]
+    packet = pool.take(r.packets, r.counts, FREE_PACKET, FREE_LEFT)
     record = r.packets[packet]
-    r.counts[FREE_PACKET] = record.next
-    r.counts[FREE_LEFT] -= 1
     record.kind = kind
     record.flow = flow
     record.size = size
@@ -47,9 +46,7 @@ def new_packet(r: Run, kind: int, flow: int, size: int) -> int:
 
 @inlined
 def free_packet(r: Run, packet: int) -> None:
-    r.packets[packet].next = r.counts[FREE_PACKET]
-    r.counts[FREE_PACKET] = packet
-    r.counts[FREE_LEFT] += 1
+    pool.give_back(r.packets, r.counts, FREE_PACKET, FREE_LEFT, packet)
 
 
 @inlined
