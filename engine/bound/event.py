@@ -17,10 +17,16 @@ each of which holds whatever the kernel's queues and orders decide:
    any of its operators, after it the least way on, both as at the greatest bandwidth of every
    dimension, which they cannot beat.
 
+Where a library of collectives chooses by the bandwidths, a phase counts with the least latencies and
+the least bytes over its share of all choices that may be made in the space, each by itself: no
+choice asks for less of either.
+
 Every one is fixed seconds plus bytes over bandwidths (or over sums of bandwidths, under Themis),
 so their maximum is convex, and cutting planes minimise it: a longest path at given bandwidths is a
 piece.  A cut costs a walk over the graph and one cone program.
 """
+
+from dataclasses import replace
 
 import numpy as np
 
@@ -43,8 +49,8 @@ class EventBound:
     """
 
     def __init__(self, program: Program, space: LinearSpace) -> None:
-        most = space.box()[1]
-        work = work_of(program, most)
+        low, most = space.box()
+        work = work_of(_least_chosen(program, low, most), most)
         self.sums = work.sums
         self._paths = PathForm(items_of(program.structure), tuple(work.pieces), work.sums)
         with np.errstate(divide="ignore"):
@@ -60,6 +66,14 @@ class EventBound:
         stretch, load = self._loads.longer(path, duration, forms, np.append(reciprocal, 1.0))
         path = path[~np.isin(self._loads.stretch[path], stretch)]
         return (1 - _ROUNDING) * (load.sum(axis=0) + self._paths.sum_of(path, forms))[None]
+
+
+def _least_chosen(program: Program, low: Floats, most: Floats) -> Program:
+    """The program whose phases ask for no more than whatever a library of collectives chooses in
+    this box."""
+    if program.chooser is None:
+        return program
+    return replace(program, structure=program.chooser.least(program.structure, low, most))
 
 
 def lower_bound(program: Program, space: LinearSpace, prices: Prices | None = None) -> Optimum:

@@ -30,7 +30,12 @@ class Timing(NamedTuple):
 
 @dataclass(frozen=True)
 class Timings:
-    """What a cluster's own collectives took; ``source`` is where they were read."""
+    """What a cluster's own collectives took; ``source`` is where they were read.
+
+    ``bandwidth`` (bytes/s) is that of each dimension's links when they were measured: that of the
+    topology unless given.
+    """
 
     timings: tuple[Timing, ...]
     source: str
+    bandwidth: tuple[float, ...] = ()

@@ -3,17 +3,24 @@
 import math
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from engine.cluster.cluster import Cluster
 from engine.collective.steps import PhaseSteps, Setting
 from engine.kinds import CollectiveKind
 from engine.workload.graph import Group
+
+Floats = NDArray[np.float64]
+Longs = NDArray[np.int64]
 
 
 class Request(NamedTuple):
     """A collective over the dimensions in which its group has several members, innermost first.
 
     ``held`` is the bytes that a member holds on entry.  The first ``in_node`` of ``settings`` lie
-    inside a node, the others between nodes.  ``bandwidth`` (bytes/s) is an NPU's in each of them.
+    inside a node, the others between nodes.  ``bandwidth`` (bytes/s) is an NPU's in each of them,
+    and ``measured_at`` what it was when the cluster's collectives were measured.
     """
 
     kind: CollectiveKind
@@ -21,6 +28,7 @@ class Request(NamedTuple):
     settings: tuple[Setting, ...]
     in_node: int
     bandwidth: tuple[float, ...]
+    measured_at: tuple[float, ...] = ()
 
     @property
     def ranks(self) -> int:
@@ -50,6 +58,8 @@ class Request(NamedTuple):
 def request_for(kind: CollectiveKind, held: float, group: Group, cluster: Cluster) -> Request:
     """What a collective over ``group`` asks of a library, ``held`` bytes a member."""
     dims, model = cluster.topology.dims, cluster.collectives
+    own = tuple(dim.bandwidth for dim in dims)
+    then = own if model.timings is None else model.timings.bandwidth or own
     used = [d for d, members in enumerate(group.sizes) if members > 1]
     policy = model.subgroup_bandwidth
     return Request(
@@ -60,7 +70,8 @@ def request_for(kind: CollectiveKind, held: float, group: Group, cluster: Cluste
             for d in used
         ),
         in_node=sum(d < model.node_dimensions for d in used),
-        bandwidth=tuple(dims[d].bandwidth for d in used),
+        bandwidth=tuple(own[d] for d in used),
+        measured_at=tuple(then[d] for d in used),
     )
 
 

@@ -1,12 +1,14 @@
 """Forms: the distinct communications of a workload, with their phases in each dimension."""
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Generic, NamedTuple, TypeVar
+
+import numpy as np
 
 from engine.cluster.blocks import SubgroupBandwidth
 from engine.cluster.cluster import Cluster
 from engine.collective.algorithms import algorithm_for, algorithm_of_phase, chosen_algorithms
-from engine.collective.library import Library, Phases, library_of, request_for
+from engine.collective.library import Library, Phases, Request, library_of, request_for
 from engine.collective.steps import PhaseSteps, Setting, Step
 from engine.kinds import CollectiveKind
 from engine.lower import program as p
@@ -51,17 +53,47 @@ class Use(NamedTuple):
 
 
 class Form(NamedTuple):
-    """A distinct communication; ``n_bytes`` is a chunk's, on entry."""
+    """A distinct communication; ``n_bytes`` is a chunk's, on entry.  ``request``: what a library
+    was asked, whose ``uses`` are what it chooses at one point."""
 
     kind: int
     n_bytes: float
     chunks: int
     priority: int
     uses: tuple[Use, ...]
+    request: Request | None = None
+
+
+def told_uses(
+    dims: Iterable[int],
+    kind: CollectiveKind,
+    answer: Iterable[Phases],
+    number: Callable[[TypedSteps], int],
+) -> tuple[Use, ...]:
+    """The uses of ``dims`` as a library's answer tells them; ``number`` is that of a phase."""
+
+    def of(own: CollectiveKind, phase: PhaseSteps | None) -> int:
+        return -1 if phase is None else number(TypedSteps(own, phase))
+
+    if kind is CollectiveKind.ALL_TO_ALL:
+        return tuple(Use(d, of(kind, told.scatter)) for d, told in zip(dims, answer, strict=True))
+    return tuple(
+        Use(
+            d,
+            scatter=of(CollectiveKind.REDUCE_SCATTER, told.scatter),
+            gather=of(CollectiveKind.ALL_GATHER, told.gather),
+            fused=of(kind, told.fused),
+        )
+        for d, told in zip(dims, answer, strict=True)
+    )
 
 
 class Forms:
-    """The forms of a workload on a cluster, and the steps of their phases, each kept once."""
+    """The forms of a workload on a cluster, and the steps of their phases, each kept once.
+
+    What a ``library`` is asked differs from all else that it is asked, as it may choose
+    differently for it elsewhere.
+    """
 
     def __init__(self, cluster: Cluster, workload: Workload) -> None:
         self.forms: Interned[Form] = Interned()
@@ -69,7 +101,7 @@ class Forms:
         self._known: dict[tuple[Hashable, ...], int] = {}  # graphs repeat themselves
         self._dims, self._model = cluster.topology.dims, cluster.collectives
         self._chosen = chosen_algorithms(cluster)
-        self._library, self._cluster = library_of(cluster.collectives), cluster
+        self.library, self._cluster = library_of(cluster.collectives), cluster
         self._workload = workload
         self._crossings: dict[tuple[int, int, int], Use] = {}  # by dimension, offset and graph
 
@@ -81,8 +113,8 @@ class Forms:
         return self._known[key]
 
     def _collective(self, work: Collective, group: Group) -> int:
-        if self._library is not None and group.n_members > 1:
-            return self._by_library(self._library, work, group)
+        if self.library is not None and group.n_members > 1:
+            return self._by_library(self.library, work, group)
         uses = tuple(
             self._use(work.kind, d, group) for d, members in enumerate(group.sizes) if members > 1
         )
@@ -93,28 +125,14 @@ class Forms:
         return self.forms(form)
 
     def _by_library(self, library: Library, work: Collective, group: Group) -> int:
-        answer = library.answer(request_for(work.kind, work.n_bytes, group, self._cluster))
-        used = [d for d, members in enumerate(group.sizes) if members > 1]
-        uses = tuple(
-            self._told(d, phases, work.kind) for d, phases in zip(used, answer.phases, strict=True)
-        )
+        request = request_for(work.kind, work.n_bytes, group, self._cluster)
+        (way,) = library.chosen(request, np.array([request.bandwidth])).tolist()
+        answer = library.answer(request, way)
+        used = (d for d, members in enumerate(group.sizes) if members > 1)
+        uses = told_uses(used, work.kind, answer.phases, self.phase_steps)
         chunks = answer.chunks
-        return self.forms(Form(work.kind, work.n_bytes / chunks, chunks, work.priority, uses))
-
-    def _told(self, d: int, phases: Phases, kind: CollectiveKind) -> Use:
-        """A dimension's use as the library tells it."""
-
-        def of(own: CollectiveKind, phase: PhaseSteps | None) -> int:
-            return -1 if phase is None else self.phase_steps(TypedSteps(own, phase))
-
-        if kind is CollectiveKind.ALL_TO_ALL:
-            return Use(d, of(kind, phases.scatter))
-        return Use(
-            d,
-            scatter=of(CollectiveKind.REDUCE_SCATTER, phases.scatter),
-            gather=of(CollectiveKind.ALL_GATHER, phases.gather),
-            fused=of(kind, phases.fused),
-        )
+        size = work.n_bytes / chunks
+        return self.forms(Form(work.kind, size, chunks, work.priority, uses, request))
 
     def transfer(self, work: Send, graph: int) -> int:
         """The form of a message of ranks that run ``graph``: every dimension that it crosses, in
@@ -151,9 +169,9 @@ class Forms:
 
     def _message_share(self, d: int) -> float:
         """What a message gets of the bandwidth that its way has in a dimension."""
-        if self._library is None:
+        if self.library is None:
             return 1.0
-        inside, between = self._library.shares
+        inside, between = self.library.shares
         return inside if d < self._model.node_dimensions else between
 
     def _use(self, kind: CollectiveKind, d: int, group: Group) -> Use:

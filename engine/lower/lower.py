@@ -6,6 +6,7 @@ from engine.cluster.cluster import Cluster
 from engine.collector import no_collector
 from engine.errors import DimsweepError
 from engine.lower import program as p
+from engine.lower.choices import Choices
 from engine.lower.fold import fold_ranks
 from engine.lower.forms import Forms
 from engine.lower.memory import check_memory, with_expansion
@@ -47,7 +48,8 @@ def _lower(workload: Workload, cluster: Cluster, *, fold: bool) -> p.Program:
         flow_group=tuple(nodes.flow_group),
     )
     tables = structure(cluster, folding, nodes, forms, in_order=workload.in_order)
-    return p.Program.on(cluster, tables, names, workload)
+    choices = None if forms.library is None else Choices(forms.library, forms)
+    return p.Program.on(cluster, tables, names, workload, choices)
 
 
 def _check_acyclic(workload: Workload) -> None:

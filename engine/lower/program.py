@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -259,12 +260,28 @@ class Witness(Protocol):
         """When each class ends, and how long it computes, in ps; shape (C,) each."""
 
 
+class Chooser(Protocol):
+    """What a library of collectives chooses for R forms of a program, as the bandwidths tell."""
+
+    def at(self, bandwidth: Floats) -> Longs:
+        """Its choices (P, R) at bandwidths of shape (P, D) in bytes/s."""
+
+    def made(self, structure: Structure, choices: Longs) -> Structure:
+        """The structure with these choices (R,), in the place of others."""
+
+    def least(self, structure: Structure, low: Floats, high: Floats) -> Structure:
+        """The structure whose phases ask for no more than those of any choice that may be made at
+        bandwidths between ``low`` and ``high``, (D,) each."""
+
+
 @dataclass(frozen=True)
 class Program:
     """A structure at one point: bandwidth (bytes/s), latency (ps a hop), prices.
 
     :meth:`rebind` moves it to another point without lowering anything again.  ``workload`` and
-    ``cluster`` are what it was lowered from.
+    ``cluster`` are what it was lowered from.  Where a library of collectives chooses by the
+    bandwidths, ``chosen`` (R,) is what it chooses at the point, as its ``chooser`` tells, and the
+    structure is that of these choices.
     """
 
     structure: Structure
@@ -275,6 +292,8 @@ class Program:
     workload: Workload
     cluster: Cluster
     witness: Witness | None = None
+    chooser: Chooser | None = field(default=None, repr=False, compare=False)
+    chosen: Longs = field(default_factory=partial(np.zeros, 0, np.int64), compare=False)
     # What the phase kernel made of the structure (engine.kernels.phase.chains), for all points.
     chained: list[tuple[Structure, Structure]] = field(
         default_factory=list, repr=False, compare=False
@@ -286,13 +305,22 @@ class Program:
 
     @classmethod
     def on(
-        cls, cluster: Cluster, structure: Structure, names: Names, workload: Workload
+        cls,
+        cluster: Cluster,
+        structure: Structure,
+        names: Names,
+        workload: Workload,
+        chooser: Chooser | None = None,
     ) -> "Program":
         """The program at the bandwidths, latencies and prices of ``cluster``."""
         dims = cluster.topology.dims
         bandwidth = check_bandwidth([dim.bandwidth for dim in dims], len(dims))
         latency = check_latency([dim.latency for dim in dims], len(dims))
-        return cls(structure, names, bandwidth, latency, cluster.prices, workload, cluster)
+        program = cls(structure, names, bandwidth, latency, cluster.prices, workload, cluster)
+        if chooser is None:
+            return program
+        (chosen,) = chooser.at(bandwidth[None])
+        return dataclasses.replace(program, chooser=chooser, chosen=chosen)
 
     @property
     def n_npus(self) -> int:
@@ -305,7 +333,8 @@ class Program:
         latency: Sequence[int] | Longs | None = None,
         prices: Prices | None = None,
     ) -> "Program":
-        """The same program at another point; what is not given stays."""
+        """The same program at another point; what is not given stays.  A library of collectives
+        chooses anew."""
         changes: dict[str, object] = {}
         if bandwidth is not None:
             changes["bandwidth"] = _one(check_bandwidth(bandwidth, self.structure.shape.n_dims))
@@ -313,7 +342,37 @@ class Program:
             changes["latency"] = _one(check_latency(latency, self.structure.shape.n_dims))
         if prices is not None:
             changes["prices"] = prices
-        return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
+        moved = dataclasses.replace(self, **changes)  # type: ignore[arg-type]
+        if moved.chooser is None:
+            return moved
+        return moved._with(moved.chooser, moved.chooser.at(moved.bandwidth[None])[0])
+
+    def by_choice(self, bandwidth: Floats) -> list[tuple["Program", Longs]]:
+        """The program for each group of P points (P, D) at which a library of collectives chooses
+        alike, and which points these are."""
+        if self.chooser is None:
+            return [(self, np.arange(len(bandwidth)))]
+        distinct, group = np.unique(self.chooser.at(bandwidth), axis=0, return_inverse=True)
+        group = group.reshape(-1)
+        return [
+            (self._with(self.chooser, chosen), np.flatnonzero(group == number))
+            for number, chosen in enumerate(distinct)
+        ]
+
+    def _with(self, chooser: Chooser, chosen: Longs) -> "Program":
+        """The program with other choices, and with what kernels made of the structure that does not
+        depend on choices."""
+        if np.array_equal(chosen, self.chosen):
+            return self
+        made = chooser.made(self.structure, chosen)
+        chained = [
+            (made, chooser.made(chains, chosen))
+            for structure, chains in self.chained
+            if structure is self.structure
+        ]
+        return dataclasses.replace(
+            self, structure=made, chosen=chosen, chained=chained, tabled=[], folded=[]
+        )
 
 
 def check_bandwidth(values: ArrayLike, n_dims: int) -> Floats:

@@ -53,8 +53,7 @@ def structure(
         forms=_forms(form_list),
         uses=np.array([use for form in form_list for use in form.uses], dtype=p.USE),
         listed=np.zeros(0, dtype=p.LISTED),
-        phase_steps=_phase_steps(list(forms.phase_steps)),
-        steps=_steps([step for _, phase in forms.phase_steps for step in phase.steps]),
+        **phase_tables(list(forms.phase_steps)),
         services=_services(list(nodes.services)),
         server_uses=np.array(
             [use for served in nodes.services for use in served.uses], dtype=p.SERVER_USE
@@ -135,6 +134,12 @@ def _forms(forms: list[Form]) -> p.Table:
         listed_variants=[0] * n,
         n_bytes=(form.n_bytes for form in forms),
     )
+
+
+def phase_tables(phases: list[TypedSteps]) -> dict[str, p.Table]:
+    """The two tables of a structure that say what the phases are."""
+    steps = [step for _, phase in phases for step in phase.steps]
+    return {"phase_steps": _phase_steps(phases), "steps": _steps(steps)}
 
 
 def _phase_steps(phases: list[TypedSteps]) -> p.Table:

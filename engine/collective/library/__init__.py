@@ -8,13 +8,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
+
 from engine.cluster.cluster import CollectiveModel
 from engine.cluster.library import Timings
-from engine.collective.library.measured import measured_answer
-from engine.collective.library.nccl.gpus import gpu_called
+from engine.collective.library.measured import is_measured, measured_answer
+from engine.collective.library.nccl.gpus import Gpu, gpu_called
 from engine.collective.library.nccl.phases import answer as nccl_answer
 from engine.collective.library.nccl.phases import message_shares
-from engine.collective.request import Answer, Phases, Request, request_for
+from engine.collective.library.nccl.tuning import choices, predictions
+from engine.collective.request import Answer, Floats, Longs, Phases, Request, request_for
 from engine.errors import DimsweepError
 
 __all__ = ["Answer", "Library", "Phases", "Request", "library_of", "request_for"]
@@ -24,12 +27,27 @@ __all__ = ["Answer", "Library", "Phases", "Request", "library_of", "request_for"
 class Library:
     """What runs collectives, and messages from point to point.
 
-    ``answer`` says how a collective runs, or raises :class:`DimsweepError`.  ``shares`` are what a
-    message gets of a dimension's bandwidth inside a node and between nodes.
+    ``predictions`` are what it believes that each of its O ways to run a collective takes, shape
+    (O, P), at bandwidths of shape (P, D) in the request's dimensions.  It takes the first of the
+    least, and none grows with any bandwidth.  ``answer`` says what a way is, by its number.  Both
+    raise :class:`DimsweepError` for what it cannot run.  ``shares`` are what a message gets of a
+    dimension's bandwidth inside a node and between nodes.
     """
 
-    answer: Callable[[Request], Answer]
+    predictions: Callable[[Request, Floats], Floats]
+    answer: Callable[[Request, int], Answer]
     shares: tuple[float, float] = (1.0, 1.0)
+
+    def chosen(self, request: Request, bandwidth: Floats) -> Longs:
+        """The way that it takes (P,) at each of these bandwidths (P, D)."""
+        return self.predictions(request, bandwidth).argmin(axis=0)
+
+    def possible(self, request: Request, low: Floats, high: Floats) -> list[int]:
+        """The ways that it may take at bandwidths between ``low`` and ``high``, (D,) each: those
+        that are not predicted to take longer at their best than another one at its worst."""
+        with np.errstate(divide="ignore"):
+            worst, best = self.predictions(request, np.array([low, high])).T
+        return np.flatnonzero(best <= worst.min()).tolist()
 
 
 def library_of(model: CollectiveModel) -> Library | None:
@@ -40,20 +58,36 @@ def library_of(model: CollectiveModel) -> Library | None:
     nccl = None
     if model.library is not None:
         gpu = gpu_called(model.library.gpu)
-        nccl = Library(partial(nccl_answer, gpu, model=model), message_shares(gpu))
+        nccl = Library(
+            partial(predictions, gpu), partial(_by_nccl, gpu, model), message_shares(gpu)
+        )
     if model.timings is None:
         return nccl
-    measured = partial(_measured_or, nccl, model.timings)
-    return Library(measured, nccl.shares) if nccl is not None else Library(measured)
+    return _measured_or(nccl, model.timings)
 
 
-def _measured_or(nccl: Library | None, timings: Timings, request: Request) -> Answer:
-    found = measured_answer(timings, request)
-    if found is not None:
-        return found
-    if nccl is None:
-        raise _not_measured(timings.source, request)
-    return nccl.answer(request)
+def _by_nccl(gpu: Gpu, model: CollectiveModel, request: Request, way: int) -> Answer:
+    return nccl_answer(gpu, request, model, choices(gpu, request)[way])
+
+
+def _measured_or(other: Library | None, timings: Timings) -> Library:
+    """What was measured, in its one way, and ``other`` for the rest."""
+
+    def elsewhere(request: Request) -> Library:
+        if other is None:
+            raise _not_measured(timings.source, request)
+        return other
+
+    def predicted(request: Request, bandwidth: Floats) -> Floats:
+        if is_measured(timings, request):
+            return np.zeros((1, len(bandwidth)))
+        return elsewhere(request).predictions(request, bandwidth)
+
+    def answer(request: Request, way: int) -> Answer:
+        found = measured_answer(timings, request)
+        return found if found is not None else elsewhere(request).answer(request, way)
+
+    return Library(predicted, answer, other.shares if other is not None else (1.0, 1.0))
 
 
 def _not_measured(source: str, request: Request) -> DimsweepError:

@@ -12,12 +12,17 @@ from engine.kinds import CollectiveKind
 from engine.units import PICOSECONDS
 
 
+def is_measured(timings: Timings, request: Request) -> bool:
+    """Whether these ranks on these nodes were measured, in any size."""
+    return bool(rows_for(timings, request.kind, request.ranks, request.nodes))
+
+
 def measured_answer(timings: Timings, request: Request) -> Answer | None:
     """Phases that last as long as was measured, or None if these ranks on these nodes were not.
 
     What would remain of the time at the highest measured rate is latency, paid once; the rest is
-    transfer, shared among the dimensions in proportion to what each would need at the topology's
-    bandwidth, so that a sweep from there scales it.
+    transfer, shared among the dimensions in proportion to what each would need at the bandwidths at
+    which it was measured, so that other bandwidths scale it from there.
     """
     rows = rows_for(timings, request.kind, request.ranks, request.nodes)
     if not rows:
@@ -85,9 +90,9 @@ def _phase(
 
 
 def _least(request: Request) -> float:
-    """Picoseconds that the transfers would take at all of the topology's bandwidth."""
+    """Picoseconds that the transfers would take at all of the bandwidth that was measured."""
     total = 0.0
-    for i, (setting, bandwidth) in enumerate(zip(request.settings, request.bandwidth, strict=True)):
+    for i, (setting, bandwidth) in enumerate(zip(request.settings, request.measured_at, strict=True)):
         held = request.n_bytes
         if request.kind is not CollectiveKind.ALL_TO_ALL:
             held /= request.ranks_before(i)

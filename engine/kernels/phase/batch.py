@@ -56,7 +56,8 @@ class Run:
 
 
 def run_batch(program: Program, bandwidth: ArrayLike, latency: ArrayLike | None = None) -> Measures:
-    """Simulate ``program`` at P points in one compiled call.
+    """Simulate ``program`` at P points in one compiled call, or in one for each way in which a
+    library of collectives chooses at them.
 
     ``bandwidth`` has shape (P, D) in bytes/s, ``latency`` the same in ps, or (D,) for all points
     (the program's own if not given).  A point that cannot finish has an ``outcome`` other than
@@ -75,6 +76,19 @@ def run_batch(program: Program, bandwidth: ArrayLike, latency: ArrayLike | None 
                 f"shape {array.shape}; bandwidth has shape {points.shape}, and (P, D) is wanted",
                 where=name,
             )
+    chained_once(program)  # chains are the same, whatever a library of collectives chooses
+    groups = program.by_choice(points)
+    if len(groups) == 1:
+        return _run_alike(groups[0][0], points, delays)
+    path = empty_path(program.structure, len(points))
+    measures = _empty_measures(program.structure, len(points), path)
+    for one, rows in groups:
+        _put(measures, rows, _run_alike(one, points[rows], delays[rows]))
+    return measures
+
+
+def _run_alike(program: Program, points: Floats, delays: Longs) -> Measures:
+    """Simulate the structure of ``program`` as it is, at all points."""
     s = chained_once(program)
     times = empty_phase_times(s)
     state = empty_state(s, times)
@@ -83,6 +97,16 @@ def run_batch(program: Program, bandwidth: ArrayLike, latency: ArrayLike | None 
     run_points(s, points, delays, times, state, measures, path)
     _ask_witness(program, points, delays, measures)
     return measures
+
+
+def _put(measures: Measures, rows: Longs, some: Measures) -> None:
+    """Write what was measured at some of the points."""
+    for name, value in some._asdict().items():
+        if isinstance(value, Path):
+            for into, column in zip(getattr(measures, name), value, strict=True):
+                into[rows] = column
+        else:
+            getattr(measures, name)[rows] = value
 
 
 def run_one(program: Program, *, record: bool = False) -> Run:

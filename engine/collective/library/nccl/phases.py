@@ -36,10 +36,13 @@ def message_shares(gpu: Gpu) -> tuple[float, float]:
     return gpu.costs[DIRECT].bandwidth / gpu.link, _NETWORK[DIRECT.protocol]
 
 
-def answer(gpu: Gpu, request: Request, model: CollectiveModel) -> Answer:
-    """How NCCL runs the collective: in at most the model's chunks if it crosses dimensions
-    or nodes, so that a message need not wait for all of it."""
-    n_dims, choice = len(request.settings), choose(gpu, request)
+def answer(
+    gpu: Gpu, request: Request, model: CollectiveModel, choice: Choice | None = None
+) -> Answer:
+    """How NCCL runs the collective, with its own ``choice`` at the request's bandwidths unless one
+    is given: in at most the model's chunks if it crosses dimensions or nodes, so that a message
+    need not wait for all of it."""
+    n_dims, choice = len(request.settings), choice or choose(gpu, request)
     is_cut = n_dims > 1 or request.nodes > 1
     pieces = min(model.chunks, math.ceil(request.n_bytes / _PIECE)) if is_cut else 1
     chunks = max(1, pieces)

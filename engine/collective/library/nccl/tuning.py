@@ -1,13 +1,16 @@
 """NCCL's own prediction, by which it chooses: microseconds = latency + bytes / bandwidth.
 
-Latencies and limits are those of NCCL's tuning (NCCL 2.30, public source); the links are those of
-the topology as it is configured, for a study that splits bandwidth anew builds no other machine.
+Latencies and limits are those of NCCL's tuning (NCCL 2.30, public source).  NCCL looks at the links
+that there are, so it may choose otherwise at each split of a study.  No prediction grows with any
+bandwidth.
 What NCCL believes is not what it then takes, which is why a collective often lasts longer just
 beyond the size at which NCCL changes its choice.
 """
 
 import math
 from collections.abc import Iterator
+
+import numpy as np
 
 from engine.collective.library.nccl.choice import Algorithm, Choice, Protocol
 from engine.collective.library.nccl.gpus import (
@@ -20,7 +23,7 @@ from engine.collective.library.nccl.gpus import (
     Gpu,
     Hardware,
 )
-from engine.collective.request import Request
+from engine.collective.request import Floats, Request
 from engine.kinds import CollectiveKind
 
 # us; LL, LL128, Simple
@@ -54,11 +57,21 @@ _TREE_BY_SIZE = (
 
 
 def choose(gpu: Gpu, request: Request) -> Choice:
-    """What NCCL runs: sends and receives for an all-to-all, else what it predicts to be fastest."""
-    if request.kind is CollectiveKind.ALL_TO_ALL:
-        return DIRECT_LL if request.n_bytes / request.ranks <= _DIRECT_LL_BYTES else DIRECT
-    predicted = dict(_predicted(gpu, request))
-    return min(predicted, key=predicted.__getitem__)
+    """What NCCL runs at the request's bandwidths: the first of those that it predicts to be
+    fastest."""
+    predicted = predictions(gpu, request, np.array([request.bandwidth]))
+    return choices(gpu, request)[int(predicted[:, 0].argmin())]
+
+
+def choices(gpu: Gpu, request: Request) -> tuple[Choice, ...]:
+    """What NCCL may run (O of them), whatever the bandwidths."""
+    return tuple(choice for choice, _ in _predicted(gpu, request, np.array([request.bandwidth])))
+
+
+def predictions(gpu: Gpu, request: Request, bandwidth: Floats) -> Floats:
+    """What NCCL thinks that each of its :func:`choices` takes, in us (O, P), at bandwidths of
+    shape (P, D) in the request's dimensions."""
+    return np.array([us for _, us in _predicted(gpu, request, bandwidth)])
 
 
 def network_hop(choice: Choice, request: Request) -> float:
@@ -78,39 +91,46 @@ def pat_overhead(ranks: int) -> float:
     return _PAT_RANK * ranks
 
 
-def _predicted(gpu: Gpu, request: Request) -> Iterator[tuple[Choice, float]]:
-    """What NCCL thinks that each choice takes, in us."""
+def _predicted(
+    gpu: Gpu, request: Request, bandwidth: Floats
+) -> Iterator[tuple[Choice, Floats]]:
+    """Each choice, and what NCCL thinks that it takes, in us (P,); sends and receives for an
+    all-to-all."""
+    if request.kind is CollectiveKind.ALL_TO_ALL:
+        is_short = request.n_bytes / request.ranks <= _DIRECT_LL_BYTES
+        yield DIRECT_LL if is_short else DIRECT, np.zeros(len(bandwidth))
+        return
+    bus = _bus(gpu, request, bandwidth)
     protocols = [LL, SIMPLE] if gpu.hardware is Hardware.PCI else [LL, LL128, SIMPLE]
     for choice in protocols:
-        yield choice, _ring(gpu, request, choice)
+        yield choice, _ring(gpu, request, choice, bus)
     several = request.nodes > 1
     if request.kind is CollectiveKind.ALL_REDUCE:
         if several:
             for _, protocol in protocols:
-                yield Choice(Algorithm.TREE, protocol), _tree(gpu, request, protocol)
+                yield Choice(Algorithm.TREE, protocol), _tree(gpu, request, protocol, bus)
         if gpu.nvls and request.ranks_a_node > (1 if several else 2):
-            yield NVLS, _nvls(gpu, request)
+            yield NVLS, _nvls(gpu, request, bandwidth)
     elif several and request.ranks_a_node == 1:
         levels, n = math.log2(request.nodes), request.ranks
         latency = _PAT_BASE + levels * _PAT_HOP + pat_overhead(n)
-        bandwidth = PAT * _bus(gpu, request) * n / (n - 1)
-        yield Choice(Algorithm.PAT, Protocol.SIMPLE), latency + request.n_bytes / 1e3 / bandwidth
+        rate = PAT * bus * n / (n - 1)
+        yield Choice(Algorithm.PAT, Protocol.SIMPLE), latency + request.n_bytes / 1e3 / rate
 
 
-def _bus(gpu: Gpu, request: Request) -> float:
-    """GB/s of NCCL's rings: each rank has a rail of its own between nodes."""
-    inside, between = request.bandwidth[: request.in_node], request.bandwidth[request.in_node :]
-    found = [gpu.bus * bandwidth / 1e9 / gpu.link for bandwidth in inside]
-    found += [bandwidth / 1e9 * request.ranks_a_node for bandwidth in between]
-    return min(found)
+def _bus(gpu: Gpu, request: Request, bandwidth: Floats) -> Floats:
+    """GB/s of NCCL's rings (P,): each rank has a rail of its own between nodes."""
+    inside, between = np.split(bandwidth, [request.in_node], axis=1)
+    found = [gpu.bus * inside / 1e9 / gpu.link, between / 1e9 * request.ranks_a_node]
+    return np.concatenate(found, axis=1).min(axis=1)
 
 
 def _ll(gpu: Gpu, request: Request) -> float:
     return gpu.ll[min(request.nodes, 3) - 1]
 
 
-def _ring(gpu: Gpu, request: Request, choice: Choice) -> float:
-    i, n, bus = _PROTOCOLS.index(choice.protocol), request.ranks, _bus(gpu, request)
+def _ring(gpu: Gpu, request: Request, choice: Choice, bus: Floats) -> Floats:
+    i, n = _PROTOCOLS.index(choice.protocol), request.ranks
     passes = 2 if request.kind is CollectiveKind.ALL_REDUCE else 1
     steps, between = passes * (n - 1), passes * (request.nodes - 1)
     hop = _HOP[gpu.hardware, Algorithm.RING][i]
@@ -120,30 +140,31 @@ def _ring(gpu: Gpu, request: Request, choice: Choice) -> float:
     latency += between * network_hop(choice, request)
     if between and passes == 2 and choice == SIMPLE and request.n_bytes >= 64 * _CHANNELS * n:
         latency *= _PLATEAU
-    bandwidth = (min(_ll(gpu, request), bus / 2), 0.92 * bus, bus)[i]
-    return latency + request.n_bytes / 1e3 / (bandwidth * n / steps)
+    bandwidth = (np.minimum(_ll(gpu, request), bus / 2), 0.92 * bus, bus)[i]
+    return np.asarray(latency + request.n_bytes / 1e3 / (bandwidth * n / steps))
 
 
-def _tree(gpu: Gpu, request: Request, protocol: Protocol) -> float:
-    i, bus = _PROTOCOLS.index(protocol), TREE * _bus(gpu, request)
+def _tree(gpu: Gpu, request: Request, protocol: Protocol, ring_bus: Floats) -> Floats:
+    i, bus = _PROTOCOLS.index(protocol), TREE * ring_bus
     hops = (request.ranks_a_node - 1) * _HOP[gpu.hardware, Algorithm.TREE][i]
     hops += math.log2(request.nodes) * _NETWORK_HOP[Algorithm.TREE][i]
-    bandwidth = (min(bus / 3.8, _ll(gpu, request)), bus * 120 / 128, bus)[i]
+    bandwidth = (np.minimum(bus / 3.8, _ll(gpu, request)), bus * 120 / 128, bus)[i]
     size = max(0, int(math.log2(max(request.n_bytes, 64) / 64)))
     if size < len(_TREE_BY_SIZE[i]):
-        bandwidth *= _TREE_BY_SIZE[i][size]
-    return _BASE[Algorithm.TREE][i] + 2 * hops + request.n_bytes / 1e3 / (bandwidth / 2)
+        bandwidth = bandwidth * _TREE_BY_SIZE[i][size]
+    took = _BASE[Algorithm.TREE][i] + 2 * hops + request.n_bytes / 1e3 / (bandwidth / 2)
+    return np.asarray(took)
 
 
-def _nvls(gpu: Gpu, request: Request) -> float:
-    link = min(request.bandwidth[: request.in_node]) / 1e9 / gpu.link
+def _nvls(gpu: Gpu, request: Request, bandwidth: Floats) -> Floats:
+    link = bandwidth[:, : request.in_node].min(axis=1) / 1e9 / gpu.link
     inside = 2 * gpu.bus * link * gpu.nvls * (_CHANNELS - 1) / _CHANNELS
     if request.nodes == 1:
         n = request.ranks
-        return _NVLS + request.n_bytes / 1e3 / (inside * n / (2 * (n - 1)))
+        return np.asarray(_NVLS + request.n_bytes / 1e3 / (inside * n / (2 * (n - 1))))
     two = request.nodes == 2
-    rails = min(request.bandwidth[request.in_node :]) / 1e9 * request.ranks_a_node
+    rails = bandwidth[:, request.in_node :].min(axis=1) / 1e9 * request.ranks_a_node
     between = rails * (2 if two else 1)
-    bandwidth = min(inside, between, gpu.nvls_tree[0 if two else 1])
+    rate = np.minimum(np.minimum(inside, between), gpu.nvls_tree[0 if two else 1])
     latency = _NVLS + 2 * math.log2(request.nodes) * _NVLS_TREE_HOP
-    return latency + request.n_bytes / 1e3 / (bandwidth / 2)
+    return np.asarray(latency + request.n_bytes / 1e3 / (rate / 2))
