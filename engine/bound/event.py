@@ -17,8 +17,8 @@ each of which holds whatever the kernel's queues and orders decide:
    any of its operators, after it the least way on, both as at the greatest bandwidth of every
    dimension, which they cannot beat.
 
-Where a library of collectives chooses by the bandwidths, a phase counts with the least latencies and
-the least bytes over its share of all choices that may be made in the space, each by itself: no
+Where a library of collectives chooses by the bandwidths, a phase counts with the least latencies
+and the least bytes over its share of all choices that may be made in the space, each by itself: no
 choice asks for less of either.
 
 Every one is fixed seconds plus bytes over bandwidths (or over sums of bandwidths, under Themis),

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from engine.cluster.cluster import Cluster
 from engine.collective.steps import PhaseSteps, Setting
+from engine.errors import DimsweepError
 from engine.kinds import CollectiveKind
 from engine.workload.graph import Group
 
@@ -56,10 +57,18 @@ class Request(NamedTuple):
 
 
 def request_for(kind: CollectiveKind, held: float, group: Group, cluster: Cluster) -> Request:
-    """What a collective over ``group`` asks of a library, ``held`` bytes a member."""
+    """What a collective over ``group`` asks of a library, ``held`` bytes a member.
+
+    Raises :class:`DimsweepError` for measurements of another number of dimensions.
+    """
     dims, model = cluster.topology.dims, cluster.collectives
     own = tuple(dim.bandwidth for dim in dims)
     then = own if model.timings is None else model.timings.bandwidth or own
+    if len(then) != len(own):
+        raise DimsweepError(
+            f"the links of {len(then)} dimensions were measured, of {len(own)}",
+            where="collective.measured_bandwidth",
+        )
     used = [d for d, members in enumerate(group.sizes) if members > 1]
     policy = model.subgroup_bandwidth
     return Request(

@@ -7,7 +7,7 @@ the choices (the phases and their steps), and a column of a third: which phases 
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,18 @@ class _Asked(NamedTuple):
     use_start: int
 
 
+class _Tables(NamedTuple):
+    """What of a structure follows from choices."""
+
+    uses: p.Table
+    phase_steps: p.Table
+    steps: p.Table
+
+    def put(self, structure: p.Structure) -> p.Structure:
+        """The structure with these tables."""
+        return structure._replace(uses=self.uses, phase_steps=self.phase_steps, steps=self.steps)
+
+
 class Choices:
     """See :class:`engine.lower.program.Chooser`."""
 
@@ -43,7 +55,7 @@ class Choices:
             use_start += len(form.uses)
         self._phases = list(forms.phase_steps)
         self._answers: dict[tuple[int, int], Answer] = {}
-        self._made: OrderedDict[bytes, dict[str, p.Table]] = OrderedDict()
+        self._made: OrderedDict[bytes, _Tables] = OrderedDict()
 
     def at(self, bandwidth: p.Floats) -> p.Longs:
         chosen = np.zeros((len(bandwidth), len(self._asked)), dtype=np.int64)
@@ -58,7 +70,7 @@ class Choices:
             self._made[key] = self._tables(structure, answers)
             if len(self._made) > _KEPT:
                 self._made.popitem(last=False)
-        return structure._replace(**self._made[key])
+        return self._made[key].put(structure)
 
     def least(self, structure: p.Structure, low: p.Floats, high: p.Floats) -> p.Structure:
         answers = []
@@ -66,14 +78,14 @@ class Choices:
             dims = list(asked.dims)
             ways = self._library.possible(asked.request, low[dims], high[dims])
             answers.append(_least([self._answer(i, way) for way in ways]))
-        return structure._replace(**self._tables(structure, answers))
+        return self._tables(structure, answers).put(structure)
 
     def _answer(self, i: int, way: int) -> Answer:
         if (i, way) not in self._answers:
             self._answers[i, way] = self._library.answer(self._asked[i].request, way)
         return self._answers[i, way]
 
-    def _tables(self, structure: p.Structure, answers: Sequence[Answer]) -> dict[str, p.Table]:
+    def _tables(self, structure: p.Structure, answers: Sequence[Answer]) -> _Tables:
         """The tables of a structure that follow from the answers."""
         phases, uses = Interned[TypedSteps](), structure.uses.copy()
         for phase in self._phases:
@@ -81,7 +93,7 @@ class Choices:
         for asked, answer in zip(self._asked, answers, strict=True):
             told = told_uses(asked.dims, asked.kind, answer.phases, phases)
             uses[asked.use_start : asked.use_start + len(told)] = np.array(list(told), dtype=p.USE)
-        return {"uses": uses, **phase_tables(list(phases))}
+        return _Tables(uses, *phase_tables(list(phases)))
 
 
 def _least(answers: Sequence[Answer]) -> Answer:
@@ -89,26 +101,33 @@ def _least(answers: Sequence[Answer]) -> Answer:
     if len(answers) == 1:
         return answers[0]
     each_dimension = zip(*(answer.phases for answer in answers), strict=True)
-    return Answer(
-        answers[0].chunks,
-        tuple(Phases(*map(_least_phase, *phases)) for phases in each_dimension),
+    return Answer(answers[0].chunks, tuple(map(_least_of_dimension, each_dimension)))
+
+
+def _least_of_dimension(answers: Sequence[Phases]) -> Phases:
+    scatter, gather, fused = (
+        [phase for phase in phases if phase is not None] for phases in zip(*answers, strict=True)
+    )
+    return Phases(
+        _least_phase(scatter),
+        _least_phase(gather) if gather else None,
+        _least_phase(fused) if fused else None,
     )
 
 
-def _least_phase(*phases: PhaseSteps | None) -> PhaseSteps | None:
+def _least_phase(phases: Sequence[PhaseSteps]) -> PhaseSteps:
     """One step of all the bandwidth, whose latencies and bytes are the least of all the ``phases``,
     each by itself.  What it may gain by rounding is the most."""
-    known = [phase for phase in phases if phase is not None]
-    if not known:
-        return None
+
+    def summed(name: str) -> list[Any]:
+        return [sum(step.count * getattr(step, name) for step in phase.steps) for phase in phases]
+
+    size = [n / phase.share for n, phase in zip(summed("bytes_fraction"), phases, strict=True)]
     step = Step(
         1,
-        hops=min(sum(step.count * step.hops for step in phase.steps) for phase in known),
-        bytes_fraction=min(
-            sum(step.count * step.bytes_fraction for step in phase.steps) / phase.share
-            for phase in known
-        ),
-        messages=max(sum(step.count * step.messages for step in phase.steps) for phase in known),
-        fixed=min(sum(step.count * step.fixed for step in phase.steps) for phase in known),
+        min(summed("hops")),
+        min(size),
+        messages=max(summed("messages")),
+        fixed=min(summed("fixed")),
     )
-    return PhaseSteps((step,), 1.0, known[0].growth, known[0].bytes_sent)
+    return PhaseSteps((step,), 1.0, phases[0].growth, phases[0].bytes_sent)

@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -260,6 +259,10 @@ class Witness(Protocol):
         """When each class ends, and how long it computes, in ps; shape (C,) each."""
 
 
+def _no_choices() -> Longs:
+    return np.zeros(0, dtype=np.int64)
+
+
 class Chooser(Protocol):
     """What a library of collectives chooses for R forms of a program, as the bandwidths tell."""
 
@@ -293,7 +296,7 @@ class Program:
     cluster: Cluster
     witness: Witness | None = None
     chooser: Chooser | None = field(default=None, repr=False, compare=False)
-    chosen: Longs = field(default_factory=partial(np.zeros, 0, np.int64), compare=False)
+    chosen: Longs = field(default_factory=_no_choices, compare=False)
     # What the phase kernel made of the structure (engine.kernels.phase.chains), for all points.
     chained: list[tuple[Structure, Structure]] = field(
         default_factory=list, repr=False, compare=False

@@ -39,6 +39,7 @@ def structure(
     shape = _shape(cluster, folding, nodes, forms, in_order=in_order)
     following = Following.of_pairs(nodes.after, len(nodes.name))
     form_list = list(forms.forms)
+    phase_steps, steps = phase_tables(list(forms.phase_steps))
     return p.Structure(
         shape=shape,
         nodes=_nodes(shape, nodes, following, form_list),
@@ -53,7 +54,8 @@ def structure(
         forms=_forms(form_list),
         uses=np.array([use for form in form_list for use in form.uses], dtype=p.USE),
         listed=np.zeros(0, dtype=p.LISTED),
-        **phase_tables(list(forms.phase_steps)),
+        phase_steps=phase_steps,
+        steps=steps,
         services=_services(list(nodes.services)),
         server_uses=np.array(
             [use for served in nodes.services for use in served.uses], dtype=p.SERVER_USE
@@ -136,10 +138,10 @@ def _forms(forms: list[Form]) -> p.Table:
     )
 
 
-def phase_tables(phases: list[TypedSteps]) -> dict[str, p.Table]:
-    """The two tables of a structure that say what the phases are."""
+def phase_tables(phases: list[TypedSteps]) -> tuple[p.Table, p.Table]:
+    """The tables PHASE_STEPS and STEP of a structure with these phases."""
     steps = [step for _, phase in phases for step in phase.steps]
-    return {"phase_steps": _phase_steps(phases), "steps": _steps(steps)}
+    return _phase_steps(phases), _steps(steps)
 
 
 def _phase_steps(phases: list[TypedSteps]) -> p.Table:

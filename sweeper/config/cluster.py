@@ -9,7 +9,7 @@ from typing import Annotated
 
 import engine
 from engine import DimensionOrder, DimsweepError, QueueOrder, SubgroupBandwidth, suggestion
-from engine.cluster import MEMORIES, Nccl, parse_shape
+from engine.cluster import MEMORIES, Nccl, Timings, parse_shape
 from engine.formats import GIVE, read_nccl_tests
 from engine.formats.astra_sim import read_topology
 from sweeper.config.nodes import Growth
@@ -121,7 +121,9 @@ class Collective(Part):
     """See engine.CollectiveModel.  ``algorithms``: a list with one for each dimension, or auto;
     ``all_to_all``: those of all-to-alls, likewise.
     ``library``: nccl, which needs to know the kind of ``gpu``; ``measured``: a file of what
-    nccl-tests print, or a CSV file with the columns op, gpus, nodes, bytes, time_us."""
+    nccl-tests print, or a CSV file with the columns op, gpus, nodes, bytes, time_us, and
+    ``measured_bandwidth`` that of the dimensions' links when it was written, from which other
+    bandwidths scale the times; topology.bandwidth unless given."""
 
     chunks: Whole = 64
     chunks_on_one_dimension: Whole | None = None
@@ -137,18 +139,33 @@ class Collective(Part):
     library: str | None = None
     gpu: str | None = None
     measured: str | None = None
+    measured_bandwidth: Bandwidths | None = None
     node_dimensions: Whole = 1
 
     def build(self, n_dims: int) -> engine.CollectiveModel:
         """The model of collectives for ``n_dims`` dimensions; reads ``measured`` if it is given."""
-        timings = None
-        if self.measured is not None:
-            with within("measured"):
-                timings = read_nccl_tests(found(self.measured))
-        told = {name: value for name, value in self if name not in ("gpu", "measured")}
+        own = ("gpu", "measured", "measured_bandwidth")
+        told = {name: value for name, value in self if name not in own}
         for name in ("algorithms", "all_to_all"):
             told[name] = per_dimension(told[name], n_dims, name)
-        return engine.CollectiveModel(**{**told, "library": self._library(), "timings": timings})
+        told |= {"library": self._library(), "timings": self._timings(n_dims)}
+        return engine.CollectiveModel(**told)
+
+    def _timings(self, n_dims: int) -> Timings | None:
+        if self.measured is None:
+            if self.measured_bandwidth is not None:
+                raise DimsweepError(
+                    "no file of measurements is given",
+                    where="measured_bandwidth",
+                    hint="collective.measured=FILE, whose links had these bandwidths",
+                )
+            return None
+        with within("measured"):
+            timings = read_nccl_tests(found(self.measured))
+        if self.measured_bandwidth is None:
+            return timings
+        then = per_dimension(self.measured_bandwidth, n_dims, "measured_bandwidth")
+        return dataclasses.replace(timings, bandwidth=then)
 
     def _library(self) -> Nccl | None:
         if self.library is None:

@@ -102,6 +102,7 @@ def plan_cell(
         )
     _check_known(program, objective)
     _check_fidelity(config)
+    _check_measured(config)
     if config.by_message:
         check_network(program, config.fidelity)
     else:  # also compiles the kernel, once and for all, before any worker would
@@ -159,6 +160,21 @@ def _check_fidelity(config: Config) -> None:
             "the links' bandwidths are those of the file, whatever the split",
             where="network.file",
             hint="search other keys, or let network.fabric make the network from the dimensions",
+        )
+
+
+def _check_measured(config: Config) -> None:
+    """Whether it is known how measured collectives go at other bandwidths, where these are
+    searched."""
+    collective, space = config.collective, config.space
+    names = [name for name in space.parameters if name.startswith("topology.bandwidth")]
+    searched = space.bandwidth.is_searched or names
+    if searched and collective.measured is not None and collective.measured_bandwidth is None:
+        raise DimsweepError(
+            "bandwidths are searched, and it is not known at which ones the file was measured",
+            where="collective.measured",
+            hint="collective.measured_bandwidth, such as [450 GB/s, 50 GB/s]: that of the links "
+            "then, from which other bandwidths scale the times",
         )
 
 

@@ -53,6 +53,8 @@ class Asked:
                 yield f"{key.rsplit('.', 1)[-1]} {value} -> {other}", {key: other}
 
     def _bandwidths(self) -> Iterator[tuple[str, Changes]]:
+        if self._is_measured_here:
+            return
         own = _each(self.config.topology.bandwidth)
         for d in range(len(self._sizes)):
             before = float(own[d % len(own)])
@@ -64,6 +66,8 @@ class Asked:
     def _rails(self) -> Iterator[tuple[str, Changes]]:
         """One of the NPUs' own adapters of a node is down, and the others carry its bytes, evenly:
         what is simulated is that share of the bandwidth of every NPU."""
+        if self._is_measured_here:
+            return
         collective, fabric = self.config.collective, self.config.network.fabric
         fabrics = fabric if isinstance(fabric, tuple) else ()
         outer = [d for d, each in enumerate(fabrics) if each != Auto()]
@@ -76,6 +80,12 @@ class Asked:
             named = " and ".join(map(str, dims))
             name = f"one of {n} rails down (dim {named} at {n - 1}/{n})"
             yield name, {f"{BANDWIDTHS}[{d}]": f"x{n - 1}/{n}" for d in dims}
+
+    @property
+    def _is_measured_here(self) -> bool:
+        """Whether collectives take what was measured, whatever topology.bandwidth is."""
+        collective = self.config.collective
+        return collective.measured is not None and collective.measured_bandwidth is None
 
     def _collectives(self) -> Iterator[tuple[str, Changes]]:
         collective = self.config.collective

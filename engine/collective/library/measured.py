@@ -92,7 +92,9 @@ def _phase(
 def _least(request: Request) -> float:
     """Picoseconds that the transfers would take at all of the bandwidth that was measured."""
     total = 0.0
-    for i, (setting, bandwidth) in enumerate(zip(request.settings, request.measured_at, strict=True)):
+    for i, (setting, bandwidth) in enumerate(
+        zip(request.settings, request.measured_at, strict=True)
+    ):
         held = request.n_bytes
         if request.kind is not CollectiveKind.ALL_TO_ALL:
             held /= request.ranks_before(i)

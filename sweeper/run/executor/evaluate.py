@@ -257,12 +257,12 @@ def _state(error: BaseException) -> str:
 
 
 def _of_point(config: Config) -> tuple[str, ...]:
-    """How keys begin that say at which point a program is simulated, and nothing else of it; what
-    libraries of collectives do depends on the bandwidths."""
-    prices = ("cost.tiers", "cost.npu")
-    if config.collective.library is not None or config.collective.measured is not None:
+    """How keys begin that say at which point a program is simulated, and nothing else of it; the
+    bandwidths may also be those at which collectives were measured."""
+    prices = ("cost.tiers", "cost.npu", "topology.latency")
+    if config.collective.measured is not None and config.collective.measured_bandwidth is None:
         return prices
-    return (*prices, "topology.bandwidth", "topology.latency")
+    return (*prices, "topology.bandwidth")
 
 
 def _bandwidths(program: Program, trials: Trials) -> np.ndarray:

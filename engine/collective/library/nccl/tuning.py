@@ -91,9 +91,7 @@ def pat_overhead(ranks: int) -> float:
     return _PAT_RANK * ranks
 
 
-def _predicted(
-    gpu: Gpu, request: Request, bandwidth: Floats
-) -> Iterator[tuple[Choice, Floats]]:
+def _predicted(gpu: Gpu, request: Request, bandwidth: Floats) -> Iterator[tuple[Choice, Floats]]:
     """Each choice, and what NCCL thinks that it takes, in us (P,); sends and receives for an
     all-to-all."""
     if request.kind is CollectiveKind.ALL_TO_ALL:
