@@ -45,8 +45,7 @@ class Library:
     def possible(self, request: Request, low: Floats, high: Floats) -> list[int]:
         """The ways that it may take at bandwidths between ``low`` and ``high``, (D,) each: those
         that are not predicted to take longer at their best than another one at its worst."""
-        with np.errstate(divide="ignore"):
-            worst, best = self.predictions(request, np.array([low, high])).T
+        worst, best = self.predictions(request, np.array([low, high])).T
         return np.flatnonzero(best <= worst.min()).tolist()
 
 

@@ -71,7 +71,8 @@ def choices(gpu: Gpu, request: Request) -> tuple[Choice, ...]:
 def predictions(gpu: Gpu, request: Request, bandwidth: Floats) -> Floats:
     """What NCCL thinks that each of its :func:`choices` takes, in us (O, P), at bandwidths of
     shape (P, D) in the request's dimensions."""
-    return np.array([us for _, us in _predicted(gpu, request, bandwidth)])
+    with np.errstate(divide="ignore", over="ignore"):  # without bandwidth it takes for ever
+        return np.array([us for _, us in _predicted(gpu, request, bandwidth)])
 
 
 def network_hop(choice: Choice, request: Request) -> float:

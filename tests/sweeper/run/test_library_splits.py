@@ -1,0 +1,186 @@
+"""A collective library chooses by the bandwidths: every row of a search is what its split gives."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from engine import DimsweepError, simulate
+from engine.bound import EventBound, time_of
+from sweeper import load
+from sweeper.build.program import build_cluster, build_program, build_workload
+from sweeper.ledger.rows import single_row
+from sweeper.run.executor.inline import InlineExecutor
+from sweeper.run.reproduce import reproduce
+from sweeper.study.change import split_text
+from sweeper.study.plan import StudyPlan
+from tests.support.studies import run
+
+Small = Callable[..., StudyPlan]
+# Sizes around which NCCL goes over from one algorithm or protocol to another.
+SIZES = ("64 KiB", "1 MiB", "4 MiB", "16 MiB", "128 MiB")
+LAYERS = ", ".join(
+    f"{{name: l{i}, input_grad: {{duration: 3 us, collective: {kind}, size: {size}, group: {group}}},"
+    f" weight_grad: {{duration: 2 us, collective: all_reduce, size: {size}, group: data}}}}"
+    for i, (size, kind, group) in enumerate(
+        zip(
+            SIZES,
+            ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "all_reduce"),
+            ("model", "data", "data", "data", "model"),
+            strict=True,
+        )
+    )
+)
+MODEL = (
+    "workload=all_reduce",
+    f"workload.layers=[{LAYERS}]",
+    "workload.parallel={model: 4, data: 8}",
+    "profile=native",
+    "topology.shape=Switch(8)_Switch(4)",
+    "topology.tiers=[package, pod]",
+    "cost=dgx_h100",
+    "collective.subgroup_bandwidth=physical",
+    "topology.bandwidth=[450 GB/s, 50 GB/s]",
+    "topology.latency=[0 ns, 1 us]",
+    "space.bandwidth={total: 500 GB/s, min: 5 GB/s}",
+    "search=random",
+    "budget.trials=33",  # three splits that are worth knowing, and thirty
+    "what_if=null",
+)
+NCCL = ("collective=nccl", "collective.gpu=h100")
+
+
+@pytest.fixture
+def measured(tmp_path: Path) -> Callable[[bool], tuple[str, ...]]:
+    """What was measured on a cluster: everything, or all-reduces alone, and NCCL's model for the
+    rest."""
+
+    def words(everything: bool) -> tuple[str, ...]:
+        kinds = ["all_reduce"] + ["all_gather", "reduce_scatter", "alltoall"] * everything
+        places = [(gpus, nodes) for gpus in (2, 4, 8, 32) for nodes in (1, 2, 4) if nodes <= gpus]
+        rows = [
+            f"{kind},{gpus},{nodes},{n},{10 + nodes + n / 4e4}"
+            for kind in kinds
+            for gpus, nodes in places
+            for n in (2**10, 2**20, 2**27)
+        ]
+        file = tmp_path / f"{len(kinds)}.csv"
+        file.write_text("\n".join(["op,gpus,nodes,bytes,time_us", *rows]) + "\n")
+        then = "collective.measured_bandwidth=[450 GB/s, 50 GB/s]"
+        return (f"collective.measured={file}", then, *(() if everything else NCCL))
+
+    return words
+
+
+def splits(rows: pd.DataFrame) -> np.ndarray:
+    return rows[[name for name in rows if name.startswith("bandwidth_")]].to_numpy() * 1e9
+
+
+def check_by_hand(plan: StudyPlan, rows: pd.DataFrame) -> None:
+    """Every row is what the configuration with its split in it gives, lowered for that alone."""
+    for _, row in rows.iterrows():
+        own = [row[name] for name in rows if name.startswith("bandwidth_")]
+        text = split_text([each * 1e9 for each in own])
+        config = plan.cells[0].config.changed({"topology.bandwidth": text})
+        cluster = build_cluster(config)
+        told = single_row(config, simulate(build_workload(config, cluster), cluster))
+        told.pop("exposed_by_collective_s")
+        assert {name: row[name] for name in told} == told
+
+
+def bound_of(plan: StudyPlan) -> EventBound:
+    split = plan.cells[0].space.split
+    assert split is not None
+    return EventBound(build_program(plan.cells[0].config), split.linear())
+
+
+@pytest.mark.parametrize("library", ["nccl", "measured", "both"])
+def test_a_row_is_what_its_split_gives(
+    small: Small, measured: Callable[[bool], tuple[str, ...]], library: str
+) -> None:
+    told = NCCL if library == "nccl" else measured(library == "measured")
+    plan = small(*MODEL, *told)
+    run(plan)
+    rows = load(plan.folder).to_pandas()
+    assert len(rows) == 33 and (rows["state"] == "complete").all()
+    check_by_hand(plan, rows)
+    program = build_program(plan.cells[0].config)
+    groups = program.by_choice(splits(rows))
+    assert (len(groups) == 1) == (library == "measured")
+    bound = bound_of(plan)
+    times = [time_of(bound, split) for split in splits(rows)]
+    assert (np.array(times) <= rows["time_ps"] / 1e12).all()
+    assert plan.cells[0].bound is not None
+    assert 0 < plan.cells[0].bound <= rows["time_ps"].min() / 1e12
+    assert not reproduce(plan.folder).differ
+
+
+class Slices(InlineExecutor):
+    """Pieces of a few trials."""
+
+    def __init__(self, plan: StudyPlan, size: int) -> None:
+        cells = [cell.cell for cell in plan.cells]
+        super().__init__(Setup(plan.config.executor, cells, plan.schema, print))
+        self._SLICE = size
+
+
+def test_the_rows_are_the_same_however_they_are_simulated(small: Small) -> None:
+    """In pieces of any size, and stopped and resumed; a search that learns from slopes, too."""
+    for sampler in ("random", "descent"):
+        words = (*MODEL, *NCCL, f"search={sampler}", "search.batch=7")
+        whole = small(*words, results=f"{sampler}-whole")
+        run(whole)
+        expected = load(whole.folder)
+        for size in (1, 5):
+            plan = small(*words, results=f"{sampler}-{size}")
+            run(plan, Slices(plan, size))
+            assert load(plan.folder).equals(expected)
+        run(small(*words, "budget.trials=13", results=f"{sampler}-parts"))
+        rest = small(*words, results=f"{sampler}-parts")
+        assert run(rest).reused >= 13
+        assert load(rest.folder).equals(expected)
+
+
+@pytest.mark.parametrize("axis", ["topology.bandwidth", "topology.latency"])
+def test_a_searched_key_is_what_it_gives(small: Small, axis: str) -> None:
+    values = {
+        "topology.bandwidth": "[[56.25 GB/s, 50 GB/s], [450 GB/s, 50 GB/s], [450 GB/s, 5 GB/s]]",
+        "topology.latency": "[0 ns, 1 us, 30 us]",
+    }
+    words = [word for word in MODEL if not word.startswith("space")]
+    space = (
+        f"space={{bandwidth: {{total: null}}, parameters: {{{axis}: {{values: {values[axis]}}}}}}}"
+    )
+    plan = small(*words, *NCCL, space, "search=grid")
+    run(plan)
+    rows = load(plan.folder).to_pandas()
+    assert len(rows) == 3
+    for _, row in rows.iterrows():
+        (value,) = (v for v in plan.cells[0].space.parameters[axis].values if str(v) == row[axis])
+        config = plan.cells[0].config.changed({axis: value})
+        cluster = build_cluster(config)
+        assert row["time_s"] == simulate(build_workload(config, cluster), cluster).time
+
+
+def test_measured_collectives_at_other_bandwidths(
+    small: Small, measured: Callable[[bool], tuple[str, ...]]
+) -> None:
+    """It must be said at which bandwidths they were measured; other ones scale them from there."""
+    file, then = measured(True)
+    with pytest.raises(DimsweepError, match=r"(?s)collective\.measured.*measured_bandwidth"):
+        small(*MODEL, file)
+    with pytest.raises(DimsweepError, match=r"measured_bandwidth.*no file"):
+        small(*MODEL, then)
+    with pytest.raises(DimsweepError, match=r"measured_bandwidth.*3 values for 2 dimensions"):
+        small(*MODEL, file, "collective.measured_bandwidth=[1 GB/s, 1 GB/s, 1 GB/s]")
+    times = []
+    for known in ((), (then,)):
+        for link in ("450 GB/s", "45 GB/s"):
+            words = (*MODEL, file, *known, "space.bandwidth.total=null")
+            config = small(*words, f"topology.bandwidth=[{link}, 50 GB/s]").cells[0].config
+            cluster = build_cluster(config)
+            times.append(simulate(build_workload(config, cluster), cluster).time)
+    assert times[0] == times[2] < times[3]  # at the bandwidths that were measured, and slower ones
+    assert times[1] == pytest.approx(times[0])  # the file is of the cluster at hand
