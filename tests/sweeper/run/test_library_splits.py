@@ -11,19 +11,22 @@ from engine import DimsweepError, simulate
 from engine.bound import EventBound, time_of
 from sweeper import load
 from sweeper.build.program import build_cluster, build_program, build_workload
+from sweeper.config.compose import compose
 from sweeper.ledger.rows import single_row
 from sweeper.run.executor.inline import InlineExecutor
+from sweeper.run.executor.setup import Setup
 from sweeper.run.reproduce import reproduce
 from sweeper.study.change import split_text
 from sweeper.study.plan import StudyPlan
-from tests.support.studies import run
+from tests.support.studies import SMALL, run
 
 Small = Callable[..., StudyPlan]
 # Sizes around which NCCL goes over from one algorithm or protocol to another.
 SIZES = ("64 KiB", "1 MiB", "4 MiB", "16 MiB", "128 MiB")
 LAYERS = ", ".join(
-    f"{{name: l{i}, input_grad: {{duration: 3 us, collective: {kind}, size: {size}, group: {group}}},"
-    f" weight_grad: {{duration: 2 us, collective: all_reduce, size: {size}, group: data}}}}"
+    f"{{name: l{i}, "
+    f"input_grad: {{duration: 3 us, collective: {kind}, size: {size}, group: {group}}}, "
+    f"weight_grad: {{duration: 2 us, collective: all_reduce, size: {size}, group: data}}}}"
     for i, (size, kind, group) in enumerate(
         zip(
             SIZES,
@@ -129,7 +132,7 @@ class Slices(InlineExecutor):
 def test_the_rows_are_the_same_however_they_are_simulated(small: Small) -> None:
     """In pieces of any size, and stopped and resumed; a search that learns from slopes, too."""
     for sampler in ("random", "descent"):
-        words = (*MODEL, *NCCL, f"search={sampler}", "search.batch=7")
+        words = (*MODEL, *NCCL, f"search={sampler}", "search.batch=7", "executor=inline")
         whole = small(*words, results=f"{sampler}-whole")
         run(whole)
         expected = load(whole.folder)
@@ -178,8 +181,8 @@ def test_measured_collectives_at_other_bandwidths(
     times = []
     for known in ((), (then,)):
         for link in ("450 GB/s", "45 GB/s"):
-            words = (*MODEL, file, *known, "space.bandwidth.total=null")
-            config = small(*words, f"topology.bandwidth=[{link}, 50 GB/s]").cells[0].config
+            here = f"topology.bandwidth=[{link}, 50 GB/s]"
+            config = compose([*SMALL, *MODEL, file, *known, here]).config
             cluster = build_cluster(config)
             times.append(simulate(build_workload(config, cluster), cluster).time)
     assert times[0] == times[2] < times[3]  # at the bandwidths that were measured, and slower ones
