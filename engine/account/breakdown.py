@@ -26,7 +26,8 @@ class Breakdown:
     ``path`` is the critical path, and ``per_bandwidth``, ``per_latency`` and ``per_usd`` are the
     shadow prices that follow from it (see engine.kernels.phase.path for what is exact): how the
     time changes with a dimension's bandwidth, with its latency, and with what is spent on its
-    bandwidth (NaN where that is free).  None for runs message by message.
+    bandwidth (NaN where that is free), with the choices that a collective library makes at the
+    point.  None for runs message by message.
     """
 
     time: Longs  # (P,)

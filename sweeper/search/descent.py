@@ -21,6 +21,9 @@ class DescentSampler:
     nothing.  When the model has nothing new to promise (the search has converged, or is stuck at a
     kink) a random split of the region is taken, which adds cuts, and the region shrinks; from the
     narrowest it goes back to the widest.
+
+    Where a collective library chooses by the bandwidths, slopes are those of the choice at their
+    own split: a cut may then promise what another choice does not keep, or too little.
     """
 
     learns_from_slopes = True
