@@ -185,3 +185,18 @@ def test_measured_collectives_at_other_bandwidths(
             times.append(simulate(build_workload(config, cluster), cluster).time)
     assert times[0] == times[2] < times[3]  # at the bandwidths that were measured, and slower ones
     assert times[1] == pytest.approx(times[0])  # the file is of the cluster at hand
+
+
+def test_bandwidths_at_which_nothing_was_measured_are_no_what_if(
+    small: Small, measured: Callable[[bool], tuple[str, ...]]
+) -> None:
+    """What was measured would be claimed to gain nothing from more bandwidth."""
+    words = [word for word in MODEL if not word.startswith(("space", "what_if", "search"))]
+    words += ["space.bandwidth.total=null", "+grid={npu.efficiency: [0.9]}", "what_if=default"]
+    file, then = measured(True)
+    for known in ((), (then,)):
+        plan = small(*words, file, *known, results=f"known {len(known)}")
+        run(plan)
+        changes = load(plan.folder)["change"].to_pylist()
+        found = [change for change in changes if change and change.startswith("dim ")]
+        assert len(found) == 2 * len(known)
