@@ -1,6 +1,8 @@
 """The cells of a grid beside one another, those of a scenario together: the best of each, what it
 is compared with, and its bound."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from bokeh.layouts import column
 from bokeh.models import ColumnDataSource, UIElement
@@ -9,10 +11,12 @@ from sweeper.charts.chart import Chart
 from sweeper.charts.frame import BLUE, GREEN, ORANGE, PALETTE, bars, legend_above, rows, stacked
 from sweeper.charts.points import Points
 from sweeper.report import words
-from sweeper.report.headline import headline
+from sweeper.report.decisions import Decisions
 from sweeper.report.summary import CellSummary
 
-_MOST = 100  # cells; more are in the tables
+_MOST = 48  # cells; more are in the tables
+_ROW = 30  # pixels
+_Row = tuple[str, CellSummary | None]
 
 
 def draw(points: Points) -> tuple[str, UIElement] | None:
@@ -24,21 +28,42 @@ def draw(points: Points) -> tuple[str, UIElement] | None:
         return None
     shown = cells[:_MOST]
     some = f" (the first {_MOST} of {len(cells)} cells)" if len(cells) > _MOST else ""
-    made = [_values(points, shown)]
+    lines = _lines(decisions, shown)
+    made = [_values(points, lines)]
     if len({tuple(cell.dims) for cell in shown}) == 1 and any(c.split_varies for c in shown):
-        made.append(_splits(points, shown))
-    return headline(decisions) + some, column(*made, sizing_mode="stretch_width")
+        made.append(_splits(points, lines))
+    together = ", those of a scenario together" if len(lines) > len(shown) else ""
+    return f"the best of each cell{together}{some}", column(*made, sizing_mode="stretch_width")
 
 
-def _values(points: Points, cells: list[CellSummary]) -> UIElement:
-    objective = cells[0].objective
+def _lines(decisions: Decisions, cells: Sequence[CellSummary]) -> list[_Row]:
+    """A row for each cell; where scenarios have several decisions one for the scenario, too, so
+    that no name is that of both."""
+    if min(len(decisions.decisions), len(decisions.scenarios)) == 1:
+        return [(words.label(cell), cell) for cell in cells]
+    places = {cell.cell.cell: place for place, cell in decisions.cells.items()}
+    found: list[_Row] = []
+    last = None
+    for cell in cells:
+        decision, scenario = places[cell.cell.cell]
+        if scenario != last:
+            found.append((f"{decisions.scene(scenario)}:", None))
+        found.append((decisions.name(decision), cell))
+        last = scenario
+    return found
+
+
+def _values(points: Points, lines: Sequence[_Row]) -> UIElement:
+    cells = [cell for _, cell in lines]
+    (objective, *_) = points.report.study.objectives
     factor, title = points.axis(objective)
-    best = [objective.of(cell.best) for cell in cells]
-    chart = rows([words.label(cell) for cell in cells], title)
-    texts = [objective.show(value) for value in best]
+    best = [np.nan if cell is None else objective.of(cell.best) for cell in cells]
+    chart = rows([name for name, _ in lines], title, _ROW)
+    texts = ["" if cell is None else objective.show(objective.of(cell.best)) for cell in cells]
     compared, bounds = [_reference(cell) for cell in cells], [_bound(cell) for cell in cells]
     furthest = factor * np.fmax(compared, bounds)
-    name = next((cell.reference.name for cell in cells if cell.reference), "")
+    names = (cell.reference.name for cell in cells if cell is not None and cell.reference)
+    name = next(names, "")
     bars(chart, factor * np.array(best), texts, BLUE, "best", beyond=furthest)
     marks = (
         (name.removeprefix("the "), "diamond", 12, ORANGE, compared),
@@ -66,22 +91,25 @@ def _values(points: Points, cells: list[CellSummary]) -> UIElement:
     return legend_above(chart)
 
 
-def _splits(points: Points, cells: list[CellSummary]) -> UIElement:
+def _splits(points: Points, lines: Sequence[_Row]) -> UIElement:
     """Where the best split of each cell puts the bandwidth."""
-    shares = np.array([cell.split(cell.best) for cell in cells])
+    none = np.full(len(points.dims), np.nan)
+    shares = np.array([none if cell is None else cell.split(cell.best) for _, cell in lines])
     shares *= 100 / shares.sum(axis=1, keepdims=True)
-    chart = rows([words.label(cell) for cell in cells], "share of the bandwidth (%)")
+    chart = rows([name for name, _ in lines], "share of the bandwidth (%)", _ROW)
     colours = PALETTE * len(points.dims)
     stacked(chart, list(zip(points.dims, colours, shares.T, strict=False)), "%")
     return legend_above(chart)
 
 
-def _reference(cell: CellSummary) -> float:
-    return np.nan if cell.reference is None else cell.objective.of(cell.reference.row)
+def _reference(cell: CellSummary | None) -> float:
+    if cell is None or cell.reference is None:
+        return np.nan
+    return cell.objective.of(cell.reference.row)
 
 
-def _bound(cell: CellSummary) -> float:
-    return np.nan if cell.bound is None else cell.bound
+def _bound(cell: CellSummary | None) -> float:
+    return np.nan if cell is None or cell.bound is None else cell.bound
 
 
 CHART = Chart("cells", "The cells compared", draw)

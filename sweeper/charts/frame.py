@@ -8,6 +8,7 @@ variables of the page (``--bk-...``), which Bokeh reads; the others are those of
 import re
 from collections.abc import Sequence
 from html import escape
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from bokeh.models import (
     FixedTicker,
     GlyphRenderer,
     HoverTool,
+    LegendItem,
 )
 from bokeh.plotting import figure
 
@@ -47,7 +49,8 @@ return (tick / size).toLocaleString("en-US", {maximumSignificantDigits: 6}) + pr
 """
 _WORD = r"\s+|\d[\d.,]* [a-zA-Z]+(?:/\w+)?|[^\s.,:_]*[.,:_]*"
 _LETTERS, _LINES = 22, 3  # of a row's name
-ROW, _LINE = 40, 14  # pixels of a row, and of each line of its name after the second
+ROW, _LINE = 40, 14  # pixels of a row, and of a line of its name
+_PHONE, _KEY = 340, 28  # pixels: of a phone's page, and of the colour in a legend
 _TIP = (
     "font: 11px/1.35 system-ui, sans-serif; max-width: 15rem; white-space: normal; "
     "color: var(--ink); background: var(--paper)"
@@ -93,7 +96,7 @@ def legend_above(chart: figure) -> figure:
     """The same chart, its legend above the frame, where it hides no point."""
     for legend in chart.legend:
         chart.add_layout(legend, "above")
-        legend.orientation, legend.ncols = "horizontal", "auto"
+        legend.orientation, legend.ncols = "horizontal", _columns(legend.items)
         legend.border_line_alpha = legend.background_fill_alpha = 0.0
         legend.label_text_color = GREY
         legend.padding, legend.margin, legend.label_text_font_size = 0, 0, "12px"
@@ -101,12 +104,20 @@ def legend_above(chart: figure) -> figure:
     return chart
 
 
-def rows(names: Sequence[str], x: str, **options: Any) -> figure:
-    """A figure with a row for each name, the first on top, at y = 0, 1, ..."""
+def _columns(items: Sequence[LegendItem]) -> int:
+    """So many columns of a legend that a phone is wide enough for them."""
+    widths = [_KEY + 6 * len(item.label.value) for item in items]
+    return len(items) if sum(widths) <= _PHONE else max(_PHONE // max(widths), 1)
+
+
+def rows(names: Sequence[str], x: str, row: int = ROW, **options: Any) -> figure:
+    """A figure with a row for each name, the first on top, at y = 0, 1, ...; each of about ``row``
+    pixels."""
     low, high = -0.7, len(names) - 0.3
     texts = [folded(name) for name in names]
-    lines = max((text.count("\n") + 1 for text in texts), default=1)
-    row = ROW + _LINE * max(lines - 2, 0)
+    lines = [text.count("\n") + 1 for text in texts]
+    between = max((sum(pair) / 2 for pair in pairwise(lines)), default=1.0)
+    row = max(row, int(_LINE * between) + 8)
     made = plot(x, "", 80 + row * max(len(names), 2), y_range=(high, low), **options)
     made.yaxis.ticker = FixedTicker(ticks=list(range(len(names))))
     made.yaxis.major_label_overrides = dict(enumerate(texts))
@@ -155,14 +166,15 @@ def bars(
 # when the chart has been laid out, not while it is.
 _ROOM = """
 const width = cb_obj.inner_width;
+const low = range.start;
 const most = Math.max(...ends.map(([end, text]) =>
-  end * width / Math.max(width - text, width / 4)));
-if (most > 0) setTimeout(() => { range._initial_end = most; range.end = most; });
+  low + (end - low) * width / Math.max(width - text, width / 4)));
+if (most > low) setTimeout(() => { range._initial_end = most; range.end = most; });
 """
 
 
 def _make_room(chart: figure, end: float, texts: Sequence[str]) -> None:
-    """Have the bars' range, which begins at 0, always end where their texts have room."""
+    """Have the bars' range, whose start is set, always end where their texts have room."""
     pixels = 7 * max(map(len, texts), default=0) + 16
     ends = next((each for each in chart.tags if isinstance(each, list)), None)
     if ends is not None:
@@ -178,6 +190,7 @@ def stacked(chart: figure, parts: Sequence[tuple[str, str, Floats]], unit: str) 
     """Horizontal bars made of ``parts`` (name, colour and a value for each row), one after another;
     NaN is no part."""
     left = np.zeros(len(parts[0][2]))
+    chart.x_range.start = 0.0
     for name, colour, given in parts:
         values = np.nan_to_num(given)
         source = ColumnDataSource(

@@ -32,4 +32,4 @@ def draw(points: Points) -> tuple[str, UIElement] | None:
     return f"what the next {unit} saves, by the dimension it is spent on", legend_above(chart)
 
 
-CHART = Chart("next_bandwidth", "Where the next dollar should go", draw)
+CHART = Chart("next_bandwidth", "Where more bandwidth, or money for it, should go", draw)

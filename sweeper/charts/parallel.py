@@ -44,7 +44,7 @@ def draw(points: Points) -> tuple[str, UIElement] | None:
     keys = [key for key in points.report.study.parameters if points.differs(key)]
     numbers = [name for name in points.design if name not in keys]
     axes = [_axis(points, name, n) for name in (*numbers, *keys, objective.column)]
-    if len(axes) < 3:
+    if len(axes) < 3 or not points.searched:
         return None
     chart = plot("", "", 380, x_range=(-0.5, len(axes) - 0.5), y_range=(-0.12, 1.12))
     chart.min_width = _WIDE * len(axes)  # its section scrolls on a narrow page
@@ -54,8 +54,11 @@ def draw(points: Points) -> tuple[str, UIElement] | None:
         _lines(chart, points, view, i, left, right)
     _ends(chart, axes)
     many = f" of {len(points.rows):,}" if n < len(points.rows) else ""
-    best = f"the best {n:,}{many} designs" if many else f"all {n:,} designs"
-    return f"{best}, and the best one as a thick line; brush to follow some", chart
+    lines = f"the best {n:,}{many} designs" if many else f"all {n:,} designs"
+    decisions = points.report.decisions
+    several = len(decisions.scenarios) > 1
+    which = f"the best one {decisions.first}," if several else "the best one"
+    return f"{lines}, and {which} as a thick line; brush to follow some", chart
 
 
 def _axis(points: Points, name: str, n: int) -> _Axis:
@@ -80,7 +83,7 @@ def _axis(points: Points, name: str, n: int) -> _Axis:
 
 
 def _lines(chart: figure, points: Points, view: CDSView, i: int, left: _Axis, right: _Axis) -> None:
-    """Every design's line from one axis to the next, and the best one's."""
+    """Every design's line from one axis to the next, and that of the answer."""
     colours, source = points.colours, points.source
     drawn = chart.segment(
         x0=i,
@@ -96,7 +99,8 @@ def _lines(chart: figure, points: Points, view: CDSView, i: int, left: _Axis, ri
         selection_line_alpha=0.8,
     )
     chart.add_tools(small_hover(drawn, tooltip(points)))
-    ends = [(float(source.data[axis.column][0]), axis.unit) for axis in (left, right)]
+    best = points.place(points.report.decisions.chosen()[0].best)
+    ends = [(float(source.data[axis.column][best]), axis.unit) for axis in (left, right)]
     y = [np.interp(end, unit.x, unit.y) for end, unit in ends]
     chart.line([i, i + 1], y, line_width=4, color=BLUE)
 

@@ -31,7 +31,7 @@ class Column:
 
 @dataclass
 class Points:
-    """The trials of a report's cells, the best first.
+    """The trials of a report's cells, the best of each scenario first.
 
     ``rows`` are the ledger's, ``source`` has the ``columns`` that charts show, in the units of
     their titles.  ``kept`` are the trials that the reader's ``box`` lets through, ``listed`` those
@@ -74,6 +74,17 @@ class Points:
         """The columns of numbers that vary and make up a design: bandwidths, then parameters."""
         own = [*(f"b{d}" for d in range(len(self.dims))), *self.report.study.parameters]
         return [name for name in own if self.columns[name].format and self._varies(name)]
+
+    @property
+    def searched(self) -> bool:
+        """Whether anything but the axes of the grid was searched."""
+        found = self.report.found
+        return any(cell.split_varies or cell.parameters for cell in found) or len(found) == 1
+
+    def place(self, row: pd.Series) -> int:
+        """Where a trial is."""
+        same = (self.rows["cell"] == row["cell"]) & (self.rows["trial"] == row["trial"])
+        return int(same.to_numpy().argmax())
 
     @property
     def colours(self) -> dict[str, str]:
@@ -159,10 +170,25 @@ class Points:
 
 
 def _ranked(report: Report) -> pd.DataFrame:
-    """The complete trials of all cells, the best first."""
+    """The complete trials of all cells, those first that lose least against the best of their
+    scenario: the shortest time of several models is no merit."""
     rows = pd.concat([cell.complete for cell in report.found])
-    keys = [rows["trial"], *(o.sign * rows[o.column] for o in reversed(report.study.objectives))]
+    first, *others = report.study.objectives
+    keys = [rows["trial"], *(o.sign * rows[o.column] for o in reversed(others))]
+    least = rows["cell"].map(_least(report))
+    keys.append(first.loss(rows[first.column]) / least)
     return rows.iloc[np.lexsort(keys)].reset_index(drop=True)
+
+
+def _least(report: Report) -> dict[int, float]:
+    """For each cell what is lost by the best of its scenario; 1 where that is nothing."""
+    decisions = report.decisions
+    least: dict[int, float] = {}
+    for s in range(len(decisions.scenarios)):
+        cells = [decisions.cells[d, s] for d in decisions.order(s)]
+        own = min(each.objective.loss(each.objective.of(each.best)) for each in cells)
+        least |= {each.cell.cell: own or 1.0 for each in cells}
+    return least
 
 
 def _parts(dims: list[str]) -> dict[str, str]:

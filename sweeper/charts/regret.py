@@ -1,40 +1,73 @@
 """What is lost where: a workload on a network made for another, a decision in a scenario that is
-better served by another one.  The darker, the more is lost."""
+better served by another one, the darker the more; and by what factor one decision is better than
+another in each scenario."""
 
 import math
 from collections.abc import Sequence
 
 import numpy as np
 from bokeh.layouts import column
-from bokeh.models import ColumnDataSource, UIElement
+from bokeh.models import ColumnDataSource, Range1d, Span, UIElement
 from bokeh.plotting import figure
 from bokeh.transform import linear_cmap
 
 from sweeper.charts.chart import Chart
-from sweeper.charts.frame import plot
+from sweeper.charts.frame import BLUE, GREY, folded, plot, rows
 from sweeper.charts.points import Points
 from sweeper.report.decisions import Decisions
-from sweeper.report.headline import headline
+from sweeper.report.factors import BASELINE, Factors, factors
 from sweeper.report.portfolio import PortfolioSummary
 from sweeper.report.summary import Floats
-from sweeper.report.words import loss
+from sweeper.report.words import loss, ratios
 
 _MOST = 4  # portfolios
-_ROWS, _COLUMNS = 30, 12  # decisions and scenarios; more are in the table
+_ROWS, _COLUMNS = 30, 12  # of decisions and scenarios; more are in the table
+_FACTORS = 3  # axes whose factors are drawn
+_WIDE, _LETTERS = 76, 11  # of a column: its pixels on a narrow page, and letters of its name
+_NAMES = 150  # pixels for the names of rows
+_LINE, _ROW = 14, 30  # pixels: of a line of a name, of a row of factors
 
 
 def draw(points: Points) -> tuple[str, UIElement] | None:
     portfolios, decisions = points.report.portfolios[:_MOST], points.report.decisions
-    several = min(len(decisions.decisions), len(decisions.scenarios)) > 1
-    made = [_of_portfolio(one) for one in portfolios] + [_of_decisions(decisions)] * several
-    if not made:
-        return None
-    if several:
-        claim = headline(decisions)
-    else:
+    made, claims = [_of_portfolio(one) for one in portfolios], []
+    told = [each for each in factors(decisions)[:_FACTORS] if len(each.ranges) > 1]
+    if told and told[0].reference == BASELINE:
+        told = told[:1]  # the others are in the table
+    for each in told:
+        made.append(_of_factors(each))
+        claims.append(each.claim)
+    n = len(decisions.decisions)
+    # Of two decisions a factor says it all.
+    if n > 1 and len(decisions.scenarios) > 1 and not (n == 2 and told):
+        made.append(_of_decisions(decisions))
+        claims.append("by how much each decision is worse than the best one of each scenario")
+    elif portfolios:
         one = len(portfolios) == 1
-        claim = portfolios[0].headline() if one else f"{len(portfolios)} portfolios"
-    return claim, column(*made, sizing_mode="stretch_width")
+        claims.append(portfolios[0].headline() if one else f"{len(portfolios)} portfolios")
+    return ("; ".join(claims), column(*made, sizing_mode="stretch_width")) if made else None
+
+
+def _of_factors(own: Factors) -> figure:
+    """A bar from the least to the largest factor of each scenario, and a point at one that is the
+    only one."""
+    shown = own.ranges[:_ROWS]
+    more = f" (the first {_ROWS} scenarios)" if len(own.ranges) > _ROWS else ""
+    title = f"{own.subject} against {own.reference}{more}"
+    chart = rows([scene for scene, *_ in shown], title, _ROW)
+    low, high = (np.array([each[k] for each in shown]) for k in (1, 2))
+    y = np.arange(len(shown), dtype=float)
+    chart.add_layout(Span(location=1, dimension="height", line_color=GREY, line_dash="dashed"))
+    chart.segment(low, y, high, y, color=BLUE, line_width=5)
+    chart.scatter(np.append(low, high), np.append(y, y), size=9, color=BLUE)
+    texts = [ratios([least, most]) for _, least, most, _ in shown]
+    source = ColumnDataSource({"x": high, "y": y, "text": texts})
+    look = {"text_baseline": "middle", "text_font_size": "12px", "text_color": GREY}
+    chart.text("x", "y", "text", source=source, x_offset=9, **look)
+    ends = [min(1.0, float(low.min())), max(1.0, float(high.max()))]
+    margin = 0.05 * (ends[1] - ends[0]) or 0.05
+    chart.x_range = Range1d(ends[0] - margin, ends[1] + 6 * margin)
+    return chart
 
 
 def _of_portfolio(portfolio: PortfolioSummary) -> figure:
@@ -45,15 +78,17 @@ def _of_portfolio(portfolio: PortfolioSummary) -> figure:
 
 
 def _of_decisions(decisions: Decisions) -> figure:
-    shown = decisions.ranking[:_ROWS]
-    scenes = range(min(len(decisions.scenarios), _COLUMNS))
-    some = f" (the first {_COLUMNS})" if len(decisions.scenarios) > _COLUMNS else ""
-    return _table(
-        (f"scenario{some}", "decision"),
-        [decisions.scene(s) for s in scenes],
-        [decisions.name(d) for d in shown],
-        decisions.regrets[shown][:, : len(scenes)],
-    )
+    """Decisions against scenarios, those down of which there are more."""
+    n_d, n_s = len(decisions.decisions), len(decisions.scenarios)
+    most_d, most_s = (_COLUMNS, _ROWS) if n_s > n_d else (_ROWS, _COLUMNS)
+    shown, scenes = decisions.ranking[:most_d], range(min(n_s, most_s))
+    d_title = f"decision{f' (the best {most_d})' if n_d > most_d else ''}"
+    s_title = f"scenario{f' (the first {most_s})' if n_s > most_s else ''}"
+    names, places = [decisions.name(d) for d in shown], [decisions.scene(s) for s in scenes]
+    regrets = decisions.regrets[shown][:, : len(scenes)]
+    if n_s > n_d:
+        return _table((d_title, s_title), names, places, regrets.T)
+    return _table((s_title, d_title), places, names, regrets)
 
 
 def _table(
@@ -61,8 +96,13 @@ def _table(
 ) -> figure:
     """A row for each of ``down`` and a column for each of ``across``; NaN where nothing ran."""
     x, y = titles
+    across = [folded(name, _LETTERS, len(name)) for name in across]
+    down = [folded(name, most=len(name)) for name in down]
     names = list(dict.fromkeys(down))
-    chart = plot(x, y, 110 + 44 * len(names), x_range=list(across), y_range=names[::-1])
+    lines = [max(text.count("\n") + 1 for text in texts) for texts in (across, names)]
+    height = 90 + _LINE * (lines[0] + 1) + max(44, _LINE * (lines[1] + 1)) * len(names)
+    chart = plot(x, y, height, x_range=across, y_range=names[::-1])
+    chart.min_width = _NAMES + _WIDE * len(across)  # its section scrolls on a narrow page
     places = [(w, n) for n in range(len(down)) for w in range(len(across))]
     largest = float(np.nanmax(regrets))
     source = ColumnDataSource(
@@ -73,10 +113,10 @@ def _table(
             "text": [_text(float(regrets[n, w])) for w, n in places],
         }
     )
-    shade = linear_cmap("loss", "Oranges256", high=0.0, low=1.15 * 100 * largest or 1.0)
+    ends = {"high": 0.0, "low": 1.15 * 100 * largest or 1.0, "nan_color": "#00000000"}
+    shade = linear_cmap("loss", "Oranges256", **ends)
     chart.rect("across", "down", 1, 1, source=source, fill_color=shade, line_color=None)
-    ink = ["white" if v > 75 * largest > 0 else "black" for v in source.data["loss"]]
-    source.data["ink"] = ink
+    source.data["ink"] = [_ink(value / 100, largest) for value in source.data["loss"]]
     chart.text(
         "across",
         "down",
@@ -92,7 +132,14 @@ def _table(
 
 
 def _text(regret: float) -> str:
-    return loss(regret) if math.isfinite(regret) else "does not run"
+    return loss(regret) if math.isfinite(regret) else "does not\nrun"
+
+
+def _ink(regret: float, largest: float) -> str:
+    """The colour of a text on its shade, or on the paper of a light or a dark page."""
+    if not math.isfinite(regret):
+        return GREY
+    return "white" if regret > 0.75 * largest > 0 else "black"
 
 
 CHART = Chart("regret", "What one answer for all costs each scenario", draw)

@@ -1,7 +1,6 @@
 """Trials as points: coloured by bottleneck, brushed together, the whole design in a tooltip."""
 
 import numpy as np
-import pandas as pd
 from bokeh.models import ColumnDataSource, GlyphRenderer, Range1d
 from bokeh.plotting import figure
 from bokeh.transform import factor_cmap
@@ -64,8 +63,8 @@ def trials(chart: figure, points: Points, x: str, y: str) -> GlyphRenderer:
 def marks(chart: figure, points: Points, x: str, y: str) -> list[GlyphRenderer]:
     """The best trial of each cell, and its equal split, if the cells are few."""
     cells = points.report.found[:_MARKED]
-    best = [_place(points, cell.best) for cell in cells]
-    equal = [_place(points, cell.equal) for cell in cells if cell.equal is not None]
+    best = [points.place(cell.best) for cell in cells]
+    equal = [points.place(cell.equal) for cell in cells if cell.equal is not None]
     named = (("best", best, "star", 17, BLUE), ("equal split", equal, "diamond", 13, ORANGE))
     return [
         chart.scatter(
@@ -81,11 +80,6 @@ def marks(chart: figure, points: Points, x: str, y: str) -> list[GlyphRenderer]:
         for name, places, marker, size, colour in named
         if places
     ]
-
-
-def _place(points: Points, row: pd.Series) -> int:
-    same = (points.rows["cell"] == row["cell"]) & (points.rows["trial"] == row["trial"])
-    return int(same.to_numpy().argmax())
 
 
 def useful(points: Points, objective: Objective) -> tuple[float, float]:

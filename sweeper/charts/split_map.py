@@ -19,7 +19,7 @@ axis.axis_label = titles[this.value];
 
 
 def draw(points: Points) -> tuple[str, UIElement] | None:
-    if not points.design:
+    if not points.design or not points.searched:
         return None
     objective = points.report.study.objectives[0].column
     x, y, claim = points.design[0], objective, "choose what is drawn against what"

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 from bokeh.models import ColumnDataSource, UIElement
 
@@ -13,7 +14,7 @@ from sweeper.charts.frame import rows
 from sweeper.charts.points import Points
 from sweeper.report.colours import GREY, WAITING, dimension_colour
 from sweeper.report.summary import CellSummary, Floats
-from sweeper.report.words import label, seconds
+from sweeper.report.words import seconds
 from sweeper.run.reproduce import program_of
 
 _MOST = 5_000_000  # phases of chunks; to record more would take longer than a page may
@@ -35,8 +36,8 @@ class Track(NamedTuple):
 
 
 def draw(points: Points) -> tuple[str, UIElement] | None:
-    cell = min(points.report.found, key=lambda c: c.objective.loss(c.objective.of(c.best)))
-    result = simulated(points, cell)
+    decisions, (cell, row) = points.report.decisions, points.report.chosen[0]
+    result = simulated(points, cell, row)
     found = [] if result is None else tracks(result)
     if result is None or not found:
         return None
@@ -61,7 +62,9 @@ def draw(points: Points) -> tuple[str, UIElement] | None:
         )
         shown = [(track.name, "@share{0.0 %}"), ("from", f"@left {unit}"), ("for", "@takes")]
         draw_blocks(chart, source, _colour(result, track.name), shown, height="height")
-    where = f" of {label(cell)}" if len(points.report.found) > 1 else ""
+    several = len(decisions.decisions) > 1
+    where = f" ({decisions.name(decisions.ranking[0])})" if several else ""
+    where += f" {decisions.first}" if len(decisions.scenarios) > 1 else ""
     return (
         f"one iteration of the best design{where}, on rank 0 and all that are like it; bars are as "
         "high as the share of each instant that is busy",
@@ -69,11 +72,11 @@ def draw(points: Points) -> tuple[str, UIElement] | None:
     )
 
 
-def simulated(points: Points, cell: CellSummary) -> Result | None:
-    """A recorded run of the cell's best trial; None where it cannot be simulated again phase by
-    phase: a file is gone, or there is too much to record."""
+def simulated(points: Points, cell: CellSummary, row: pd.Series) -> Result | None:
+    """A recorded run of a cell's trial; None where it cannot be simulated again phase by phase: a
+    file is gone, or there is too much to record."""
     try:
-        best = pa.table({name: [cell.best[name]] for name in ("trial", "origin", *cell.design)})
+        best = pa.table({name: [row[name]] for name in ("trial", "origin", *cell.design)})
         config, program = program_of(points.report.study, cell.cell, best)
         if config.by_message:
             return None

@@ -12,7 +12,7 @@ from sweeper.report.what_if import WhatIf, claim, factor, groups
 
 _MOST = 16  # changes, those with the largest effect
 _CELLS = 8  # told apart by colour
-_TITLE = "throughput, how much more or less than before (%)"
+_TITLE = "change of throughput (%)"
 
 
 def draw(points: Points) -> tuple[str, UIElement] | None:
@@ -28,20 +28,23 @@ def draw(points: Points) -> tuple[str, UIElement] | None:
 def _draw_designs(of: list[list[WhatIf]]) -> tuple[str, UIElement]:
     """Bars for the best design, and for the baseline if there is one; else what is got for a
     dollar, where that is known."""
-    shown = [each for each in of[0] if not each.failed and not each.is_idle][:_MOST]
-    series = [("the best design", [each.speed for each in shown])]
-    for other in of[1:]:
-        named = {each.name: each.speed for each in other}
-        values = [named.get(each.name, np.nan) for each in shown]
-        series.append((f"the {other[0].of.name}", values))
+    # What is asked of the baseline alone, as its plan is another, comes after the best design's.
+    told = [each for own in of for each in own if not each.failed and not each.is_idle]
+    names = list(dict.fromkeys(each.name for each in told))[:_MOST]
+    series = []
+    for name, own in zip(("the best design", "the baseline"), of, strict=False):
+        speeds = {each.name: each.speed for each in own}
+        series.append((name, [speeds.get(each, np.nan) for each in names]))
+    shown = told[: len(names)]
     if len(of) == 1 and all(np.isfinite(each.per_cost) for each in shown):
         series[0] = ("throughput", series[0][1])
         series.append(("throughput per USD", [each.per_cost for each in shown]))
-    chart = _rows([each.name for each in shown])
+    chart = _rows(names)
+    chart.x_range.start = 105 * min(0.0, np.nanmin([values for _, values in series]) - 1)
     for i, ((name, values), colour) in enumerate(zip(series, (BLUE, ORANGE), strict=False)):
         shift = 0.0 if len(series) == 1 else 0.38 * (i - 0.5)
         percent = 100 * (np.array(values) - 1)
-        texts = [factor(value) for value in values]
+        texts = [factor(value) if np.isfinite(value) else "" for value in values]
         bars(chart, percent, texts, colour, name, shift=shift, beyond=np.zeros(len(values)))
     return f"{claim(of[0])}; the rest of the design stays as it is", legend_above(chart)
 

@@ -5,7 +5,7 @@ same places and lines.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,7 +101,7 @@ class Part:
 @dataclass(frozen=True)
 class Design:
     """What a design is: its ``name`` (the best split), its parts, how many NPUs it has, and the
-    ``plan``: its searched keys."""
+    ``plan``: its values of the grid's decisions and of the searched keys."""
 
     name: str
     parts: Sequence[Part]
@@ -117,22 +117,35 @@ class Design:
 
 
 def the_design(report: Report) -> Design | None:
-    """The one design that the study recommends; None where it recommends one for each cell."""
+    """The design that the answer names, and where it has one for each scenario the first of them,
+    whose name says which; None where its dimensions are no blocks that can be drawn."""
+    decisions, (cell, row) = report.decisions, report.chosen[0]
     if len(report.portfolios) == 1:
-        one = report.portfolios[0]
-        return design_of(one.cells[0], one.designs.iloc[one.best], "one network for all")
-    (summary, *others) = report.found
-    return None if others else design_of(summary, summary.best)
+        return design_of(cell, row, "one network for all")
+    name = words.best_name(cell)
+    if len({_built(*each) for each in report.chosen}) > 1:
+        name = f"{name} {decisions.first}"
+    several = len(decisions.decisions) > 1
+    return design_of(cell, row, name, decisions.decisions[decisions.ranking[0]] if several else {})
 
 
-def design_of(summary: CellSummary, row: pd.Series, name: str = "") -> Design | None:
-    """The design of a row, which is the best one unless it has another ``name``; None where its
-    dimensions are no blocks that can be drawn."""
+def _built(cell: CellSummary, row: pd.Series) -> tuple[Any, ...]:
+    """What is drawn and told of a design."""
+    return (*cell.dims, *cell.split(row), words.searched(cell, row))
+
+
+def design_of(
+    summary: CellSummary, row: pd.Series, name: str = "", decision: Mapping[str, str] | None = None
+) -> Design | None:
+    """The design of a row, which is the best one unless it has another ``name``; its plan begins
+    with the values of a ``decision``.  None where its dimensions are no blocks that can be drawn.
+    """
     split = summary.split(row)
     if not np.isfinite(split).all() or not split.sum():
         return None
     keys = [key for key in summary.parameters if key in row]
-    plan = list(zip(words.short_keys(keys), [str(row[key]) for key in keys], strict=True))
+    told = {**(decision or {}), **{key: str(row[key]) for key in keys}}
+    plan = list(zip(words.short_keys(list(told)), told.values(), strict=True))
     try:
         parts = [
             _part(d, name.split(": ", 1)[-1], float(split[d]), split)

@@ -87,6 +87,11 @@ class Decisions:
         return words.coordinates_of(self.scenarios[scenario])
 
     @property
+    def first(self) -> str:
+        """What is said of something that is told of the first scenario of the answer alone."""
+        return f"with {self.scene(self.places[0])}, the first of {self.count}"
+
+    @property
     def count(self) -> str:
         """How many scenarios there are, and of what."""
         # A key of the workload, such as its batch, is no other workload.
@@ -140,10 +145,12 @@ class Decisions:
 
     def chosen(self) -> list[CellSummary]:
         """The cells of the answer: those of the decision that loses least over all scenarios."""
-        least = self.ranking[0]
-        return [
-            self.cells[least, s] for s in range(len(self.scenarios)) if (least, s) in self.cells
-        ]
+        return [self.cells[self.ranking[0], s] for s in self.places]
+
+    @property
+    def places(self) -> list[int]:
+        """The scenarios in which the decision that loses least is complete."""
+        return [s for s in range(len(self.scenarios)) if (self.ranking[0], s) in self.cells]
 
 
 def _of_portfolios(

@@ -58,6 +58,16 @@ class PortfolioSummary:
         best = float(self.measured[self.best])
         return best - self.bound if self.together.weighing.of_regrets else best / self.bound - 1
 
+    def at_best(self) -> list[pd.Series]:
+        """Each workload's row at the best split."""
+        split = self.designs.iloc[self.best]
+        columns = self.cells[0].design
+        found = []
+        for cell in self.cells:
+            rows = _rows(cell)
+            found.append(rows[(rows[columns] == split[columns]).all(axis=1)].iloc[0])
+        return found
+
     def made_for(self) -> list[tuple[str, int]]:
         """Networks to compare, by name and position: each workload's own, all workloads', equal."""
         found = []
@@ -129,9 +139,14 @@ def _common(cells: Sequence[CellSummary], together: Together) -> tuple[pd.DataFr
     columns, column = cells[0].design, cells[0].objective.column
     common: pd.DataFrame | None = None
     for i, cell in enumerate(cells):
-        rows = pd.concat([cell.complete, cell.shared[cell.shared["state"] == COMPLETE]])
+        rows = _rows(cell)
         values = rows.drop_duplicates(columns)[[*columns, column]].rename(columns={column: f"#{i}"})
         common = values if common is None else common.merge(values, on=columns)
     assert common is not None
     values = common[[f"#{i}" for i in range(len(cells))]].to_numpy(float)
     return common[columns], together.objective.loss(values)
+
+
+def _rows(cell: CellSummary) -> pd.DataFrame:
+    """All complete rows of a cell: those of its own search first."""
+    return pd.concat([cell.complete, cell.shared[cell.shared["state"] == COMPLETE]])

@@ -2,9 +2,11 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from sweeper.objective import PERF_PER_COST
+import pandas as pd
+
+from sweeper.objective import COST, PERF_PER_COST
 from sweeper.report import headline, words
 from sweeper.report.decisions import LEVEL, Decisions
 from sweeper.report.question import Question
@@ -12,6 +14,7 @@ from sweeper.report.report import Report
 from sweeper.report.sections.messages import Comparison, agreement
 from sweeper.report.sections.next_bandwidth import claim, common_unit
 from sweeper.report.summary import CellSummary
+from sweeper.terminal import plural
 
 
 @dataclass(frozen=True)
@@ -28,21 +31,15 @@ def answers(report: Report) -> list[Answer]:
     portfolio."""
     decisions = report.decisions
     cells = decisions.chosen()
-    first = cells[0]
     # Of several scenarios the one of which the search says least.
     least_sure = max(cells, key=lambda cell: math.inf if cell.gap is None else cell.gap)
-    found = [_build(report, decisions, cells), *_sure(least_sure)]
-    if len(cells) > 1:
-        found[1] = replace(found[1], rest=f"{_where(decisions, least_sure)}: {found[1].rest}")
+    built, search = _build(report, decisions), _search(report, least_sure)
     if len(report.portfolios) == 1:
         one = report.portfolios[0]
-        split = one.cells[0].split(one.designs.iloc[one.best])
-        built = f"{', '.join(map(words.gbps, split))} GB/s"
-        found = [
-            Answer("What to build", built, one.headline()),
-            Answer("How sure is the search", one.finding()),
-        ]
-    return [*found, _cost(cells), *(_next(first) if len(cells) == 1 else ())]
+        built = _build_shared(*report.chosen[0])
+        search = Answer(_HOW_SURE, one.finding())
+    next_one = _next(cells[0]) if len(cells) == 1 else ()
+    return [built, search, _model(least_sure), _cost(report), *next_one]
 
 
 def _where(decisions: Decisions, cell: CellSummary) -> str:
@@ -51,18 +48,18 @@ def _where(decisions: Decisions, cell: CellSummary) -> str:
     return f"with {decisions.scene(place)}, the least sure of {len(decisions.scenarios)}"
 
 
-def _build(report: Report, decisions: Decisions, cells: list[CellSummary]) -> Answer:
+def _build(report: Report, decisions: Decisions) -> Answer:
     """What was asked for, and what else belongs to it."""
     asked = "What to run" if report.question is Question.PLAN else "What to build"
-    if len(cells) > 1:
-        return _build_for_all(asked, decisions, cells)
-    (cell,) = cells
+    if len(report.chosen) > 1:
+        return _build_for_all(asked, report, decisions)
+    ((cell, _),) = report.chosen
     chosen = decisions.name(decisions.ranking[0]) if len(decisions.decisions) > 1 else ""
-    plan, split = words.searched(cell, cell.best), _split(cell)
+    plan, split = words.searched(cell, cell.best), _split(cell, cell.best)
     # What was searched comes first; bandwidths that are those of a network that is there do not.
     short = [text for text in (chosen, plan, split if cell.split_varies else "") if text]
     rest = [] if cell.split_varies else [f"on {split}"]
-    rest.append(f"per NPU over {', '.join(name.split(': ', 1)[-1] for name in cell.dims)}")
+    rest.append(_over(cell))
     rest = [" ".join(rest)]
     rest.append(" and ".join(each.claim(each.of(cell.best)) for each in cell.objectives))
     if (gain := headline.against(cell)) is not None:
@@ -89,67 +86,93 @@ def _runner_up(decisions: Decisions, cell: CellSummary) -> list[str]:
 _LISTED = 4  # scenarios whose designs are told one after the other
 
 
-def _build_for_all(asked: str, decisions: Decisions, cells: list[CellSummary]) -> Answer:
+def _over(cell: CellSummary) -> str:
+    """What bandwidths are those of."""
+    return f"per NPU over {', '.join(name.split(': ', 1)[-1] for name in cell.dims)}"
+
+
+def _build_shared(cell: CellSummary, row: pd.Series) -> Answer:
+    """The one network of a portfolio."""
+    return Answer("What to build", _split(cell, row), f"{_over(cell)}, one network for all")
+
+
+def _build_for_all(asked: str, report: Report, decisions: Decisions) -> Answer:
     """The decision that loses least over several scenarios, and what to build of it in each."""
-    n, noun = len(decisions.scenarios), words.noun(cells[0])
+    noun = words.noun(report.chosen[0][0])
     name = decisions.name(decisions.ranking[0]) if len(decisions.decisions) > 1 else ""
-    designs = [_design(cell) for cell in cells]
+    designs = [_design(*each) for each in report.chosen]
     short = name or (
         f"a {noun} for each of {decisions.count}" if len(set(designs)) > 1 else designs[0]
     )
     worst = float(decisions.worst[decisions.ranking[0]])
-    lost = (
-        f"at most {words.loss(worst)} behind the best" if worst >= LEVEL else "as good as the best"
-    )
-    told = [f"{lost} of each scenario"] if name and math.isfinite(worst) else []
+    if worst >= LEVEL:
+        lost = f"at most {words.loss(worst)} behind the best of each scenario"
+    else:
+        most = decisions.objective.most
+        lost = f"{'as good as the best of' if worst > 0 else f'{most} in'} each scenario"
+    told = [lost] if name and math.isfinite(worst) else []
     if len(set(designs)) > 1:
-        places = [s for s in range(n) if (decisions.ranking[0], s) in decisions.cells]
-        listed = zip(places, designs, strict=True)
+        listed = zip(decisions.places, designs, strict=True)
         each = [f"{decisions.scene(s)}: {design}" for s, design in list(listed)[:_LISTED]]
-        told += each + [f"and {len(cells) - _LISTED} more in the table"] * (len(cells) > _LISTED)
+        more = len(designs) - _LISTED
+        told += each + [f"and {more} more in the table"] * (more > 0)
     return Answer(asked, short, "; ".join(told))
 
 
-def _design(cell: CellSummary) -> str:
-    """What was searched for, of a cell's best."""
-    plan = words.searched(cell, cell.best)
-    return "; ".join(text for text in (plan, _split(cell) if cell.split_varies else "") if text)
+def _design(cell: CellSummary, row: pd.Series) -> str:
+    """What was searched for, of a row."""
+    split = _split(cell, row) if cell.split_varies else ""
+    return "; ".join(text for text in (words.searched(cell, row), split) if text)
 
 
-def _split(cell: CellSummary) -> str:
-    return f"{', '.join(map(words.gbps, cell.split(cell.best)))} GB/s"
+def _split(cell: CellSummary, row: pd.Series) -> str:
+    return f"{', '.join(map(words.gbps, cell.split(row)))} GB/s"
 
 
-def _sure(cell: CellSummary) -> Iterator[Answer]:
-    """How good the search was, and how far the model is from measurements: never one number."""
+# How good the search was, and how far the model is from measurements: two answers, never one.
+_HOW_SURE = "How sure is the search"
+
+
+def _search(report: Report, cell: CellSummary) -> Answer:
+    """How good the search was, by the ``cell`` of the answer of which least is known."""
+    decisions = report.decisions
+    if not any(each.split_varies or each.parameters for each in report.found):
+        few = len(report.found) == 1
+        short = "the one design was" if few else f"all {len(report.found):,} designs were"
+        return Answer(_HOW_SURE, f"{short} simulated", "there was nothing else to search")
     rest = []
     if cell.bound is not None and cell.gap is not None:
         short = f"within {words.fine_percent(cell.gap)} of the proven bound"
         rest.append(f"no split has better than {cell.objective.show(cell.bound)}")
     else:
-        short = f"the best of {len(cell.complete):,} trials"
+        short = f"the best of {plural(len(cell.complete), 'trial')}"
         rest.append("no bound is proven for this study")
     if cell.rechecked:
         rest.append(agreement(Comparison.of(cell)))
-    yield Answer("How sure is the search", short, "; ".join(rest))
-    found = cell.evidence
+    where = f"{_where(decisions, cell)}: " if len(report.chosen) > 1 else ""
+    return Answer(_HOW_SURE, short, where + "; ".join(rest))
+
+
+def _model(cell: CellSummary) -> Answer:
+    """How far the model is from measurements."""
+    found, asked = cell.evidence, "How sure is the model"
     if found.runs:
-        yield Answer("How sure is the model", found.interval, found.basis)
-    else:
-        yield Answer("How sure is the model", "no measured run covers this", found.reason)
+        return Answer(asked, found.interval, found.basis)
+    return Answer(asked, "no measured run covers this", found.reason)
 
 
-def _cost(cells: list[CellSummary]) -> Answer:
-    priced = [cell for cell in cells if cell.priced]
+def _cost(report: Report) -> Answer:
+    priced = [(cell, row) for cell, row in report.chosen if cell.priced]
     if not priced:
         return Answer("What it costs", "not known", "some tier of the network has no price")
-    costs = sorted(float(cell.best["cost_usd"]) for cell in priced)
+    costs = sorted(float(row[COST.column]) for _, row in priced)
     ends = [words.usd(cost) for cost in (costs[0], costs[-1])]
-    rest = [words.cost_of(priced[0].npu_price)]
-    if priced[0].npu_price:
-        rest.append(f"{words.usd(priced[0].npus_cost)} of it NPUs")
+    first, row = priced[0]
+    rest = [words.cost_of(first.npu_price)]
+    if first.npu_price:
+        rest.append(f"{words.usd(first.npus_cost)} of it NPUs")
     if len(priced) == 1:
-        efficiency = priced[0].best[PERF_PER_COST.column]
+        efficiency = row[PERF_PER_COST.column]
         rest.append(f"{words.per_million_usd(efficiency)} iterations/s per million USD")
     return Answer("What it costs", " to ".join(dict.fromkeys(ends)), "; ".join(rest))
 

@@ -106,6 +106,13 @@ def _charts(report: Report, names: Sequence[str] = ()) -> dict[str, Any]:
     }
 
 
+def _breakable(text: str) -> Any:
+    """A text whose long names may end a line where their parts do: a shape between dimensions."""
+    from markupsafe import Markup, escape
+
+    return Markup(str(escape(text)).replace("_", "_<wbr>"))
+
+
 def _filled(template: str, **values: Any) -> str:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -116,4 +123,5 @@ def _filled(template: str, **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["breakable"] = _breakable
     return environment.get_template(template).render(**values, style=STYLE)

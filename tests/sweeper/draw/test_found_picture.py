@@ -87,8 +87,32 @@ def test_a_design_is_drawn_as_wide_as_its_bandwidths() -> None:
         assert ElementTree.fromstring(part.svg()).tag == "svg" and part.colour in part.svg()
 
 
-def test_only_one_design_is_the_design() -> None:
+def test_the_design_of_a_grid_is_that_of_the_decision_that_the_answer_names() -> None:
+    rows, study = three_models()
+    report = report_of(rows, study)
+    design = the_design(report)
+    assert design is not None
+    decisions = report.decisions
+    ((_, chosen),) = decisions.decisions[decisions.ranking[0]].items()
+    assert [value for _, value in design.plan] == [chosen]
+    split = report.chosen[0][0].split(report.chosen[0][1])
+    assert [part.bandwidth for part in design.parts] == list(split)
+    # The quickest iteration of all models is another cell's.
+    quickest = min(report.found, key=lambda cell: cell.best["time_s"])
+    assert quickest is not report.chosen[0][0]
+
+
+def test_a_design_for_each_scenario_says_whose_it_is() -> None:
     rows = grid()
-    assert the_design(Report.of(rows, make_study(rows, grid=["a.total"]))) is None
+    study = make_study(rows, grid=["a.total"]).model_copy(update={"roles": {"a.total": "scenario"}})
+    report = Report.of(rows, study)
+    design = the_design(report)
+    assert design is not None and "the first of 4" in design.name
+    assert [part.bandwidth for part in design.parts] == list(
+        report.found[0].split(report.found[0].best)
+    )
+
+
+def test_what_cannot_be_drawn_is_not() -> None:
     rows = make_rows(search(3))
     assert the_design(Report.of(rows, make_study(rows, dims=["0: Blob(4)"] * 4))) is None

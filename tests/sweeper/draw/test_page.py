@@ -25,7 +25,7 @@ class Page(HTMLParser):
         values = dict(attributes)
         if "src" in values or "href" in values:
             self.links.append(values)
-        if tag not in ("img", "meta"):
+        if tag not in ("img", "meta", "wbr"):
             self.open.append(tag)
 
     def handle_endtag(self, tag):
