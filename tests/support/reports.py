@@ -8,7 +8,7 @@ from rich.console import Console
 
 from sweeper.draw.show.terminal import print_report
 from sweeper.ledger.record import CellRecord, StudyRecord
-from sweeper.report import summarise
+from sweeper.report import Report, summarise
 
 DIMS = ["0: Ring(4)", "1: FullyConnected(8)", "2: Ring(4)", "3: Switch(32)"]
 
@@ -218,3 +218,15 @@ def with_baseline(rows, study, times, name="workload"):
         cells.append(type(study.cells[0])(**like))
     update = {"baseline": baseline, "baselines": tuple(cells)}
     return pd.concat(parts, ignore_index=True), study.model_copy(update=update)
+
+
+def networks(times):
+    """The report of a grid of workloads and networks, whose best trials take ``times``; each cell
+    tries two splits."""
+    parts = []
+    for cell, ((workload, network), time) in enumerate(times.items()):
+        splits = [[125.0] * 4, [400.0 - cell, 50.0, 30.0 + cell, 20.0]]
+        rows = make_rows(splits, cell=cell, workload=workload, network=network)
+        parts.append(rows.assign(time_s=[2.0 * time, float(time)]))
+    rows = pd.concat(parts, ignore_index=True)
+    return Report.of(rows, make_study(rows, grid=("workload", "network")))

@@ -1,19 +1,30 @@
 """Charts of all kinds of studies: what there is to see of each, and what it says."""
 
 import numpy as np
+import pandas as pd
 import pytest
-from bokeh.models import ColumnDataSource, LogScale
+from bokeh.models import ColumnDataSource, LogScale, Plot, Scatter
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import covered
 from sweeper.charts import CHARTS as ALL
-from sweeper.charts import best_split, frame, front, timeline
+from sweeper.charts import best_split, cells, frame, front, regret, timeline
 from sweeper.charts.points import COMPUTE, Points
 from sweeper.charts.scatter import tooltip
 from sweeper.objective import OBJECTIVES
 from sweeper.report import Report, words
-from tests.support.reports import again, failing, grid, make_rows, make_study, search, what_if
+from sweeper.report.what_if import Design, WhatIf
+from tests.support.reports import (
+    again,
+    failing,
+    grid,
+    make_rows,
+    make_study,
+    networks,
+    search,
+    what_if,
+)
 
 STUDIES = {
     "one cell": (lambda: make_rows(search(40)), {}),
@@ -194,3 +205,92 @@ def test_a_number_of_an_axis_reads_as_people_write_it():
     rows = make_rows(search(9)).assign(tokens_per_s=lambda rows: 3.3e5 / rows["time_s"])
     points = Points.of(Report.of(rows, make_study(rows, objective=("tokens_per_s",))))
     assert points.axis(OBJECTIVES["tokens_per_s"]) == (1e-3, "throughput (k tokens/s)")
+
+
+TIMES = {("small", "a"): 0.1, ("small", "b"): 0.11, ("big", "a"): 9.0, ("big", "b"): 5.0}
+
+
+def test_the_timeline_is_that_of_the_answer_and_says_which(monkeypatch):
+    """It was that of the cell with the shortest iteration, whatever model ran in it."""
+    seen = []
+    monkeypatch.setattr(timeline, "simulated", lambda points, cell, row: seen.append((cell, row)))
+    report = networks(TIMES)
+    timeline.CHART.draw(Points.of(report))
+    ((cell, row),) = seen
+    assert cell.cell.coordinates == {"workload": "small", "network": "b"}
+    assert row["trial"] == cell.best["trial"]
+    assert report.decisions.first == "with small, the first of 2 workloads"
+
+
+def test_trials_are_listed_by_what_they_lose_in_their_own_scenario():
+    points = Points.of(networks(TIMES))
+    found = [(row["workload"], row["network"], row["time_s"]) for _, row in points.rows.iterrows()]
+    assert found[:3] == [("small", "a", 0.1), ("big", "b", 5.0), ("small", "b", 0.11)]
+
+
+def _plots(model):
+    return [each for each in model.references() if isinstance(each, Plot)]
+
+
+def test_factors_of_two_decisions_are_points_of_each_scenario():
+    claim, model = regret.CHART.draw(Points.of(networks(TIMES)))
+    assert claim == "network b against a: 0.91 to 1.80x over 2 scenarios"
+    (chart,) = _plots(model)
+    (marks,) = [each.data_source for each in chart.renderers if isinstance(each.glyph, Scatter)]
+    assert sorted(set(marks.data["x"])) == pytest.approx([0.1 / 0.11, 1.8])
+    assert chart.x_range.start < 0.1 / 0.11 and chart.x_range.end > 1.8
+
+
+def test_losses_have_more_rows_than_columns_and_tell_what_does_not_run():
+    times = {(f"model_{m}", n): 1.0 + m for m in range(5) for n in "abc" if (m, n) != (3, "c")}
+    _, model = regret.CHART.draw(Points.of(networks(times)))
+    (chart,) = _plots(model)
+    assert len(chart.y_range.factors) == 5 and len(chart.x_range.factors) == 3
+    texts = [text for each in chart.renderers for text in each.data_source.data["text"]]
+    assert "does not\nrun" in texts
+
+
+def test_a_hundred_cells_fit_a_few_screens_and_their_decisions_are_not_cut_off():
+    name = "FullyConnected(4)_FullyConnected(8)_Ring(16)"
+    times = {(f"{name}_{m}", n): 1.0 + m for m in range(50) for n in ("even", "steep")}
+    claim, model = cells.CHART.draw(Points.of(networks(times)))
+    assert "the first 48 of 100 cells" in claim
+    for chart in _plots(model):
+        assert chart.height < 4000
+        names = list(chart.yaxis[0].major_label_overrides.values())
+        assert names[1:3] == ["network even", "network steep"] and len(names) == 48 + 24
+
+
+def test_what_is_asked_of_the_baseline_alone_has_a_bar_too_and_texts_have_room():
+    _, model = _what_if_of_two()
+    (chart,) = _plots(model)
+    names = list(chart.yaxis[0].major_label_overrides.values())
+    assert names == ["faster", "slower", "of the baseline"]
+    texts = [t for each in chart.renderers for t in each.data_source.data.get("text", ())]
+    assert "-" not in texts and "1.500x" in texts
+    assert chart.x_range.start == pytest.approx(-52.5), "bars to the left are whole"
+
+
+def _what_if_of_two():
+    from sweeper.charts import what_if as chart
+
+    def change(name, of, speed):
+        row = pd.Series({"state": "complete", "time_s": 1.0 / speed})
+        design = Design(of, pd.Series({"time_s": 1.0}))
+        return WhatIf(name, {"collective.chunks": 2}, design, row)
+
+    best = [change("faster", "best", 1.25), change("slower", "best", 0.5)]
+    own = [change("faster", "baseline", 1.1), change("of the baseline", "baseline", 1.5)]
+    return chart._draw_designs([best, own])
+
+
+def test_a_legend_is_as_wide_as_a_phone_at_most():
+    def columns(*names):
+        chart = frame.rows(["a"], "x")
+        for name in names:
+            chart.scatter([1], [0], legend_label=name)
+        return frame.legend_above(chart).legend[0].ncols
+
+    assert columns("best", "equal split", "proven bound") == 3
+    assert columns("0: Ring(4)", "1: FullyConnected(8)", "2: Ring(4)", "3: Switch(32)") == 2
+    assert columns("x" * 60, "y" * 60) == 1

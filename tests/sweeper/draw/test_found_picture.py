@@ -16,7 +16,7 @@ from sweeper.draw.found import draw_found
 from sweeper.objective import COST, TIME
 from sweeper.report import Report
 from sweeper.report.colours import PALETTE, SERIES
-from tests.support.reports import failing, grid, make_rows, make_study, only, search
+from tests.support.reports import failing, grid, make_rows, make_study, networks, only, search
 
 STUDIES = {
     "one cell": (lambda: make_rows(search(20)), {}),
@@ -88,18 +88,14 @@ def test_a_design_is_drawn_as_wide_as_its_bandwidths() -> None:
 
 
 def test_the_design_of_a_grid_is_that_of_the_decision_that_the_answer_names() -> None:
-    rows, study = three_models()
-    report = report_of(rows, study)
+    report = networks({("small", "a"): 0.1, ("small", "b"): 0.11, ("big", "a"): 9, ("big", "b"): 5})
     design = the_design(report)
-    assert design is not None
-    decisions = report.decisions
-    ((_, chosen),) = decisions.decisions[decisions.ranking[0]].items()
-    assert [value for _, value in design.plan] == [chosen]
-    split = report.chosen[0][0].split(report.chosen[0][1])
-    assert [part.bandwidth for part in design.parts] == list(split)
-    # The quickest iteration of all models is another cell's.
+    assert design is not None and design.plan == [("network", "b")]
+    cell, row = report.chosen[0]
+    assert [part.bandwidth for part in design.parts] == list(cell.split(row))
+    # The quickest iteration is the small model's on the other network.
     quickest = min(report.found, key=lambda cell: cell.best["time_s"])
-    assert quickest is not report.chosen[0][0]
+    assert quickest.cell.coordinates["network"] == "a"
 
 
 def test_a_design_for_each_scenario_says_whose_it_is() -> None:
