@@ -5,13 +5,13 @@ variables of the page (``--bk-...``), which Bokeh reads; the others are those of
 :mod:`sweeper.report.colours`, told apart by colour-blind readers on either ground.
 """
 
-import re
 from collections.abc import Sequence
 from html import escape
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from bokeh.core.property.vectorization import Value
 from bokeh.models import (
     CategoricalAxis,
     ColumnDataSource,
@@ -32,6 +32,7 @@ from sweeper.report.colours import PALETTE as PALETTE
 from sweeper.report.colours import dimension_colour as dimension_colour
 from sweeper.report.colours import series_colour as series_colour
 from sweeper.report.summary import Floats
+from sweeper.report.words import folded as folded
 
 # Tables and inputs are HTML of their own, which no variable of Bokeh's reaches.
 WIDGET = """.bk-input, .slick-cell-checkboxsel, .bk-cell-select, .slick-header-column, .slick-row,
@@ -47,8 +48,6 @@ const [size, prefix] = [[1e12, " T"], [1e9, " G"], [1e6, " M"], [1e3, " k"], [1,
   .find(([size]) => size == 1 || large && Math.abs(tick) >= size);
 return (tick / size).toLocaleString("en-US", {maximumSignificantDigits: 6}) + prefix;
 """
-_WORD = r"\s+|\d[\d.,]* [a-zA-Z]+(?:/\w+)?|[^\s.,:_]*[.,:_]*"
-_LETTERS, _LINES = 22, 3  # of a row's name
 ROW, _LINE = 40, 14  # pixels of a row, and of a line of its name
 _PHONE, _KEY = 340, 28  # pixels: of a phone's page, and of the colour in a legend
 _TIP = (
@@ -104,8 +103,11 @@ def legend_above(chart: figure) -> figure:
     return chart
 
 
-def _columns(items: Sequence[LegendItem]) -> int:
-    """So many columns of a legend that a phone is wide enough for them."""
+def _columns(items: Sequence[LegendItem]) -> int | str:
+    """So many columns of a legend that a phone is wide enough for them; what fits where the names
+    are those of a column, which only the browser knows."""
+    if not all(isinstance(item.label, Value) for item in items):
+        return "auto"
     widths = [_KEY + 6 * len(item.label.value) for item in items]
     return len(items) if sum(widths) <= _PHONE else max(_PHONE // max(widths), 1)
 
@@ -213,21 +215,3 @@ def blocks(
     drawn = chart.hbar(**ends, source=source, **look)
     shown = tooltips if isinstance(tooltips, str) else list(tooltips)
     chart.add_tools(small_hover(drawn, shown))
-
-
-def folded(name: str, letters: int = _LETTERS, most: int = _LINES) -> str:
-    """A name in lines of about so many ``letters``, which end where a comma does, or between words
-    (a number and its unit are one), or after a dot, a comma, a colon or an underline; what does not
-    fit ``most`` lines is left out at the end."""
-    words = list[str]()
-    for part in re.findall(r"(?:(?!, ).)*(?:, )?", name, re.DOTALL):
-        words += [part] if len(part) <= letters else re.findall(_WORD, part)
-    lines = [""]
-    for word in words:
-        if lines[-1] and len((lines[-1] + word).rstrip()) > letters:
-            lines.append("")
-        lines[-1] += word if lines[-1] else word.lstrip()
-    lines = [line.rstrip() for line in lines if line.strip()]
-    if len(lines) > most:
-        lines = [*lines[: most - 1], f"{lines[most - 1]} \N{HORIZONTAL ELLIPSIS}"]
-    return "\n".join(lines)

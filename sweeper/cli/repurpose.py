@@ -159,10 +159,12 @@ def _front(
     console: "Console",
 ) -> None:
     from sweeper.cli.output import write_file
+    from sweeper.draw.canvas import kind_of
     from sweeper.draw.front import draw_front
     from sweeper.repurpose.compare import along, at_equal_accuracy
     from sweeper.terminal import say
 
+    kind = kind_of(file, "picture")
     points = list(along(config, cluster, samples))
     best = at_equal_accuracy(points, before - TOLERANCE)
     naive = best["naive"].traffic
@@ -175,5 +177,5 @@ def _front(
     ]
     say("; ".join(ratios), console)
     title = f"Accuracy and latency on {cluster.topology.name}"
-    write_file(file, "the picture", draw_front(points, title))
+    write_file(file, "the picture", draw_front(points, title, kind))
     say(f"picture: {file}", console)

@@ -111,11 +111,6 @@ def kind_of(file: str | PurePath, where: str) -> str:
     return kind
 
 
-def png(figure: Any) -> bytes:
-    """The finished picture as a PNG."""
-    return encoded(figure, "png")
-
-
 def encoded(figure: Any, kind: str) -> bytes:
     """The finished picture as ``png``, ``svg`` or ``pdf``; equal pictures have equal bytes."""
     for ax in figure.get_axes():

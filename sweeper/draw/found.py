@@ -15,6 +15,7 @@ from sweeper.draw.canvas import (
     GREEN,
     GREY,
     ORANGE,
+    WIDTH,
     Bars,
     dimension_colour,
     draw_bars,
@@ -29,6 +30,8 @@ from sweeper.report.summary import CellSummary
 
 _MOST = 40  # cells
 _DESIGN, _FRONT = 1.9, 3.2  # inches
+_LETTERS = 36  # of a line of a cell's name
+_LETTER, _LINE = 0.08, 0.17  # inches of a letter and of a line
 _BAR, _REST = 0.34, 1.5  # inches: of a bar; of title, axis and foot
 
 
@@ -40,7 +43,9 @@ def draw_found(report: Report, kind: str = "png") -> bytes:
     if design is not None:
         panels.append((_DESIGN, lambda figure: _draw_design(figure, design)))
     if len(cells) > 1:
-        height = _BAR * max(len(shown), 3) + 0.6
+        names = [words.folded(words.label(cell), _LETTERS) for cell in shown]
+        most = max(name.count("\n") + 1 for name in names)
+        height = max(_BAR, _LINE * (most + 0.5)) * max(len(shown), 3) + 0.6
         panels.append((height, lambda figure: _draw_cells(figure.subplots(), shown)))
     elif cells[0].split_varies:
         height = _BAR * (1 + (cells[0].equal is not None)) * len(cells[0].dims) + 0.6
@@ -88,7 +93,8 @@ def _draw_design(figure: Any, design: Design) -> None:
         part.draw(ax)
         ax.set_aspect("equal")
     plan = "".join(f", {key} {value}" for key, value in design.plan)
-    figure.suptitle(f"{design.name}: {design.sizes}{plan}", size=9, color=GREY)
+    told = words.folded(f"{design.name}: {design.sizes}{plan}", 110)
+    figure.suptitle(told, size=9, color=GREY)
 
 
 def _draw_split(ax: Any, cell: CellSummary) -> None:
@@ -111,19 +117,28 @@ def _draw_cells(ax: Any, cells: Sequence[CellSummary]) -> None:
     factor, title = words.axis(objective, min(objective.of(cell.best) for cell in cells))
     best = np.array([objective.of(cell.best) for cell in cells])
     nothing = [""] * len(cells)
-    draw_bars(
-        ax, [words.label(cell) for cell in cells], [Bars(factor * best, nothing, BLUE, "best")]
+    names = [words.folded(words.label(cell), _LETTERS) for cell in cells]
+    draw_bars(ax, names, [Bars(factor * best, nothing, BLUE, "best")])
+    compared = [cell.reference for cell in cells]
+    other = np.array([math.nan if each is None else objective.of(each.row) for each in compared])
+    places, ends, texts = (
+        np.arange(len(cells)),
+        factor * np.fmax(best, other),
+        list(map(_worth, cells)),
     )
-    equal = np.array([math.nan if c.equal is None else objective.of(c.equal) for c in cells])
-    places = np.arange(len(cells))
-    for place, end, cell in zip(places, factor * np.fmax(best, equal), cells, strict=True):
+    for place, end, text in zip(places, ends, texts, strict=True):
         at: dict[str, Any] = {"xytext": (8, 0), "textcoords": "offset points"}
-        ax.annotate(_worth(cell), (end, place), va="center", size=9, **at)
-    if not np.isnan(equal).all():
-        ax.scatter(factor * equal, places, 28, ORANGE, marker="d", label="equal split", zorder=3)
+        ax.annotate(text, (end, place), va="center", size=9, **at)
+    if not np.isnan(other).all():
+        name = next(each.name for each in compared if each is not None).removeprefix("the ")
+        ax.scatter(factor * other, places, 28, ORANGE, marker="d", label=name, zorder=3)
         ax.figure.legend(loc="outside upper right", ncols=2)
     ax.set_xlabel(title)
-    ax.margins(x=0.35)
+    # The names and the texts take what they need, and the bars the rest.
+    lines = [line for name in names for line in name.split("\n")]
+    wide = WIDTH - _LETTER * (max(map(len, lines)) + 4)
+    room = _LETTER * (max(map(len, texts)) + 2) / wide
+    ax.set_xlim(0, float(ends.max()) / max(1 - room, 0.2))
 
 
 def _draw_fronts(ax: Any, cells: Sequence[CellSummary]) -> None:

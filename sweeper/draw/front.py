@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sweeper.draw.canvas import BLUE, GREEN, GREY, ORANGE, frame, png
+from sweeper.draw.canvas import BLUE, GREEN, GREY, ORANGE, encoded, frame
 from sweeper.repurpose.compare import Served
 
 _STYLES = {
@@ -15,8 +15,8 @@ _STYLES = {
 }
 
 
-def draw_front(points: Sequence[Served], title: str) -> bytes:
-    """A PNG of all points: accuracy over the latency of a batch, and over the traffic a sample."""
+def draw_front(points: Sequence[Served], title: str, kind: str) -> bytes:
+    """A picture of a ``kind`` of all points: accuracy over the latency of a batch, and over the traffic a sample."""
     with frame(title, 4.2) as figure:
         left, right = figure.subplots(1, 2, sharey=True)
         for method, style in _STYLES.items():
@@ -28,7 +28,7 @@ def draw_front(points: Sequence[Served], title: str) -> bytes:
         right.set(xlabel="traffic (bytes a sample)")
         _near_the_top(left, points)
         figure.legend(loc="outside lower center", ncols=len(_STYLES))
-        return png(figure)
+        return encoded(figure, kind)
 
 
 def _near_the_top(ax: Any, points: Sequence[Served]) -> None:

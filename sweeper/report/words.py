@@ -1,6 +1,7 @@
 """Numbers and findings in words, the same in the terminal, the pictures and the page."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -17,6 +18,8 @@ from sweeper.report.summary import CellSummary, Floats
 _LARGE = ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k"))
 NOTICEABLE = 1.005  # a smaller gain would print as 1.00x
 _LEVEL = 5e-4  # a smaller loss is none that anyone builds for
+_WORD = r"\s+|\d[\d.,]* [a-zA-Z]+(?:/\w+)?|[^\s.,:_]*[.,:_]*"
+_LETTERS, _LINES = 22, 3  # of a row's name
 
 
 def idle(axis: str) -> str:
@@ -326,3 +329,21 @@ def tolerance(summary: CellSummary) -> str:
 def _span(shares: Floats) -> str:
     low, high = f"{shares.min() * 100:.0f}", f"{shares.max() * 100:.0f}"
     return f"{low}%" if low == high else f"{low}-{high}%"
+
+
+def folded(name: str, letters: int = _LETTERS, most: int = _LINES) -> str:
+    """A name in lines of about so many ``letters``, which end where a comma does, or between words
+    (a number and its unit are one), or after a dot, a comma, a colon or an underline; what does not
+    fit ``most`` lines is left out at the end."""
+    parts = list[str]()
+    for part in re.findall(r"(?:(?!, ).)*(?:, )?", name, re.DOTALL):
+        parts += [part] if len(part) <= letters else re.findall(_WORD, part)
+    lines = [""]
+    for word in parts:
+        if lines[-1] and len((lines[-1] + word).rstrip()) > letters:
+            lines.append("")
+        lines[-1] += word if lines[-1] else word.lstrip()
+    lines = [line.rstrip() for line in lines if line.strip()]
+    if len(lines) > most:
+        lines = [*lines[: most - 1], f"{lines[most - 1]} \N{HORIZONTAL ELLIPSIS}"]
+    return "\n".join(lines)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from engine import Result, units
-from sweeper.draw.canvas import BLUE, GREEN, GREY, ORANGE, Bars, draw_stack, frame, png
+from sweeper.draw.canvas import BLUE, GREEN, GREY, ORANGE, Bars, draw_stack, encoded, frame
 from sweeper.terminal import plural
 from sweeper.verify.designs import simulate_designs
 from sweeper.verify.points import Findings, Point, Shape, Value, between, verification
@@ -46,7 +46,7 @@ def find() -> Findings:
         *expanded(degrees, expansion),
         spread(best),
     ]
-    return Findings(points, lambda: _draw(degrees, best))
+    return Findings(points, lambda kind: _draw(degrees, best, kind))
 
 
 def footprints(degrees: Times, dlrm: Times) -> list[Point]:
@@ -177,7 +177,7 @@ def _seconds(result: Result, axis: str) -> float:
     return sum(seconds for name, seconds in exposed.items() if name.endswith(axis))
 
 
-def _draw(degrees: Times, best: Sequence[Best]) -> bytes:
+def _draw(degrees: Times, best: Sequence[Best], kind: str) -> bytes:
     tensor = sorted(dict.fromkeys(n for _, n in degrees), key=int)
     rows = [(memory, n) for n in tensor for memory in ("none", "cxl")]
     shown = [degrees.get(row) for row in rows]
@@ -194,7 +194,7 @@ def _draw(degrees: Times, best: Sequence[Best]) -> bytes:
         draw_stack(all_of_them, names, _stack([each.result for each in best]), ends)
         all_of_them.set(xlabel="seconds of an iteration, each cluster at its best tensor degree")
         all_of_them.tick_params(axis="y", labelsize=7)
-        return png(figure)
+        return encoded(figure, kind)
 
 
 command = verification("comet", find, drawn=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from engine import Result
-from sweeper.draw.canvas import BLUE, GREY, Bars, draw_stack, frame, png
+from sweeper.draw.canvas import BLUE, GREY, Bars, draw_stack, encoded, frame
 from sweeper.verify.designs import simulate_designs
 from sweeper.verify.points import Findings, Point, Shape, verification
 
@@ -21,7 +21,7 @@ def find() -> Findings:
     ASTRA-sim 1.0 published a figure without a table, so these are tests of shape only.
     """
     designs = simulate_designs(STUDY)
-    return Findings(points(designs), lambda: _draw(designs))
+    return Findings(points(designs), lambda kind: _draw(designs, kind))
 
 
 def points(designs: Times) -> list[Point]:
@@ -53,7 +53,7 @@ def _rates(runs: Mapping[str, Result]) -> str:
     return f"{fastest / slowest:g}"
 
 
-def _draw(designs: Times) -> bytes:
+def _draw(designs: Times, kind: str) -> bytes:
     workloads = list(dict.fromkeys(name for name, _ in designs))
     title = "The faster an NPU computes, the less of its exchange it hides"
     with frame(title, 3.0 * len(workloads) + 0.8) as figure:
@@ -69,7 +69,7 @@ def _draw(designs: Times) -> bytes:
             ax.set(title=workload, xlabel="share of an iteration")
         parts = axes.flat[0].get_legend_handles_labels()
         figure.legend(*parts, loc="outside lower center", ncols=2)
-        return png(figure)
+        return encoded(figure, kind)
 
 
 command = verification(STUDY, find, drawn=True)

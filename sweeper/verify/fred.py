@@ -29,7 +29,7 @@ from engine.cluster import MEMORIES
 from engine.network.fred import Flow, FredSwitch, Remedy, UnroutableError
 from engine.network.wafer import Wafer, heaviest
 from sweeper.config.compose import compose
-from sweeper.draw.canvas import BLUE, GREEN, GREY, ORANGE, frame, png
+from sweeper.draw.canvas import BLUE, GREEN, GREY, ORANGE, encoded, frame
 from sweeper.verify.designs import simulate_designs
 from sweeper.verify.points import Findings, Point, Shape, Value, absolute, relative, verification
 
@@ -76,7 +76,7 @@ def find() -> Findings:
     routed = routes(), remedies()
     training = *speed_ups(designs), *preempted(), *_shapes(designs)
     points = [*bandwidths(), *fabrics(), *routed, *training]
-    return Findings(points, lambda: _draw(designs))
+    return Findings(points, lambda kind: _draw(designs, kind))
 
 
 # --- bandwidths ----------------------------------------------------------------------------------
@@ -347,7 +347,7 @@ def _shapes(designs: Designs) -> Iterator[Point]:
     )
 
 
-def _draw(designs: Designs) -> bytes:
+def _draw(designs: Designs, kind: str) -> bytes:
     shown = [network for network in FABRICS if network != "wafer_mesh"]
     title = (
         "At the mesh's bisection FRED-B gains 1.1 to 1.3 times; FRED-D, at 8 times it, 1.2 to 2.0"
@@ -369,7 +369,7 @@ def _draw(designs: Designs) -> bytes:
         ax.set_xticks(at, list(MODELS.values()))
         ax.set_ylabel("speed-up over the mesh")
         ax.legend(ncols=5, fontsize=8)
-        return png(figure)
+        return encoded(figure, kind)
 
 
 command = verification("fred", find, drawn=True)

@@ -16,8 +16,8 @@ from sweeper.draw.canvas import (
     ORANGE,
     Bars,
     draw_stack,
+    encoded,
     frame,
-    png,
     series_colour,
 )
 from sweeper.verify.designs import simulate_designs
@@ -43,7 +43,7 @@ def find() -> Findings:
     """
     designs, sweep = simulate_designs(STUDY), simulate_designs(SWEEP)
     points = [*compared(designs), *_more_tokens(designs), *_rates(), *_knee(sweep)]
-    return Findings(points, lambda: _draw(designs, sweep))
+    return Findings(points, lambda kind: _draw(designs, sweep, kind))
 
 
 def compared(designs: Times, tokens: str = TOKENS) -> list[Point]:
@@ -152,7 +152,7 @@ def _table(sweep: Times) -> Any:
     return np.array(times).reshape(len(fabrics), len(groups))
 
 
-def _draw(designs: Times, sweep: Times) -> bytes:
+def _draw(designs: Times, sweep: Times, kind: str) -> bytes:
     fabrics, groups = _axes(sweep)
     gain = designs["hierarchical", TOKENS].time / designs["hierarchical_opt", TOKENS].time
     title = f"Memory five times as fast trains a mixture of experts {gain:.2f} times as fast"
@@ -185,7 +185,7 @@ def _draw(designs: Times, sweep: Times) -> bytes:
         knee.legend(
             title="port into the fabric", loc="lower right", bbox_to_anchor=(1, 0.78), ncols=3
         )
-        return png(figure)
+        return encoded(figure, kind)
 
 
 command = verification(STUDY, find, drawn=True)

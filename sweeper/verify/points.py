@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 import click
 from rich.console import Console
 
-from sweeper.draw.canvas import reduced
+from sweeper.draw.canvas import kind_of, reduced
 from sweeper.terminal import plural, say, table, waiting
 
 _WIDE = 160
@@ -167,10 +167,11 @@ def _named(reference: str, basis: Basis) -> str:
 
 
 class Findings(NamedTuple):
-    """What a verification found: its points, and what draws its picture as a PNG, if it has one."""
+    """What a verification found: its points, and what draws its picture, if it has one: as
+    the kind of file that it is given."""
 
     points: Sequence[Point]
-    draw: Callable[[], bytes] | None = None
+    draw: Callable[[str], bytes] | None = None
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the points as JSON.")
@@ -190,6 +191,7 @@ def verification(name: str, find: Callable[[], Findings], *, drawn: bool = False
 
     @json_option
     def run(as_json: bool, picture: Path | None = None) -> int:
+        kind = "" if picture is None else kind_of(picture, "--picture")  # before it is simulated
         console = console_for(as_json)
         with waiting(f"simulating {name}", console):
             found = find()
@@ -198,14 +200,21 @@ def verification(name: str, find: Callable[[], Findings], *, drawn: bool = False
         else:
             print_points(found.points, console)
         if picture is not None and found.draw is not None:
-            picture.write_bytes(reduced(found.draw()))
+            write_picture(picture, found.draw(kind), kind)
             say(f"{picture} shows them", console)
         return int(not all(point.holds for point in found.points))
 
     if drawn:
         where = click.Path(path_type=Path)
-        run = click.option("--picture", type=where, help="Draw the study as a PNG.")(run)
+        run = click.option(
+            "--picture", type=where, help="Draw the study into this .png, .svg or .pdf."
+        )(run)
     return click.command(name, help=find.__doc__)(run)
+
+
+def write_picture(file: Path, drawn: bytes, kind: str) -> None:
+    """Write a picture; a PNG, which may be kept in git, in two thirds of its size."""
+    file.write_bytes(reduced(drawn) if kind == "png" else drawn)
 
 
 def console_for(as_json: bool) -> Console:

@@ -21,7 +21,7 @@ from engine import (
 )
 from engine.cluster import CongestionControl
 from engine.network import Network, Routing
-from sweeper.draw.canvas import BLUE, GREEN, GREY, ORANGE, frame, png
+from sweeper.draw.canvas import BLUE, GREEN, GREY, ORANGE, encoded, frame
 from sweeper.verify.points import Findings, Point, Shape, verification
 
 SOURCE = "Khan et al., HotI 2022 (arXiv:2207.10898), abstract"
@@ -97,7 +97,7 @@ def find() -> Findings:
     All-to-all needs longer messages than all-reduces, and so has fewer NPUs.
     """
     times = run_all(Setting(8, 4e6), Setting(2, 16e6))
-    return Findings(list(points(times)), lambda: _draw(times))
+    return Findings(list(points(times)), lambda kind: _draw(times, kind))
 
 
 def run_all(training: Setting, incast: Setting) -> dict[tuple[str, str], float]:
@@ -224,7 +224,7 @@ def told(shares: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {share:+.1%}" for name, share in shares.items())
 
 
-def _draw(times: Times) -> bytes:
+def _draw(times: Times, kind: str) -> bytes:
     colours = {"window": GREY, "DCQCN": BLUE, "DCTCP": GREEN, "TIMELY": ORANGE}
     colours |= {"HPCC": "#CC79A7", "sprayed": "#000000"}
     title = "Training hardly notices congestion control; an all-to-all does"
@@ -239,7 +239,7 @@ def _draw(times: Times) -> bytes:
         ax.invert_yaxis()
         ax.set_xlabel("% longer than with PFC alone (grey: within 5 %)")
         ax.legend(loc="upper right")
-        return png(figure)
+        return encoded(figure, kind)
 
 
 command = verification("roce", find, drawn=True)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from engine import Cluster, Collective, Npu, Operator, Result, Workload, simulate
 from sweeper.config.compose import compose
 from sweeper.config.schema import Config
-from sweeper.draw.canvas import BLUE, ORANGE, frame, png
+from sweeper.draw.canvas import BLUE, ORANGE, encoded, frame
 from sweeper.verify.points import Findings, Point, Shape, verification
 from sweeper.verify.roce import (
     ALONE,
@@ -112,7 +112,7 @@ def find() -> Findings:
     4096 bytes.
     """
     times = dict(zip(RUNS, side_by_side(_time, RUNS), strict=True))
-    return Findings(list(points(times)), lambda: _draw(times))
+    return Findings(list(points(times)), lambda kind: _draw(times, kind))
 
 
 def points(times: Times) -> Iterator[Point]:
@@ -171,7 +171,7 @@ def _over(times: Times, run: Run) -> float:
     return times[run] / times[run._replace(variant="PFC alone")] - 1
 
 
-def _draw(times: Times) -> bytes:
+def _draw(times: Times, kind: str) -> bytes:
     colours = {"DCQCN": BLUE, "DCTCP": "#000000", "TIMELY": ORANGE, "HPCC": "#CC79A7"}
     title = "Iterations notice congestion control where hashes collide"
     with frame(title, 3.6) as figure:
@@ -187,7 +187,7 @@ def _draw(times: Times) -> bytes:
         panels[0].invert_yaxis()
         figure.supxlabel("% longer than with PFC alone (grey: within 5 %)", fontsize=10)
         figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right center")
-        return png(figure)
+        return encoded(figure, kind)
 
 
 command = verification("roce_training", find, drawn=True)

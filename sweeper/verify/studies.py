@@ -48,4 +48,4 @@ def command(as_json: bool, pictures: Path | None) -> int:
 def _found(name: str, *, drawn: bool) -> tuple[Sequence[Point], bytes | None]:
     """A study's points, and its picture if one is wanted and it has one."""
     found = import_module(f"sweeper.verify.{name}").find()
-    return list(found.points), reduced(found.draw()) if drawn and found.draw else None
+    return list(found.points), reduced(found.draw("png")) if drawn and found.draw else None

@@ -13,7 +13,7 @@ from engine.kernels.network import run_messages
 from engine.network import Network
 from sweeper.build.program import build_cluster, build_workload
 from sweeper.config.compose import compose
-from sweeper.draw.canvas import BLUE, GREEN, ORANGE, frame, png
+from sweeper.draw.canvas import BLUE, GREEN, ORANGE, encoded, frame
 from sweeper.verify.points import Findings, Point, Shape, verification
 from sweeper.verify.side_by_side import side_by_side
 
@@ -71,7 +71,7 @@ def find() -> Findings:
     """
     cases = CASES + TIMED
     outcomes = dict(zip(cases, side_by_side(run, cases), strict=True))
-    return Findings(list(points(outcomes)), lambda: _draw(outcomes))
+    return Findings(list(points(outcomes)), lambda kind: _draw(outcomes, kind))
 
 
 def run(case: Case, setting: Setting = Setting()) -> Outcome:  # noqa: B008  # immutable
@@ -193,7 +193,7 @@ def _first_late(outcomes: Outcomes, topology: str, name: str) -> int:
     return next(late, 0)
 
 
-def _draw(outcomes: Outcomes) -> bytes:
+def _draw(outcomes: Outcomes, kind: str) -> bytes:
     colours = dict(zip(ALL_TO_ALLS, (BLUE, ORANGE, GREEN), strict=True))
     styles = dict(zip(TOPOLOGIES, ("-", "--"), strict=True))
     x = [buffer / 1000 for buffer in BUFFERS[1:]]
@@ -215,7 +215,7 @@ def _draw(outcomes: Outcomes) -> bytes:
         shares = [1e-4, 1e-3, 0.01, 0.1, 1, 10]
         drops.set_yticks(shares, ["none", *(f"{share:g}" for share in shares[1:])])
         figure.legend(loc="outside lower center", ncols=len(TOPOLOGIES) * len(ALL_TO_ALLS) // 2)
-        return png(figure)
+        return encoded(figure, kind)
 
 
 command = verification("tcp", find, drawn=True)

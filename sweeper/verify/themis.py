@@ -22,7 +22,7 @@ from engine import (
     simulate,
 )
 from sweeper.config.compose import compose
-from sweeper.draw.canvas import BLUE, GREY, ORANGE, frame, png
+from sweeper.draw.canvas import BLUE, GREY, ORANGE, encoded, frame
 from sweeper.verify.designs import simulate_designs
 from sweeper.verify.points import (
     Findings,
@@ -144,7 +144,7 @@ def find() -> Findings:
     """
     used, faster = chunk_utilisation(), speed_ups()
     points = [*_all_reduces(), *_chunks(used), *training_points(faster)]
-    return Findings(points, lambda: _draw(used, faster))
+    return Findings(points, lambda kind: _draw(used, faster, kind))
 
 
 def without_latency(topology: Topology) -> Topology:
@@ -246,12 +246,12 @@ def training_points(ours: dict[str, list[float]]) -> Iterator[Value]:
             yield Value(name, _FIRST[model], fmean(found), None, source, "x", _FIRST_NOTE)
 
 
-def _draw(used: Chunked, faster: dict[str, list[float]]) -> bytes:
+def _draw(used: Chunked, faster: dict[str, list[float]], kind: str) -> bytes:
     with frame("Themis: published points (marks), and ours (lines and bars)", 6.4) as figure:
         top, bottom = figure.subplots(2, 1)
         _draw_chunks(top, used)
         _draw_training(bottom, faster)
-        return png(figure)
+        return encoded(figure, kind)
 
 
 def _draw_chunks(ax: Any, used: Chunked) -> None:

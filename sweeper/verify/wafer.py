@@ -6,7 +6,7 @@ import numpy as np
 
 from engine import Topology
 from sweeper.config.compose import compose
-from sweeper.draw.canvas import BLUE, ORANGE, Bars, draw_bars, frame, png
+from sweeper.draw.canvas import BLUE, ORANGE, Bars, draw_bars, encoded, frame
 from sweeper.verify.designs import simulate_designs
 from sweeper.verify.points import Findings, Point, Shape, Value, relative, verification
 from sweeper.verify.themis import all_reduce, without_latency
@@ -72,7 +72,7 @@ def find() -> Findings:
         exposed[work, system, kind] = result.exposed
     equal = [*_near(times), *_apart(exposed)]
     points = [*_references(), *_fastest(times), *_themis(times), *equal]
-    return Findings(points, lambda: _draw(times))
+    return Findings(points, lambda kind: _draw(times, kind))
 
 
 def _references() -> Iterator[Point]:
@@ -139,7 +139,7 @@ def _told(loss: dict[str, float]) -> str:
     return ", ".join(f"{SYSTEMS[system]} {each:+.1%}" for system, each in loss.items())
 
 
-def _draw(times: Times) -> bytes:
+def _draw(times: Times, kind: str) -> bytes:
     title = (
         "512 NPUs: with Themis equal bandwidth is nearly equal time, unless the groups of a model "
         "leave dimensions idle"
@@ -159,7 +159,7 @@ def _draw(times: Times) -> bytes:
             ax.margins(x=0.15)
             ax.set_xlabel("time, W-1D-600 = 1")
         figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=2)
-        return png(figure)
+        return encoded(figure, kind)
 
 
 command = verification("wafer", find, drawn=True)

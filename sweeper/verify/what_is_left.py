@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sweeper.draw.canvas import BLUE, GREEN, GREY, ORANGE, frame, png
+from sweeper.draw.canvas import BLUE, GREEN, GREY, ORANGE, encoded, frame
 from sweeper.verify.points import Findings, Point, Shape, Value, relative, verification
 from sweeper.verify.searched import run_searches
 
@@ -67,7 +67,7 @@ def find() -> Findings:
         cells[work, (order == "themis", "in_switch" in algorithms)] = Cell(
             float(summary.equal["time_s"]), float(summary.best["time_s"]), summary.bound
         )
-    return Findings([*_optima(cells), *_bounds(cells)], lambda: _draw(cells))
+    return Findings([*_optima(cells), *_bounds(cells)], lambda kind: _draw(cells, kind))
 
 
 def _optima(cells: Cells) -> Iterator[Point]:
@@ -96,7 +96,7 @@ def _bounds(cells: Cells) -> Iterator[Point]:
         yield Shape(f"{name}: gain", claim, ", ".join(gains), themis < plain / 2, _HERE)
 
 
-def _draw(cells: Cells) -> bytes:
+def _draw(cells: Cells, kind: str) -> bytes:
     title = (
         "How much faster the best split of 500 GB/s is than the equal one: Themis leaves little of "
         "it, in-switch reduction all"
@@ -116,7 +116,7 @@ def _draw(cells: Cells) -> bytes:
         ax.set_ylabel("gain over the equal split (%)")
         ax.grid(visible=False, axis="x")
         ax.legend(loc="upper left")
-        return png(figure)
+        return encoded(figure, kind)
 
 
 command = verification("what_is_left", find, drawn=True)

@@ -16,7 +16,7 @@ from rich.console import Console
 from engine import DimsweepError, suggestion
 from sweeper.build.evidence import SOFTWARE, Run, facts, table
 from sweeper.cli.output import write_file
-from sweeper.draw.canvas import reduced
+from sweeper.draw.canvas import kind_of
 from sweeper.terminal import plural, say, waiting
 from sweeper.verify.clusters import picture as pictures
 from sweeper.verify.clusters.compared import Compared, origin
@@ -27,7 +27,7 @@ from sweeper.verify.clusters.predict import Prediction, predict
 from sweeper.verify.clusters.report import point_of, print_groups, print_rows, print_summary
 from sweeper.verify.clusters.split import is_fitted
 from sweeper.verify.clusters.systems import system_of
-from sweeper.verify.points import json_option, print_json
+from sweeper.verify.points import json_option, print_json, write_picture
 from sweeper.verify.side_by_side import side_by_side
 
 _HERE = Path(__file__).resolve().parents[3] / "tests" / "golden" / "clusters"
@@ -43,7 +43,9 @@ _WIDE = 200
     default=_HERE,
     help="A folder of tables; those of tests/golden/clusters unless given.",
 )
-@click.option("--picture", type=click.Path(path_type=Path), help="Write this PNG, too.")
+@click.option(
+    "--picture", type=click.Path(path_type=Path), help="Draw this .png, .svg or .pdf, too."
+)
 @click.option(
     "--evidence",
     type=click.Path(path_type=Path),
@@ -63,6 +65,7 @@ def command(
     Example:
       dimsweep verify clusters bigscience_a100 --picture accuracy.png
     """
+    kind = "" if picture is None else kind_of(picture, "--picture")  # before it is simulated
     console = Console(soft_wrap=True, stderr=as_json)
     if not console.is_terminal:  # a file or a pipe is as wide as the tables
         console = Console(width=_WIDE, soft_wrap=True, stderr=as_json)
@@ -86,7 +89,7 @@ def command(
     if times:
         print_groups(times, console)
     if times and picture is not None:
-        picture.write_bytes(reduced(pictures.draw(times)))
+        write_picture(picture, pictures.draw(times, kind), kind)
         say(f"\n{picture} shows them", console)
     if evidence is not None:
         write_file(evidence, "the evidence", table(map(run_of, times)).encode())

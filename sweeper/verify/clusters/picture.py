@@ -4,15 +4,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sweeper.draw.canvas import BLUE, GREEN, GREY, ORANGE, frame, png
+from sweeper.draw.canvas import BLUE, GREEN, GREY, ORANGE, encoded, frame
 from sweeper.verify.clusters.compared import Compared, Errors, by
 
 _MARKS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 _COLOURS = (BLUE, ORANGE, GREEN, "#CC79A7", "#D55E00", "#56B4E9", "#F0E442", GREY, "black")
 
 
-def draw(rows: Sequence[Compared]) -> bytes:
-    """A PNG of all rows that have times."""
+def draw(rows: Sequence[Compared], kind: str) -> bytes:
+    """A picture of a ``kind`` of all rows that have times."""
     errors = Errors.of(rows)
     title = (
         f"{errors.rows} training iterations that others measured: "
@@ -34,4 +34,4 @@ def draw(rows: Sequence[Compared]) -> bytes:
             axis.set_major_formatter("{x:g}")
             axis.set_minor_formatter("")
         ax.legend(loc="upper left")
-        return png(figure)
+        return encoded(figure, kind)

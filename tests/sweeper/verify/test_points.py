@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 import pytest
 
+from engine import DimsweepError
 from sweeper.cli.main import main
-from sweeper.draw.canvas import frame, png
+from sweeper.draw.canvas import encoded, frame
 from sweeper.verify import VERIFICATIONS, studies
 from sweeper.verify.points import (
     Findings,
@@ -91,16 +92,22 @@ def test_what_nobody_can_judge_is_shown(capsys: pytest.CaptureFixture[str]) -> N
 def test_a_picture_is_drawn_where_the_user_says(tmp_path: Path) -> None:
     """Smaller than it was drawn, since pages keep it in git."""
 
-    def draw() -> bytes:
+    def draw(kind: str = "png") -> bytes:
         with frame("a claim", 3.0) as figure:
             figure.subplots().plot([1, 2], [2, 1])
-            return png(figure)
+            return encoded(figure, kind)
 
     file = tmp_path / "x.png"
     command = verification("some", lambda: Findings([GOOD], draw), drawn=True)
     assert run(command, "--picture", str(file)) == 0
     assert file.read_bytes().startswith(b"\x89PNG")
     assert file.stat().st_size < len(draw())
+    for kind, start in (("svg", b"<?xml"), ("pdf", b"%PDF")):
+        file = tmp_path / f"x.{kind}"
+        assert run(command, "--picture", str(file)) == 0
+        assert file.read_bytes().startswith(start)
+    with pytest.raises(DimsweepError, match="names no kind of picture"):
+        run(command, "--picture", str(tmp_path / "x.gif"))
 
 
 def test_the_list_has_every_verification_with_its_source(
