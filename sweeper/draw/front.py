@@ -16,7 +16,8 @@ _STYLES = {
 
 
 def draw_front(points: Sequence[Served], title: str, kind: str) -> bytes:
-    """A picture of a ``kind`` of all points: accuracy over the latency of a batch, and over the traffic a sample."""
+    """A picture of a ``kind`` of all points: accuracy over the latency of a batch, and over the
+    traffic a sample."""
     with frame(title, 4.2) as figure:
         left, right = figure.subplots(1, 2, sharey=True)
         for method, style in _STYLES.items():

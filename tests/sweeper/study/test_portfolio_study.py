@@ -13,10 +13,11 @@ from engine.bound import Measure, Weighing
 from sweeper import load
 from sweeper.charts import CHARTS, regret
 from sweeper.charts.points import Points
+from sweeper.draw.show.answer import answers
 from sweeper.draw.show.terminal import print_report
 from sweeper.ledger.record import StudyRecord, read_study
 from sweeper.objective import TIME
-from sweeper.report import Report, summarise
+from sweeper.report import Report, summarise, words
 from sweeper.report.portfolio import PortfolioSummary, summarise_portfolios
 from sweeper.study.plan import StudyPlan
 from sweeper.study.portfolio import Together
@@ -53,6 +54,21 @@ def test_its_measure_is_close_to_the_proven_bound(
         assert best == pytest.approx(regrets.max())
         assert entry.bound <= best <= entry.bound + 0.03
     assert (found.measured >= entry.bound - 1e-12).all()
+
+
+def test_the_answer_is_the_one_network_and_what_it_costs(small: Small) -> None:
+    """It had the range of what networks for each workload alone cost."""
+    plan = small(TWO, *FAST)
+    run(plan)
+    report = Report.of(load(plan.folder).to_pandas(), read_study(plan.folder))
+    (one,) = report.portfolios
+    rows = [row for _, row in report.chosen]
+    assert [row["time_s"] for row in rows] == list(one.losses[one.best])
+    build, search, model, cost = answers(report)
+    split = one.cells[0].split(one.designs.iloc[one.best])
+    assert build.short == f"{', '.join(map(words.gbps, split))} GB/s"
+    assert search.short == one.finding() and model.question == "How sure is the model"
+    assert cost.short == words.usd(rows[0]["cost_usd"]) == words.usd(rows[1]["cost_usd"])
 
 
 def test_own_optima_come_first_and_every_split_is_simulated_for_all(small: Small) -> None:
