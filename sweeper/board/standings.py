@@ -32,19 +32,24 @@ class Standing:
         return None if self.study is None else self.study.objectives[0]
 
     @property
+    def trials(self) -> pd.DataFrame:
+        """The rows of the searches; what is simulated beside them, such as what-ifs, was not
+        planned as a trial."""
+        return self.rows if self.rows.empty else self.rows[~self.rows["origin"].isin(BESIDE)]
+
+    @property
     def searched(self) -> pd.DataFrame:
         """The complete rows of the searches, in the order of asking."""
-        if self.rows.empty:
-            return self.rows
-        own = (self.rows["state"] == COMPLETE) & ~self.rows["origin"].isin(BESIDE)
-        return self.rows[own].sort_values(["cell", "trial"])
+        rows = self.trials
+        if rows.empty:
+            return rows
+        return rows[rows["state"] == COMPLETE].sort_values(["cell", "trial"])
 
     @property
     def causes(self) -> list[tuple[str, int]]:
         """Why trials failed, and how many, the most frequent cause first."""
-        if self.rows.empty:
-            return []
-        return frequent_errors(self.rows[self.rows["state"] != COMPLETE])
+        rows = self.trials
+        return [] if rows.empty else frequent_errors(rows[rows["state"] != COMPLETE])
 
     def bests(self) -> list[pd.Series]:
         """The best row so far of each scenario, in the order of the cells."""
@@ -141,7 +146,7 @@ def line(standing: Standing, folder: Place) -> dict[str, object]:
     """
     study, pulse = standing.study, last_pulse(folder / standing.name)
     alive = pulse is not None and pulse.is_alive
-    n, most = len(standing.rows), _most(study)
+    n, most = len(standing.trials), _most(study)
     told: dict[str, object] = {
         "study": standing.name,
         "state": standing.trouble or _state_of(study, alive=alive),

@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
+import pandas as pd
 import pytest
 
 from engine import DimsweepError
@@ -144,6 +145,15 @@ def test_a_board_tells_why_trials_failed(tmp_path: Path) -> None:
     told = line(standing, tmp_path)
     assert (told["failed"], told["why"]) == (6, "needs 90.00 to 660.0 GB of <86> GB")
     assert "6 x needs 90.00 to 660.0 GB of &lt;86&gt; GB" in _failures(standing)
+
+
+def test_what_ifs_are_no_trials_of_a_board(tmp_path: Path) -> None:
+    """A study of 240 trials had 336 of them, and failures that its report does not know."""
+    rows = make_rows(search(12))
+    beside = rows[:5].assign(origin="what_if", state=["failed"] + ["complete"] * 4)
+    both = pd.concat([rows, beside], ignore_index=True)
+    told = line(Standing("demo", make_study(rows), both), tmp_path)
+    assert (told["progress"].split()[0], told["failed"]) == ("12", 0)
 
 
 def test_the_lines_of_one_study_are_its_cells(tmp_path: Path) -> None:
