@@ -49,7 +49,8 @@ const [size, prefix] = [[1e12, " T"], [1e9, " G"], [1e6, " M"], [1e3, " k"], [1,
 return (tick / size).toLocaleString("en-US", {maximumSignificantDigits: 6}) + prefix;
 """
 ROW, _LINE = 40, 14  # pixels of a row, and of a line of its name
-_PHONE, _KEY = 340, 28  # pixels: of a phone's page, and of the colour in a legend
+_PHONE = 340  # pixels of its page
+_KEY, _ITEM = 28, 24  # pixels: of the colour in a legend, and of the height of an item
 _TIP = (
     "font: 11px/1.35 system-ui, sans-serif; max-width: 15rem; white-space: normal; "
     "color: var(--ink); background: var(--paper)"
@@ -96,6 +97,8 @@ def legend_above(chart: figure) -> figure:
     for legend in chart.legend:
         chart.add_layout(legend, "above")
         legend.orientation, legend.ncols = "horizontal", _columns(legend.items)
+        if isinstance(legend.ncols, int) and chart.height:
+            chart.height += _ITEM * ((len(legend.items) - 1) // legend.ncols)
         legend.border_line_alpha = legend.background_fill_alpha = 0.0
         legend.label_text_color = GREY
         legend.padding, legend.margin, legend.label_text_font_size = 0, 0, "12px"
