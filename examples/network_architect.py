@@ -1,42 +1,72 @@
-"""How should 16,384 H100 be connected to train Llama-3 405B?
+"""Which network for 2,048 H100, under 120 M USD, that three models have to share?
 
-NVLink of a node of 8 and an InfiniBand adapter for each GPU are searched for the iteration time and
-the cost together; the page says which bandwidths are worth their price, and how sure that is.
+Two studies, since they have to be believed in unlike ways:
+
+1. Which ports?  All that can be bought for an H100 within the budget, on full-bisection rails.  NCCL is
+   simulated as it was measured, in seconds.  That simulation knows no leaf and spine switches, and so
+   cannot tell an oversubscribed network from a full one: it would call the cheaper one as fast.
+2. How many spines?  Four networks: rails of 200G or 400G, full or 2:1 oversubscribed.  Every message
+   is simulated on its leaf and spine switches, with ECMP's hashed routes, so that 2:1 costs
+   time as well as it saves money.  Which messages NCCL sends is not known, so collectives are
+   rings and halving-doubling here: compare these times with one another, not with those of the first.
+
+Prices are of the order of what was reported, and no quotation: put yours into the key cost.
 
     python examples/network_architect.py
 """
 
+from pathlib import Path
+
 import sweeper
 
+MODELS = ["llama3_70b", "mixtral_8x22b", "nemotron4_15b"]
 
-def main(trials: int = 120, layers: int = 126) -> sweeper.Study:
-    """Run the study, and write its page."""
-    study = sweeper.Study(
+
+def main(nodes: int = 256, executor: str = "local", **smaller: object) -> tuple[sweeper.Study, ...]:
+    """Run both studies, and write their pages, a picture and a spreadsheet."""
+    common = {
+        "cluster": "dgx_h100",
+        "nodes": nodes,
+        "workload": MODELS[0],
+        "network": "rails",
+        "workload.plan.micro_batch": 2,
+        "objective": "cost_per_token",
+        "executor": executor,
+        **smaller,
+    }
+    ports = sweeper.Study(
         {
-            "name": "network_architect",
-            "workload": "llama3_405b",
-            "workload.model.layers": layers,
-            "topology": "dgx_h100",
-            "topology.shape": "Switch(8)_Switch(2048)",
-            "npu": "h100",
-            "cost": "dgx_h100",
-            "collective.chunks_on_one_dimension": 1,
-            "objective": ["time", "cost"],
-            "space": {
-                "bandwidth": {
-                    "min": ["200 GB/s", "12.5 GB/s"],
-                    "max": ["900 GB/s", "100 GB/s"],
-                    "step": "12.5 GB/s",
-                }
-            },
-            "budget.trials": trials,
-            "executor": "inline",
+            **common,
+            "name": "architect_ports",
+            "grid": {"workload": MODELS},
+            "search": "grid",
+            "space": {"bandwidth": {"parts": True, "cost": "120 MUSD"}},
+            "baseline": {"topology.bandwidth": ["450 GB/s", "200 Gb/s"]},
         }
     ).run()
-    print(study.headline)
-    print(study.front[["bandwidth_0_GBps", "bandwidth_1_GBps", "time_s", "cost_usd"]])
-    print("the page:", study.write_page())
-    return study
+    spines = sweeper.Study(
+        {
+            **common,
+            "name": "architect_spines",
+            "topology": "rail_optimised",
+            "collective": "streamed",
+            "fidelity": "message",
+            "network.routing": "ecmp",
+            "network.max_messages": 20_000_000,
+            "grid": {
+                "workload": MODELS,
+                "network": ["rails", "rails_half"],
+                "topology.bandwidth.1": ["200 Gb/s", "400 Gb/s"],
+            },
+            "what_if": {"800G": {"topology.bandwidth.1": "800 Gb/s"}},
+        }
+    ).run()
+    for study in (ports, spines):
+        print(study.headline)
+        print(study.cells)
+        print(study.what_if)
+        print("the page:", study.write_page())
+    return ports, spines
 
 
 if __name__ == "__main__":
