@@ -15,14 +15,14 @@ from sweeper.export.optuna import write_optuna
 
 TODAY = {
     "workload.parallel.tensor": 8,
-    "workload.parallel.pipeline": 8,
+    "workload.parallel.pipeline": 4,
     "workload.plan.interleave": 1,
     "workload.plan.micro_batch": 1,
-    "workload.plan.recompute": "full",
+    "workload.plan.recompute": "selective",
 }
 
 
-def main(trials: int = 300, executor: str = "local") -> sweeper.Study:
+def main(trials: int = 400, executor: str = "local") -> sweeper.Study:
     """Run the study, show its plans and what did not fit, and hand the trials to Optuna."""
     study = sweeper.Study(
         {
@@ -32,12 +32,12 @@ def main(trials: int = 300, executor: str = "local") -> sweeper.Study:
             "cluster": "dgx_h100",
             "nodes": 32,
             "objective": "tokens_per_s",
-            "search": "tpe",
+            "search": "grid",
             "space": {
                 "parameters": {
                     "workload.parallel.tensor": {"values": [2, 4, 8]},
                     "workload.parallel.pipeline": {"values": [2, 4, 8]},
-                    "workload.plan.interleave": {"values": [1, 2, 5]},
+                    "workload.plan.interleave": {"values": [1, 2, 5, 10]},
                     "workload.plan.micro_batch": {"values": [1, 2, 4]},
                     "workload.plan.recompute": {"values": ["none", "selective", "full"]},
                 }

@@ -1,6 +1,7 @@
 """What a study has found so far, read from its folder."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import pandas as pd
@@ -8,6 +9,7 @@ import pyarrow as pa
 
 from engine import DimsweepError, needing
 from sweeper.api.plot import Plot
+from sweeper.draw.found import write_picture
 from sweeper.draw.show.page import render_charts, write_report
 from sweeper.ledger.load import load
 from sweeper.ledger.place import Place, place
@@ -107,6 +109,12 @@ class Results:
     def write_page(self) -> Place:
         """Write report/report.html in the folder, as ``dimsweep report`` does; its place."""
         return write_report(self.to_pandas(), self.record, self.folder / "report")
+
+    def write_picture(self, file: str | Path) -> Path:
+        """Draw what was found, with time and cost, into a .png, .svg or .pdf by the file's name, as
+        ``dimsweep report --picture`` does; returns its path.  Raises :class:`DimsweepError` for
+        another name, or if it cannot be written."""
+        return write_picture(self.report, file)
 
     @property
     def _winner(self) -> CellSummary:

@@ -30,7 +30,7 @@ def command(name: str, question: str) -> int:
       dimsweep new my_front --question price
     """
     from engine import DimsweepError
-    from sweeper.cli.output import write_file
+    from sweeper.output import write_file
     from sweeper.config.parts.places import homes
 
     if not re.fullmatch(r"\w[\w.+-]*", name):

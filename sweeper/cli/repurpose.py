@@ -162,7 +162,7 @@ def _front(
     before: float,
     console: "Console",
 ) -> None:
-    from sweeper.cli.output import write_file
+    from sweeper.output import write_file
     from sweeper.draw.front import draw_front
     from sweeper.repurpose.compare import along, at_equal_accuracy
     from sweeper.terminal import say

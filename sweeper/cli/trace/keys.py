@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from engine import DimsweepError
-from sweeper.cli.output import write_file
+from sweeper.output import write_file
 from sweeper.config.schema import Config
 
 

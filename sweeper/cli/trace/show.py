@@ -7,7 +7,7 @@ from rich.console import Console
 
 from engine import DimsweepError
 from engine.formats.chakra import read_trace
-from sweeper.cli.output import write_file
+from sweeper.output import write_file
 from sweeper.cli.overrides import overrides
 from sweeper.cli.simulate import simulate
 from sweeper.cli.trace.files import Traces, find_traces, groups_option, source

@@ -42,7 +42,9 @@ def answers(report: Report) -> list[Answer]:
             Answer("What to build", built, one.headline()),
             Answer("How sure is the search", one.finding()),
         ]
-    return [*found, _cost(cells), *(_next(first) if len(cells) == 1 else ())]
+    # Who asks for a plan has the machine, and buys nothing.
+    buys = len(cells) == 1 and report.question is not Question.PLAN
+    return [*found, _cost(cells), *(_next(first) if buys else ())]
 
 
 def _where(decisions: Decisions, cell: CellSummary) -> str:
@@ -66,11 +68,18 @@ def _build(report: Report, decisions: Decisions, cells: list[CellSummary]) -> An
     rest = [" ".join(rest)]
     rest.append(" and ".join(each.claim(each.of(cell.best)) for each in cell.objectives))
     if (gain := headline.against(cell)) is not None:
-        rest.append(gain)
+        rest.append(f"{gain}{_what_the_baseline_is(cell)}")
     if len(cell.objectives) > 1:
         rest.append(words.trade_off(cell))
     rest += _runner_up(decisions, cell)
     return Answer(asked, "; ".join(short or [split]), "; ".join(rest))
+
+
+def _what_the_baseline_is(cell: CellSummary) -> str:
+    """The values that the searched keys have in the baseline, which is simulated for the cell."""
+    if cell.reference is None or not cell.parameters:
+        return ""
+    return f" ({words.searched(cell, cell.reference.row)})"
 
 
 def _runner_up(decisions: Decisions, cell: CellSummary) -> list[str]:
@@ -98,10 +107,13 @@ def _build_for_all(asked: str, decisions: Decisions, cells: list[CellSummary]) -
         f"a {noun} for each of {decisions.count}" if len(set(designs)) > 1 else designs[0]
     )
     worst = float(decisions.worst[decisions.ranking[0]])
-    lost = (
-        f"at most {words.loss(worst)} behind the best" if worst >= LEVEL else "as good as the best"
-    )
-    told = [f"{lost} of each scenario"] if name and math.isfinite(worst) else []
+    if worst <= 0:
+        lost = "the best in each scenario"
+    elif worst < LEVEL:
+        lost = "as good as the best of each scenario"
+    else:
+        lost = f"at most {words.loss(worst)} behind the best of each scenario"
+    told = [lost] if name and math.isfinite(worst) else []
     if len(set(designs)) > 1:
         places = [s for s in range(n) if (decisions.ranking[0], s) in decisions.cells]
         listed = zip(places, designs, strict=True)

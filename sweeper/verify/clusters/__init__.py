@@ -15,7 +15,7 @@ from rich.console import Console
 
 from engine import DimsweepError, suggestion
 from sweeper.build.evidence import SOFTWARE, Run, facts, table
-from sweeper.cli.output import write_file
+from sweeper.output import write_file
 from sweeper.draw.canvas import reduced
 from sweeper.terminal import plural, say, waiting
 from sweeper.verify.clusters import picture as pictures
