@@ -17,8 +17,6 @@ Prices are of the order of what was reported, and no quotation: put yours into t
     python examples/network_architect.py
 """
 
-from pathlib import Path
-
 import sweeper
 
 MODELS = ["llama3_70b", "mixtral_8x22b", "gpt3_13b"]
@@ -28,6 +26,10 @@ COMMON = {
     "workload.plan.micro_batch": 2,
     "objective": "perf_per_cost",
 }
+
+PORT = ["bandwidth_1_GBps"]
+AXES = ["workload", "topology.bandwidth.1", "network.fabric.1.oversubscription"]
+WHAT_IF = ["times_as_fast", "cost_before_usd", "cost_after_usd", "per_usd"]
 
 
 def which_ports(nodes: int, executor: str) -> sweeper.Study:
@@ -60,11 +62,7 @@ def which_spines(nodes: int, batch: int, executor: str) -> sweeper.Study:
             "fidelity": "message",
             "network.fabric": ["auto", leaf],
             "network.routing": "ecmp",
-            "grid": {
-                "workload": MODELS,
-                "topology.bandwidth.1": ["200 Gb/s", "400 Gb/s"],
-                "network.fabric.1.oversubscription": [1, 2],
-            },
+            "grid": dict(zip(AXES, (MODELS, ["200 Gb/s", "400 Gb/s"], [1, 2]), strict=True)),
             "what_if": {"800G": {"topology.bandwidth.1": "800 Gb/s"}},
             "executor": executor,
         }
@@ -74,14 +72,21 @@ def which_spines(nodes: int, batch: int, executor: str) -> sweeper.Study:
 def main(
     nodes: int = 256, spine_nodes: int = 64, batch: int = 256, executor: str = "local"
 ) -> tuple[sweeper.Study, sweeper.Study]:
-    """Run both studies; write their pages, a picture, and a spreadsheet."""
+    """Run both studies; write their pages and a picture of each, and a spreadsheet of networks."""
     ports = which_ports(nodes, executor)
+    print(ports.headline)
+    print("what each model alone would buy:")
+    print(ports.cells[["workload", *PORT]].to_string(index=False))
     spines = which_spines(spine_nodes, batch, executor)
+    print(spines.headline)
+    rows = spines.to_pandas()
+    networks = rows[rows["change"].isna()][[*AXES, "time_s", "cost_usd", "usd_per_token"]]
+    print(networks.to_string(index=False))
+    print("what 800G would change, all else as it is:")
+    print(spines.what_if[["label", *WHAT_IF]].to_string(index=False))
+    networks.to_csv("network_architect.csv", index=False)
     for study in (ports, spines):
-        print(study.headline)
-        print(study.cells.to_string(index=False))
-        print(study.what_if.to_string(index=False))
-        print("the page:", study.write_page())
+        print(study.write_page(), study.write_picture(f"{study.record.name}.png"))
     return ports, spines
 
 

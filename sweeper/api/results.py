@@ -17,6 +17,7 @@ from sweeper.ledger.record import StudyRecord, read_study
 from sweeper.report import CellSummary, Report
 from sweeper.report.scenes import scenes
 from sweeper.report.what_if import WhatIf, groups
+from sweeper.report.words import label
 
 if TYPE_CHECKING:
     import polars
@@ -93,7 +94,7 @@ class Results:
     @property
     def what_if(self) -> pd.DataFrame:
         """A row for each change that was simulated around a design, the rest of which stays as it
-        is: which cell, whose ``design`` (best, or baseline), the ``change``, what it sets, the time
+        is: which cell (its number and its ``label``), whose ``design`` (best, or baseline), the ``change``, what it sets, the time
         (s), the throughput (``measure``, where the change makes an iteration another piece of
         work) and the cost (USD) before and after, how many times as fast it is, in all and for
         each USD, and the error where it cannot be simulated."""
@@ -156,7 +157,7 @@ def _described(cell: CellSummary) -> dict[str, Any]:
 
 
 _WHAT_IF = (
-    *("cell", "design", "change", "sets", "time_before_s", "time_after_s", "measure", "before"),
+    *("cell", "label", "design", "change", "sets", "time_before_s", "time_after_s", "measure", "before"),
     *("after", "times_as_fast", "cost_before_usd", "cost_after_usd", "per_usd", "error"),
 )
 
@@ -167,6 +168,7 @@ def _change(cell: CellSummary, one: WhatIf) -> dict[str, Any]:
     measure = one.measure
     return {
         "cell": cell.cell.cell,
+        "label": label(cell),
         "design": one.of.name,
         "change": one.name,
         "sets": dict(one.keys),

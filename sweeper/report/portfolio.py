@@ -46,6 +46,19 @@ class PortfolioSummary:
         return int(self.measured.argmin())
 
     @property
+    def rows(self) -> list[pd.Series]:
+        """The best split's row of each workload."""
+        columns, chosen = self.cells[0].design, self.designs.iloc[self.best]
+        every = (_complete(cell) for cell in self.cells)
+        return [rows[(rows[columns] == chosen[columns]).all(axis=1)].iloc[0] for rows in every]
+
+    @property
+    def split(self) -> str:
+        """The bandwidths of the best split, in words."""
+        best = self.cells[0].split(self.designs.iloc[self.best])
+        return f"{', '.join(map(words.gbps, best))} GB/s"
+
+    @property
     def regrets(self) -> Floats:
         """(P, N) relative losses against each workload's own best."""
         return np.asarray(self.losses / self.together.own - 1)
@@ -101,7 +114,7 @@ class PortfolioSummary:
     def headline(self) -> str:
         """What one network for all comes to, in a sentence without a full stop."""
         start = f"One network of {self.cells[0].cell.n_npus:,} NPUs"
-        return f"{start} for {len(self.names)} workloads: {self.finding()}"
+        return f"{start} for {len(self.names)} workloads, {self.split}: {self.finding()}"
 
 
 def summarise_portfolios(
@@ -129,9 +142,13 @@ def _common(cells: Sequence[CellSummary], together: Together) -> tuple[pd.DataFr
     columns, column = cells[0].design, cells[0].objective.column
     common: pd.DataFrame | None = None
     for i, cell in enumerate(cells):
-        rows = pd.concat([cell.complete, cell.shared[cell.shared["state"] == COMPLETE]])
-        values = rows.drop_duplicates(columns)[[*columns, column]].rename(columns={column: f"#{i}"})
+        values = _complete(cell).drop_duplicates(columns)[[*columns, column]].rename(columns={column: f"#{i}"})
         common = values if common is None else common.merge(values, on=columns)
     assert common is not None
     values = common[[f"#{i}" for i in range(len(cells))]].to_numpy(float)
     return common[columns], together.objective.loss(values)
+
+
+def _complete(cell: CellSummary) -> pd.DataFrame:
+    """The complete rows of a workload: of its own search, and of that for all."""
+    return pd.concat([cell.complete, cell.shared[cell.shared["state"] == COMPLETE]])

@@ -1,6 +1,7 @@
 """Numbers and findings in words, the same in the terminal, the pictures and the page."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -166,8 +167,10 @@ def axis(objective: Objective, typical: float) -> tuple[float, str]:
 
 
 def short_keys(keys: Sequence[str]) -> list[str]:
-    """Every dotted key by its last part, or in full where two would look the same."""
-    last = [key.rsplit(".", 1)[-1] for key in keys]
+    """Every dotted key by its last part (a place in a list by its name, too: ``bandwidth[1]``), or
+    in full where two would look the same."""
+    named = [re.sub(r"\.(\d+)$", r"[\1]", key) for key in keys]
+    last = [key.rsplit(".", 1)[-1] for key in named]
     return [short if last.count(short) == 1 else key for short, key in zip(last, keys, strict=True)]
 
 

@@ -12,7 +12,7 @@ import sweeper
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 SMALL: dict[str, dict[str, object]] = {
-    "network_architect": {"nodes": 32, "spine_nodes": 32, "batch": 64, "smaller": {}},
+    "network_architect": {"nodes": 32, "spine_nodes": 32, "batch": 64},
     "researcher": {"minimum": "112 GB/s"},
     "ml_engineer": {"trials": 6},
 }

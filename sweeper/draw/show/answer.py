@@ -1,8 +1,10 @@
 """The answer first: what to build, how sure it is, what it costs, what the next money does."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+
+import pandas as pd
 
 from sweeper.objective import PERF_PER_COST
 from sweeper.report import headline, words
@@ -34,17 +36,18 @@ def answers(report: Report) -> list[Answer]:
     found = [_build(report, decisions, cells), *_sure(least_sure)]
     if len(cells) > 1:
         found[1] = replace(found[1], rest=f"{_where(decisions, least_sure)}: {found[1].rest}")
+    bought = [cell.best for cell in cells]
     if len(report.portfolios) == 1:
         one = report.portfolios[0]
-        split = one.cells[0].split(one.designs.iloc[one.best])
-        built = f"{', '.join(map(words.gbps, split))} GB/s"
+        bought = one.rows
         found = [
-            Answer("What to build", built, one.headline()),
+            Answer("What to build", one.split, one.headline()),
             Answer("How sure is the search", one.finding()),
+            *found[2:],
         ]
     # Who asks for a plan has the machine, and buys nothing.
     buys = len(cells) == 1 and report.question is not Question.PLAN
-    return [*found, _cost(cells), *(_next(first) if buys else ())]
+    return [*found, _cost(cells, bought), *(_next(first) if buys else ())]
 
 
 def _where(decisions: Decisions, cell: CellSummary) -> str:
@@ -151,11 +154,14 @@ def _sure(cell: CellSummary) -> Iterator[Answer]:
         yield Answer("How sure is the model", "no measured run covers this", found.reason)
 
 
-def _cost(cells: list[CellSummary]) -> Answer:
+def _cost(cells: list[CellSummary], bought: Sequence[pd.Series]) -> Answer:
+    """What the designs cost, one of each cell."""
     priced = [cell for cell in cells if cell.priced]
     if not priced:
         return Answer("What it costs", "not known", "some tier of the network has no price")
-    costs = sorted(float(cell.best["cost_usd"]) for cell in priced)
+    costs = sorted(
+        float(row["cost_usd"]) for cell, row in zip(cells, bought, strict=True) if cell.priced
+    )
     ends = [words.usd(cost) for cost in (costs[0], costs[-1])]
     rest = [words.cost_of(priced[0].npu_price)]
     if priced[0].npu_price:
