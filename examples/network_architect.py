@@ -39,6 +39,7 @@ def which_ports(nodes: int, executor: str) -> sweeper.Study:
             **COMMON,
             "name": "architect_ports",
             "nodes": nodes,
+            "workload.plan.batch": 4 * nodes,
             "network": "rails",
             "portfolio": {"workloads": dict.fromkeys(MODELS, 1), "measure": "worst_regret"},
             "search": "grid",
@@ -48,7 +49,7 @@ def which_ports(nodes: int, executor: str) -> sweeper.Study:
     ).run()
 
 
-def which_spines(nodes: int, batch: int, executor: str) -> sweeper.Study:
+def which_spines(nodes: int, executor: str) -> sweeper.Study:
     """Four networks of leaf and spine switches, message by message."""
     leaf = {"kind": "clos", "levels": 2, "leaf": nodes // 8, "oversubscription": 1}
     return sweeper.Study(
@@ -56,7 +57,7 @@ def which_spines(nodes: int, batch: int, executor: str) -> sweeper.Study:
             **COMMON,
             "name": "architect_spines",
             "nodes": nodes,
-            "workload.plan.batch": batch,
+            "workload.plan.batch": 4 * nodes,
             "topology": "rail_optimised",
             "collective": "streamed",
             "fidelity": "message",
@@ -70,14 +71,14 @@ def which_spines(nodes: int, batch: int, executor: str) -> sweeper.Study:
 
 
 def main(
-    nodes: int = 256, spine_nodes: int = 64, batch: int = 256, executor: str = "local"
+    nodes: int = 256, spine_nodes: int = 64, executor: str = "local"
 ) -> tuple[sweeper.Study, sweeper.Study]:
     """Run both studies; write their pages and a picture of each, and a spreadsheet of networks."""
     ports = which_ports(nodes, executor)
     print(ports.headline)
     print("what each model alone would buy:")
     print(ports.cells[["workload", *PORT]].to_string(index=False))
-    spines = which_spines(spine_nodes, batch, executor)
+    spines = which_spines(spine_nodes, executor)
     print(spines.headline)
     rows = spines.to_pandas()
     networks = rows[rows["change"].isna()][[*AXES, "time_s", "cost_usd", "usd_per_token"]]

@@ -157,7 +157,17 @@ def _described(cell: CellSummary) -> dict[str, Any]:
 
 
 _WHAT_IF = (
-    *("cell", "label", "design", "change", "sets", "time_before_s", "time_after_s", "measure", "before"),
+    *(
+        "cell",
+        "label",
+        "design",
+        "change",
+        "sets",
+        "time_before_s",
+        "time_after_s",
+        "measure",
+        "before",
+    ),
     *("after", "times_as_fast", "cost_before_usd", "cost_after_usd", "per_usd", "error"),
 )
 

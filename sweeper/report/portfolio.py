@@ -142,7 +142,11 @@ def _common(cells: Sequence[CellSummary], together: Together) -> tuple[pd.DataFr
     columns, column = cells[0].design, cells[0].objective.column
     common: pd.DataFrame | None = None
     for i, cell in enumerate(cells):
-        values = _complete(cell).drop_duplicates(columns)[[*columns, column]].rename(columns={column: f"#{i}"})
+        values = (
+            _complete(cell)
+            .drop_duplicates(columns)[[*columns, column]]
+            .rename(columns={column: f"#{i}"})
+        )
         common = values if common is None else common.merge(values, on=columns)
     assert common is not None
     values = common[[f"#{i}" for i in range(len(cells))]].to_numpy(float)

@@ -12,7 +12,7 @@ import sweeper
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 SMALL: dict[str, dict[str, object]] = {
-    "network_architect": {"nodes": 32, "spine_nodes": 32, "batch": 64},
+    "network_architect": {"nodes": 16, "spine_nodes": 16},
     "researcher": {"minimum": "112 GB/s"},
     "ml_engineer": {"trials": 6},
 }
