@@ -3,14 +3,14 @@
 Two studies, since no one simulation answers both halves:
 
 1. Which ports?  One network for all three models, of ports that can be bought, on full-bisection
-   rails.  NCCL is simulated as it was measured, at full size, in seconds.  That simulation knows no
-   leaf and spine switches: it would call an oversubscribed network as fast as a full one.
-2. How many spines?  Four networks, of 200G or 400G, full or with 2:1 oversubscription, and what 800G
-   would change.  Every message is simulated on leaf and spine switches with ECMP's hashed routes, so
-   that 2:1 costs time as well as it saves money.  That takes a quarter of the machine: 512 GPUs, with
-   leaf switches of 8 nodes, so that there are eight leaves as in 2,048 GPUs with leaves of 32.  Which
-   messages NCCL sends is not known; collectives run the default algorithms here.  So compare these
-   times with one another, not with those of the first study.
+   rails.  NCCL is simulated as it was measured, at full size, in seconds.  That simulation knows
+   no leaf and spine switches: it would call an oversubscribed network as fast as a full one.
+2. How many spines?  Four networks, of 200G or 400G, full or with 2:1 oversubscription, and what
+   800G would change.  Every message is simulated on leaf and spine switches with ECMP's hashed
+   routes, so that 2:1 costs time as well as it saves money.  That is done for a quarter of the
+   machine and of each batch: 512 GPUs, with leaf switches of 8 nodes, so that there are eight
+   leaves as in 2,048 GPUs with leaves of 32.  Which messages NCCL sends is not known; collectives
+   run the default algorithms here.  So compare these times with one another, not with the first's.
 
 Prices are of the order of what was reported, and no quotation: put yours into the key cost.
 
@@ -85,6 +85,7 @@ def main(
     print(networks.to_string(index=False))
     print("what 800G would change, all else as it is:")
     print(spines.what_if[["label", *WHAT_IF]].to_string(index=False))
+    print(f"these are {spine_nodes} nodes; {nodes} cost {nodes / spine_nodes:g} times as much")
     networks.to_csv("network_architect.csv", index=False)
     for study in (ports, spines):
         print(study.write_page(), study.write_picture(f"{study.record.name}.png"))

@@ -5,6 +5,7 @@ for each; of two objectives also the front.  Time, cost and how sure both are is
 """
 
 import math
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from sweeper.report.report import Report
 from sweeper.report.summary import CellSummary
 
 _MOST = 40  # cells
+_LABEL = 36  # characters in a line
 _DESIGN, _FRONT = 1.9, 3.2  # inches
 _BAR, _REST = 0.34, 1.5  # inches: of a bar; of title, axis and foot
 
@@ -126,7 +128,9 @@ def _draw_cells(ax: Any, cells: Sequence[CellSummary]) -> None:
     best = np.array([objective.of(cell.best) for cell in cells])
     nothing = [""] * len(cells)
     draw_bars(
-        ax, [words.label(cell) for cell in cells], [Bars(factor * best, nothing, BLUE, "best")]
+        ax,
+        [textwrap.fill(words.label(cell), _LABEL) for cell in cells],
+        [Bars(factor * best, nothing, BLUE, "best")],
     )
     equal = np.array([math.nan if c.equal is None else objective.of(c.equal) for c in cells])
     places = np.arange(len(cells))

@@ -106,15 +106,26 @@ class PortfolioSummary:
 
     def finding(self) -> str:
         """The measure at the best split, and its proven bound."""
-        best = f"{self.measure} {self.show(float(self.measured[self.best]))}"
-        if self.bound is None:
-            return best
-        return f"{best} (proven: no split has less than {self.show(self.bound)})"
+        return f"{self._found}{self._proven}"
 
     def headline(self) -> str:
         """What one network for all comes to, in a sentence without a full stop."""
         start = f"One network of {self.cells[0].cell.n_npus:,} NPUs"
-        return f"{start} for {len(self.names)} workloads, {self.split}: {self.finding()}"
+        text = f"{start} for {len(self.names)} workloads, {self.split}: {self._found}"
+        if self.together.weighing.of_regrets:
+            objective = self.together.objective
+            text += f"{words.measured_in(objective)} against each one's own best split"
+        return f"{text}{self._proven}"
+
+    @property
+    def _found(self) -> str:
+        return f"{self.measure} {self.show(float(self.measured[self.best]))}"
+
+    @property
+    def _proven(self) -> str:
+        if self.bound is None:
+            return ""
+        return f" (proven: no split has less than {self.show(self.bound)})"
 
 
 def summarise_portfolios(

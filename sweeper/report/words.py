@@ -12,7 +12,7 @@ import pandas as pd
 from engine import units
 from sweeper.config.roles import is_plan
 from sweeper.ledger.record import CellRecord, StudyRecord
-from sweeper.objective import Objective
+from sweeper.objective import TIME, Objective
 from sweeper.report.summary import CellSummary, Floats
 
 _LARGE = ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k"))
@@ -114,6 +114,11 @@ def fine_percent(value: float) -> str:
 def loss(share: float) -> str:
     """A share 0.. by which something is worse; what is not worse loses nothing."""
     return f"{100 * share:.0f}%" if share >= 0.0995 else f"{max(100 * share, 0.0):.2g}%"
+
+
+def measured_in(objective: Objective) -> str:
+    """What a share is one of, where it is not the time that anybody would think of."""
+    return "" if objective is TIME else f" in {objective.title or objective.unit}"
 
 
 def behind(share: float) -> str:

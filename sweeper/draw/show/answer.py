@@ -6,9 +6,11 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
+from sweeper.build.evidence import Evidence
 from sweeper.objective import PERF_PER_COST
 from sweeper.report import headline, words
 from sweeper.report.decisions import LEVEL, Decisions
+from sweeper.report.portfolio import PortfolioSummary
 from sweeper.report.question import Question
 from sweeper.report.report import Report
 from sweeper.report.sections.messages import Comparison, agreement
@@ -43,7 +45,7 @@ def answers(report: Report) -> list[Answer]:
         found = [
             Answer("What to build", one.split, one.headline()),
             Answer("How sure is the search", one.finding()),
-            *found[2:],
+            _model(_least_known(one)),
         ]
     # Who asks for a plan has the machine, and buys nothing.
     buys = len(cells) == 1 and report.question is not Question.PLAN
@@ -138,7 +140,10 @@ def _split(cell: CellSummary) -> str:
 def _sure(cell: CellSummary) -> Iterator[Answer]:
     """How good the search was, and how far the model is from measurements: never one number."""
     rest = []
-    if cell.bound is not None and cell.gap is not None:
+    if not (cell.split_varies or cell.parameters):
+        short = "every design was simulated"
+        rest.append("nothing is left to a search")
+    elif cell.bound is not None and cell.gap is not None:
         short = f"within {words.fine_percent(cell.gap)} of the proven bound"
         rest.append(f"no split has better than {cell.objective.show(cell.bound)}")
     else:
@@ -147,11 +152,20 @@ def _sure(cell: CellSummary) -> Iterator[Answer]:
     if cell.rechecked:
         rest.append(agreement(Comparison.of(cell)))
     yield Answer("How sure is the search", short, "; ".join(rest))
-    found = cell.evidence
+    yield _model(cell.evidence)
+
+
+def _model(found: Evidence) -> Answer:
+    asked = "How sure is the model"
     if found.runs:
-        yield Answer("How sure is the model", found.interval, found.basis)
-    else:
-        yield Answer("How sure is the model", "no measured run covers this", found.reason)
+        return Answer(asked, found.interval, found.basis)
+    return Answer(asked, "no measured run covers this", found.reason)
+
+
+def _least_known(one: PortfolioSummary) -> Evidence:
+    """The evidence of that workload at the split for all that has least of it."""
+    rows = zip(one.cells, one.rows, strict=True)
+    return min((cell.evidence_of(row) for cell, row in rows), key=lambda each: each.runs)
 
 
 def _cost(cells: list[CellSummary], bought: Sequence[pd.Series]) -> Answer:
