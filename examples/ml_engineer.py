@@ -48,12 +48,15 @@ def main(trials: int = 400, executor: str = "local") -> sweeper.Study:
         }
     ).run()
     rows = study.to_pandas()
-    plans = rows[rows["change"].isna() & (rows["state"] == "complete")]
+    tried = rows[rows["change"].isna() & (rows["origin"] != "baseline")]
+    plans = tried[tried["state"] == "complete"]
     print(study.headline)
-    keys = [key for key in TODAY if key in plans]
-    shown = plans.nlargest(5, "tokens_per_s")[[*keys, "tokens_per_s", "mfu"]]
+    print(f"{len(plans)} of {len(tried)} plans run; the best five:")
+    shown = plans.nlargest(5, "tokens_per_s")[[*TODAY, "tokens_per_s", "mfu"]]
     print(shown.rename(columns=lambda name: name.split(".")[-1]).to_string(index=False))
-    print(study.what_if[["design", "change", "times_as_fast", "error"]].to_string(index=False))
+    print("what one change does to it, and to what runs today:")
+    changes = study.what_if[["design", "change", "times_as_fast", "error"]]
+    print(changes.assign(error=changes["error"].str[:60]).fillna("").to_string(index=False))
     journal = Path("ml_engineer.journal")
     if not journal.exists():
         print("for optuna-dashboard:", write_optuna(study.report, str(journal)), journal)

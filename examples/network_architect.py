@@ -32,7 +32,7 @@ AXES = ["workload", "topology.bandwidth.1", "network.fabric.1.oversubscription"]
 WHAT_IF = ["times_as_fast", "cost_before_usd", "cost_after_usd", "per_usd"]
 
 
-def which_ports(nodes: int, executor: str) -> sweeper.Study:
+def which_ports(models: list[str], nodes: int, executor: str) -> sweeper.Study:
     """One network for all models: which ports lose least over them, within the budget?"""
     return sweeper.Study(
         {
@@ -41,7 +41,7 @@ def which_ports(nodes: int, executor: str) -> sweeper.Study:
             "nodes": nodes,
             "workload.plan.batch": 4 * nodes,
             "network": "rails",
-            "portfolio": {"workloads": dict.fromkeys(MODELS, 1), "measure": "worst_regret"},
+            "portfolio": {"workloads": dict.fromkeys(models, 1), "measure": "worst_regret"},
             "search": "grid",
             "space": {"bandwidth": {"parts": True, "cost": "120 MUSD"}},
             "executor": executor,
@@ -49,7 +49,7 @@ def which_ports(nodes: int, executor: str) -> sweeper.Study:
     ).run()
 
 
-def which_spines(nodes: int, executor: str) -> sweeper.Study:
+def which_spines(models: list[str], nodes: int, executor: str) -> sweeper.Study:
     """Four networks of leaf and spine switches, message by message."""
     leaf = {"kind": "clos", "levels": 2, "leaf": nodes // 8, "oversubscription": 1}
     return sweeper.Study(
@@ -63,7 +63,7 @@ def which_spines(nodes: int, executor: str) -> sweeper.Study:
             "fidelity": "message",
             "network.fabric": ["auto", leaf],
             "network.routing": "ecmp",
-            "grid": dict(zip(AXES, (MODELS, ["200 Gb/s", "400 Gb/s"], [1, 2]), strict=True)),
+            "grid": dict(zip(AXES, (models, ["200 Gb/s", "400 Gb/s"], [1, 2]), strict=True)),
             "what_if": {"800G": {"topology.bandwidth.1": "800 Gb/s"}},
             "executor": executor,
         }
@@ -71,14 +71,14 @@ def which_spines(nodes: int, executor: str) -> sweeper.Study:
 
 
 def main(
-    nodes: int = 256, spine_nodes: int = 64, executor: str = "local"
+    models: list[str] = MODELS, nodes: int = 256, spine_nodes: int = 64, executor: str = "local"
 ) -> tuple[sweeper.Study, sweeper.Study]:
     """Run both studies; write their pages and a picture of each, and a spreadsheet of networks."""
-    ports = which_ports(nodes, executor)
+    ports = which_ports(models, nodes, executor)
     print(ports.headline)
     print("what each model alone would buy:")
     print(ports.cells[["workload", *PORT]].to_string(index=False))
-    spines = which_spines(spine_nodes, executor)
+    spines = which_spines(models, spine_nodes, executor)
     print(spines.headline)
     rows = spines.to_pandas()
     networks = rows[rows["change"].isna()][[*AXES, "time_s", "cost_usd", "usd_per_token"]]

@@ -39,13 +39,17 @@ def main(minimum: str = "16 GB/s", executor: str = "local") -> sweeper.Study:
     ).run()
     rows = study.to_pandas()
     factors = at_the_same_split(rows)
+    found = factors.groupby("workload")["factor"]
     print(f"{len(rows):,} designs simulated")
-    print(f"each at its own best split: {study.headline}")
+    print(study.headline)
     print("at the same split, over all splits, Themis is so many times as fast:")
-    print(factors.groupby("workload")["factor"].describe(percentiles=[0.1, 0.5, 0.9]).round(2))
+    print(found.describe(percentiles=[0.1, 0.5, 0.9]).round(2).to_string())
+    slower = found.agg(lambda each: (each < 1).mean())
+    print("the share of splits where it is slower:")
+    print(slower.map("{:.1%}".format).to_string())
     print("where it gains most, and least:")
-    ends = factors.groupby("workload")["factor"].agg(["idxmax", "idxmin"]).stack()
-    print(factors.loc[ends].round(2).to_string(index=False))
+    ends = factors.loc[found.agg(["idxmax", "idxmin"]).stack()]
+    print(ends.round({"factor": 2}).to_string(index=False))
     print("the page:", study.write_page())
     return study
 

@@ -12,7 +12,11 @@ import sweeper
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 SMALL: dict[str, dict[str, object]] = {
-    "network_architect": {"nodes": 16, "spine_nodes": 16},
+    "network_architect": {
+        "nodes": 32,  # as many as a leaf switch of a rail has
+        "spine_nodes": 16,
+        "models": ["gpt3_13b", "mixtral_8x22b"],
+    },
     "researcher": {"minimum": "112 GB/s"},
     "ml_engineer": {"trials": 6},
 }

@@ -36,7 +36,7 @@ def answers(report: Report) -> list[Answer]:
     # Of several scenarios the one of which the search says least.
     least_sure = max(cells, key=lambda cell: math.inf if cell.gap is None else cell.gap)
     found = [_build(report, decisions, cells), *_sure(least_sure)]
-    if len(cells) > 1:
+    if len(cells) > 1 and _is_searched(first):
         found[1] = replace(found[1], rest=f"{_where(decisions, least_sure)}: {found[1].rest}")
     bought = [cell.best for cell in cells]
     if len(report.portfolios) == 1:
@@ -140,7 +140,7 @@ def _split(cell: CellSummary) -> str:
 def _sure(cell: CellSummary) -> Iterator[Answer]:
     """How good the search was, and how far the model is from measurements: never one number."""
     rest = []
-    if not (cell.split_varies or cell.parameters):
+    if not _is_searched(cell):
         short = "every design was simulated"
         rest.append("nothing is left to a search")
     elif cell.bound is not None and cell.gap is not None:
@@ -153,6 +153,11 @@ def _sure(cell: CellSummary) -> Iterator[Answer]:
         rest.append(agreement(Comparison.of(cell)))
     yield Answer("How sure is the search", short, "; ".join(rest))
     yield _model(cell.evidence)
+
+
+def _is_searched(cell: CellSummary) -> bool:
+    """Whether the study left anything to a search, and not every design to its grid."""
+    return cell.split_varies or bool(cell.parameters)
 
 
 def _model(found: Evidence) -> Answer:
