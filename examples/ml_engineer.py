@@ -56,7 +56,8 @@ def main(trials: int = 400, executor: str = "local") -> sweeper.Study:
     print(shown.rename(columns=lambda name: name.split(".")[-1]).to_string(index=False))
     print("what one change does to it, and to what runs today:")
     changes = study.what_if[["design", "change", "times_as_fast", "error"]]
-    print(changes.assign(error=changes["error"].str[:60]).fillna("").to_string(index=False))
+    short = changes.assign(error=changes["error"].str[:60])
+    print(short.to_string(index=False, na_rep=""))
     journal = Path("ml_engineer.journal")
     if not journal.exists():
         print("for optuna-dashboard:", write_optuna(study.report, str(journal)), journal)
