@@ -101,8 +101,8 @@ def _of_regrets(decisions: Decisions) -> str:
         text = f"{over}, {name} is as good as the best of each"
     else:
         place = decisions.scene(int(decisions.regrets[least].argmax()))
-        lost = f"{words.loss(worst)}{words.measured_in(objective)}"
-        text = f"{over}, {name} loses least: at most {lost} against the best of each ({place})"
+        most = f"at most {words.loss(worst)}{words.measured_in(objective)}"
+        text = f"{over}, {name} loses least: {most} against the best of each ({place})"
     gains = [gain for cell in decisions.chosen() if (gain := cell.gain(objective)) is not None]
     baseline = _baseline(decisions.chosen())
     if baseline and gains:
