@@ -141,7 +141,7 @@ def _draw_cells(ax: Any, cells: Sequence[CellSummary]) -> None:
         ax.scatter(factor * equal, places, 28, ORANGE, marker="d", label="equal split", zorder=3)
         ax.figure.legend(loc="outside upper right", ncols=2)
     ax.set_xlabel(title)
-    ax.margins(x=0.5)
+    ax.margins(x=1.0)  # for the text behind the longest bar
 
 
 def _draw_fronts(ax: Any, cells: Sequence[CellSummary]) -> None:
