@@ -14,7 +14,7 @@ Two studies, since no one simulation answers both halves:
 
 A quarter is no proof for the whole.  At 2,048 GPUs, with 400G and micro-batches of 1, 2:1 made
 Llama-3 70B 4.4 % and Mixtral 6.7 % slower, where the quarter says 1.6 % and 8.9 %.  A network that
-costs 3 % less wins or loses Llama by that difference: take a few per cent between networks as a tie.
+costs 3 % less wins or loses Llama by that difference: a few per cent between networks are a tie.
 
 Prices are of the order of what was reported, and no quotation: put yours into the key cost.
 
