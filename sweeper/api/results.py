@@ -1,6 +1,7 @@
 """What a study has found so far, read from its folder."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import pandas as pd
@@ -8,6 +9,7 @@ import pyarrow as pa
 
 from engine import DimsweepError, needing
 from sweeper.api.plot import Plot
+from sweeper.draw.found import write_picture
 from sweeper.draw.show.page import render_charts, write_report
 from sweeper.ledger.load import load
 from sweeper.ledger.place import Place, place
@@ -15,6 +17,7 @@ from sweeper.ledger.record import StudyRecord, read_study
 from sweeper.report import CellSummary, Report
 from sweeper.report.scenes import scenes
 from sweeper.report.what_if import WhatIf, groups
+from sweeper.report.words import label
 
 if TYPE_CHECKING:
     import polars
@@ -91,10 +94,10 @@ class Results:
     @property
     def what_if(self) -> pd.DataFrame:
         """A row for each change that was simulated around a design, the rest of which stays as it
-        is: which cell, whose ``design`` (best, or baseline), the ``change``, what it sets, the time
-        (s), the throughput (``measure``, where the change makes an iteration another piece of
-        work) and the cost (USD) before and after, how many times as fast it is, in all and for
-        each USD, and the error where it cannot be simulated."""
+        is: which cell (its number and its ``label``), whose ``design`` (best, or baseline), the
+        ``change``, what it sets, the time (s), the throughput (``measure``, where the change makes
+        an iteration another piece of work) and the cost (USD) before and after, how many times as
+        fast it is, in all and for each USD, and the error where it cannot be simulated."""
         found = [(c, each) for c in self.report.found for own in groups(c) for each in own]
         return pd.DataFrame([_change(*each) for each in found], columns=_WHAT_IF)
 
@@ -107,6 +110,12 @@ class Results:
     def write_page(self) -> Place:
         """Write report/report.html in the folder, as ``dimsweep report`` does; its place."""
         return write_report(self.to_pandas(), self.record, self.folder / "report")
+
+    def write_picture(self, file: str | Path) -> Path:
+        """Draw what was found, with time and cost, into a .png, .svg or .pdf by the file's name, as
+        ``dimsweep report --picture`` does; returns its path.  Raises :class:`DimsweepError` for
+        another name, or if it cannot be written."""
+        return write_picture(self.report, file)
 
     @property
     def _winner(self) -> CellSummary:
@@ -148,7 +157,17 @@ def _described(cell: CellSummary) -> dict[str, Any]:
 
 
 _WHAT_IF = (
-    *("cell", "design", "change", "sets", "time_before_s", "time_after_s", "measure", "before"),
+    *(
+        "cell",
+        "label",
+        "design",
+        "change",
+        "sets",
+        "time_before_s",
+        "time_after_s",
+        "measure",
+        "before",
+    ),
     *("after", "times_as_fast", "cost_before_usd", "cost_after_usd", "per_usd", "error"),
 )
 
@@ -159,6 +178,7 @@ def _change(cell: CellSummary, one: WhatIf) -> dict[str, Any]:
     measure = one.measure
     return {
         "cell": cell.cell.cell,
+        "label": label(cell),
         "design": one.of.name,
         "change": one.name,
         "sets": dict(one.keys),

@@ -10,7 +10,7 @@ import click
 from engine import is_compiled
 from engine.formats.astra_sim import Options, read_inputs, read_workload
 from engine.replicas.astra_sim import Cycles, simulate_astra
-from sweeper.cli.output import write_file
+from sweeper.output import write_file
 
 _IGNORED = ("comm-scale", "compute-scale", "logging-configuration", "num-passes")
 _EMPTY = ("", "empty")  # what ASTRA-sim calls no file

@@ -29,8 +29,8 @@ def command(study: str, csv: str | None, parquet: str | None, optuna: str | None
     """
     from sweeper.api.results import Results
     from sweeper.cli.folders import results_in
-    from sweeper.cli.output import write_file
     from sweeper.export.optuna import write_optuna
+    from sweeper.output import write_file
 
     if not (csv or parquet or optuna):
         raise click.UsageError("say what to write: --csv, --parquet or --optuna")

@@ -30,8 +30,8 @@ def command(name: str, question: str) -> int:
       dimsweep new my_front --question price
     """
     from engine import DimsweepError
-    from sweeper.cli.output import write_file
     from sweeper.config.parts.places import homes
+    from sweeper.output import write_file
 
     if not re.fullmatch(r"\w[\w.+-]*", name):
         raise DimsweepError(f"{name!r} cannot name a file", hint="letters, digits, _ and -")

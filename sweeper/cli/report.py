@@ -66,23 +66,21 @@ def command(overrides: Sequence[str], picture: Path | None) -> int:
 
 def report_study(folder: "Place", console: "Console", picture: Path | None = None) -> None:
     """Print a study's table and write its page, and a picture of what it found."""
-    from sweeper.cli.output import write_file
-    from sweeper.draw.canvas import kind_of, reduced
+    from sweeper.draw.canvas import kind_of
     from sweeper.draw.show.page import write_report
     from sweeper.draw.show.terminal import print_report
     from sweeper.ledger.load import load
     from sweeper.ledger.record import read_study
     from sweeper.terminal import say
 
-    kind = "" if picture is None else kind_of(picture, "--picture")  # before anything is written
+    if picture is not None:
+        kind_of(picture, "--picture")  # refuses a wrong one before anything is written
     study = read_study(folder)
     rows = load(folder).to_pandas()
     print_report(rows, study, console)
     say(f"wrote {write_report(rows, study, folder / 'report')}", console)
     if picture is not None:
-        from sweeper.draw.found import draw_found
+        from sweeper.draw.found import write_picture
         from sweeper.report.report import Report
 
-        drawn = draw_found(Report.of(rows, study), kind)
-        drawn = reduced(drawn) if kind == "png" else drawn
-        say(f"wrote {write_file(picture, 'the picture', drawn)}", console)
+        say(f"wrote {write_picture(Report.of(rows, study), picture)}", console)

@@ -158,9 +158,9 @@ def _front(
     before: float,
     console: "Console",
 ) -> None:
-    from sweeper.cli.output import write_file
     from sweeper.draw.canvas import kind_of
     from sweeper.draw.front import draw_front
+    from sweeper.output import write_file
     from sweeper.repurpose.compare import along, at_equal_accuracy
     from sweeper.terminal import say
 

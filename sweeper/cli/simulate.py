@@ -108,7 +108,7 @@ def simulate(overrides: Sequence[str], console: "Console", *, as_json: bool = Fa
 
 def _write_files(result: "Result", config: "Config", title: str, console: "Console") -> None:
     """The timeline and the pictures that the configuration asks for."""
-    from sweeper.cli.output import write_file
+    from sweeper.output import write_file
     from sweeper.terminal import say
 
     if config.timeline is not None:

@@ -6,6 +6,7 @@ for each; of two objectives also the front.  Time, cost and how sure both are is
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,9 +22,12 @@ from sweeper.draw.canvas import (
     draw_bars,
     encoded,
     frame,
+    kind_of,
+    reduced,
 )
 from sweeper.draw.design import Design, the_design
 from sweeper.objective import COST
+from sweeper.output import write_file
 from sweeper.report import words
 from sweeper.report.report import Report
 from sweeper.report.summary import CellSummary
@@ -33,6 +37,16 @@ _DESIGN, _FRONT = 1.9, 3.2  # inches
 _LETTERS = 36  # of a line of a cell's name
 _LETTER, _LINE = 0.08, 0.17  # inches of a letter and of a line
 _BAR, _REST = 0.34, 1.5  # inches: of a bar; of title, axis and foot
+
+
+def write_picture(report: Report, file: str | Path) -> Path:
+    """Draw what a study found into a file, of the kind that its name ends in; returns its path.
+
+    Raises :class:`DimsweepError` for a name of no kind of picture, and if it cannot be written.
+    """
+    kind = kind_of(file, str(file))
+    drawn = draw_found(report, kind)
+    return write_file(file, "the picture", reduced(drawn) if kind == "png" else drawn)
 
 
 def draw_found(report: Report, kind: str = "png") -> bytes:

@@ -88,7 +88,8 @@ def _of_regrets(decisions: Decisions) -> str:
     found = factors(decisions)
     if len(decisions.decisions) == 2 and len(found) == 1 and worst < math.inf:
         (one,) = found
-        return f"{over}, {one.subject} is {words.gained(one.values, objective, one.reference)}"
+        gained = words.gained(one.values, objective, one.reference)
+        return f"{over}, {one.subject} is {gained}{_each_its_own(decisions)}"
     if not worst < math.inf:
         cells = decisions.chosen()
         ran = f"{len(cells)} of {len(decisions.scenarios)} scenarios"
@@ -100,8 +101,8 @@ def _of_regrets(decisions: Decisions) -> str:
         text = f"{over}, {name} is as good as the best of each"
     else:
         place = decisions.scene(int(decisions.regrets[least].argmax()))
-        text = f"{over}, {name} loses least: at most {words.loss(worst)} against the best "
-        text += f"of each ({place})"
+        most = f"at most {words.loss(worst)}{words.measured_in(objective)}"
+        text = f"{over}, {name} loses least: {most} against the best of each ({place})"
     gains = [gain for cell in decisions.chosen() if (gain := cell.gain(objective)) is not None]
     baseline = _baseline(decisions.chosen())
     if baseline and gains:
@@ -123,6 +124,13 @@ def against(cell: CellSummary) -> str | None:
     if gain is None or not name:
         return None
     return words.gained([gain], cell.objective, name)
+
+
+def _each_its_own(decisions: Decisions) -> str:
+    """That designs are compared of which a search chose the rest, for each on its own."""
+    cell = decisions.chosen()[0]
+    searched = cell.split_varies or cell.parameters
+    return f", each with its own best {words.noun(cell)}" if searched else ""
 
 
 def _baseline(cells: list[CellSummary]) -> str:

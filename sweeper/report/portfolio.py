@@ -46,6 +46,12 @@ class PortfolioSummary:
         return int(self.measured.argmin())
 
     @property
+    def split(self) -> str:
+        """The bandwidths of the best split, in words."""
+        best = self.cells[0].split(self.designs.iloc[self.best])
+        return f"{', '.join(map(words.gbps, best))} GB/s"
+
+    @property
     def regrets(self) -> Floats:
         """(P, N) relative losses against each workload's own best."""
         return np.asarray(self.losses / self.together.own - 1)
@@ -103,15 +109,26 @@ class PortfolioSummary:
 
     def finding(self) -> str:
         """The measure at the best split, and its proven bound."""
-        best = f"{self.measure} {self.show(float(self.measured[self.best]))}"
-        if self.bound is None:
-            return best
-        return f"{best} (proven: no split has less than {self.show(self.bound)})"
+        return f"{self._found}{self._proven}"
 
     def headline(self) -> str:
         """What one network for all comes to, in a sentence without a full stop."""
         start = f"One network of {self.cells[0].cell.n_npus:,} NPUs"
-        return f"{start} for {len(self.names)} workloads: {self.finding()}"
+        text = f"{start} for {len(self.names)} workloads, {self.split}: {self._found}"
+        if self.together.weighing.of_regrets:
+            objective = self.together.objective
+            text += f"{words.measured_in(objective)} against each one's own best split"
+        return f"{text}{self._proven}"
+
+    @property
+    def _found(self) -> str:
+        return f"{self.measure} {self.show(float(self.measured[self.best]))}"
+
+    @property
+    def _proven(self) -> str:
+        if self.bound is None:
+            return ""
+        return f" (proven: no split has less than {self.show(self.bound)})"
 
 
 def summarise_portfolios(

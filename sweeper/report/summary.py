@@ -144,8 +144,12 @@ class CellSummary:
     @cached_property
     def evidence(self) -> Evidence:
         """How far such times as the best trial's are from measured ones."""
+        return self.evidence_of(self.best)
+
+    def evidence_of(self, row: pd.Series) -> Evidence:
+        """How far such times as the ``row``'s are from measured ones."""
         try:
-            return evidence(design_of(self.study, self.cell, self.best))
+            return evidence(design_of(self.study, self.cell, row))
         except DimsweepError as error:  # of another version of dimsweep, or a file of its is gone
             return Evidence(reason=f"its configuration cannot be read ({error.what})")
 

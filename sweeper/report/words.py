@@ -12,7 +12,7 @@ import pandas as pd
 from engine import units
 from sweeper.config.roles import is_plan
 from sweeper.ledger.record import CellRecord, StudyRecord
-from sweeper.objective import Objective
+from sweeper.objective import TIME, Objective
 from sweeper.report.summary import CellSummary, Floats
 
 _LARGE = ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k"))
@@ -118,6 +118,11 @@ def loss(share: float) -> str:
     return f"{100 * share:.0f}%" if share >= 0.0995 else f"{max(100 * share, 0.0):.2g}%"
 
 
+def measured_in(objective: Objective) -> str:
+    """What a share is one of, where it is not the time that anybody would think of."""
+    return "" if objective is TIME else f" in {objective.title or objective.unit}"
+
+
 def behind(share: float) -> str:
     """How far something is behind the best, by the ``share`` by which it is worse."""
     return f"{loss(share)} behind" if share >= _LEVEL else "as good"
@@ -169,8 +174,10 @@ def axis(objective: Objective, typical: float) -> tuple[float, str]:
 
 
 def short_keys(keys: Sequence[str]) -> list[str]:
-    """Every dotted key by its last part, or in full where two would look the same."""
-    last = [key.rsplit(".", 1)[-1] for key in keys]
+    """Every dotted key by its last part (a place in a list by its name, too: ``bandwidth[1]``), or
+    in full where two would look the same."""
+    named = [re.sub(r"\.(\d+)$", r"[\1]", key) for key in keys]
+    last = [key.rsplit(".", 1)[-1] for key in named]
     return [short if last.count(short) == 1 else key for short, key in zip(last, keys, strict=True)]
 
 

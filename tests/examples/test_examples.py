@@ -11,9 +11,13 @@ import sweeper
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
-SMALL = {
-    "network_architect": {"trials": 8, "layers": 14},
-    "researcher": {"trials": 6},
+SMALL: dict[str, dict[str, object]] = {
+    "network_architect": {
+        "nodes": 32,  # as many as a leaf switch of a rail has
+        "spine_nodes": 16,
+        "models": ["gpt3_13b", "mixtral_8x22b"],
+    },
+    "researcher": {"minimum": "112 GB/s"},
     "ml_engineer": {"trials": 6},
 }
 
@@ -47,7 +51,7 @@ def test_there_are_three_notebooks_and_every_script_is_tested() -> None:
 def test_a_script_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     main = runpy.run_path(str(ROOT / "examples" / f"{name}.py"))["main"]
-    found = main(**SMALL[name])
+    found = main(**SMALL[name], executor="inline")
     for study in found if isinstance(found, tuple) else (found,):
         assert isinstance(study, sweeper.Study)
         assert (tmp_path / study.folder / "report" / "report.html").exists()

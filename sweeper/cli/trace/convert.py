@@ -9,11 +9,11 @@ import click
 from engine import DimsweepError
 from engine.formats.chakra import read_traces, write_trace
 from engine.formats.pytorch import Converted, convert_traces, is_execution_trace
-from sweeper.cli.output import write_file
 from sweeper.cli.overrides import overrides
 from sweeper.cli.trace.files import Traces, find_traces, source
 from sweeper.cli.trace.write import write_workload
 from sweeper.config.compose import quoted
+from sweeper.output import write_file
 
 _ENDINGS = {"protobuf": "et", "gzip": "et", "json": "json"}
 

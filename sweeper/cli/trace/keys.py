@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from engine import DimsweepError
-from sweeper.cli.output import write_file
 from sweeper.config.schema import Config
+from sweeper.output import write_file
 
 
 def write_keys(prefix: str, config: Config, names: Sequence[str]) -> Path:

@@ -7,11 +7,11 @@ from rich.console import Console
 
 from engine import DimsweepError
 from engine.formats.chakra import read_trace
-from sweeper.cli.output import write_file
 from sweeper.cli.overrides import overrides
 from sweeper.cli.simulate import simulate
 from sweeper.cli.trace.files import Traces, find_traces, groups_option, source
 from sweeper.config.compose import quoted
+from sweeper.output import write_file
 from sweeper.terminal import say
 
 

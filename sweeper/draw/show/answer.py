@@ -38,8 +38,9 @@ def answers(report: Report) -> list[Answer]:
         one = report.portfolios[0]
         built = _build_shared(*report.chosen[0])
         search = Answer(_HOW_SURE, one.finding())
-    next_one = _next(cells[0]) if len(cells) == 1 else ()
-    return [built, search, _model(least_sure), _cost(report), *next_one]
+    # Who asks for a plan has the machine, and buys nothing.
+    buys = len(cells) == 1 and report.question is not Question.PLAN
+    return [built, search, _model(report), _cost(report), *(_next(cells[0]) if buys else ())]
 
 
 def _where(decisions: Decisions, cell: CellSummary) -> str:
@@ -63,11 +64,18 @@ def _build(report: Report, decisions: Decisions) -> Answer:
     rest = [" ".join(rest)]
     rest.append(" and ".join(each.claim(each.of(cell.best)) for each in cell.objectives))
     if (gain := headline.against(cell)) is not None:
-        rest.append(gain)
+        rest.append(f"{gain}{_what_the_baseline_is(cell)}")
     if len(cell.objectives) > 1:
         rest.append(words.trade_off(cell))
     rest += _runner_up(decisions, cell)
     return Answer(asked, "; ".join(short or [split]), "; ".join(rest))
+
+
+def _what_the_baseline_is(cell: CellSummary) -> str:
+    """The values that the searched keys have in the baseline, which is simulated for the cell."""
+    if cell.reference is None or not cell.parameters:
+        return ""
+    return f" ({words.searched(cell, cell.reference.row)})"
 
 
 def _runner_up(decisions: Decisions, cell: CellSummary) -> list[str]:
@@ -153,9 +161,11 @@ def _search(report: Report, cell: CellSummary) -> Answer:
     return Answer(_HOW_SURE, short, where + "; ".join(rest))
 
 
-def _model(cell: CellSummary) -> Answer:
-    """How far the model is from measurements."""
-    found, asked = cell.evidence, "How sure is the model"
+def _model(report: Report) -> Answer:
+    """How far the model is from measurements, of the design of the answer of which least is
+    known."""
+    every = [cell.evidence_of(row) for cell, row in report.chosen]
+    found, asked = min(every, key=lambda each: len(each.runs)), "How sure is the model"
     if found.runs:
         return Answer(asked, found.interval, found.basis)
     return Answer(asked, "no measured run covers this", found.reason)

@@ -15,8 +15,8 @@ from rich.console import Console
 
 from engine import DimsweepError, suggestion
 from sweeper.build.evidence import SOFTWARE, Run, facts, table
-from sweeper.cli.output import write_file
 from sweeper.draw.canvas import kind_of
+from sweeper.output import write_file
 from sweeper.terminal import plural, say, waiting
 from sweeper.verify.clusters import picture as pictures
 from sweeper.verify.clusters.compared import Compared, origin

@@ -8,6 +8,8 @@ import pytest
 import sweeper
 from engine import DimsweepError
 from sweeper.cli.main import main
+from sweeper.draw.show.answer import answers
+from sweeper.report.words import short_keys, usd
 from sweeper.run.driver import Progress
 from tests.support.studies import TINY
 
@@ -73,10 +75,39 @@ def test_what_one_change_does_is_a_table() -> None:
     study = sweeper.Study({**KEYS, "what_if": asked}).run()
     found = study.what_if.set_index("change")
     assert set(found.index) == set(asked) and (found["design"] == "best").all()
+    assert set(found["label"]) == {"GPT-3"}
     assert (found["time_before_s"] == study.best["time_s"]).all()
     assert found.loc["twice, [so]", "sets"] == {"collective.chunks": 4}
     assert found.loc["fast", "times_as_fast"] > 1 and found["error"].isna().all()
     assert len(study.to_pandas()) == 8
+
+
+@pytest.mark.usefixtures("here")
+def test_one_network_for_all_costs_what_it_costs() -> None:
+    """It was told to cost what each workload's own network does, and without its bandwidths."""
+    portfolio = {"workloads": {"gpt3_libra": 1, "resnet50_libra": 1}, "measure": "worst_regret"}
+    keys = {k: v for k, v in KEYS.items() if not k.startswith("workload")}
+    keys |= {"cost": "illustrative", "topology.tiers": ["node", "pod"], "search": "auto"}
+    space = {"bandwidth": {"total": "100 GB/s", "min": "10 GB/s", "step": "10 GB/s"}}
+    study = sweeper.Study({**keys, "portfolio": portfolio, "space": space}).run()
+    (one,) = study.report.portfolios
+    found = {each.question: each for each in answers(study.report)}
+    (cost,) = {float(row["cost_usd"]) for row in one.rows}
+    assert found["What it costs"].short == usd(cost)
+    assert "How sure is the model" in found
+    built = found["What to build"].short
+    assert built in study.headline and "against each one's own best split" in study.headline
+
+
+@pytest.mark.usefixtures("here")
+def test_a_picture_is_of_the_kind_that_the_file_names() -> None:
+    study = sweeper.Study(KEYS).run()
+    assert study.write_picture("found.svg").read_text().startswith("<?xml")
+    assert study.write_picture("found.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(DimsweepError, match="names no kind of picture"):
+        study.write_picture("found.gif")
+    with pytest.raises(DimsweepError, match="cannot be written"):
+        study.write_picture("no/found.png")
 
 
 @pytest.mark.usefixtures("here")
@@ -110,3 +141,11 @@ def test_polars_is_asked_for(here: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_wrong_key_is_named(keys: dict[str, object], what: str) -> None:
     with pytest.raises(DimsweepError, match=what):
         sweeper.Study({**KEYS, **keys})
+
+
+def test_a_place_in_a_list_has_the_lists_name() -> None:
+    """Axes such as topology.bandwidth.1 were called "1"."""
+    assert short_keys(["topology.bandwidth.1", "network.fabric.1.oversubscription"]) == [
+        "bandwidth[1]",
+        "oversubscription",
+    ]

@@ -120,7 +120,8 @@ def test_two_values_are_compared_as_factors() -> None:
     assert found.claim == claim
     assert claim in [sheet.title for sheet in sheets(report)]
     assert report.headline == (
-        "Over 3 workloads, collective themis is 1.19 to 1.28x faster than default"
+        "Over 3 workloads, collective themis is 1.19 to 1.28x faster than default, "
+        "each with its own best split"
     )
 
 
