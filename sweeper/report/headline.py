@@ -116,11 +116,11 @@ def _of_regrets(decisions: Decisions) -> str:
 
 
 def against(cell: CellSummary) -> str | None:
-    """What the cell's best gains over the baseline; None without one.
+    """What the trial that the cell's answer names gains over the baseline; None without one.
 
     Cells that compete each have an equal split of their own, which is no common reference.
     """
-    gain, name = cell.gain(cell.objective), _baseline([cell])
+    gain, name = cell.gain(cell.objective, cell.advised), _baseline([cell])
     if gain is None or not name:
         return None
     return words.gained([gain], cell.objective, name)

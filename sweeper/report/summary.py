@@ -137,6 +137,12 @@ class CellSummary:
         return None if others.empty else others.iloc[0]
 
     @property
+    def advised(self) -> pd.Series:
+        """The row that the answer names: the best; of several objectives what is within 1% of it in
+        the first and best in the others, since a last per cent may cost several times as much."""
+        return self.front[self.near_best()[self.front.index]].iloc[-1]
+
+    @property
     def objective(self) -> Objective:
         """The first objective, by which trials are ranked."""
         return self.objectives[0]
@@ -240,11 +246,12 @@ class CellSummary:
         """Whether the complete trials differ in bandwidth at all."""
         return len(self.complete[self._bandwidths].drop_duplicates()) > 1
 
-    def gain(self, objective: Objective) -> float | None:
-        """How many times better the best trial is than the reference; None without one."""
+    def gain(self, objective: Objective, row: pd.Series | None = None) -> float | None:
+        """How many times better a ``row``, or the best, is than the reference; None without one."""
         if self.reference is None:
             return None
-        best, other = objective.of(self.best), objective.of(self.reference.row)
+        best = objective.of(self.best if row is None else row)
+        other = objective.of(self.reference.row)
         worse, better = (other, best) if objective.sign > 0 else (best, other)
         ratio = worse / better if better else math.nan
         return ratio if math.isfinite(ratio) else None

@@ -299,9 +299,9 @@ def trade_off(summary: CellSummary) -> str:
     first, last = (_values(summary, summary.front.iloc[i]) for i in (0, -1))
     if len(summary.front) == 1:
         return f"one trial is best in both objectives: {first}"
-    enough = summary.front[summary.near_best()[summary.front.index]]
-    if 1 < len(enough) < len(summary.front):
-        first += f" (within 1%: {_values(summary, enough.iloc[-1])})"
+    enough = summary.advised
+    if enough.name not in (summary.front.index[0], summary.front.index[-1]):
+        first += f" (within 1%: {_values(summary, enough)})"
     return f"{len(summary.front)} trade-offs, from {first} to {last}"
 
 

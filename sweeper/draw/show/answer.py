@@ -54,15 +54,15 @@ def _build(report: Report, decisions: Decisions) -> Answer:
     asked = "What to run" if report.question is Question.PLAN else "What to build"
     if len(report.chosen) > 1:
         return _build_for_all(asked, report, decisions)
-    ((cell, _),) = report.chosen
+    ((cell, row),) = report.chosen
     chosen = decisions.name(decisions.ranking[0]) if len(decisions.decisions) > 1 else ""
-    plan, split = words.searched(cell, cell.best), _split(cell, cell.best)
+    plan, split = words.searched(cell, row), _split(cell, row)
     # What was searched comes first; bandwidths that are those of a network that is there do not.
     short = [text for text in (chosen, plan, split if cell.split_varies else "") if text]
     rest = [] if cell.split_varies else [f"on {split}"]
     rest.append(_over(cell))
     rest = [" ".join(rest)]
-    rest.append(" and ".join(each.claim(each.of(cell.best)) for each in cell.objectives))
+    rest.append(" and ".join(each.claim(each.of(row)) for each in cell.objectives))
     if (gain := headline.against(cell)) is not None:
         rest.append(f"{gain}{_what_the_baseline_is(cell)}")
     if len(cell.objectives) > 1:

@@ -284,3 +284,17 @@ def test_regrets_are_those_of_each_scenario(times) -> None:
     scaled = {key: t * (7.0 if key[0] == "w1" else 1.0) for key, t in names.items()}
     again = report_of(*grid(scaled)).decisions
     assert again.regrets == pytest.approx(first.regrets, rel=1e-9, abs=1e-9)
+
+
+def test_of_a_front_the_answer_is_what_the_headline_advises() -> None:
+    """It was the fastest design, though a hundredth of a per cent cost four times as much."""
+    rows = make_rows([*SPLITS, [200.0] * 4]).assign(
+        time_s=[1.0, 1.005, 2.0], cost_usd=[74e6, 16.6e6, 10e6], perf_per_cost=1.0
+    )
+    report = report_of(rows, make_study(rows, objective=("time", "cost")))
+    (cell,) = report.summaries
+    assert cell.advised["cost_usd"] == 16.6e6 and cell.best["cost_usd"] == 74e6
+    build, *_, cost = (each for each in answers(report) if each.question.startswith("What "))
+    assert ", ".join(f"{b:g}" for b in SPLITS[1]) in build.short
+    assert "1.005 s" in build.rest and "16.60 M USD" in build.rest
+    assert cost.short == "16.60 M USD"
