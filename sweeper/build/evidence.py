@@ -163,7 +163,7 @@ def _unlike(config: Config) -> str:
     """Why a configuration is of a kind of which nothing was measured; empty if it is of none."""
     workload, topology, npu = config.workload, config.topology, config.npu
     if not isinstance(workload, Model) or not isinstance(workload.model, Transformer):
-        return "only transformers were measured"
+        return "only transformers with a plan were measured, no lists of layers and no traces"
     if workload.plan.task != "training":
         return f"training was measured, no {workload.plan.task}"
     if not topology.machines:

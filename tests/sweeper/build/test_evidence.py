@@ -84,7 +84,10 @@ def test_fewer_runs_speak_for_more_gpus() -> None:
         (["cluster=gb200_nvl72", "nodes=1"], "a dense model in bf16 was not measured on GB200"),
         (["topology=libra_4d", "cluster=none", "nodes=null"], "the network is that of no machine"),
         (["workload.plan.task=prefill"], "training was measured, no prefill"),
-        (["workload=resnet50"], "only transformers were measured"),
+        (
+            ["workload=resnet50"],
+            "only transformers with a plan were measured, no lists of layers and no traces",
+        ),
     ],
 )
 def test_nothing_is_said_of_what_was_not_measured_or_is_overridden(
