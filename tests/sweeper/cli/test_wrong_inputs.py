@@ -273,7 +273,7 @@ COMMANDS = [
     ("simulate workload=repurposed workload.model=w.pt", "workload.model: w.pt", "torch.save("),
     ("repurpose w.bin", "w.bin", "known: .npz"),
     ("repurpose w.pt", "w.pt", "torch.save(model.state_dict(), FILE)"),
-    (f"repurpose {DIGITS} --workers 1000", "workload.workers", "fewer workers"),
+    (f"repurpose {shlex.quote(str(DIGITS))} --workers 1000", "workload.workers", "fewer workers"),
     ("report results/junk", "results/junk/study.json", "another version"),
     ("report torn", "results/torn/study.json", "sweep the study again"),
     ("report junk torn", "name", "give one"),
