@@ -167,9 +167,13 @@ class CellSummary:
     @property
     def gap(self) -> float | None:
         """By what share the best trial could be better at most, if the bound could be reached."""
+        return self.gap_of(self.best)
+
+    def gap_of(self, row: pd.Series) -> float | None:
+        """The same of a ``row``."""
         if self.bound is None or not math.isfinite(self.bound) or self.bound == 0:
             return None
-        best = self.objective.of(self.best)
+        best = self.objective.of(row)
         return (best / self.bound if self.objective.sign > 0 else self.bound / best) - 1
 
     @property

@@ -149,8 +149,9 @@ def _search(report: Report, cell: CellSummary) -> Answer:
         short = "the one design was" if few else f"all {len(report.found):,} designs were"
         return Answer(_HOW_SURE, f"{short} simulated", "there was nothing else to search")
     rest = []
-    if cell.bound is not None and cell.gap is not None:
-        short = f"within {words.fine_percent(cell.gap)} of the proven bound"
+    gap = cell.gap_of(cell.advised)
+    if cell.bound is not None and gap is not None:
+        short = f"within {words.fine_percent(gap)} of the proven bound"
         rest.append(f"no split has better than {cell.objective.show(cell.bound)}")
     else:
         short = f"the best of {plural(len(cell.complete), 'trial')}"
