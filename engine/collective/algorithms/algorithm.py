@@ -15,10 +15,10 @@ class Algorithm(ABC):
     """How the members of a group run one phase of a collective inside one dimension.
 
     A new algorithm is a subclass in a file of its own and one more argument of ``register`` in
-    :mod:`engine.collective.algorithms`.  It describes a phase twice, and each description must be
-    written without the other: :meth:`steps` for the phase kernel, :meth:`rounds` for the message
-    kernel.  Where nothing is in the way both kernels must end at the same picosecond, so each is
-    the other's witness.
+    :mod:`engine.collective.algorithms`.  It says :meth:`rounds`, the messages of a phase, for the
+    kernels that know every message.  :meth:`steps`, for the phase kernel, is measured from them,
+    or is a second description that is written without the first: then each is the other's witness
+    (:func:`engine.testing.check_algorithm`), and large groups need no messages to be written out.
 
     The ``kind`` of a phase is a reduce-scatter, an all-gather, an all-to-all, or a *fused*
     all-reduce: reduce-scatter and all-gather in one, on the last dimension of a chunk, for an
@@ -52,17 +52,28 @@ class Algorithm(ABC):
         """The algorithm for a block of this very size and shape, where it depends on them."""
         return self
 
-    @abstractmethod
     def steps(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:
         """One phase as steps.  Raises :class:`DimsweepError` for a kind that it cannot do."""
+        return self.measured(kind, setting)
+
+    def measured(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:
+        """The steps that :meth:`rounds` come to on the wires of the block."""
+        from engine.collective.measured import measured_steps  # which knows networks, and few need
+
+        circle = setting.block.circles(setting.n, setting.p, setting.stride)
+        return measured_steps(self.rounds(kind, setting.p, circle), kind, setting)
 
     @abstractmethod
     def rounds(self, kind: CollectiveKind, p: int, circle: bool) -> MemberRounds | SwitchRounds:
         """One phase as messages.  Raises :class:`DimsweepError` for a kind that it cannot do."""
 
-    @abstractmethod
     def n_messages(self, kind: CollectiveKind, p: int, circle: bool) -> int:
-        """How many messages :meth:`rounds` sends, found without making them."""
+        """How many messages :meth:`rounds` sends: counted, or found without making them."""
+        rounds = self.rounds(kind, p, circle)
+        if isinstance(rounds, SwitchRounds):
+            return sum(len(each.sources) + len(each.targets) for each in rounds.rounds)
+        strands = (strand for member in rounds.strands for strand in member)
+        return sum(len(round_.send) for strand in strands for round_ in strand)
 
     def cannot(self, kind: CollectiveKind) -> DimsweepError:
         """The error to raise for a kind that the algorithm cannot do."""
@@ -75,9 +86,9 @@ class Algorithm(ABC):
 class ScatterGather(Algorithm):
     """An algorithm whose all-gather is its reduce-scatter backwards."""
 
-    @abstractmethod
     def scatter_steps(self, setting: Setting) -> tuple[Step, ...]:
         """The steps of the reduce-scatter."""
+        return self.measured(CollectiveKind.REDUCE_SCATTER, setting).steps
 
     @abstractmethod
     def scatter_rounds(self, p: int, circle: bool) -> tuple[Shifts, ...]:
@@ -103,17 +114,17 @@ class ScatterGather(Algorithm):
 class AllToAllOnly(Algorithm):
     """An algorithm for all-to-alls in which all members do the same, one peer a round."""
 
-    @abstractmethod
     def exchange_steps(self, setting: Setting) -> tuple[Step, ...]:
         """The steps of the phase."""
+        return self.measured(CollectiveKind.ALL_TO_ALL, setting).steps
 
     @abstractmethod
     def exchange_rounds(self, p: int) -> tuple[Shifts, ...]:
         """The rounds of the phase."""
 
-    @abstractmethod
     def n_rounds(self, p: int) -> int:
-        """How many rounds there are, found without making them."""
+        """How many rounds there are: counted, or found without making them."""
+        return len(self.exchange_rounds(p))
 
     def steps(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:
         if kind is not CollectiveKind.ALL_TO_ALL:

@@ -38,17 +38,17 @@ class AllReduceOnly(Algorithm):
 
     fuses = True
 
-    @abstractmethod
     def fused_steps(self, setting: Setting) -> PhaseSteps:
         """The all-reduce as steps."""
+        return self.measured(CollectiveKind.ALL_REDUCE, setting)
 
     @abstractmethod
     def fused_rounds(self, p: int) -> MemberRounds:
         """The all-reduce as messages."""
 
-    @abstractmethod
     def n_fused_messages(self, p: int) -> int:
-        """How many messages :meth:`fused_rounds` sends."""
+        """How many messages :meth:`fused_rounds` sends: counted, or found without making them."""
+        return super().n_messages(CollectiveKind.ALL_REDUCE, p, circle=False)
 
     def steps(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:
         if kind is CollectiveKind.ALL_REDUCE:

@@ -1,6 +1,6 @@
-"""The plans of collectives message by message: complete, and as much as the schedules say."""
+"""Collectives message by message, beyond what :func:`check_algorithm` holds them to."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -10,8 +10,9 @@ from engine import Block, CollectiveKind, DimsweepError, Ring, Switch
 from engine.cluster.blocks import Grid, Mesh2D, Torus2D
 from engine.collective.algorithms import ALGORITHMS as KNOWN
 from engine.collective.algorithms import AUTO, Algorithm, AllReduceOnly, algorithm_of_phase
-from engine.collective.rounds import MemberRounds, RoundMessage, Strand, SwitchRounds
+from engine.collective.rounds import MemberRounds, Strand, SwitchRounds
 from engine.collective.steps import Setting
+from engine.testing.messages import Walk, sent
 from tests.support.programs import ALGORITHMS
 
 HALVES = (CollectiveKind.REDUCE_SCATTER, CollectiveKind.ALL_GATHER)
@@ -64,72 +65,6 @@ PLANS = list(all_plans())
 EVERY_PLAN = pytest.mark.parametrize("plan", PLANS, ids=lambda plan: plan.name)
 
 
-def sent(members: Sequence[tuple[Strand, ...]]) -> Iterator[tuple[int, int, RoundMessage]]:
-    """Sender, strand and message."""
-    for member, plan in enumerate(members):
-        for number, strand in enumerate(plan):
-            for round_ in strand:
-                for message in round_.send:
-                    yield member, number, message
-
-
-class Walk:
-    """Works through a plan as soon as messages allow, on what members know.
-
-    ``know(member, strand)`` is who has contributed to what the member holds.  A message carries all
-    that its sender knows, and comes behind those that the sender sent before it.
-    """
-
-    def __init__(self, members: Sequence[tuple[Strand, ...]]) -> None:
-        self.members = members
-        self.known = {
-            (i, number): {i} for i, plan in enumerate(members) for number in range(len(plan))
-        }
-        self.under_way: dict[tuple[int, int, int], list[frozenset[int]]] = defaultdict(list)
-        self.next_round = dict.fromkeys(self.known, 0)
-        while sum(self.advance(*place) for place in self.known):
-            pass
-
-    def advance(self, member: int, number: int) -> bool:
-        strand, at = self.members[member][number], self.next_round[member, number]
-        if at == len(strand):
-            return False
-        needed = Counter(strand[at].receive)
-        if any(len(self.under_way[i, member, number]) < n for i, n in needed.items()):
-            return False
-        for sender in strand[at].receive:
-            self.known[member, number] |= self.under_way[sender, member, number].pop(0)
-        for message in strand[at].send:
-            news = frozenset(self.known[member, number])
-            self.under_way[member, message.peer, number].append(news)
-        self.next_round[member, number] += 1
-        return True
-
-    @property
-    def finished(self) -> bool:
-        return all(
-            self.next_round[i, number] == len(strand)
-            for i, plan in enumerate(self.members)
-            for number, strand in enumerate(plan)
-        )
-
-
-@EVERY_PLAN
-def test_what_is_received_is_what_is_sent(plan: Plan) -> None:
-    for p in range(2, LARGEST + 1):
-        members = plan.members(p)
-        out = Counter((i, message.peer, number) for i, number, message in sent(members))
-        into = Counter(
-            (sender, member, number)
-            for member, strands_ in enumerate(members)
-            for number, strand in enumerate(strands_)
-            for round_ in strand
-            for sender in round_.receive
-        )
-        assert out == into
-        assert all(source != target for source, target, _ in out)
-
-
 @EVERY_PLAN
 def test_everyone_hears_of_everyone(plan: Plan) -> None:
     for p in range(2, LARGEST + 1):
@@ -154,23 +89,6 @@ def test_a_streams_end_goes_the_way_of_its_bytes(plan: Plan) -> None:
             assert message.fraction == (0.0 if strand else 0.5)
             ways[strand > 0][i, message.peer] += 1
         assert ways[False] == ways[True]
-
-
-def sent_bytes(plan: Plan, p: int) -> float:
-    """By one member, in the mean, over what it holds on entering."""
-    return sum(message.fraction for _, _, message in sent(plan.members(p))) / p
-
-
-@EVERY_PLAN
-def test_as_many_bytes_as_the_schedule_says(plan: Plan) -> None:
-    for p in range(2, LARGEST + 1):
-        n = 2 * p if plan.block == Ring() and not plan.closed else p
-        expected = plan.chosen.steps(plan.kind, Setting(plan.block, n, p, 1)).bytes_sent
-        if plan.kind is CollectiveKind.ALL_TO_ALL and n > p:
-            # The schedule counts the bytes that members of a line relay; here the links do.
-            assert expected == pytest.approx((p * p - 1) / (3 * p))
-            expected = (p - 1) / p
-        assert sent_bytes(plan, p) == pytest.approx(expected, rel=1e-12)
 
 
 @EVERY_PLAN
@@ -304,13 +222,6 @@ def test_what_is_for_all_reduces_only_falls_back(algorithm: str, kind: Collectiv
     for p in range(2, LARGEST + 1):
         plan = Plan(kind, algorithm, Switch(), False)
         assert plan.members(p) == plan._replace(algorithm="halving_doubling").members(p)
-
-
-@EVERY_PLAN
-def test_messages_are_counted_without_planning_them(plan: Plan) -> None:
-    for p in range(2, LARGEST + 1):
-        count = plan.chosen.n_messages(plan.kind, p, plan.closed)
-        assert count == sum(1 for _ in sent(plan.members(p)))
 
 
 @pytest.mark.parametrize("p", range(2, LARGEST + 1))

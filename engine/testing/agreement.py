@@ -1,0 +1,94 @@
+"""Whether the four fidelities agree on one collective of all groups of a dimension."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from engine import simulate
+from engine.cluster.blocks import Block
+from engine.cluster.blocks.topology import Dimension, Topology
+from engine.cluster.cluster import Cluster, CollectiveModel
+from engine.collective.algorithms import algorithm_of_phase
+from engine.collective.rounds import SwitchRounds
+from engine.fidelity import Fidelity
+from engine.kinds import CollectiveKind
+from engine.workload.graph import Collective, GraphBuilder, Group, Workload
+
+_LINK = 1e12 / 256  # bytes/s of a link: 256 ps a byte
+_LATENCY = 700_000  # ps of a link
+_SHARD = 72_000.0  # bytes: of whole packets, and dividing into halves, rows and columns
+_ROUNDING = 1e-4  # of the time: each message is rounded to a picosecond
+# Packets carry headers, and as many ACKs come back on the same links: 1,000 bytes of payload are
+# 1,048 and 60 more; filling and emptying the way adds some packets' times.
+_PACKETS = (1.0, 1.25)
+
+
+class Case(NamedTuple):
+    """All groups of ``p`` NPUs, ``stride`` apart, of a ``block`` of ``n`` run a collective."""
+
+    block: Block
+    n: int
+    p: int
+    stride: int
+    kind: CollectiveKind
+    algorithm: str
+    all_to_all: str
+
+    def __str__(self) -> str:
+        name = self.all_to_all if self.kind is CollectiveKind.ALL_TO_ALL else self.algorithm
+        return f"{self.kind} by {name} of {self.p}, {self.stride} apart, in {self.label}"
+
+    @property
+    def label(self) -> str:
+        return self.block.label(self.n)
+
+    def time(self, fidelity: Fidelity) -> int:
+        """How long it takes (ps).  Raises :class:`DimsweepError` as :func:`simulate` does."""
+        bandwidth = _LINK * self.block.links(self.n)
+        topology = Topology((Dimension(self.block, self.n, bandwidth, _LATENCY),))
+        model = CollectiveModel(
+            chunks=1, algorithms=(self.algorithm,), all_to_all=(self.all_to_all,)
+        )
+        graph = GraphBuilder()
+        graph.add("collective", Collective(self.kind, _SHARD * self.p, "all"))
+        group = Group((self.p,), (self.stride,))
+        workload = Workload((graph.build(),), {"all": group})
+        return simulate(workload, Cluster(topology, collectives=model), fidelity=fidelity).time_ps
+
+
+def groups_of(n: int) -> list[tuple[int, int]]:
+    """The members and the stride of groups that divide a dimension of ``n`` NPUs."""
+    return [
+        (p, stride)
+        for p in range(2, n + 1)
+        for stride in range(1, n // p + 1)
+        if n % (p * stride) == 0
+    ]
+
+
+def disagreements(case: Case) -> Iterator[str]:
+    """What the fidelities say in different ways, if they do.
+
+    Phases take as long as messages or as flows do: where links are shared in passing, whole
+    messages wait for one another at several of them, flows do not.  Nobody is faster than phases.
+    """
+    by_phase = case.time(Fidelity.PHASE)
+    others = {Fidelity.MESSAGE: case.time(Fidelity.MESSAGE)}
+    if not _by_switches(case):
+        others[Fidelity.FLOW] = case.time(Fidelity.FLOW)
+    if abs(min(others.values()) - by_phase) > _ROUNDING * by_phase:
+        told = " and ".join(f"{_ms(time)} by {name}s" for name, time in others.items())
+        yield f"{case}: {_ms(by_phase)} by phases, {told}"
+    elif case.p == case.n and not _by_switches(case):
+        ratio = case.time(Fidelity.PACKET) / by_phase
+        if not _PACKETS[0] <= ratio <= _PACKETS[1]:
+            yield f"{case}: packets take {ratio:.2f} times as long as phases"
+
+
+def _by_switches(case: Case) -> bool:
+    """Whether switches reduce, whose messages only links carry one by one."""
+    algorithm = algorithm_of_phase(case.kind, case.block, case.algorithm, case.all_to_all)
+    return isinstance(algorithm.rounds(case.kind, case.p, circle=False), SwitchRounds)
+
+
+def _ms(picoseconds: int) -> str:
+    return f"{picoseconds / 1e9:.6g} ms"
