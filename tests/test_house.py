@@ -250,6 +250,17 @@ def test_the_map_of_the_kernels_names_every_room() -> None:
 LONGEST = 50  # lines of a function
 
 
+def test_the_laws_are_numbered_and_their_tests_exist() -> None:
+    page = (ROOT / "docs/model.md").read_text().split("## Laws")[1].split("\n## ")[0]
+    laws = [line for line in page.splitlines() if re.match(r"\| \d", line)]
+    assert [int(law[2:].split(".")[0]) for law in laws] == list(range(1, len(laws) + 1))
+    for law in laws:
+        tests = re.findall(r"`(tests/[\w/.]+)::(\w+)`", law)
+        assert tests, law
+        for file, name in tests:
+            assert f"def {name}(" in (ROOT / file).read_text(), f"{file} has no {name}"
+
+
 def test_functions_fit_on_a_screen() -> None:
     longer = {
         f"{file.relative_to(ROOT)}: {node.name}"
