@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from engine.checked import convert
 from engine.cluster.blocks import SubgroupBandwidth
 from engine.cluster.blocks.topology import Topology
 from engine.cluster.cost import Prices
@@ -45,6 +46,7 @@ class CollectiveModel:
     node_dimensions: int = 1
 
     def __post_init__(self) -> None:
+        convert(self)
         for key in ("chunks", "chunks_on_one_dimension", "streams"):
             number = getattr(self, key)
             if number is not None and not 1 <= number <= 65536:

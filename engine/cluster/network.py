@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from engine.checked import convert
 from engine.cluster.packets import PacketModel
 from engine.errors import DimsweepError
 from engine.network.fabric import Fabric
@@ -50,6 +51,7 @@ class NetworkModel:
     max_packets: int = 20_000_000
 
     def __post_init__(self) -> None:
+        convert(self)
         if not 0 <= self.packet < math.inf:
             raise DimsweepError(f"{self.packet:g} bytes is no packet", where="packet")
         if self.buffer is not None and not 1 <= self.buffer < math.inf:

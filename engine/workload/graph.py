@@ -10,6 +10,7 @@ from typing import NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.checked import convert
 from engine.errors import DimsweepError
 from engine.kinds import CollectiveKind
 from engine.units import MAX_PICOSECONDS
@@ -130,6 +131,9 @@ class Collective:
     group: str
     stream: str = ""
     priority: int = 0
+
+    def __post_init__(self) -> None:
+        convert(self)
 
 
 @dataclass(frozen=True)
