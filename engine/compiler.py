@@ -8,6 +8,7 @@ project lies.
 """
 
 import os
+import stat
 import tempfile
 from collections.abc import Callable
 from functools import cache, cached_property
@@ -117,18 +118,28 @@ class _Kept(_Cache):  # type: ignore[misc]
 
 @cache
 def _base() -> Path:
-    """``$NUMBA_CACHE_DIR``, or a cache folder of the user's; a temporary one where neither can be
-    written to."""
+    """``$NUMBA_CACHE_DIR``, or a cache folder of the user's; where neither can be written to, a
+    temporary one that is the user's own.
+
+    What is read from it is run, so a temporary folder that somebody else made, or may write to, is
+    not taken: this process then keeps its code in a new one.
+    """
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     temporary = Path(tempfile.gettempdir()) / f"dimsweep-{os.getuid()}"
     for base in (Path(config.CACHE_DIR or home / "dimsweep"), temporary):
         try:
-            base.mkdir(parents=True, exist_ok=True)
+            base.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError:
             continue  # a read-only home; the next one
-        if os.access(base, os.W_OK):
-            break
-    return base
+        if os.access(base, os.W_OK) and (base != temporary or _is_our_own(base)):
+            return base
+    return Path(tempfile.mkdtemp(prefix="dimsweep-"))
+
+
+def _is_our_own(folder: Path) -> bool:
+    """Whether nobody else made the folder or may write to it."""
+    found = folder.lstat()
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
 
 
 def _folder_of(digest: str) -> Path:

@@ -8,6 +8,7 @@ from engine.errors import DimsweepError
 
 _GZIP = b"\x1f\x8b"
 _LARGEST = 1 << 32  # bytes of an inflated file, which is held in memory as a whole
+_PIECE = 1 << 20  # bytes inflated at a time
 
 
 def read_bytes(path: Path, what: str) -> bytes:
@@ -19,19 +20,29 @@ def read_bytes(path: Path, what: str) -> bytes:
     try:
         with path.open("rb") as file:
             if file.peek(len(_GZIP)).startswith(_GZIP):
-                data = gzip.GzipFile(fileobj=file).read(_LARGEST + 1)
-            else:
-                return file.read()
+                return _inflated(gzip.GzipFile(fileobj=file), path, what)
+            return file.read()
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         message = f"the compressed {what} is damaged: {error}"
         raise DimsweepError(message, where=str(path)) from error
     except OSError as error:
         message = f"cannot read the {what}: {error.strerror}"
         raise DimsweepError(message, where=str(path)) from error
-    if len(data) > _LARGEST:
-        message = f"the compressed {what} inflates to more than {_LARGEST / (1 << 30):g} GiB"
-        raise DimsweepError(message, where=str(path))
-    return data
+    except MemoryError:
+        message = f"there is not enough memory for the {what}"
+        raise DimsweepError(message, where=str(path)) from None
+
+
+def _inflated(file: gzip.GzipFile, path: Path, what: str) -> bytes:
+    """All of it, piece by piece: asked for all at once, Python takes memory for the largest."""
+    pieces, n_bytes = [], 0
+    while piece := file.read(_PIECE):
+        pieces.append(piece)
+        n_bytes += len(piece)
+        if n_bytes > _LARGEST:
+            message = f"the compressed {what} inflates to more than {_LARGEST / (1 << 30):g} GiB"
+            raise DimsweepError(message, where=str(path))
+    return b"".join(pieces)
 
 
 def read_text(path: Path, what: str) -> str:

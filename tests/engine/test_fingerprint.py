@@ -1,6 +1,7 @@
 """Compiled code is kept for what a function is made of: nothing else is in its digest."""
 
 import enum
+import os
 import subprocess
 import sys
 import textwrap
@@ -164,3 +165,20 @@ def test_a_function_that_was_never_called_is_not_cached() -> None:
         return x + 987_654_321
 
     assert not is_cached(never)
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o700])
+def test_code_that_others_may_have_written_is_not_read(tmp_path: Path, mode: int) -> None:
+    """Where no home can be written to, in a folder with a name that anybody can guess."""
+    folder = tmp_path / f"dimsweep-{os.getuid()}"
+    folder.mkdir()
+    folder.chmod(mode)
+    body = "from engine.compiler import _base; print(_base())"
+    environment = {"XDG_CACHE_HOME": "/proc/none", "TMPDIR": str(tmp_path), "HOME": "/proc/none"}
+    run = subprocess.run(
+        [sys.executable, "-c", body], env=environment, capture_output=True, text=True
+    )
+    taken = Path(run.stdout.strip())
+    assert taken.parent == tmp_path
+    assert (taken == folder) == (mode == 0o700)
+    assert taken.stat().st_mode & 0o077 == 0

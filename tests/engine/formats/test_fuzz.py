@@ -1,6 +1,9 @@
 """Whatever is in a file of another tool, reading it ends in what it says or in one sentence."""
 
 import gzip
+import subprocess
+import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -145,6 +148,22 @@ def test_mutated_files_end_in_a_sentence(
     monkeypatch.chdir(tmp_path)
     ending, original, read = READERS[name]
     end_in_a_sentence(name, original(), tmp_path / f"fuzzed{ending}", read, times(500))
+
+
+def test_a_small_compressed_file_takes_little_memory(tmp_path: Path) -> None:
+    """It asked for 4 GiB at once, which machines with a limit refuse."""
+    (tmp_path / "trace.gz").write_bytes(gzip.compress(b"[]"))
+    body = """
+        import resource, sys
+        from pathlib import Path
+        from engine.formats.content import read_bytes
+
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + 2**28,) * 2)
+        print(read_bytes(Path(sys.argv[1]), "trace"))
+    """
+    run = [sys.executable, "-c", textwrap.dedent(body), str(tmp_path / "trace.gz")]
+    assert subprocess.run(run, capture_output=True, text=True).stdout == "b'[]'\n"
 
 
 def test_a_file_inflates_within_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
