@@ -107,7 +107,7 @@ def _timing(
 ) -> Timing:
     try:
         found = Timing(kind, int(ranks), int(nodes), int(float(n_bytes)), round(float(us) * 1e6))
-    except ValueError as error:
+    except (ValueError, OverflowError, TypeError) as error:  # no number, an endless one, or none
         raise DimsweepError(f"a number cannot be read: {error}", where=where) from error
     if found.ranks < 2 or found.nodes < 1 or found.ranks % found.nodes:
         raise DimsweepError(

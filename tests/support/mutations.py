@@ -8,6 +8,7 @@ from engine import DimsweepError
 
 JUNK = (
     *(b"", b"\0", b"\xff" * 9, b"\x80\x80\x80", b"-1", b"1e999", b"1e-20", b"nan", b"null", b"[]"),
+    *(b"inf", b".inf", b"1.0e+999"),
     *(b"{", b"[[1], 2]", b'"', b"[bold]", b"\x1b[31m", b",", b"\n", b"9" * 40, b"\xe9"),
     *(b"[" * 1500, b'{"a":' * 1500, b"&a [*a]", b"true", b"0", b":", b"<", b"&#0;", b"1.5"),
 )

@@ -20,7 +20,7 @@ GIB = 2**30  # what a network "GB/s" is here
 _ALGORITHM = re.compile(
     r"ring|direct\d*|halvingDoubling|doubleBinaryTree|oneRing|oneDirect|oneHalvingDoubling"
 )
-_BY_NAME = ConfigDict(populate_by_name=True)  # in Python; a file has the aliases
+_BY_NAME = ConfigDict(populate_by_name=True, allow_inf_nan=False)  # a file has the aliases
 
 
 def _key(name: str, default: Any, **rules: Any) -> Any:
@@ -142,6 +142,8 @@ class Inputs:
 
 class _NetworkFile(BaseModel):
     """``network.yml``: lists with one entry a dimension."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
 
     topology: list[str] = Field(min_length=1)
     npus_count: list[Annotated[int, Field(strict=True, ge=1)]]

@@ -43,9 +43,13 @@ layer1 -1 100 ALLREDUCE 1024 100 NONE 0 100 ALLGATHER 2048 10
 layer2 -1 100 ALLREDUCE 1024 100 NONE 0 100 ALLGATHER 2048 10
 """
 NCCL = """\
+# nThread 1 nGpus 1 minBytes 1024 maxBytes 1024 step: 2(factor) # all_reduce_perf
+#  Rank  0 Group  0 Pid      1 on     a device  0 [0x00] NVIDIA H100
+#  Rank  1 Group  0 Pid      2 on     b device  0 [0x00] NVIDIA H100
 #       size         count      type   redop    root     time   algbw   busbw #wrong
-        1024           256     float     sum      -1    12.50    0.08    0.14      0
+ 1024 256 float sum -1 12.50 0.08 0.14 0 12.50 0.08 0.14 0
 """
+NCCL_TABLE = "op,gpus,nodes,bytes,time_us\nall_reduce,16,2,1024,12.5\nall_reduce,16,2,2048,13\n"
 MEASURED = "kernel,duration\nmatmul,12.5 us\nsoftmax,3 us\n"
 HOST = """\
 {"schema": "1.1.1-chakra.0.0.4", "pid": 1, "nodes": [{"id": 2, "name": "aten::mm", "ctrl_deps": 1,
@@ -133,6 +137,7 @@ READERS: dict[str, tuple[str, Callable[[], bytes], Callable[[Path], object]]] = 
         lambda file: read_astra1_layers(file, GROUPS, {"tensor": 4, "data": 1}),
     ),
     "nccl-tests": (".txt", NCCL.encode, read_nccl_tests),
+    "nccl-tests as a table": (".csv", NCCL_TABLE.encode, read_nccl_tests),
     "measured": (".csv", MEASURED.encode, read_measured),
     "PyTorch": (".json", HOST.encode, lambda file: convert_traces([file], [])),
     "PyTorch profile": (".json", PROFILE.encode, lambda file: convert_traces([host()], [file])),
