@@ -27,7 +27,11 @@ class Term:
     powers: dict[str, int]
 
     def at(self, keys: Keys) -> float:
-        return self.factor * math.prod(keys[name] ** power for name, power in self.powers.items())
+        try:
+            powers = (float(keys[name]) ** power for name, power in self.powers.items())
+            return self.factor * math.prod(powers)
+        except OverflowError:
+            return math.inf
 
 
 @dataclass(frozen=True)

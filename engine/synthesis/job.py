@@ -3,7 +3,7 @@
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import DimsweepError
+from engine.kinds import CollectiveKind
 from engine.workload.coordinates import (
     Offset,
     all_coordinates,
@@ -33,6 +34,10 @@ from engine.workload.graph import (
 _NUMBER = re.compile(r"\d+([.:]\d+)*")
 # A group's name that says its shape, and what a trace calls it.
 _PLAIN = re.compile(r"\d+(x\d+)*( stride \d+(x\d+)*)?( \(.*\))?", re.DOTALL)
+_PEERS = ("next", "previous", "first", "last")  # stages, seen from one
+_KINDS = frozenset(
+    ("compute", "host", "load", "store", "shared load", "shared store", "send", "receive")
+) | {f"collective {kind}" for kind in CollectiveKind}
 
 
 class Symbol(NamedTuple):
@@ -62,6 +67,15 @@ class Symbol(NamedTuple):
     def of(cls, text: str) -> "Symbol":
         kind, name, over, peer, priority, after = text.split("|")
         return cls(kind, name, over, peer, int(priority), after)
+
+    def check(self, groups: Collection[str]) -> None:
+        """Raise ValueError for a step of no kind, among no group, or to and from no stage."""
+        if self.kind not in _KINDS:
+            raise ValueError(f"a step {self.name!r} of the kind {self.kind!r}")
+        if self.kind.startswith("collective") and self.over.partition("/")[0] not in groups:
+            raise ValueError(f"{self.name!r} among {self.over!r}, which is no group")
+        if self.kind in ("send", "receive") and self.peer not in _PEERS:
+            raise ValueError(f"{self.name!r} to or from the stage {self.peer!r}")
 
 
 class Step(NamedTuple):
@@ -151,7 +165,7 @@ def role(stage: int, n_stages: int) -> str:
 
 def stage_of(peer: str, stage: int, n_stages: int) -> int:
     """The number of the stage that ``peer`` is to a stage."""
-    return {"next": stage + 1, "previous": stage - 1, "first": 0, "last": n_stages - 1}[peer]
+    return dict(zip(_PEERS, (stage + 1, stage - 1, 0, n_stages - 1), strict=True))[peer]
 
 
 class _Place(NamedTuple):

@@ -1,6 +1,7 @@
 """The model as JSON that a person can read: parts by name, steps in their loops, and formulas."""
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,15 @@ from pydantic import BaseModel
 from engine.errors import DimsweepError
 from engine.formats.fields import read_json, validated
 from engine.synthesis.formula import Formula, Term
-from engine.synthesis.grammar import Loop, Pattern, Place
+from engine.synthesis.grammar import Loop, Pattern, Place, leaf, loops, unroll
 from engine.synthesis.job import Symbol
 from engine.synthesis.model import Layout, Part, TraceModel
+from engine.synthesis.waiting import SEPARATOR, check_rule
 
 FORMAT = "dimsweep trace model 2"
+_LARGEST = 1e30  # a factor, and the value of a key
+_WIDEST = 10.0  # a spread: the standard deviation of a logarithm
+_POWER = 9  # of a key
 _HINT = "a file that dimsweep trace learn wrote"
 
 
@@ -124,7 +129,7 @@ def read_model(path: Path | str) -> TraceModel:
         raise DimsweepError(what, where=str(path), hint=_HINT)
     file = validated(_File, content, path)
     try:
-        return TraceModel(
+        model = TraceModel(
             file.keys,
             file.degrees,
             {name: _read_layout(layout) for name, layout in file.layouts.items()},
@@ -133,9 +138,52 @@ def read_model(path: Path | str) -> TraceModel:
             file.in_order,
             file.rank_spread,
         )
+        _check(model)
+        return model
     except ValueError as error:  # a formula or a symbol that is none
         what = f"this is no model of traces: {error}"
         raise DimsweepError(what, where=str(path), hint=_HINT) from error
+
+
+def _check(model: TraceModel) -> None:
+    """Raise ValueError for a model of which no job could be made, whatever is asked for."""
+    for name, values in model.keys.items():
+        if not values or not all(0 < value < _LARGEST for value in values):
+            raise ValueError(f"the key {name!r} has not been learnt from numbers above 0")
+    if unknown := [name for name in model.degrees if name not in model.keys]:
+        raise ValueError(f"{unknown[0]!r} is a degree and no key")
+    if not 0 <= model.rank_spread <= _WIDEST:
+        raise ValueError(f"ranks do not spread by {model.rank_spread:g}")
+    groups = {name for layout in model.layouts.values() for name in layout.groups}
+    for layout in model.layouts.values():
+        of_groups = (each for pairs in layout.groups.values() for pair in pairs for each in pair)
+        for formula in (*layout.sizes, layout.stages, layout.stride, *of_groups):
+            _check_formula(formula, model.keys)
+    for name, part in model.parts.items():
+        for formula in part.counts.values():
+            _check_formula(formula, {*model.keys, "stage", "stages"})
+        once = dict.fromkeys(loops(part.pattern), 1)
+        for place in unroll(part.pattern, once):
+            step, quantities = Symbol.of(leaf(part.pattern, place)), part.quantities.get(place, {})
+            step.check(groups)
+            for rule in filter(None, step.after.split(SEPARATOR)):
+                check_rule(rule)
+            if step.kind in ("compute", "host") and not (
+                "duration" in quantities or {"flops", "bytes"} <= quantities.keys()
+            ):
+                raise ValueError(f"{step.name!r} of the {name} has no duration")
+            for formula in quantities.values():
+                _check_formula(formula, model.keys)
+
+
+def _check_formula(formula: Formula, keys: Collection[str]) -> None:
+    if not 0 <= formula.spread <= _WIDEST:
+        raise ValueError(f"values do not spread by {formula.spread:g}")
+    for term in formula.terms:
+        if unknown := [name for name in term.powers if name not in keys]:
+            raise ValueError(f"a formula asks for {unknown[0]!r}, which is no key")
+        if not abs(term.factor) < _LARGEST or any(abs(p) > _POWER for p in term.powers.values()):
+            raise ValueError(f"{_text(formula)} is no formula of what a job can be")
 
 
 def _read_layout(layout: _Layout) -> Layout:

@@ -32,6 +32,8 @@ from engine.workload.graph import (
 FARTHEST = 8.0  # times beyond what was learnt, that is synthesised
 FEW = 5  # jobs, below which a part is warned of
 _MOST = 5_000_000  # operators of all stages
+_MOST_RANKS = 10**7
+_MANY = 1e9  # of anything
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,8 @@ def synthesise(
         raise DimsweepError(f"no trace was learnt with {here}", hint=f"learnt: {known}")
     layout = model.layouts[here]
     sizes = tuple(_whole(size, keys, "ranks of a dimension") for size in layout.sizes)
+    if not 1 <= (n_ranks := math.prod(sizes)) <= _MOST_RANKS:
+        raise DimsweepError(f"{n_ranks:,} ranks are asked for, of 1 to {_MOST_RANKS:,}")
     stages = _whole(layout.stages, keys, "stages")
     stride = _whole(layout.stride, keys, "ranks between stages")
     groups = {name: _group(name, of, keys) for name, of in layout.groups.items()}
@@ -167,6 +171,8 @@ def _keys(model: TraceModel, asked: Mapping[str, float]) -> tuple[dict[str, floa
 
 def _whole(formula: Formula, keys: Mapping[str, float], what: str) -> int:
     exact = formula.at(keys)
+    if not exact < _MANY:
+        raise DimsweepError(f"{exact:g} {what} are too many")
     if abs(exact - round(exact)) > 1e-4 * max(exact, 1.0) or round(exact) < 0:
         asked = ", ".join(f"{name}={value:g}" for name, value in keys.items())
         raise DimsweepError(f"{exact:g} {what} are asked for by {asked}; it must be a whole number")

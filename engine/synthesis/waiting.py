@@ -283,3 +283,10 @@ _RULES: Mapping[str, _Rule] = {
     "following": _following,
     "again": _again,
 }
+
+
+def check_rule(rule: str) -> None:
+    """Raise ValueError for what is no rule."""
+    name, of, _ = rule.partition(": ")
+    if not (name in _RULES if of else rule == OPEN or rule.isdecimal()):
+        raise ValueError(f"{rule!r} is no rule of what a step waits for")
