@@ -1,20 +1,17 @@
 """Recorded runs of ns-3's RDMA model, simulated again and compared to the nanosecond."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from rich.console import Console
 from rich.table import Table
 
-from engine import DimsweepError
 from engine.kernels.packet import PacketRun
-from engine.replicas.ns3_rdma import Build, Scenario, Topology, simulate_scenario
 from sweeper.terminal import plural, say, waiting
 from sweeper.verify import VERIFICATIONS
+from sweeper.verify.packet_cases import Case, read_cases
 from sweeper.verify.points import (
     Point,
     Shape,
@@ -25,74 +22,7 @@ from sweeper.verify.points import (
     relative,
 )
 
-_PINT = 10  # its CC_MODE
 _CLOSE = 0.03  # of the mean completion time, where a run is not equal
-_CASES = "cases_*.jsonl"
-_T = TypeVar("_T")
-
-
-class _Out(BaseModel):
-    run_cpu_s: float
-    host_data_packets: int
-    fct_ns: list[int] = Field(min_length=1)
-    pfc_pauses: int
-    ports: list[list[int]]
-    switch_mmu: list[list[int]]
-
-
-class _Line(BaseModel):
-    """What is read of a line of cases."""
-
-    id: str
-    build: Build
-    scenario: str
-    variant: str
-    cc_mode: int
-    has_win: int
-    rng_run: int
-    out: _Out
-
-
-class _Topology(BaseModel):
-    nodes: int
-    switches: tuple[int, ...]
-    links_a_b_bps_delayns: tuple[tuple[int, int, int, int], ...]
-
-
-class _Scenario(BaseModel):
-    topology: str
-    flows: list[tuple[int, int, int, int, list[int]]]
-    config_overrides: dict[str, Any] = {}
-
-
-@dataclass(frozen=True)
-class Case:
-    """A recorded run: its line of the file, and what it ran."""
-
-    line: dict[str, Any]
-    scenario: Scenario
-
-    @property
-    def name(self) -> str:
-        return f"{self.line['build']} {self.line['id']}"
-
-    @property
-    def left_out(self) -> str:
-        """Why it is not simulated, or nothing."""
-        if self.line["cc_mode"] == _PINT:
-            return "HPCC-PINT is no transport here"
-        if any(usable < 0 for *_, usable in self.line["out"]["switch_mmu"]):
-            return "the headroom exceeds the buffer, and the recorded simulator wrapped a number"
-        return ""
-
-    def simulate(self) -> PacketRun:
-        return simulate_scenario(
-            self.scenario,
-            self.line["cc_mode"],
-            window=bool(self.line["has_win"]),
-            build=Build(self.line["build"]),
-            run=self.line["rng_run"],
-        )
 
 
 @dataclass
@@ -129,60 +59,6 @@ class Compared:
         else:
             allowed = relative(_CLOSE) if fault else absolute(0)
             self.points.append(Value(case.name, expected, mean, allowed, source, "ns", fault))
-
-
-def read_cases(folder: Path) -> Iterator[Case]:
-    """The cases of every file cases_*.jsonl in ``folder``."""
-    topologies = _read(folder, "topologies.json", dict[str, _Topology])
-    scenarios = _read(folder, "scenarios.json", dict[str, _Scenario])
-    base = _read(folder, "base_config.json", dict[str, Any])
-    files = sorted(folder.glob(_CASES))
-    if not files:
-        raise DimsweepError(f"there is no file {_CASES}", where=str(folder))
-    for file in files:
-        for number, text in enumerate(_text(file).splitlines(), 1):
-            where = f"{file}: line {number}"
-            line = _validated(_Line, text, where)
-            scenario = scenarios.get(line.scenario)
-            topology = topologies.get(scenario.topology) if scenario else None
-            if scenario is None or topology is None:
-                raise DimsweepError(f"there is no scenario {line.scenario!r}", where=where)
-            yield Case(line.model_dump(), _scenario(scenario, topology, base))
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise DimsweepError(
-            f"the recorded runs cannot be read: {reason}",
-            where=str(file),
-            hint="a folder with topologies.json, scenarios.json, base_config.json and "
-            f"{_CASES}, as tests/golden/roce",
-        ) from error
-
-
-def _read(folder: Path, name: str, kind: type[_T]) -> _T:
-    return _validated(kind, _text(folder / name), str(folder / name))
-
-
-def _validated(kind: type[_T], text: str, where: str) -> _T:
-    try:
-        return TypeAdapter(kind).validate_json(text)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        where = f"{where}: {place}" if place else where
-        raise DimsweepError(f"it cannot be read: {first['msg']}", where=where) from error
-
-
-def _scenario(scenario: _Scenario, topology: _Topology, base: dict[str, Any]) -> Scenario:
-    return Scenario(
-        Topology(topology.nodes, topology.switches, topology.links_a_b_bps_delayns),
-        scenario.flows,
-        base | scenario.config_overrides,
-    )
 
 
 def compare(folder: Path, *, as_json: bool = False) -> int:

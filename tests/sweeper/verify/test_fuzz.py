@@ -10,8 +10,9 @@ from sweeper.ledger.record import StudyRecord, read_study
 from sweeper.verify.astra_sim import find_cases
 from sweeper.verify.clusters.measurements import find_tables, read_table
 from sweeper.verify.nccl import read_rows
-from sweeper.verify.packets import read_cases
-from tests.support.mutations import end_in_a_sentence
+from sweeper.verify.packet_cases import read_cases
+from tests.support.examples import times
+from tests.support.mutations import end_in_a_sentence, of_bytes, of_values
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 STUDY = StudyRecord(name="s", model=1, rows=1, objective=("time",), config={"a": {"b": 1}})
@@ -54,3 +55,20 @@ READERS: dict[str, tuple[str, Callable[[], bytes], Callable[[Path], object]]] = 
 def test_mutated_tables_end_in_a_sentence(name: str, tmp_path: Path) -> None:
     file, original, read = READERS[name]
     end_in_a_sentence(name, original(), tmp_path / file, read, 200)
+
+
+@pytest.mark.parametrize("mutate", [of_bytes, of_values])
+@pytest.mark.parametrize("name", ["topologies", "scenarios", "base_config"])
+def test_mutated_scenarios_end_in_a_run_or_a_sentence(
+    name: str, tmp_path: Path, mutate: Callable[..., bytes]
+) -> None:
+    (tmp_path / "cases_asis.jsonl").write_bytes(head("roce/cases_asis.jsonl"))
+    beside(tmp_path / "cases_asis.jsonl")
+    file = tmp_path / f"{name}.json"
+    whole = file.read_bytes()
+
+    def run(_: Path) -> None:
+        for case in read_cases(tmp_path):
+            case.simulate()
+
+    end_in_a_sentence(name, whole, file, run, times(50), mutate)

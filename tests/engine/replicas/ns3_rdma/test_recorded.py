@@ -9,7 +9,8 @@ import pytest
 from engine.errors import DimsweepError
 from engine.replicas.ns3_rdma.ecmp import mixed, murmur3
 from engine.replicas.ns3_rdma.streams import MarkingDraws
-from sweeper.verify.packets import Case, Compared, read_cases
+from sweeper.verify.packet_cases import Case, read_cases
+from sweeper.verify.packets import Compared
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "roce"
 CASES = list(read_cases(GOLDEN))
