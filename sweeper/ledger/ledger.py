@@ -27,6 +27,7 @@ from engine import DimsweepError
 from sweeper.ledger import files
 from sweeper.ledger.bookmark import keep, kept, read_bookmark
 from sweeper.ledger.cells import CELL, PRUNED, CellBook
+from sweeper.ledger.conform import check_types
 from sweeper.ledger.files import DamagedError, Log
 from sweeper.ledger.known import Known, Places
 from sweeper.ledger.lock import hold
@@ -317,7 +318,8 @@ class Ledger:
         tables = []
         for part in files.parts(self.folder):
             try:
-                tables.append(files.read_part(part, self._study, columns))
+                rows = files.read_part(part, self._study, columns)
+                tables.append(check_types(rows, self.schema, columns))
                 self._shelf.add_part(part, self._study)
             except DamagedError as error:
                 self._set_aside(part, str(error))

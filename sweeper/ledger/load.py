@@ -8,10 +8,11 @@ import pyarrow as pa
 
 from engine import DimsweepError
 from sweeper.ledger import files
+from sweeper.ledger.conform import conforming
 from sweeper.ledger.files import DamagedError
 from sweeper.ledger.merge import each_once, in_order
 from sweeper.ledger.place import Place, place, reaching
-from sweeper.ledger.record import read_study
+from sweeper.ledger.record import StudyRecord, read_study
 from sweeper.ledger.rows import row_schema
 
 _FETCHES = 16  # files of an object store at once
@@ -27,7 +28,7 @@ def load(folder: str | Place) -> pa.Table:
     study = read_study(folder)
     try:
         with reaching(folder):
-            tables, damaged = _tables(folder, study.identity)
+            tables, damaged = _tables(folder, study)
     except OSError as error:
         raise DimsweepError(
             f"the rows cannot be read: {error.strerror or error}", where=str(folder)
@@ -43,29 +44,34 @@ def load(folder: str | Place) -> pa.Table:
         n_dims = max((len(cell.dims) for cell in study.cells), default=0)
         return row_schema(n_dims, study.grid, study.parameters).empty_table()
     by_number = [rows for number in sorted(tables) for rows in tables[number]]
-    return in_order(each_once(pa.concat_tables(by_number)))
+    return in_order(each_once(pa.concat_tables(by_number, promote_options="default")))
 
 
-def _tables(folder: Place, study: str) -> tuple[dict[int, list[pa.Table]], list[str]]:
+def _tables(folder: Place, study: StudyRecord) -> tuple[dict[int, list[pa.Table]], list[str]]:
     """The rows of the files by their number, and what is damaged."""
     tables, damaged = dict[int, list[pa.Table]](), list[str]()
+
+    def keep(file: Place, rows: pa.Table | DamagedError) -> None:
+        try:
+            if isinstance(rows, DamagedError):
+                raise rows
+            tables.setdefault(files.number(file), []).append(conforming(rows, study))
+        except DamagedError as error:
+            damaged.append(f"{file}: {error}")
+
     # Logs first: the rows of one that is sealed meanwhile are in a part when the parts are listed.
     for log in files.logs(folder):
         try:
-            content = files.read_log(log, study)
+            content = files.read_log(log, study.identity)
         except FileNotFoundError:
             continue
         if content.batches:
-            rows = pa.Table.from_batches(content.batches).combine_chunks()
-            tables.setdefault(files.number(log), []).append(rows)
+            keep(log, pa.Table.from_batches(content.batches).combine_chunks())
         if content.damage:
             damaged.append(f"{log}: {content.damage}")
     parts = files.parts(folder)
-    for part, rows in zip(parts, _read(parts, study), strict=True):
-        if isinstance(rows, DamagedError):
-            damaged.append(f"{part}: {rows}")
-        else:
-            tables.setdefault(files.number(part), []).append(rows)
+    for part, rows in zip(parts, _read(parts, study.identity), strict=True):
+        keep(part, rows)
     return tables, damaged
 
 
