@@ -6,7 +6,7 @@ import numpy as np
 
 from engine import Topology
 from sweeper.config.compose import compose
-from sweeper.draw.canvas import BLUE, ORANGE, Bars, draw_bars, encoded, frame
+from sweeper.draw.canvas import BLUE, GREY, Bars, draw_bars, encoded, frame
 from sweeper.verify.designs import simulate_designs
 from sweeper.verify.points import Findings, Point, Shape, Value, relative, verification
 from sweeper.verify.themis import all_reduce, without_latency
@@ -148,7 +148,7 @@ def _draw(times: Times, kind: str) -> bytes:
         for ax, (work, name) in zip(figure.subplots(2, 2).flat, WORKLOADS.items(), strict=True):
             groups = []
             for kind, colour, label in (
-                ("default", ORANGE, "baseline order"),
+                ("default", GREY, "baseline order"),
                 ("themis", BLUE, "with Themis"),
             ):
                 of = np.array([times[work, system, kind] for system in SYSTEMS])
