@@ -147,11 +147,11 @@ def _draw(times: Times, kind: str) -> bytes:
     with frame(title, 7.0) as figure:
         for ax, (work, name) in zip(figure.subplots(2, 2).flat, WORKLOADS.items(), strict=True):
             groups = []
-            for kind, colour, label in (
+            for order, colour, label in (
                 ("default", GREY, "baseline order"),
                 ("themis", BLUE, "with Themis"),
             ):
-                of = np.array([times[work, system, kind] for system in SYSTEMS])
+                of = np.array([times[work, system, order] for system in SYSTEMS])
                 share = of / times[work, "w_1d_600", "themis"]
                 groups.append(Bars(share, [f"{x:.2f}" for x in share], colour, label))
             draw_bars(ax, list(SYSTEMS.values()), groups)
