@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from sweeper.columns import Columns
+from sweeper.draw.show.remarks import merged
 from sweeper.ledger.record import StudyRecord
 from sweeper.report.report import Report
 from sweeper.report.sections import sheets
@@ -35,8 +36,8 @@ def print_report(rows: pd.DataFrame, study: StudyRecord, console: Console) -> No
         if rest := sum(times for _, times in errors[_MOST_CAUSES:]):
             causes = plural(len(errors) - _MOST_CAUSES, "other cause")
             console.print(Text(f"{rest:,} of {causes}; the page has all"))
-    for note in report.notes:
-        console.print(Text(f"\nwarning: {note}", style="yellow"))
+    for note in merged(report.notes):
+        console.print(Text(f"\nwarning: {note.line}", style="yellow"))
 
 
 def _dress(sheet: Sheet) -> Columns:

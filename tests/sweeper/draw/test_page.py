@@ -9,7 +9,15 @@ from engine import DimsweepError
 from sweeper.draw.show.page import render, render_charts, write_report
 from sweeper.ledger.record import Provenance
 from sweeper.report import Report
-from tests.support.reports import failing, grid, make_rows, make_study, search
+from tests.support.reports import (
+    bounded,
+    failing,
+    grid,
+    make_rows,
+    make_study,
+    search,
+    with_cells,
+)
 
 
 class Page(HTMLParser):
@@ -91,3 +99,19 @@ def test_a_page_of_plans_begins_with_all_designs():
     assert "zero <strong>" in text
     text = render(Report.of(rows, make_study(rows)))
     assert text.index('id="best_split"') < text.index('id="parallel"')
+
+
+@pytest.mark.parametrize(
+    ("prices", "caption"),
+    [
+        (None, "What the next GB/s is worth"),
+        ((8e3, 16e3, 16e3, 235e3), "Where the next dollar should go"),
+    ],
+)
+def test_a_chart_of_money_is_one_of_prices(prices, caption):
+    rows = make_rows(search(20), prices=prices)
+    study = with_cells(make_study(rows), ms_per_GBps=[-0.08] * 4, usd_per_GBps=prices)
+    text = render(Report.of(rows, bounded(study, rows["time_s"].min())))
+    drawn = text[text.index('<section id="next_bandwidth">') :]
+    assert drawn.splitlines()[1] == f"<h2>{caption}</h2>"
+    assert ("next k USD" if prices else "next GB/s") in drawn.splitlines()[2]
