@@ -122,7 +122,7 @@ def _shared(least: Sequence[int], most: Sequence[int], room: int) -> list[int]:
     """Widths of columns: what is left beyond the least goes to the narrowest first, and none
     becomes wider than it has use for; where the least is too much the widest lose first."""
     widths = list(least)
-    while sum(widths) > room and max(widths) > 1:
+    while sum(widths) > room and max(widths, default=0) > 1:
         widths[widths.index(max(widths))] -= 1
     while sum(widths) < room:
         growing = [d for d in range(len(widths)) if widths[d] < most[d]]
