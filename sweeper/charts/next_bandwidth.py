@@ -6,7 +6,7 @@ from bokeh.models import UIElement
 
 from engine import units
 from sweeper.charts.chart import Chart
-from sweeper.charts.frame import bars, dimension_colour, legend_above, rows, stacked
+from sweeper.charts.frame import bars, dimension_colour, legend_outside, rows, stacked
 from sweeper.charts.points import Points
 from sweeper.report import words
 from sweeper.report.sections.next_bandwidth import at_best, claim, common_unit
@@ -31,7 +31,7 @@ def draw(points: Points) -> tuple[str, UIElement] | None:
     chart = rows([words.label(cell) for cell in cells], title)
     parts = enumerate(zip(cells[0].dims, factor * saved.T, strict=True))
     stacked(chart, [(dim, dimension_colour(d), values) for d, (dim, values) in parts], name)
-    return f"what the next {unit} saves, by the dimension it is spent on", legend_above(chart)
+    return f"what the next {unit} saves, by the dimension it is spent on", legend_outside(chart)
 
 
 def _told(points: Points) -> list[CellSummary]:
