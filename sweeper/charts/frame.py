@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from bokeh.core.property.vectorization import Value, value
 from bokeh.models import (
+    AdaptiveTicker,
     CategoricalAxis,
     ColumnDataSource,
     CustomJS,
@@ -40,6 +41,11 @@ WIDGET = """.bk-input, .slick-cell-checkboxsel, .bk-cell-select, .slick-header-c
   background-color: var(--paper) !important; color: var(--ink) !important;
   border-color: var(--line) !important; }
 .slick-row.odd { background-color: var(--raised) !important; }
+select.bk-input { background: var(--paper) no-repeat !important;
+  background-image: linear-gradient(45deg, transparent 50%, var(--ink) 50%),
+    linear-gradient(-45deg, transparent 50%, var(--ink) 50%) !important;
+  background-position: right 13px center, right 8px center !important;
+  background-size: 5px 5px !important; }
 .slick-cell.selected { background-color: var(--marked) !important; }"""
 # What words.number does, where only the browser knows the ticks.
 NUMBER = """
@@ -50,6 +56,7 @@ return (tick / size).toLocaleString("en-US", {maximumSignificantDigits: 6}) + pr
 """
 ROW, _LINE = 40, 14  # pixels of a row, and of a line of its name
 _PHONE = 340  # pixels of its page
+_TICKS = 4  # numbers along a chart that may be as narrow as a phone
 _TITLE = 30  # letters of a line of an axis's label
 _KEY, _ITEM = 28, 24  # pixels: of the colour in a legend, and of the height of an item
 _LETTER, _LETTERS = 6, 46  # of a name in a legend: pixels of a letter, letters of a line
@@ -77,6 +84,9 @@ def plot(x: str, y: str, height: int = 360, **options: Any) -> figure:
     )
     made.toolbar.logo = None
     made.min_border_right = 16  # of the last tick's label
+    for axis in made.xaxis:
+        if isinstance(axis.ticker, AdaptiveTicker):
+            axis.ticker.desired_num_ticks = _TICKS
     for axis in made.axis:
         axis.axis_label_text_font_style = "normal"
         if not isinstance(axis, CategoricalAxis):
