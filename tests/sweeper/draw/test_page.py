@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 import pytest
 
 from engine import DimsweepError
+from sweeper.draw.show.answer import answers
 from sweeper.draw.show.page import render, render_charts, write_report
 from sweeper.ledger.record import Provenance
 from sweeper.report import Report
@@ -115,3 +116,19 @@ def test_a_chart_of_money_is_one_of_prices(prices, caption):
     drawn = text[text.index('<section id="next_bandwidth">') :]
     assert drawn.splitlines()[1] == f"<h2>{caption}</h2>"
     assert ("next k USD" if prices else "next GB/s") in drawn.splitlines()[2]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("20 MUSD", "14.59 M USD of the 20.00 M USD that it may cost are left"),
+        ("5.41 MUSD", "all of the 5.410 M USD that it may cost"),
+        (None, ""),
+    ],
+)
+def test_what_is_left_of_a_budget_is_said(asked, said):
+    rows = make_rows([[100.0, 50.0, 5.0, 3.0]]).assign(cost_usd=5.409e6)
+    study = make_study(rows)
+    study.config["space"] = {"bandwidth": {"cost": asked}}
+    (cost,) = (a for a in answers(Report.of(rows, study)) if a.question == "What it costs")
+    assert said in cost.rest and ("may cost" in cost.rest) == bool(said)
