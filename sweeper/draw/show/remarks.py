@@ -44,6 +44,8 @@ class Remark:
         differs = alike.index(False) if False in alike else len(alike)
         ends = (i for i, pair in enumerate(pairwise(alike)) if i > differs and all(pair))
         end = next(ends, 0)
+        if end and re.fullmatch(r"[\d.,]+", rows[0][end - 1]):
+            end += 1  # a number, and what it counts
         return [name + " ".join(words[:end]) for name, words in zip(named, rows, strict=True)]
 
 

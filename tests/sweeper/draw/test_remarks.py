@@ -36,6 +36,13 @@ def test_a_kind_is_a_line_with_a_count_and_the_first_places() -> None:
     ]
 
 
+def test_a_number_is_a_place_with_what_it_counts() -> None:
+    (remark,) = merged([FIRST, over("data", "1: Switch(64)", 2.5, "1 GB/s", 1)])
+    assert remark.line == (
+        f"{FIRST}; and 1 more like it: data: dimension 1: Switch(64) is over-provisioned 2.5 times"
+    )
+
+
 def test_keys_without_an_effect_are_kinds_of_their_own() -> None:
     idle = "made no difference: trials that differ in nothing else gave the same"
     texts = [f"collective.chunks {idle}", f"workload.plan.zero {idle}"]
