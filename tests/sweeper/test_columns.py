@@ -61,6 +61,19 @@ def test_numbers_that_do_not_fit_beside_one_another_are_in_blocks_with_the_names
     assert all(sum(f"{i}.000x" in line for line in lines) == 1 for i in range(9))
 
 
+def test_names_without_a_joint_leave_half_of_the_width_to_numbers() -> None:
+    row = ("long" * 20, "7.5 GB/s", "1.01x")
+    lines = printed(Columns(("name", "best", "gain"), [row]), 40)
+    assert sum("7.5 GB/s" in line and "1.01x" in line for line in lines) == 1
+    assert not any(line.strip() == "" for line in lines)  # it is one block
+
+
+def test_the_widest_is_broken_first() -> None:
+    lines = printed(Columns(("a", "b"), [("short", "x" * 60)], names=2), 30)
+    assert any("short" in line for line in lines)
+    assert "".join(lines).count("x") == 60
+
+
 WORDS = st.text(st.sampled_from("abc_.8("), min_size=1, max_size=14)
 CELLS = st.lists(WORDS, max_size=4).map(" ".join)
 
