@@ -1,8 +1,9 @@
 """Which parallel plan trains Llama-3 70B fastest on my 256 H100, beside the one that runs today?
 
 The machine is there, so its network is no part of the question.  What runs today is the study's
-baseline: every gain is against it, and the page has both side by side.  How sure that is, too:
-the model was measured on machines like this one.
+baseline: every gain is against it, and the page has both side by side.  TODAY is made up, a plan as
+a first attempt might have it, and nobody's: put yours there, or the gain says nothing to you.  How
+sure that is, too: the model was measured on machines like this one.
 
     python examples/ml_engineer.py
     optuna-dashboard ml_engineer.journal
@@ -13,7 +14,7 @@ from pathlib import Path
 import sweeper
 from sweeper.export.optuna import write_optuna
 
-TODAY = {
+TODAY = {  # an invented plan: put your own here
     "workload.parallel.tensor": 8,
     "workload.parallel.pipeline": 4,
     "workload.plan.interleave": 1,

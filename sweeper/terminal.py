@@ -16,8 +16,9 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
-from rich.table import Table
 from rich.text import Text
+
+from sweeper.columns import Columns
 
 TELL_EVERY = 30.0  # seconds between lines where there is no terminal
 
@@ -33,20 +34,9 @@ def say_warnings(warnings: Iterable[str], console: Console) -> None:
         say(f"warning: {text}", console, "yellow")
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Table:
-    """A table without lines; the first ``left`` columns are names, the others numbers.
-
-    Where the width is too small a name is folded, and never a number.
-    """
-    made = Table(box=None, header_style="bold", show_header=any(columns))
-    for i, name in enumerate(columns):
-        named = i < left
-        made.add_column(
-            name, justify="left" if named else "right", overflow="fold", no_wrap=not named
-        )
-    for row in rows:
-        made.add_row(*map(Text, row))
-    return made
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Columns:
+    """A table without lines; the first ``left`` columns are names, the others numbers."""
+    return Columns(columns, list(rows), left, look={"box": None, "header_style": "bold"})
 
 
 @contextmanager

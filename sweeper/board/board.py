@@ -22,7 +22,7 @@ from sweeper.charts.frame import (
     ROW,
     WIDGET,
     folded,
-    legend_above,
+    legend_outside,
     plot,
     rows,
     series_colour,
@@ -101,7 +101,7 @@ class Board:
             "x", "y", source=self.lines, color="colour", line_width=2.5, legend_field="name"
         )
         self.search.add_tools(small_hover(drawn, tip("@name", "@cell")))
-        legend_above(self.search)
+        legend_outside(self.search)
         self.bars.hbar(y="y", right="value", height=0.6, source=self.bests, color="colour")
         self.bars.text(
             "value",

@@ -3,7 +3,7 @@
 from bokeh.models import UIElement
 
 from sweeper.charts.chart import Chart
-from sweeper.charts.frame import ORANGE, bars, dimension_colour, legend_above, rows
+from sweeper.charts.frame import ORANGE, bars, dimension_colour, legend_outside, rows
 from sweeper.charts.points import Points
 from sweeper.report import words
 
@@ -23,7 +23,7 @@ def draw(points: Points) -> tuple[str, UIElement] | None:
         bars(chart, equal, [words.gbps(b) for b in equal], ORANGE, "equal split", shift=0.2)
     chart.x_range.start = 0.0  # a bar is as long as what it stands for
     chart.x_range.range_padding = 0.4
-    return words.largest_share(summary), legend_above(chart)
+    return words.largest_share(summary), legend_outside(chart)
 
 
 CHART = Chart("best_split", "The best split", draw)

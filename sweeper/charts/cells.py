@@ -8,7 +8,7 @@ from bokeh.layouts import column
 from bokeh.models import ColumnDataSource, UIElement
 
 from sweeper.charts.chart import Chart
-from sweeper.charts.frame import BLUE, GREEN, ORANGE, PALETTE, bars, legend_above, rows, stacked
+from sweeper.charts.frame import BLUE, GREEN, ORANGE, PALETTE, bars, legend_outside, rows, stacked
 from sweeper.charts.points import Points
 from sweeper.report import words
 from sweeper.report.decisions import Decisions
@@ -88,7 +88,7 @@ def _values(points: Points, lines: Sequence[_Row]) -> UIElement:
             )
     chart.x_range.start = 0.0
     chart.x_range.range_padding = 0.3
-    return legend_above(chart)
+    return legend_outside(chart)
 
 
 def _splits(points: Points, lines: Sequence[_Row]) -> UIElement:
@@ -99,7 +99,7 @@ def _splits(points: Points, lines: Sequence[_Row]) -> UIElement:
     chart = rows([name for name, _ in lines], "share of the bandwidth (%)", _ROW)
     colours = PALETTE * len(points.dims)
     stacked(chart, list(zip(points.dims, colours, shares.T, strict=False)), "%")
-    return legend_above(chart)
+    return legend_outside(chart)
 
 
 def _reference(cell: CellSummary | None) -> float:

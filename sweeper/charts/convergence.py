@@ -4,7 +4,7 @@ import numpy as np
 from bokeh.models import Span, UIElement
 
 from sweeper.charts.chart import Chart
-from sweeper.charts.frame import BLUE, GREEN, ORANGE, legend_above, plot
+from sweeper.charts.frame import BLUE, GREEN, ORANGE, legend_outside, plot
 from sweeper.charts.points import Points
 from sweeper.charts.scatter import marks, scale, span, trials, useful
 from sweeper.report import words
@@ -47,8 +47,8 @@ def draw(points: Points) -> tuple[str, UIElement] | None:
                     line_width=2,
                 )
                 chart.add_layout(line)
-        return words.convergence(cells[0]), legend_above(chart)
-    return f"{len(cells)} searches", legend_above(chart)
+        return words.convergence(cells[0]), legend_outside(chart)
+    return f"{len(cells)} searches", legend_outside(chart)
 
 
 def _equal(points: Points) -> float | None:

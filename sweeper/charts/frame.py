@@ -11,8 +11,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from bokeh.core.property.vectorization import Value
+from bokeh.core.property.vectorization import Value, value
 from bokeh.models import (
+    AdaptiveTicker,
     CategoricalAxis,
     ColumnDataSource,
     CustomJS,
@@ -40,6 +41,11 @@ WIDGET = """.bk-input, .slick-cell-checkboxsel, .bk-cell-select, .slick-header-c
   background-color: var(--paper) !important; color: var(--ink) !important;
   border-color: var(--line) !important; }
 .slick-row.odd { background-color: var(--raised) !important; }
+select.bk-input { background: var(--paper) no-repeat !important;
+  background-image: linear-gradient(45deg, transparent 50%, var(--ink) 50%),
+    linear-gradient(-45deg, transparent 50%, var(--ink) 50%) !important;
+  background-position: right 13px center, right 8px center !important;
+  background-size: 5px 5px !important; }
 .slick-cell.selected { background-color: var(--marked) !important; }"""
 # What words.number does, where only the browser knows the ticks.
 NUMBER = """
@@ -50,7 +56,11 @@ return (tick / size).toLocaleString("en-US", {maximumSignificantDigits: 6}) + pr
 """
 ROW, _LINE = 40, 14  # pixels of a row, and of a line of its name
 _PHONE = 340  # pixels of its page
+_TICKS = 4  # numbers along a chart that may be as narrow as a phone
+_TITLE = 30  # letters of a line of an axis's label
 _KEY, _ITEM = 28, 24  # pixels: of the colour in a legend, and of the height of an item
+_LETTER, _LETTERS = 6, 46  # of a name in a legend: pixels of a letter, letters of a line
+_MOST = 3  # lines of a legend above a chart
 _TIP = (
     "font: 11px/1.35 system-ui, sans-serif; max-width: 15rem; white-space: normal; "
     "color: var(--ink); background: var(--paper)"
@@ -60,8 +70,9 @@ _TIP = (
 def plot(x: str, y: str, height: int = 360, **options: Any) -> figure:
     """An empty figure as wide as its page, with tools to brush, zoom and save; ``x`` and ``y`` are
     the labels of its axes."""
+    x = folded(x, _TITLE, len(x))
     made = figure(
-        height=height,
+        height=height + _LINE * x.count("\n"),
         sizing_mode="stretch_width",
         x_axis_label=x,
         y_axis_label=y,
@@ -73,6 +84,9 @@ def plot(x: str, y: str, height: int = 360, **options: Any) -> figure:
     )
     made.toolbar.logo = None
     made.min_border_right = 16  # of the last tick's label
+    for axis in made.xaxis:
+        if isinstance(axis.ticker, AdaptiveTicker):
+            axis.ticker.desired_num_ticks = _TICKS
     for axis in made.axis:
         axis.axis_label_text_font_style = "normal"
         if not isinstance(axis, CategoricalAxis):
@@ -92,13 +106,18 @@ def small_hover(drawn: GlyphRenderer, tooltips: str | list[tuple[str, str]]) -> 
     return HoverTool(renderers=[drawn], tooltips=tooltips, limit=1, attachment="horizontal")
 
 
-def legend_above(chart: figure) -> figure:
-    """The same chart, its legend above the frame, where it hides no point."""
+def legend_outside(chart: figure) -> figure:
+    """The same chart, its legend outside of the frame, where it hides no point: above, or below
+    where it is so long that who reads on a phone would see no chart."""
     for legend in chart.legend:
-        chart.add_layout(legend, "above")
+        rows = _fold(legend.items)
         legend.orientation, legend.ncols = "horizontal", _columns(legend.items)
         if isinstance(legend.ncols, int) and chart.height:
-            chart.height += _ITEM * ((len(legend.items) - 1) // legend.ncols)
+            tall = [max(rows[i : i + legend.ncols]) for i in range(0, len(rows), legend.ncols)]
+            chart.height += _LINE * (sum(tall) - len(tall)) + _ITEM * (len(tall) - 1)
+            chart.add_layout(legend, "above" if sum(tall) <= _MOST else "below")
+        else:
+            chart.add_layout(legend, "above")
         legend.border_line_alpha = legend.background_fill_alpha = 0.0
         legend.label_text_color = GREY
         legend.padding, legend.margin, legend.label_text_font_size = 0, 0, "12px"
@@ -106,12 +125,22 @@ def legend_above(chart: figure) -> figure:
     return chart
 
 
+def _fold(items: Sequence[LegendItem]) -> list[int]:
+    """Have long names of a legend in several lines; returns how many each has."""
+    lines = []
+    for item in items:
+        if isinstance(item.label, Value):
+            item.label = value(folded(item.label.value, _LETTERS, len(item.label.value)))
+        lines.append(item.label.value.count("\n") + 1 if isinstance(item.label, Value) else 1)
+    return lines
+
+
 def _columns(items: Sequence[LegendItem]) -> int | str:
     """So many columns of a legend that a phone is wide enough for them; what fits where the names
     are those of a column, which only the browser knows."""
     if not all(isinstance(item.label, Value) for item in items):
         return "auto"
-    widths = [_KEY + 6 * len(item.label.value) for item in items]
+    widths = [_KEY + _LETTER * max(map(len, item.label.value.split("\n"))) for item in items]
     return len(items) if sum(widths) <= _PHONE else max(_PHONE // max(widths), 1)
 
 
@@ -164,7 +193,7 @@ def bars(
         text_color=GREY,
     )
     chart.add_tools(small_hover(drawn, tip(name, "@text")))
-    _make_room(chart, float(np.nanmax(end, initial=0.0)), texts)
+    make_room(chart, float(np.nanmax(end, initial=0.0)), texts)
 
 
 # A range that ends where a text of so many pixels still has room beyond the last bar; it is set
@@ -178,8 +207,9 @@ if (most > low) setTimeout(() => { range._initial_end = most; range.end = most; 
 """
 
 
-def _make_room(chart: figure, end: float, texts: Sequence[str]) -> None:
-    """Have the bars' range, whose start is set, always end where their texts have room."""
+def make_room(chart: figure, end: float, texts: Sequence[str]) -> None:
+    """Have the range of bars or points that go to ``end``, whose start is set, always end where
+    their texts have room."""
     pixels = 7 * max(map(len, texts), default=0) + 16
     ends = next((each for each in chart.tags if isinstance(each, list)), None)
     if ends is not None:

@@ -5,7 +5,7 @@ from bokeh.models import UIElement
 
 from engine.bound import Frontier
 from sweeper.charts.chart import Chart
-from sweeper.charts.frame import BLUE, GREEN, legend_above, plot
+from sweeper.charts.frame import BLUE, GREEN, legend_outside, plot
 from sweeper.charts.points import Points
 from sweeper.charts.scatter import marks, scale, span, trials, useful
 from sweeper.objective import COST, TIME
@@ -53,7 +53,7 @@ def draw(points: Points) -> tuple[str, UIElement] | None:
             )
     marks(chart, points, x.column, y.column)
     claim = words.trade_off(cells[0]) if len(cells) == 1 else f"{len(cells)} fronts"
-    return claim, legend_above(chart)
+    return claim, legend_outside(chart)
 
 
 def _proven_front(proven: Frontier) -> dict[str, Floats]:

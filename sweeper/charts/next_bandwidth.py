@@ -1,19 +1,21 @@
-"""Where the next dollar, or the next bandwidth, should go: the time that it saves."""
+"""Where the next dollar should go, or, without prices, what the next bandwidth is worth: the time
+that it saves."""
 
 import numpy as np
 from bokeh.models import UIElement
 
 from engine import units
 from sweeper.charts.chart import Chart
-from sweeper.charts.frame import bars, dimension_colour, legend_above, rows, stacked
+from sweeper.charts.frame import bars, dimension_colour, legend_outside, rows, stacked
 from sweeper.charts.points import Points
 from sweeper.report import words
 from sweeper.report.sections.next_bandwidth import at_best, claim, common_unit
+from sweeper.report.summary import CellSummary
 from sweeper.report.words import seconds
 
 
 def draw(points: Points) -> tuple[str, UIElement] | None:
-    cells = [cell for cell in points.report.found if cell.saved() is not None]
+    cells = _told(points)
     if not cells or len({tuple(cell.dims) for cell in cells}) > 1:
         return None
     unit = common_unit(cells)
@@ -29,7 +31,18 @@ def draw(points: Points) -> tuple[str, UIElement] | None:
     chart = rows([words.label(cell) for cell in cells], title)
     parts = enumerate(zip(cells[0].dims, factor * saved.T, strict=True))
     stacked(chart, [(dim, dimension_colour(d), values) for d, (dim, values) in parts], name)
-    return f"what the next {unit} saves, by the dimension it is spent on", legend_above(chart)
+    return f"what the next {unit} saves, by the dimension it is spent on", legend_outside(chart)
 
 
-CHART = Chart("next_bandwidth", "Where more bandwidth, or money for it, should go", draw)
+def _told(points: Points) -> list[CellSummary]:
+    return [cell for cell in points.report.found if cell.saved() is not None]
+
+
+def _caption(points: Points) -> str:
+    unit = common_unit(_told(points))
+    return (
+        "Where the next dollar should go" if unit == "k USD" else f"What the next {unit} is worth"
+    )
+
+
+CHART = Chart("next_bandwidth", _caption, draw)

@@ -3,7 +3,7 @@
 from bokeh.models import ColumnDataSource, UIElement
 
 from sweeper.charts.chart import Chart
-from sweeper.charts.frame import GREY, legend_above, plot, series_colour, small_hover, tip
+from sweeper.charts.frame import GREY, legend_outside, plot, series_colour, small_hover, tip
 from sweeper.charts.points import Points
 from sweeper.report import words
 from sweeper.report.sections.messages import Comparison, agreement
@@ -38,7 +38,7 @@ def draw(points: Points) -> tuple[str, UIElement] | None:
     same = [min(ends), max(ends)]
     chart.line(same, same, color=GREY, legend_label="the same both ways")
     claim = agreement(first) if len(cells) == 1 else f"{len(cells)} cells"
-    return claim, legend_above(chart)
+    return claim, legend_outside(chart)
 
 
 CHART = Chart("recheck", "Whether the ranking holds when every message is simulated", draw)

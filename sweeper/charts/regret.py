@@ -12,7 +12,7 @@ from bokeh.plotting import figure
 from bokeh.transform import linear_cmap
 
 from sweeper.charts.chart import Chart
-from sweeper.charts.frame import BLUE, GREY, folded, plot, rows
+from sweeper.charts.frame import BLUE, GREY, folded, make_room, plot, rows
 from sweeper.charts.points import Points
 from sweeper.report.decisions import Decisions
 from sweeper.report.factors import BASELINE, Factors, factors
@@ -23,8 +23,8 @@ from sweeper.report.words import loss, ratios
 _MOST = 4  # portfolios
 _ROWS, _COLUMNS = 30, 12  # of decisions and scenarios; more are in the table
 _FACTORS = 3  # axes whose factors are drawn
-_WIDE, _LETTERS = 76, 11  # of a column: its pixels on a narrow page, and letters of its name
-_NAMES = 150  # pixels for the names of rows
+_WIDE, _LETTERS = 62, 11  # of a column: its pixels on a narrow page, and letters of its name
+_LETTER, _BESIDE = 5.5, 30  # pixels: of a letter of a name, of an axis's label and its ticks
 _LINE, _ROW = 14, 30  # pixels: of a line of a name, of a row of factors
 
 
@@ -66,7 +66,10 @@ def _of_factors(own: Factors) -> figure:
     chart.text("x", "y", "text", source=source, x_offset=9, **look)
     ends = [min(1.0, float(low.min())), max(1.0, float(high.max()))]
     margin = 0.05 * (ends[1] - ends[0]) or 0.05
-    chart.x_range = Range1d(ends[0] - margin, ends[1] + 6 * margin)
+    chart.x_range = Range1d(ends[0] - margin, ends[1] + margin)
+    for end, text in zip(high.tolist(), texts, strict=True):
+        make_room(chart, end, [text])
+    make_room(chart, ends[1], [])
     return chart
 
 
@@ -102,7 +105,9 @@ def _table(
     lines = [max(text.count("\n") + 1 for text in texts) for texts in (across, names)]
     height = 90 + _LINE * (lines[0] + 1) + max(44, _LINE * (lines[1] + 1)) * len(names)
     chart = plot(x, y, height, x_range=across, y_range=names[::-1])
-    chart.min_width = _NAMES + _WIDE * len(across)  # its section scrolls on a narrow page
+    # Its section scrolls on a narrow page, and no name goes over the one beside it.
+    pixels = [int(_LETTER * _longest(texts)) + 10 for texts in (across, names)]
+    chart.min_width = _BESIDE + pixels[1] + max(_WIDE, pixels[0]) * len(across)
     places = [(w, n) for n in range(len(down)) for w in range(len(across))]
     largest = float(np.nanmax(regrets))
     source = ColumnDataSource(
@@ -129,6 +134,11 @@ def _table(
     )
     chart.xgrid.visible = chart.ygrid.visible = False
     return chart
+
+
+def _longest(texts: Sequence[str]) -> int:
+    """The letters of the longest line."""
+    return max(len(line) for text in texts for line in text.split("\n"))
 
 
 def _text(regret: float) -> str:

@@ -5,7 +5,7 @@ from bokeh.layouts import column, row
 from bokeh.models import CustomJS, Select, UIElement
 
 from sweeper.charts.chart import Chart
-from sweeper.charts.frame import WIDGET, legend_above, plot
+from sweeper.charts.frame import WIDGET, legend_outside, plot
 from sweeper.charts.points import Points
 from sweeper.charts.scatter import marks, span, trials, useful
 from sweeper.report import words
@@ -52,7 +52,7 @@ def draw(points: Points) -> tuple[str, UIElement] | None:
         }
         select.js_on_change("value", CustomJS(args=arguments, code=_CHOOSE))
         chosen.append(select)
-    return claim, column(row(*chosen), legend_above(chart), sizing_mode="stretch_width")
+    return claim, column(row(*chosen), legend_outside(chart), sizing_mode="stretch_width")
 
 
 def _range(points: Points, name: str) -> tuple[float, float]:

@@ -5,7 +5,7 @@ from bokeh.models import ColumnDataSource, HoverTool, Span, UIElement
 from bokeh.plotting import figure
 
 from sweeper.charts.chart import Chart
-from sweeper.charts.frame import BLUE, GREY, ORANGE, PALETTE, bars, legend_above, rows
+from sweeper.charts.frame import BLUE, GREY, ORANGE, PALETTE, bars, legend_outside, rows
 from sweeper.charts.points import Points
 from sweeper.report import words
 from sweeper.report.what_if import WhatIf, claim, factor, groups
@@ -46,7 +46,7 @@ def _draw_designs(of: list[list[WhatIf]]) -> tuple[str, UIElement]:
         percent = 100 * (np.array(values) - 1)
         texts = [factor(value) if np.isfinite(value) else "" for value in values]
         bars(chart, percent, texts, colour, name, shift=shift, beyond=np.zeros(len(values)))
-    return f"{claim(of[0])}; the rest of the design stays as it is", legend_above(chart)
+    return f"{claim(of[0])}; the rest of the design stays as it is", legend_outside(chart)
 
 
 def _draw_cells(of: dict[str, list[WhatIf]]) -> tuple[str, UIElement] | None:
@@ -60,7 +60,8 @@ def _draw_cells(of: dict[str, list[WhatIf]]) -> tuple[str, UIElement] | None:
     if not names:
         return None
     chart = _rows(names)
-    for (cell, changes), colour in zip(of.items(), PALETTE, strict=False):
+    common, own_names = _apart(list(of))
+    for cell, changes, colour in zip(own_names, of.values(), PALETTE, strict=False):
         there = [each for each in changes if each.name in names and not each.failed]
         source = ColumnDataSource(
             {
@@ -71,8 +72,17 @@ def _draw_cells(of: dict[str, list[WhatIf]]) -> tuple[str, UIElement] | None:
         )
         drawn = chart.scatter("x", "y", source=source, size=10, color=colour, legend_label=cell)
         chart.add_tools(HoverTool(renderers=[drawn], tooltips=[(cell, "@text")]))
-    text = f"the best designs of {len(of)} cells, the rest of each as it is"
-    return text, legend_above(chart)
+    all_with = f", all with {common}" if common else ""
+    text = f"the best designs of {len(of)} cells{all_with}, the rest of each as it is"
+    return text, legend_outside(chart)
+
+
+def _apart(labels: list[str]) -> tuple[str, list[str]]:
+    """What all labels have in common, and what each has of its own."""
+    parts = [label.split(", ") for label in labels]
+    common = [part for part in parts[0] if all(part in own for own in parts)]
+    own = [", ".join(part for part in each if part not in common) for each in parts]
+    return (", ".join(common), own) if all(own) else ("", labels)
 
 
 def _rows(names: list[str]) -> figure:

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 from engine import Along, ClassAccount, Path, Result, units
 from engine.kernels.messages import MessageRun
 from engine.network.wafer import WaferPlan
 from sweeper.cli.traffic import LINKS_SHOWN, shortened, traffic_tables
+from sweeper.columns import Columns
 from sweeper.report.merits import known
 from sweeper.report.words import cost_of, waiting
 from sweeper.terminal import plural, say, table
@@ -136,7 +136,7 @@ def _has_memory(result: Result) -> bool:
     return "memory" in result.program.names.stream
 
 
-def _classes(result: Result, classes: Sequence[ClassAccount]) -> Table:
+def _classes(result: Result, classes: Sequence[ClassAccount]) -> Columns:
     """What the ranks of each class do with the time of the iteration."""
     columns = ["rank", "with\nalike", "compute", "communi-\ncation", "waiting", "idle"]
     columns[4] += ",\nmemory" if _has_memory(result) else ""
@@ -172,7 +172,7 @@ def _remedies(plan: WaferPlan) -> Iterator[tuple[str, str]]:
         yield "placed anew on the wafer", plural(plan.moved, "rank")
 
 
-def _dimensions(result: Result) -> Table:
+def _dimensions(result: Result) -> Columns:
     """What each dimension carries, and how long communication over it is exposed."""
     program, row = result.program, result.breakdown
     last = _last(result)
@@ -199,7 +199,7 @@ def _dimensions(result: Result) -> Table:
     )
 
 
-def _critical_path(result: Result, path: Path, per_bandwidth: np.ndarray) -> Table:
+def _critical_path(result: Result, path: Path, per_bandwidth: np.ndarray) -> Columns:
     """What the critical path does in each dimension, and what a little more bandwidth there is
     worth."""
     names = ["critical path", "transfer", "latency", "endpoint", "next GB/s\nsaves"]
@@ -215,7 +215,7 @@ def _critical_path(result: Result, path: Path, per_bandwidth: np.ndarray) -> Tab
     return table([*names, "next k USD\nsaves"] if result.per_usd else names, rows)
 
 
-def _busiest_links(result: Result) -> Table:
+def _busiest_links(result: Result) -> Columns:
     """The links that were in use longest, and how many others were in use."""
     columns = ("busiest links", "bandwidth", "carried", "busy", "utilisation", "longest queue")
     ranked = sorted(result.links, key=lambda account: (-account.busy, -account.longest_queue))

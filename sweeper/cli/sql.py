@@ -31,6 +31,7 @@ def command(query: str, studies: Sequence[str], as_csv: bool) -> int:
     from sweeper.ledger.load import load
     from sweeper.terminal import plural, say, table
 
+    _check(query)
     folders = [results_in(name) for name in studies]
     with duckdb.connect(config={"enable_external_access": "false"}) as connection:
         for name, folder in [("rows", folders[0]), *((f.name, f) for f in folders)]:
@@ -52,6 +53,22 @@ def command(query: str, studies: Sequence[str], as_csv: bool) -> int:
     if len(answers) > _SHOWN:
         say(f"... and {plural(len(answers) - _SHOWN, 'more row')}; --csv prints all", console)
     return 0
+
+
+def _check(query: str) -> None:
+    """Raise :class:`DimsweepError` for several queries, of which DuckDB would answer the last; what
+    is no SQL it tells later, when it knows the tables."""
+    import duckdb
+
+    from engine import DimsweepError
+
+    try:
+        statements = duckdb.extract_statements(query)
+    except duckdb.Error:
+        return
+    if len(statements) > 1:
+        what = f"{len(statements)} queries, of which one would be answered"
+        raise DimsweepError(what, where="query", hint="ask one at a time, or join them with UNION")
 
 
 def _tables(folders: Sequence[object]) -> str:

@@ -105,10 +105,11 @@ def sweep_study(composed: "Composed", console: "Console", *, retry_failed: bool 
 
 def _introduce(plan: "StudyPlan", console: "Console") -> None:
     """Tell what is odd about the designs, and what is not obvious about the search."""
+    from sweeper.draw.show.remarks import merged
     from sweeper.search import reason
     from sweeper.terminal import say, say_warnings
 
-    say_warnings(plan.study.warnings, console)
+    say_warnings([each.line for each in merged(plan.study.warnings)], console)
     # The record has none of a large grid.
     searches = zip(plan.cells, plan.study.cells, strict=False)
     reasons = [reason(cell.config, record.sampler, record.trials) for cell, record in searches]

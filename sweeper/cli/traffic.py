@@ -3,17 +3,16 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from rich.table import Table
-
 from engine import Result, units
 from engine.kernels.packet import PortAccount
+from sweeper.columns import Columns
 from sweeper.report.words import not_exceeded
 from sweeper.terminal import table
 
 LINKS_SHOWN = 5
 
 
-def traffic_tables(result: Result) -> Iterator[Table]:
+def traffic_tables(result: Result) -> Iterator[Columns]:
     """How long messages take, where packets wait, and which links are paused because of whom; only
     what there is."""
     traffic = result.traffic
@@ -30,13 +29,13 @@ def traffic_tables(result: Result) -> Iterator[Table]:
 
 def shortened(
     columns: Sequence[str], rows: Sequence[Sequence[str]], n: int, left: int = 1
-) -> Table:
+) -> Columns:
     """A table of the first of ``n`` rows, which says how many more there are."""
     more = [(f"... and {n - len(rows):,} more",)] if n > len(rows) else []
     return table(columns, [*rows, *more], left)
 
 
-def _completion_times(result: Result) -> Table:
+def _completion_times(result: Result) -> Columns:
     """Of each collective: the times that half, and 99 %, of its messages do not exceed."""
     return table(
         ("completion times", "messages", "p50", "p99", "longest"),
@@ -51,7 +50,7 @@ def _completion_times(result: Result) -> Table:
     )
 
 
-def _longest_queues(result: Result, ports: Sequence[PortAccount]) -> Table:
+def _longest_queues(result: Result, ports: Sequence[PortAccount]) -> Columns:
     """Where most packets waited, and what became of them."""
     drops = any(port.dropped for port in ports)
     queued = [link for link, port in enumerate(ports) if port.longest_queue]
@@ -67,7 +66,7 @@ def _longest_queues(result: Result, ports: Sequence[PortAccount]) -> Table:
 
 def _paused_links(
     result: Result, ports: Sequence[PortAccount], roots: Mapping[int, Counter[int]]
-) -> Table:
+) -> Columns:
     """Who had to wait for whom: a link is paused since packets wait, in the end at the root of the
     tree of pauses; the most frequent root is named."""
     paused = sorted(roots, key=lambda link: -ports[link].paused)

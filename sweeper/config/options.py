@@ -45,9 +45,13 @@ def read_options(file: Path) -> Options:
     if not isinstance(node, DictConfig):
         hint = "write KEY: VALUE in each line"
         raise DimsweepError("it is no mapping of keys", where=str(file), hint=hint)
+    package = _package(text, file)
+    if not node and yaml.safe_load(text) is None:
+        hint = "write KEY: VALUE in each line, or {} where nothing is to be set"
+        raise DimsweepError("it says nothing", where=str(file), hint=hint)
     if "defaults" in node:
         _check_defaults(OmegaConf.to_container(node), f"{file}: defaults")
-    return Options(node, _package(text, file))
+    return Options(node, package)
 
 
 def _package(text: str, file: Path) -> str | None:

@@ -123,6 +123,8 @@ def the_design(report: Report) -> Design | None:
     if len(report.portfolios) == 1:
         return design_of(cell, row, "one network for all")
     name = words.best_name(cell)
+    if row.name != cell.best.name:  # of two objectives the trade-off that is advised
+        name = f"{words.noun(cell)} within 1% of the {name}"
     if len({_built(*each) for each in report.chosen}) > 1:
         name = f"{name} {decisions.first}"
     several = len(decisions.decisions) > 1

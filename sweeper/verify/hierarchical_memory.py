@@ -12,7 +12,7 @@ from sweeper.build.program import build_cluster
 from sweeper.config.compose import compose
 from sweeper.draw.canvas import (
     BLUE,
-    GREEN,
+    GREY,
     ORANGE,
     Bars,
     draw_stack,
@@ -165,9 +165,9 @@ def _draw(designs: Times, sweep: Times, kind: str) -> bytes:
         stacked = [
             Bars(values, (), colour, name)
             for values, colour, name in (
-                (memory, BLUE, "waits for memory"),
-                (compute, ORANGE, "computes"),
-                (other, GREEN, "exchanges"),
+                (memory, ORANGE, "waits for memory"),
+                (compute, GREY, "computes"),
+                (other, BLUE, "exchanges"),
             )
         ]
         rows = ["ZeRO-Infinity", "hierarchical", "optimised"]

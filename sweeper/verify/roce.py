@@ -81,6 +81,15 @@ VARIANTS = {
     "sprayed": ALONE._replace(spray=True),
 }
 RATES = ("DCQCN", "DCTCP", "TIMELY")
+# In every picture that has them.
+COLOURS = {
+    "window": GREY,
+    "DCQCN": BLUE,
+    "DCTCP": GREEN,
+    "TIMELY": ORANGE,
+    "HPCC": "#CC79A7",
+    "sprayed": "#000000",
+}
 # Without the window where it could matter, and without collisions where there are most.
 MORE = {
     **{
@@ -225,12 +234,10 @@ def told(shares: Mapping[str, float]) -> str:
 
 
 def _draw(times: Times, kind: str) -> bytes:
-    colours = {"window": GREY, "DCQCN": BLUE, "DCTCP": GREEN, "TIMELY": ORANGE}
-    colours |= {"HPCC": "#CC79A7", "sprayed": "#000000"}
     title = "Training hardly notices congestion control; an all-to-all does"
     with frame(title, 4.0) as figure:
         ax = figure.add_subplot()
-        for i, (name, colour) in enumerate(colours.items()):
+        for i, (name, colour) in enumerate(COLOURS.items()):
             x = [100 * _over(times, case, name) for case in CASES]
             y = [place + 0.11 * (i - 2.5) for place in range(len(CASES))]
             ax.scatter(x, y, color=colour, s=36, label=name, zorder=3)

@@ -8,11 +8,12 @@ from typing import NamedTuple
 from engine import Cluster, Collective, Npu, Operator, Result, Workload, simulate
 from sweeper.config.compose import compose
 from sweeper.config.schema import Config
-from sweeper.draw.canvas import BLUE, ORANGE, encoded, frame
+from sweeper.draw.canvas import encoded, frame
 from sweeper.verify.points import Findings, Point, Shape, verification
 from sweeper.verify.roce import (
     ALONE,
     ANSWERS,
+    COLOURS,
     RATES,
     RECORDED,
     SOURCE,
@@ -172,15 +173,14 @@ def _over(times: Times, run: Run) -> float:
 
 
 def _draw(times: Times, kind: str) -> bytes:
-    colours = {"DCQCN": BLUE, "DCTCP": "#000000", "TIMELY": ORANGE, "HPCC": "#CC79A7"}
     title = "Iterations notice congestion control where hashes collide"
     with frame(title, 3.6) as figure:
         panels = figure.subplots(1, len(MODELS), sharey=True)
         for ax, model in zip(panels, MODELS, strict=True):
-            for i, (name, colour) in enumerate(colours.items()):
+            for i, name in enumerate(ANSWERS):
                 x = [100 * _over(times, Run(model, case, name)) for case in TRAINING]
                 y = [place + 0.13 * (i - 1.5) for place in range(len(TRAINING))]
-                ax.scatter(x, y, color=colour, s=30, label=name, zorder=3)
+                ax.scatter(x, y, color=COLOURS[name], s=30, label=name, zorder=3)
             ax.axvspan(-5, 5, color="#E6E8EB", zorder=0)
             ax.set_title(model)
         panels[0].set_yticks(range(len(TRAINING)), list(TRAINING))

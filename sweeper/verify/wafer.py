@@ -6,7 +6,7 @@ import numpy as np
 
 from engine import Topology
 from sweeper.config.compose import compose
-from sweeper.draw.canvas import BLUE, ORANGE, Bars, draw_bars, encoded, frame
+from sweeper.draw.canvas import BLUE, GREY, Bars, draw_bars, encoded, frame
 from sweeper.verify.designs import simulate_designs
 from sweeper.verify.points import Findings, Point, Shape, Value, relative, verification
 from sweeper.verify.themis import all_reduce, without_latency
@@ -147,11 +147,11 @@ def _draw(times: Times, kind: str) -> bytes:
     with frame(title, 7.0) as figure:
         for ax, (work, name) in zip(figure.subplots(2, 2).flat, WORKLOADS.items(), strict=True):
             groups = []
-            for kind, colour, label in (
-                ("default", ORANGE, "baseline order"),
+            for order, colour, label in (
+                ("default", GREY, "baseline order"),
                 ("themis", BLUE, "with Themis"),
             ):
-                of = np.array([times[work, system, kind] for system in SYSTEMS])
+                of = np.array([times[work, system, order] for system in SYSTEMS])
                 share = of / times[work, "w_1d_600", "themis"]
                 groups.append(Bars(share, [f"{x:.2f}" for x in share], colour, label))
             draw_bars(ax, list(SYSTEMS.values()), groups)

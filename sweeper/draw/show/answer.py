@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from engine import units
 from sweeper.objective import COST, PERF_PER_COST
 from sweeper.report import headline, words
 from sweeper.report.decisions import LEVEL, Decisions
@@ -91,6 +92,7 @@ def _runner_up(decisions: Decisions, cell: CellSummary) -> list[str]:
     return [f"the runner-up, {words.searched(cell, other)}, is {words.behind(share)}"]
 
 
+_ALL = 0.001  # of a budget, which no step of a bandwidth may fit
 _LISTED = 4  # scenarios whose designs are told one after the other
 
 
@@ -182,10 +184,22 @@ def _cost(report: Report) -> Answer:
     rest = [words.cost_of(first.npu_price)]
     if first.npu_price:
         rest.append(f"{words.usd(first.npus_cost)} of it NPUs")
+    rest += _left([cell for cell, _ in priced], costs[-1])
     if len(priced) == 1:
         efficiency = row[PERF_PER_COST.column]
         rest.append(f"{words.per_million_usd(efficiency)} iterations/s per million USD")
     return Answer("What it costs", " to ".join(dict.fromkeys(ends)), "; ".join(rest))
+
+
+def _left(cells: list[CellSummary], cost: float) -> Iterator[str]:
+    """What the dearest design leaves of the money that there is for each."""
+    stored = [{**cell.study.config, **(cell.cell.config or {})} for cell in cells]
+    asked = {each.get("space", {}).get("bandwidth", {}).get("cost") for each in stored}
+    if len(asked) == 1 and (text := asked.pop()) is not None:
+        limit = units.parse(text, units.MONEY)
+        most = f"the {words.usd(limit)} that it may cost"
+        left = limit - cost
+        yield f"{words.usd(left)} of {most} are left" if left > _ALL * limit else f"all of {most}"
 
 
 def _next(cell: CellSummary) -> Iterator[Answer]:

@@ -9,6 +9,7 @@ import pandas as pd
 from engine import DimsweepError
 from sweeper.draw.design import the_design
 from sweeper.draw.show.answer import answers
+from sweeper.draw.show.remarks import merged
 from sweeper.ledger.place import Place, make, reaching, write
 from sweeper.ledger.record import StudyRecord
 from sweeper.report import words
@@ -45,6 +46,7 @@ def render(report: Report) -> str:
         report=report,
         answers=answers(report),
         design=the_design(report),
+        remarks=merged(report.remarks),
         foot=_foot(report),
         tables=sheets(report),
         details=[
@@ -99,7 +101,10 @@ def _charts(report: Report, names: Sequence[str] = ()) -> dict[str, Any]:
     library = Resources(mode="inline", components=["bokeh", "bokeh-widgets", "bokeh-tables"])
     return {
         "title": report.study.name,
-        "charts": [(chart, claim, places[chart.name]) for chart, (claim, _) in drawn.items()],
+        "charts": [
+            (chart, chart.captioned(points), claim, places[chart.name])
+            for chart, (claim, _) in drawn.items()
+        ],
         "colours": points.colours,
         "script": script,
         "library": library.render_js(),

@@ -3,9 +3,10 @@
 import pandas as pd
 from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from sweeper.columns import Columns
+from sweeper.draw.show.remarks import merged
 from sweeper.ledger.record import StudyRecord
 from sweeper.report.report import Report
 from sweeper.report.sections import sheets
@@ -35,17 +36,10 @@ def print_report(rows: pd.DataFrame, study: StudyRecord, console: Console) -> No
         if rest := sum(times for _, times in errors[_MOST_CAUSES:]):
             causes = plural(len(errors) - _MOST_CAUSES, "other cause")
             console.print(Text(f"{rest:,} of {causes}; the page has all"))
-    for note in report.notes:
-        console.print(Text(f"\nwarning: {note}", style="yellow"))
+    for note in merged(report.notes):
+        console.print(Text(f"\nwarning: {note.line}", style="yellow"))
 
 
-def _dress(sheet: Sheet) -> Table:
-    """``sheet`` as a rich table.  Cells are Text, since brackets in a name are not markup."""
-    look = {"show_edge": False, "pad_edge": False, "padding": (0, 1, 0, 0)}
-    table = Table(box=box.SIMPLE_HEAD, title=sheet.title, title_justify="left", **look)  # type: ignore[arg-type]
-    for i, column in enumerate(sheet.columns):
-        justify = "left" if i < sheet.n_names else "right"
-        table.add_column(Text(column), justify=justify, overflow="fold")  # type: ignore[arg-type]
-    for row in sheet.rows:
-        table.add_row(*map(Text, row))
-    return table
+def _dress(sheet: Sheet) -> Columns:
+    look = {"box": box.SIMPLE_HEAD, "show_edge": False, "pad_edge": False, "padding": (0, 1, 0, 0)}
+    return Columns(sheet.columns, sheet.rows, sheet.n_names, sheet.title, look)

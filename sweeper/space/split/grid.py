@@ -71,25 +71,16 @@ class IntegerGrid:
 
     ``free`` are the dimensions that are not determined by those before them.  ``sharers`` gives,
     for each free dimension, how many free ones from it on (itself included) enter a dimension, or
-    the budget, that it enters too.
-
-    A ``budget`` is a row of coefficients above zero that is spent: coefficients . x <= limit, and
-    one step more in the last free dimension that it depends on would break it.  So this dimension
-    follows from the others, and is not ``free``.  The sum is above limit - ``slack``.
+    the ``budget``, that it enters too: a row, of coefficients above zero, like the others.
     """
 
     def __init__(
         self, n_dims: int, equalities: Sequence[Row], rows: Sequence[Row], budget: Row | None = None
     ) -> None:
-        follower, self.slack = None, 0
-        if budget is not None:
-            follower, self.slack = _follower(_points(n_dims, equalities, rows), budget)
-            prices, limit = budget
-            rows = [*rows, budget, *_negative([(prices, limit + 1 - self.slack)])]
+        rows = rows if budget is None else [*rows, budget]
         self._points = _points(n_dims, equalities, rows)
-        hull, free = _hull(self._points)
-        self.free = [d for d in free if d != follower]
-        self.sharers = _sharers(hull, free, follower, budget)
+        hull, self.free = _hull(self._points)
+        self.sharers = _sharers(hull, self.free, budget)
         self._shadows = [_onto(self._points, self.free[: i + 1]) for i in range(len(self.free))]
         self._rows = [*rows, *equalities, *_negative(equalities)]
         self._bounds = self._all_bounds()
@@ -275,26 +266,7 @@ def _coefficients(rule: isl.Constraint, n_dims: int) -> tuple[int, ...]:
     return tuple(rule.get_coefficient_val(_SET, d).to_python() for d in range(n_dims))
 
 
-def _follower(points: isl.Set, budget: Row) -> tuple[int | None, int]:
-    """The last free dimension that a budget depends on, and what its next step takes."""
-    hull, free = _hull(points)
-    n_dims = len(budget[0])
-
-    def unit(d: int, sign: int) -> tuple[int, ...]:
-        return tuple(sign * (d == other) for other in range(n_dims))
-
-    for d in reversed(free):
-        still = [(unit(other, 1), 0) for other in free if other != d]
-        steps = _points(n_dims, [*hull, *still], [(unit(d, -1), -1)])
-        taken = abs(_dot(budget[0], _coordinates(steps.lexmin().sample_point())))
-        if taken:
-            return d, taken
-    return None, budget[1] + 1  # the other rules say what is spent
-
-
-def _sharers(
-    hull: Sequence[Row], free: Sequence[int], follower: int | None, budget: Row | None
-) -> list[int]:
+def _sharers(hull: Sequence[Row], free: Sequence[int], budget: Row | None) -> list[int]:
     """See :class:`IntegerGrid`; ``hull`` says how the other dimensions follow from ``free``."""
     n_dims = len(hull) + len(free)
     rows = np.array([row for row, _ in hull], dtype=float).reshape(len(hull), n_dims)
@@ -305,7 +277,7 @@ def _sharers(
         moves[determined] = -np.linalg.solve(rows[:, determined], rows[:, free])
     if budget is not None:
         moves = np.vstack([moves, np.array(budget[0]) / max(budget[0]) @ moves])
-    used = np.abs(moves[:, [d != follower for d in free]]) > 1e-9
+    used = np.abs(moves) > 1e-9
     sharing = used.T.astype(int) @ used
     return [int(np.count_nonzero(row[i:])) for i, row in enumerate(sharing)]
 

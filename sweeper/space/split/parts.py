@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from engine import DimsweepError, units
+from engine import DimsweepError
 from engine.bound import LinearSpace
 from sweeper.space.split.budgeted import Budgeted, Rule
 from sweeper.space.split.constraint import parse_constraint, said
@@ -121,9 +121,7 @@ class PartsSpace(Budgeted):
         if self._total is not None:
             rules.append((f"total <= {said(self._total)}", np.ones(n), "<=", self._total))
         if self._spending is not None:
-            mean, limit = float(self._spending.prices.mean()), self._spending.limit
-            text = f"cost <= {units.format_money(limit)}"
-            rules.append((text, self._spending.prices / mean, "<=", limit / mean))
+            rules.append(self._spending.rule())
         rules += self._in_text()
         return LinearSpace.build(self._rows.min(axis=0), self._rows.max(axis=0), rules)
 
@@ -144,16 +142,11 @@ class PartsSpace(Budgeted):
         if self._total is not None and b.sum() > self._total * (1 + _NOISE):
             hint = f"the total is {said(self._total)}"
             return DimsweepError(f"they add up to {said(b.sum())}", where="total", hint=hint)
-        if self._spending is not None:
-            cost, limit = float(self._spending.prices @ b), self._spending.limit
-            if cost > limit * (1 + _NOISE):
-                hint = f"there are {units.format_money(limit)} for bandwidth"
-                return DimsweepError(
-                    f"they cost {units.format_money(cost)}", where="cost", hint=hint
-                )
-        for i, constraint in enumerate(self._constraints):
-            try:
+        try:
+            if self._spending is not None:
+                self._spending.check(b)
+            for i, constraint in enumerate(self._constraints):
                 constraint.check(b, _NOISE * float(b.max()), where=f"constraints[{i}]")
-            except DimsweepError as error:
-                return error
+        except DimsweepError as error:
+            return error
         return None

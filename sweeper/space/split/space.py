@@ -1,16 +1,13 @@
 """The splits of an NPU's bandwidth over its network dimensions, as a unit cube to search.
 
 Samplers propose points of a unit cube; a study wants bandwidths b_0 .. b_{D-1} on a grid that add
-up to a total, or cost a sum of money, respect a minimum and a maximum each, and obey linear
+up to a total, or cost so much at most, respect a minimum and a maximum each, and obey linear
 constraints.
 :class:`SplitSpace` maps one onto the other, both ways.
 
-Everything is exact, because everything is a whole number of grid steps:
-
-* Equalities (the total is one) determine some bandwidths, as a rule the last ones; the others are
-  free, and each has an interval given the earlier ones.
-* A sum of money is spent to less than a step of the cheapest dimension, which therefore comes last
-  in the grid: what the others leave of the money says how much of it there is.
+Everything is exact, because everything is a whole number of grid steps.  Equalities (the total is
+one) determine some bandwidths, as a rule the last ones; the others are free, and each has an
+interval given the earlier ones.
 """
 
 import math
@@ -18,7 +15,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from engine import DimsweepError, units
+from engine import DimsweepError
 from engine.bound import LinearSpace
 from sweeper.space.split.bounds import Integers
 from sweeper.space.split.budgeted import Budgeted, Rule
@@ -31,7 +28,7 @@ class SplitSpace(Budgeted):
     """The feasible splits of a total bandwidth over ``n_dims`` dimensions, as a unit cube.
 
     ``total``: what the bandwidths add up to, in bytes/s; None leaves each free in its own range.
-    ``spending``: what they cost, instead of a total.
+    ``spending``: what they cost at most, instead of a total.
     ``minimum``, ``maximum``: one per dimension, in bytes/s, rounded inward to the grid; a maximum
     may be infinite when there is a total or a spending.
     ``step``: the grid, a whole number of bytes/s; every bandwidth is a multiple of it.
@@ -61,11 +58,10 @@ class SplitSpace(Budgeted):
         if spending is not None:
             if total is not None:
                 raise DimsweepError("a total and a cost are two budgets; give one", where="cost")
-            spending.check_minima(np.array(minimum))
+            spending.check_minima(np.array(minimum), step)
             maximum = np.minimum(maximum, spending.limit / spending.prices).tolist()
         _check_numbers(n_dims, total, minimum, maximum, step)
         self._total, self._spending = total, spending
-        self._order = np.arange(n_dims) if spending is None else np.argsort(-spending.prices)
         self._minimum = np.array(minimum, dtype=float)
         self._maximum = np.array(maximum, dtype=float)
         self._step = float(step)
@@ -74,9 +70,7 @@ class SplitSpace(Budgeted):
         ]
         self._box = _box_in_steps(total, minimum, maximum, step)
         if spending is not None:
-            low, high = (np.array(ends, dtype=float) * step for ends in self._box)
-            spending.check_minima(low)
-            spending.check_maxima(high, step)
+            spending.check_minima(np.array(self._box[0], dtype=float) * step, step)
         self._grid = self._solve()
         self.n_free = len(self._grid.free)
 
@@ -136,20 +130,10 @@ class SplitSpace(Budgeted):
             total = round(self._total / self._step) * self._step
             rules.append((f"total == {said(total)}", np.ones(len(self._minimum)), "==", total))
         if self._spending is not None:
-            rules += self._spending_rules(self._spending)
+            rules.append(self._spending.rule())
         rules += self._in_text()
         low, high = (np.array(ends, dtype=float) * self._step for ends in self._box)
         return LinearSpace.build(low, high, rules)
-
-    def _spending_rules(self, spending: Spending) -> list[Rule]:
-        """At most the limit, and at least what the grid spends; as bandwidths at the mean price."""
-        mean = float(spending.prices.mean())
-        least = spending.least(self._grid.slack, spending.row(self._step), self._box[1])
-        row = spending.prices / mean
-        return [
-            (f"cost <= {units.format_money(spending.limit)}", row, "<=", spending.limit / mean),
-            (f"cost >= {units.format_money(least)}", row, ">=", least / mean),
-        ]
 
     def check(self, bandwidth: Floats) -> None:
         """Raise a DimsweepError that names the first rule ``bandwidth`` (D,), in bytes/s, breaks.
@@ -173,7 +157,7 @@ class SplitSpace(Budgeted):
                 hint=f"the total is {compared(self._total, b.sum())}",
             )
         if self._spending is not None:
-            self._spending.check(b, self._step)
+            self._spending.check(b)
         for i, constraint in enumerate(self._constraints):
             constraint.check(b, tolerance, where=f"constraints[{i}]")
 
@@ -207,42 +191,24 @@ class SplitSpace(Budgeted):
         return self._in_bytes(self._grid.points(values))
 
     def _nearest(self, bandwidth: Floats) -> Point:
-        return self._grid.nearest(self._checked(bandwidth)[self._order] / self._step)
+        return self._grid.nearest(self._checked(bandwidth) / self._step)
 
     def _in_bytes(self, steps: Point | Integers) -> Floats:
-        return np.array(steps, dtype=float)[..., np.argsort(self._order)] * self._step
+        return np.array(steps, dtype=float) * self._step
 
     def _solve(self) -> IntegerGrid:
-        """The grid, one constraint after the other, so that the one that empties it is known."""
+        """The grid, one constraint after the other, so that the one that empties it is known; what
+        the others say was found to agree."""
         for n in range(len(self._constraints) + 1):
             try:
                 grid = self._grid_of(self._constraints[:n])
             except EmptyError:
-                raise self._conflict(n - 1) if n else self._unspent() from None
+                raise self._conflict(n - 1) from None
         return grid
 
-    def _unspent(self) -> DimsweepError:
-        """Why there is no split before any constraint: minima, maxima and a total agree (see
-        _box_in_steps), so the money is not spent."""
-        assert self._spending is not None
-        return DimsweepError(
-            f"no split on the grid of {said(self._step)} spends "
-            f"{units.format_money(self._spending.limit)} to within a step",
-            where="cost",
-            hint="use a finer step, or wider minima and maxima",
-        )
-
     def _grid_of(self, constraints: Sequence[Constraint]) -> IntegerGrid:
-        equalities, rows = (
-            [self._reordered(row) for row in kind] for kind in self._rules(constraints)
-        )
-        spent = None if self._spending is None else self._spending.row(self._step)
-        budget = None if spent is None else self._reordered(spent)
-        return IntegerGrid(len(self._minimum), equalities, rows, budget)
-
-    def _reordered(self, row: Row) -> Row:
-        """A row on the dimensions in the order in which the grid has them."""
-        return tuple(row[0][d] for d in self._order), row[1]
+        budget = None if self._spending is None else self._spending.row(self._step)
+        return IntegerGrid(len(self._minimum), *self._rules(constraints), budget)
 
     def _rules(self, constraints: Sequence[Constraint]) -> tuple[list[Row], list[Row]]:
         """The equalities and the inequalities among the rules, in steps."""

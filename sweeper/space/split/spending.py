@@ -1,23 +1,25 @@
-"""A budget in money: what a split may cost, and that it is spent."""
+"""A budget in money: what a split costs at most."""
 
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from engine import DimsweepError, units
-from sweeper.space.split.constraint import said
 from sweeper.space.split.grid import Floats, Row
 
 usd = units.format_money
 
 _UNITS = 2**44  # of the limit, in which prices are rounded up
+_NOISE = 1e-9
 
 
 @dataclass(frozen=True)
 class Spending:
     """At most ``limit`` USD for bandwidths at ``prices`` (D,), above zero, in USD per byte/s.
 
-    A split on a grid rarely costs a given sum to the cent.  It spends the budget when one more step
-    of some dimension, as a rule the cheapest, would break it.
+    What more bandwidth is worth is for the objective to say: the best split for time as a rule
+    costs the limit, to a step, and that for performance per cost may cost much less.
     """
 
     prices: Floats
@@ -28,39 +30,27 @@ class Spending:
         unit = self.limit / _UNITS
         return tuple(math.ceil(price * step / unit) for price in self.prices), _UNITS
 
-    def least(self, slack: int, row: Row, most: list[int]) -> float:
-        """USD that a split on the grid spends at least: all but ``slack`` units of the row, and
-        what rounding its coefficients up took of at most ``most`` steps."""
-        rounding = sum(most[d] for d, price in enumerate(row[0]) if price)
-        return self.limit * max(0.0, 1 - (slack + rounding) / _UNITS)
+    def rule(self) -> tuple[str, Floats, str, float]:
+        """The budget as a rule of a LinearSpace: in bandwidths at the mean price."""
+        mean = float(self.prices.mean())
+        return f"cost <= {usd(self.limit)}", self.prices / mean, "<=", self.limit / mean
 
-    def check_minima(self, low: Floats) -> None:
-        """Raise unless it buys the minima (D,)."""
-        least = float(self.prices @ low)
-        if least > self.limit:
+    def check_minima(self, low: Floats, step: float) -> None:
+        """Raise unless it buys the minima (D,), as :meth:`row` has it."""
+        row, most = self.row(step)
+        if float(np.dot(row, low / step)) > most:
             raise DimsweepError(
-                f"the minima cost {usd(least)}: {usd(least - self.limit)} more than "
-                f"there is for bandwidth, {usd(self.limit)}",
+                f"the minima cost {usd(float(self.prices @ low))}, which is more than there is for "
+                f"bandwidth, {usd(self.limit)}",
                 where="cost",
             )
 
-    def check_maxima(self, high: Floats, step: float) -> None:
-        """Raise unless the maxima (D,) cost as much, to a step."""
-        most = float(self.prices @ high)
-        if most <= self.limit - step * float(self.prices.min()):
-            raise DimsweepError(
-                f"the maxima cost {usd(most)}: {usd(self.limit - most)} less than "
-                f"there is for bandwidth, {usd(self.limit)}",
-                where="max",
-                hint="raise the maxima, or lower the cost",
-            )
-
-    def check(self, bandwidth: Floats, step: float) -> None:
-        """Raise unless ``bandwidth`` (D,) costs the limit, to a step in every dimension."""
-        cost, loose = float(self.prices @ bandwidth), step * float(self.prices.sum())
-        if cost > self.limit * (1 + 1e-9) or cost < self.limit - loose:
+    def check(self, bandwidth: Floats) -> None:
+        """Raise for a ``bandwidth`` (D,) that costs more than the limit."""
+        cost = float(self.prices @ np.asarray(bandwidth))
+        if cost > self.limit * (1 + _NOISE):
             raise DimsweepError(
                 f"the bandwidths cost {usd(cost)}",
                 where="cost",
-                hint=f"there are {usd(self.limit)} for bandwidth, and a step is {said(step)}",
+                hint=f"there are {usd(self.limit)} for bandwidth",
             )

@@ -289,7 +289,7 @@ def test_a_legend_is_as_wide_as_a_phone_at_most():
         chart = frame.rows(["a"], "x")
         for name in names:
             chart.scatter([1], [0], legend_label=name)
-        return frame.legend_above(chart).legend[0].ncols
+        return frame.legend_outside(chart).legend[0].ncols
 
     assert columns("best", "equal split", "proven bound") == 3
     assert columns("0: Ring(4)", "1: FullyConnected(8)", "2: Ring(4)", "3: Switch(32)") == 2

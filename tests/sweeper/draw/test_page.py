@@ -6,10 +6,19 @@ from html.parser import HTMLParser
 import pytest
 
 from engine import DimsweepError
+from sweeper.draw.show.answer import answers
 from sweeper.draw.show.page import render, render_charts, write_report
 from sweeper.ledger.record import Provenance
 from sweeper.report import Report
-from tests.support.reports import failing, grid, make_rows, make_study, search
+from tests.support.reports import (
+    bounded,
+    failing,
+    grid,
+    make_rows,
+    make_study,
+    search,
+    with_cells,
+)
 
 
 class Page(HTMLParser):
@@ -91,3 +100,35 @@ def test_a_page_of_plans_begins_with_all_designs():
     assert "zero <strong>" in text
     text = render(Report.of(rows, make_study(rows)))
     assert text.index('id="best_split"') < text.index('id="parallel"')
+
+
+@pytest.mark.parametrize(
+    ("prices", "caption"),
+    [
+        (None, "What the next GB/s is worth"),
+        ((8e3, 16e3, 16e3, 235e3), "Where the next dollar should go"),
+    ],
+)
+def test_a_chart_of_money_is_one_of_prices(prices, caption):
+    rows = make_rows(search(20), prices=prices)
+    study = with_cells(make_study(rows), ms_per_GBps=[-0.08] * 4, usd_per_GBps=prices)
+    text = render(Report.of(rows, bounded(study, rows["time_s"].min())))
+    drawn = text[text.index('<section id="next_bandwidth">') :]
+    assert drawn.splitlines()[1] == f"<h2>{caption}</h2>"
+    assert ("next k USD" if prices else "next GB/s") in drawn.splitlines()[2]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("20 MUSD", "14.59 M USD of the 20.00 M USD that it may cost are left"),
+        ("5.41 MUSD", "all of the 5.410 M USD that it may cost"),
+        (None, ""),
+    ],
+)
+def test_what_is_left_of_a_budget_is_said(asked, said):
+    rows = make_rows([[100.0, 50.0, 5.0, 3.0]]).assign(cost_usd=5.409e6)
+    study = make_study(rows)
+    study.config["space"] = {"bandwidth": {"cost": asked}}
+    (cost,) = (a for a in answers(Report.of(rows, study)) if a.question == "What it costs")
+    assert said in cost.rest and ("may cost" in cost.rest) == bool(said)

@@ -9,7 +9,7 @@ from sweeper.charts.frame import NUMBER
 from sweeper.draw.show.page import write_report
 from sweeper.report.words import number
 from tests.support.browser import Browser, browser, needs_browser
-from tests.support.reports import fail, make_rows, make_study, search
+from tests.support.reports import fail, make_rows, make_study, search, what_if
 
 TRIALS = 120
 
@@ -53,6 +53,62 @@ def test_a_reader_looks_into_a_page(tmp_path: Path) -> None:
         second = 1e3 * rows["time_s"][1]  # trial 0, the equal split, is filtered out
         page.until(lambda: abs(float(first_row(page)) - second) < 1e-4)
         assert page.complaints() == []
+
+
+# What of the charts is cut off, goes over its neighbour, or leaves no chart on the screen.
+UNREADABLE = """
+const ink = document.createElement("canvas").getContext("2d");
+const wide = (text, font) => { ink.font = font;
+  return Math.max(...text.split("\\n").map((line) => ink.measureText(line).width)); };
+const views = [...Bokeh.index.all_views()], found = [];
+for (const chart of views.filter((view) => view.model.type == "Figure")) {
+  const {width, height} = chart.bbox, frame = chart.frame.bbox;
+  if (frame.top > 150) found.push(["pushed away", frame.top]);
+  for (const legend of views.filter((v) => v.model.type == "Legend" && v.parent === chart)) {
+    const {left, right, top, bottom} = legend.bbox;
+    if (left < 0 || right > width || top < 0 || bottom > height + 1)
+      found.push(["legend", left, right, top, bottom, width, height]);
+  }
+  const middle = frame.left + frame.width / 2;
+  for (const axis of chart.model.below)
+    if (wide(axis.axis_label ?? "", "13px sans-serif") > 2 * Math.min(middle, width - middle))
+      found.push(["title", axis.axis_label]);
+  const across = chart.model.x_range.factors ?? [];
+  for (const name of across)
+    if (wide(name, "11px sans-serif") > frame.width / across.length) found.push(["name", name]);
+  const low = chart.model.x_range.start, per = frame.width / (chart.model.x_range.end - low);
+  for (const [end, pixels] of chart.model.tags.find(Array.isArray) ?? [])
+    if ((end - low) * per + pixels > frame.width + 1) found.push(["text", end, pixels]);
+}
+return found;
+"""
+
+
+@needs_browser
+def test_long_names_leave_charts_readable_on_a_phone(tmp_path: Path) -> None:
+    """Names of legends, of columns and of axes, and texts behind points."""
+    shapes = [f"Torus2D(4,{i})_FullyConnected(8)_Switch(2)_Switch(16)" for i in range(4)]
+    models = [f"workload_{i}_with_oversubscription" for i in range(4)]
+    rows = pd.concat(
+        [
+            what_if(
+                make_rows(search(3, seed=i), i, workload=models[i % 4], shape=shapes[i // 4]),
+                {"npu.flops x2": 0.6 + 0.01 * i, "latency x2": 0.7},
+                i,
+            )
+            for i in range(16)
+        ],
+        ignore_index=True,
+    )
+    path = write_report(rows, make_study(rows, grid=("workload", "shape")), tmp_path)
+    with browser() as page:
+        for width in (390, 1280):
+            size = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 400}
+            page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+            page.open(path.as_uri())
+            assert page.run("return document.documentElement.scrollWidth") <= width
+            assert page.inked("#regret") > 500 and page.inked("#what_if") > 100
+            page.until(lambda: page.run(UNREADABLE) == [])
 
 
 NUMBERS = [0, 1, 7.5, 722.4118, 1536, 99_999, 460_000, 1_048_576, 2.5e9, 3e13, 2.5e-5, -460_000]

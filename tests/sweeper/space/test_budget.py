@@ -1,4 +1,5 @@
-"""Equal cost and equal bisection: exact, spent, and as good for bounds and searches as a total."""
+"""A cost is what a split costs at most, a bisection what it has at least; both are exact, and as
+good for bounds and searches as a total."""
 
 import itertools
 from collections.abc import Callable
@@ -41,12 +42,10 @@ def splits(prices, limit, low, high=np.inf, constraints=()):
 
 
 def listed(prices, limit, low, high):
-    """The splits (P, D), in steps, that cost at most the limit (as the grid rounds prices) and
-    cannot have a step more of the cheapest dimension."""
+    """The splits (P, D), in steps, that cost at most the limit, as the grid rounds prices."""
     row, units = spending(prices, limit).row(STEP)
     points = np.array(list(itertools.product(range(low, high + 1), repeat=len(prices))))
-    cost = points @ np.array(row)
-    return points[(cost <= units) & (cost + min(row) > units)]
+    return points[points @ np.array(row) <= units]
 
 
 @examples(30)
@@ -54,28 +53,23 @@ def listed(prices, limit, low, high):
     st.lists(st.floats(1.0, 9.0), min_size=1, max_size=3),
     st.integers(10, 60),
     st.integers(0, 2),
-    st.sampled_from([12, 70]),
+    st.sampled_from([12, 40]),
 )
-def test_every_split_that_spends_the_money_and_no_other(prices, limit, low, high):
+def test_every_split_that_costs_no_more_and_no_other(prices, limit, low, high):
     feasible = listed(prices, limit, low, high)
     try:
         space = splits(prices, limit, low, high)
     except DimsweepError as error:
-        assert not len(feasible) or error.where == "max", error
+        assert not len(feasible), error
         return
-    # The cheapest dimension takes what the others leave; a single split leaves them nothing.
-    others = np.delete(feasible, np.argmin(prices), axis=1)
-    varied = np.linalg.matrix_rank(others - others[0]) if others.size else 0
-    assert varied <= space.n_free <= len(prices) - 1
+    assert space.n_free == np.linalg.matrix_rank(feasible - feasible[0])
     u = np.random.default_rng(0).random((100, space.n_free))
     decoded = np.rint(space.decode(u) / STEP).astype(int)
     assert {*map(tuple, decoded.tolist())} <= {*map(tuple, feasible.tolist())}
     for point in feasible[:: 1 + len(feasible) // 20] * STEP:
         assert (space.nearest(point) == point).all()
         assert (space.decode(space.encode(point)[None])[0] == point).all()
-    cost = feasible @ np.array(prices)
-    assert (cost <= limit * (1 + 1e-12)).all()
-    assert (cost > limit - min(prices) - 1e-9 * limit).all()
+    assert (feasible @ np.array(prices) <= limit * (1 + 1e-12)).all()
 
 
 @examples(20)
@@ -86,8 +80,7 @@ def test_the_linear_space_has_every_split(prices, limit):
     bandwidth = space.decode(np.random.default_rng(1).random((100, space.n_free)))
     assert (linear.coefficients @ bandwidth.T <= linear.limits[:, None] * (1 + 1e-12)).all()
     assert (bandwidth <= linear.high * (1 + 1e-12)).all()
-    apart = linear.limits.sum() * np.mean(prices) / GB  # USD between the dearest and the cheapest
-    assert 0 <= apart <= 1.01 * min(prices) + 1e-5 * limit
+    assert linear.limits * np.mean(prices) / GB == pytest.approx([limit])
 
 
 @pytest.mark.parametrize(
@@ -99,18 +92,17 @@ def test_constraints_hold_beside_it(constraints):
     for one in bandwidth:
         space.check(one)
     cost = bandwidth @ spending([2.0, 4.0, 57.4], 5000).prices
-    assert cost.max() <= 5000
-    assert cost.min() > 5000 - 2 * (2.0 + 4.0 + 57.4)
+    assert 4900 < cost.max() <= 5000
     assert len(np.unique(bandwidth, axis=0)) > 10
 
 
 def test_sampling_is_even_over_the_splits():
-    """Uniform on the simplex of shares of the money: the mean share is one in three."""
+    """Uniform over shares of the money, of which one is kept: the mean share is one in four."""
     prices = np.array([1.0, 5.0, 25.0])
     space = splits(prices, 1e6, low=0)
     bandwidth = space.decode(np.random.default_rng(0).random((2000, space.n_free)))
     shares = bandwidth * prices / GB / 1e6
-    assert shares.mean(axis=0) == pytest.approx([1 / 3] * 3, abs=0.02)
+    assert shares.mean(axis=0) == pytest.approx([1 / 4] * 3, abs=0.02)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +110,6 @@ def test_sampling_is_even_over_the_splits():
     [
         ({"total": None, "cost": "1 USD"}, "space.bandwidth.cost", "the minima cost"),
         ({"cost": "9 MUSD"}, "space.bandwidth.cost", "two budgets"),
-        ({"total": None, "cost": "9 MUSD", "max": "2 GB/s"}, "space.bandwidth.max", "less than"),
         ({"total": None, "cost": "9 GB/s"}, "space.bandwidth.cost", "is not a price"),
         ({"total": None, "cost": 9}, "space.bandwidth.cost", "9 has no unit; this is a price"),
         ({"bisection": "900 TB/s"}, "space.bandwidth.bisection", "more than the total"),
@@ -155,8 +146,7 @@ def test_fixed_parts_are_paid_first(small: Small):
     plan = small("space.bandwidth.total=null", "space.bandwidth.cost=50 MUSD", "cost.npu=10000 USD")
     run(plan)
     cost = load(plan.folder).to_pandas()["cost_usd"]
-    assert cost.max() <= 50e6
-    assert cost.min() > 50e6 - 1000
+    assert 50e6 - 1000 < cost.max() <= 50e6
 
 
 @pytest.mark.parametrize("objective", ["time", "perf_per_cost"])
@@ -177,7 +167,35 @@ def test_the_bound_holds_at_equal_cost_and_is_nearly_reached(
     if objective == "time":
         assert cell.bound <= rows["time_s"].min() < 1.01 * cell.bound
     else:
-        assert 0.99 * cell.bound < rows["perf_per_cost"].max() <= cell.bound
+        # The bound's split is not on the grid, and a random search does not go on from there.
+        near = 0.99 if sampler == "descent" else 0.98
+        assert near * cell.bound < rows["perf_per_cost"].max() <= cell.bound
+
+
+def test_what_does_not_pay_is_kept(small: Small) -> None:
+    """The best performance per cost is not bought with all that there is; time is."""
+    words = ("space.bandwidth.total=null", "space.bandwidth.cost=40 MUSD", "search=descent")
+    cost = {}
+    for objective in ("time", "perf_per_cost"):
+        plan = small(*words, f"objective={objective}", f"name={objective}")
+        run(plan)
+        rows = load(plan.folder).to_pandas()
+        column, sign = ("time_s", 1) if objective == "time" else ("perf_per_cost", -1)
+        best = rows.loc[(sign * rows[column]).idxmin()]
+        cost[objective] = best["cost_usd"]
+        assert (rows["cost_usd"] <= 40e6).all()
+    assert cost["perf_per_cost"] < 0.5 * cost["time"]
+
+
+def test_maxima_that_cost_less_are_all_that_is_bought(small: Small) -> None:
+    plan = small(
+        "space.bandwidth.total=null", "space.bandwidth.cost=9 MUSD", "space.bandwidth.max=2 GB/s"
+    )
+    run(plan)
+    rows = load(plan.folder).to_pandas()
+    best = rows.loc[rows["time_s"].idxmin()]
+    assert best.filter(regex="^bandwidth_").tolist() == [2.0] * 4
+    assert rows["cost_usd"].max() < 9e6
 
 
 def test_equal_bisection_alone_is_one_design_a_network(small: Small):

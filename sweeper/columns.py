@@ -1,0 +1,132 @@
+"""Tables of texts in a terminal: a word is broken only where it is wider than the terminal.
+
+Columns that are too wide for their names and numbers in one line have these in several, which end
+between words, where a number and its unit are one, or at the joints of a long name: after an
+underline, or a dot of a key.  Where that is not enough the columns of numbers are in several blocks
+one below the other, each beside the names.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.cells import cell_len, chop_cells
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+# Spaces end a piece, unless they are before a unit; so do joints of a name.
+_JOINT = re.compile(r"(?<!\d) +|(?<=\d) +(?![A-Za-z%])|(?<=_)(?=\w)|(?<=[A-Za-z]{2}\.)(?=[A-Za-z])")
+
+
+def pieces(line: str) -> list[str]:
+    """What a line is broken between, each with the spaces that follow it."""
+    ends = [match.end() for match in _JOINT.finditer(line)]
+    return [line[a:b] for a, b in zip([0, *ends], [*ends, len(line)], strict=True) if b > a]
+
+
+def broken(text: str, width: int) -> str:
+    """A text in lines of at most ``width`` cells, which end between pieces where these fit."""
+    lines = list[str]()
+    for given in text.split("\n"):
+        lines.append("")
+        for piece in pieces(given):
+            if lines[-1] and cell_len((lines[-1] + piece).rstrip()) > width:
+                lines.append("")
+            *full, rest = chop_cells(lines[-1] + piece.rstrip(), width) or [""]
+            lines[-1:] = [*full, rest + piece[len(piece.rstrip()) :]]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """A table of ``rows`` below the heads of its ``columns``, the first ``names`` of which are
+    names and the others numbers.  ``look``: what rich's Table takes."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    names: int = 1
+    title: str = ""
+    look: dict[str, Any] = field(default_factory=dict)
+
+    def __rich_console__(
+        self, console: Console, options: ConsoleOptions
+    ) -> Iterator[RenderableType]:
+        if self.title:
+            yield Text(self.title, style="table.title")
+        heads = [[head] for head in self.columns]
+        cells = [[row[d] for row in self.rows if d < len(row)] for d in range(len(heads))]
+        least = [_longest(pieces, head + own) for head, own in zip(heads, cells, strict=True)]
+        room = options.max_width - self._beside(console, options, len(least))
+        if sum(least) > room:  # names leave half of the width to the numbers
+            own = least[: self.names]
+            least[: self.names] = _shared(own, own, room // 2)
+        # Heads are broken before names and numbers are.
+        wanted = [[_longest(_whole, own) for own in kind] for kind in (cells, heads)]
+        for i, shown in enumerate(self._blocks(console, options, least)):
+            if i:
+                yield Text()
+            room = options.max_width - self._beside(console, options, len(shown))
+            widths = [least[d] for d in shown]
+            for most in wanted:
+                widths = _shared(widths, [most[d] for d in shown], room)
+            yield self._block(shown, widths)
+
+    def _blocks(
+        self, console: Console, options: ConsoleOptions, least: Sequence[int]
+    ) -> list[list[int]]:
+        """The columns that fit beside one another with all their words whole; at least one of
+        numbers."""
+        names = list(range(self.names))
+        blocks = [list(names)]
+        for d in range(self.names, len(self.columns)):
+            tried = [*blocks[-1], d]
+            needed = sum(least[k] for k in tried) + self._beside(console, options, len(tried))
+            if needed > options.max_width and len(blocks[-1]) > len(names):
+                blocks.append([*names, d])
+            else:
+                blocks[-1] = tried
+        return blocks
+
+    def _beside(self, console: Console, options: ConsoleOptions, n: int) -> int:
+        """The cells of a line that are between ``n`` columns and beside them."""
+        empty = Columns([""] * n, (), look=self.look)._block(range(n), [1] * n)
+        return Measurement.get(console, options.update(width=10_000), empty).maximum - n
+
+    def _block(self, shown: Sequence[int], widths: Sequence[int]) -> Table:
+        """The columns ``shown``, each of its width."""
+        made = Table(show_header=any(self.columns), **self.look)
+        for d, width in zip(shown, widths, strict=True):
+            # Texts are Text, since brackets in a name are not markup.
+            head = Text(broken(self.columns[d], width))
+            made.add_column(head, justify="left" if d < self.names else "right", width=width)
+        for row in self.rows:
+            cells = [row[d] if d < len(row) else "" for d in shown]
+            made.add_row(*map(Text, map(broken, cells, widths)))
+        return made
+
+
+def _whole(line: str) -> list[str]:
+    return [line]
+
+
+def _longest(parts: Callable[[str], list[str]], texts: Sequence[str]) -> int:
+    """The cells of the longest part of any line; at least one."""
+    found = [part for text in texts for line in text.split("\n") for part in parts(line)]
+    return max((cell_len(part.rstrip()) for part in found), default=1) or 1
+
+
+def _shared(least: Sequence[int], most: Sequence[int], room: int) -> list[int]:
+    """Widths of columns: what is left beyond the least goes to the narrowest first, and none
+    becomes wider than it has use for; where the least is too much the widest lose first."""
+    widths = list(least)
+    while sum(widths) > room and max(widths, default=0) > 1:
+        widths[widths.index(max(widths))] -= 1
+    while sum(widths) < room:
+        growing = [d for d in range(len(widths)) if widths[d] < most[d]]
+        if not growing:
+            break
+        widths[min(growing, key=widths.__getitem__)] += 1
+    return widths

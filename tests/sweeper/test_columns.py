@@ -1,0 +1,100 @@
+"""Tables fit their terminal, and no word is broken that fits it."""
+
+import io
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from sweeper.columns import Columns, broken, pieces
+
+SHAPE = "Torus2D(4,4)_FullyConnected(8)_Switch(2)_Switch(16)"
+
+
+def printed(table: Columns, width: int) -> list[str]:
+    where = Console(file=io.StringIO(), width=width, color_system=None)
+    where.print(table)
+    assert isinstance(where.file, io.StringIO)
+    return where.file.getvalue().splitlines()
+
+
+def test_a_name_is_broken_at_its_joints_and_a_number_keeps_its_unit() -> None:
+    assert pieces(SHAPE) == ["Torus2D(4,4)_", "FullyConnected(8)_", "Switch(2)_", "Switch(16)"]
+    assert pieces("289 182 21.7 GB/s") == ["289 ", "182 ", "21.7 GB/s"]
+    assert pieces("workload.parallel.tensor 1.5 %") == [
+        "workload.",
+        "parallel.",
+        "tensor ",
+        "1.5 %",
+    ]
+    assert broken(SHAPE, 20).split("\n") == [
+        "Torus2D(4,4)_",
+        "FullyConnected(8)_",
+        "Switch(2)_Switch(16)",
+    ]
+    assert broken("hexadecimal", 4) == "hexa\ndeci\nmal"
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_shapes_are_whole_in_a_table_of_eight_columns(width: int) -> None:
+    heads = ("workload", "shape", "best split, GB/s", "time", "faster than baseline", "gap")
+    row = ("turing_nlg_libra", SHAPE, "397 89.2 7 6.8", "727.6 ms", "1.01x", "0.0091%")
+    lines = printed(Columns(heads, [row] * 2, 2), width)
+    assert max(map(len, lines)) <= width
+    words = [word for line in lines for word in line.split()]
+    joined = re.sub(r"\s", "", "".join(words))
+    for part in (*pieces(SHAPE), "727.6", "1.01x", "0.0091%", "baseline"):
+        assert any(part.strip() in word for word in words), part
+    assert joined.count("Switch(16)") == 2  # once a row: it is one block
+
+
+def test_numbers_that_do_not_fit_beside_one_another_are_in_blocks_with_the_names_again() -> None:
+    heads = ["change", *(f"oversubscription_{i}" for i in range(9))]
+    row = ["layers x2", *(f"{i}.000x" for i in range(9))]
+    lines = printed(Columns(heads, [row], title="What if"), 40)
+    assert lines[0] == "What if"
+    blocks = [i for i, line in enumerate(lines) if not line.strip()]
+    assert len(blocks) > 1 and max(map(len, lines)) <= 40
+    assert sum("layers x2" in line for line in lines) == len(blocks) + 1
+    assert all(sum(f"{i}.000x" in line for line in lines) == 1 for i in range(9))
+
+
+def test_names_without_a_joint_leave_half_of_the_width_to_numbers() -> None:
+    row = ("long" * 20, "7.5 GB/s", "1.01x")
+    lines = printed(Columns(("name", "best", "gain"), [row]), 40)
+    assert sum("7.5 GB/s" in line and "1.01x" in line for line in lines) == 1
+    assert not any(line.strip() == "" for line in lines)  # it is one block
+
+
+def test_the_widest_is_broken_first() -> None:
+    lines = printed(Columns(("a", "b"), [("short", "x" * 60)], names=2), 30)
+    assert any("short" in line for line in lines)
+    assert "".join(lines).count("x") == 60
+
+
+WORDS = st.text(st.sampled_from("abc_.8("), min_size=1, max_size=14)
+CELLS = st.lists(WORDS, max_size=4).map(" ".join)
+
+
+@given(
+    st.integers(1, 6).flatmap(
+        lambda n: st.tuples(
+            st.lists(CELLS, min_size=n, max_size=n),
+            st.lists(st.lists(CELLS, min_size=n, max_size=n), max_size=4),
+            st.integers(0, n),
+        )
+    ),
+    st.sampled_from([12, 40, 80]),
+)
+def test_what_fits_is_never_broken(
+    made: tuple[list[str], list[list[str]], int], width: int
+) -> None:
+    heads, rows, names = made
+    lines = printed(Columns(heads, rows, names), width)
+    assert all(len(line) <= width for line in lines)
+    if width > 12 and names < 2 and any(heads):  # more names may need more than their half
+        for text in (*heads, *(cell for row in rows for cell in row)):
+            for piece in pieces(text):
+                assert any(piece.strip() in line for line in lines)
