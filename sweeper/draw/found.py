@@ -93,7 +93,7 @@ def _worth(cell: CellSummary, *, long: bool = False) -> str:
     if cell.priced and cell.objective is not COST:
         cost = words.usd(cell.best[COST.column])
         texts.append(f"{words.cost_of(cell.npu_price)} {cost}" if long else cost)
-    if cell.evidence.runs:
+    if cell.evidence.interval:
         texts.append(f"{cell.evidence.interval} off measured ones")
     if long and cell.gap is not None:
         texts.append(f"within {words.fine_percent(cell.gap)} of the proven bound")

@@ -166,10 +166,9 @@ def _model(report: Report) -> Answer:
     """How far the model is from measurements, of the design of the answer of which least is
     known."""
     every = [cell.evidence_of(row) for cell, row in report.chosen]
-    found, asked = min(every, key=lambda each: len(each.runs)), "How sure is the model"
-    if found.runs:
-        return Answer(asked, found.interval, found.basis)
-    return Answer(asked, "no measured run covers this", found.reason)
+    found = min(every, key=lambda each: (bool(each.interval), len(each.left_out), len(each.runs)))
+    rest = found.basis if found.interval else found.reason
+    return Answer("How sure is the model", found.short, rest)
 
 
 def _cost(report: Report) -> Answer:
