@@ -14,8 +14,9 @@ from sweeper.report.headline import headline
 from sweeper.report.idle import idle_axes
 from sweeper.report.portfolio import PortfolioSummary, summarise_portfolios
 from sweeper.report.question import Question, question
+from sweeper.report.references import without_baseline
 from sweeper.report.sold import unsold
-from sweeper.report.summary import CellSummary, summarise, without_baseline
+from sweeper.report.summary import CellSummary, summarise
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""What a study found, as data: each cell's best trial, equal split and Pareto front."""
+"""What a study found, as data: the trials of each cell, and what stands out among them."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,7 +14,6 @@ from engine import DimsweepError, units
 from sweeper.build.evidence import Evidence, evidence
 from sweeper.ledger.record import CellRecord, StudyRecord
 from sweeper.ledger.rows import (
-    BASELINE,
     BESIDE,
     COMPLETE,
     FAILED,
@@ -25,58 +24,20 @@ from sweeper.ledger.rows import (
     WHAT_IF,
 )
 from sweeper.objective import COST, TIME, Objective
-from sweeper.report.causes import causes
+from sweeper.report.causes import frequent_errors
+from sweeper.report.recheck import Recheck
+from sweeper.report.references import (
+    Baselines,
+    Reference,
+    baselines_of,
+    equal_split,
+    reference_of,
+    value_of,
+)
 from sweeper.study.kept import design_of
+from sweeper.study.ranking import NEAR, front, ranking
 
 Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.intp]
-
-NEAR = 0.01  # this close to the best is as good in practice
-
-
-@dataclass(frozen=True)
-class Recheck:
-    """A design that was simulated again, by messages, flows or packets: ``rank`` (from 1) and row
-    in the search, and the row of messages, which may have failed."""
-
-    rank: int
-    phases: pd.Series
-    messages: pd.Series
-
-    @property
-    def fidelity(self) -> str:
-        """In which it was simulated again."""
-        return str(self.messages["fidelity"])
-
-    @property
-    def failed(self) -> bool:
-        return bool(self.messages["state"] != COMPLETE)
-
-    def by_messages(self, digits: int = 4) -> str:
-        """The iteration time message by message."""
-        time = self.messages["time_s"]
-        return "failed" if self.failed else units.format_quantity(time, units.TIME, digits)
-
-    @property
-    def ratio(self) -> str:
-        """The iteration time by messages over that by phases."""
-        by_phases = self.phases["time_s"]
-        if self.failed or not by_phases:
-            return "-"
-        return f"{self.messages['time_s'] / by_phases:.3f}"
-
-
-@dataclass(frozen=True)
-class Reference:
-    """What a cell's best trial is compared with: its ``row``, over the dimensions ``dims``; its
-    ``name`` in a sentence, and ``head`` above a column.  One that is common to a scenario's cells
-    tells which of them is better, too; an equal split is each cell's own."""
-
-    name: str
-    head: str
-    row: pd.Series
-    dims: tuple[str, ...]
-    is_common: bool = False
 
 
 @dataclass(frozen=True)
@@ -132,7 +93,7 @@ class CellSummary:
         """The best row with other values of the searched keys, if keys are searched."""
         if not self.parameters:
             return None
-        ranked, keys = self.complete.iloc[_ranking(self.complete, self.objectives)], self.parameters
+        ranked, keys = self.complete.iloc[ranking(self.complete, self.objectives)], self.parameters
         others = ranked[(ranked[list(keys)] != self.best[list(keys)]).any(axis=1)]
         return None if others.empty else others.iloc[0]
 
@@ -280,14 +241,14 @@ class CellSummary:
 
         The better half, because what a search does elsewhere says nothing of where it went.
         """
-        better = _ranking(self.complete, self.objectives)[: -(-len(self.complete) // 2)]
+        better = ranking(self.complete, self.objectives)[: -(-len(self.complete) // 2)]
         spread = self.shares()[better].std(axis=0)
         first, second = sorted(np.argsort(-spread, kind="stable")[:2])
         return int(first), int(second)
 
     def best_designs(self, limit: int) -> pd.DataFrame:
         """The ``limit`` best rows, best first, each design (split and parameters) once."""
-        ranked = self.complete.iloc[_ranking(self.complete, self.objectives)]
+        ranked = self.complete.iloc[ranking(self.complete, self.objectives)]
         return ranked.drop_duplicates(subset=self.design).head(limit)
 
     @cached_property
@@ -323,52 +284,18 @@ def summarise(rows: pd.DataFrame, study: StudyRecord) -> list[CellSummary]:
     searched = rows[~rows["origin"].isin(BESIDE)]
     if not (searched["state"] == COMPLETE).any():
         raise _nothing_complete(searched, study)
-    baselines, changed = _baselines(rows, study), rows[rows["origin"] == WHAT_IF]
+    baselines, changed = baselines_of(rows, study), rows[rows["origin"] == WHAT_IF]
     return [
         _summarise_cell(rows[rows["cell"] == cell.cell], cell, study, baselines, changed)
         for cell in study.cells
     ]
 
 
-def without_baseline(rows: pd.DataFrame, study: StudyRecord) -> list[tuple[Mapping[str, str], str]]:
-    """The scenarios (values of their axes) in which the baseline cannot be simulated, and why."""
-    found = [(each.coordinates, each.error) for each in study.no_baselines]
-    failed = rows[(rows["origin"] == BASELINE) & (rows["state"] != COMPLETE)]
-    errors = dict(zip(failed["key"], failed["error"], strict=True))
-    found += [(c.coordinates, str(errors[c.key])) for c in study.baselines if c.key in errors]
-    return [(study.scenario(coordinates), error) for coordinates, error in found]
-
-
-def _baselines(
-    rows: pd.DataFrame, study: StudyRecord
-) -> dict[tuple[str, ...], tuple[CellRecord, pd.Series]]:
-    """The baseline's cell and row in each scenario in which it is complete."""
-    own = rows[(rows["origin"] == BASELINE) & (rows["state"] == COMPLETE)]
-    places = {(row["cell"], row["key"]): i for i, row in own[["cell", "key"]].iterrows()}
-    return {
-        tuple(study.scenario(cell.coordinates).values()): (cell, own.loc[place])
-        for cell in study.baselines
-        if (place := places.get((cell.cell, cell.key))) is not None
-    }
-
-
-def _baseline(baseline: CellRecord, row: pd.Series, cell: CellRecord) -> Reference:
-    """The baseline as what a cell is compared with; of another size, it says so."""
-    size = "" if baseline.n_npus == cell.n_npus else f" of {baseline.n_npus:,} NPUs"
-    return Reference(f"the baseline{size}", "baseline", row, baseline.dims, is_common=True)
-
-
-def frequent_errors(failed: pd.DataFrame) -> list[tuple[str, int]]:
-    """Why rows failed and how many did, the most frequent cause first, then the earliest; texts
-    that differ in their numbers alone are one, with the range of each number."""
-    return causes(failed["error"].fillna("(no error text)"))
-
-
 def _summarise_cell(
     rows: pd.DataFrame,
     cell: CellRecord,
     study: StudyRecord,
-    baselines: Mapping[tuple[str, ...], tuple[CellRecord, pd.Series]],
+    baselines: Baselines,
     changed: pd.DataFrame,
 ) -> CellSummary:
     objectives = study.objectives
@@ -384,14 +311,8 @@ def _summarise_cell(
                 hint="a cost needs prices for all tiers of the topology",
             )
     config = {**study.config, **(cell.config or {})}
-    equal = _equal(complete, cell, study.parameters, config)
-    if study.baseline:  # it is what gains are asked against, and where there is none there are none
-        found = baselines.get(tuple(study.scenario(cell.coordinates).values()))
-        reference = found and _baseline(*found, cell)
-    else:
-        reference = (
-            None if equal is None else Reference("the equal split", "equal", equal, cell.dims)
-        )
+    equal = equal_split(complete, cell, study.parameters, config)
+    reference = reference_of(study, cell, baselines, equal)
     designs = {*complete["key"], *([reference.row["key"]] if reference is not None else ())}
     return CellSummary(
         study=study,
@@ -400,7 +321,7 @@ def _summarise_cell(
         parameters=study.parameters,
         complete=complete,
         failed=rows[searched & rows["state"].isin([FAILED, INFEASIBLE, LOST])],
-        front=complete.iloc[_front(complete, objectives)],
+        front=complete.iloc[front(complete, objectives)],
         equal=equal,
         again=rows[again],
         shared=rows[shared],
@@ -410,68 +331,10 @@ def _summarise_cell(
     )
 
 
-def _equal(
-    complete: pd.DataFrame,
-    cell: CellRecord,
-    parameters: Sequence[str],
-    config: Mapping[str, Any],
-) -> pd.Series | None:
-    """The row whose dimensions have equal bandwidths, as near as the grid of the space allows, and
-    whose other keys are those of the configuration.
-
-    What a search tries first as the equal split need not be it: constraints may forbid it, and a
-    searched key may not have the configuration's value among its own.
-    """
-    step = value_of(config, "space.bandwidth.step")
-    near = units.parse(step, units.BANDWIDTH) / 1e9 if isinstance(step, str) else 0.0
-    for _, row in complete[complete["origin"] == "equal"].iterrows():
-        split = row[[f"bandwidth_{d}_GBps" for d in range(len(cell.dims))]].to_numpy(float)
-        is_even = split.max() - split.min() <= max(1.5 * near, 1e-3 * split.mean())
-        if is_even and all(_is(row[key], value_of(config, key)) for key in parameters):
-            return row
-    return None
-
-
-def value_of(config: Mapping[str, Any], name: str) -> Any:
-    """The value at a dotted key of a stored configuration; None if there is none."""
-    node: Any = config
-    for part in name.split("."):
-        node = node.get(part) if isinstance(node, Mapping) else None
-    return node
-
-
-def _is(text: str, value: Any) -> bool:
-    """Whether the text of a row is a value of the configuration; of one that is not set, yes."""
-    if value is None or str(value) == str(text):
-        return True
-    try:
-        return float(value) == float(text)
-    except (TypeError, ValueError):
-        return False
-
-
 def _npu_price(config: Mapping[str, Any]) -> float:
     """What one NPU costs (USD)."""
     price = value_of(config, "cost.npu")
     return 0.0 if price is None else units.parse(price, units.MONEY, zero=True)
-
-
-def _ranking(rows: pd.DataFrame, objectives: tuple[Objective, ...]) -> Integers:
-    """Positions of ``rows`` from best to worst: by the first objective, the second, the trial."""
-    keys = [rows["trial"]] + [o.sign * rows[o.column] for o in reversed(objectives)]
-    return np.asarray(np.lexsort(keys))
-
-
-def _front(rows: pd.DataFrame, objectives: tuple[Objective, ...]) -> Integers:
-    """Positions of the rows no other dominates, in ranking order."""
-    order = _ranking(rows, objectives)
-    if len(objectives) == 1:
-        return order[:1]
-    # Down the ranking the first objective only gets worse, so a row stays if and only if its
-    # second objective is better than that of all rows before it.
-    second = (objectives[1].sign * rows[objectives[1].column]).to_numpy()[order]
-    before = np.minimum.accumulate(np.concatenate(([math.inf], second)))[:-1]
-    return np.asarray(order[second < before])
 
 
 def _nothing_complete(rows: pd.DataFrame, study: StudyRecord) -> DimsweepError:

@@ -7,10 +7,10 @@ from rich.table import Table
 from rich.text import Text
 
 from sweeper.ledger.record import StudyRecord
+from sweeper.report.causes import frequent_errors
 from sweeper.report.report import Report
 from sweeper.report.sections import sheets
 from sweeper.report.sheet import Sheet
-from sweeper.report.summary import frequent_errors
 from sweeper.terminal import plural
 
 _MOST_CAUSES = 4

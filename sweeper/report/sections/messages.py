@@ -7,9 +7,10 @@ from itertools import combinations
 from typing import Self
 
 from sweeper.objective import COST, TIME, Objective
+from sweeper.report.recheck import Recheck
 from sweeper.report.report import Report
 from sweeper.report.sheet import Section, Sheet
-from sweeper.report.summary import CellSummary, Recheck
+from sweeper.report.summary import CellSummary
 from sweeper.report.words import seconds, short_keys, short_split
 
 _TIE = 1e-9  # relative: what differs less is rounding

@@ -1,0 +1,34 @@
+"""Which of several trials are the best ones: by the first objective, and on the front of two."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sweeper.objective import Objective
+
+Integers = npt.NDArray[np.intp]
+
+NEAR = 0.01  # this close to the best is as good in practice
+
+
+def ranking(rows: Any, objectives: Sequence[Objective]) -> Integers:
+    """Positions of ``rows`` (a table by column) from best to worst: by the first objective, the
+    second, the trial."""
+    keys = [np.asarray(rows["trial"])]
+    keys += [o.sign * np.asarray(rows[o.column], dtype=float) for o in reversed(objectives)]
+    return np.asarray(np.lexsort(keys))
+
+
+def front(rows: Any, objectives: Sequence[Objective]) -> Integers:
+    """Positions of the rows no other dominates, in ranking order."""
+    order = ranking(rows, objectives)
+    if len(objectives) == 1:
+        return order[:1]
+    # Down the ranking the first objective only gets worse, so a row stays if and only if its
+    # second objective is better than that of all rows before it.
+    second = (objectives[1].sign * np.asarray(rows[objectives[1].column], dtype=float))[order]
+    before = np.minimum.accumulate(np.concatenate(([math.inf], second)))[:-1]
+    return np.asarray(order[second < before])
