@@ -67,9 +67,9 @@ class Results:
 
     @property
     def best(self) -> pd.Series:
-        """The row that is best in the first objective, of all decisions; raises
-        :class:`DimsweepError` in a study of several scenarios, of which no row is the best:
-        :attr:`cells` has the best of each."""
+        """The row that is best, of all decisions, and of two objectives the one that the headline
+        advises; raises :class:`DimsweepError` in a study of several scenarios, of which no row is
+        the best: :attr:`cells` has the best of each."""
         return self._winner.best
 
     @property

@@ -35,10 +35,10 @@ def _of_one(decisions: Decisions, cell: CellSummary) -> str:
 def _of_decisions(decisions: Decisions) -> str:
     """Which decision is best in the one scenario, and how near the next one is."""
     best, name = decisions.best(0), decisions.name(decisions.order(0)[0])
-    text = f"{_who(list(decisions.cells.values()))}{name} is {best.objective.most}"
+    text = f"{_who(list(decisions.cells.values()))}{name} is {words.most(best)}"
     if (gain := against(best)) is not None:
         text += f", {gain}"
-    text += f" ({best.objective.told(best.objective.of(best.best))})"
+    text += f" ({words.values_of(best, best.best)})"
     return text + _next(decisions)
 
 
@@ -51,7 +51,10 @@ def _next(decisions: Decisions) -> str:
         alike = sum(decisions.regrets[i, 0] < LEVEL for i in decisions.order(0)) - 2
         more = f" and {alike} more" if alike > 0 else ""
         return f"; {decisions.name(other)}{more} {'are' if more else 'is'} as good"
-    return f"; the runner-up, {decisions.name(other)}, is {words.behind(share)}"
+    cell = decisions.cells[other, 0]
+    return (
+        f"; the runner-up, {decisions.name(other)}, is {words.behind_best(share, cell, cell.best)}"
+    )
 
 
 def _of_scenarios(decisions: Decisions) -> str:
@@ -96,7 +99,7 @@ def _of_regrets(decisions: Decisions) -> str:
         return f"No decision ran in all scenarios: {decisions.name(least)} ran in most, {ran}"
     name = decisions.name(least)
     if worst <= 0:
-        text = f"{over}, {name} is {objective.most} in each"
+        text = f"{over}, {name} is {words.most(decisions.chosen()[0])} in each"
     elif worst < LEVEL:
         text = f"{over}, {name} is as good as the best of each"
     else:
@@ -120,7 +123,7 @@ def against(cell: CellSummary) -> str | None:
 
     Cells that compete each have an equal split of their own, which is no common reference.
     """
-    gain, name = cell.gain(cell.objective, cell.advised), _baseline([cell])
+    gain, name = cell.gain(cell.objective), _baseline([cell])
     if gain is None or not name:
         return None
     return words.gained([gain], cell.objective, name)

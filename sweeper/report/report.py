@@ -62,15 +62,15 @@ class Report:
 
     @cached_property
     def chosen(self) -> list[tuple[CellSummary, pd.Series]]:
-        """The cells of the answer, each with the row of what the answer names there: the trial that
-        it advises, or, in a portfolio, the one split for all."""
+        """The cells of the answer, each with the row of what the answer names there: its best trial,
+        or, in a portfolio, the one split for all."""
         shared = {
             cell.cell.cell: row
             for one in self.portfolios
             for cell, row in zip(one.cells, one.at_best(), strict=True)
         }
         cells = self.decisions.chosen()
-        return [(cell, shared.get(cell.cell.cell, cell.advised)) for cell in cells]
+        return [(cell, shared.get(cell.cell.cell, cell.best)) for cell in cells]
 
     @property
     def question(self) -> Question:

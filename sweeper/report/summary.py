@@ -35,7 +35,7 @@ from sweeper.report.references import (
     value_of,
 )
 from sweeper.study.kept import design_of
-from sweeper.study.ranking import NEAR, front, ranking
+from sweeper.study.ranking import NEAR, best, front, near, ranking
 
 Floats = npt.NDArray[np.float64]
 
@@ -45,8 +45,8 @@ class CellSummary:
     """One cell of a study: its trials and what stands out among them.
 
     ``cell`` is its entry in the study.
-    ``complete`` and ``failed`` are its rows in the order of asking.  ``best`` is the row with the
-    best first objective; among equals the one with the best second objective, then the earliest.
+    ``complete`` and ``failed`` are its rows in the order of asking.  ``best`` is the row that stands
+    for the cell (:func:`sweeper.study.ranking.best`): all that is told of one design is told of it.
     ``front`` holds the rows that no other row beats in one objective without losing in the other,
     by the first objective; of rows alike in both the earliest, and of one objective only ``best``.
     ``equal`` is the equal split, of plans as the configuration has them; None where none is
@@ -83,25 +83,26 @@ class CellSummary:
         """Whether any trial was simulated, or failed."""
         return self.found or not self.failed.empty
 
-    @property
+    @cached_property
     def best(self) -> pd.Series:
-        """The best row."""
+        """The row that the answer names: the best; of two objectives what is within 1% of the best
+        in the first one, which :attr:`first` is, and best in the second."""
+        return self.complete.iloc[best(self.complete, self.objectives)]
+
+    @property
+    def first(self) -> pd.Series:
+        """The row that is best in the first objective, whatever the second."""
         return self.front.iloc[0]
 
-    @property
+    @cached_property
     def runner_up(self) -> pd.Series | None:
-        """The best row with other values of the searched keys, if keys are searched."""
+        """What the best row would be with other values of the searched keys, if keys are
+        searched."""
         if not self.parameters:
             return None
-        ranked, keys = self.complete.iloc[ranking(self.complete, self.objectives)], self.parameters
-        others = ranked[(ranked[list(keys)] != self.best[list(keys)]).any(axis=1)]
-        return None if others.empty else others.iloc[0]
-
-    @property
-    def advised(self) -> pd.Series:
-        """The row that the answer names: the best; of several objectives what is within 1% of it in
-        the first and best in the others, since a last per cent may cost several times as much."""
-        return self.front[self.near_best()[self.front.index]].iloc[-1]
+        keys = list(self.parameters)
+        others = self.complete[(self.complete[keys] != self.best[keys]).any(axis=1)]
+        return None if others.empty else others.iloc[best(others, self.objectives)]
 
     @property
     def objective(self) -> Objective:
@@ -134,8 +135,8 @@ class CellSummary:
         """The same of a ``row``."""
         if self.bound is None or not math.isfinite(self.bound) or self.bound == 0:
             return None
-        best = self.objective.of(row)
-        return (best / self.bound if self.objective.sign > 0 else self.bound / best) - 1
+        own = self.objective.of(row)
+        return (own / self.bound if self.objective.sign > 0 else self.bound / own) - 1
 
     @property
     def is_proven(self) -> bool:
@@ -147,10 +148,12 @@ class CellSummary:
 
         Of a row, along its one critical path.  Without one, of the best design: what the proven
         bound says at its optimum, where dimensions that limit the time together are each worth
-        something, as long as the best is near that; else along the best trial's critical path.
+        something, as long as the best is near that; else, and where a cost is an objective, too,
+        which that optimum does not know, along the best trial's critical path.
         None if not known; NaN where the slope is no finite number.
         """
-        if row is None and self.is_proven and self.cell.ms_per_GBps is not None:
+        is_optimum = self.is_proven and len(self.objectives) == 1
+        if row is None and is_optimum and self.cell.ms_per_GBps is not None:
             slopes = np.array(self.cell.ms_per_GBps, dtype=float)
         else:
             at = self.best if row is None else row
@@ -180,7 +183,7 @@ class CellSummary:
     @property
     def stopped(self) -> bool:
         """Whether the search had come near enough to the bound to stop."""
-        limit, gap = self.cell.stops_at_gap, self.gap if self.found else None
+        limit, gap = self.cell.stops_at_gap, self.gap_of(self.first) if self.found else None
         return limit is not None and gap is not None and gap <= limit
 
     @property
@@ -191,10 +194,8 @@ class CellSummary:
     @property
     def compared(self) -> list[tuple[str, pd.Series]]:
         """The best row, and what it is compared with, each under the head of its column."""
-        best = [("best", self.best)]
-        return (
-            best if self.reference is None else [*best, (self.reference.head, self.reference.row)]
-        )
+        own = [("best", self.best)]
+        return own if self.reference is None else [*own, (self.reference.head, self.reference.row)]
 
     @property
     def priced(self) -> bool:
@@ -215,9 +216,9 @@ class CellSummary:
         """How many times better a ``row``, or the best, is than the reference; None without one."""
         if self.reference is None:
             return None
-        best = objective.of(self.best if row is None else row)
+        own = objective.of(self.best if row is None else row)
         other = objective.of(self.reference.row)
-        worse, better = (other, best) if objective.sign > 0 else (best, other)
+        worse, better = (other, own) if objective.sign > 0 else (own, other)
         ratio = worse / better if better else math.nan
         return ratio if math.isfinite(ratio) else None
 
@@ -233,8 +234,7 @@ class CellSummary:
     def near_best(self) -> pd.Series:
         """(P,) which complete trials are within 1% of the best in the first objective."""
         values = self.complete[self.objective.column]
-        best = self.objective.of(self.best)
-        return (values - best).abs() <= NEAR * best
+        return near(values, self.objective.of(self.first))
 
     def widest_dims(self) -> tuple[int, int]:
         """The two dimensions whose shares vary most among the better half of the trials, in order.

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,6 +19,7 @@ from sweeper.space.trials import MARK, Trial, Trials, config_keys
 from sweeper.study.cell import CellPlan
 from sweeper.study.change import BANDWIDTHS, resolve, split_of, split_text
 from sweeper.study.plan import StudyPlan
+from sweeper.study.ranking import best
 from sweeper.study.what_if import Asked
 
 if TYPE_CHECKING:
@@ -105,18 +107,18 @@ def _references(plan: StudyPlan, driver: "Driver") -> Iterator[Reference]:
     rows = driver.ledger.rows(list(dict.fromkeys(columns)))
     rows = rows.filter(pc.equal(rows["state"], COMPLETE))
     planned = {cell.cell.number: cell for cell in plan.cells if plan.stream is None}
-    best = _best(rows, plan)
+    chosen = _best(rows, plan)
     if plan.config.what_if == DEFAULT:
-        best = best.slice(0, _MOST)
+        chosen = chosen.slice(0, _MOST)
     scenarios = []
-    for i in range(len(best)):
-        number = best["cell"][i].as_py()
+    for i in range(len(chosen)):
+        number = chosen["cell"][i].as_py()
         cell = planned.get(number) or _planned(plan, number)
         if cell is None or (plan.config.what_if == DEFAULT and cell.config.by_message):
             continue
         scenarios.append(study.scenario(cell.cell.coordinates))
-        (trial,) = trials_of(cell.config, best.slice(i, 1))
-        yield Reference(cell, trial, best["key"][i].as_py())
+        (trial,) = trials_of(cell.config, chosen.slice(i, 1))
+        yield Reference(cell, trial, chosen["key"][i].as_py())
     done = set(rows.filter(pc.equal(rows["origin"], BASELINE))["key"].to_pylist())
     for baseline in _baselines(plan):
         (key,) = baseline.content.keys(Trials.of(baseline.first))
@@ -134,24 +136,26 @@ def _baselines(plan: StudyPlan) -> Iterator[CellPlan]:
 
 
 def _best(rows: pa.Table, plan: StudyPlan) -> pa.Table:
-    """The best row of each scenario, by the cell in which it is; the ranking is the report's."""
+    """The best row of each scenario, by the cell in which it is; what is best, of a cell and of a
+    scenario's cells, is what the report says."""
+    objectives, axes = plan.study.objectives, plan.study.scenarios
     rows = rows.filter(pc.invert(pc.is_in(rows["origin"], pa.array(BESIDE))))
-    for objective in plan.study.objectives:
+    for objective in objectives:
         rows = rows.filter(pc.is_finite(rows[objective.column]))
-    order = [
-        (objective.column, "descending" if objective.maximised else "ascending")
-        for objective in plan.study.objectives
-    ]
-    rows = rows.sort_by([*order, ("cell", "ascending"), ("trial", "ascending")])
-    axes = plan.study.scenarios
-    seen, first = set[tuple[str, ...]](), []
-    for i, scenario in enumerate(zip(*(rows[axis].to_pylist() for axis in axes), strict=True)):
-        if scenario not in seen:
-            seen.add(scenario)
-            first.append(i)
-    if not axes:
-        first = list(range(min(1, len(rows))))
-    return rows.take(pa.array(first, pa.int64())).sort_by("cell")
+    columns = {
+        name: rows[name].to_numpy() for name in ("trial", *(each.column for each in objectives))
+    }
+    cells = rows["cell"].to_numpy()
+    by_cell = np.argsort(cells, kind="stable")
+    own = np.split(by_cell, np.flatnonzero(np.diff(cells[by_cell])) + 1) if len(rows) else []
+    found = [g[best({name: v[g] for name, v in columns.items()}, objectives)] for g in own]
+    rows = rows.take(pa.array(found, pa.int64()))
+    order = "descending" if objectives[0].maximised else "ascending"
+    rows = rows.sort_by([(objectives[0].column, order), ("cell", "ascending")])
+    seen = dict[tuple[str, ...], int]()
+    for i in range(len(rows)):
+        seen.setdefault(tuple(rows[axis][i].as_py() for axis in axes), i)
+    return rows.take(pa.array(list(seen.values()), pa.int64())).sort_by("cell")
 
 
 def _planned(plan: StudyPlan, number: int) -> CellPlan | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from sweeper.objective import COST, PERF_PER_COST
+from sweeper.objective import COST, PERF_PER_COST, TIME
 from sweeper.report import headline, words
 from sweeper.report.decisions import LEVEL, Decisions
 from sweeper.report.question import Question
@@ -82,13 +82,16 @@ def _runner_up(decisions: Decisions, cell: CellSummary) -> list[str]:
     """The next decision, or, where there is but one, the next values of the searched keys."""
     found = decisions.behind(0)
     if found is not None:
-        return [f"the runner-up, {decisions.name(found[0])}, is {words.behind(found[1])}"]
+        next_cell = decisions.cells[found[0], 0]
+        told = words.behind_best(found[1], next_cell, next_cell.best)
+        return [f"the runner-up, {decisions.name(found[0])}, is {told}"]
     other = cell.runner_up
     if other is None:
         return []
     best, its = (cell.objective.loss(cell.objective.of(row)) for row in (cell.best, other))
     share = its / best - 1 if best else 0.0
-    return [f"the runner-up, {words.searched(cell, other)}, is {words.behind(share)}"]
+    told = words.behind_best(share, cell, other)
+    return [f"the runner-up, {words.searched(cell, other)}, is {told}"]
 
 
 _LISTED = 4  # scenarios whose designs are told one after the other
@@ -116,7 +119,7 @@ def _build_for_all(asked: str, report: Report, decisions: Decisions) -> Answer:
     if worst >= LEVEL:
         lost = f"at most {words.loss(worst)} behind the best of each scenario"
     else:
-        most = decisions.objective.most
+        most = words.most(report.chosen[0][0])
         lost = f"{'as good as the best of' if worst > 0 else f'{most} in'} each scenario"
     told = [lost] if name and math.isfinite(worst) else []
     if len(set(designs)) > 1:
@@ -149,8 +152,12 @@ def _search(report: Report, cell: CellSummary) -> Answer:
         short = "the one design was" if few else f"all {len(report.found):,} designs were"
         return Answer(_HOW_SURE, f"{short} simulated", "there was nothing else to search")
     rest = []
-    gap = cell.gap_of(cell.advised)
-    if cell.bound is not None and gap is not None:
+    gap = cell.gap
+    if (proven := cell.front_gaps(cell.best.to_frame().T)) is not None:
+        least = cell.best[TIME.column] / (1 + proven[0])
+        short = f"within {words.fine_percent(proven[0])} of the proven front"
+        rest.append(f"nothing that costs no more takes less than {TIME.show(least)}")
+    elif cell.bound is not None and gap is not None:
         short = f"within {words.fine_percent(gap)} of the proven bound"
         rest.append(f"no split has better than {cell.objective.show(cell.bound)}")
     else:

@@ -296,8 +296,8 @@ def test_of_a_front_the_answer_is_what_the_headline_advises() -> None:
     report = report_of(rows, make_study(rows, objective=("time", "cost")))
     (cell,) = report.summaries
     bounded = replace(cell, cell=cell.cell.model_copy(update={"bound": 0.8}))
-    assert (bounded.gap, bounded.gap_of(cell.advised)) == pytest.approx((0.25, 0.25625))
-    assert cell.advised["cost_usd"] == 16.6e6 and cell.best["cost_usd"] == 74e6
+    assert (bounded.gap, bounded.gap_of(cell.first)) == pytest.approx((0.25625, 0.25))
+    assert cell.best["cost_usd"] == 16.6e6 and cell.first["cost_usd"] == 74e6
     build, *_, cost = (each for each in answers(report) if each.question.startswith("What "))
     assert ", ".join(f"{b:g}" for b in SPLITS[1]) in build.short
     assert "1.005 s" in build.rest and "16.60 M USD" in build.rest
