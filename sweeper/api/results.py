@@ -150,7 +150,7 @@ def _described(cell: CellSummary) -> dict[str, Any]:
         **parameters,
         **values,
         "bound": cell.bound,
-        "gap": cell.gap,
+        "gap": cell.gap_of(cell.best),
         "gain": cell.gain(cell.objective),
         "reference": None if cell.reference is None else cell.reference.name,
     }

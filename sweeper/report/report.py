@@ -62,8 +62,8 @@ class Report:
 
     @cached_property
     def chosen(self) -> list[tuple[CellSummary, pd.Series]]:
-        """The cells of the answer, each with the row of what the answer names there: its best trial,
-        or, in a portfolio, the one split for all."""
+        """The cells of the answer, each with the row of what the answer names there: its best
+        trial, or, in a portfolio, the one split for all."""
         shared = {
             cell.cell.cell: row
             for one in self.portfolios

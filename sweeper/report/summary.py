@@ -45,8 +45,8 @@ class CellSummary:
     """One cell of a study: its trials and what stands out among them.
 
     ``cell`` is its entry in the study.
-    ``complete`` and ``failed`` are its rows in the order of asking.  ``best`` is the row that stands
-    for the cell (:func:`sweeper.study.ranking.best`): all that is told of one design is told of it.
+    ``complete`` and ``failed`` are its rows in the order of asking.  ``best`` is the row that
+    stands for the cell (:func:`sweeper.study.ranking.best`): what is told of one design is of it.
     ``front`` holds the rows that no other row beats in one objective without losing in the other,
     by the first objective; of rows alike in both the earliest, and of one objective only ``best``.
     ``equal`` is the equal split, of plans as the configuration has them; None where none is
@@ -126,17 +126,28 @@ class CellSummary:
         """What no split of the space can beat in the first objective, if that is known."""
         return self.cell.bound
 
+    @cached_property
+    def limit(self) -> float | None:
+        """What no split that costs no more than the best trial can beat in the first objective;
+        where no front is proven, what no split can beat, whatever it costs."""
+        if self.cell.front is None:
+            return self.bound
+        return float(self.cell.front.least_time(np.array([COST.of(self.best)]))[0])
+
     @property
     def gap(self) -> float | None:
-        """By what share the best trial could be better at most, if the bound could be reached."""
-        return self.gap_of(self.best)
+        """By what share the best trial could be better at most, if its limit could be reached."""
+        return self._gap(self.best, self.limit)
 
     def gap_of(self, row: pd.Series) -> float | None:
-        """The same of a ``row``."""
-        if self.bound is None or not math.isfinite(self.bound) or self.bound == 0:
+        """By what share a ``row`` could be better at most, whatever that costs."""
+        return self._gap(row, self.bound)
+
+    def _gap(self, row: pd.Series, bound: float | None) -> float | None:
+        if bound is None or not math.isfinite(bound) or bound == 0:
             return None
         own = self.objective.of(row)
-        return (own / self.bound if self.objective.sign > 0 else self.bound / own) - 1
+        return (own / bound if self.objective.sign > 0 else bound / own) - 1
 
     @property
     def is_proven(self) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from sweeper.objective import COST, PERF_PER_COST, TIME
+from sweeper.objective import COST, PERF_PER_COST
 from sweeper.report import headline, words
 from sweeper.report.decisions import LEVEL, Decisions
 from sweeper.report.question import Question
@@ -153,13 +153,11 @@ def _search(report: Report, cell: CellSummary) -> Answer:
         return Answer(_HOW_SURE, f"{short} simulated", "there was nothing else to search")
     rest = []
     gap = cell.gap
-    if (proven := cell.front_gaps(cell.best.to_frame().T)) is not None:
-        least = cell.best[TIME.column] / (1 + proven[0])
-        short = f"within {words.fine_percent(proven[0])} of the proven front"
-        rest.append(f"nothing that costs no more takes less than {TIME.show(least)}")
-    elif cell.bound is not None and gap is not None:
-        short = f"within {words.fine_percent(gap)} of the proven bound"
-        rest.append(f"no split has better than {cell.objective.show(cell.bound)}")
+    if cell.limit is not None and gap is not None:
+        what = "bound" if cell.cell.front is None else "front"
+        short = f"within {words.fine_percent(gap)} of the proven {what}"
+        cheap = "" if cell.cell.front is None else " that costs no more"
+        rest.append(f"no split{cheap} has better than {cell.objective.show(cell.limit)}")
     else:
         short = f"the best of {plural(len(cell.complete), 'trial')}"
         rest.append("no bound is proven for this study")

@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 
 from engine import DimsweepError
 from sweeper.draw.show.answer import answers
-from sweeper.report import Report
+from sweeper.objective import OBJECTIVES
+from sweeper.report import Report, words
 from sweeper.report.factors import factors
 from sweeper.report.question import Question
 from sweeper.report.scenes import scenes
 from sweeper.report.sections import sheets
-from tests.support.reports import make_rows, make_study, one_cell, with_baseline
+from sweeper.study.ranking import best, front, near
+from tests.support.reports import make_rows, make_study, one_cell, with_baseline, with_cells
 
 SPLITS = [[125.0] * 4, [338.0, 85.0, 58.0, 19.0]]
 NETWORKS = ("slow", "fast", "even")
@@ -302,3 +304,78 @@ def test_of_a_front_the_answer_is_what_the_headline_advises() -> None:
     assert ", ".join(f"{b:g}" for b in SPLITS[1]) in build.short
     assert "1.005 s" in build.rest and "16.60 M USD" in build.rest
     assert cost.short == "16.60 M USD"
+
+
+def front_of_plans():
+    """Four plans: the fastest, what is advised, its runner-up, and the cheapest."""
+    times, costs = [1.0, 1.005, 1.2, 2.0], [74e6, 16.6e6, 20e6, 10e6]
+    rows = make_rows([*SPLITS, [200.0] * 4, [100.0] * 4]).assign(
+        **{"time_s": times, "cost_usd": costs, "perf_per_cost": 1.0},
+        **{"workload.parallel.tensor": ["8", "4", "8", "4"]},
+        **{f"ms_per_GBps_{d}": [-9.0 * (d == 0), -2.0 * (d == 1), -7.0, -7.0] for d in range(4)},
+    )
+    study = make_study(rows, ("time", "cost"), parameters=("workload.parallel.tensor",))
+    return rows, study
+
+
+def test_of_a_front_all_that_is_told_is_told_of_the_design_that_is_advised() -> None:
+    """The runner-up, the next dollar, marginal prices, gains and gaps were the fastest end's."""
+    rows, study = front_of_plans()
+    cost = np.array([5e6, 16.6e6, 80e6])
+    proven = {"cost": cost.tolist(), "bound": [2.0, 1.0, 0.5], "value": [2.0, 1.0, 0.5]}
+    proven["bandwidth"] = [[1.0] * 4] * 3
+    study = with_cells(study, bound=0.5, front=proven, ms_per_GBps=[-5.0] * 4)
+    report = report_of(rows, study)
+    (cell,), told = report.summaries, {each.question: each for each in answers(report)}
+    assert cell.best["time_s"] == 1.005 and "1.005 s at 16.60 M USD" in report.headline
+    assert told["What to build"].rest.endswith(
+        "the runner-up, tensor 8, is as good in time (1.000 s at 74.00 M USD)"
+    )
+    assert cell.saved() == pytest.approx([0, 2e-3, 0, 0])
+    assert "dim\N{NO-BREAK SPACE}1" in told["What the next GB/s does"].short
+    assert told["How sure is the search"].short == "within 0.5% of the proven front"
+    assert "that costs no more has better than 1.000 s" in told["How sure is the search"].rest
+    (table,) = (sheet.rows for sheet in sheets(report) if sheet.title == "Time and cost")
+    values = {name: best for name, best, *_ in table}
+    assert (values["iteration time"], values["proven bound at this cost"]) == (
+        "1.005 s",
+        "1.00000 s",
+    )
+    assert values["  gap to it"] == "0.5%"
+    assert words.most(cell) == "fastest to within 1%"
+
+
+def test_the_runner_up_of_a_front_is_what_would_be_advised_without_the_best() -> None:
+    rows, study = front_of_plans()
+    rows = rows[rows["trial"] != 0]
+    (cell,) = report_of(rows, study).summaries
+    assert cell.runner_up["time_s"] == 1.2
+    build = answers(report_of(rows, study))[0]
+    assert build.rest.endswith("tensor 8, is 19% behind in time (1.200 s at 20.00 M USD)")
+
+
+def test_decisions_on_fronts_are_compared_by_what_is_advised_of_each() -> None:
+    """A network's fastest end is no merit of the design that the answer names."""
+    parts = []
+    for i, (name, times) in enumerate({"a": [1.0, 1.009], "b": [1.004, 1.004]}.items()):
+        rows = make_rows(SPLITS, cell=i, network=name)
+        parts.append(rows.assign(time_s=times, cost_usd=[50e6, 10e6], perf_per_cost=1.0))
+    rows = pd.concat(parts, ignore_index=True)
+    report = report_of(rows, make_study(rows, ("time", "cost"), grid=("network",)))
+    assert report.headline == (
+        "GPT-3 on 4,096 NPUs: network b is fastest to within 1% (1.004 s at 10.00 M USD); "
+        "the runner-up, network a, is 0.5% behind in time (1.009 s at 10.00 M USD)"
+    )
+
+
+@settings(max_examples=50)
+@given(st.lists(st.tuples(st.floats(0.99, 1.05), st.floats(1.0, 9.0)), min_size=1, max_size=8))
+def test_what_is_advised_is_on_the_front_and_near_its_end(pairs) -> None:
+    times, costs = map(np.array, zip(*pairs, strict=True))
+    table = {"trial": np.arange(len(pairs)), "time_s": times, "cost_usd": costs}
+    objectives = (OBJECTIVES["time"], OBJECTIVES["cost"])
+    found = best(table, objectives)
+    assert times[found] <= 1.01 * times.min() + 1e-12
+    assert costs[found] == costs[near(times, times.min())].min()
+    assert found in front(table, objectives)
+    assert best(table, objectives[:1]) == times.argmin()
