@@ -106,7 +106,8 @@ class Provenance(_Record):
 class StudyRecord(_Record):
     """A whole study.  ``model`` and ``rows`` are the versions of the engine's model and of the
     columns; ``config`` is the resolved configuration without what changes no row; ``provenance``
-    has an entry for each that wrote rows.  ``roles`` are those of axes and of searched keys.
+    has an entry for each that wrote rows.  ``roles`` are those of axes and of searched keys,
+    and ``weights`` how much each value of an axis counts among scenarios, where that is said.
     ``baseline`` is what the design that there is today changes, which has a cell in ``baselines``
     for each combination of the scenarios; ``no_baselines`` are those that cannot be.  Of a large
     grid ``n_streamed`` is the number of cells, which are planned one after the other; what is known
@@ -122,6 +123,7 @@ class StudyRecord(_Record):
     grid: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
     roles: Mapping[str, str] = {}
+    weights: Mapping[str, Mapping[str, float]] = {}
     baseline: Mapping[str, Any] = {}
     learns_from_slopes: bool = False
     warnings: tuple[str, ...] = ()

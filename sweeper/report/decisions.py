@@ -4,6 +4,7 @@ A loss is compared with another one of the same scenario, never with one of anot
 time of several models is none of a design's merits.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,7 +31,9 @@ class Decisions:
 
     ``cells`` has the summary of each pair that has complete trials, and ``losses`` (D, S) what the
     objective minimises there, NaN where nothing is complete: of the best design for that scenario,
-    or, in a portfolio, of the one split for all.  ``share`` (S,) is how much a scenario counts.
+    or, in a portfolio, of the one split for all.  ``share`` (S,) is how much a scenario counts, and
+    ``is_weighted`` whether the study's roles say so; else the decision that loses least is the one
+    whose worst regret is least.
     """
 
     objective: Objective
@@ -39,6 +42,7 @@ class Decisions:
     cells: Mapping[tuple[int, int], CellSummary]
     losses: Floats
     share: Floats
+    is_weighted: bool = False
 
     @classmethod
     def of(
@@ -68,7 +72,10 @@ class Decisions:
             cells[place] = cell
             own = cell.objective.loss(cell.objective.of(cell.best))
             losses[place] = shared.get(cell.cell.cell, own)
-        share = np.array([weights.get(dict(each).get(WORKLOAD, ""), 1.0) for each in scenarios])
+        by_axis = {WORKLOAD: weights, **study.weights} if weights else study.weights
+        share = np.array([_weight(dict(each), by_axis) for each in scenarios])
+        if not share.sum():  # nothing is complete of all that counts
+            share = np.ones_like(share)
         return cls(
             objective=found[0].objective,
             decisions=tuple(map(dict, decisions)),
@@ -76,6 +83,7 @@ class Decisions:
             cells=cells,
             losses=losses,
             share=share / share.sum(),
+            is_weighted=bool(study.weights),
         )
 
     def name(self, decision: int) -> str:
@@ -127,21 +135,34 @@ class Decisions:
         return np.asarray(self.losses / np.where(least == 0, np.nan, least) - 1)
 
     @cached_property
+    def _counted(self) -> Floats:
+        """(D, S') the regrets in the scenarios that count, without end where a decision does not
+        run."""
+        counts = self.share > 0
+        return np.where(np.isnan(self.losses), np.inf, self.regrets)[:, counts]
+
+    @cached_property
     def worst(self) -> Floats:
         """(D,) the largest regret of a decision; without end where it does not run everywhere."""
-        return np.where(np.isnan(self.losses), np.inf, self.regrets).max(axis=1)
+        return self._counted.max(axis=1)
 
     @cached_property
     def mean(self) -> Floats:
         """(D,) the mean regret of a decision, each scenario counting by its share."""
-        missing = np.isnan(self.losses)
-        return np.asarray(np.where(missing, np.inf, self.regrets) @ self.share)
+        return np.asarray(self._counted @ self.share[self.share > 0])
 
     @cached_property
     def ranking(self) -> list[int]:
-        """The decisions by what they lose over all scenarios: the worst regret, then the mean."""
-        runs = (~np.isnan(self.losses)).sum(axis=1)
-        return np.lexsort((self.mean, self.worst, -runs)).tolist()
+        """The decisions by what they lose over all scenarios: the worst regret, then the mean; of
+        scenarios with weights the mean, then the worst."""
+        runs = np.isfinite(self._counted).sum(axis=1)
+        then, first = (self.worst, self.mean) if self.is_weighted else (self.mean, self.worst)
+        return np.lexsort((then, first, -runs)).tolist()
+
+    def worst_scene(self, decision: int) -> str:
+        """The scenario in which a decision loses most, of those that count."""
+        regrets = np.where(self.share > 0, self.regrets[decision], -np.inf)
+        return self.scene(int(regrets.argmax()))
 
     def chosen(self) -> list[CellSummary]:
         """The cells of the answer: those of the decision that loses least over all scenarios."""
@@ -151,6 +172,11 @@ class Decisions:
     def places(self) -> list[int]:
         """The scenarios in which the decision that loses least is complete."""
         return [s for s in range(len(self.scenarios)) if (self.ranking[0], s) in self.cells]
+
+
+def _weight(scenario: Mapping[str, str], weights: Mapping[str, Mapping[str, float]]) -> float:
+    """How much a scenario counts: the product of the weights of its values."""
+    return math.prod(own.get(scenario.get(axis, ""), 1.0) for axis, own in weights.items())
 
 
 def _of_portfolios(

@@ -89,7 +89,8 @@ def _of_regrets(decisions: Decisions) -> str:
     worst = float(decisions.worst[least])
     objective = decisions.objective
     found = factors(decisions)
-    if len(decisions.decisions) == 2 and len(found) == 1 and worst < math.inf:
+    is_pair = len(decisions.decisions) == 2 and len(found) == 1
+    if is_pair and worst < math.inf and not decisions.is_weighted:
         (one,) = found
         gained = words.gained(one.values, objective, one.reference)
         return f"{over}, {one.subject} is {gained}{_each_its_own(decisions)}"
@@ -97,25 +98,34 @@ def _of_regrets(decisions: Decisions) -> str:
         cells = decisions.chosen()
         ran = f"{len(cells)} of {len(decisions.scenarios)} scenarios"
         return f"No decision ran in all scenarios: {decisions.name(least)} ran in most, {ran}"
-    name = decisions.name(least)
+    name, each = decisions.name(least), "each" if decisions.share.all() else "each that counts"
     if worst <= 0:
-        text = f"{over}, {name} is {words.most(decisions.chosen()[0])} in each"
+        text = f"{over}, {name} is {words.most(decisions.chosen()[0])} in {each}"
     elif worst < LEVEL:
-        text = f"{over}, {name} is as good as the best of each"
+        text = f"{over}, {name} is as good as the best of {each}"
     else:
-        place = decisions.scene(int(decisions.regrets[least].argmax()))
-        most = f"at most {words.loss(worst)}{words.measured_in(objective)}"
-        text = f"{over}, {name} loses least: {most} against the best of each ({place})"
+        place = decisions.worst_scene(least)
+        most = f"{lost(decisions, least)}{words.measured_in(objective)}"
+        text = f"{over}, {name} loses least: {most} against the best of {each} ({place})"
     gains = [gain for cell in decisions.chosen() if (gain := cell.gain(objective)) is not None]
     baseline = _baseline(decisions.chosen())
     if baseline and gains:
         text += f"; it is {words.gained(gains, objective, baseline)}"
     if len(decisions.ranking) > 1:
         other = decisions.ranking[1]
-        lost = float(decisions.worst[other])
-        told = f"at most {words.loss(lost)} behind" if lost < math.inf else "not in all of them"
+        runs = decisions.worst[other] < math.inf
+        told = f"{lost(decisions, other)} behind" if runs else "not in all of them"
         text += f"; next is {decisions.name(other)}, {told}"
     return text
+
+
+def lost(decisions: Decisions, decision: int) -> str:
+    """What a decision that runs everywhere loses: at most, and, where scenarios have weights, in
+    their mean."""
+    most = f"at most {words.loss(float(decisions.worst[decision]))}"
+    if not decisions.is_weighted:
+        return most
+    return f"{words.loss(float(decisions.mean[decision]))} in the weighted mean, {most}"
 
 
 def against(cell: CellSummary) -> str | None:

@@ -117,7 +117,7 @@ def _build_for_all(asked: str, report: Report, decisions: Decisions) -> Answer:
     )
     worst = float(decisions.worst[decisions.ranking[0]])
     if worst >= LEVEL:
-        lost = f"at most {words.loss(worst)} behind the best of each scenario"
+        lost = f"{headline.lost(decisions, decisions.ranking[0])} behind the best of each scenario"
     else:
         most = words.most(report.chosen[0][0])
         lost = f"{'as good as the best of' if worst > 0 else f'{most} in'} each scenario"

@@ -379,3 +379,52 @@ def test_what_is_advised_is_on_the_front_and_near_its_end(pairs) -> None:
     assert costs[found] == costs[near(times, times.min())].min()
     assert found in front(table, objectives)
     assert best(table, objectives[:1]) == times.argmin()
+
+
+def test_scenarios_count_by_their_weights() -> None:
+    """Who runs one model for nine tenths of the time builds for that one."""
+    times = {("a", "x"): 1.0, ("b", "x"): 1.3, ("a", "y"): 1.2, ("b", "y"): 1.0}
+    times |= {("a", "z"): 1.4, ("b", "z"): 1.4}
+    rows, study = grid(times)
+    report = report_of(rows, study)
+    assert answers(report)[0].short == "network y"  # at most 20% behind
+    told = [sheet.title for sheet in sheets(report)]
+    own = " (each with its best split for that scenario)"
+    assert any(title.endswith(f"; each counts the same{own}") for title in told)
+    weighted = study.model_copy(update={"weights": {"workload": {"a": 9.0, "b": 1.0}}})
+    report = report_of(rows, weighted)
+    assert report.headline == (
+        "Over 2 workloads, network x loses least: 3% in the weighted mean, at most 30% against the "
+        "best of each (b); next is network y, 18% in the weighted mean, at most 20% behind"
+    )
+    build = answers(report)[0]
+    assert (build.short, build.rest) == (
+        "network x",
+        "3% in the weighted mean, at most 30% behind the best of each scenario",
+    )
+    (table,) = [s for s in sheets(report) if "each counts by its weight" in s.title]
+    assert table.columns == (
+        "decision",
+        "a\n(90%)",
+        "b\n(10%)",
+        "worst",
+        "weighted\nmean",
+        "best in",
+    )
+    assert table.rows[0][1:5] == ("0%", "30%", "30%", "3%")
+
+
+def test_a_scenario_of_no_weight_counts_for_nothing() -> None:
+    times = {("a", "x"): 1.0, ("a", "y"): 1.2, ("b", "y"): 1.0, ("a", "z"): 1.4, ("b", "z"): 0.5}
+    rows, study = grid(times)
+    assert answers(report_of(rows, study))[0].short == "network z"
+    report = report_of(
+        rows, study.model_copy(update={"weights": {"workload": {"a": 1.0, "b": 0.0}}})
+    )
+    assert report.headline.startswith("Over 2 workloads, network x is fastest in each that counts")
+    assert report.decisions.mean.tolist() == pytest.approx([0, 0.2, 0.4])
+    nothing = {"workload": {"c": 1.0, "a": 0.0, "b": 0.0}}
+    assert (
+        report_of(rows, study.model_copy(update={"weights": nothing})).decisions.share.tolist()
+        == [0.5] * 2
+    )
