@@ -62,7 +62,11 @@ class Decisions:
         decisions = list(dict.fromkeys(decision for decision, _ in pairs.values()))
         scenarios = list(dict.fromkeys(scenario for _, scenario in pairs.values()))
         losses = np.full((len(decisions), len(scenarios)), np.nan)
-        weights, shared = _of_portfolios(portfolios)
+        weights = {
+            name: weight
+            for one in portfolios
+            for name, weight in zip(one.names, one.together.weighing.share.tolist(), strict=True)
+        }
         cells = {}
         rows = {decision: i for i, decision in enumerate(decisions)}
         columns = {scenario: i for i, scenario in enumerate(scenarios)}
@@ -70,8 +74,7 @@ class Decisions:
             decision, scenario = pairs[cell.cell.cell]
             place = rows[decision], columns[scenario]
             cells[place] = cell
-            own = cell.objective.loss(cell.objective.of(cell.best))
-            losses[place] = shared.get(cell.cell.cell, own)
+            losses[place] = cell.objective.loss(cell.objective.of(cell.named))
         by_axis = {WORKLOAD: weights, **study.weights} if weights else study.weights
         share = np.array([_weight(dict(each), by_axis) for each in scenarios])
         if not share.sum():  # nothing is complete of all that counts
@@ -177,15 +180,3 @@ class Decisions:
 def _weight(scenario: Mapping[str, str], weights: Mapping[str, Mapping[str, float]]) -> float:
     """How much a scenario counts: the product of the weights of its values."""
     return math.prod(own.get(scenario.get(axis, ""), 1.0) for axis, own in weights.items())
-
-
-def _of_portfolios(
-    portfolios: Sequence[PortfolioSummary],
-) -> tuple[dict[str, float], dict[int, float]]:
-    """The weight of each workload, and the loss of each cell at the split that is for all."""
-    weights, losses = dict[str, float](), dict[int, float]()
-    for one in portfolios:
-        weights |= dict(zip(one.names, one.together.weighing.share.tolist(), strict=True))
-        for cell, loss in zip(one.cells, one.losses[one.best].tolist(), strict=True):
-            losses[cell.cell.cell] = loss
-    return weights, losses

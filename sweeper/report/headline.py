@@ -107,7 +107,8 @@ def _of_regrets(decisions: Decisions) -> str:
         place = decisions.worst_scene(least)
         most = f"{lost(decisions, least)}{words.measured_in(objective)}"
         text = f"{over}, {name} loses least: {most} against the best of {each} ({place})"
-    gains = [gain for cell in decisions.chosen() if (gain := cell.gain(objective)) is not None]
+    cells = decisions.chosen()
+    gains = [gain for c in cells if (gain := c.gain(objective, c.named)) is not None]
     baseline = _baseline(decisions.chosen())
     if baseline and gains:
         text += f"; it is {words.gained(gains, objective, baseline)}"
@@ -133,7 +134,7 @@ def against(cell: CellSummary) -> str | None:
 
     Cells that compete each have an equal split of their own, which is no common reference.
     """
-    gain, name = cell.gain(cell.objective), _baseline([cell])
+    gain, name = cell.gain(cell.objective, cell.named), _baseline([cell])
     if gain is None or not name:
         return None
     return words.gained([gain], cell.objective, name)

@@ -46,7 +46,8 @@ class CellSummary:
 
     ``cell`` is its entry in the study.
     ``complete`` and ``failed`` are its rows in the order of asking.  ``best`` is the row that
-    stands for the cell (:func:`sweeper.study.ranking.best`): what is told of one design is of it.
+    stands for the cell (:func:`sweeper.study.ranking.best`): what is told of one design is of it;
+    but in a portfolio the answer names the one split for all, whose row here is ``for_all``.
     ``front`` holds the rows that no other row beats in one objective without losing in the other,
     by the first objective; of rows alike in both the earliest, and of one objective only ``best``.
     ``equal`` is the equal split, of plans as the configuration has them; None where none is
@@ -72,6 +73,7 @@ class CellSummary:
     changed: pd.DataFrame
     npu_price: float = 0.0
     reference: Reference | None = None
+    for_all: pd.Series | None = None
 
     @property
     def found(self) -> bool:
@@ -85,9 +87,14 @@ class CellSummary:
 
     @cached_property
     def best(self) -> pd.Series:
-        """The row that the answer names: the best; of two objectives what is within 1% of the best
-        in the first one, which :attr:`first` is, and best in the second."""
+        """The best row; of two objectives what is within 1% of the best in the first one, which
+        :attr:`first` is, and best in the second."""
         return self.complete.iloc[best(self.complete, self.objectives)]
+
+    @property
+    def named(self) -> pd.Series:
+        """The row that the study's answer names: the best, or that of a portfolio's one split."""
+        return self.best if self.for_all is None else self.for_all
 
     @property
     def first(self) -> pd.Series:
@@ -324,7 +331,8 @@ def _summarise_cell(
     config = {**study.config, **(cell.config or {})}
     equal = equal_split(complete, cell, study.parameters, config)
     reference = reference_of(study, cell, baselines, equal)
-    designs = {*complete["key"], *([reference.row["key"]] if reference is not None else ())}
+    designs = {*complete["key"], *rows[shared]["key"]}
+    designs |= {reference.row["key"]} if reference is not None else set()
     return CellSummary(
         study=study,
         cell=cell,

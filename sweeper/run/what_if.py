@@ -12,13 +12,14 @@ import pyarrow.compute as pc
 from engine import DimsweepError
 from sweeper.config.schema import Config
 from sweeper.config.study import DEFAULT
-from sweeper.ledger.record import PrunedCell
-from sweeper.ledger.rows import BASELINE, BESIDE, CHANGE, COMPLETE, WHAT_IF
+from sweeper.ledger.record import PrunedCell, StudyRecord
+from sweeper.ledger.rows import BASELINE, BESIDE, CHANGE, COMPLETE, PORTFOLIO, WHAT_IF
 from sweeper.run.stored import trials_of
 from sweeper.space.trials import MARK, Trial, Trials, config_keys
 from sweeper.study.cell import CellPlan
 from sweeper.study.change import BANDWIDTHS, resolve, split_of, split_text
 from sweeper.study.plan import StudyPlan
+from sweeper.study.portfolio import Together, common, row_of
 from sweeper.study.ranking import best
 from sweeper.study.what_if import Asked
 
@@ -76,13 +77,14 @@ class Reference:
         return Trial(number, WHAT_IF, split, parameters)
 
 
-def simulate_what_ifs(plan: StudyPlan, driver: "Driver") -> None:
-    """Simulate each change of the study around the best design of each scenario, and around the
-    baseline of its cell; nothing that a cell has simulated already."""
-    if not plan.config.what_if or plan.portfolios:
+def simulate_what_ifs(plan: StudyPlan, study: StudyRecord, driver: "Driver") -> None:
+    """Simulate each change of the study around the best design of each scenario, or around the one
+    split of each portfolio, and around the baseline of its cell; nothing that a cell has simulated
+    already.  ``study`` knows what the workloads of a portfolio have alone."""
+    if not plan.config.what_if:
         return
     waiting, before = [], len(driver.ledger.known)
-    for reference in list(_references(plan, driver)):
+    for reference in list(_references(plan, study, driver)):
         cell = reference.plan
         for trial in reference.trials():
             trials = Trials.of([trial])
@@ -95,9 +97,8 @@ def simulate_what_ifs(plan: StudyPlan, driver: "Driver") -> None:
     driver.progress.what_ifs = len(driver.ledger.known) - before
 
 
-def _references(plan: StudyPlan, driver: "Driver") -> Iterator[Reference]:
+def _references(plan: StudyPlan, study: StudyRecord, driver: "Driver") -> Iterator[Reference]:
     """The designs that are changed: here is what else may be one."""
-    study = plan.study
     splits = [name for name in plan.schema.names if name.startswith("bandwidth_")]
     columns = [
         *("key", "cell", "trial", "origin", "state", *CHANGE, "fidelity", *splits),
@@ -107,7 +108,7 @@ def _references(plan: StudyPlan, driver: "Driver") -> Iterator[Reference]:
     rows = driver.ledger.rows(list(dict.fromkeys(columns)))
     rows = rows.filter(pc.equal(rows["state"], COMPLETE))
     planned = {cell.cell.number: cell for cell in plan.cells if plan.stream is None}
-    chosen = _best(rows, plan)
+    chosen = _for_all(rows, plan, study) if plan.portfolios else _best(rows, plan)
     if plan.config.what_if == DEFAULT:
         chosen = chosen.slice(0, _MOST)
     scenarios = []
@@ -124,6 +125,26 @@ def _references(plan: StudyPlan, driver: "Driver") -> Iterator[Reference]:
         (key,) = baseline.content.keys(Trials.of(baseline.first))
         if key in done and study.scenario(baseline.cell.coordinates) in scenarios:
             yield Reference(baseline, baseline.first[0], key)
+
+
+def _for_all(rows: pa.Table, plan: StudyPlan, study: StudyRecord) -> pa.Table:
+    """The row of each workload at the one split of its portfolio, which is the report's."""
+    found = list[int]()
+    names = [name for name in rows.column_names if name.startswith("bandwidth_")]
+    table = rows.to_pandas().sort_values("trial", kind="stable")
+    shared = table["origin"] == PORTFOLIO
+    table = table[shared | ~table["origin"].isin(BESIDE)].assign(shared=shared)
+    table = table.sort_values("shared", kind="stable")  # a cell's own trials come first
+    for one, entry in zip(plan.portfolios, study.portfolios, strict=True):
+        cells = [table[table["cell"] == cell.cell.number] for cell in one.cells]
+        splits = [name for name in names if cells[0][name].notna().any()]
+        objective = one.cells[0].objective[0]
+        designs, losses = common(cells, [*splits, *study.parameters], objective)
+        if entry.own is not None and len(designs):
+            together = Together(one.weighing, np.array(entry.own), objective)
+            design = designs.iloc[together.best(losses)]
+            found += [int(row_of(own, design).name) for own in cells]
+    return rows.take(pa.array(found, pa.int64()))
 
 
 def _baselines(plan: StudyPlan) -> Iterator[CellPlan]:

@@ -178,12 +178,6 @@ def _check_what_ifs(config: Config, cells: Sequence[CellPlan]) -> None:
     """Raise :class:`DimsweepError` for a change that the design of no cell can have."""
     if isinstance(config.what_if, str) or not config.what_if:
         return
-    if config.portfolio.workloads:
-        raise DimsweepError(
-            "the one split of a portfolio is not changed",
-            where="what_if",
-            hint="a study of one of its workloads can ask it",
-        )
     for name, changes in config.what_if.items():
         errors = list[DimsweepError]()
         for cell in cells:
