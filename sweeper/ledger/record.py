@@ -42,6 +42,7 @@ class CellRecord(_Record):
     ``content``; ``config`` has those parts of a cell's configuration that its rows depend on and
     that are not the study's own.
 
+    ``exhaustive``: the search tries every design of its space.
     ``baseline`` is of the design that there is today what it changes, and ``key`` its row's; cells
     that are searched have neither.
     ``bound`` is what no split beats in the first objective, ``ms_per_GBps`` (D,) what bandwidth is
@@ -56,6 +57,7 @@ class CellRecord(_Record):
     n_npus: int
     sampler: str
     trials: int
+    exhaustive: bool = False
     content: str | None = None
     config: Mapping[str, Any] | None = None
     bound: float | None = None

@@ -129,6 +129,17 @@ class CellSummary:
             return Evidence(reason=f"its configuration cannot be read ({error.what})")
 
     @property
+    def n_designs(self) -> int | None:
+        """How many designs the space has, where every one of them was tried; those that cannot be
+        among them."""
+        tried = pd.concat([self.complete, self.failed])
+        if not self.cell.exhaustive or self.study.finished is False or self.stopped:
+            return None
+        if (tried["state"] == LOST).any():
+            return None
+        return len(tried.drop_duplicates(subset=self.design))
+
+    @property
     def bound(self) -> float | None:
         """What no split of the space can beat in the first objective, if that is known."""
         return self.cell.bound

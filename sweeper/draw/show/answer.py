@@ -32,7 +32,7 @@ def answers(report: Report) -> list[Answer]:
     decisions = report.decisions
     cells = decisions.chosen()
     # Of several scenarios the one of which the search says least.
-    least_sure = max(cells, key=lambda cell: math.inf if cell.gap is None else cell.gap)
+    least_sure = max(cells, key=_unsure)
     built, search = _build(report, decisions), _search(report, least_sure)
     if len(report.portfolios) == 1:
         one = report.portfolios[0]
@@ -41,6 +41,13 @@ def answers(report: Report) -> list[Answer]:
     # Who asks for a plan has the machine, and buys nothing.
     buys = len(cells) == 1 and report.question is not Question.PLAN
     return [built, search, _model(report), _cost(report), *(_next(cells[0]) if buys else ())]
+
+
+def _unsure(cell: CellSummary) -> float:
+    """By how much the best of a cell could be missed; without end where nothing is proven."""
+    if cell.n_designs is not None:
+        return 0.0
+    return math.inf if cell.gap is None else cell.gap
 
 
 def _where(decisions: Decisions, cell: CellSummary) -> str:
@@ -153,7 +160,13 @@ def _search(report: Report, cell: CellSummary) -> Answer:
         return Answer(_HOW_SURE, f"{short} simulated", "there was nothing else to search")
     rest = []
     gap = cell.gap
-    if cell.limit is not None and gap is not None:
+    if cell.n_designs is not None:
+        short = f"all {cell.n_designs:,} designs were simulated"
+        failed = len(cell.failed)
+        rest.append(
+            f"{failed:,} of them cannot be simulated" if failed else "none of the space is better"
+        )
+    elif cell.limit is not None and gap is not None:
         what = "bound" if cell.cell.front is None else "front"
         short = f"within {words.fine_percent(gap)} of the proven {what}"
         cheap = "" if cell.cell.front is None else " that costs no more"

@@ -17,7 +17,7 @@ from sweeper.report.question import Question
 from sweeper.report.scenes import scenes
 from sweeper.report.sections import sheets
 from sweeper.study.ranking import best, front, near
-from tests.support.reports import make_rows, make_study, one_cell, with_baseline, with_cells
+from tests.support.reports import fail, make_rows, make_study, one_cell, with_baseline, with_cells
 
 SPLITS = [[125.0] * 4, [338.0, 85.0, 58.0, 19.0]]
 NETWORKS = ("slow", "fast", "even")
@@ -428,3 +428,26 @@ def test_a_scenario_of_no_weight_counts_for_nothing() -> None:
         report_of(rows, study.model_copy(update={"weights": nothing})).decisions.share.tolist()
         == [0.5] * 2
     )
+
+
+def test_an_exhausted_grid_was_simulated_as_a_whole() -> None:
+    """It was called the best of four trials."""
+    rows, study = plans()
+
+    def sure(rows, study):
+        (found,) = (e for e in answers(report_of(rows, study)) if e.question.endswith("the search"))
+        return found
+
+    assert sure(rows, study).short == "the best of 4 trials"
+    whole = with_cells(study, exhaustive=True)
+    told = sure(rows, whole)
+    assert (told.short, told.rest) == (
+        "all 4 designs were simulated",
+        "none of the space is better",
+    )
+    failed = fail(rows, [3], "too large")
+    assert sure(failed, whole).rest == "1 of them cannot be simulated"
+    stopped = whole.model_copy(update={"finished": False})
+    assert sure(rows, stopped).short == "the best of 4 trials"
+    lost = failed.assign(state=failed["state"].replace("failed", "lost"))
+    assert sure(lost, whole).short == "the best of 3 trials"
