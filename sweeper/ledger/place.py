@@ -20,7 +20,7 @@ def place(name: str | Place) -> Place:
 
     Raises :class:`DimsweepError` if no package is there for such URLs, and for what is no name.
     """
-    if isinstance(name, Path | UPath):
+    if isinstance(name, Place):
         return name
     if not isinstance(name, str):
         raise DimsweepError(

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,7 +38,7 @@ class Reference:
     trial: Trial
     key: str
 
-    @property
+    @cached_property
     def config(self) -> Config:
         """The cell's configuration with what the trial sets, its split too."""
         settings = config_keys(self.trial.parameters)
@@ -85,13 +86,13 @@ def simulate_what_ifs(plan: StudyPlan, study: StudyRecord, driver: "Driver") -> 
         return
     waiting, before = [], len(driver.ledger.known)
     for reference in list(_references(plan, study, driver)):
-        cell = reference.plan
-        for trial in reference.trials():
-            trials = Trials.of([trial])
-            plain = Trials.of([Trial(0, "", trial.bandwidth, config_keys(trial.parameters))])
-            keys = cell.content.keys(trials)
-            driver.ledger.copy(cell.cell, trials, keys, cell.content.keys(plain))
-            waiting.append(driver.submit_beside(cell, trials))
+        cell, changed = reference.plan, list(reference.trials())
+        if not changed:
+            continue
+        plain = [Trial(0, "", each.bandwidth, config_keys(each.parameters)) for each in changed]
+        trials, known = Trials.of(changed), cell.content.keys(Trials.of(plain))
+        driver.ledger.copy(cell.cell, trials, cell.content.keys(trials), known)
+        waiting += [driver.submit_beside(cell, Trials.of([each])) for each in changed]
     for batch in waiting:
         driver.collect(batch)
     driver.progress.what_ifs = len(driver.ledger.known) - before
