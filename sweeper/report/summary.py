@@ -175,17 +175,17 @@ class CellSummary:
     def saved(self, row: pd.Series | None = None) -> Floats | None:
         """(D,) what the next bandwidth in each dimension saves, in seconds per GB/s.
 
-        Of a row, along its one critical path.  Without one, of the best design: what the proven
-        bound says at its optimum, where dimensions that limit the time together are each worth
-        something, as long as the best is near that; else, and where a cost is an objective, too,
-        which that optimum does not know, along the best trial's critical path.
+        Of a row, along its one critical path.  Without one, of the design that the answer names:
+        what the proven bound says at its optimum, where dimensions that limit the time together are
+        each worth something, as long as the best is near that; else, and where other workloads or a
+        cost count, too, which that optimum does not know, along that design's critical path.
         None if not known; NaN where the slope is no finite number.
         """
-        is_optimum = self.is_proven and len(self.objectives) == 1
+        is_optimum = self.is_proven and len(self.objectives) == 1 and self.for_all is None
         if row is None and is_optimum and self.cell.ms_per_GBps is not None:
             slopes = np.array(self.cell.ms_per_GBps, dtype=float)
         else:
-            at = self.best if row is None else row
+            at = self.named if row is None else row
             slopes = np.array([at.get(f"ms_per_GBps_{d}") for d in range(len(self.dims))], float)
         if not np.isfinite(slopes).any():
             return None

@@ -213,6 +213,10 @@ def test_the_one_split_is_changed_in_each_workload(small: Small) -> None:
     assert reproduce(plan.folder).differ == {}
     assert run(plan).engine_seconds == 0
     # Gains are against the baseline of each workload, of the one split.
+    for cell in one.cells:
+        own = [max(-cell.named[f"ms_per_GBps_{d}"] / 1e3, 0) for d in range(len(cell.dims))]
+        assert cell.saved() == pytest.approx(own)
+    assert any("saves at the one split for all" in s.title for s in sheets(results.report))
     gains = [c.gain(c.objective, c.named) for c in one.cells]
     assert f"; it is {words.gained(gains, TIME, 'the baseline')}" in results.headline
     titles = [sheet.title for sheet in sheets(results.report)]
