@@ -17,7 +17,15 @@ from sweeper.report.question import Question
 from sweeper.report.scenes import scenes
 from sweeper.report.sections import sheets
 from sweeper.study.ranking import best, front, near
-from tests.support.reports import fail, make_rows, make_study, one_cell, with_baseline, with_cells
+from tests.support.reports import (
+    again,
+    fail,
+    make_rows,
+    make_study,
+    one_cell,
+    with_baseline,
+    with_cells,
+)
 
 SPLITS = [[125.0] * 4, [338.0, 85.0, 58.0, 19.0]]
 NETWORKS = ("slow", "fast", "even")
@@ -451,3 +459,14 @@ def test_an_exhausted_grid_was_simulated_as_a_whole() -> None:
     assert sure(rows, stopped).short == "the best of 4 trials"
     lost = failed.assign(state=failed["state"].replace("failed", "lost"))
     assert sure(lost, whole).short == "the best of 3 trials"
+
+
+def test_of_a_front_what_was_simulated_again_first_is_called_the_fastest() -> None:
+    """It need not be the design that the answer names."""
+    rows, study = front_of_plans()
+    report = report_of(again(rows, [1.1, 1.2]), study)
+    (sure,) = (each for each in answers(report) if each.question == "How sure is the search")
+    assert sure.rest.endswith("message by message the ranking of the 2 best designs is the same")
+    report = report_of(again(rows, [1.3, 1.2]), study)
+    (sure,) = (each for each in answers(report) if each.question == "How sure is the search")
+    assert "for the fastest design" in sure.rest and "search's best" not in sure.rest
