@@ -82,10 +82,14 @@ def test_runs_that_were_all_fitted_give_no_interval() -> None:
 
 def test_too_few_runs_beside_fitted_ones_give_no_interval() -> None:
     said = found("nodes=128", of=A100)
-    fitted = len(said.runs) - len(said.left_out)
     assert 0 < len(said.left_out) < LEAST and said.ends is None
-    assert str(said).startswith(f"{len(said.runs)} measured run")
-    assert str(said).endswith("no interval") and ("fitted" in str(said)) == (fitted > 0)
+    assert str(said).startswith(f"{len(said.runs)} measured run") and "no interval" in str(said)
+    (one, *_), few = found(of=A100).left_out, LEAST - 1
+    own = replace(one.facts, **{name: getattr(one.facts, name)[:1] for name in SOFTWARE})
+    runs = [one] * few + [replace(one, fitted=True)] * 3
+    told = f"{few + 3} measured runs like this one, 3 of which the model was fitted to, "
+    assert _no_interval(own, runs) == f"{told}and an interval takes {LEAST} others"
+    assert _no_interval(own, [*runs, one]) == ""
 
 
 def test_a_stack_that_only_fitted_runs_had_is_not_covered_by_others() -> None:
