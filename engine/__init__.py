@@ -152,6 +152,12 @@ def simulate(
     ``"NPU 3 -> leaf 0"``, or a node for all links by which it sends.  Raises
     :class:`DimsweepError` for a workload that does not fit the cluster or cannot finish.
     """
+    if not isinstance(workload, Workload):
+        hint = "an engine.Workload, such as engine.plan.training(model, plan, mesh) makes"
+        raise DimsweepError(f"{workload!r} is no workload", where="workload", hint=hint)
+    if not isinstance(cluster, Cluster):
+        hint = "an engine.Cluster, such as Cluster(Topology.build('Ring(8)', ...))"
+        raise DimsweepError(f"{cluster!r} is no cluster", where="cluster", hint=hint)
     if fidelity not in tuple(Fidelity):
         raise DimsweepError(f"{fidelity!r} is none of {', '.join(Fidelity)}", where="fidelity")
     if fidelity != Fidelity.PHASE:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 from engine.errors import InfeasibleError
@@ -24,9 +25,10 @@ class Action(NamedTuple):
     chunk: int
 
 
+@lru_cache(maxsize=32)  # a trial asks twice, for its memory and for its graph; its neighbours again
 def actions(
     schedule: Schedule, *, stage: int, n_stages: int, n_chunks: int, n_micro_batches: int
-) -> list[Action]:
+) -> tuple[Action, ...]:
     """What ``stage`` of ``n_stages`` does, in order.
 
     Raises :class:`DimsweepError` when micro-batches do not divide by the stages, which interleaved
@@ -56,7 +58,7 @@ def actions(
     order = [Action(False, *entry) for entry in forward[:warm_up]]
     for ahead, behind in zip(forward[warm_up:], backward, strict=False):
         order += [Action(False, *ahead), Action(True, *behind)]
-    return order + [Action(True, *entry) for entry in backward[n - warm_up :]]
+    return (*order, *(Action(True, *entry) for entry in backward[n - warm_up :]))
 
 
 def at_once(order: Sequence[Action], overlap: bool) -> Iterator[tuple[Action, ...]]:

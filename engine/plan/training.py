@@ -1,6 +1,6 @@
 """A training iteration: one graph for each pipeline stage, whatever the number of ranks."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -56,7 +56,7 @@ def _grouped(plan: ParallelPlan, mesh: DeviceMesh) -> DeviceMesh:
     return mesh.with_expert_nodes() if plan.experts_by_node else mesh
 
 
-_Ordered = tuple[Stage, list[Action]]
+_Ordered = tuple[Stage, Sequence[Action]]
 
 
 def _stages(model: Model, plan: ParallelPlan, mesh: DeviceMesh) -> list[_Ordered]:
@@ -87,7 +87,7 @@ class _StageProgram:
     """The operators of one stage."""
 
     def __init__(
-        self, stage: Stage, plan: ParallelPlan, mesh: DeviceMesh, order: list[Action]
+        self, stage: Stage, plan: ParallelPlan, mesh: DeviceMesh, order: Sequence[Action]
     ) -> None:
         self._stage, self._plan, self._mesh, self._order = stage, plan, mesh, order
         self._axis, self._n_shards = mesh.shard_axis, mesh.degree(mesh.shard_axis)

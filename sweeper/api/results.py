@@ -67,9 +67,9 @@ class Results:
 
     @property
     def best(self) -> pd.Series:
-        """The row that is best in the first objective, of all decisions; raises
-        :class:`DimsweepError` in a study of several scenarios, of which no row is the best:
-        :attr:`cells` has the best of each."""
+        """The row that is best, of all decisions, and of two objectives the one that the headline
+        advises; raises :class:`DimsweepError` in a study of several scenarios, of which no row is
+        the best: :attr:`cells` has the best of each."""
         return self._winner.best
 
     @property
@@ -94,10 +94,11 @@ class Results:
     @property
     def what_if(self) -> pd.DataFrame:
         """A row for each change that was simulated around a design, the rest of which stays as it
-        is: which cell (its number and its ``label``), whose ``design`` (best, or baseline), the
-        ``change``, what it sets, the time (s), the throughput (``measure``, where the change makes
-        an iteration another piece of work) and the cost (USD) before and after, how many times as
-        fast it is, in all and for each USD, and the error where it cannot be simulated."""
+        is: which cell (its number and its ``label``), whose ``design`` (best, a portfolio's shared
+        one, or baseline), the ``change``, what it sets, the time (s), the throughput (``measure``,
+        where the change makes an iteration another piece of work) and the cost (USD) before and
+        after, how many times as fast it is, in all and for each USD, and the error where it cannot
+        be simulated."""
         found = [(c, each) for c in self.report.found for own in groups(c) for each in own]
         return pd.DataFrame([_change(*each) for each in found], columns=_WHAT_IF)
 
@@ -150,7 +151,7 @@ def _described(cell: CellSummary) -> dict[str, Any]:
         **parameters,
         **values,
         "bound": cell.bound,
-        "gap": cell.gap,
+        "gap": cell.gap_of(cell.best),
         "gain": cell.gain(cell.objective),
         "reference": None if cell.reference is None else cell.reference.name,
     }

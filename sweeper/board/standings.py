@@ -13,8 +13,8 @@ from sweeper.ledger.pulse import last_pulse
 from sweeper.ledger.record import StudyRecord, read_study
 from sweeper.ledger.rows import BESIDE, COMPLETE
 from sweeper.objective import Objective
+from sweeper.report.causes import frequent_errors
 from sweeper.report.scenes import scenes
-from sweeper.report.summary import frequent_errors
 from sweeper.report.words import duration, fine_percent
 
 

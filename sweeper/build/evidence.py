@@ -67,45 +67,65 @@ class Run:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What measured runs say: the interval (``low``, ``high``) of our time relative to theirs, less
-    1, and the runs that it rests on; or no runs, and ``reason``, why there are none."""
+    """What measured runs say: the ``runs`` that are like a configuration, and the interval of our
+    times relative to theirs, less 1, of those that the model was not fitted to; or ``reason``, why
+    there is none."""
 
     runs: tuple[Run, ...] = ()
     reason: str = ""
 
     @property
-    def low(self) -> float:
-        """What a tenth of the runs' errors is below."""
-        return self._point(LOW)
+    def left_out(self) -> tuple[Run, ...]:
+        """The runs that the model was not fitted to, and so can be wrong about."""
+        return tuple(run for run in self.runs if not run.fitted)
 
     @property
-    def high(self) -> float:
-        """What a tenth of the runs' errors is above."""
-        return self._point(HIGH)
-
-    def _point(self, share: float) -> float:
-        return float(np.quantile([run.error for run in self.runs], share))
+    def ends(self) -> tuple[float, float] | None:
+        """What a tenth of the errors of the runs left out is below, and what a tenth is above; None
+        where there is a reason for having no interval."""
+        if self.reason:
+            return None
+        low, high = np.quantile([run.error for run in self.left_out], [LOW, HIGH])
+        return float(low), float(high)
 
     @property
     def interval(self) -> str:
-        """Of our times, relative to measured ones: ``-12 to +4 %``."""
-        return f"{self.low * 100:+.0f} to {self.high * 100:+.0f}%"
+        """Of our times, relative to measured ones: ``-12 to +4%``; empty where there is none."""
+        return (
+            "" if self.ends is None else f"{self.ends[0] * 100:+.0f} to {self.ends[1] * 100:+.0f}%"
+        )
 
     @property
     def basis(self) -> str:
-        """The runs that the interval rests on."""
-        gpus = [run.facts.gpus for run in self.runs]
+        """The runs that the interval rests on, and those that the model was fitted to."""
+        alike, fitted = self.left_out, len(self.runs) - len(self.left_out)
+        gpus = [run.facts.gpus for run in alike]
         scale = f"{min(gpus):,} to {max(gpus):,}" if min(gpus) < max(gpus) else f"{max(gpus):,}"
-        sources = len({run.source for run in self.runs})
-        fitted = sum(run.fitted for run in self.runs)
-        text = f"{len(self.runs)} measured runs of {sources} source{'s'[: sources > 1]} on {scale} "
-        text += self.runs[0].facts.gpu
-        return text + (f"; constants were fitted to {fitted} of them" if fitted else "")
+        sources = len({run.source for run in alike})
+        text = f"{len(alike)} measured runs of {sources} source{'s'[: sources > 1]} on {scale} "
+        text += f"{alike[0].facts.gpu}, to none of which the model was fitted"
+        return text + (f"; it was fitted to {fitted} more" if fitted else "")
+
+    @property
+    def short(self) -> str:
+        """The interval, or that there is none, in few words."""
+        return self.interval or ("no interval" if self.runs else "no measured run covers this")
 
     def __str__(self) -> str:
-        if not self.runs:
-            return f"no measured run covers this: {self.reason}"
-        return f"four in five such times were {self.interval} off measured ones ({self.basis})"
+        if self.interval:
+            return f"four in five such times were {self.interval} off measured ones ({self.basis})"
+        return f"{self.reason}: {self.short}" if self.runs else f"{self.short}: {self.reason}"
+
+    def plain(self) -> dict[str, Any]:
+        """All of it as JSON takes it: ``interval`` is a pair, or null for the ``reason``."""
+        return {
+            "interval": self.ends and list(self.ends),
+            "share": HIGH - LOW,
+            "runs": len(self.left_out),
+            "fitted": len(self.runs) - len(self.left_out),
+            "sources": sorted({run.source for run in self.runs}),
+            "reason": self.reason or None,
+        }
 
 
 def evidence(config: Config) -> Evidence:
@@ -125,10 +145,27 @@ def evidence(config: Config) -> Evidence:
         if not kept:
             return Evidence(reason=why(own, [run.facts for run in runs]))
         runs = kept
-    reason = _software(own, [run.facts for run in runs])
-    if not reason and len(runs) < LEAST:
-        reason = f"{len(runs)} such run{'s'[: len(runs) > 1]} only, and an interval takes {LEAST}"
-    return Evidence(reason=reason) if reason else Evidence(tuple(runs))
+    if reason := _software(own, [run.facts for run in runs]):
+        return Evidence(reason=reason)
+    return Evidence(tuple(runs), _no_interval(own, runs))
+
+
+def _no_interval(own: Facts, runs: Sequence[Run]) -> str:
+    """Why runs alike give no interval; empty if they do.  Errors of runs that the model was fitted
+    to say how well it was fitted, not how well it predicts."""
+    left_out = [run for run in runs if not run.fitted]
+    fitted = len(runs) - len(left_out)
+    text = f"{len(runs)} measured run{'s'[: len(runs) > 1]} like this one"
+    if not left_out:
+        whole = "all of which" if fitted > 1 else "which"
+        return f"{text}, {whole} the model was fitted to"
+    if len(left_out) < LEAST:
+        told = f", {fitted} of which the model was fitted to" if fitted else ""
+        return f"{text}{told}, and an interval takes {LEAST}{' others' if fitted else ''}"
+    why = _software(own, [run.facts for run in left_out])
+    return (
+        f"{text}, and those that the model was not fitted to do not cover it ({why})" if why else ""
+    )
 
 
 def facts(config: Config, gpu: str) -> Facts:

@@ -63,8 +63,8 @@ def simulate(overrides: Sequence[str], console: "Console", *, as_json: bool = Fa
     """Simulate the configuration that ``overrides`` make, print its account and write its files.
 
     With ``as_json`` the standard output is one JSON object for other programs: the version of the
-    model, the columns of a study's rows (docs/results.md) that are known, and the critical path and
-    the classes of ranks as the terminal shows them.
+    model, the columns of a study's rows (docs/results.md) that are known, the critical path and the
+    classes of ranks as the terminal shows them, and the evidence for the time.
     """
     import json
 
@@ -99,6 +99,7 @@ def simulate(overrides: Sequence[str], console: "Console", *, as_json: bool = Fa
     title = f"{config.workload.name} on {result.program.cluster.topology.name}"
     if as_json:
         told = {"model": MODEL_VERSION, **single_row(config, result), **plain(result)}
+        told["evidence"] = evidence(config).plain()
         print(json.dumps(told, indent=1))
     else:
         print_result(result, title, console, config.cost.npu)

@@ -254,11 +254,14 @@ def parts_of(file: Path | None) -> dict[str, str]:
 def _check_size(plain: Any, choices: Mapping[str, str]) -> None:
     """Raise :class:`DimsweepError` for a size of no machine."""
     if plain.get("nodes") is not None and choices.get(CLUSTER, "none") == "none":
+        hint = "add cluster=, one of " + ", ".join(groups()[CLUSTER])
+        hint += "; or let topology.shape say the size"
+        axis = (plain.get("grid") or {}).get(CLUSTER)
+        if isinstance(axis, list) and axis:
+            hint = f"the axis changes what the study itself has: add cluster={axis[0]}, or "
+            hint += f"`override /cluster: {axis[0]}` to its defaults"
         raise DimsweepError(
-            "nodes is the size of a machine, and none is named",
-            where="nodes",
-            hint="add cluster=, one of " + ", ".join(groups()[CLUSTER]) + "; or let "
-            "topology.shape say the size",
+            "nodes is the size of a machine, and none is named", where="nodes", hint=hint
         )
 
 

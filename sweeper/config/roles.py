@@ -2,10 +2,12 @@
 
 A *decision* is what can be built or run: a network, a chip, a plan.  A *scenario* is what a design
 has to stand: a model, a batch, a price, a budget.  Designs compete within a scenario, never over
-several: the shortest time of three models is no answer.
+several: the shortest time of three models is no answer.  Scenarios count alike, unless the values
+of their axes have weights.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from engine import DimsweepError, suggestion
 from sweeper.config.parts.part import key
@@ -42,6 +44,45 @@ def default_role(axis: str) -> Role:
     return next((_BY_DEFAULT[start] for start in starts if start in _BY_DEFAULT), Role.DECISION)
 
 
+def label(value: Any) -> str:
+    """What a value of an axis is called."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}: {label(each)}" for key, each in value.items())
+    return str(value)
+
+
+def weights_of(config: Config, axes: Mapping[str, Sequence[Any]]) -> dict[str, dict[str, float]]:
+    """How much each value of a scenario counts, by axis, where ``roles`` say so.
+
+    Raises :class:`DimsweepError` for weights of what is no value of the axis, or not of all of
+    them, and of the workloads of a portfolio, which has weights itself.
+    """
+    found = {name: own for name, own in config.roles.items() if isinstance(own, Mapping)}
+    for name, weights in found.items():
+        where = f"roles.{name}"
+        if name not in config.grid:
+            raise DimsweepError(
+                "a portfolio has weights itself",
+                where=where,
+                hint="give them in portfolio.workloads",
+            )
+        values = [label(value) for value in axes[name]]
+        for value in weights:
+            if value not in values:
+                raise DimsweepError(
+                    f"{value!r} is no value of the axis",
+                    where=where,
+                    hint=suggestion(value, values),
+                )
+        if missing := [value for value in values if value not in weights]:
+            raise DimsweepError(
+                f"no weight is given for {', '.join(missing)}",
+                where=where,
+                hint="a weight of 0 leaves one out of what is lost over all",
+            )
+    return found
+
+
 def is_plan(axis: str) -> bool:
     """Whether a key says how a model is spread over the ranks and run."""
     return axis.startswith(("workload.parallel", "workload.plan"))
@@ -62,7 +103,11 @@ def roles_of(config: Config, axes: Iterable[str]) -> dict[str, Role]:
                 where=f"roles.{name}",
                 hint=suggestion(name, known) if known else "the study has no grid",
             )
-    roles = {name: given.get(name, default_role(name)) for name in known}
+    roles = {
+        name: Role.SCENARIO if isinstance(role, Mapping) else role
+        for name in known
+        for role in (given.get(name, default_role(name)),)
+    }
     for name in searched:
         if roles[name] is Role.SCENARIO:
             with key(f"space.parameters.{name}"):

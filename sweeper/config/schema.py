@@ -17,7 +17,16 @@ from sweeper.config.network import Network
 from sweeper.config.nodes import Growth
 from sweeper.config.npu import Npu
 from sweeper.config.parts.part import Bytes, Flag, Parsed, Part, Whole, default, key, member
-from sweeper.config.study import Budget, Executor, Portfolio, Recheck, Role, Search, Space, WhatIf
+from sweeper.config.study import (
+    Budget,
+    Executor,
+    Portfolio,
+    Recheck,
+    RoleOrWeights,
+    Search,
+    Space,
+    WhatIf,
+)
 from sweeper.config.workload import KINDS, AnyWorkload
 from sweeper.objective import Objective, parse_objectives
 
@@ -87,8 +96,9 @@ class Config(Part):
     ] = default("time")
     space: Space = default(Space)
     grid: dict[str, Annotated[tuple[Any, ...], Parsed(_axis)]] = default(dict)
-    # of axes, where the role of one is not what its key has by itself
-    roles: dict[str, Annotated[Role, member(Role)]] = default(dict)
+    # of axes, where the role of one is not what its key has by itself; or how much each value of a
+    # scenario counts
+    roles: dict[str, RoleOrWeights] = default(dict)
     # the design that there is today, as the keys in which it differs; it is simulated beside
     baseline: dict[str, Any] = default(dict)
     search: Search

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from engine import DimsweepError, Fidelity
+from engine import DimsweepError, Fidelity, in_yaml
 from engine.bound import Measure
 from sweeper.config.parts.part import (
     Bandwidth,
@@ -117,6 +117,27 @@ class Role(StrEnum):
 
     DECISION = "decision"
     SCENARIO = "scenario"
+
+
+def _role(value: Any) -> Any:
+    """A role, or the weights of a scenario's values by their texts."""
+    if not isinstance(value, Mapping):
+        return named(Role)(value)
+    for name, weight in value.items():
+        is_number = isinstance(weight, int | float) and not isinstance(weight, bool)
+        if not is_number or not 0 <= weight < math.inf:
+            what = f"{in_yaml(weight)} is no weight"
+            raise DimsweepError(what, where=str(name), hint="zero or more, and finite, such as 2")
+    if not any(value.values()):
+        raise DimsweepError(
+            "no value has a weight",
+            hint="at least one that is more than zero, such as {a: 2, b: 1}",
+        )
+    return {str(name): float(weight) for name, weight in value.items()}
+
+
+# What an axis is; a mapping of weights makes it a scenario whose values count so much.
+RoleOrWeights = Annotated[Role | dict[str, float], Parsed(_role, choices=map(str, Role))]
 
 
 class Budget(Part):

@@ -87,14 +87,14 @@ def _foot(report: Report, shown: Sequence[CellSummary]) -> str:
 
 
 def _worth(cell: CellSummary, *, long: bool = False) -> str:
-    """Time, cost and the error of such times, of the best design of a cell."""
-    own = cell.objective.show(cell.objective.of(cell.best))
-    texts = list(dict.fromkeys([own, words.seconds(cell.best["time_s"])]))
+    """Time, cost and the error of such times, of the design that the answer names."""
+    own = cell.objective.show(cell.objective.of(cell.named))
+    texts = list(dict.fromkeys([own, words.seconds(cell.named["time_s"])]))
     if cell.priced and cell.objective is not COST:
-        cost = words.usd(cell.best[COST.column])
+        cost = words.usd(cell.named[COST.column])
         texts.append(f"{words.cost_of(cell.npu_price)} {cost}" if long else cost)
-    if cell.evidence.runs:
-        texts.append(f"{cell.evidence.interval} off measured ones")
+    if interval := cell.evidence_of(cell.named).interval:
+        texts.append(f"{interval} off measured ones")
     if long and cell.gap is not None:
         texts.append(f"within {words.fine_percent(cell.gap)} of the proven bound")
     return ", ".join(texts)
@@ -128,11 +128,12 @@ def _draw_split(ax: Any, cell: CellSummary) -> None:
 
 def _draw_cells(ax: Any, cells: Sequence[CellSummary]) -> None:
     objective = cells[0].objective
-    factor, title = words.axis(objective, min(objective.of(cell.best) for cell in cells))
-    best = np.array([objective.of(cell.best) for cell in cells])
+    factor, title = words.axis(objective, min(objective.of(cell.named) for cell in cells))
+    best = np.array([objective.of(cell.named) for cell in cells])
+    name = "best" if cells[0].for_all is None else "one network for all"
     nothing = [""] * len(cells)
     names = [words.folded(words.label(cell), _LETTERS) for cell in cells]
-    draw_bars(ax, names, [Bars(factor * best, nothing, BLUE, "best")])
+    draw_bars(ax, names, [Bars(factor * best, nothing, BLUE, name)])
     compared = [cell.reference for cell in cells]
     other = np.array([math.nan if each is None else objective.of(each.row) for each in compared])
     places, ends, texts = (

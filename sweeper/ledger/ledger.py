@@ -191,17 +191,21 @@ class Ledger:
         return each_key_once(table).select(wanted)
 
     def copy(self, cell: Cell, trials: Trials, own: Sequence[str], known: Sequence[str]) -> None:
-        """Add the rows of ``trials``, with the keys ``own``, of designs whose complete rows the
-        cell has under the keys ``known``."""
-        if (self.known.places(own, cell.number) >= 0).all():
-            return
-        if not (self.known.places(known, cell.number) >= 0).all():
+        """Add the rows of those ``trials``, with the keys ``own``, that are of designs whose
+        complete rows the cell has under the keys ``known``."""
+        here = self.known.places(known, cell.number) >= 0
+        new = here & (self.known.places(own, cell.number) < 0)
+        if not new.any():
             return
         rows = self.rows()
         mine = pc.and_(pc.equal(rows["cell"], cell.number), pc.equal(rows["state"], COMPLETE))
         rows = rows.filter(pc.and_(mine, pc.is_in(rows["key"], pa.array(known))))
-        if len(rows) == len(trials) == 1:
-            self.append(renamed(rows, self.schema, labels(cell, trials, own)))
+        place = {key: i for i, key in enumerate(rows["key"].to_pylist())}
+        copied = [i for i in np.flatnonzero(new).tolist() if known[i] in place]
+        if copied:
+            rows = rows.take([place[known[i]] for i in copied])
+            named = labels(cell, trials.take(copied), [own[i] for i in copied])
+            self.append(renamed(rows, self.schema, named))
 
     def trials(self, cell: int, n: int) -> Places:
         """Where the rows of a cell's first ``n`` trials were when the ledger was opened, in the

@@ -18,10 +18,14 @@ NEW = "new-"  # so begin the names of files that are being written
 def place(name: str | Place) -> Place:
     """The folder or file called ``name``, a path or a URL such as ``s3://bucket/folder``.
 
-    Raises :class:`DimsweepError` if no package is there for such URLs.
+    Raises :class:`DimsweepError` if no package is there for such URLs, and for what is no name.
     """
-    if not isinstance(name, str):
+    if isinstance(name, Place):
         return name
+    if not isinstance(name, str):
+        raise DimsweepError(
+            f"{name!r} names no folder", where="folder", hint='such as "results/libra_gpt3_4d"'
+        )
     if "://" not in name:
         return Path(name)
     try:

@@ -42,6 +42,7 @@ class CellRecord(_Record):
     ``content``; ``config`` has those parts of a cell's configuration that its rows depend on and
     that are not the study's own.
 
+    ``exhaustive``: the search tries every design of its space.
     ``baseline`` is of the design that there is today what it changes, and ``key`` its row's; cells
     that are searched have neither.
     ``bound`` is what no split beats in the first objective, ``ms_per_GBps`` (D,) what bandwidth is
@@ -56,6 +57,7 @@ class CellRecord(_Record):
     n_npus: int
     sampler: str
     trials: int
+    exhaustive: bool = False
     content: str | None = None
     config: Mapping[str, Any] | None = None
     bound: float | None = None
@@ -106,7 +108,8 @@ class Provenance(_Record):
 class StudyRecord(_Record):
     """A whole study.  ``model`` and ``rows`` are the versions of the engine's model and of the
     columns; ``config`` is the resolved configuration without what changes no row; ``provenance``
-    has an entry for each that wrote rows.  ``roles`` are those of axes and of searched keys.
+    has an entry for each that wrote rows.  ``roles`` are those of axes and of searched keys,
+    and ``weights`` how much each value of an axis counts among scenarios, where that is said.
     ``baseline`` is what the design that there is today changes, which has a cell in ``baselines``
     for each combination of the scenarios; ``no_baselines`` are those that cannot be.  Of a large
     grid ``n_streamed`` is the number of cells, which are planned one after the other; what is known
@@ -122,6 +125,7 @@ class StudyRecord(_Record):
     grid: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
     roles: Mapping[str, str] = {}
+    weights: Mapping[str, Mapping[str, float]] = {}
     baseline: Mapping[str, Any] = {}
     learns_from_slopes: bool = False
     warnings: tuple[str, ...] = ()

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+import pandas as pd
+
 from engine import units
 
 _KINDS = (units.BYTES, units.BANDWIDTH, units.TIME, units.MONEY)
@@ -54,6 +56,12 @@ def causes(errors: Iterable[str]) -> list[tuple[str, int]]:
         found.setdefault((*pieces, *kinds), _Cause(pieces, kinds)).add(values)
     ordered = sorted(found.values(), key=lambda cause: -cause.count)  # stable
     return [(str(cause), cause.count) for cause in ordered]
+
+
+def frequent_errors(failed: pd.DataFrame) -> list[tuple[str, int]]:
+    """Why rows failed and how many did, the most frequent cause first, then the earliest; texts
+    that differ in their numbers alone are one, with the range of each number."""
+    return causes(failed["error"].fillna("(no error text)"))
 
 
 def _taken_apart(

@@ -4,6 +4,7 @@ A loss is compared with another one of the same scenario, never with one of anot
 time of several models is none of a design's merits.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,7 +31,9 @@ class Decisions:
 
     ``cells`` has the summary of each pair that has complete trials, and ``losses`` (D, S) what the
     objective minimises there, NaN where nothing is complete: of the best design for that scenario,
-    or, in a portfolio, of the one split for all.  ``share`` (S,) is how much a scenario counts.
+    or, in a portfolio, of the one split for all.  ``share`` (S,) is how much a scenario counts, and
+    ``is_weighted`` whether the study's roles say so; else the decision that loses least is the one
+    whose worst regret is least.
     """
 
     objective: Objective
@@ -39,6 +42,7 @@ class Decisions:
     cells: Mapping[tuple[int, int], CellSummary]
     losses: Floats
     share: Floats
+    is_weighted: bool = False
 
     @classmethod
     def of(
@@ -58,7 +62,11 @@ class Decisions:
         decisions = list(dict.fromkeys(decision for decision, _ in pairs.values()))
         scenarios = list(dict.fromkeys(scenario for _, scenario in pairs.values()))
         losses = np.full((len(decisions), len(scenarios)), np.nan)
-        weights, shared = _of_portfolios(portfolios)
+        weights = {
+            name: weight
+            for one in portfolios
+            for name, weight in zip(one.names, one.together.weighing.share.tolist(), strict=True)
+        }
         cells = {}
         rows = {decision: i for i, decision in enumerate(decisions)}
         columns = {scenario: i for i, scenario in enumerate(scenarios)}
@@ -66,9 +74,11 @@ class Decisions:
             decision, scenario = pairs[cell.cell.cell]
             place = rows[decision], columns[scenario]
             cells[place] = cell
-            own = cell.objective.loss(cell.objective.of(cell.best))
-            losses[place] = shared.get(cell.cell.cell, own)
-        share = np.array([weights.get(dict(each).get(WORKLOAD, ""), 1.0) for each in scenarios])
+            losses[place] = cell.objective.loss(cell.objective.of(cell.named))
+        by_axis = {WORKLOAD: weights, **study.weights} if weights else study.weights
+        share = np.array([_weight(dict(each), by_axis) for each in scenarios])
+        if not share.sum():  # nothing is complete of all that counts
+            share = np.ones_like(share)
         return cls(
             objective=found[0].objective,
             decisions=tuple(map(dict, decisions)),
@@ -76,6 +86,7 @@ class Decisions:
             cells=cells,
             losses=losses,
             share=share / share.sum(),
+            is_weighted=bool(study.weights),
         )
 
     def name(self, decision: int) -> str:
@@ -127,21 +138,34 @@ class Decisions:
         return np.asarray(self.losses / np.where(least == 0, np.nan, least) - 1)
 
     @cached_property
+    def _counted(self) -> Floats:
+        """(D, S') the regrets in the scenarios that count, without end where a decision does not
+        run."""
+        counts = self.share > 0
+        return np.where(np.isnan(self.losses), np.inf, self.regrets)[:, counts]
+
+    @cached_property
     def worst(self) -> Floats:
         """(D,) the largest regret of a decision; without end where it does not run everywhere."""
-        return np.where(np.isnan(self.losses), np.inf, self.regrets).max(axis=1)
+        return self._counted.max(axis=1)
 
     @cached_property
     def mean(self) -> Floats:
         """(D,) the mean regret of a decision, each scenario counting by its share."""
-        missing = np.isnan(self.losses)
-        return np.asarray(np.where(missing, np.inf, self.regrets) @ self.share)
+        return np.asarray(self._counted @ self.share[self.share > 0])
 
     @cached_property
     def ranking(self) -> list[int]:
-        """The decisions by what they lose over all scenarios: the worst regret, then the mean."""
-        runs = (~np.isnan(self.losses)).sum(axis=1)
-        return np.lexsort((self.mean, self.worst, -runs)).tolist()
+        """The decisions by what they lose over all scenarios: the worst regret, then the mean; of
+        scenarios with weights the mean, then the worst."""
+        runs = np.isfinite(self._counted).sum(axis=1)
+        then, first = (self.worst, self.mean) if self.is_weighted else (self.mean, self.worst)
+        return np.lexsort((then, first, -runs)).tolist()
+
+    def worst_scene(self, decision: int) -> str:
+        """The scenario in which a decision loses most, of those that count."""
+        regrets = np.where(self.share > 0, self.regrets[decision], -np.inf)
+        return self.scene(int(regrets.argmax()))
 
     def chosen(self) -> list[CellSummary]:
         """The cells of the answer: those of the decision that loses least over all scenarios."""
@@ -153,13 +177,6 @@ class Decisions:
         return [s for s in range(len(self.scenarios)) if (self.ranking[0], s) in self.cells]
 
 
-def _of_portfolios(
-    portfolios: Sequence[PortfolioSummary],
-) -> tuple[dict[str, float], dict[int, float]]:
-    """The weight of each workload, and the loss of each cell at the split that is for all."""
-    weights, losses = dict[str, float](), dict[int, float]()
-    for one in portfolios:
-        weights |= dict(zip(one.names, one.together.weighing.share.tolist(), strict=True))
-        for cell, loss in zip(one.cells, one.losses[one.best].tolist(), strict=True):
-            losses[cell.cell.cell] = loss
-    return weights, losses
+def _weight(scenario: Mapping[str, str], weights: Mapping[str, Mapping[str, float]]) -> float:
+    """How much a scenario counts: the product of the weights of its values."""
+    return math.prod(own.get(scenario.get(axis, ""), 1.0) for axis, own in weights.items())

@@ -56,11 +56,13 @@ def _against_baseline(decisions: Decisions) -> list[Factors]:
             (decisions.scene(s), gain)
             for s in range(len(decisions.scenarios))
             if (cell := decisions.cells.get((d, s))) is not None
-            and (gain := cell.gain(decisions.objective)) is not None
+            and (gain := cell.gain(decisions.objective, cell.named)) is not None
         ]
         if pairs:
             scenes, values = zip(*pairs, strict=True)
-            name = decisions.name(d) or f"the {words.noun(decisions.chosen()[0])}"
+            cell = decisions.chosen()[0]
+            own = words.noun(cell) if cell.for_all is None else "one split for all"
+            name = decisions.name(d) or f"the {own}"
             found.append(Factors(name, BASELINE, scenes, values))
     return found
 
@@ -89,5 +91,5 @@ def _of_axis(decisions: Decisions, axis: str) -> Factors | None:
 
 def _factor(cell: CellSummary, other: CellSummary) -> float:
     """How many times better a cell's best is than another's."""
-    own, its = (c.objective.loss(c.objective.of(c.best)) for c in (cell, other))
+    own, its = (c.objective.loss(c.objective.of(c.named)) for c in (cell, other))
     return float(its / own) if own else float("nan")

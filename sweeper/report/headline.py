@@ -35,10 +35,10 @@ def _of_one(decisions: Decisions, cell: CellSummary) -> str:
 def _of_decisions(decisions: Decisions) -> str:
     """Which decision is best in the one scenario, and how near the next one is."""
     best, name = decisions.best(0), decisions.name(decisions.order(0)[0])
-    text = f"{_who(list(decisions.cells.values()))}{name} is {best.objective.most}"
+    text = f"{_who(list(decisions.cells.values()))}{name} is {words.most(best)}"
     if (gain := against(best)) is not None:
         text += f", {gain}"
-    text += f" ({best.objective.told(best.objective.of(best.best))})"
+    text += f" ({words.values_of(best, best.best)})"
     return text + _next(decisions)
 
 
@@ -51,7 +51,10 @@ def _next(decisions: Decisions) -> str:
         alike = sum(decisions.regrets[i, 0] < LEVEL for i in decisions.order(0)) - 2
         more = f" and {alike} more" if alike > 0 else ""
         return f"; {decisions.name(other)}{more} {'are' if more else 'is'} as good"
-    return f"; the runner-up, {decisions.name(other)}, is {words.behind(share)}"
+    cell = decisions.cells[other, 0]
+    return (
+        f"; the runner-up, {decisions.name(other)}, is {words.behind_best(share, cell, cell.best)}"
+    )
 
 
 def _of_scenarios(decisions: Decisions) -> str:
@@ -86,7 +89,8 @@ def _of_regrets(decisions: Decisions) -> str:
     worst = float(decisions.worst[least])
     objective = decisions.objective
     found = factors(decisions)
-    if len(decisions.decisions) == 2 and len(found) == 1 and worst < math.inf:
+    is_pair = len(decisions.decisions) == 2 and len(found) == 1
+    if is_pair and worst < math.inf and not decisions.is_weighted:
         (one,) = found
         gained = words.gained(one.values, objective, one.reference)
         return f"{over}, {one.subject} is {gained}{_each_its_own(decisions)}"
@@ -94,25 +98,35 @@ def _of_regrets(decisions: Decisions) -> str:
         cells = decisions.chosen()
         ran = f"{len(cells)} of {len(decisions.scenarios)} scenarios"
         return f"No decision ran in all scenarios: {decisions.name(least)} ran in most, {ran}"
-    name = decisions.name(least)
+    name, each = decisions.name(least), "each" if decisions.share.all() else "each that counts"
     if worst <= 0:
-        text = f"{over}, {name} is {objective.most} in each"
+        text = f"{over}, {name} is {words.most(decisions.chosen()[0])} in {each}"
     elif worst < LEVEL:
-        text = f"{over}, {name} is as good as the best of each"
+        text = f"{over}, {name} is as good as the best of {each}"
     else:
-        place = decisions.scene(int(decisions.regrets[least].argmax()))
-        most = f"at most {words.loss(worst)}{words.measured_in(objective)}"
-        text = f"{over}, {name} loses least: {most} against the best of each ({place})"
-    gains = [gain for cell in decisions.chosen() if (gain := cell.gain(objective)) is not None]
+        place = decisions.worst_scene(least)
+        most = f"{lost(decisions, least)}{words.measured_in(objective)}"
+        text = f"{over}, {name} loses least: {most} against the best of {each} ({place})"
+    cells = decisions.chosen()
+    gains = [gain for c in cells if (gain := c.gain(objective, c.named)) is not None]
     baseline = _baseline(decisions.chosen())
     if baseline and gains:
         text += f"; it is {words.gained(gains, objective, baseline)}"
     if len(decisions.ranking) > 1:
         other = decisions.ranking[1]
-        lost = float(decisions.worst[other])
-        told = f"at most {words.loss(lost)} behind" if lost < math.inf else "not in all of them"
+        runs = decisions.worst[other] < math.inf
+        told = f"{lost(decisions, other)} behind" if runs else "not in all of them"
         text += f"; next is {decisions.name(other)}, {told}"
     return text
+
+
+def lost(decisions: Decisions, decision: int) -> str:
+    """What a decision that runs everywhere loses: at most, and, where scenarios have weights, in
+    their mean."""
+    most = f"at most {words.loss(float(decisions.worst[decision]))}"
+    if not decisions.is_weighted:
+        return most
+    return f"{words.loss(float(decisions.mean[decision]))} in the weighted mean, {most}"
 
 
 def against(cell: CellSummary) -> str | None:
@@ -120,7 +134,7 @@ def against(cell: CellSummary) -> str | None:
 
     Cells that compete each have an equal split of their own, which is no common reference.
     """
-    gain, name = cell.gain(cell.objective, cell.advised), _baseline([cell])
+    gain, name = cell.gain(cell.objective, cell.named), _baseline([cell])
     if gain is None or not name:
         return None
     return words.gained([gain], cell.objective, name)

@@ -11,7 +11,7 @@ from sweeper.ledger.record import StudyRecord
 from sweeper.ledger.rows import COMPLETE
 from sweeper.report import words
 from sweeper.report.summary import CellSummary, Floats
-from sweeper.study.portfolio import WORKLOAD, Together
+from sweeper.study.portfolio import WORKLOAD, Together, common, row_of
 
 _NAMES = {
     "weighted_time": "weighted mean",
@@ -43,7 +43,7 @@ class PortfolioSummary:
     @property
     def best(self) -> int:
         """The position of the best split, the earliest of equal ones."""
-        return int(self.measured.argmin())
+        return self.together.best(self.losses)
 
     @property
     def split(self) -> str:
@@ -66,13 +66,8 @@ class PortfolioSummary:
 
     def at_best(self) -> list[pd.Series]:
         """Each workload's row at the best split."""
-        split = self.designs.iloc[self.best]
-        columns = self.cells[0].design
-        found = []
-        for cell in self.cells:
-            rows = _rows(cell)
-            found.append(rows[(rows[columns] == split[columns]).all(axis=1)].iloc[0])
-        return found
+        best = self.designs.iloc[self.best]
+        return [row_of(_rows(cell), best) for cell in self.cells]
 
     def made_for(self) -> list[tuple[str, int]]:
         """Networks to compare, by name and position: each workload's own, all workloads', equal."""
@@ -118,7 +113,19 @@ class PortfolioSummary:
         if self.together.weighing.of_regrets:
             objective = self.together.objective
             text += f"{words.measured_in(objective)} against each one's own best split"
-        return f"{text}{self._proven}"
+        return f"{text}{self._proven}{self._gained}"
+
+    @property
+    def _gained(self) -> str:
+        """What the workloads gain over the study's baseline, where it has one."""
+        objective, pairs = self.together.objective, zip(self.cells, self.at_best(), strict=True)
+        common = [(c, row) for c, row in pairs if c.reference and c.reference.is_common]
+        gains = [gain for c, row in common if (gain := c.gain(objective, row)) is not None]
+        if not gains:
+            return ""
+        reference = common[0][0].reference
+        assert reference is not None
+        return f"; it is {words.gained(gains, objective, reference.name)}"
 
     @property
     def _found(self) -> str:
@@ -143,25 +150,13 @@ def summarise_portfolios(
             continue
         weighing = Weighing.build(entry.share, entry.measure, entry.level)
         together = Together(weighing, np.array(entry.own), cells[0].objective)
-        designs, losses = _common(cells, together)
+        rows = list(map(_rows, cells))
+        designs, losses = common(rows, cells[0].design, together.objective)
         if len(designs):
             measured = together.measured(losses)
             one = PortfolioSummary(cells, together, entry.bound, designs, losses, measured)
             found.append(one)
     return found
-
-
-def _common(cells: Sequence[CellSummary], together: Together) -> tuple[pd.DataFrame, Floats]:
-    """The designs that every cell has a complete row of, and the losses there."""
-    columns, column = cells[0].design, cells[0].objective.column
-    common: pd.DataFrame | None = None
-    for i, cell in enumerate(cells):
-        rows = _rows(cell)
-        values = rows.drop_duplicates(columns)[[*columns, column]].rename(columns={column: f"#{i}"})
-        common = values if common is None else common.merge(values, on=columns)
-    assert common is not None
-    values = common[[f"#{i}" for i in range(len(cells))]].to_numpy(float)
-    return common[columns], together.objective.loss(values)
 
 
 def _rows(cell: CellSummary) -> pd.DataFrame:

@@ -1,7 +1,7 @@
 """All that a report tells of a study."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
 
@@ -14,8 +14,9 @@ from sweeper.report.headline import headline
 from sweeper.report.idle import idle_axes
 from sweeper.report.portfolio import PortfolioSummary, summarise_portfolios
 from sweeper.report.question import Question, question
+from sweeper.report.references import without_baseline
 from sweeper.report.sold import unsold
-from sweeper.report.summary import CellSummary, summarise, without_baseline
+from sweeper.report.summary import CellSummary, summarise
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Report:
         """
         summaries = summarise(rows, study)
         portfolios = summarise_portfolios(summaries, study)
+        summaries, portfolios = _with_answers(summaries, portfolios)
         idle, missing = idle_axes(rows, study), without_baseline(rows, study)
         return cls(study, summaries, portfolios, idle, missing)
 
@@ -61,15 +63,9 @@ class Report:
 
     @cached_property
     def chosen(self) -> list[tuple[CellSummary, pd.Series]]:
-        """The cells of the answer, each with the row of what the answer names there: the trial that
-        it advises, or, in a portfolio, the one split for all."""
-        shared = {
-            cell.cell.cell: row
-            for one in self.portfolios
-            for cell, row in zip(one.cells, one.at_best(), strict=True)
-        }
-        cells = self.decisions.chosen()
-        return [(cell, shared.get(cell.cell.cell, cell.advised)) for cell in cells]
+        """The cells of the answer, each with the row of what the answer names there: its best
+        trial, or, in a portfolio, the one split for all."""
+        return [(cell, cell.named) for cell in self.decisions.chosen()]
 
     @property
     def question(self) -> Question:
@@ -109,3 +105,19 @@ class Report:
     def remarks(self) -> list[str]:
         """What the design rules found before the study, and its notes."""
         return [*self.study.warnings, *self.notes]
+
+
+def _with_answers(
+    summaries: list[CellSummary], portfolios: list[PortfolioSummary]
+) -> tuple[list[CellSummary], list[PortfolioSummary]]:
+    """The same, in which the cells of each portfolio know the row of its one split for all."""
+    rows = {
+        cell.cell.cell: row
+        for one in portfolios
+        for cell, row in zip(one.cells, one.at_best(), strict=True)
+    }
+    summaries = [replace(s, for_all=rows.get(s.cell.cell)) for s in summaries]
+    by_number = {s.cell.cell: s for s in summaries}
+    return summaries, [
+        replace(one, cells=[by_number[cell.cell.cell] for cell in one.cells]) for one in portfolios
+    ]

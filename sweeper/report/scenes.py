@@ -6,7 +6,7 @@ from typing import Any
 from sweeper.config.roles import default_role
 from sweeper.config.study import Role
 from sweeper.ledger.record import CellRecord, StudyRecord, flat
-from sweeper.report.summary import value_of
+from sweeper.report.references import value_of
 from sweeper.report.words import short_keys
 
 _NAMED = 3  # keys that tell scenarios of one workload apart

@@ -108,8 +108,11 @@ class WhatIf:
 
 
 def references(summary: CellSummary) -> list[Design]:
-    """The designs of a cell that are changed: the best one, and the user's own if there is one."""
+    """The designs of a cell that are changed: the best one, or a portfolio's one split for all, and
+    the user's own if there is one."""
     best, reference = Design("best", summary.best), summary.reference
+    if summary.for_all is not None:
+        best = Design("shared", summary.for_all)
     if reference is None or not reference.is_common:
         return [best]
     return [best, Design("baseline", reference.row)]

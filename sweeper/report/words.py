@@ -128,6 +128,20 @@ def behind(share: float) -> str:
     return f"{loss(share)} behind" if share >= _LEVEL else "as good"
 
 
+def behind_best(share: float, summary: CellSummary, row: pd.Series) -> str:
+    """How far a ``row`` of a cell is behind the best; of two objectives in the first, with what it
+    has in both."""
+    if len(summary.objectives) == 1:
+        return behind(share)
+    first = summary.objective.name.replace("_", " ")
+    return f"{behind(share)} in {first} ({values_of(summary, row)})"
+
+
+def most(summary: CellSummary) -> str:
+    """What the best is: fastest; of two objectives, as the answer names it, to within 1%."""
+    return f"{summary.objective.most}{' to within 1%' if len(summary.objectives) > 1 else ''}"
+
+
 def ratios(values: Sequence[float]) -> str:
     """From how many to how many times better."""
     low, high = ratio(min(values)), ratio(max(values))
@@ -230,9 +244,8 @@ def noun(summary: CellSummary) -> str:
 
 
 def best_name(summary: CellSummary) -> str:
-    """What to call the best trial: with two objectives, best in which sense."""
-    most = summary.objective.most if len(summary.objectives) > 1 else "best"
-    return f"{most} {noun(summary)}"
+    """What to call the best trial; of two objectives it is the best in neither."""
+    return f"{'advised' if len(summary.objectives) > 1 else 'best'} {noun(summary)}"
 
 
 def comparison(summary: CellSummary) -> str:
@@ -296,18 +309,17 @@ def stopped_early(summaries: Sequence[CellSummary]) -> str:
 def trade_off(summary: CellSummary) -> str:
     """The Pareto front of two objectives, from one end to the other, and what is as good as the
     first end but for a per cent, if that is another trial."""
-    first, last = (_values(summary, summary.front.iloc[i]) for i in (0, -1))
+    first, last = (values_of(summary, summary.front.iloc[i]) for i in (0, -1))
     if len(summary.front) == 1:
         return f"one trial is best in both objectives: {first}"
-    enough = summary.advised
-    if enough.name not in (summary.front.index[0], summary.front.index[-1]):
-        first += f" (within 1%: {_values(summary, enough)})"
+    if summary.best.name not in (summary.front.index[0], summary.front.index[-1]):
+        first += f" (within 1%: {values_of(summary, summary.best)})"
     return f"{len(summary.front)} trade-offs, from {first} to {last}"
 
 
-def _values(summary: CellSummary, row: pd.Series) -> str:
+def values_of(summary: CellSummary, row: pd.Series) -> str:
     """What a row has in each objective."""
-    return " at ".join(objective.show(objective.of(row)) for objective in summary.objectives)
+    return " at ".join(objective.told(objective.of(row)) for objective in summary.objectives)
 
 
 def convergence(summary: CellSummary) -> str:

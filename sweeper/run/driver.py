@@ -76,7 +76,7 @@ def run_sweep(
         if plan.stream_baselines is not None:
             _stream_baselines(plan.stream_baselines, driver)
         _run_stream(plan.stream, driver)
-        simulate_what_ifs(plan, driver)
+        simulate_what_ifs(plan, study, driver)
         ledger.describe(study.model_copy(update={"finished": True}))
         return driver.progress
     for baseline in plan.baselines:
@@ -87,7 +87,7 @@ def run_sweep(
         found = _run_portfolio(portfolio, own, driver)
         study = study.with_portfolio(i, **found)
         ledger.describe(study)
-    simulate_what_ifs(plan, driver)
+    simulate_what_ifs(plan, study, driver)
     ledger.describe(study.model_copy(update={"finished": True}))
     return driver.progress
 

@@ -38,8 +38,8 @@ def reproduce(folder: Place, sample: int | None = None, seed: int = 0) -> Reprod
     """Simulate the complete rows of the study in ``folder`` again, or a random ``sample`` of them,
     and compare every column bit for bit.
 
-    Raises :class:`DimsweepError` if it is a study of another version of the model, or if a file
-    that it names has changed.
+    Raises :class:`DimsweepError` if it is a study of another version of the model, if no row of it
+    is complete, or if a file that it names has changed.
     """
     study, every = read_study(folder), load(folder)
     if study.model != MODEL_VERSION:
@@ -50,6 +50,12 @@ def reproduce(folder: Place, sample: int | None = None, seed: int = 0) -> Reprod
         )
     rows = every.filter(pc.equal(every["state"], COMPLETE))
     complete = len(rows)
+    if not complete:
+        raise DimsweepError(
+            "no row of the study is complete",
+            where=str(folder),
+            hint="dimsweep sweep simulates it, and dimsweep report says what failed",
+        )
     if sample is not None and sample < complete:
         chosen = np.random.default_rng(seed).choice(complete, sample, replace=False)
         rows = rows.take(np.sort(chosen))

@@ -3,21 +3,25 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine import DimsweepError
 from sweeper.config.schema import Config
 from sweeper.config.study import DEFAULT
-from sweeper.ledger.record import PrunedCell
-from sweeper.ledger.rows import BASELINE, BESIDE, CHANGE, COMPLETE, WHAT_IF
+from sweeper.ledger.record import PrunedCell, StudyRecord
+from sweeper.ledger.rows import BASELINE, BESIDE, CHANGE, COMPLETE, PORTFOLIO, WHAT_IF
 from sweeper.run.stored import trials_of
 from sweeper.space.trials import MARK, Trial, Trials, config_keys
 from sweeper.study.cell import CellPlan
 from sweeper.study.change import BANDWIDTHS, resolve, split_of, split_text
 from sweeper.study.plan import StudyPlan
+from sweeper.study.portfolio import Together, common, row_of
+from sweeper.study.ranking import best
 from sweeper.study.what_if import Asked
 
 if TYPE_CHECKING:
@@ -34,7 +38,7 @@ class Reference:
     trial: Trial
     key: str
 
-    @property
+    @cached_property
     def config(self) -> Config:
         """The cell's configuration with what the trial sets, its split too."""
         settings = config_keys(self.trial.parameters)
@@ -74,28 +78,28 @@ class Reference:
         return Trial(number, WHAT_IF, split, parameters)
 
 
-def simulate_what_ifs(plan: StudyPlan, driver: "Driver") -> None:
-    """Simulate each change of the study around the best design of each scenario, and around the
-    baseline of its cell; nothing that a cell has simulated already."""
-    if not plan.config.what_if or plan.portfolios:
+def simulate_what_ifs(plan: StudyPlan, study: StudyRecord, driver: "Driver") -> None:
+    """Simulate each change of the study around the best design of each scenario, or around the one
+    split of each portfolio, and around the baseline of its cell; nothing that a cell has simulated
+    already.  ``study`` knows what the workloads of a portfolio have alone."""
+    if not plan.config.what_if:
         return
     waiting, before = [], len(driver.ledger.known)
-    for reference in list(_references(plan, driver)):
-        cell = reference.plan
-        for trial in reference.trials():
-            trials = Trials.of([trial])
-            plain = Trials.of([Trial(0, "", trial.bandwidth, config_keys(trial.parameters))])
-            keys = cell.content.keys(trials)
-            driver.ledger.copy(cell.cell, trials, keys, cell.content.keys(plain))
-            waiting.append(driver.submit_beside(cell, trials))
+    for reference in list(_references(plan, study, driver)):
+        cell, changed = reference.plan, list(reference.trials())
+        if not changed:
+            continue
+        plain = [Trial(0, "", each.bandwidth, config_keys(each.parameters)) for each in changed]
+        trials, known = Trials.of(changed), cell.content.keys(Trials.of(plain))
+        driver.ledger.copy(cell.cell, trials, cell.content.keys(trials), known)
+        waiting += [driver.submit_beside(cell, Trials.of([each])) for each in changed]
     for batch in waiting:
         driver.collect(batch)
     driver.progress.what_ifs = len(driver.ledger.known) - before
 
 
-def _references(plan: StudyPlan, driver: "Driver") -> Iterator[Reference]:
+def _references(plan: StudyPlan, study: StudyRecord, driver: "Driver") -> Iterator[Reference]:
     """The designs that are changed: here is what else may be one."""
-    study = plan.study
     splits = [name for name in plan.schema.names if name.startswith("bandwidth_")]
     columns = [
         *("key", "cell", "trial", "origin", "state", *CHANGE, "fidelity", *splits),
@@ -105,23 +109,43 @@ def _references(plan: StudyPlan, driver: "Driver") -> Iterator[Reference]:
     rows = driver.ledger.rows(list(dict.fromkeys(columns)))
     rows = rows.filter(pc.equal(rows["state"], COMPLETE))
     planned = {cell.cell.number: cell for cell in plan.cells if plan.stream is None}
-    best = _best(rows, plan)
+    chosen = _for_all(rows, plan, study) if plan.portfolios else _best(rows, plan)
     if plan.config.what_if == DEFAULT:
-        best = best.slice(0, _MOST)
+        chosen = chosen.slice(0, _MOST)
     scenarios = []
-    for i in range(len(best)):
-        number = best["cell"][i].as_py()
+    for i in range(len(chosen)):
+        number = chosen["cell"][i].as_py()
         cell = planned.get(number) or _planned(plan, number)
         if cell is None or (plan.config.what_if == DEFAULT and cell.config.by_message):
             continue
         scenarios.append(study.scenario(cell.cell.coordinates))
-        (trial,) = trials_of(cell.config, best.slice(i, 1))
-        yield Reference(cell, trial, best["key"][i].as_py())
+        (trial,) = trials_of(cell.config, chosen.slice(i, 1))
+        yield Reference(cell, trial, chosen["key"][i].as_py())
     done = set(rows.filter(pc.equal(rows["origin"], BASELINE))["key"].to_pylist())
     for baseline in _baselines(plan):
         (key,) = baseline.content.keys(Trials.of(baseline.first))
         if key in done and study.scenario(baseline.cell.coordinates) in scenarios:
             yield Reference(baseline, baseline.first[0], key)
+
+
+def _for_all(rows: pa.Table, plan: StudyPlan, study: StudyRecord) -> pa.Table:
+    """The row of each workload at the one split of its portfolio, which is the report's."""
+    found = list[int]()
+    names = [name for name in rows.column_names if name.startswith("bandwidth_")]
+    table = rows.to_pandas().sort_values("trial", kind="stable")
+    shared = table["origin"] == PORTFOLIO
+    table = table[shared | ~table["origin"].isin(BESIDE)].assign(shared=shared)
+    table = table.sort_values("shared", kind="stable")  # a cell's own trials come first
+    for one, entry in zip(plan.portfolios, study.portfolios, strict=True):
+        cells = [table[table["cell"] == cell.cell.number] for cell in one.cells]
+        splits = [name for name in names if cells[0][name].notna().any()]
+        objective = one.cells[0].objective[0]
+        designs, losses = common(cells, [*splits, *study.parameters], objective)
+        if entry.own is not None and len(designs):
+            together = Together(one.weighing, np.array(entry.own), objective)
+            design = designs.iloc[together.best(losses)]
+            found += [int(row_of(own, design).name) for own in cells]
+    return rows.take(pa.array(found, pa.int64()))
 
 
 def _baselines(plan: StudyPlan) -> Iterator[CellPlan]:
@@ -134,24 +158,26 @@ def _baselines(plan: StudyPlan) -> Iterator[CellPlan]:
 
 
 def _best(rows: pa.Table, plan: StudyPlan) -> pa.Table:
-    """The best row of each scenario, by the cell in which it is; the ranking is the report's."""
+    """The best row of each scenario, by the cell in which it is; what is best, of a cell and of a
+    scenario's cells, is what the report says."""
+    objectives, axes = plan.study.objectives, plan.study.scenarios
     rows = rows.filter(pc.invert(pc.is_in(rows["origin"], pa.array(BESIDE))))
-    for objective in plan.study.objectives:
+    for objective in objectives:
         rows = rows.filter(pc.is_finite(rows[objective.column]))
-    order = [
-        (objective.column, "descending" if objective.maximised else "ascending")
-        for objective in plan.study.objectives
-    ]
-    rows = rows.sort_by([*order, ("cell", "ascending"), ("trial", "ascending")])
-    axes = plan.study.scenarios
-    seen, first = set[tuple[str, ...]](), []
-    for i, scenario in enumerate(zip(*(rows[axis].to_pylist() for axis in axes), strict=True)):
-        if scenario not in seen:
-            seen.add(scenario)
-            first.append(i)
-    if not axes:
-        first = list(range(min(1, len(rows))))
-    return rows.take(pa.array(first, pa.int64())).sort_by("cell")
+    columns = {
+        name: rows[name].to_numpy() for name in ("trial", *(each.column for each in objectives))
+    }
+    cells = rows["cell"].to_numpy()
+    by_cell = np.argsort(cells, kind="stable")
+    own = np.split(by_cell, np.flatnonzero(np.diff(cells[by_cell])) + 1) if len(rows) else []
+    found = [g[best({name: v[g] for name, v in columns.items()}, objectives)] for g in own]
+    rows = rows.take(pa.array(found, pa.int64()))
+    order = "descending" if objectives[0].maximised else "ascending"
+    rows = rows.sort_by([(objectives[0].column, order), ("cell", "ascending")])
+    seen = dict[tuple[str, ...], int]()
+    for i in range(len(rows)):
+        seen.setdefault(tuple(rows[axis][i].as_py() for axis in axes), i)
+    return rows.take(pa.array(list(seen.values()), pa.int64())).sort_by("cell")
 
 
 def _planned(plan: StudyPlan, number: int) -> CellPlan | None:

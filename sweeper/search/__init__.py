@@ -2,6 +2,7 @@
 
 from sweeper.search.choose import (
     SAMPLERS,
+    is_exhaustive,
     learns_from_slopes,
     make_sampler,
     n_trials,
@@ -19,6 +20,7 @@ __all__ = [
     "State",
     "Task",
     "Values",
+    "is_exhaustive",
     "learns_from_slopes",
     "make_sampler",
     "n_trials",

@@ -70,6 +70,14 @@ def n_trials(config: Config, space: Space, first: list[Trial], prices: Prices | 
     return grid_size(_task(config, space, first, prices), limit)
 
 
+def is_exhaustive(config: Config, space: Space, first: list[Trial], prices: Prices | None) -> bool:
+    """Whether a search tries every design of its space."""
+    limit = config.budget.trials
+    if not space.n_unit or sampler_name(config, space) != GRID:
+        return False
+    return grid_size(_task(config, space, first, prices), limit + 1) <= limit
+
+
 def reason(config: Config, name: str, trials: int) -> str | None:
     """What a user would not expect: why ``auto`` became the sampler ``name``, or that the
     ``trials`` of a grid are a part of it."""

@@ -24,7 +24,7 @@ from sweeper.config.schema import Config
 from sweeper.ledger.record import CellRecord
 from sweeper.ledger.rows import Cell
 from sweeper.objective import Objective
-from sweeper.search import Sampler, make_sampler, n_trials, sampler_name
+from sweeper.search import Sampler, is_exhaustive, make_sampler, n_trials, sampler_name
 from sweeper.space.space import Space, build_space
 from sweeper.space.split import PartsSpace
 from sweeper.space.trials import Trial
@@ -221,6 +221,7 @@ def describe(plan: CellPlan, program: Program, study: Config) -> CellRecord:
         config=own or None,
         sampler=sampler_name(plan.config, plan.space),
         trials=plan.budget,
+        exhaustive=is_exhaustive(plan.config, plan.space, plan.first, plan.prices),
         bound=plan.bound,
         pairs=tuple(provisioning(program)),
         ms_per_GBps=plan.worth,

@@ -9,6 +9,7 @@ import numpy as np
 
 from engine import DimsweepError, InfeasibleError, Program
 from sweeper.config.compose import Composed, compose, is_group
+from sweeper.config.roles import label as value_label
 from sweeper.ledger.record import CellRecord, PrunedCell
 from sweeper.study.cell import CellPlan, describe, plan_cell
 
@@ -60,7 +61,7 @@ class Grid:
         chosen = {k for k, v in ours.items() if is_group(k) and not isinstance(v, Mapping)}
         options = [f"{key}={value}" for key, value in ours.items() if key in chosen]
         values = {key: value for key, value in ours.items() if key not in chosen}
-        label = {key: _label(value) for key, value in ours.items()}
+        label = {key: value_label(value) for key, value in ours.items()}
         return label, compose([*self._kept, *options], values)
 
     def plan(self, number: int) -> PlannedCell | PrunedCell:
@@ -80,10 +81,3 @@ class Grid:
         self._idle = list(plan.idle) if self._idle is None else self._idle
         self._looks = max(self._looks - 1, 0)
         return PlannedCell(plan, describe(plan, program, whole.config), program)
-
-
-def _label(value: Any) -> str:
-    """A grid's value in a table."""
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key}: {_label(v)}" for key, v in value.items())
-    return str(value)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from engine import MODEL_VERSION, DimsweepError, InfeasibleError
 from engine.bound import EventBound, Weighing
 from sweeper.config.compose import Composed
-from sweeper.config.roles import roles_of
+from sweeper.config.roles import roles_of, weights_of
 from sweeper.config.schema import RUNTIME_KEYS, Config
 from sweeper.ledger.place import Place, place
 from sweeper.ledger.record import PortfolioRecord, PrunedCell, StudyRecord
@@ -100,7 +100,7 @@ def plan_study(composed: Composed) -> StudyPlan:
     config, name = composed.config, study_name(composed)
     with composed.blaming():
         weighing, axes = weighing_of(config), grid_of(config)
-        roles = roles_of(config, axes)
+        roles, weights = roles_of(config, axes), weights_of(config, axes)
         today = Baselines(composed, axes, roles)
     grid = Grid(composed, axes, may_prune=weighing is None)
     planned, pruned = _plan_cells(grid)
@@ -118,6 +118,7 @@ def plan_study(composed: Composed) -> StudyPlan:
         grid=tuple(axes),
         parameters=tuple(cells[0].space.parameters),
         roles=roles,
+        weights=weights,
         baseline=config.baseline,
         learns_from_slopes=any(learns_from_slopes(each.record.sampler) for each in planned),
         warnings=(*today.warnings, *_warnings(cells)),
@@ -177,12 +178,6 @@ def _check_what_ifs(config: Config, cells: Sequence[CellPlan]) -> None:
     """Raise :class:`DimsweepError` for a change that the design of no cell can have."""
     if isinstance(config.what_if, str) or not config.what_if:
         return
-    if config.portfolio.workloads:
-        raise DimsweepError(
-            "the one split of a portfolio is not changed",
-            where="what_if",
-            hint="a study of one of its workloads can ask it",
-        )
     for name, changes in config.what_if.items():
         errors = list[DimsweepError]()
         for cell in cells:

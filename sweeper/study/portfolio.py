@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from sweeper.config.schema import Config
 from sweeper.objective import Objective, follows_slopes
 from sweeper.search import Slopes, Values
 from sweeper.space.space import Space
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 WORKLOAD = "workload"  # the axis that a portfolio adds to its study's grid
 
@@ -61,6 +64,30 @@ def weighing_of(config: Config) -> Weighing | None:
         return Weighing.build(list(given.workloads.values()), given.measure, given.level)
 
 
+def common(
+    tables: "Sequence[pd.DataFrame]", design: Sequence[str], objective: Objective
+) -> "tuple[pd.DataFrame, np.ndarray]":
+    """The designs (P) that each of N cells has a complete row of, and the objective's losses (P, N)
+    there.
+
+    ``tables`` have each cell's complete rows, and ``design`` names the columns that tell designs
+    apart; of a cell's rows of one design the first counts.
+    """
+    found = None
+    for i, rows in enumerate(tables):
+        values = rows.drop_duplicates(design)[[*design, objective.column]]
+        values = values.rename(columns={objective.column: f"#{i}"})
+        found = values if found is None else found.merge(values, on=list(design))
+    assert found is not None
+    values = found[[f"#{i}" for i in range(len(tables))]].to_numpy(float)
+    return found[list(design)], objective.loss(values)
+
+
+def row_of(rows: "pd.DataFrame", design: "pd.Series") -> "pd.Series":
+    """The first of a cell's rows that has a design, by the columns that tell designs apart."""
+    return rows[(rows[design.index] == design).all(axis=1)].iloc[0]
+
+
 @dataclass(frozen=True)
 class Together:
     """What the runs of all workloads at one split are together.
@@ -90,6 +117,10 @@ class Together:
         if any(slope is None for slope in slopes):
             return told, None
         return told, tuple((weights / unit @ np.array(slopes, dtype=float)).tolist())
+
+    def best(self, losses: np.ndarray) -> int:
+        """The position of the best of P splits with losses (P, N), the earliest of equal ones."""
+        return int(self.measured(losses).argmin())
 
     def measured(self, losses: np.ndarray) -> np.ndarray:
         """The measure (P,) of losses (P, N): a regret, or mean seconds (times USD)."""

@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BeforeValidator
+from pydantic import AfterValidator, BeforeValidator
 
 import engine
 from engine import Cluster, DimsweepError, Fidelity, Program, lower, suggestion
@@ -27,6 +27,13 @@ Parallel = dict[str, Any]
 ModelParallel = Annotated[Parallel, BeforeValidator(_degrees)]
 
 
+def _named(name: str) -> str:
+    if not name.strip():
+        hint = "a text with a letter in it, by which reports call the workload"
+        raise ValueError(DimsweepError(f"{name!r} is no name", hint=hint))
+    return name
+
+
 class Workload(Part):
     """What runs.  ``parallel`` places named axes on the dimensions, the first one innermost: a
     degree, "rest", or a size for each dimension.
@@ -38,7 +45,7 @@ class Workload(Part):
     FILES: ClassVar[tuple[str, ...]] = ()  # the keys that name files
 
     kind: str
-    name: str
+    name: Annotated[str, AfterValidator(_named)]
     parallel: Parallel = default(dict)
 
     @property

@@ -33,7 +33,7 @@ def answers(report: Report) -> list[Answer]:
     decisions = report.decisions
     cells = decisions.chosen()
     # Of several scenarios the one of which the search says least.
-    least_sure = max(cells, key=lambda cell: math.inf if cell.gap is None else cell.gap)
+    least_sure = max(cells, key=_unsure)
     built, search = _build(report, decisions), _search(report, least_sure)
     if len(report.portfolios) == 1:
         one = report.portfolios[0]
@@ -42,6 +42,13 @@ def answers(report: Report) -> list[Answer]:
     # Who asks for a plan has the machine, and buys nothing.
     buys = len(cells) == 1 and report.question is not Question.PLAN
     return [built, search, _model(report), _cost(report), *(_next(cells[0]) if buys else ())]
+
+
+def _unsure(cell: CellSummary) -> float:
+    """By how much the best of a cell could be missed; without end where nothing is proven."""
+    if cell.n_designs is not None:
+        return 0.0
+    return math.inf if cell.gap is None else cell.gap
 
 
 def _where(decisions: Decisions, cell: CellSummary) -> str:
@@ -83,13 +90,16 @@ def _runner_up(decisions: Decisions, cell: CellSummary) -> list[str]:
     """The next decision, or, where there is but one, the next values of the searched keys."""
     found = decisions.behind(0)
     if found is not None:
-        return [f"the runner-up, {decisions.name(found[0])}, is {words.behind(found[1])}"]
+        next_cell = decisions.cells[found[0], 0]
+        told = words.behind_best(found[1], next_cell, next_cell.best)
+        return [f"the runner-up, {decisions.name(found[0])}, is {told}"]
     other = cell.runner_up
     if other is None:
         return []
     best, its = (cell.objective.loss(cell.objective.of(row)) for row in (cell.best, other))
     share = its / best - 1 if best else 0.0
-    return [f"the runner-up, {words.searched(cell, other)}, is {words.behind(share)}"]
+    told = words.behind_best(share, cell, other)
+    return [f"the runner-up, {words.searched(cell, other)}, is {told}"]
 
 
 _ALL = 0.001  # of a budget, which no step of a bandwidth may fit
@@ -116,9 +126,9 @@ def _build_for_all(asked: str, report: Report, decisions: Decisions) -> Answer:
     )
     worst = float(decisions.worst[decisions.ranking[0]])
     if worst >= LEVEL:
-        lost = f"at most {words.loss(worst)} behind the best of each scenario"
+        lost = f"{headline.lost(decisions, decisions.ranking[0])} behind the best of each scenario"
     else:
-        most = decisions.objective.most
+        most = words.most(report.chosen[0][0])
         lost = f"{'as good as the best of' if worst > 0 else f'{most} in'} each scenario"
     told = [lost] if name and math.isfinite(worst) else []
     if len(set(designs)) > 1:
@@ -151,10 +161,18 @@ def _search(report: Report, cell: CellSummary) -> Answer:
         short = "the one design was" if few else f"all {len(report.found):,} designs were"
         return Answer(_HOW_SURE, f"{short} simulated", "there was nothing else to search")
     rest = []
-    gap = cell.gap_of(cell.advised)
-    if cell.bound is not None and gap is not None:
-        short = f"within {words.fine_percent(gap)} of the proven bound"
-        rest.append(f"no split has better than {cell.objective.show(cell.bound)}")
+    gap = cell.gap
+    if cell.n_designs is not None:
+        short = f"all {cell.n_designs:,} designs were simulated"
+        failed = len(cell.failed)
+        rest.append(
+            f"{failed:,} of them cannot be simulated" if failed else "none of the space is better"
+        )
+    elif cell.limit is not None and gap is not None:
+        what = "bound" if cell.cell.front is None else "front"
+        short = f"within {words.fine_percent(gap)} of the proven {what}"
+        cheap = "" if cell.cell.front is None else " that costs no more"
+        rest.append(f"no split{cheap} has better than {cell.objective.show(cell.limit)}")
     else:
         short = f"the best of {plural(len(cell.complete), 'trial')}"
         rest.append("no bound is proven for this study")
@@ -168,10 +186,9 @@ def _model(report: Report) -> Answer:
     """How far the model is from measurements, of the design of the answer of which least is
     known."""
     every = [cell.evidence_of(row) for cell, row in report.chosen]
-    found, asked = min(every, key=lambda each: len(each.runs)), "How sure is the model"
-    if found.runs:
-        return Answer(asked, found.interval, found.basis)
-    return Answer(asked, "no measured run covers this", found.reason)
+    found = min(every, key=lambda each: (bool(each.interval), len(each.left_out), len(each.runs)))
+    rest = found.basis if found.interval else found.reason
+    return Answer("How sure is the model", found.short, rest)
 
 
 def _cost(report: Report) -> Answer:

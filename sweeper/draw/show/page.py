@@ -13,10 +13,10 @@ from sweeper.draw.show.remarks import merged
 from sweeper.ledger.place import Place, make, reaching, write
 from sweeper.ledger.record import StudyRecord
 from sweeper.report import words
+from sweeper.report.causes import frequent_errors
 from sweeper.report.report import Report
 from sweeper.report.sections import cell_sheets, detail_sheets, sheets
 from sweeper.report.sheet import Sheet
-from sweeper.report.summary import frequent_errors
 
 _HERE = Path(__file__).parent
 STYLE = (_HERE / "style.css").read_text()

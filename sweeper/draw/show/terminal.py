@@ -8,10 +8,10 @@ from rich.text import Text
 from sweeper.columns import Columns
 from sweeper.draw.show.remarks import merged
 from sweeper.ledger.record import StudyRecord
+from sweeper.report.causes import frequent_errors
 from sweeper.report.report import Report
 from sweeper.report.sections import sheets
 from sweeper.report.sheet import Sheet
-from sweeper.report.summary import frequent_errors
 from sweeper.terminal import plural
 
 _MOST_CAUSES = 4

@@ -7,9 +7,10 @@ from itertools import combinations
 from typing import Self
 
 from sweeper.objective import COST, TIME, Objective
+from sweeper.report.recheck import Recheck
 from sweeper.report.report import Report
 from sweeper.report.sheet import Section, Sheet
-from sweeper.report.summary import CellSummary, Recheck
+from sweeper.report.summary import CellSummary
 from sweeper.report.words import seconds, short_keys, short_split
 
 _TIE = 1e-9  # relative: what differs less is rounding
@@ -25,6 +26,8 @@ class Comparison:
     a design is simulated.  ``complete`` are those that did not fail, the best by phases first.
     ``agree`` and ``differ`` count the pairs of them that both ways put into the same order, and
     into opposite ones; a pair that is equal in either is in neither.
+    ``first`` is what the design is called that is first by phases: of two objectives it need not be
+    the best one.
     """
 
     fidelity: str
@@ -34,6 +37,7 @@ class Comparison:
     failed: Sequence[Recheck]
     agree: int
     differ: int
+    first: str
 
     @classmethod
     def of(cls, summary: CellSummary, fidelity: str | None = None) -> Self:
@@ -51,7 +55,10 @@ class Comparison:
         ]
         failed = [recheck for recheck in again if recheck.failed]
         agree, differ = orders.count(1), orders.count(-1)
-        return cls(fidelity, summary.objective, measure, complete, failed, agree, differ)
+        first = "the search's best"
+        if len(summary.objectives) > 1:
+            first = f"the {summary.objective.most} design"
+        return cls(fidelity, summary.objective, measure, complete, failed, agree, differ, first)
 
     @property
     def how(self) -> str:
@@ -99,7 +106,7 @@ class Comparison:
     def name(self, recheck: Recheck) -> str:
         """What to call a design inside a sentence."""
         is_best = recheck.rank == 1 and self.measure is self.objective
-        return "the search's best" if is_best else f"design {recheck.rank}"
+        return self.first if is_best else f"design {recheck.rank}"
 
 
 def agreement(comparison: Comparison) -> str:

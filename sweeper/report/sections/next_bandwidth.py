@@ -44,7 +44,8 @@ def table_of_cells(report: Report) -> list[Sheet]:
         (*(s.cell.coordinates[key] for key in keys), *map(seconds, at_best(s, unit))) for s in shown
     ]
     columns = (*short_keys(keys), *(name.replace(": ", ":\n") for name in shown[0].dims))
-    title = f"How much time the next {unit} saves at the best"
+    where = "one split for all" if shown[0].for_all is not None else "best"
+    title = f"How much time the next {unit} saves at the {where}"
     return [Sheet(title, columns, rows, n_names=len(keys))]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from sweeper.report.decisions import Decisions
 from sweeper.report.report import Report
 from sweeper.report.sheet import Section, Sheet
-from sweeper.report.words import loss, narrow
+from sweeper.report.words import loss, narrow, percent
 
 _WIDE = 6  # scenarios; of more the table has the worst and the mean alone
 
@@ -19,8 +19,11 @@ def table(report: Report) -> list[Sheet]:
         return []
     n = len(decisions.scenarios)
     scenes = range(n) if n <= _WIDE else range(0)
-    weighted = "weighted\nmean" if np.ptp(decisions.share) > 0 else "mean"
-    columns = ["decision", *(narrow(decisions.scene(s)) for s in scenes), "worst", weighted]
+    uneven = bool(np.ptp(decisions.share) > 0)
+    heads = [narrow(decisions.scene(s)) for s in scenes]
+    if uneven:
+        heads = [f"{head}\n({percent(decisions.share[s])})" for s, head in enumerate(heads)]
+    columns = ["decision", *heads, "worst", "weighted\nmean" if uneven else "mean"]
     columns += ["best in"]
     rows = []
     for d in decisions.ranking:
@@ -28,7 +31,8 @@ def table(report: Report) -> list[Sheet]:
         row += [_text(float(decisions.worst[d])), _text(float(decisions.mean[d]))]
         row += [f"{_wins(decisions, d)} of {n}"]
         rows.append(tuple(row))
-    title = f"What a decision loses against the best of each scenario{_how(report)}"
+    counts = "each counts by its weight" if uneven else "each counts the same"
+    title = f"What a decision loses against the best of each scenario; {counts}{_how(report)}"
     return [Sheet(title, tuple(columns), rows)]
 
 

@@ -49,8 +49,9 @@ def table(summary: CellSummary) -> list[Sheet]:
     for merit in merits.known(summary.best):
         shown_values = [merit.show(merit.of(row)) for row in shown]
         rows.append((merit.title or "performance per watt", shown_values))
-    if summary.bound is not None and summary.gap is not None:
-        rows.append(("proven bound", [summary.objective.show(summary.bound, 6), ""]))
+    if summary.limit is not None and summary.gap is not None:
+        at_cost = "" if summary.cell.front is None else " at this cost"
+        rows.append((f"proven bound{at_cost}", [summary.objective.show(summary.limit, 6), ""]))
         rows.append(("  gap to it", [fine_percent(summary.gap), ""]))
     rows += [(key, [_text(row[key]) for row in shown]) for key in summary.parameters]
     return [Sheet("Time and cost", ("", *heads), [(name, *cells) for name, cells in rows])]

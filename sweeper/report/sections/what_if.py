@@ -44,7 +44,8 @@ def table_of_cells(report: Report) -> list[Sheet]:
         for name in dict.fromkeys(name for own in found for name in own)
     ]
     columns = ("times as fast", *(label(cell).replace(", ", ",\n") for cell in cells))
-    return [Sheet(f"What if: {_FIXED}", columns, rows)]
+    of = ", of the one split for all" if report.portfolios else ""
+    return [Sheet(f"What if{of}: {_FIXED}", columns, rows)]
 
 
 def _heads(one: WhatIf, *, several: bool, priced: bool) -> list[str]:

@@ -36,7 +36,7 @@ from sweeper.config.schema import Config
 from sweeper.ledger.rows import FAILED, INFEASIBLE, LOST, Cell, complete_rows, failed_row, labels
 from sweeper.space.trials import Integers, Trial, Trials, config_keys
 
-_PROGRAMS_KEPT = 64
+_PROGRAMS_KEPT, _CONFIGS_KEPT = 64, 8
 
 
 @dataclass(frozen=True)
@@ -111,6 +111,7 @@ class Evaluator:
         self._cells = {cell.number: cell for cell in cells}
         self._schema = schema
         self._program = lru_cache(maxsize=_PROGRAMS_KEPT)(self._lower)
+        self._config = lru_cache(maxsize=_CONFIGS_KEPT)(self._changed)
 
     def warm(self) -> None:
         """Load and compile all that a trial needs, so that the first one need not wait for it."""
@@ -209,10 +210,11 @@ class Evaluator:
         """The program of a trial's parameters.  One that differs from another in bandwidths,
         latencies or prices alone is that one at another point, and need not be lowered again."""
         settings = config_keys(json.loads(parameters))
-        config = self._cells[cell].config.changed(settings)
+        whole = json.dumps(settings, sort_keys=True)
+        config = self._config(cell, whole)
         point = [name for name in settings if name.startswith(_of_point(config))]
         if not point or config.by_message:
-            return self._program(cell, json.dumps(settings, sort_keys=True))
+            return self._program(cell, whole)
         rest = {name: value for name, value in settings.items() if name not in point}
         cluster = build_cluster(config)
         dims = cluster.topology.dims
@@ -223,7 +225,10 @@ class Evaluator:
         )
 
     def _lower(self, cell: int, settings: str) -> Program:
-        return build_program(self._cells[cell].config.changed(json.loads(settings)))
+        return build_program(self._config(cell, settings))
+
+    def _changed(self, cell: int, settings: str) -> Config:
+        return self._cells[cell].config.changed(json.loads(settings))
 
 
 def _lost(batches: Sequence[pa.RecordBatch]) -> Iterator[str]:

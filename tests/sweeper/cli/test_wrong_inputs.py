@@ -13,8 +13,10 @@ import pytest
 
 import engine
 from engine import DimsweepError
+from sweeper import load
 from sweeper.api.study import Study
 from sweeper.cli.main import main
+from sweeper.ledger.record import CellRecord, StudyRecord
 
 ROOT = Path(__file__).parents[3]
 DIGITS = ROOT / "studies" / "networks" / "digits.npz"
@@ -36,6 +38,23 @@ FILES: dict[str, str | bytes] = {
     "w.pt": b"no archive",
     "results/junk/study.json": '{"a": 1}',
     "results/torn/study.json": '{"a": ',
+    "results/begun/study.json": StudyRecord(
+        name="begun",
+        model=engine.MODEL_VERSION,
+        objective=("time",),
+        cells=(
+            CellRecord(
+                cell=0,
+                coordinates={},
+                dims=("0: Ring(2)",),
+                workload="a",
+                n_npus=2,
+                sampler="grid",
+                trials=1,
+            ),
+        ),
+        config={"name": "begun"},
+    ).model_dump_json(),
     "conf/npu/mine.yaml": "flops: {fp16: 1 TFLOP/s}\nefficency: 0.5\n",
     "conf/npu/empty.yaml": "",
     "conf/npu/remarks.yaml": "# flops:\n",
@@ -140,6 +159,8 @@ VALUES = [
     ("fidelity", "packets", "did you mean 'packet'?"),
     ("fold", "no", "true or false"),
     ("workload.name", "5", "quotes make it one: \"'5'\""),
+    ("workload.name", "''", "a text with a letter in it"),
+    ("workload.name", "' '", "a text with a letter in it"),
     ("network.fabric.kind", "fat_tree", "known: auto, mesh, clos, dragonfly"),
     ("name", "inf", "quotes make it one: \"'inf'\""),
     ("watch", "[5]", "such as NPU 3 -> leaf 0"),
@@ -283,6 +304,13 @@ COMMANDS = [
     ("report results/junk", "results/junk/study.json", "another version"),
     ("report torn", "results/torn/study.json", "sweep the study again"),
     ("report junk torn", "name", "give one"),
+    (
+        "sweep name=x 'grid={cluster: [dgx_h100, dgx_a100]}' nodes=4",
+        "nodes",
+        "`override /cluster: dgx_h100` to its defaults",
+    ),
+    ("sweep name=x nodes=4", "nodes", "add cluster=, one of alps,"),
+    ("reproduce begun", "results/begun", "dimsweep report says what failed"),
     ("reproduce nope", "nope", "dimsweep sweep study=... makes one"),
     ("compare note.txt", "note.txt", "the folder of a study's results"),
     ("diff junk nope", "junk", "another version"),
@@ -366,6 +394,9 @@ def test_there_are_enough_of_them() -> None:
     assert len({" ".join(words) for words, *_ in TABLE}) == len(TABLE) >= 150
 
 
+SMALLEST = engine.Workload((engine.GraphBuilder().build(),), {})
+
+
 def built(**keys: Any) -> Callable[[], object]:
     return lambda: engine.Topology.build(
         **{"shape": "Ring(8)", "bandwidth": [1e9], "latency": [500], **keys}
@@ -382,6 +413,10 @@ def built(**keys: Any) -> Callable[[], object]:
         (lambda: Study({"name": "a", "topology.bandwidth": 400}), "topology.bandwidth", "400 Gb/s"),
         (lambda: Study({"name": "a", "budget": {"trials": 4.0}}), "budget.trials", "mean 4?"),
         (lambda: Study.load("libra_gpt3_4"), "libra_gpt3_4", "did you mean 'libra_gpt3_4d'?"),
+        (lambda: engine.simulate(None, None), "workload", "engine.Workload"),  # type: ignore[arg-type]
+        (lambda: engine.simulate(SMALLEST, 8), "cluster", "engine.Cluster"),  # type: ignore[arg-type]
+        (lambda: load(5), "folder", "results/libra_gpt3_4d"),  # type: ignore[arg-type]
+        (lambda: load(None), "folder", "results/libra_gpt3_4d"),  # type: ignore[arg-type]
         (built(shape=8), "shape", "joined by _"),
         (built(shape="Ring(4)Switch(2)"), "shape", "did you mean Ring(4)_Switch(2)?"),
         (built(bandwidth="1 GB/s"), "bandwidth", "one for each of the 1 dimensions"),

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweeper.report.causes import causes
-from sweeper.report.summary import frequent_errors
+from sweeper.report.causes import causes, frequent_errors
 from tests.support.reports import fail, make_rows, make_study, search, text_of
 
 NEEDS = "npu.memory: stage {} must hold {} of 86 GB: optimizer {}; more stages"

@@ -10,12 +10,22 @@ from hypothesis import strategies as st
 
 from engine import DimsweepError
 from sweeper.draw.show.answer import answers
-from sweeper.report import Report
+from sweeper.objective import OBJECTIVES
+from sweeper.report import Report, words
 from sweeper.report.factors import factors
 from sweeper.report.question import Question
 from sweeper.report.scenes import scenes
 from sweeper.report.sections import sheets
-from tests.support.reports import make_rows, make_study, one_cell, with_baseline
+from sweeper.study.ranking import best, front, near
+from tests.support.reports import (
+    again,
+    fail,
+    make_rows,
+    make_study,
+    one_cell,
+    with_baseline,
+    with_cells,
+)
 
 SPLITS = [[125.0] * 4, [338.0, 85.0, 58.0, 19.0]]
 NETWORKS = ("slow", "fast", "even")
@@ -296,9 +306,167 @@ def test_of_a_front_the_answer_is_what_the_headline_advises() -> None:
     report = report_of(rows, make_study(rows, objective=("time", "cost")))
     (cell,) = report.summaries
     bounded = replace(cell, cell=cell.cell.model_copy(update={"bound": 0.8}))
-    assert (bounded.gap, bounded.gap_of(cell.advised)) == pytest.approx((0.25, 0.25625))
-    assert cell.advised["cost_usd"] == 16.6e6 and cell.best["cost_usd"] == 74e6
+    assert (bounded.gap, bounded.gap_of(cell.first)) == pytest.approx((0.25625, 0.25))
+    assert cell.best["cost_usd"] == 16.6e6 and cell.first["cost_usd"] == 74e6
     build, *_, cost = (each for each in answers(report) if each.question.startswith("What "))
     assert ", ".join(f"{b:g}" for b in SPLITS[1]) in build.short
     assert "1.005 s" in build.rest and "16.60 M USD" in build.rest
     assert cost.short == "16.60 M USD"
+
+
+def front_of_plans():
+    """Four plans: the fastest, what is advised, its runner-up, and the cheapest."""
+    times, costs = [1.0, 1.005, 1.2, 2.0], [74e6, 16.6e6, 20e6, 10e6]
+    rows = make_rows([*SPLITS, [200.0] * 4, [100.0] * 4]).assign(
+        **{"time_s": times, "cost_usd": costs, "perf_per_cost": 1.0},
+        **{"workload.parallel.tensor": ["8", "4", "8", "4"]},
+        **{f"ms_per_GBps_{d}": [-9.0 * (d == 0), -2.0 * (d == 1), -7.0, -7.0] for d in range(4)},
+    )
+    study = make_study(rows, ("time", "cost"), parameters=("workload.parallel.tensor",))
+    return rows, study
+
+
+def test_of_a_front_all_that_is_told_is_told_of_the_design_that_is_advised() -> None:
+    """The runner-up, the next dollar, marginal prices, gains and gaps were the fastest end's."""
+    rows, study = front_of_plans()
+    cost = np.array([5e6, 16.6e6, 80e6])
+    proven = {"cost": cost.tolist(), "bound": [2.0, 1.0, 0.5], "value": [2.0, 1.0, 0.5]}
+    proven["bandwidth"] = [[1.0] * 4] * 3
+    study = with_cells(study, bound=0.5, front=proven, ms_per_GBps=[-5.0] * 4)
+    report = report_of(rows, study)
+    (cell,), told = report.summaries, {each.question: each for each in answers(report)}
+    assert cell.best["time_s"] == 1.005 and "1.005 s at 16.60 M USD" in report.headline
+    assert told["What to build"].rest.endswith(
+        "the runner-up, tensor 8, is as good in time (1.000 s at 74.00 M USD)"
+    )
+    assert cell.saved() == pytest.approx([0, 2e-3, 0, 0])
+    assert "dim\N{NO-BREAK SPACE}1" in told["What the next GB/s does"].short
+    assert told["How sure is the search"].short == "within 0.5% of the proven front"
+    assert "that costs no more has better than 1.000 s" in told["How sure is the search"].rest
+    (table,) = (sheet.rows for sheet in sheets(report) if sheet.title == "Time and cost")
+    values = {name: best for name, best, *_ in table}
+    assert (values["iteration time"], values["proven bound at this cost"]) == (
+        "1.005 s",
+        "1.00000 s",
+    )
+    assert values["  gap to it"] == "0.5%"
+    assert words.most(cell) == "fastest to within 1%"
+
+
+def test_the_runner_up_of_a_front_is_what_would_be_advised_without_the_best() -> None:
+    rows, study = front_of_plans()
+    rows = rows[rows["trial"] != 0]
+    (cell,) = report_of(rows, study).summaries
+    assert cell.runner_up["time_s"] == 1.2
+    build = answers(report_of(rows, study))[0]
+    assert build.rest.endswith("tensor 8, is 19% behind in time (1.200 s at 20.00 M USD)")
+
+
+def test_decisions_on_fronts_are_compared_by_what_is_advised_of_each() -> None:
+    """A network's fastest end is no merit of the design that the answer names."""
+    parts = []
+    for i, (name, times) in enumerate({"a": [1.0, 1.009], "b": [1.004, 1.004]}.items()):
+        rows = make_rows(SPLITS, cell=i, network=name)
+        parts.append(rows.assign(time_s=times, cost_usd=[50e6, 10e6], perf_per_cost=1.0))
+    rows = pd.concat(parts, ignore_index=True)
+    report = report_of(rows, make_study(rows, ("time", "cost"), grid=("network",)))
+    assert report.headline == (
+        "GPT-3 on 4,096 NPUs: network b is fastest to within 1% (1.004 s at 10.00 M USD); "
+        "the runner-up, network a, is 0.5% behind in time (1.009 s at 10.00 M USD)"
+    )
+
+
+@settings(max_examples=50)
+@given(st.lists(st.tuples(st.floats(0.99, 1.05), st.floats(1.0, 9.0)), min_size=1, max_size=8))
+def test_what_is_advised_is_on_the_front_and_near_its_end(pairs) -> None:
+    times, costs = map(np.array, zip(*pairs, strict=True))
+    table = {"trial": np.arange(len(pairs)), "time_s": times, "cost_usd": costs}
+    objectives = (OBJECTIVES["time"], OBJECTIVES["cost"])
+    found = best(table, objectives)
+    assert times[found] <= 1.01 * times.min() + 1e-12
+    assert costs[found] == costs[near(times, times.min())].min()
+    assert found in front(table, objectives)
+    assert best(table, objectives[:1]) == times.argmin()
+
+
+def test_scenarios_count_by_their_weights() -> None:
+    """Who runs one model for nine tenths of the time builds for that one."""
+    times = {("a", "x"): 1.0, ("b", "x"): 1.3, ("a", "y"): 1.2, ("b", "y"): 1.0}
+    times |= {("a", "z"): 1.4, ("b", "z"): 1.4}
+    rows, study = grid(times)
+    report = report_of(rows, study)
+    assert answers(report)[0].short == "network y"  # at most 20% behind
+    told = [sheet.title for sheet in sheets(report)]
+    own = " (each with its best split for that scenario)"
+    assert any(title.endswith(f"; each counts the same{own}") for title in told)
+    weighted = study.model_copy(update={"weights": {"workload": {"a": 9.0, "b": 1.0}}})
+    report = report_of(rows, weighted)
+    assert report.headline == (
+        "Over 2 workloads, network x loses least: 3% in the weighted mean, at most 30% against the "
+        "best of each (b); next is network y, 18% in the weighted mean, at most 20% behind"
+    )
+    build = answers(report)[0]
+    assert (build.short, build.rest) == (
+        "network x",
+        "3% in the weighted mean, at most 30% behind the best of each scenario",
+    )
+    (table,) = [s for s in sheets(report) if "each counts by its weight" in s.title]
+    assert table.columns == (
+        "decision",
+        "a\n(90%)",
+        "b\n(10%)",
+        "worst",
+        "weighted\nmean",
+        "best in",
+    )
+    assert table.rows[0][1:5] == ("0%", "30%", "30%", "3%")
+
+
+def test_a_scenario_of_no_weight_counts_for_nothing() -> None:
+    times = {("a", "x"): 1.0, ("a", "y"): 1.2, ("b", "y"): 1.0, ("a", "z"): 1.4, ("b", "z"): 0.5}
+    rows, study = grid(times)
+    assert answers(report_of(rows, study))[0].short == "network z"
+    report = report_of(
+        rows, study.model_copy(update={"weights": {"workload": {"a": 1.0, "b": 0.0}}})
+    )
+    assert report.headline.startswith("Over 2 workloads, network x is fastest in each that counts")
+    assert report.decisions.mean.tolist() == pytest.approx([0, 0.2, 0.4])
+    nothing = {"workload": {"c": 1.0, "a": 0.0, "b": 0.0}}
+    assert (
+        report_of(rows, study.model_copy(update={"weights": nothing})).decisions.share.tolist()
+        == [0.5] * 2
+    )
+
+
+def test_an_exhausted_grid_was_simulated_as_a_whole() -> None:
+    """It was called the best of four trials."""
+    rows, study = plans()
+
+    def sure(rows, study):
+        (found,) = (e for e in answers(report_of(rows, study)) if e.question.endswith("the search"))
+        return found
+
+    assert sure(rows, study).short == "the best of 4 trials"
+    whole = with_cells(study, exhaustive=True)
+    told = sure(rows, whole)
+    assert (told.short, told.rest) == (
+        "all 4 designs were simulated",
+        "none of the space is better",
+    )
+    failed = fail(rows, [3], "too large")
+    assert sure(failed, whole).rest == "1 of them cannot be simulated"
+    stopped = whole.model_copy(update={"finished": False})
+    assert sure(rows, stopped).short == "the best of 4 trials"
+    lost = failed.assign(state=failed["state"].replace("failed", "lost"))
+    assert sure(lost, whole).short == "the best of 3 trials"
+
+
+def test_of_a_front_what_was_simulated_again_first_is_called_the_fastest() -> None:
+    """It need not be the design that the answer names."""
+    rows, study = front_of_plans()
+    report = report_of(again(rows, [1.1, 1.2]), study)
+    (sure,) = (each for each in answers(report) if each.question == "How sure is the search")
+    assert sure.rest.endswith("message by message the ranking of the 2 best designs is the same")
+    report = report_of(again(rows, [1.3, 1.2]), study)
+    (sure,) = (each for each in answers(report) if each.question == "How sure is the search")
+    assert "for the fastest design" in sure.rest and "search's best" not in sure.rest

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from sweeper.search import Task
 from sweeper.search.grid import GridSampler, grid_size
 from sweeper.space.space import Choice, Parameter, Range, Space
 from sweeper.space.split import SplitSpace
+from tests.support.studies import planned
 
 
 def splits(total: int, *constraints: str) -> SplitSpace:
@@ -60,6 +62,21 @@ def test_it_goes_on_in_the_middle_of_a_block() -> None:
     rest.restore({"asked": 500})
     assert [t.bandwidth for t in rest.ask(9)] == [t.bandwidth for t in whole[500:509]]
     assert len(rest.ask(10_000)) == len(whole) - 509
+
+
+@pytest.mark.parametrize(("trials", "exhaustive"), [(300, True), (4, True), (3, False)])
+def test_a_study_knows_whether_all_of_its_grid_is_tried(
+    trials: int, exhaustive: bool, tmp_path: Path
+) -> None:
+    chunks = "space={bandwidth: {}, parameters: {collective.chunks: {values: [1, 2, 4]}}}"
+    bandwidth = "topology.bandwidth=[100 GB/s, 100 GB/s, 100 GB/s, 100 GB/s]"
+    words = ["study=libra_gpt3_4d", "space.bandwidth.total=null", bandwidth, "search=grid", chunks]
+    plan = planned([*words, f"budget.trials={trials}"], tmp_path)
+    (cell,) = plan.study.cells
+    # The configuration's own value comes first, and again in the grid's turn.
+    assert (cell.exhaustive, cell.trials) == (exhaustive, min(trials, 4))
+    other = planned([*words, f"budget.trials={trials}", "search=random"], tmp_path)
+    assert not other.study.cells[0].exhaustive
 
 
 def test_a_range_without_a_step_is_refused() -> None:

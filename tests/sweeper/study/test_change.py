@@ -111,9 +111,10 @@ def test_a_wrong_what_if_is_refused_before_anything_is_simulated(what_if: str, t
     assert re.search(text, str(caught.value), re.DOTALL)
 
 
-def test_a_portfolio_is_not_asked() -> None:
-    with pytest.raises(DimsweepError, match="one split of a portfolio"):
-        plan_study(compose(["study=libra_portfolio", "what_if={a: {collective.chunks: x2}}"]))
+def test_a_portfolio_is_asked_what_its_workloads_have() -> None:
+    plan_study(compose(["study=libra_portfolio", "what_if={a: {collective.chunks: x2}}"]))
+    with pytest.raises(DimsweepError, match=r"what_if\.a"):
+        plan_study(compose(["study=libra_portfolio", "what_if={a: {collective.chunk: x2}}"]))
 
 
 @pytest.mark.parametrize("text", ["null", "{}"])

@@ -8,17 +8,22 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+import sweeper.draw.found as found_picture
 from engine import DimsweepError
 from engine.bound import Measure, Weighing
 from sweeper import load
+from sweeper.api.results import Results
 from sweeper.charts import CHARTS, regret
 from sweeper.charts.points import Points
+from sweeper.draw.found import draw_found
 from sweeper.draw.show.answer import answers
 from sweeper.draw.show.terminal import print_report
 from sweeper.ledger.record import StudyRecord, read_study
 from sweeper.objective import TIME
 from sweeper.report import Report, summarise, words
 from sweeper.report.portfolio import PortfolioSummary, summarise_portfolios
+from sweeper.report.sections import sheets
+from sweeper.run.reproduce import reproduce
 from sweeper.study.plan import StudyPlan
 from sweeper.study.portfolio import Together
 from tests.support.studies import run
@@ -188,3 +193,55 @@ def test_combined_slopes_are_those_of_the_combined_value() -> None:
         assert other is not None
         assert (other[0] - value[0]) / 1e-7 == pytest.approx(slopes[d], rel=1e-5)
     assert together.combine([(1.0,), None], [None, None]) == (None, None)
+
+
+def test_the_one_split_is_changed_in_each_workload(small: Small) -> None:
+    """Nothing was asked of a portfolio, and its own keys were refused."""
+    asked = "what_if={peak: {workload.flops: x2}, first: {topology.bandwidth.0: x2}}"
+    plan = small(TWO, *FAST, asked, "+baseline={collective.chunks: 3}")
+    assert run(plan).what_ifs == 8
+    results = Results(plan.folder)
+    (one,), told = results.report.portfolios, results.what_if
+    assert (
+        told["design"].tolist()
+        == ["shared"] * 2 + ["baseline"] * 2 + ["shared"] * 2 + ["baseline"] * 2
+    )
+    for cell, row in zip(one.cells, one.at_best(), strict=True):
+        own = told[(told["cell"] == cell.cell.cell) & (told["design"] == "shared")]
+        assert own["time_before_s"].tolist() == [row["time_s"]] * 2
+        assert cell.named["key"] == row["key"]
+    assert reproduce(plan.folder).differ == {}
+    assert run(plan).engine_seconds == 0
+    # Gains are against the baseline of each workload, of the one split.
+    for cell in one.cells:
+        own = [max(-cell.named[f"ms_per_GBps_{d}"] / 1e3, 0) for d in range(len(cell.dims))]
+        assert cell.saved() == pytest.approx(own)
+    assert any("saves at the one split for all" in s.title for s in sheets(results.report))
+    gains = [c.gain(c.objective, c.named) for c in one.cells]
+    assert f"; it is {words.gained(gains, TIME, 'the baseline')}" in results.headline
+    titles = [sheet.title for sheet in sheets(results.report)]
+    assert any(title.startswith("What if") for title in titles)
+
+
+def test_the_default_questions_are_asked_of_a_portfolio(small: Small) -> None:
+    plan = small(TWO, *FAST, "what_if=default")
+    run(plan)
+    found = Results(plan.folder).what_if
+    assert set(found["design"]) == {"shared"} and found["cell"].nunique() == 2
+    assert "NPU peak x1.25" in set(found["change"])
+
+
+def test_the_picture_of_a_portfolio_is_of_its_one_network(
+    small: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its bars were those of a network for each model."""
+    plan = small(TWO, *FAST, "what_if=null")
+    run(plan)
+    report = Results(plan.folder).report
+    drawn = []
+    monkeypatch.setattr(found_picture, "draw_bars", lambda ax, names, bars: drawn.append(bars))
+    draw_found(report)
+    ((bars,),) = drawn
+    assert bars.label == "one network for all"
+    times = report.portfolios[0].losses[report.portfolios[0].best]
+    assert bars.values / bars.values[0] == pytest.approx(times / times[0])

@@ -49,11 +49,37 @@ def test_a_study_says_otherwise_and_keeps_it(tmp_path: Path) -> None:
     assert read_study(plan.folder).scenarios == ("workload",)
 
 
+def test_weights_make_an_axis_a_scenario_and_are_kept(tmp_path: Path) -> None:
+    words = [*SMALL, "grid={workload: [gpt3_libra], collective.chunks: [2, 4]}", "budget.trials=1"]
+    plan = planned([*words, "roles={collective.chunks: {2: 3, 4: 1}}"], tmp_path)
+    run(plan)
+    study = read_study(plan.folder)
+    assert study.scenarios == ("workload", "collective.chunks")
+    assert study.weights == {"collective.chunks": {"2": 3.0, "4": 1.0}}
+    plan = planned([*words, "roles={collective.chunks: {2: 1, 4: 1}}"], tmp_path)
+    assert run(plan).reused == 2  # they change no row either
+
+
+def test_a_portfolio_has_weights_itself(tmp_path: Path) -> None:
+    words = [*SMALL, "portfolio.workloads={gpt3_libra: 1, msft1t_libra: 2}"]
+    with pytest.raises(DimsweepError, match=r"a portfolio has weights itself.*\n.*workloads"):
+        planned([*words, "roles={workload: {gpt3_libra: 1, msft1t_libra: 1}}"], tmp_path)
+
+
 @pytest.mark.parametrize(
     ("words", "named"),
     [
         (["roles={topology.shap: decision}"], "no axis of this study"),
         (["roles={collective.chunks: descision}"], "none of decision, scenario"),
+        (["roles={workload: {gpt3_lib: 1}}"], "'gpt3_lib' is no value of the axis"),
+        (["roles={collective.chunks: {2: 1}}"], "no weight is given for 4"),
+        (["roles={collective.chunks: {2: 0, 4: 0}}"], "no value has a weight"),
+        (
+            ["roles={collective.chunks: {2: -1, 4: 1}}"],
+            "-1 is no weight",
+        ),
+        (["roles={collective.chunks: {2: heavy, 4: 1}}"], "'heavy' is no weight"),
+        (["roles={workload.hidden: {2: 1}}"], "workload.hidden is no axis of this study"),
         (["+space.parameters={workload.hidden: {values: [12288]}}"], "roles: {workload.hidden"),
         (["baseline={workload: gpt3_libra}"], "leave it out"),
         (["baseline={workload.parallel.tensr: 8}"], "baseline"),
