@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.cluster.cluster import Cluster
+from engine.cluster.memory import EdgeIo
 from engine.errors import DimsweepError
 from engine.lower import program as p
+from engine.lower.communication import ACCESS, NO_ACCESSES, NOT_SHARED
 from engine.lower.forms import Forms, Interned
 from engine.lower.issue import in_turn, order_of_issue
 from engine.lower.servers import Served, Servers
@@ -22,6 +24,7 @@ from engine.workload.graph import (
     Collective,
     Compute,
     Graph,
+    Operator,
     Receive,
     Send,
     Stamp,
@@ -109,9 +112,12 @@ class NodeNames(Sequence[str]):
     def __getitem__(self, node: int | slice) -> str | list[str]:
         if isinstance(node, slice):
             return [self[i] for i in range(*node.indices(len(self)))]
-        i = range(len(self))[node]
-        cls = int(np.searchsorted(self.start, i, side="right")) - 1
-        return self._graphs[cls][i - int(self.start[cls])].name
+        return self.operator(range(len(self))[node]).name
+
+    def operator(self, node: int) -> Operator:
+        """The operator of a node."""
+        cls = int(np.searchsorted(self.start, node, side="right")) - 1
+        return self._graphs[cls][node - int(self.start[cls])]
 
 
 class Nodes:
@@ -386,6 +392,19 @@ class Nodes:
         with _operator(name):
             least, served = self._servers.access(work, cls)
         return least, p.NO_SERVICE if served is None else self.services(served)
+
+    def accesses(self) -> p.Table:
+        """The accesses that a wafer's I/O controllers carry, an ACCESS each."""
+        if self._cluster.network.wafer is None or not isinstance(self._cluster.memory, EdgeIo):
+            return NO_ACCESSES
+        groups = {name: number for number, name in enumerate(self._workload.groups)}
+        found = []
+        for node in np.flatnonzero(self.column("kind") == p.NodeKind.ACCESS).tolist():
+            work = self.name.operator(node).work
+            assert isinstance(work, Access)
+            group = groups[work.group] if work.shared else NOT_SHARED
+            found.append((node, group, work.n_bytes, work.store))
+        return np.array(found, dtype=ACCESS)
 
     def match_transfers(self) -> None:
         """Give every send its receive: the k-th with the same peer and tag, on both sides."""

@@ -10,8 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from engine.cluster.cluster import Cluster
 from engine.cluster.cost import Prices
+from engine.collective.algorithms import Chosen
 from engine.errors import DimsweepError
 from engine.kinds import CollectiveKind, NamedInt
+from engine.lower.communication import NO_ACCESSES, Communication
 from engine.workload.graph import Workload
 
 Ints = NDArray[np.int32]
@@ -282,7 +284,8 @@ class Program:
     """A structure at one point: bandwidth (bytes/s), latency (ps a hop), prices.
 
     :meth:`rebind` moves it to another point without lowering anything again.  ``workload`` and
-    ``cluster`` are what it was lowered from.  Where a library of collectives chooses by the
+    ``cluster`` are what it was lowered from, for whoever tells of a run: no kernel looks at them.
+    Where a library of collectives chooses by the
     bandwidths, ``chosen`` (R,) is what it chooses at the point, as its ``chooser`` tells, and the
     structure is that of these choices.
     """
@@ -292,6 +295,7 @@ class Program:
     bandwidth: Floats  # (D,)
     latency: Longs  # (D,)
     prices: Prices | None
+    communication: Communication
     workload: Workload
     cluster: Cluster
     witness: Witness | None = None
@@ -313,13 +317,21 @@ class Program:
         structure: Structure,
         names: Names,
         workload: Workload,
+        *,
+        algorithms: tuple[Chosen, ...] = (),
+        accesses: Table = NO_ACCESSES,
         chooser: Chooser | None = None,
     ) -> "Program":
-        """The program at the bandwidths, latencies and prices of ``cluster``."""
+        """The program at the bandwidths, latencies and prices of ``cluster``; ``algorithms`` and
+        ``accesses`` are for kernels that simulate ranks one by one (see :class:`Communication`)."""
         dims = cluster.topology.dims
         bandwidth = check_bandwidth([dim.bandwidth for dim in dims], len(dims))
         latency = check_latency([dim.latency for dim in dims], len(dims))
-        program = cls(structure, names, bandwidth, latency, cluster.prices, workload, cluster)
+        communication = Communication(
+            cluster.topology, cluster.network, workload.groups, algorithms, accesses
+        )
+        point = bandwidth, latency, cluster.prices
+        program = cls(structure, names, *point, communication, workload, cluster)
         if chooser is None:
             return program
         (chosen,) = chooser.at(bandwidth[None])

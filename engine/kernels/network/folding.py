@@ -36,7 +36,7 @@ def run_folded(
     while (outcome := run(state)) == st.FULL:
         state = enlarged(state)
     n_messages = folding.n_sheets * int(state.wires.clock.counts[st.N_MESSAGES])
-    if outcome != st.FINISHED or n_messages > program.cluster.network.max_messages:
+    if outcome != st.FINISHED or n_messages > program.communication.network.max_messages:
         return None, None
     state.wires.clock.counts[st.N_MESSAGES] = n_messages
     return _unfolded(folding, state), folding.n_ranks

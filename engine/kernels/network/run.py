@@ -87,7 +87,7 @@ def run_messages(
 def told(program: Program, network: Network, fidelity: Fidelity) -> Iterator[Any]:
     """All that a run depends on: the state before anything has happened and, of packets, how they
     are made, sent and marked."""
-    tables, model = tables_of(program, network, fidelity), program.cluster.network
+    tables, model = tables_of(program, network, fidelity), program.communication.network
     yield new_state(program, tables, network, carried=_CARRIED[fidelity], record=False)
     if fidelity is Fidelity.PACKET:
         yield model.packets, model.routing, model.seed, fabric_of(network, model), tables.ends
@@ -119,7 +119,7 @@ def _operators(state: st.State) -> tuple[OperatorSpan, ...]:
 
 def tables_of(program: Program, network: Network, fidelity: Fidelity) -> Tables:
     """The tables of a program, built once for all its points."""
-    spray = fidelity is Fidelity.PACKET and program.cluster.network.packets.spray
+    spray = fidelity is Fidelity.PACKET and program.communication.network.packets.spray
     for known, tables in program.tabled:
         if known == spray:
             return cast(Tables, tables)
@@ -139,7 +139,7 @@ def _finished(
     if outcome == st.TOO_LONG:
         raise outcome_error(TOO_LONG)
     if outcome == st.TOO_MANY:
-        check_number(int(state.wires.clock.counts[st.N_MESSAGES]), program.cluster.network)
+        check_number(int(state.wires.clock.counts[st.N_MESSAGES]), program.communication.network)
     if outcome == st.STUCK:
         raise _stuck(program, network, state)
     return state
