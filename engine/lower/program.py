@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -301,14 +301,6 @@ class Program:
     witness: Witness | None = None
     chooser: Chooser | None = field(default=None, repr=False, compare=False)
     chosen: Longs = field(default_factory=_no_choices, compare=False)
-    # What the phase kernel made of the structure (engine.kernels.phase.chains), for all points.
-    chained: list[tuple[Structure, Structure]] = field(
-        default_factory=list, repr=False, compare=False
-    )
-    # And the network kernel (engine.kernels.messages.tables).
-    tabled: list[Any] = field(default_factory=list, repr=False, compare=False)
-    # And which ranks it simulates for others (engine.kernels.network.folding).
-    folded: list[Any] = field(default_factory=list, repr=False, compare=False)
 
     @classmethod
     def on(
@@ -375,19 +367,11 @@ class Program:
         ]
 
     def _with(self, chooser: Chooser, chosen: Longs) -> "Program":
-        """The program with other choices, and with what kernels made of the structure that does not
-        depend on choices."""
+        """The program with other choices."""
         if np.array_equal(chosen, self.chosen):
             return self
         made = chooser.made(self.structure, chosen)
-        chained = [
-            (made, chooser.made(chains, chosen))
-            for structure, chains in self.chained
-            if structure is self.structure
-        ]
-        return dataclasses.replace(
-            self, structure=made, chosen=chosen, chained=chained, tabled=[], folded=[]
-        )
+        return dataclasses.replace(self, structure=made, chosen=chosen)
 
 
 def check_bandwidth(values: ArrayLike, n_dims: int) -> Floats:
