@@ -66,8 +66,8 @@ def _check_acyclic(workload: Workload) -> None:
     # Whoever waits only for what stands before it in the list waits in no circle.
     if all(
         before < i
-        for operators in workload.templates()
-        for i, operator in enumerate(operators)
+        for stamp in workload.templates()
+        for i, operator in enumerate(stamp.operators)
         for before in operator.after
     ):
         return
