@@ -126,6 +126,13 @@ def test_a_part_that_repeats_itself_is_stamped_as_if_it_did_not(data: st.DataObj
     assert list(graph(at_once=True).build()) == list(graph(at_once=False).build())
 
 
+def test_what_is_waited_for_once_is_not_waited_for_again() -> None:
+    graph = RankGraph()
+    graph.run("", [Item("labelled", WORK, "a"), Item("before", WORK)])
+    graph.repeat(lambda _: graph.run("", [Item("", None, "a"), Item("again", WORK)]), 4, 1)
+    assert [each.after for each in graph.build()] == [(), (), (0, 1), (2,), (3,), (4,)]
+
+
 @examples(40)
 @given(st.data())
 def test_a_graph_may_be_cut_anywhere(data: st.DataObject) -> None:
