@@ -165,6 +165,7 @@ class Nodes:
         self.tallies: Interned[str] = Interned()
         self.services: Interned[Served] = Interned()
         self._known: Interned[_Known] = Interned()
+        self._columns: dict[str, NDArray[np.int64]] = {}
         # Offsets of messages, groups and classes of collectives, and collectives' names, by number.
         self._offsets: Interned[Offset] = Interned()
         self._groups: Interned[str] = Interned()
@@ -189,9 +190,9 @@ class Nodes:
 
         So ranks order alike what happens to them at once, though each may have a graph of its own.
         """
-        cls, graph = self.column("cls"), np.array(self._folding.graph)
-        place = np.arange(len(self._what)) - self.name.start[cls]
-        key = place * len(self._workload.graphs) + graph[cls]
+        n, lengths = len(self._workload.graphs), np.diff(self.name.start).tolist()
+        of_class = zip(self._folding.graph, lengths, strict=True)
+        key = np.concatenate([np.arange(length) * n + graph for graph, length in of_class])
         if key.max(initial=0) > np.iinfo(np.int32).max:  # as wide as tables have it
             key = np.unique(key, return_inverse=True)[1].reshape(-1)
         return key
@@ -337,10 +338,10 @@ class Nodes:
         self, n: int, issued: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
         """Each node's stream, and the streams' names: collectives take ``n`` streams in turn."""
-        stream, names = self.column("stream"), list(self.streams)
-        of = issued[self.column("kind")[issued] == p.NodeKind.COLLECTIVE]
-        if n == 1 or not len(of):
+        stream, names = self.column("stream").copy(), list(self.streams)
+        if n == 1:
             return stream, tuple(names)
+        of = issued[self.column("kind")[issued] == p.NodeKind.COLLECTIVE]
         turn = _turns(self.column("cls")[of] * len(names) + stream[of]) % n
         turns = np.unique(np.stack([turn, stream[of]], axis=1), axis=0)
         for again, base in turns[turns[:, 0] > 0].tolist():
@@ -350,16 +351,19 @@ class Nodes:
 
     def _queued(self) -> NDArray[np.int64]:
         """The stream of each node on which collectives run, among those of all classes; else -1."""
-        stream = self.column("cls") * (1 + len(self.stream_names)) + self.stream
-        collective = self.column("kind") == p.NodeKind.COLLECTIVE
-        queues = np.isin(stream, np.unique(stream[collective])) & (self.stream != p.NO_STREAM)
-        return np.where(queues, stream, -1)
+        n = 1 + len(self.stream_names)
+        stream = self.column("cls") * n + self.stream
+        queues = np.zeros(len(self._folding.graph) * n, dtype=bool)
+        queues[stream[self.column("kind") == p.NodeKind.COLLECTIVE]] = True
+        return np.where(queues[stream] & (self.stream != p.NO_STREAM), stream, -1)
 
     def column(self, name: str) -> NDArray[np.int64]:
         """A field of what is known of each node: cls, kind, stream, tally, duration,
         memory or service."""
-        values = np.array([getattr(known, name) for known in self._known], dtype=np.int64)
-        return values[self._what]
+        if name not in self._columns:
+            values = np.array([getattr(known, name) for known in self._known], dtype=np.int64)
+            self._columns[name] = values[self._what]
+        return self._columns[name]
 
     def _know(self, cls: int, name: str, work: Work) -> _Known:
         if isinstance(work, Compute) and work.on_host:
