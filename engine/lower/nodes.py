@@ -44,6 +44,7 @@ MESSAGE = np.dtype([("node", "i8"), ("cls", "i8"), ("offset", "i8"), ("tag", "i8
 MET = np.dtype([("node", "i8"), ("cls", "i8"), ("group", "i8"), ("members", "i8")])
 
 
+_NOBODY = {dtype: np.zeros(0, dtype=dtype) for dtype in (MESSAGE, MET)}
 _Row = tuple[int, ...]
 
 
@@ -227,10 +228,11 @@ class Nodes:
                     tag, by = work.tag + stamp.number * stamp.tags, section.step * stamp.tags
                     message = (start + place, cls, offset, tag, by)
                     (sends if isinstance(work, Send) else receives).append(message)
-        after.append(np.array(outside, dtype=np.int64).reshape(-1, 2))
+        if outside:
+            after.append(np.array(outside, dtype=np.int64))
         return _Part(
-            np.tile(np.concatenate(known), section.times),
-            _repeated(np.concatenate(after), section),
+            _joined(known) if section.times == 1 else np.tile(_joined(known), section.times),
+            _repeated(_joined(after), section),
             _repeated_rows(sends, MESSAGE, section),
             _repeated_rows(receives, MESSAGE, section),
             _repeated_rows(met, MET, section),
@@ -467,14 +469,22 @@ def _turns(keys: NDArray[np.int64]) -> NDArray[np.int64]:
     return turn
 
 
+def _joined(arrays: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+
 def _repeated(pairs: NDArray[np.int64], section: Section) -> NDArray[np.int64]:
     """The pairs of nodes of a section, shape (E, 2), for all its times."""
+    if section.times == 1:
+        return pairs
     by = np.arange(section.times) * section.every
     return (by[:, None, None] + pairs).reshape(-1, 2)
 
 
 def _repeated_rows(rows: list[_Row], dtype: np.dtype[np.void], section: Section) -> p.Table:
     """Nodes of a section, and what is known of them, for all its times."""
+    if section.times == 1 or not rows:
+        return np.array(rows, dtype=dtype) if rows else _NOBODY[dtype]
     found = np.tile(np.array(rows, dtype=dtype), section.times)
     time = np.repeat(np.arange(section.times), len(rows))
     found["node"] += time * section.every
