@@ -273,6 +273,8 @@ class Nodes:
 
     def _meet(self, met: p.Table, issued: NDArray[np.int64]) -> _Meetings:
         """Members count their collectives over a group as they issue them."""
+        if not len(met):
+            return _Meetings(met, *(np.zeros(0, dtype=np.int64) for _ in range(3)))
         place = np.empty(len(issued), dtype=np.int64)
         place[issued] = np.arange(len(issued))
         met = met[np.argsort(place[met["node"]], kind="stable")]
@@ -302,6 +304,8 @@ class Nodes:
         """Every member of a group must run as many collectives over it as the others, and the
         same."""
         met, _, meeting, first = self._meetings
+        if not len(met):
+            return
         form = self.column("form")[met["node"]]
         expected = np.array([len(members) for members in self._members], dtype=np.int64)
         unlike = form != form[first][meeting]
@@ -423,6 +427,8 @@ class Nodes:
     def match_transfers(self) -> None:
         """Give every send its receive: the k-th with the same peer and tag, on both sides."""
         offsets, sends, receives = list(self._offsets), self._sends, self._receives
+        if not len(sends) + len(receives):
+            return
         pairs = np.stack([sends["cls"], sends["offset"]], axis=1)
         ways, way = np.unique(pairs, axis=0, return_inverse=True)
         peers = [self._folding.peers[cls][offsets[number]] for cls, number in ways.tolist()]
