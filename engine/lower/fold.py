@@ -40,8 +40,16 @@ def fold_ranks(
     colour = _refine(graph, partners) if fold else np.arange(n)
     _, first, count = np.unique(colour, return_index=True, return_counts=True)
     members_of, peers_of = [], []
+    known: dict[bytes, tuple[int, ...]] = {}  # all members of a group have the same partners
+
+    def colours(ranks: NDArray[np.int64]) -> tuple[int, ...]:
+        key = ranks.tobytes()
+        if key not in known:
+            known[key] = tuple(np.unique(colour[ranks]).tolist())
+        return known[key]
+
     for rank in first:
-        seen = [tuple(np.unique(colour[table[rank]]).tolist()) for table in partners]
+        seen = [colours(table[rank]) for table in partners]
         members_of.append(dict(zip(groups, seen[: len(groups)], strict=True)))
         peers_of.append({o: c[0] for o, c in zip(offsets, seen[len(groups) :], strict=True)})
     return Folding(graph[first].tolist(), count.tolist(), first.tolist(), members_of, peers_of)

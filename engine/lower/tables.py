@@ -17,6 +17,8 @@ from engine.lower.servers import Served
 from engine.lower.stages import Folding
 from engine.units import PICOSECONDS
 
+_AT_ONCE = 8192  # rows
+
 
 def starts(lengths: Iterable[int]) -> list[int]:
     """Where each of several stretches of these lengths begins, and where the last one ends."""
@@ -27,8 +29,14 @@ def table(dtype: np.dtype[np.void], n: int, **columns: Iterable[Any]) -> p.Table
     """Records of ``dtype``, ``n`` of them, by column; every column must be given."""
     assert dtype.names is not None and set(columns) == set(dtype.names), set(columns)
     records = np.zeros(n, dtype=dtype)
-    for name, column in columns.items():
-        records[name] = column if isinstance(column, np.ndarray) else list(column)
+    arrays = {
+        name: column if isinstance(column, np.ndarray) else list(column)
+        for name, column in columns.items()
+    }
+    for start in range(0, n, _AT_ONCE):  # which stay in the processor's cache, column by column
+        some = slice(start, start + _AT_ONCE)
+        for name, column in arrays.items():
+            records[name][some] = column[some]
     return records
 
 
@@ -185,31 +193,32 @@ def _felt(nodes: Nodes, forms: list[Form]) -> NDArray[np.int64]:
     felt[_crowded(nodes, forms)] = p.Lookahead.NONE
     felt[kind == p.NodeKind.RECEIVE] = p.Lookahead.NONE
     felt[nodes.column("service") != p.NO_SERVICE] = p.Lookahead.NONE
-    met = np.flatnonzero(kind == p.NodeKind.COLLECTIVE)
-    if len(met):
-        empty = np.array([not form.uses for form in forms], dtype=bool)[nodes.flow_form]
-        several = (nodes.n_members > 1) | empty
-        felt[met[several[nodes.flow[met]]]] = p.Lookahead.NONE
+    alone = np.array([form.kind == p.POINT_TO_POINT for form in forms], dtype=bool)
+    empty = np.array([not form.uses for form in forms], dtype=bool)
+    met = ((nodes.n_members > 1) | empty[nodes.flow_form]) & ~alone[nodes.flow_form]
+    felt[nodes.members[np.repeat(met, nodes.n_members)]] = p.Lookahead.NONE
     return felt
 
 
 def _crowded(nodes: Nodes, forms: list[Form]) -> NDArray[np.int64]:
     """The sends that several classes' compete with for the entrance to a receiver."""
     cls, start = nodes.column("cls"), _starts(nodes.n_members)
-    entered = [np.zeros((0, 5), dtype=np.int64)]  # receiver's class, dim, entrance; sender's, send
+    n_classes = int(cls.max(initial=0)) + 1
+    entered = [np.zeros((2, 0), dtype=np.int64)]  # the entrance, among all; the send
+    sent = np.flatnonzero(nodes.receiver >= 0)
+    entrances = dict.fromkeys((use.dim, use.entrance) for form in forms for use in form.uses)
+    numbers = {entrance: number for number, entrance in enumerate(entrances)}
     for number, form in enumerate(forms):
-        flows = np.flatnonzero((nodes.flow_form == number) & (nodes.receiver >= 0))
-        sends, receivers = nodes.members[start[flows]], nodes.receiver[flows]
-        for use in form.uses:
-            if use.entrance != p.NO_ENTRANCE and len(flows):
-                where = np.broadcast_to((use.dim, use.entrance), (len(flows), 2))
-                columns = (cls[receivers][:, None], where, np.stack([cls[sends], sends], axis=1))
-                entered.append(np.concatenate(columns, axis=1))
-    rows = np.concatenate(entered)
-    pairs = np.unique(rows[:, :4], axis=0)
-    _, at, many = np.unique(pairs[:, :3], axis=0, return_index=True, return_counts=True)
-    crowded = {tuple(pair) for pair in pairs[at[many > 1], :3].tolist()}
-    return rows[[tuple(row) in crowded for row in rows[:, :3].tolist()], 4]
+        flows = sent[nodes.flow_form[sent] == number]
+        sends, there = nodes.members[start[flows]], cls[nodes.receiver[flows]] * len(numbers)
+        entered += [
+            np.stack([there + numbers[use.dim, use.entrance], sends])
+            for use in form.uses
+            if use.entrance != p.NO_ENTRANCE
+        ]
+    entrance, sends = np.concatenate(entered, axis=1)
+    pairs = np.unique(entrance * n_classes + cls[sends])  # with the classes that send there
+    return sends[np.bincount(pairs // n_classes)[entrance] > 1]
 
 
 def lookahead(felt: NDArray[np.int64], following: Following) -> NDArray[np.int64]:

@@ -102,7 +102,7 @@ class _Simulation:
     def _transport(
         self, network: Network, fidelity: Fidelity, watched: Collection[int], record: bool
     ) -> Transport | CarriedTransport:
-        model = self.program.cluster.network
+        model = self.program.communication.network
         if fidelity is Fidelity.MESSAGE:
             return Transport(self.clock, network, model, self.plan, record=record)
         places = self.plan.places if self.plan else ()
