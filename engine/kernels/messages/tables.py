@@ -17,8 +17,8 @@ from engine.collective.rounds import MemberRounds, Round, Strand, SwitchRounds
 from engine.kernels.carriers import routes_between
 from engine.kernels.core.none import LONGEST, NONE
 from engine.kernels.messages.io_plan import io_plan
-from engine.kernels.messages.phases import Line, Phase, Phases, circles, wafer_plan
-from engine.kernels.messages.precedence import BETWEEN_STAGES, precedence_of
+from engine.kernels.messages.phases import algorithm_on_line, circles, wafer_plan
+from engine.kernels.messages.precedence import precedence_of
 from engine.kernels.messages.records import (
     FLOW,
     LINE,
@@ -34,7 +34,7 @@ from engine.kernels.messages.records import (
     Plans,
     records_of,
 )
-from engine.kernels.messages.routes import router_of
+from engine.kernels.messages.routes import least_room, rooms_of, router_of
 from engine.kernels.messages.trains import io_tables
 from engine.kernels.messages.trees import Reductions
 from engine.kernels.phase.phase_time import empty_phase_times
@@ -216,7 +216,7 @@ def build_tables(program: Program, network: Network, *, spray: bool = False) -> 
     # Of links, those of routes come last.
     io, most = io_tables(io_plan(program, network, wafer), routes.hops)
     reductions = Reductions(network, program.cluster.network, wafer, routes.hops)
-    wanted = _wanted(program, names, lines, plans, Phases(program, wafer))
+    wanted = _wanted(program, names, lines, plans, wafer)
     of = np.zeros((len(lines.ranks), N_KINDS), dtype=LINE_PLAN)
     of["members"] = NONE  # for what a line never runs
     n_dims = program.structure.shape.n_dims
@@ -275,7 +275,11 @@ def _written(
 
 
 def _wanted(
-    program: Program, names: Sequence[str], lines: _Lines, plans: _Plans, phases: Phases
+    program: Program,
+    names: Sequence[str],
+    lines: _Lines,
+    plans: _Plans,
+    wafer: WaferPlan | None,
 ) -> list[tuple[int, int, _Plan]]:
     """Lines, the kinds of phases that each may run, and what its members then do."""
     chosen = chosen_algorithms(program.cluster)
@@ -284,8 +288,8 @@ def _wanted(
     for line, number in _phases(program, names, lines):
         d, ranks, circle = lines.dims[line], lines.ranks[line], lines.circles[line]
         kind, block = CollectiveKind(number), program.cluster.topology.dims[d].block
-        phase = Phase(d, kind, algorithm_of_phase(kind, block, *chosen[d]), 0.0)
-        algorithm = phases.on_line(phase, Line(ranks)).algorithm
+        algorithm = algorithm_of_phase(kind, block, *chosen[d])
+        algorithm = algorithm_on_line(algorithm, kind, ranks, wafer)
         key = algorithm, kind, len(ranks), circle
         if key not in known:
             known[key] = plans.add(algorithm.rounds(kind, len(ranks), circle), len(ranks))
@@ -384,8 +388,7 @@ class _Routes:
         self._places, self._spray = places, spray
         self._known: dict[tuple[int, int, int], int] = {}
         self.latencies = [link.latency for link in network.links]
-        buffers = [model.buffer if link.buffer is None else link.buffer for link in network.links]
-        self.rooms = [NONE if size is None else max(1, int(size)) for size in buffers]
+        self.rooms = rooms_of(network, model)
         self.table: list[tuple[int, int, int, int, int]] = []
         self.ends: list[tuple[int, int, int]] = []
         self.hops: list[int] = []
@@ -398,11 +401,11 @@ class _Routes:
             self.ends.append((self._places[source], self._places[target], way))
             routes = routes_between(self._router, *self.ends[-1], spray=self._spray)
             route = tuple(chain(*routes))
-            rooms = [self.rooms[link] for link in route[:-1] if self.rooms[link] >= 0]
+            room = least_room(self.rooms[link] for link in route[:-1])
             start = len(self.hops)
             self.hops += route
             latency = sum(self.latencies[link] for link in route)
-            room, late = min(rooms, default=NONE), min(latency, int(LONGEST))
+            late = min(latency, int(LONGEST))
             self.table.append((start, len(self.hops), room, late, len(routes)))
         return self._known[key]
 
@@ -425,7 +428,7 @@ def _flows(program: Program, names: Sequence[str], routes: _Routes) -> tuple[Tab
     numbers = {"": NONE} | {name: g for g, name in enumerate(names)}
     flows["group"] = [numbers[name] for name in program.names.flow_group]
     groups = program.names.flow_group
-    flows["precedence"] = [precedence_of(name) if name else BETWEEN_STAGES for name in groups]
+    flows["precedence"] = [precedence_of(name) for name in groups]
     for flow in np.flatnonzero(crossing).tolist():
         source = int(s.members["cls"][flows["member"][flow]])
         target = int(s.nodes["cls"][flows["receiver"][flow]])

@@ -30,8 +30,9 @@ from engine.kernels.messages import MessageRun, lower_by_rank
 from engine.kernels.network import run_messages
 from engine.kernels.reference import run_on_simpy
 from engine.kernels.reference.clock import Clock
-from engine.kernels.reference.crossing import Message
-from engine.kernels.reference.transport import Transport
+from engine.kernels.reference.links import LinkTransport
+from engine.kernels.reference.transport import Message, Switched
+from engine.kernels.reference.transport import Sending as Sent
 from engine.kernels.reference.wires import Wire
 from engine.network.graph import Network
 from engine.network.routing import Routing
@@ -172,19 +173,14 @@ def test_the_last_packet_is_sent_when_it_has_come() -> None:
 def test_a_reduction_waits_for_the_member_that_is_suspended() -> None:
     clock = Clock()
     reduces = dataclasses.replace(ON, wafer=FredWafer(preempts=True))
-    transport = Transport(clock, star(), reduces, record=True)
+    transport = LinkTransport(clock, star(), reduces, record=True)
     came: dict[int, int] = {}
     message = Message(100, "sum", (2, 0))
-    transport.through_switch(
-        [0, 1],
-        message,
-        [0, 1],
-        message,
-        left=lambda _: None,
-        arrived=lambda npu, _: came.setdefault(npu, clock.ps),
-    )
-    go = partial(transport.send, 0, 2, Message(30, "first"), dim=0, way=0, left=lambda: None)
-    clock.later(40, partial(go, arrived=lambda late: came.setdefault(2, clock.ps + late)))
+    told = {"left": lambda _: None, "arrived": lambda npu, _: came.setdefault(npu, clock.ps)}
+    transport.through_switch(Switched([0, 1], message, [0, 1], message, **told))
+    told = {"left": lambda: None, "arrived": lambda late: came.setdefault(2, clock.ps + late)}
+    first = Sent(Message(30, "first"), 0, 2, dim=0, way=0, **told)
+    clock.later(40, partial(transport.send, first))
     clock.run()
     assert came == {0: 130, 1: 130, 2: 70}
 
