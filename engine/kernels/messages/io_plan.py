@@ -12,6 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from engine.cluster.memory import EdgeIo
+from engine.kernels.core.none import NONE
+from engine.kernels.messages.cascades import Cascade, cascade_of_piece
 from engine.lower.program import NodeKind, Program
 from engine.network.graph import Network
 from engine.network.wafer import NOBODY, IoTree, Wafer, WaferPlan, store_tree
@@ -25,8 +27,13 @@ class Train(NamedTuple):
     """Pieces that go one after another over one tree.  It ends at the NPUs that want them, and
     perhaps at others, whose places come after theirs."""
 
-    tree: IoTree
+    cascade: Cascade
     pieces: int
+
+    @property
+    def n_ends(self) -> int:
+        """Who get each piece."""
+        return sum(launch.who != NONE for launch in self.cascade.launches)
 
 
 class Trains(NamedTuple):
@@ -44,7 +51,7 @@ class Trains(NamedTuple):
     @property
     def n_messages(self) -> int:
         """Links that all pieces cross."""
-        return sum(train.pieces * len(train.tree.hops) for train in self.trains)
+        return sum(train.pieces * len(train.cascade.launches) for train in self.trains)
 
 
 class Transfer(NamedTuple):
@@ -104,8 +111,9 @@ def _trains(
             for member, latency in _latencies(network, tree).items():
                 late[member] = max(late[member], latency)
         trees = [store_tree(network, tree) for tree in ways] if store else ways
+        cascades = [cascade_of_piece(tree) for tree in trees]
         n = max(_UNDER_WAY, len(trees))
-        of = (Train(trees[i % len(trees)], len(range(i, wafer.pieces, n))) for i in range(n))
+        of = (Train(cascades[i % len(trees)], len(range(i, wafer.pieces, n))) for i in range(n))
         found += [train for train in of if train.pieces]
     if store:  # all have stored when the controllers have the last byte of all
         late = [max(late)] * len(late)

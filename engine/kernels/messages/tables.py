@@ -16,6 +16,7 @@ from engine.collective.algorithms import algorithm_of_phase, chosen_algorithms
 from engine.collective.rounds import MemberRounds, Round, Strand, SwitchRounds
 from engine.kernels.carriers import routes_between
 from engine.kernels.core.none import LONGEST, NONE
+from engine.kernels.messages.cascades import Passages
 from engine.kernels.messages.io_plan import io_plan
 from engine.kernels.messages.phases import algorithm_on_line, circles, wafer_plan
 from engine.kernels.messages.precedence import precedence_of
@@ -215,7 +216,8 @@ def build_tables(program: Program, network: Network, *, spray: bool = False) -> 
     routes = _Routes(program, network, places, spray=spray)
     # Of links, those of routes come last.
     io, most = io_tables(io_plan(program, network, wafer), routes.hops)
-    reductions = Reductions(network, program.cluster.network, wafer, routes.hops)
+    passages = Passages(network, program.cluster.network, wafer)
+    reductions = Reductions(passages, routes.hops)
     wanted = _wanted(program, names, lines, plans, wafer)
     of = np.zeros((len(lines.ranks), N_KINDS), dtype=LINE_PLAN)
     of["members"] = NONE  # for what a line never runs
@@ -247,10 +249,10 @@ def build_tables(program: Program, network: Network, *, spray: bool = False) -> 
         launches=made[1],
         gates=made[2],
         ways_up=made[3],
-        n_turns=reductions.n_turns,
+        n_turns=passages.n_turns,
         io=io,
         wafer=wafer,
-        n_sends=max(plans.n_sends, reductions.at_once(), most),
+        n_sends=max(plans.n_sends, reductions.n_at_once, most),
         largest=plans.largest,
         room=min((room for room in routes.rooms if room >= 0), default=np.inf),
     )

@@ -6,17 +6,17 @@ there, and all have stored when the controllers have every piece of the sum; the
 way pass after that.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable
 from functools import partial
 
+from engine.kernels.messages.cascades import Launch
 from engine.kernels.messages.io_plan import Train, Transfer, io_plan
 from engine.kernels.messages.precedence import OF_OTHERS
-from engine.kernels.reference.crossing import Crossing
+from engine.kernels.reference.cascade import RunningCascade
 from engine.kernels.reference.links import LinkTransport
 from engine.kernels.reference.transport import Message, Transport
 from engine.lower.program import Program
-from engine.network.wafer import NOBODY
 
 
 class EdgeTraffic:
@@ -47,7 +47,21 @@ class EdgeTraffic:
         missing = [trains.n_pieces] * (1 if transfer.store else len(transfer.nodes))
         got = partial(self._got, transfer, missing)
         for train in trains.trains:
-            _RunningTrain(self._transport, train, piece, got).send_next()
+            self._go(train, train.pieces, piece, got)
+
+    def _go(self, train: Train, left: int, piece: Message, got: Callable[[int], None]) -> None:
+        """Send the next piece of a train, of which some are ``left``: it has one piece on its links
+        at a time."""
+        missing = train.n_ends
+
+        def over(launch: Launch) -> None:
+            nonlocal missing
+            missing -= 1
+            got(launch.who)
+            if not missing and left > 1:
+                self._go(train, left - 1, piece, got)
+
+        RunningCascade(self._transport.wires, train.cascade, lambda _: piece, over).start()
 
     def _got(self, transfer: Transfer, missing: list[int], place: int) -> None:
         """A piece has come to an end of its tree, perhaps to an NPU that has no use for it."""
@@ -59,63 +73,3 @@ class EdgeTraffic:
         for member in range(len(transfer.nodes)) if transfer.store else (place,):
             done = partial(self._done, transfer.nodes[member])
             self._transport.clock.later(transfer.trains.late[member], done)
-
-
-class _RunningTrain:
-    """A train under way, with one piece on its links at a time."""
-
-    def __init__(
-        self,
-        transport: LinkTransport,
-        train: Train,
-        piece: Message,
-        got: Callable[[int], None],
-    ) -> None:
-        self._transport, self._tree, self._piece = transport, train.tree, piece
-        self._got, self._n_left = got, train.pieces
-        self._n_ends = sum(hop.gets != NOBODY for hop in train.tree.hops)
-
-    def send_next(self) -> None:
-        """Send the next piece."""
-        self._n_left -= 1
-        self._missing = self._n_ends
-        self._begun: dict[tuple[int, ...], list[Crossing]] = defaultdict(list)  # by what is next
-        self._send(self._tree.first, ())
-
-    def _send(self, places: Sequence[int], feeds: Sequence[Crossing]) -> None:
-        """Send the piece over the hops at some places of the tree."""
-        for place in places:
-            hop = self._tree.hops[place]
-            cross = partial(Crossing, self._transport.wires[hop.link], self._piece, feeds)
-            if hop.stored or not hop.next:
-                cross(_ignore, partial(self._store, place), last=True)
-            else:
-                cross(partial(self._end, place), partial(self._pass_on, place))
-
-    def _store(self, place: int, crossing: Crossing) -> None:
-        self._end(place)
-        self._pass_on(place, crossing)
-
-    def _pass_on(self, place: int, crossing: Crossing) -> None:
-        """What passes over a hop has begun to come, or come if it is stored."""
-        following = self._tree.hops[place].next
-        if not following:
-            return
-        begun = self._begun[following]
-        begun.append(crossing)
-        if len(begun) == self._tree.hops[following[0]].awaits:
-            self._send(following, begun)
-
-    def _end(self, place: int) -> None:
-        """All of a piece has come over a hop."""
-        gets = self._tree.hops[place].gets
-        if gets == NOBODY:
-            return
-        self._missing -= 1
-        self._got(gets)
-        if not self._missing and self._n_left:
-            self.send_next()
-
-
-def _ignore() -> None:
-    pass

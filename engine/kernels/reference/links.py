@@ -25,17 +25,19 @@ from functools import partial
 
 import simpy
 
-from engine.cluster.blocks.block import Node
 from engine.cluster.network import NetworkModel
+from engine.kernels.core.none import NONE
+from engine.kernels.messages.cascades import Launch, Passages
 from engine.kernels.messages.links import LinkAccount
-from engine.kernels.messages.routes import least_room, n_parts, rooms_of, shared_switch
+from engine.kernels.messages.routes import least_room, n_parts, rooms_of
+from engine.kernels.reference.cascade import RunningCascade
 from engine.kernels.reference.clock import Clock
 from engine.kernels.reference.crossing import Crossing
-from engine.kernels.reference.reduction import Reduction, Turns
 from engine.kernels.reference.transport import Message, Sending, Switched, Transport
+from engine.kernels.reference.turns import Turns
 from engine.kernels.reference.wires import Wire, kind_of_wire
 from engine.network.graph import Network
-from engine.network.wafer import Tree, WaferPlan
+from engine.network.wafer import WaferPlan
 
 
 class LinkTransport(Transport):
@@ -63,11 +65,9 @@ class LinkTransport(Transport):
         self._windows: dict[tuple[int, int], simpy.Resource] = defaultdict(
             lambda: simpy.Resource(clock, model.window or 1)
         )
-        self._trees: dict[frozenset[int], tuple[Tree, Turns, int]] = {}
-        for rounds in plan.rounds if plan else ():
-            turns = Turns()
-            for number, trees in enumerate(rounds):
-                self._trees |= {line: (tree, turns, number) for line, tree in trees.items()}
+        self._passages = Passages(network, model, plan)
+        self._turns: dict[int, Turns] = defaultdict(Turns)
+        self._rank_at = {npu: rank for rank, npu in enumerate(self.places)}
 
     def accounts(self, end: int) -> tuple[LinkAccount, ...]:
         return tuple(wire.account(end) for wire in self.wires)
@@ -79,14 +79,13 @@ class LinkTransport(Transport):
             if wire.blocked
         ]
 
-    def wire(self, source: Node, target: Node) -> Wire:
-        """The link between two neighbours."""
-        return self.wires[self.network.number[source, target]]
+    def _latency(self, links: Sequence[int]) -> int:
+        return sum(self.wires[link].link.latency for link in links)
 
     def send(self, sending: Sending) -> None:
         message, ends = sending.message, (self.places[sending.source], self.places[sending.target])
-        route = [self.wires[i] for i in self.router.route(*ends, sending.way)]
-        latency = sum(wire.link.latency for wire in route)
+        links = self.router.route(*ends, sending.way)
+        route, latency = [self.wires[link] for link in links], self._latency(links)
         parts = n_parts(message.n_bytes, least_room(wire.room_size for wire in route[:-1]))
         self.count(parts)  # parts are known only here
         part = message._replace(n_bytes=message.n_bytes / parts)
@@ -134,13 +133,32 @@ class LinkTransport(Transport):
 
     def through_switch(self, switched: Switched) -> None:
         """Switches buffer nothing, so no room can run out."""
-        members = frozenset(self.places[rank] for rank in (*switched.sources, *switched.targets))
-        if members not in self._trees:
-            switch = shared_switch(self.network, self.model, members)
-            self._trees[members] = Tree({switch: tuple(members)}), Turns(), 0
-        tree, turns, round_ = self._trees[members]
-        reduction = Reduction(self, tree, switched, turns.leave)
-        turns.ask(round_, members, reduction.start)
+        up, down = switched.up, switched.down
+        sources, targets = (
+            tuple(self.places[rank] for rank in ends)
+            for ends in (switched.sources, switched.targets)
+        )
+        passage = self._passages.of((*sources, *targets))
+        cascade, turns = self._passages.cascade(sources, targets), self._turns[passage.turn]
+        risen = max(map(self._latency, cascade.ways_up))
+        leave = _after(len(targets), turns.leave)
+
+        def message(launch: Launch) -> Message:
+            return up._replace(n_bytes=launch.n_bytes(up.n_bytes, down.n_bytes))
+
+        def over(launch: Launch) -> None:
+            rank = self._rank_at[launch.who]
+            if launch.gate != NONE:
+                switched.left(rank)
+                return
+            leave()
+            switched.arrived(rank, risen + self._latency([launch.link]))
+
+        def start() -> None:
+            self.n_messages += len(cascade.launches)
+            RunningCascade(self.wires, cascade, message, over).start()
+
+        turns.ask(passage.round, frozenset((*sources, *targets)), start)
 
 
 def _after(count: int, call: Callable[[], None]) -> Callable[[], None]:

@@ -29,7 +29,7 @@ from engine.cluster.memory import EdgeIo
 from engine.kernels.messages import MessageRun, lower_by_rank
 from engine.kernels.network import run_messages
 from engine.kernels.reference import run_on_simpy
-from engine.kernels.reference.reduction import Turns
+from engine.kernels.reference.turns import Turns
 from engine.network.fred import Remedy, UnroutableError
 from engine.network.routing import Router
 from engine.network.wafer import FredWafer, MeshWafer, Wafer, heaviest, plan_trees
