@@ -97,9 +97,11 @@ class _Exchange:
         send: Callable[[Sending], None],
         finish: Finish,
     ) -> None:
-        self._world, self._job, self._phase, self._ranks = world, job, job.phase, job.line.ranks
-        self._asked, self._send_from_port, self._finish = rounds.asked, send, finish
-        self._inboxes = [[_Inbox(world.clock) for _ in strands] for strands in rounds.strands]
+        self._world, self._job, self._ranks = world, job, job.line.ranks
+        self._send, self._finish = send, finish
+        self._inboxes = [
+            [_Inbox(world.clock, asks=rounds.asked) for _ in strands] for strands in rounds.strands
+        ]
         # What a member has still to do: strands to end, messages to get rid of.
         self._open = [
             sum(1 + sum(len(round_.send) for round_ in strand) for strand in strands)
@@ -109,7 +111,8 @@ class _Exchange:
 
     def work(self, member: int, number: int, strand: Strand) -> Generator[simpy.Event, int, None]:
         """What a member does in one of its strands, as a process."""
-        world, phase, late = self._world, self._phase, self._late[member]
+        world, phase, late = self._world, self._job.phase, self._late[member]
+        rank, left = self._ranks[member], partial(self._has_done_one, member)
         for receive, reduce, send in strand:
             if receive:
                 latest = yield self._inboxes[member][number].take(receive, late)
@@ -120,31 +123,13 @@ class _Exchange:
                 # What began first is let through first, so that one strand makes way for the next.
                 order = phase.precedence, number
                 message = Message(fraction * phase.n_bytes, self._job.name, order)
-                world.accounts[self._ranks[member]].bytes_sent[phase.dim] += message.n_bytes
-                inbox = self._inboxes[peer][number]
-                go = partial(self._send, member, peer, message, way, inbox, late)
-                if self._asked:
-                    inbox.when_asked(member, go)
-                else:
-                    go(late)
+                world.accounts[rank].bytes_sent[phase.dim] += message.n_bytes
+                inbox, target = self._inboxes[peer][number], self._ranks[peer]
+                arrived = partial(inbox.put, member, late)
+                sending = Sending(message, rank, target, phase.dim, way, left, arrived)
+                inbox.when_wanted(member, partial(self._send, sending))
         self._late[member] = max(self._late[member], late)
         self._has_done_one(member)
-
-    def _send(
-        self,
-        member: int,
-        peer: int,
-        message: Message,
-        way: int,
-        inbox: "_Inbox",
-        late: int,
-        asked_late: int,
-    ) -> None:
-        """Send a message to a peer's inbox; whoever asked for it was late, too."""
-        left = partial(self._has_done_one, member)
-        arrived = partial(inbox.put, member, max(late, asked_late))
-        ends = self._ranks[member], self._ranks[peer]
-        self._send_from_port(Sending(message, *ends, self._phase.dim, way, left, arrived))
 
     def _has_done_one(self, member: int) -> None:
         """A strand of a member has ended, or one of its messages has left."""
@@ -154,53 +139,61 @@ class _Exchange:
 
 
 class _Inbox:
-    """The messages that have come for one strand of a member, each by how late it is, and those
-    that wait until they are asked for."""
+    """The messages that have come for one strand of a member, each by how late it is.
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._early: defaultdict[int, deque[int]] = defaultdict(deque)  # by sender, all of them
-        self._missing: Counter[int] = Counter()
-        self._held: defaultdict[int, deque[Callable[[int], None]]] = defaultdict(deque)
-        self._asks: dict[int, int] = {}  # how late, of whom nothing is on its way
-        self._late = 0  # of those that are taken
+    Where it ``asks`` for messages, each waits until the member does, and is late as the member was.
+    """
+
+    def __init__(self, clock: Clock, *, asks: bool) -> None:
+        self._clock, self._asks = clock, asks
+        self._early: defaultdict[int, deque[int]] = defaultdict(deque)  # of each sender
+        self._missing: Counter[int] = Counter()  # likewise
+        self._held: defaultdict[int, deque[Callable[[], None]]] = defaultdict(deque)  # likewise
+        self._asked: set[int] = set()  # of whom nothing is on its way
+        self._asked_late = 0
+        self._latest = 0  # of those that are taken
         self._complete = clock.event()
 
     def take(self, senders: tuple[int, ...], late: int) -> simpy.Event:
         """An event that happens when one message from each of ``senders`` is there; its value is
         how late the latest of them is.  The member is ``late`` as it asks for them."""
-        self._late, self._complete = 0, self._clock.event()
+        self._latest, self._complete = 0, self._clock.event()
+        self._asked_late = late if self._asks else 0
         for sender in senders:
             if self._early[sender]:
-                self._late = max(self._late, self._early[sender].popleft())
+                self._latest = max(self._latest, self._early[sender].popleft())
                 continue
             self._missing[sender] += 1
             if self._held[sender]:
-                self._held[sender].popleft()(late)
+                self._held[sender].popleft()()
             else:
-                self._asks[sender] = late
+                self._asked.add(sender)
         self._end_if_complete()
         return self._complete
 
-    def _end_if_complete(self) -> None:
-        if not self._missing.total():
-            self._complete.succeed(self._late)
-
-    def when_asked(self, sender: int, go: Callable[[int], None]) -> None:
-        """Call ``go`` once the member asks for a message from ``sender``, with how late it was."""
-        if sender in self._asks:
-            go(self._asks.pop(sender))
+    def when_wanted(self, sender: int, go: Callable[[], None]) -> None:
+        """Call ``go``, which sends a message, at once, or when the member asks for it."""
+        if not self._asks:
+            go()
+        elif sender in self._asked:
+            self._asked.remove(sender)
+            go()
         else:
             self._held[sender].append(go)
 
     def put(self, sender: int, late: int, latency: int) -> None:
         """A message that left ``late``, and whose own latency is still to pass, is there."""
+        late = max(late, self._asked_late) + latency
         if not self._missing[sender]:
-            self._early[sender].append(late + latency)
+            self._early[sender].append(late)
             return
         self._missing[sender] -= 1
-        self._late = max(self._late, late + latency)
+        self._latest = max(self._latest, late)
         self._end_if_complete()
+
+    def _end_if_complete(self) -> None:
+        if not self._missing.total():
+            self._complete.succeed(self._latest)
 
 
 def _through_switch(world: World, job: Job, rounds: SwitchRounds, finish: Finish) -> None:
