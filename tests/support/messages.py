@@ -29,7 +29,7 @@ class Sending(NamedTuple):
     source: int
     target: int
     n_bytes: float
-    rank: int = 0
+    precedence: int = 0
     at: int = 0
 
 
@@ -54,8 +54,8 @@ def carry(network: Network, sendings: Iterable[Sending], model: NetworkModel) ->
     def arrived(number: int, late: int) -> None:
         arrivals[number] = clock.ps + late
 
-    for number, (source, target, n_bytes, rank, at) in enumerate(sendings):
-        message = Message(n_bytes, str(number), (rank, 0))
+    for number, (source, target, n_bytes, precedence, at) in enumerate(sendings):
+        message = Message(n_bytes, str(number), (precedence, 0))
         told = {"left": lambda: None, "arrived": partial(arrived, number)}
         send = partial(transport.send, Sent(message, source, target, dim=0, way=0, **told))
         if at:

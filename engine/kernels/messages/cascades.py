@@ -157,7 +157,7 @@ class _ThroughSwitches:
         return len(self._gates) - 1
 
     def _down(self, leaf: str, npus: Sequence[int]) -> tuple[int, int]:
-        """From a leaf to its targets."""
+        """Launches from a leaf to its targets."""
         down = Launch(NONE, NONE, up=False, copies=1)
         return self._begin(down._replace(link=self._link[leaf, npu], who=npu) for npu in npus)
 

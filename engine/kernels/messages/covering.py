@@ -20,7 +20,7 @@ from engine.network.graph import Link
 
 
 class Twins(NamedTuple):
-    """The number of the twin of each."""
+    """The number of the twin of each rank's colour, node, flow, line, turn and link."""
 
     first: Longs  # (colours,) the twin of all ranks of a colour
     colour: Longs  # (R,)
@@ -62,7 +62,7 @@ def _check_columns(table: Table, names: tuple[str, ...], twin: Longs) -> None:
 
 
 def _check_rows(values: NDArray[np.generic], lengths: NDArray[np.integer], twin: Longs) -> None:
-    """That each row of a ragged table is as its twin's."""
+    """Check that each row of a ragged table is as its twin's."""
     _check(np.array_equal(lengths, lengths[twin]))
     row, place = ragged(lengths)
     starts = np.cumsum(lengths) - lengths
@@ -125,8 +125,8 @@ def _lines(parts: Parts, colour: Longs, first: Longs) -> Longs:
     line[used] = at[geometry[used], first[on[1][(np.cumsum(lengths) - lengths)[used]]]]
     _check((line != NONE).all())
     _check_rows(on[1], lengths, line)
-    there = at[geometry[turns["line"]], first[colour[turns["rank"]]]]
-    _check((there != NONE).all(), np.array_equal(line[turns["line"]], line[there]))
+    of_twin = at[geometry[turns["line"]], first[colour[turns["rank"]]]]
+    _check((of_twin != NONE).all(), np.array_equal(line[turns["line"]], line[of_twin]))
     line[lengths == 0] = NONE
     return line
 

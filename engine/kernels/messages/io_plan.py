@@ -32,7 +32,7 @@ class Train(NamedTuple):
 
     @property
     def n_ends(self) -> int:
-        """Who get each piece."""
+        """How many get each piece."""
         return sum(launch.who != NONE for launch in self.cascade.launches)
 
 
@@ -50,7 +50,7 @@ class Trains(NamedTuple):
 
     @property
     def n_messages(self) -> int:
-        """Links that all pieces cross."""
+        """How many messages all pieces are together: one over each link."""
         return sum(train.pieces * len(train.cascade.launches) for train in self.trains)
 
 
@@ -73,11 +73,11 @@ def io_plan(program: Program, network: Network, plan: WaferPlan | None) -> list[
     trains = cache(lambda ranks, store: _trains(wafer, network, plan, ranks, store=store))
     return [
         Transfer(work.n_bytes, work.store, ranks, tuple(nodes), trains(ranks, work.store))
-        for (ranks, _), (work, nodes) in _meetings(program).items()
+        for (ranks, _), (work, nodes) in _accesses(program).items()
     ]
 
 
-def _meetings(program: Program) -> dict[tuple[tuple[int, ...], int], tuple[Access, list[int]]]:
+def _accesses(program: Program) -> dict[tuple[tuple[int, ...], int], tuple[Access, list[int]]]:
     """The accesses by who runs them together, and which of theirs it is."""
     s, workload, sizes = program.structure, program.workload, program.cluster.topology.sizes
     graph_of = graph_by_rank(workload, sizes)

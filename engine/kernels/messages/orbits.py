@@ -43,7 +43,7 @@ HOP = np.dtype([("rank", "i8"), ("label", "i8"), ("link", "i8")])  # of a messag
 
 
 class Parts(NamedTuple):
-    """What each rank has a part in."""
+    """What each rank has a part in: what colours are made of, and what is compared with twins."""
 
     place: Longs  # (N,) of each node, among those of its rank
     geometry: Longs  # (lines,) lines of one geometry are disjoint, and alike
@@ -172,7 +172,7 @@ def refine(parts: Parts, s: Structure, tables: Tables, links: tuple[Link, ...]) 
 
 
 def _plan_hashes(turns: Table, tables: Tables) -> _Hashes:
-    """Of what each turn's strands are."""
+    """Hashes of the strands of each turn."""
     plans = tables.plans.members[turns["plan"]]
     turn, number = ragged(plans["n_strands"])
     strand = tables.plans.strands[plans["strands"][turn] + number]
@@ -198,12 +198,12 @@ class _Sums:
 
     def __init__(self, index: NDArray[np.integer], n: int) -> None:
         self._order, self._n = np.argsort(index, kind="stable"), n
-        self._there, self._starts = np.unique(index[self._order], return_index=True)
+        self._used, self._starts = np.unique(index[self._order], return_index=True)
 
     def __call__(self, hashes: _Hashes) -> _Hashes:
         sums = np.zeros(self._n, np.uint64)
         if len(hashes):
-            sums[self._there] = np.add.reduceat(hashes[self._order], self._starts)
+            sums[self._used] = np.add.reduceat(hashes[self._order], self._starts)
         return sums
 
 

@@ -73,7 +73,7 @@ class Tables:
 
 
 # A round by the numbers of slots and pairs: what it receives, reduces and sends.
-_Told = tuple[tuple[int, ...], float, tuple[tuple[float, int], ...]]
+_NumberedRound = tuple[tuple[int, ...], float, tuple[tuple[float, int], ...]]
 
 
 class _Pair(NamedTuple):
@@ -150,15 +150,15 @@ class _Plans:
         pairs: dict[_Pair, int],
     ) -> tuple[int, int]:
         """The rounds of a strand, which may be those of another one."""
-        own, told = slots[member], dict[Round, _Told]()
+        own, numbered = slots[member], dict[Round, _NumberedRound]()
         for round_ in dict.fromkeys(strand):
             sent = []
             for peer, fraction, way in round_.send:
                 pair = _Pair(peer, way, number, slots[peer][number, member])
                 sent.append((fraction, pairs.setdefault(pair, len(pairs))))
             receives = tuple(own[number, sender] for sender in round_.receive)
-            told[round_] = receives, round_.reduce, tuple(sent)
-        key = tuple(told[round_] for round_ in strand)
+            numbered[round_] = receives, round_.reduce, tuple(sent)
+        key = tuple(numbered[round_] for round_ in strand)
         if key not in self._known:
             start = len(self.rounds)
             for receives, reduce, sends in key:
@@ -316,9 +316,10 @@ def _ways(
         d, ranks = lines.dims[line], lines.ranks[line]
         for member, pairs in enumerate(plan.pairs):
             for peer, way, strand, slot in pairs:
-                there = ranks[peer]
-                route = routes.number(ranks[member], there, way)
-                ways.append((route, first_strand[there, d] + strand, first_slot[there, d] + slot))
+                target = ranks[peer]
+                route = routes.number(ranks[member], target, way)
+                at = first_strand[target, d] + strand, first_slot[target, d] + slot
+                ways.append((route, *at))
     return ways
 
 

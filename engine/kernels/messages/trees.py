@@ -91,7 +91,7 @@ class Reductions:
 
 
 def gate_row(expected: int, start: int, end: int) -> dict[str, float]:
-    """A GATE that nothing has reached."""
+    """The columns of a GATE that no message has reached yet."""
     return {"expected": expected, "launch": start, "launch_end": end}
 
 

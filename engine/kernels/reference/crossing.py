@@ -59,7 +59,7 @@ class Crossing:
 
     @property
     def precedence(self) -> int:
-        """Those of a lower one go first."""
+        """Messages of a lower precedence go first."""
         return self.message.order[0]
 
     def follow(self, crossing: "Crossing") -> None:

@@ -36,7 +36,7 @@ class EdgeTraffic:
         return node in self._of
 
     def arrive(self, node: int) -> None:
-        """A rank has come to its access."""
+        """A rank has come to its access; if all have that share it, the transfer starts."""
         transfer = self._of[node]
         first, trains = transfer.nodes[0], transfer.trains
         self._arrived[first] += 1

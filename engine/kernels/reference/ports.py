@@ -39,7 +39,7 @@ class _Port:
 
 
 class Ports:
-    """All ranks' ports."""
+    """The ports of all ranks, each with its queue."""
 
     def __init__(self, world: World, n_dims: int, queue_order: int) -> None:
         self._world, self._queue_order = world, queue_order
@@ -95,7 +95,7 @@ class Ports:
             bisect.insort(queue, job, lo=messages, key=self._urgency)
 
     def _urgency(self, job: Job) -> float:
-        """Jobs of a lower one are queued before others."""
+        """Jobs of a lower urgency are queued first, equals in the order in which they come."""
         return -job.priority if self._queue_order == QueueOrder.PRIORITY else job.phase.n_bytes
 
     def _passing(self, touched: Iterable[tuple[int, int]]) -> list[Job]:
@@ -139,7 +139,7 @@ class Ports:
         begin(self._world, job, self._send, partial(self._finish, job, self._world.clock.ps))
 
     def _send(self, sending: Sending) -> None:
-        """Have a message carried, and note that it leaves its port."""
+        """Send a message from its port, which is not free until all that it sent has left."""
         self._ports[sending.source][sending.dim].leaving += 1
         self._world.transport.send(sending._replace(left=partial(self._has_left, sending)))
 

@@ -27,7 +27,7 @@ class _Access:
 
 
 class Servers:
-    """All servers of a program."""
+    """All servers of a program, and the accesses that they serve."""
 
     def __init__(self, clock: Clock, s: Structure) -> None:
         self._clock, self._services, self._uses = clock, s.services, s.server_uses.tolist()

@@ -85,7 +85,7 @@ class Transport(ABC):
 
     @abstractmethod
     def send(self, sending: Sending) -> None:
-        """Send a message."""
+        """Send a message; whom it tells of its way is in ``sending``."""
 
     def through_switch(self, switched: Switched) -> None:
         """Send messages up to a switch and down again.

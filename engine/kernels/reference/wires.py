@@ -43,7 +43,7 @@ class Wire(simpy.Resource):
         return self.transfer(min(self._packet, n_bytes))
 
     def ask(self, crossing: "Crossing") -> Request:
-        """A turn on the link, as an event."""
+        """Ask for a turn on the link; it is an event, which happens when the link is free."""
         return self.request()
 
     def take_room(self, n_bytes: float) -> simpy.Event:
@@ -102,7 +102,7 @@ class PreemptiveWire(OrderedWire):
 
 
 class _Turn(PriorityRequest):
-    """A turn, and what it is for."""
+    """A turn on a link, and the crossing that it is for."""
 
     def __init__(self, wire: Wire, crossing: "Crossing", order: tuple[int, int]) -> None:
         self.crossing = crossing
