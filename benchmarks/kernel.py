@@ -6,7 +6,7 @@ from typing import Any
 import simpy
 
 from benchmarks.study import best_cpu_seconds, main_program, n_phases, random_splits
-from engine import Program, run_batch, run_one
+from engine import Program, Runner, run_one
 
 POINTS = 512
 
@@ -15,7 +15,8 @@ def main() -> None:
     """Print the speed of one core on the main study with 64 chunks."""
     program = main_program("collective.chunks=64")
     splits = random_splits(POINTS)
-    seconds = best_cpu_seconds(lambda: run_batch(program, splits)) / POINTS
+    runner = Runner(program)
+    seconds = best_cpu_seconds(lambda: runner.batch(splits)) / POINTS
     phases = n_phases(program)
     print(f"main study, 64 chunks: {1 / seconds:,.0f} points/s a core")
     print(f"phase kernel: {phases / seconds:,.0f} phases/s ({phases} phases a point)")

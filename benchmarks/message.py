@@ -3,6 +3,8 @@
 from functools import partial
 from time import process_time
 
+import numpy as np
+
 from benchmarks.study import best_cpu_seconds
 from engine import (
     Cluster,
@@ -20,7 +22,7 @@ from engine import (
 )
 from engine.fidelity import Fidelity
 from engine.kernels.messages import lower_by_rank
-from engine.kernels.network import run_messages
+from engine.kernels.network import MessageRunner
 from engine.kernels.reference import run_on_simpy
 from engine.network import Clos, Routing
 
@@ -29,8 +31,8 @@ def main() -> None:
     """Print the speed of one core on an all-reduce of 1 GiB in 16 chunks on a 4 x 4 x 4 torus."""
     program = torus_all_reduce()
     ranks = lower_by_rank(program.workload, program.cluster)
-    runs = []
-    by_message = best_cpu_seconds(lambda: runs.append(run_messages(ranks, fold=False)), repeats=5)
+    runner, runs = MessageRunner(ranks), []
+    by_message = best_cpu_seconds(lambda: runs.append(runner.run(fold=False)), repeats=5)
     on_simpy = best_cpu_seconds(lambda: runs.append(run_on_simpy(ranks)), repeats=1)
     by_phase = best_cpu_seconds(lambda: run_one(program))
     n = runs[-1].n_messages
@@ -49,9 +51,9 @@ def folded() -> None:
     for shape in ("Ring(4)_Ring(4)_Ring(4)", "Ring(8)_Ring(8)_Ring(8)", "Ring(256)"):
         program = torus_all_reduce(shape)
         ranks = lower_by_rank(program.workload, program.cluster)
-        seconds, runs = {}, []
+        seconds, runs, runner = {}, [], MessageRunner(ranks)
         for fold in (True, False):
-            simulate = partial(run_messages, ranks, fold=fold)
+            simulate = partial(runner.run, fold=fold)
             runs.append(simulate())
             seconds[fold] = best_cpu_seconds(simulate, repeats=3)
         ends = {int(run.measures.time[0]) for run in runs}
@@ -67,11 +69,10 @@ def large_clos() -> None:
     """Print what an all-reduce of 1 GiB over 1,024 NPUs takes on a Clos of three levels, 2:1."""
     for chunks, fidelity in ((16, Fidelity.MESSAGE), (1, Fidelity.FLOW), (16, Fidelity.FLOW)):
         start = process_time()
-        program = lower_by_rank(*clos_all_reduce(chunks))
-        run = run_messages(program, fidelity)
+        runner = MessageRunner(lower_by_rank(*clos_all_reduce(chunks)), fidelity)
+        run = runner.run()
         first = process_time() - start
-        slower = program.rebind(bandwidth=[40e9])
-        again = best_cpu_seconds(partial(run_messages, slower, fidelity), repeats=3)
+        again = best_cpu_seconds(partial(runner.run, np.array([40e9])), repeats=3)
         print(
             f"1,024 NPUs on a Clos, all-reduce of 1 GiB, {chunks} chunks, fidelity={fidelity}: "
             f"{run.n_messages:,} messages; from workload to result {first:.2f} s, at another "

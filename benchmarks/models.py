@@ -10,7 +10,7 @@ import time
 import numpy as np
 
 from benchmarks.study import best_cpu_seconds
-from engine import Cluster, CollectiveModel, Npu, Program, Topology, lower, run_batch
+from engine import Cluster, CollectiveModel, Npu, Program, Runner, Topology, lower
 from engine.lower.program import Floats, Lookahead
 from engine.model import Recompute, Transformer
 from engine.plan import DeviceMesh, ParallelPlan, training
@@ -74,8 +74,9 @@ def _sweep(program: Program) -> None:
 
 
 def _rate(program: Program, points: Floats) -> float:
-    run_batch(program, program.bandwidth)  # compiled, and in memory
-    return POINTS / best_cpu_seconds(lambda: run_batch(program, points), repeats=3)
+    runner = Runner(program)
+    runner.batch(program.bandwidth)  # compiled, and in memory
+    return POINTS / best_cpu_seconds(lambda: runner.batch(points), repeats=3)
 
 
 def _in_step(program: Program) -> Program:

@@ -5,7 +5,8 @@
 
 A workload (operator graphs and process groups) and a cluster (network, NPU, collective model) are
 lowered once into a :class:`Program`; :func:`run_batch` then simulates it at thousands of bandwidth
-vectors a second.  This package knows nothing of studies, searches, files of results or terminals.
+vectors a second, and a :class:`Runner` at more of them, again and again.  This package knows
+nothing of studies, searches, files of results or terminals.
 """
 
 from collections.abc import Collection
@@ -44,7 +45,14 @@ from engine.errors import (
     told_defect,
 )
 from engine.fidelity import Fidelity
-from engine.kernels.phase.batch import Measures, outcome_error, run_batch, run_one, run_points
+from engine.kernels.phase.batch import (
+    Measures,
+    Runner,
+    outcome_error,
+    run_batch,
+    run_one,
+    run_points,
+)
 from engine.kernels.phase.path import Path
 from engine.kernels.phase.state import FINISHED
 from engine.kinds import CollectiveKind, DimensionOrder, QueueOrder
@@ -103,6 +111,7 @@ __all__ = [
     "RemoteMemory",
     "Result",
     "Ring",
+    "Runner",
     "Send",
     "Spans",
     "SubgroupBandwidth",

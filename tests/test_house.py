@@ -248,6 +248,21 @@ def test_what_kernels_share_knows_no_kernel_that_runs_it() -> None:
     assert not known["messages"] & {"engine/kernels/network", "engine/kernels/reference"}
 
 
+def test_no_kernel_looks_at_what_its_program_was_lowered_from() -> None:
+    """All that it needs is in the program's tables, and in its ``communication``."""
+    read = {
+        f"{file.relative_to(ROOT)}: .{node.attr}"
+        for file in sources("engine/kernels")
+        for node in nodes(file)
+        if isinstance(node, ast.Attribute) and node.attr in ("cluster", "workload")
+    }
+    assert not read
+    # One file hands both to ``lower``, whose programs it offers.
+    assert {file for file in importers("engine.cluster.cluster") if "kernels" in file} == {
+        "kernels/messages/program.py"
+    }
+
+
 def test_the_map_of_the_kernels_names_every_room() -> None:
     page = (ROOT / "docs/house.md").read_text(encoding="utf-8")
     rooms = {file.parent.name for file in sources("engine/kernels")} - {"kernels"}

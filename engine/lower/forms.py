@@ -1,13 +1,13 @@
 """Forms: the distinct communications of a workload, with their phases in each dimension."""
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from engine.cluster.blocks import SubgroupBandwidth
 from engine.cluster.cluster import Cluster
-from engine.collective.algorithms import algorithm_for, algorithm_of_phase, chosen_algorithms
+from engine.collective.algorithms import Chosen
 from engine.collective.library import Library, Phases, Request, library_of, request_for
 from engine.collective.steps import PhaseSteps, Setting, Step
 from engine.kinds import CollectiveKind
@@ -95,12 +95,12 @@ class Forms:
     differently for it elsewhere.
     """
 
-    def __init__(self, cluster: Cluster, workload: Workload) -> None:
+    def __init__(self, cluster: Cluster, workload: Workload, algorithms: Sequence[Chosen]) -> None:
         self.forms: Interned[Form] = Interned()
         self.phase_steps: Interned[TypedSteps] = Interned()
         self._known: dict[tuple[Hashable, ...], int] = {}  # graphs repeat themselves
         self._dims, self._model = cluster.topology.dims, cluster.collectives
-        self._chosen = chosen_algorithms(cluster)
+        self._algorithms = algorithms
         self.library, self._cluster = library_of(cluster.collectives), cluster
         self._workload = workload
         self._crossings: dict[tuple[int, int, int], Use] = {}  # by dimension, offset and graph
@@ -180,18 +180,15 @@ class Forms:
         setting = Setting(dim.block, dim.size, group.sizes[d], group.strides[d], policy)
 
         def of(kind: CollectiveKind) -> int:
-            algorithm = algorithm_of_phase(kind, dim.block, *self._chosen[d])
-            return self.phase_steps(TypedSteps(kind, algorithm.steps(kind, setting)))
+            steps = self._algorithms[d].of(kind).steps(kind, setting)
+            return self.phase_steps(TypedSteps(kind, steps))
 
         if kind is CollectiveKind.ALL_TO_ALL:
             return Use(d, of(kind))
-        fused = kind is CollectiveKind.ALL_REDUCE and self._fuses(d)
+        fused = kind is CollectiveKind.ALL_REDUCE and self._algorithms[d].of(kind).fuses
         return Use(
             d,
             scatter=of(CollectiveKind.REDUCE_SCATTER),
             gather=of(CollectiveKind.ALL_GATHER),
             fused=of(kind) if fused else -1,
         )
-
-    def _fuses(self, d: int) -> bool:
-        return algorithm_for(self._dims[d].block, self._chosen[d].name).fuses

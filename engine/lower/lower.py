@@ -3,6 +3,7 @@
 from graphlib import CycleError, TopologicalSorter
 
 from engine.cluster.cluster import Cluster
+from engine.collective.algorithms import chosen_algorithms
 from engine.collector import no_collector
 from engine.errors import DimsweepError
 from engine.lower import program as p
@@ -35,7 +36,8 @@ def _lower(workload: Workload, cluster: Cluster, *, fold: bool) -> p.Program:
     _check_acyclic(workload)
     cluster, nodes_shared = with_expansion(cluster, workload.footprint), nodes_of(workload, cluster)
     folding = fold_ranks(workload, cluster.topology.sizes, fold=fold, nodes=nodes_shared)
-    forms = Forms(cluster, workload)
+    algorithms = chosen_algorithms(cluster)
+    forms = Forms(cluster, workload, algorithms)
     nodes = Nodes(workload, cluster, folding, forms, Servers(workload, cluster, folding))
     nodes.match_transfers()
     names = p.Names(
@@ -49,15 +51,23 @@ def _lower(workload: Workload, cluster: Cluster, *, fold: bool) -> p.Program:
     )
     tables = structure(cluster, folding, nodes, forms, in_order=workload.in_order)
     choices = None if forms.library is None else Choices(forms.library, forms)
-    return p.Program.on(cluster, tables, names, workload, choices)
+    return p.Program.on(
+        cluster,
+        tables,
+        names,
+        workload,
+        algorithms=algorithms,
+        accesses=nodes.accesses(),
+        chooser=choices,
+    )
 
 
 def _check_acyclic(workload: Workload) -> None:
     # Whoever waits only for what stands before it in the list waits in no circle.
     if all(
         before < i
-        for operators in workload.templates()
-        for i, operator in enumerate(operators)
+        for stamp in workload.templates()
+        for i, operator in enumerate(stamp.operators)
         for before in operator.after
     ):
         return

@@ -1,17 +1,18 @@
 """Nodes: the operators of every class of ranks, and the flows that join them."""
 
-from collections import Counter
+import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache, partial
 from typing import NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.cluster.cluster import Cluster
+from engine.cluster.memory import EdgeIo
 from engine.errors import DimsweepError
 from engine.lower import program as p
+from engine.lower.communication import ACCESS, NO_ACCESSES, NOT_SHARED
 from engine.lower.forms import Forms, Interned
 from engine.lower.issue import in_turn, order_of_issue
 from engine.lower.servers import Served, Servers
@@ -22,32 +23,38 @@ from engine.workload.graph import (
     Collective,
     Compute,
     Graph,
+    Operator,
     Receive,
+    Section,
     Send,
     Stamp,
     Work,
     Workload,
-    stamps_of,
+    sections_of,
 )
 
 MEMORY = "memory"  # the stream of accesses to remote memory
 HOST = "host"  # that of what the host does
 
 
-class _Transfer(NamedTuple):
-    """What a send or receive is matched by; ``offset`` modulo the sizes."""
+# A node that sends or receives, what it is matched by, and in a section how far tags of the next
+# time are apart from these; the offset is one of all offsets modulo the sizes, by number.
+MESSAGE = np.dtype([("node", "i8"), ("cls", "i8"), ("offset", "i8"), ("tag", "i8"), ("by", "i8")])
+# A node of a collective of several classes, which are those of ``members``, by number.
+MET = np.dtype([("node", "i8"), ("cls", "i8"), ("group", "i8"), ("members", "i8")])
 
-    cls: int
-    offset: Offset
-    tag: int
+
+_Row = tuple[int, ...]
 
 
-class _Meeting(NamedTuple):
-    """What a collective is matched by: ``number`` counts those over this group of these classes."""
+class _Meetings(NamedTuple):
+    """Who takes part in each collective of several classes: member ``i`` (in the order of issue) in
+    ``meeting[i]``, of which ``first`` is the first member."""
 
-    group: str
-    classes: tuple[int, ...]
-    number: int
+    met: p.Table  # MET
+    number: NDArray[np.int64]  # of the collective among those of its class over its group
+    meeting: NDArray[np.int64]
+    first: NDArray[np.int64]
 
 
 class _Known(NamedTuple):
@@ -77,6 +84,16 @@ class _Template(NamedTuple):
     known: NDArray[np.int64]  # what is known of each
     after: NDArray[np.int64]  # (E, 2): who waits, and for whom
     shared: list[tuple[int, Work]]  # those whose flows others take part in
+
+
+class _Part(NamedTuple):
+    """A section's operators on a class, likewise; nodes are numbered."""
+
+    known: NDArray[np.int64]
+    after: NDArray[np.int64]
+    sends: p.Table  # MESSAGE
+    receives: p.Table  # MESSAGE
+    met: p.Table  # MET
 
 
 @contextmanager
@@ -109,9 +126,12 @@ class NodeNames(Sequence[str]):
     def __getitem__(self, node: int | slice) -> str | list[str]:
         if isinstance(node, slice):
             return [self[i] for i in range(*node.indices(len(self)))]
-        i = range(len(self))[node]
-        cls = int(np.searchsorted(self.start, i, side="right")) - 1
-        return self._graphs[cls][i - int(self.start[cls])].name
+        return self.operator(range(len(self))[node]).name
+
+    def operator(self, node: int) -> Operator:
+        """The operator of a node."""
+        cls = int(np.searchsorted(self.start, node, side="right")) - 1
+        return self._graphs[cls][node - int(self.start[cls])]
 
 
 class Nodes:
@@ -135,7 +155,6 @@ class Nodes:
             cluster,
         )
         self._sizes, self._servers = cluster.topology.sizes, servers
-        self._modulo = lru_cache(maxsize=None)(partial(modulo, sizes=self._sizes))
         self.streams: Interned[str] = Interned()  # before collectives take several in turn
         # The first after the one that computes: all of these time what they run.
         if cluster.memory is not None:
@@ -146,25 +165,22 @@ class Nodes:
         self.tallies: Interned[str] = Interned()
         self.services: Interned[Served] = Interned()
         self._known: Interned[_Known] = Interned()
-        self._messages: dict[tuple[object, ...], int] = {}
-        self._sends: dict[_Transfer, list[int]] = {}
-        self._receives: dict[_Transfer, list[int]] = {}
-        self._met: list[tuple[int, int, str]] = []  # a collective's node, class and group
+        # Offsets of messages, groups and classes of collectives, and collectives' names, by number.
+        self._offsets: Interned[Offset] = Interned()
+        self._groups: Interned[str] = Interned()
+        self._members: Interned[tuple[int, ...]] = Interned()
         graphs = [workload.graphs[graph] for graph in folding.graph]
         self.name = NodeNames(graphs)
-        known, after = [np.zeros(0, dtype=np.int64)], [np.zeros((0, 2), dtype=np.int64)]
-        for cls, graph in enumerate(graphs):
-            for more_known, more_after in self._stamped(cls, graph):
-                known.append(more_known)
-                after.append(more_after)
-        self._what = np.concatenate(known)
-        waits = np.concatenate(after)
+        parts = list(itertools.chain.from_iterable(map(self._parts, range(len(graphs)), graphs)))
+        self._what, waits, self._sends, self._receives, met = map(
+            np.concatenate, zip(*parts, strict=True)
+        )
         self.key = self._keys()
         issued = order_of_issue(waits, len(self._what))
         self.stream, self.stream_names = self._taken(cluster.collectives.streams, issued)
         # (E, 2): who waits, and for whom.
         self.after = in_turn(waits, self._queued(), issued)
-        self._meetings = self._meet(issued)
+        self._meetings = self._meet(met, issued)
         self._check_complete()
         self.flow = self._flows()
 
@@ -180,45 +196,44 @@ class Nodes:
             key = np.unique(key, return_inverse=True)[1].reshape(-1)
         return key
 
-    def _stamped(
-        self, cls: int, graph: Graph
-    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """What is known of the nodes of a class, and who waits for whom, stamp by stamp.
-
-        Messages come one a stamp, since each has a tag of its own, and nothing else that is new.
-        """
+    def _parts(self, cls: int, graph: Graph) -> Iterator[_Part]:
+        """The operators of a class, section by section."""
         templates: dict[int, _Template] = {}
-        messages: list[int] = []  # what is known of those since the last other stamp
         works: dict[int, _Known] = {}  # by identity: graphs share works, too
-        outside: list[tuple[int, int]] = []
-        base = int(self.name.start[cls])
-        for stamp in stamps_of(graph):
-            start = base + stamp.start
-            for place, after in stamp.outside:
-                outside += [(start + place, base + before) for before in after]
-            if len(stamp.operators) == 1 and isinstance(stamp.operators[0].work, (Send, Receive)):
-                messages.append(self._message(cls, stamp.operators[0].work))
-                self._share(cls, start, stamp.operators[0].work)
-                continue
-            if messages:
-                yield np.array(messages, dtype=np.int64), np.zeros((0, 2), dtype=np.int64)
-                messages = []
-            template = templates.get(id(stamp.operators))
-            if template is None:
-                template = templates[id(stamp.operators)] = self._template(cls, stamp, works)
-            for place, work in template.shared:
-                self._share(cls, start + place, work)
-            yield template.known, template.after + start
-        rest = np.array(outside, dtype=np.int64).reshape(-1, 2)
-        yield np.array(messages, dtype=np.int64), rest
+        for section in sections_of(graph):
+            for stamp in section.stamps:
+                if id(stamp.operators) not in templates:
+                    templates[id(stamp.operators)] = self._template(cls, stamp, works)
+            yield self._part(cls, section, templates)
 
-    def _message(self, cls: int, work: Send | Receive) -> int:
-        """The number of what is known of a message, whatever its tag."""
-        key = (cls, work.n_bytes, work.offset, work.stream) if isinstance(work, Send) else (cls,)
-        number = self._messages.get(key)
-        if number is None:
-            number = self._messages[key] = self._known(self._know(cls, "", work))
-        return number
+    def _part(self, cls: int, section: Section, templates: dict[int, _Template]) -> _Part:
+        """What a section repeats is looked at once."""
+        base = int(self.name.start[cls])
+        known, after, outside = [], [], list[tuple[int, int]]()
+        sends, receives, met = list[_Row](), list[_Row](), list[_Row]()
+        for stamp in section.stamps:
+            template, start = templates[id(stamp.operators)], base + stamp.start
+            known.append(template.known)
+            after.append(template.after + start)
+            for place, before in stamp.outside:
+                outside += [(start + place, base + each) for each in before]
+            for place, work in template.shared:
+                if isinstance(work, Collective):
+                    members = self._members(self._folding.members[cls][work.group])
+                    met.append((start + place, cls, self._groups(work.group), members))
+                elif isinstance(work, (Send, Receive)):
+                    offset = self._offsets(modulo(work.offset, self._sizes))
+                    tag, by = work.tag + stamp.number * stamp.tags, section.step * stamp.tags
+                    message = (start + place, cls, offset, tag, by)
+                    (sends if isinstance(work, Send) else receives).append(message)
+        after.append(np.array(outside, dtype=np.int64).reshape(-1, 2))
+        return _Part(
+            np.tile(np.concatenate(known), section.times),
+            _repeated(np.concatenate(after), section),
+            _repeated_rows(sends, MESSAGE, section),
+            _repeated_rows(receives, MESSAGE, section),
+            _repeated_rows(met, MET, section),
+        )
 
     def _template(self, cls: int, stamp: Stamp, works: dict[int, _Known]) -> _Template:
         known, after, shared = [], [], []
@@ -226,7 +241,7 @@ class Nodes:
         for place, operator in enumerate(stamp.operators):
             entry = works.get(id(operator.work))
             if entry is None:
-                entry = self._know(cls, stamp.prefix + operator.name, operator.work)
+                entry = self._know(cls, stamp.name(place), operator.work)
                 works[id(operator.work)] = entry
             if self._cluster.npu.host:
                 entry, lead = self._issued(entry, operator.work, lead)
@@ -253,35 +268,24 @@ class Nodes:
             return len(self._folding.members[cls][work.group]) > 1
         return isinstance(work, (Send, Receive))
 
-    def _share(self, cls: int, node: int, work: Work) -> None:
-        """Note a node whose flow others take part in."""
-        if isinstance(work, Collective):
-            self._met.append((node, cls, work.group))
-        elif isinstance(work, (Send, Receive)):
-            ends = self._sends if isinstance(work, Send) else self._receives
-            key = _Transfer(cls, self._modulo(work.offset), work.tag)
-            ends.setdefault(key, []).append(node)
-
-    def _meet(self, issued: NDArray[np.int64]) -> dict[_Meeting, list[int]]:
-        """Who takes part in each collective of several classes: members count theirs as issued."""
+    def _meet(self, met: p.Table, issued: NDArray[np.int64]) -> _Meetings:
+        """Members count their collectives over a group as they issue them."""
         place = np.empty(len(issued), dtype=np.int64)
         place[issued] = np.arange(len(issued))
-        meetings: dict[_Meeting, list[int]] = {}
-        seen: Counter[tuple[int, str]] = Counter()
-        for node, cls, group in sorted(self._met, key=lambda met: place[met[0]]):
-            members = self._folding.members[cls][group]
-            meeting = _Meeting(group, members, seen[cls, group])
-            meetings.setdefault(meeting, []).append(node)
-            seen[cls, group] += 1
-        return meetings
+        met = met[np.argsort(place[met["node"]], kind="stable")]
+        own = met["cls"] * len(self._groups) + met["group"]
+        number = _turns(own)
+        keys = np.stack([met["group"], met["members"], number], axis=1)
+        _, first, meeting = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+        return _Meetings(met, number, meeting.reshape(-1), first)
 
     def _flows(self) -> NDArray[np.int64]:
         """The flow of every node, -1 for none.  Sets what is known of the flows."""
         opens = np.array([known.opens for known in self._known], dtype=bool)[self._what]
-        opens[[nodes[0] for nodes in self._meetings.values()]] = True
+        met, _, meeting, first = self._meetings
+        opens[met["node"][first]] = True
         flow = np.where(opens, np.cumsum(opens) - 1, -1)
-        for nodes in self._meetings.values():
-            flow[nodes] = flow[nodes[0]]
+        flow[met["node"]] = flow[met["node"][first]][meeting]
         inside = np.flatnonzero(flow >= 0)
         self.members = inside[np.argsort(flow[inside], kind="stable")]  # nodes, flow by flow
         self.n_members = np.bincount(flow[inside], minlength=int(opens.sum()))
@@ -294,26 +298,40 @@ class Nodes:
     def _check_complete(self) -> None:
         """Every member of a group must run as many collectives over it as the others, and the
         same."""
-        cls, form = self.column("cls"), self.column("form")
-        for (group, classes, number), nodes in self._meetings.items():
-            first = nodes[0]
-            for node in nodes[1:]:
-                if form[node] != form[first]:
-                    raise DimsweepError(
-                        f"members of group {group!r} disagree on its collective number {number}: "
-                        f"rank {self._folding.first[cls[first]]} runs {self.name[first]!r}, rank "
-                        f"{self._folding.first[cls[node]]} runs {self.name[node]!r}",
-                        where="workload",
-                        hint="kind, size and priority must be the same on all members",
-                    )
-            absent = sorted(set(classes) - set(cls[nodes].tolist()))
-            if absent:
-                raise DimsweepError(
-                    f"rank {self._folding.first[cls[first]]} waits in {self.name[first]!r} for "
-                    f"rank {self._folding.first[absent[0]]}, which never runs collective number "
-                    f"{number} of group {group!r}",
-                    where="workload",
-                )
+        met, _, meeting, first = self._meetings
+        form = self.column("form")[met["node"]]
+        expected = np.array([len(members) for members in self._members], dtype=np.int64)
+        unlike = form != form[first][meeting]
+        wrong = np.bincount(meeting, minlength=len(first)) < expected[met["members"][first]]
+        wrong[meeting[unlike]] = True
+        if wrong.any():
+            number = np.flatnonzero(wrong)[first[wrong].argmin()]
+            others = np.flatnonzero((meeting == number) & unlike).tolist()
+            raise self._incomplete(int(first[number]), others[0] if others else None)
+
+    def _incomplete(self, first: int, unlike: int | None) -> DimsweepError:
+        """Why the collective of the ``first`` member cannot be, who is ``unlike`` another one or
+        waits for one that never comes."""
+        met, numbers, meeting, _ = self._meetings
+        node, cls, group, members = met[first].tolist()
+        what, name = f"collective number {numbers[first]}", list(self._groups)[group]
+        here = f"rank {self._folding.first[cls]}"
+        if unlike is not None:
+            other = met[unlike]
+            return DimsweepError(
+                f"members of group {name!r} disagree on its {what}: {here} runs "
+                f"{self.name[node]!r}, rank {self._folding.first[other['cls']]} runs "
+                f"{self.name[int(other['node'])]!r}",
+                where="workload",
+                hint="kind, size and priority must be the same on all members",
+            )
+        there = met["cls"][meeting == meeting[first]].tolist()
+        absent = min({*list(self._members)[members]} - {*there})
+        return DimsweepError(
+            f"{here} waits in {self.name[node]!r} for rank {self._folding.first[absent]}, which "
+            f"never runs {what} of group {name!r}",
+            where="workload",
+        )
 
     def _taken(
         self, n: int, issued: NDArray[np.int64]
@@ -323,11 +341,7 @@ class Nodes:
         of = issued[self.column("kind")[issued] == p.NodeKind.COLLECTIVE]
         if n == 1 or not len(of):
             return stream, tuple(names)
-        places = self.column("cls")[of] * len(names) + stream[of]
-        order = np.argsort(places, kind="stable")
-        number = np.arange(len(of)) - np.searchsorted(places[order], places[order])
-        turn = np.empty(len(of), dtype=np.int64)
-        turn[order] = number % n
+        turn = _turns(self.column("cls")[of] * len(names) + stream[of]) % n
         turns = np.unique(np.stack([turn, stream[of]], axis=1), axis=0)
         for again, base in turns[turns[:, 0] > 0].tolist():
             stream[of[(turn == again) & (self.column("stream")[of] == base)]] = 1 + len(names)
@@ -387,33 +401,79 @@ class Nodes:
             least, served = self._servers.access(work, cls)
         return least, p.NO_SERVICE if served is None else self.services(served)
 
+    def accesses(self) -> p.Table:
+        """The accesses that a wafer's I/O controllers carry, an ACCESS each."""
+        if self._cluster.network.wafer is None or not isinstance(self._cluster.memory, EdgeIo):
+            return NO_ACCESSES
+        groups = {name: number for number, name in enumerate(self._workload.groups)}
+        found = []
+        for node in np.flatnonzero(self.column("kind") == p.NodeKind.ACCESS).tolist():
+            work = self.name.operator(node).work
+            assert isinstance(work, Access)
+            group = groups[work.group] if work.shared else NOT_SHARED
+            found.append((node, group, work.n_bytes, work.store))
+        return np.array(found, dtype=ACCESS)
+
     def match_transfers(self) -> None:
         """Give every send its receive: the k-th with the same peer and tag, on both sides."""
-        for key, sends in self._sends.items():
-            peer = self._folding.peers[key.cls][key.offset]
-            there = _Transfer(peer, back(key.offset, self._sizes), key.tag)
-            receives = self._receives.get(there, [])
-            if len(receives) != len(sends):
-                raise self._unmatched(key, peer, sends, receives)
-            for send, receive in zip(sends, receives, strict=True):
-                self.receiver[self.flow[send]] = receive
-                self.flow[receive] = self.flow[send]
-        for key, receives in self._receives.items():
-            for receive in receives:
-                if self.flow[receive] < 0:
-                    raise DimsweepError(
-                        f"rank {self._folding.first[key.cls]} waits in {self.name[receive]!r} "
-                        f"(tag {key.tag}) for a message that nobody sends",
-                        where="workload",
-                    )
+        offsets, sends, receives = list(self._offsets), self._sends, self._receives
+        pairs = np.stack([sends["cls"], sends["offset"]], axis=1)
+        ways, way = np.unique(pairs, axis=0, return_inverse=True)
+        peers = [self._folding.peers[cls][offsets[number]] for cls, number in ways.tolist()]
+        backs = [self._offsets(back(offset, self._sizes)) for offset in offsets]
+        peer = np.array(peers, dtype=np.int64)[way.reshape(-1)]
+        there = np.array(backs, dtype=np.int64)[sends["offset"]]
+        wanted = np.stack([peer, there, sends["tag"]], axis=1)
+        given = np.stack([receives[name] for name in ("cls", "offset", "tag")], axis=1)
+        here, far = np.lexsort(wanted.T), np.lexsort(given.T)
+        if not np.array_equal(wanted[here], given[far]):
+            raise self._unmatched(wanted, given)
+        send, receive = sends["node"][here], receives["node"][far]
+        self.receiver[self.flow[send]] = receive
+        self.flow[receive] = self.flow[send]
 
-    def _unmatched(
-        self, key: _Transfer, peer: int, sends: list[int], receives: list[int]
-    ) -> DimsweepError:
-        first = self._folding.first
+    def _unmatched(self, wanted: NDArray[np.int64], given: NDArray[np.int64]) -> DimsweepError:
+        """Some message without a receive, or the other way round."""
+        n, first = len(wanted), self._folding.first
+        key = np.unique(np.concatenate([wanted, given]), axis=0, return_inverse=True)[1].reshape(-1)
+        sent, received = (np.bincount(own, minlength=len(key)) for own in (key[:n], key[n:]))
+        wrong = sent[key] != received[key]
+        if wrong[:n].any():
+            i = int(wrong[:n].argmax())
+            _, cls, _, tag, _ = self._sends[i].tolist()
+            return DimsweepError(
+                f"rank {first[cls]} sends {sent[key[i]]} messages with tag {tag} (the first is "
+                f"{self.name[int(self._sends['node'][i])]!r}) to ranks like rank "
+                f"{first[wanted[i, 0]]}, which receive {received[key[i]]}",
+                where="workload",
+            )
+        node, cls, _, tag, _ = self._receives[int(wrong[n:].argmax())].tolist()
         return DimsweepError(
-            f"rank {first[key.cls]} sends {len(sends)} messages with tag {key.tag} (the first is "
-            f"{self.name[sends[0]]!r}) to ranks like rank {first[peer]}, which receive "
-            f"{len(receives)}",
+            f"rank {first[cls]} waits in {self.name[node]!r} (tag {tag}) for a message that nobody "
+            "sends",
             where="workload",
         )
+
+
+def _turns(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many with the same key come before each one."""
+    order = np.argsort(keys, kind="stable")
+    turn = np.empty(len(keys), dtype=np.int64)
+    turn[order] = np.arange(len(keys)) - np.searchsorted(keys[order], keys[order])
+    return turn
+
+
+def _repeated(pairs: NDArray[np.int64], section: Section) -> NDArray[np.int64]:
+    """The pairs of nodes of a section, shape (E, 2), for all its times."""
+    by = np.arange(section.times) * section.every
+    return (by[:, None, None] + pairs).reshape(-1, 2)
+
+
+def _repeated_rows(rows: list[_Row], dtype: np.dtype[np.void], section: Section) -> p.Table:
+    """Nodes of a section, and what is known of them, for all its times."""
+    found = np.tile(np.array(rows, dtype=dtype), section.times)
+    time = np.repeat(np.arange(section.times), len(rows))
+    found["node"] += time * section.every
+    if dtype is MESSAGE:
+        found["tag"] += time * found["by"]
+    return found

@@ -3,15 +3,17 @@
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from engine.cluster.cluster import Cluster
 from engine.cluster.cost import Prices
+from engine.collective.algorithms import Chosen
 from engine.errors import DimsweepError
 from engine.kinds import CollectiveKind, NamedInt
+from engine.lower.communication import NO_ACCESSES, Communication
 from engine.workload.graph import Workload
 
 Ints = NDArray[np.int32]
@@ -282,7 +284,8 @@ class Program:
     """A structure at one point: bandwidth (bytes/s), latency (ps a hop), prices.
 
     :meth:`rebind` moves it to another point without lowering anything again.  ``workload`` and
-    ``cluster`` are what it was lowered from.  Where a library of collectives chooses by the
+    ``cluster`` are what it was lowered from, for whoever tells of a run: no kernel looks at them.
+    Where a library of collectives chooses by the
     bandwidths, ``chosen`` (R,) is what it chooses at the point, as its ``chooser`` tells, and the
     structure is that of these choices.
     """
@@ -292,19 +295,12 @@ class Program:
     bandwidth: Floats  # (D,)
     latency: Longs  # (D,)
     prices: Prices | None
+    communication: Communication
     workload: Workload
     cluster: Cluster
     witness: Witness | None = None
     chooser: Chooser | None = field(default=None, repr=False, compare=False)
     chosen: Longs = field(default_factory=_no_choices, compare=False)
-    # What the phase kernel made of the structure (engine.kernels.phase.chains), for all points.
-    chained: list[tuple[Structure, Structure]] = field(
-        default_factory=list, repr=False, compare=False
-    )
-    # And the network kernel (engine.kernels.messages.tables).
-    tabled: list[Any] = field(default_factory=list, repr=False, compare=False)
-    # And which ranks it simulates for others (engine.kernels.network.folding).
-    folded: list[Any] = field(default_factory=list, repr=False, compare=False)
 
     @classmethod
     def on(
@@ -313,13 +309,21 @@ class Program:
         structure: Structure,
         names: Names,
         workload: Workload,
+        *,
+        algorithms: tuple[Chosen, ...] = (),
+        accesses: Table = NO_ACCESSES,
         chooser: Chooser | None = None,
     ) -> "Program":
-        """The program at the bandwidths, latencies and prices of ``cluster``."""
+        """The program at the bandwidths, latencies and prices of ``cluster``; ``algorithms`` and
+        ``accesses`` are for kernels that simulate ranks one by one (see :class:`Communication`)."""
         dims = cluster.topology.dims
         bandwidth = check_bandwidth([dim.bandwidth for dim in dims], len(dims))
         latency = check_latency([dim.latency for dim in dims], len(dims))
-        program = cls(structure, names, bandwidth, latency, cluster.prices, workload, cluster)
+        communication = Communication(
+            cluster.topology, cluster.network, workload.groups, algorithms, accesses
+        )
+        point = bandwidth, latency, cluster.prices
+        program = cls(structure, names, *point, communication, workload, cluster)
         if chooser is None:
             return program
         (chosen,) = chooser.at(bandwidth[None])
@@ -363,19 +367,11 @@ class Program:
         ]
 
     def _with(self, chooser: Chooser, chosen: Longs) -> "Program":
-        """The program with other choices, and with what kernels made of the structure that does not
-        depend on choices."""
+        """The program with other choices."""
         if np.array_equal(chosen, self.chosen):
             return self
         made = chooser.made(self.structure, chosen)
-        chained = [
-            (made, chooser.made(chains, chosen))
-            for structure, chains in self.chained
-            if structure is self.structure
-        ]
-        return dataclasses.replace(
-            self, structure=made, chosen=chosen, chained=chained, tabled=[], folded=[]
-        )
+        return dataclasses.replace(self, structure=made, chosen=chosen)
 
 
 def check_bandwidth(values: ArrayLike, n_dims: int) -> Floats:

@@ -142,6 +142,8 @@ def _spanned(p: int, stride: int, node: int) -> int:
 def _accesses(graph: Graph) -> bool:
     return any(
         isinstance(operator.work, Access)
-        for operators in {id(s.operators): s.operators for s in stamps_of(graph)}.values()
+        for operators in {
+            id(stamp.operators): stamp.operators for stamp in stamps_of(graph)
+        }.values()
         for operator in operators
     )

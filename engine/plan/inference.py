@@ -79,18 +79,21 @@ def serving(
 
 
 def _graph(stage: Stage, shard: Shard, mesh: DeviceMesh, n: int) -> Graph:
-    graph = RankGraph()
+    graph = RankGraph(tags=1)
     here, last = stage.number, stage.n_stages - 1
     items = compile_steps(_steps(stage.chunks[0], shard))
     parts, gather = stage.shared_among(shard.tensor), compile_steps(stage.gather(shard.tensor))
-    for i in range(n):
+
+    def part(i: int) -> None:
         if here:
-            graph.receive(f"receive activation {i}", Receive(mesh.hop(here, here - 1), i))
+            graph.receive("receive activation {}", Receive(mesh.hop(here, here - 1)), i)
             graph.run("", gather)
-        graph.run(f"F{i} ", items)
+        graph.run("F{} ", items, i)
         if here < last:
-            message = Send(stage.message / parts, mesh.hop(here, here + 1), i, stream="pipeline")
-            graph.send(f"send activation {i}", message)
+            message = Send(stage.message / parts, mesh.hop(here, here + 1), stream="pipeline")
+            graph.send("send activation {}", message, i)
+
+    graph.repeat(part, n, 1)
     return graph.build()
 
 

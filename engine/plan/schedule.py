@@ -1,10 +1,16 @@
 """In which order a pipeline stage runs the forward and backward passes of its micro-batches."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from engine.errors import InfeasibleError
+
+Longs = NDArray[np.int64]
+_NOT = np.iinfo(np.int64).max  # steps are of another kind
 
 
 class Schedule(StrEnum):
@@ -68,6 +74,46 @@ def at_once(order: Sequence[Action], overlap: bool) -> Iterator[tuple[Action, ..
         pair = overlap and here.backward and any(not action.backward for action in after)
         yield (here, *after) if pair else (here,)
         i += 2 if pair else 1
+
+
+class Repeat(NamedTuple):
+    """``period`` steps of a schedule from ``start`` on, so many ``times`` in a row, each for
+    micro-batches ``step`` further on."""
+
+    start: int
+    period: int
+    times: int
+    step: int
+
+
+def repeats(
+    what: Sequence[Hashable], micro_batches: Sequence[int], periods: Sequence[int]
+) -> Iterator[Repeat]:
+    """The steps of a schedule, in order, those that repeat themselves with one of the ``periods``
+    at once; ``what`` each one is, but for its micro-batch."""
+    numbers = {each: number for number, each in enumerate(dict.fromkeys(what))}
+    kind = np.array([numbers[each] for each in what], dtype=np.int64)
+    number = np.array(micro_batches, dtype=np.int64)
+    until = {period: _until(kind, number, period) for period in {*periods} if period < len(kind)}
+    start = 0
+    while start < len(kind):
+        period, times = 1, 1
+        for each, ends in until.items():
+            n = int(ends[start] - start) // each
+            if n > 1 and n * each > times * period:
+                period, times = each, n
+        step = int(number[start + period] - number[start]) if times > 1 else 0
+        yield Repeat(start, period, times, step)
+        start += times * period
+
+
+def _until(kind: Longs, number: Longs, period: int) -> Longs:
+    """Up to where the steps from each one on repeat themselves."""
+    alike, until = kind[period:] == kind[:-period], np.arange(len(kind))
+    by = np.where(alike, number[period:] - number[:-period], _NOT)
+    change = np.append(np.flatnonzero(by[1:] != by[:-1]) + 1, len(by))
+    until[:-period][alike] = change[np.searchsorted(change, np.flatnonzero(alike), side="right")]
+    return until + period
 
 
 def _place(i: int, n_stages: int, n_chunks: int) -> tuple[int, int]:

@@ -14,6 +14,7 @@ from engine.workload.graph import (
     Kernel,
     Operator,
     Receive,
+    Section,
     Send,
     Stamp,
     StampedGraph,
@@ -130,29 +131,68 @@ class _Template:
 class RankGraph:
     """One rank's operators, in the order of its program; equal items are stamped, not built anew.
 
-    Items are known again by their identity.
+    Items are known again by their identity.  What is done for a micro-batch has its ``number``,
+    which stands for ``{}`` in names; messages of one are ``tags`` apart from those of the next.
     """
 
-    def __init__(self) -> None:
-        self._stamps: list[Stamp] = []
+    def __init__(self, tags: int = 0) -> None:
+        self._tags = tags
+        self._sections: list[Section] = []
+        self._stamps: list[Stamp] = []  # of the next section
         self._n = 0  # operators
         self._last: tuple[int, ...] = ()
         self._pending: dict[str, list[int]] = {}
+        self._waited: set[str] = set()  # labels that were waited for
         self._templates: dict[int, tuple[Sequence[Item], _Template]] = {}
+        self._messages: dict[tuple[str, Work], tuple[Operator, ...]] = {}
 
-    def run(self, prefix: str, items: Sequence[Item]) -> None:
+    def repeat(self, part: Callable[[int], None], times: int, step: int) -> None:
+        """Run ``part`` of 0, 1 and so on, so many ``times``; numbers go on by ``step``.
+
+        As soon as it waits for what is as far behind as the time before, it does so for ever: what
+        it did then is stamped as a section for all the times that are left.
+        """
+        for time in range(times):
+            start, n_stamps, left = self._n, len(self._stamps), times - 1 - time
+            last, pending = self._last, {label: (*of,) for label, of in self._pending.items()}
+            self._waited = set()
+            part(time)
+            every = self._n - start
+            moved = {label: _moved(pending.get(label, ()), every) for label in self._waited}
+            own = {label: (*self._pending.get(label, ()),) for label in self._waited}
+            if left and self._last == _moved(last, every) and own == moved:
+                self._sections.append(Section(tuple(self._stamps[:n_stamps])))
+                self._sections.append(Section(tuple(self._stamps[n_stamps:]), left + 1, step))
+                self._stamps = []
+                self._go_on(every, left, {label: len(of) for label, of in pending.items()})
+                return
+
+    def _go_on(self, every: int, times: int, known: dict[str, int]) -> None:
+        """Be where all is ``times`` further on; ``known`` is how many had a label before."""
+        self._n += times * every
+        self._last = _moved(self._last, times * every)
+        for label, nodes in self._pending.items():
+            if label in self._waited:
+                nodes[:] = _moved(nodes, times * every)
+                continue
+            new = nodes[known.get(label, 0) :]
+            for time in range(1, times + 1):
+                nodes += _moved(new, time * every)
+
+    def run(self, prefix: str, items: Sequence[Item], number: int = 0) -> None:
         """Run ``items`` after all that came before."""
         if id(items) not in self._templates:
             self._templates[id(items)] = items, _Template.of(items)
         template = self._templates[id(items)][1]
         before: dict[_Before, tuple[int, ...]] = {None: self._last}
         for label in template.waited:
+            self._waited.add(label)
             before[label] = tuple(self._pending.pop(label, ()))
         outside = [
             (number, tuple(sorted({place for b in after for place in before.get(b, ())})))
             for number, after in template.outside
         ]
-        start = self._stamp(prefix, template.operators, outside)
+        start = self._stamp(prefix, template.operators, outside, number)
         for label, nodes in template.pending.items():
             self._pending.setdefault(label, []).extend(start + node for node in nodes)
         last = (before.get(b, (start + b,) if isinstance(b, int) else ()) for b in template.last)
@@ -163,17 +203,19 @@ class RankGraph:
         prefix: str,
         operators: tuple[Operator, ...],
         outside: Iterable[tuple[int, tuple[int, ...]]],
+        number: int,
     ) -> int:
         """Add operators; returns the place of the first."""
         start = self._n
         if operators:
-            waiting = tuple((number, after) for number, after in outside if after)
-            self._stamps.append(Stamp(operators, prefix, start, waiting))
+            waiting = tuple((place, after) for place, after in outside if after)
+            self._stamps.append(Stamp(operators, prefix, start, waiting, number, self._tags))
             self._n += len(operators)
         return start
 
-    def _add(self, name: str, work: Work) -> int:
-        return self._stamp("", (Operator(name, work),), [(0, tuple(sorted(set(self._last))))])
+    def _add(self, name: str, work: Work, number: int) -> int:
+        operators = self._messages.setdefault((name, work), (Operator("", work),))
+        return self._stamp(name, operators, [(0, tuple(sorted(set(self._last))))], number)
 
     def beside(self, *parts: Callable[[], None]) -> None:
         """Run parts at once, each after all that came before; what follows waits for all."""
@@ -185,15 +227,19 @@ class RankGraph:
             ends += self._last
         self._last = tuple(dict.fromkeys(ends))
 
-    def send(self, name: str, message: Send, *, wait: bool = False) -> None:
+    def send(self, name: str, message: Send, number: int = 0, *, wait: bool = False) -> None:
         """Send beside what follows, or ``wait`` until the message has been sent."""
-        node = self._add(name, message)
+        node = self._add(name, message, number)
         if wait:
             self._last = (node,)
 
-    def receive(self, name: str, message: Receive) -> None:
+    def receive(self, name: str, message: Receive, number: int = 0) -> None:
         """Wait for a message; it may be under way already."""
-        self._last = (*self._last, self._add(name, message))
+        self._last = (*self._last, self._add(name, message, number))
 
     def build(self) -> StampedGraph:
-        return StampedGraph(self._stamps)
+        return StampedGraph([*self._sections, Section(tuple(self._stamps))])
+
+
+def _moved(places: Iterable[int], by: int) -> tuple[int, ...]:
+    return tuple(place + by for place in places)

@@ -12,14 +12,14 @@ from engine.plan.amount import amount
 from engine.plan.memory import PIECES, footprint, state_bytes
 from engine.plan.mesh import COPIES, EXPERT_REPLICAS, SHARDS, DeviceMesh
 from engine.plan.plan import GradientExchange, Offload, ParallelPlan
-from engine.plan.schedule import Action, actions, at_once
+from engine.plan.schedule import Action, actions, at_once, repeats
 from engine.plan.stages import Stage, cut
 from engine.plan.steps import RankGraph, compile_steps
 from engine.workload.footprint import Footprint
 from engine.workload.graph import Graph, Receive, Send, Workload
 
 _GRADIENTS, _SHARD, _STORED = "gradients", "shard of gradients", "stored gradients"
-_FORWARD, _BACKWARD, _EMBEDDING = range(3)  # tags
+_FORWARD, _BACKWARD, _EMBEDDING = _DIRECTIONS = range(3)  # tags
 
 
 def training(
@@ -104,15 +104,30 @@ class _StageProgram:
         ]
         self._exchange = [compile_steps(self._exchange_steps(c)) for c in chunks]
         self._gather = compile_steps(stage.gather(mesh.degree("tensor")))
-        self._graph = RankGraph()
+        self._graph = RankGraph(tags=stage.n_stages * plan.interleave * len(_DIRECTIONS))
         self._hops: dict[int, tuple[int, ...]] = {}
 
     def build(self) -> Graph:
         final = {a.chunk: a for a in self._order if a.backward}  # the last one of each chunk
-        for together in at_once(self._order, self._plan.overlap_experts):
-            self._graph.beside(
-                *(partial(self._run, a, last=final.get(a.chunk) == a) for a in together)
+        steps = list(at_once(self._order, self._plan.overlap_experts))
+        kinds = [
+            tuple(
+                (a.backward, a.chunk, final.get(a.chunk) == a, a.micro_batch - step[0].micro_batch)
+                for a in step
             )
+            for step in steps
+        ]
+        n = self._stage.n_stages * self._plan.interleave
+        micro_batches = [step[0].micro_batch for step in steps]
+        for start, period, times, by in repeats(kinds, micro_batches, (1, 2, n, 2 * n)):
+
+            def part(time: int, start: int = start, period: int = period) -> None:
+                for step in steps[start + time * period : start + (time + 1) * period]:
+                    self._graph.beside(
+                        *(partial(self._run, a, last=final.get(a.chunk) == a) for a in step)
+                    )
+
+            self._graph.repeat(part, times, by)
         if self._plan.zero < 2:
             for chunk in range(self._plan.interleave):
                 self._graph.run("", self._exchange[chunk])
@@ -122,15 +137,14 @@ class _StageProgram:
 
     def _run(self, action: Action, *, last: bool) -> None:
         self._receive(action)
-        prefix = f"{'B' if action.backward else 'F'}{action.micro_batch}.{action.chunk} "
-        chunk = action.chunk
-        self._graph.run(
-            prefix, self._backward[last][chunk] if action.backward else self._forward[chunk]
-        )
+        prefix = f"{'B' if action.backward else 'F'}{{}}.{action.chunk} "
+        chunk, number = action.chunk, action.micro_batch
+        items = self._backward[last][chunk] if action.backward else self._forward[chunk]
+        self._graph.run(prefix, items, number)
         self._send(action)
         if action.backward and self._plan.zero >= 2:
             # Sent first: the stage before this one goes on beside the exchange.
-            self._graph.run(prefix, self._exchange[chunk])
+            self._graph.run(prefix, self._exchange[chunk], number)
 
     # --- between stages -------------------------------------------------------------------------
 
@@ -148,13 +162,8 @@ class _StageProgram:
         source = virtual + (1 if action.backward else -1)
         if not 0 <= source < n * self._plan.interleave:
             return
-        tag = _BACKWARD if action.backward else _FORWARD
-        offset = self._hop(source % n)
-        self._graph.receive(
-            f"receive {'gradient' if action.backward else 'activation'} "
-            f"{action.micro_batch}.{action.chunk}",
-            Receive(offset, self._tag(tag, max(virtual, source), action)),
-        )
+        message = Receive(self._hop(source % n), self._tag(max(virtual, source), action))
+        self._graph.receive(f"receive {_named(action)}", message, action.micro_batch)
         self._graph.run("", self._gather)
 
     def _send(self, action: Action) -> None:
@@ -162,25 +171,18 @@ class _StageProgram:
         target = virtual + (-1 if action.backward else 1)
         if not 0 <= target < n * self._plan.interleave:
             return
-        tag = _BACKWARD if action.backward else _FORWARD
-        offset = self._hop(target % n)
-        parts = self._stage.shared_among(self._mesh.degree("tensor"))
-        self._graph.send(
-            f"send {'gradient' if action.backward else 'activation'} "
-            f"{action.micro_batch}.{action.chunk}",
-            Send(
-                self._stage.message / parts,
-                offset,
-                self._tag(tag, max(virtual, target), action),
-                stream=f"pipeline {'backward' if action.backward else 'forward'}",
-            ),
-            wait=self._plan.blocking_messages,
+        message = Send(
+            self._stage.message / self._stage.shared_among(self._mesh.degree("tensor")),
+            self._hop(target % n),
+            self._tag(max(virtual, target), action),
+            stream=f"pipeline {'backward' if action.backward else 'forward'}",
         )
+        wait = self._plan.blocking_messages
+        self._graph.send(f"send {_named(action)}", message, action.micro_batch, wait=wait)
 
-    def _tag(self, direction: int, boundary: int, action: Action) -> int:
+    def _tag(self, boundary: int, action: Action) -> int:
         """Messages of one micro-batch over one boundary between chunks, one way, are alike."""
-        n = self._stage.n_stages * self._plan.interleave
-        return (action.micro_batch * n + boundary) * 3 + direction
+        return boundary * len(_DIRECTIONS) + (_BACKWARD if action.backward else _FORWARD)
 
     def _tie(self) -> None:
         """The first and the last stage sum up the gradients of the embedding that both hold."""
@@ -373,6 +375,11 @@ class _StageProgram:
             return 0.0
         shares = self._shares(self._stage.parameters, self._updated)
         return sum(parameters * self._plan.gradient_value / n for parameters, _, n in shares)
+
+
+def _named(action: Action) -> str:
+    """What is handed from stage to stage, whatever the micro-batch."""
+    return f"{'gradient' if action.backward else 'activation'} {{}}.{action.chunk}"
 
 
 class _Gradients(NamedTuple):

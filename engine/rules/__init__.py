@@ -1,6 +1,6 @@
 """What follows from a design without searching: what cannot matter, and what is unbalanced."""
 
-from engine.rules.alike import alike
+from engine.rules.alike import Told, alike
 from engine.rules.between import SEEN, Kind, Seen, kind_of
 from engine.rules.effects import (
     crosses_dimensions,
@@ -19,6 +19,7 @@ __all__ = [
     "Pair",
     "Seen",
     "Tied",
+    "Told",
     "alike",
     "beyond_measurements",
     "crosses_dimensions",

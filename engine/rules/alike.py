@@ -2,7 +2,8 @@
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,48 +11,51 @@ from engine.account.merit import merits
 from engine.fidelity import Fidelity
 from engine.lower.program import Program
 
+if TYPE_CHECKING:
+    from engine.kernels.network import MessageRunner
+
 _TIMES = np.array([1_000_000, 7_000_000])  # ps; figures of merit are compared at both
 
 
-def alike(
-    one: Program, other: Program, fidelity: Fidelity = Fidelity.PHASE, *, priced: bool = True
-) -> bool:
+class Told:
+    """All that a kernel is told of a program, and whoever tells of its runs: what takes long to
+    find is found once, however many others it is compared with."""
+
+    def __init__(self, program: Program, fidelity: Fidelity = Fidelity.PHASE) -> None:
+        self.program, self._fidelity = program, fidelity
+
+    def parts(self, *, priced: bool) -> Iterator[Any]:
+        """What is had at once comes first; prices and what they enter only where ``priced``."""
+        program = self.program
+        workload, cluster = program.workload, program.cluster
+        yield program.structure
+        yield program.bandwidth, program.latency, program.names.class_count, program.names.tally
+        yield workload.footprint, cluster.npu.memory if workload.footprint else None
+        if priced:
+            points = program.bandwidth * np.array([[1.0], [3.0]])
+            yield program.prices and program.prices.cost(points)
+            yield merits(program, points, _TIMES)
+        if self._fidelity is not Fidelity.PHASE:
+            yield from self._runner.told()
+
+    @cached_property
+    def _runner(self) -> "MessageRunner":
+        from engine.kernels.network import MessageRunner  # which few need
+
+        return MessageRunner(self.program, self._fidelity)
+
+
+def alike(one: Told, other: Told, *, priced: bool = True) -> bool:
     """Whether no figure of a run of ``one`` can differ from that of ``other``, since all that its
     kernel is told is equal, bit by bit, and so are prices, watts and what an iteration gets done.
     Not ``priced``, it is told of the run alone: figures that prices and watts enter may differ.
 
     True is certain.  False is not: what differs need not matter to the time.
     """
-    if one.witness is not None or other.witness is not None:
+    if one.program.witness is not None or other.program.witness is not None:
         return False  # it looks at traces of its own
-    parts = zip(_parts(one, fidelity, priced), _parts(other, fidelity, priced), strict=False)
+    parts = zip(one.parts(priced=priced), other.parts(priced=priced), strict=False)
     return all(_same(ours, theirs) for ours, theirs in parts)
-
-
-def _parts(program: Program, fidelity: Fidelity, priced: bool) -> Iterator[Any]:
-    """All that a run and its account depend on, what is had at once first."""
-    workload, cluster = program.workload, program.cluster
-    yield program.structure
-    yield program.bandwidth, program.latency, program.names.class_count, program.names.tally
-    yield workload.footprint, cluster.npu.memory if workload.footprint else None
-    if priced:
-        points = program.bandwidth * np.array([[1.0], [3.0]])
-        yield program.prices and program.prices.cost(points)
-        yield merits(program, points, _TIMES)
-    if fidelity is not Fidelity.PHASE:
-        yield from _links(program, fidelity)
-
-
-def _links(program: Program, fidelity: Fidelity) -> Iterator[Any]:
-    """What a kernel of links is told beside."""
-    from engine.kernels.messages import may_suspend, network_of  # which few need
-    from engine.kernels.network import told
-
-    network = network_of(program)
-    yield network.links
-    by_reading = fidelity is Fidelity.MESSAGE and may_suspend(program)
-    yield program.cluster.network if by_reading else None  # that kernel looks at all of it
-    yield from told(program, network, fidelity)
 
 
 def _same(one: Any, other: Any) -> bool:

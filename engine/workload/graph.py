@@ -4,7 +4,7 @@ import bisect
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, overload
 
 import numpy as np
@@ -183,34 +183,86 @@ class Stamp(NamedTuple):
     """``operators`` at the places of a graph from ``start`` on, their names behind ``prefix``.
 
     What they wait for counts from ``start``.  ``outside`` has, by number, those that wait for
-    operators before ``start`` as well, and for which ones of the graph.
+    operators before ``start`` as well, and for which ones of the graph.  A ``number``, such as that
+    of a micro-batch, stands for ``{}`` in the prefix, and adds ``tags`` to the tags of messages
+    each.
     """
 
     operators: tuple[Operator, ...]
     prefix: str = ""
     start: int = 0
     outside: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    number: int = 0
+    tags: int = 0
 
-    def at(self, number: int) -> Operator:
-        """The graph's operator of this number among the stamp's."""
-        operator, outside = self.operators[number], dict(self.outside).get(number, ())
+    def name(self, place: int) -> str:
+        """The name of one of its operators in the graph."""
+        return self.prefix.replace("{}", str(self.number)) + self.operators[place].name
+
+    def at(self, place: int) -> Operator:
+        """One of its operators, as it is in the graph."""
+        operator, outside = self.operators[place], dict(self.outside).get(place, ())
         after = (*outside, *(self.start + before for before in operator.after))
-        return Operator(self.prefix + operator.name, operator.work, after)
+        work = operator.work
+        if self.tags and isinstance(work, (Send, Receive)):
+            work = replace(work, tag=work.tag + self.number * self.tags)
+        return Operator(self.name(place), work, after)
+
+    def again(self, places: int, numbers: int) -> "Stamp":
+        """The same so many places, and numbers, further on."""
+        outside = ((i, tuple(b + places for b in before)) for i, before in self.outside)
+        return self._replace(
+            start=self.start + places, outside=tuple(outside), number=self.number + numbers
+        )
+
+
+class Section(NamedTuple):
+    """A part of a graph: its ``stamps``, one behind the other, so many ``times`` in a row.  Each
+    time numbers go on by ``step``, and all that its operators wait for is as far behind."""
+
+    stamps: tuple[Stamp, ...]
+    times: int = 1
+    step: int = 0
+
+    @property
+    def start(self) -> int:
+        """Its first place in the graph."""
+        return self.stamps[0].start
+
+    @property
+    def every(self) -> int:
+        """Operators of one time."""
+        last = self.stamps[-1]
+        return last.start + len(last.operators) - self.start
+
+    def at(self, place: int) -> Operator:
+        """The graph's operator at one of the section's places."""
+        time, inside = divmod(place - self.start, self.every)
+        first = self.start + inside
+        stamp = self.stamps[bisect.bisect(self.stamps, first, key=lambda each: each.start) - 1]
+        return stamp.again(time * self.every, time * self.step).at(first - stamp.start)
+
+    @property
+    def end(self) -> int:
+        """The place behind its last one."""
+        return self.start + self.times * self.every
 
 
 class StampedGraph(Sequence[Operator]):
     """A graph that repeats itself: what its stamps share is kept, checked and lowered once."""
 
-    def __init__(self, stamps: Iterable[Stamp]) -> None:
-        self.stamps = tuple(stamps)
-        self._starts = [stamp.start for stamp in self.stamps]
+    def __init__(self, sections: Iterable[Section]) -> None:
+        self.sections = tuple(section for section in sections if section.stamps)
 
     def __len__(self) -> int:
-        return self._starts[-1] + len(self.stamps[-1].operators) if self.stamps else 0
+        return self.sections[-1].end if self.sections else 0
 
     def __iter__(self) -> Iterator[Operator]:
-        for stamp in self.stamps:
-            yield from map(stamp.at, range(len(stamp.operators)))
+        for section in self.sections:
+            for time in range(section.times):
+                for stamp in section.stamps:
+                    moved = stamp.again(time * section.every, time * section.step)
+                    yield from map(moved.at, range(len(moved.operators)))
 
     @overload
     def __getitem__(self, place: int) -> Operator: ...
@@ -220,16 +272,22 @@ class StampedGraph(Sequence[Operator]):
         if isinstance(place, slice):
             return [self[i] for i in range(*place.indices(len(self)))]
         i = range(len(self))[place]
-        stamp = self.stamps[bisect.bisect_right(self._starts, i) - 1]
-        return stamp.at(i - stamp.start)
+        number = bisect.bisect(self.sections, i, key=lambda section: section.start) - 1
+        return self.sections[number].at(i)
 
 
 Graph = Sequence[Operator]
 
 
-def stamps_of(graph: Graph) -> tuple[Stamp, ...]:
-    """The stamps that make a graph; any other graph is one of its own."""
-    return graph.stamps if isinstance(graph, StampedGraph) else (Stamp(tuple(graph)),)
+def sections_of(graph: Graph) -> tuple[Section, ...]:
+    """The sections of a graph that repeats itself; any other graph is one of its own."""
+    sections = graph.sections if isinstance(graph, StampedGraph) else ()
+    return sections or (Section((Stamp(tuple(graph)),)),)
+
+
+def stamps_of(graph: Graph) -> Iterator[Stamp]:
+    """The stamps of a graph, of those that repeat themselves the first ones."""
+    return itertools.chain.from_iterable(section.stamps for section in sections_of(graph))
 
 
 @dataclass(frozen=True)
@@ -254,14 +312,16 @@ class Workload:
     in_order: bool = False
     amount: Amount | None = None
 
-    def templates(self) -> list[tuple[Operator, ...]]:
-        """The operators of all stamps, each once."""
-        stamps = (stamp for graph in self.graphs for stamp in stamps_of(graph))
-        return list({id(stamp.operators): stamp.operators for stamp in stamps}.values())
+    def templates(self) -> list[Stamp]:
+        """The first stamp of all that have the same operators."""
+        found: dict[int, Stamp] = {}
+        for stamp in itertools.chain.from_iterable(map(stamps_of, self.graphs)):
+            found.setdefault(id(stamp.operators), stamp)
+        return list(found.values())
 
     def works(self) -> list[Work]:
         """All works that operators share, in the order in which they first come."""
-        operators = itertools.chain.from_iterable(self.templates())
+        operators = itertools.chain.from_iterable(stamp.operators for stamp in self.templates())
         return list({id(operator.work): operator.work for operator in operators}.values())
 
     def check(self, sizes: tuple[int, ...]) -> None:
@@ -272,14 +332,14 @@ class Workload:
             _check_group(name, group, sizes)
         for graph in self.graphs:
             for stamp in stamps_of(graph):
-                for number, before in stamp.outside:
-                    _check_after(stamp.operators, number, before, stamp.start)
+                for place, before in stamp.outside:
+                    _check_after(stamp, place, before, stamp.start)
         checked: set[int] = set()  # graphs share works, too
-        for operators in self.templates():
-            for number, operator in enumerate(operators):
-                _check_after(operators, number, operator.after, len(operators))
+        for stamp in self.templates():
+            for place, operator in enumerate(stamp.operators):
+                _check_after(stamp, place, operator.after, len(stamp.operators))
                 if id(operator.work) not in checked:
-                    _check_work(operator, self.groups, sizes)
+                    _check_work(stamp.name(place), operator.work, self.groups, sizes)
                     checked.add(id(operator.work))
         if self.stages is not None:
             self._check_stages()
@@ -314,11 +374,11 @@ class Workload:
             )
 
 
-def _check_after(operators: Sequence[Operator], number: int, after: Iterable[int], n: int) -> None:
+def _check_after(stamp: Stamp, place: int, after: Iterable[int], n: int) -> None:
     for index in after:
         if not 0 <= index < n:
             what = "it waits for an operator that does not exist"
-            raise DimsweepError(what, where=f"operator {operators[number].name!r}")
+            raise DimsweepError(what, where=f"operator {stamp.name(place)!r}")
 
 
 def _check_group(name: str, group: Group, sizes: tuple[int, ...]) -> None:
@@ -337,8 +397,8 @@ def _check_group(name: str, group: Group, sizes: tuple[int, ...]) -> None:
             )
 
 
-def _check_work(operator: Operator, groups: dict[str, Group], sizes: tuple[int, ...]) -> None:
-    work, where = operator.work, f"operator {operator.name!r}"
+def _check_work(name: str, work: Work, groups: dict[str, Group], sizes: tuple[int, ...]) -> None:
+    where = f"operator {name!r}"
     over = work.group if isinstance(work, (Access, Collective)) else ""
     if over not in groups and (over or isinstance(work, Collective)):
         known = ", ".join(sorted(groups)) or "none"

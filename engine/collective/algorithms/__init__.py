@@ -28,7 +28,7 @@ __all__ = [
     "AllReduceOnly",
     "AllToAllOnly",
     "Bruck",
-    "Choice",
+    "Chosen",
     "Direct",
     "DoubleBinaryTree",
     "HalvingDoubling",
@@ -67,11 +67,15 @@ def register(*algorithms: Algorithm) -> None:
         ALGORITHMS[algorithm.name] = algorithm
 
 
-class Choice(NamedTuple):
-    """The names of the algorithms that a dimension's collectives and its all-to-alls run."""
+class Chosen(NamedTuple):
+    """The algorithms that a dimension's all-to-alls run, and its other collectives."""
 
-    name: str
-    all_to_all: str
+    others: Algorithm
+    all_to_all: Algorithm
+
+    def of(self, kind: CollectiveKind) -> Algorithm:
+        """The algorithm of a phase of ``kind``."""
+        return self.all_to_all if kind is CollectiveKind.ALL_TO_ALL else self.others
 
 
 def algorithms_of(block: Block) -> tuple[str, ...]:
@@ -101,7 +105,7 @@ def all_to_alls_of(block: Block) -> tuple[str, ...]:
     return (block.all_to_all, *others)
 
 
-def chosen_algorithms(cluster: Cluster) -> tuple[Choice, ...]:
+def chosen_algorithms(cluster: Cluster) -> tuple[Chosen, ...]:
     """What the cluster's collective model chooses for each dimension.
 
     Raises :class:`DimsweepError` for another number of names than of dimensions, and for an
@@ -118,11 +122,13 @@ def chosen_algorithms(cluster: Cluster) -> tuple[Choice, ...]:
             raise DimsweepError(
                 f"{len(given)} algorithms for {len(dims)} dimensions", where=f"collective.{key}"
             )
-    choices = tuple(map(Choice, names, all_to_alls))
-    for dim, choice in zip(dims, choices, strict=True):
-        algorithm_for(dim.block, choice.name)
-        algorithm_of_phase(CollectiveKind.ALL_TO_ALL, dim.block, *choice)
-    return choices
+    return tuple(
+        Chosen(
+            algorithm_for(dim.block, name),
+            algorithm_of_phase(CollectiveKind.ALL_TO_ALL, dim.block, name, all_to_all),
+        )
+        for dim, name, all_to_all in zip(dims, names, all_to_alls, strict=True)
+    )
 
 
 def algorithm_of_phase(

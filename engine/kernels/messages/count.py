@@ -1,45 +1,39 @@
-"""How many messages and packets a workload sends, counted before any of them is simulated."""
+"""How many messages and packets a program sends, counted before ranks are lowered one by one."""
 
 from collections import Counter
 
 import numpy as np
 
-from engine.cluster.cluster import Cluster
 from engine.cluster.network import NetworkModel
-from engine.collective.algorithms import algorithm_for, algorithm_of_phase, chosen_algorithms
 from engine.errors import DimsweepError
-from engine.kernels.messages.phases import circles
 from engine.kernels.phase.batch import run_one
 from engine.kinds import CollectiveKind
-from engine.lower.lower import lower
+from engine.lower.program import NO_STEPS, Program
 from engine.units import format_bytes
-from engine.workload.coordinates import graph_by_rank
-from engine.workload.graph import Collective, Group, Send, Workload
 
 _A_SECOND = 500_000  # packets that are simulated in a second, or fewer on long ways
 
 
-def count_messages(workload: Workload, cluster: Cluster) -> int:
-    """The messages of all ranks together, before buffers cut any of them into parts.
+def count_messages(program: Program) -> int:
+    """The messages of all ranks together, before buffers cut any of them into parts; classes may
+    stand for any number of ranks.
 
     Chunks are taken to visit the dimensions in the baseline order.  (Where Themis chooses another,
     an algorithm may fuse reduce-scatter and all-gather in another dimension.)
     """
-    of_graph = graph_by_rank(workload, cluster.topology.sizes)
-    ranks = np.bincount(of_graph, minlength=len(workload.graphs)).tolist()
-    total = 0
-    members: Counter[tuple[CollectiveKind, str]] = Counter()  # that take part in collectives
-    for graph, n in zip(workload.graphs, ranks, strict=True):
-        for operator in graph:
-            work = operator.work
-            if isinstance(work, Collective):
-                members[work.kind, work.group] += n
-            elif isinstance(work, Send):
-                total += n
-    for (kind, name), n in members.items():
-        group = workload.groups[name]
-        total += n // group.n_members * _of_collective(kind, group, cluster)
-    return total
+    s, ranks = program.structure, np.array(program.names.class_count)
+    if not len(s.flows):
+        return 0
+    senders = np.add.reduceat(ranks[s.members["cls"]], s.flows["member_start"])
+    sent: Counter[tuple[int, str]] = Counter()
+    columns = (s.flows["form"].tolist(), program.names.flow_group, senders.tolist())
+    for form, group, n in zip(*columns, strict=True):
+        sent[form, group] += n
+    groups = program.communication.groups
+    return sum(
+        n // groups[group].n_members * _of_collective(program, form, group) if group else n
+        for (form, group), n in sent.items()
+    )
 
 
 def check_number(n_messages: int, model: NetworkModel) -> None:
@@ -52,18 +46,17 @@ def check_number(n_messages: int, model: NetworkModel) -> None:
         )
 
 
-def check_packets(workload: Workload, cluster: Cluster, n_messages: int) -> None:
+def check_packets(program: Program, n_messages: int) -> None:
     """Raise :class:`DimsweepError` if ranks send more packets than ``network.max_packets``.
 
     The bytes are those of the phase kernel, which is fast; the last packet of a message may be
     shorter than the others.
     """
-    program = lower(workload, cluster)
+    model = program.communication.network
     sent = run_one(program).measures.bytes_sent[0].sum(axis=1)
-    packets = cluster.network.packets
     n_bytes = float(sent @ np.array(program.names.class_count))
-    n = int(n_bytes / packets.payload) + n_messages
-    if n > cluster.network.max_packets:
+    n = int(n_bytes / model.packets.payload) + n_messages
+    if n > model.max_packets:
         raise DimsweepError(
             f"about {n:,} packets ({format_bytes(n_bytes)} in {n_messages:,} messages), of which "
             f"a few hundred thousand take a second: {n / _A_SECOND:,.0f} s",
@@ -73,20 +66,18 @@ def check_packets(workload: Workload, cluster: Cluster, n_messages: int) -> None
         )
 
 
-def _of_collective(kind: CollectiveKind, group: Group, cluster: Cluster) -> int:
+def _of_collective(program: Program, form: int, name: str) -> int:
     """The messages of all members of one collective."""
-    used = [d for d, p in enumerate(group.sizes) if p > 1]
-    chosen, total = chosen_algorithms(cluster), 0
-    for d in used:
-        block, p = cluster.topology.dims[d].block, group.sizes[d]
-        fuses = d == used[-1] and algorithm_for(block, chosen[d].name).fuses
-        for phase in _phases(kind, fuses=fuses):
-            algorithm = algorithm_of_phase(phase, block, *chosen[d])
-            of_line = algorithm.n_messages(phase, p, circles(cluster, group, d))
+    s, communication, total = program.structure, program.communication, 0
+    record, group = s.forms[form], communication.groups[name]
+    uses = s.uses[record["use_start"] : record["use_end"]]
+    for i, (d, fused) in enumerate(uses[["dim", "fused"]].tolist()):
+        fuses = fused != NO_STEPS and i == len(uses) - 1
+        for kind in _phases(CollectiveKind(record["kind"]), fuses=fuses):
+            p, circle = group.sizes[d], communication.circles(group, d)
+            of_line = communication.algorithms[d].of(kind).n_messages(kind, p, circle)
             total += group.n_members // p * of_line
-    model = cluster.collectives
-    chunks = model.chunks_on_one_dimension if len(used) == 1 else None
-    return total * (chunks or model.chunks)
+    return total * int(record["chunks"])
 
 
 def _phases(kind: CollectiveKind, *, fuses: bool) -> tuple[CollectiveKind, ...]:

@@ -35,15 +35,8 @@ class Folding:
 
 
 def folding_of(program: Program, network: Network, tables: Tables) -> Folding | None:
-    """How the program folds, found once for all its points; None if no rank is like another one,
-    switches reduce, or accesses share servers."""
-    if not program.folded:
-        program.folded.append(_fold(program, network, tables))
-    folding: Folding | None = program.folded[0]
-    return folding
-
-
-def _fold(program: Program, network: Network, tables: Tables) -> Folding | None:
+    """How the program folds, at all its points; None if no rank is like another one, switches
+    reduce, or accesses share servers."""
     s = program.structure
     if tables.wafer or len(tables.reductions) or len(s.services):
         return None
@@ -54,7 +47,7 @@ def _fold(program: Program, network: Network, tables: Tables) -> Folding | None:
         return None
     structure, small = quotient(s, tables, parts, twins)
     return Folding(
-        program=dataclasses.replace(program, structure=structure, tabled=[], folded=[]),
+        program=dataclasses.replace(program, structure=structure),
         tables=small,
         n_ranks=len(twins.first),
         n_sheets=len(twins.colour) // len(twins.first),

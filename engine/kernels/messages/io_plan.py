@@ -9,16 +9,13 @@ from collections import Counter
 from functools import cache
 from typing import NamedTuple
 
-import numpy as np
-
-from engine.cluster.memory import EdgeIo
 from engine.kernels.core.none import NONE
 from engine.kernels.messages.cascades import Cascade, cascade_of_piece
-from engine.lower.program import NodeKind, Program
+from engine.lower.communication import NOT_SHARED
+from engine.lower.program import Program
 from engine.network.graph import Network
 from engine.network.wafer import NOBODY, IoTree, Wafer, WaferPlan, store_tree
-from engine.workload.coordinates import graph_by_rank, group_members
-from engine.workload.graph import Access
+from engine.workload.coordinates import group_members
 
 _UNDER_WAY = 4  # pieces of a controller's, at least, so that it need not wait for their arrival
 
@@ -67,32 +64,33 @@ class Transfer(NamedTuple):
 def io_plan(program: Program, network: Network, plan: WaferPlan | None) -> list[Transfer]:
     """The transfers of a program in which every rank is a class; none where its memory is not
     behind a wafer's I/O controllers."""
-    wafer = program.cluster.network.wafer
-    if plan is None or wafer is None or not isinstance(program.cluster.memory, EdgeIo):
+    wafer = program.communication.network.wafer
+    if plan is None or wafer is None:
         return []
     trains = cache(lambda ranks, store: _trains(wafer, network, plan, ranks, store=store))
     return [
-        Transfer(work.n_bytes, work.store, ranks, tuple(nodes), trains(ranks, work.store))
-        for (ranks, _), (work, nodes) in _accesses(program).items()
+        Transfer(n_bytes, store, ranks, tuple(nodes), trains(ranks, store))
+        for (ranks, _, n_bytes, store), nodes in _accesses(program).items()
     ]
 
 
-def _accesses(program: Program) -> dict[tuple[tuple[int, ...], int], tuple[Access, list[int]]]:
-    """The accesses by who runs them together, and which of theirs it is."""
-    s, workload, sizes = program.structure, program.workload, program.cluster.topology.sizes
-    graph_of = graph_by_rank(workload, sizes)
-    first = np.searchsorted(s.nodes["cls"], np.arange(program.n_npus))
-    members = cache(lambda group: group_members(workload.groups[group], sizes))
+_Shared = tuple[tuple[int, ...], int, float, bool]
+
+
+def _accesses(program: Program) -> dict[_Shared, list[int]]:
+    """The nodes that access memory together: by their ranks, which of these ranks' accesses it is,
+    its bytes, and whether it stores them."""
+    communication = program.communication
+    groups, sizes = list(communication.groups.values()), communication.topology.sizes
+    members = cache(lambda group: group_members(groups[group], sizes))
+    rank_of = program.structure.nodes["cls"]
     seen: Counter[tuple[int, tuple[int, ...]]] = Counter()
-    found: dict[tuple[tuple[int, ...], int], tuple[Access, list[int]]] = {}
-    for node in np.flatnonzero(s.nodes["kind"] == NodeKind.ACCESS).tolist():
-        rank = int(s.nodes["cls"][node])
-        work = workload.graphs[graph_of[rank]][node - int(first[rank])].work
-        assert isinstance(work, Access)
-        ranks = tuple(members(work.group)[rank].tolist()) if work.shared else (rank,)
-        key = ranks, seen[rank, ranks]
+    found: dict[_Shared, list[int]] = {}
+    for node, group, n_bytes, store in communication.accesses.tolist():
+        rank = int(rank_of[node])
+        ranks = (rank,) if group == NOT_SHARED else tuple(members(group)[rank].tolist())
+        found.setdefault((ranks, seen[rank, ranks], n_bytes, store), []).append(node)
         seen[rank, ranks] += 1
-        found.setdefault(key, (work, []))[1].append(node)
     return found
 
 

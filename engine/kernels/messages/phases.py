@@ -4,24 +4,19 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from engine.cluster.cluster import Cluster
 from engine.collective.algorithms import (
     Algorithm,
     InSwitch,
     RingAlgorithm,
     TwoLevelRings,
-    algorithm_of_phase,
-    chosen_algorithms,
 )
 from engine.collective.rounds import MemberRounds, SwitchRounds
 from engine.kernels.messages.precedence import BETWEEN_STAGES, precedence_of
 from engine.kernels.phase.phase_time import empty_phase_times, time_phases
 from engine.kinds import CollectiveKind
 from engine.lower.program import Program
-from engine.network.fabric import Auto
 from engine.network.wafer import WaferPlan
 from engine.workload.coordinates import members_along
-from engine.workload.graph import Group
 
 _FUSED_RING = TwoLevelRings(0, 0, reversed_half=False)  # which is one ring, of any number
 
@@ -69,7 +64,7 @@ class Phases:
 
     def __init__(self, program: Program, plan: WaferPlan | None) -> None:
         self._plan = plan
-        self._program, self._chosen = program, chosen_algorithms(program.cluster)
+        self._program, self._communication = program, program.communication
         self._times = empty_phase_times(program.structure)
         time_phases(program.structure, program.bandwidth, program.latency, self._times)
         self._forms = program.structure.flows["form"].tolist()
@@ -109,24 +104,19 @@ class Phases:
         entries = self._times.phases[first : first + span["length"]]
         entries = entries[entries["dim"] >= 0]
         kinds = s.phase_steps["kind"][entries["steps"]].tolist()
+        algorithms, precedence = self._communication.algorithms, precedence_of(group)
         return tuple(
-            self._phase(dim, CollectiveKind(kind), n_bytes, precedence_of(group))
+            Phase(dim, kind, algorithms[dim].of(kind), n_bytes, precedence)
             for (dim, n_bytes), kind in zip(
-                entries[["dim", "n_bytes"]].tolist(), kinds, strict=True
+                entries[["dim", "n_bytes"]].tolist(), map(CollectiveKind, kinds), strict=True
             )
         )
 
-    def _phase(self, dim: int, kind: CollectiveKind, n_bytes: float, precedence: int) -> Phase:
-        block = self._program.cluster.topology.dims[dim].block
-        algorithm = algorithm_of_phase(kind, block, *self._chosen[dim])
-        return Phase(dim, kind, algorithm, n_bytes, precedence)
-
     def _find_line(self, group_name: str, dim: int, rank: int) -> Line:
         """The members of the rank's group that differ from it in ``dim`` only."""
-        group = self._program.workload.groups[group_name]
-        cluster = self._program.cluster
-        ranks = members_along(group, rank, cluster.topology.sizes, dim)
-        return Line(tuple(ranks), circles(cluster, group, dim))
+        group = self._communication.groups[group_name]
+        ranks = members_along(group, rank, self._communication.topology.sizes, dim)
+        return Line(tuple(ranks), self._communication.circles(group, dim))
 
 
 @lru_cache(maxsize=64)
@@ -152,21 +142,15 @@ def algorithm_on_line(
 def wafer_plan(program: Program) -> WaferPlan | None:
     """What the program's wafer, if it has one, makes of its groups (see :meth:`Wafer.plan`); the
     lines of a group that differ in one dimension run their collectives at once."""
-    wafer, sizes = program.cluster.network.wafer, program.cluster.topology.sizes
+    communication = program.communication
+    wafer, sizes = communication.network.wafer, communication.topology.sizes
     if wafer is None:
         return None
     sets = []
     for name in dict.fromkeys(program.names.flow_group):
-        group = program.workload.groups.get(name)
+        group = communication.groups.get(name)
         for dim, p in enumerate(group.sizes if group else ()):
             if group and p > 1:
                 along = (members_along(group, i, sizes, dim) for i in range(program.n_npus))
                 sets.append(sorted({tuple(line) for line in along}))
     return wafer.plan(sets, sizes)
-
-
-def circles(cluster: Cluster, group: Group, dim: int) -> bool:
-    """Whether the members of a group that differ in ``dim`` only close a circle."""
-    fabrics, members = cluster.network.fabrics, (group.sizes[dim], group.strides[dim])
-    fabric = fabrics[dim] if fabrics else Auto()
-    return fabric.circles(cluster.topology.dims[dim], *members)

@@ -4,10 +4,7 @@ Tensor parallelism goes first, then what stages of a pipeline send each other, t
 as data parallelism (FRED, section 8).
 """
 
-import numpy as np
-
-from engine.cluster.memory import EdgeIo
-from engine.lower.program import NodeKind, Program
+from engine.lower.program import Program
 
 # Lower ones go first.
 OF_TENSOR = 0
@@ -23,11 +20,10 @@ def precedence_of(group: str) -> int:
 def may_suspend(program: Program) -> bool:
     """Whether messages may be suspended for others: the wafer preempts, and not all messages are of
     one precedence."""
-    wafer = program.cluster.network.wafer
+    wafer = program.communication.network.wafer
     if wafer is None or not wafer.preempts:
         return False
     found = set(map(precedence_of, program.names.flow_group))
-    if isinstance(program.cluster.memory, EdgeIo):
-        accesses = np.any(program.structure.nodes["kind"] == NodeKind.ACCESS)
-        found |= {OF_OTHERS} if accesses else set()
+    if len(program.communication.accesses):
+        found.add(OF_OTHERS)
     return len(found) > 1

@@ -29,23 +29,24 @@ def lower_by_rank(
 ) -> Program:
     """The program of ``workload`` with every rank a class of its own, as the message kernel needs.
 
-    Raises :class:`DimsweepError` as :func:`engine.lower` does, and, before anything is lowered,
-    when the ranks would send more messages than ``network.max_messages`` or (with
+    Raises :class:`DimsweepError` as :func:`engine.lower` does, and, before ranks are lowered one by
+    one, when they would send more messages than ``network.max_messages`` or (with
     ``fidelity=packet``) more packets than ``network.max_packets``, or a collective library would
     send them.
     """
-    workload.check(cluster.topology.sizes)
-    if cluster.collectives.library is not None or cluster.collectives.timings is not None:
+    alike = lower(workload, cluster)
+    if alike.chooser is not None:
         raise DimsweepError(
             "which messages a collective library sends is not known, only how long they take",
             where="fidelity",
             hint="fidelity=phase, or collective=default, whose algorithms send every message",
         )
-    check_fabrics(cluster.topology, cluster.network.fabrics)
-    n_messages = count_messages(workload, cluster)
-    check_number(n_messages, cluster.network)
+    network = alike.communication.network
+    check_fabrics(alike.communication.topology, network.fabrics)
+    n_messages = count_messages(alike)
+    check_number(n_messages, network)
     if fidelity is Fidelity.PACKET:
-        check_packets(workload, cluster, n_messages)
+        check_packets(alike, n_messages)
     return lower(workload, cluster, fold=False)
 
 
@@ -55,7 +56,7 @@ def network_of(program: Program) -> Network:
     Raises :class:`DimsweepError` when a network from a graph has another number of NPUs than the
     topology, or the fabrics do not fit the dimensions.
     """
-    topology, model = program.cluster.topology, program.cluster.network
+    topology, model = program.communication.topology, program.communication.network
     if model.wafer is not None:
         model.wafer.check_ranks(topology.n_npus)
         return model.wafer.network
@@ -79,7 +80,7 @@ def check_network(program: Program, fidelity: Fidelity) -> None:
     the program's network."""
     network = network_of(program)
     if fidelity in CARRIERS:
-        CARRIERS[fidelity](network, program.cluster.network, ())
+        CARRIERS[fidelity](network, program.communication.network, ())
 
 
 def links_to_watch(network: Network, names: Collection[str], fidelity: Fidelity) -> list[int]:

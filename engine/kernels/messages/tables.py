@@ -12,13 +12,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.collective.algorithms import algorithm_of_phase, chosen_algorithms
 from engine.collective.rounds import MemberRounds, Round, Strand, SwitchRounds
 from engine.kernels.carriers import routes_between
 from engine.kernels.core.none import LONGEST, NONE
 from engine.kernels.messages.cascades import Passages
 from engine.kernels.messages.io_plan import io_plan
-from engine.kernels.messages.phases import algorithm_on_line, circles, wafer_plan
+from engine.kernels.messages.phases import algorithm_on_line, wafer_plan
 from engine.kernels.messages.precedence import precedence_of
 from engine.kernels.messages.records import (
     FLOW,
@@ -216,7 +215,7 @@ def build_tables(program: Program, network: Network, *, spray: bool = False) -> 
     routes = _Routes(program, network, places, spray=spray)
     # Of links, those of routes come last.
     io, most = io_tables(io_plan(program, network, wafer), routes.hops)
-    passages = Passages(network, program.cluster.network, wafer)
+    passages = Passages(network, program.communication.network, wafer)
     reductions = Reductions(passages, routes.hops)
     wanted = _wanted(program, names, lines, plans, wafer)
     of = np.zeros((len(lines.ranks), N_KINDS), dtype=LINE_PLAN)
@@ -284,14 +283,13 @@ def _wanted(
     wafer: WaferPlan | None,
 ) -> list[tuple[int, int, _Plan]]:
     """Lines, the kinds of phases that each may run, and what its members then do."""
-    chosen = chosen_algorithms(program.cluster)
+    algorithms = program.communication.algorithms
     known: dict[object, _Plan] = {}
     found = []
     for line, number in _phases(program, names, lines):
         d, ranks, circle = lines.dims[line], lines.ranks[line], lines.circles[line]
-        kind, block = CollectiveKind(number), program.cluster.topology.dims[d].block
-        algorithm = algorithm_of_phase(kind, block, *chosen[d])
-        algorithm = algorithm_on_line(algorithm, kind, ranks, wafer)
+        kind = CollectiveKind(number)
+        algorithm = algorithm_on_line(algorithms[d].of(kind), kind, ranks, wafer)
         key = algorithm, kind, len(ranks), circle
         if key not in known:
             known[key] = plans.add(algorithm.rounds(kind, len(ranks), circle), len(ranks))
@@ -330,8 +328,8 @@ def firsts(each: NDArray[np.int64], n_ranks: int) -> NDArray[np.int64]:
 
 
 def _lines(program: Program, names: Sequence[str]) -> _Lines:
-    cluster = program.cluster
-    sizes = cluster.topology.sizes
+    communication = program.communication
+    sizes = communication.topology.sizes
     at = all_coordinates(sizes)
     steps = np.concatenate(([1], np.cumprod(sizes)[:-1]))
     places = np.zeros((len(names), len(sizes) + 1, len(at)), dtype=PLACE)
@@ -339,14 +337,14 @@ def _lines(program: Program, names: Sequence[str]) -> _Lines:
     found = _Lines(places, [], [], [])
     known: dict[tuple[int, int, int, int], int] = {}
     for g, name in enumerate(names):
-        group = program.workload.groups[name]
+        group = communication.groups[name]
         places["coordinate"][g, -1] = place_in(group, at)
         for d, (p, stride) in enumerate(zip(group.sizes, group.strides, strict=True)):
             if p == 1:
                 continue
             place = at[:, d] // stride % p
             places["coordinate"][g, d] = place
-            step, circle = stride * int(steps[d]), circles(cluster, group, d)
+            step, circle = stride * int(steps[d]), communication.circles(group, d)
             firsts, inverse = np.unique(np.arange(len(at)) - place * step, return_inverse=True)
             numbers = []
             for first in firsts.tolist():
@@ -386,7 +384,7 @@ class _Routes:
     def __init__(
         self, program: Program, network: Network, places: Sequence[int], *, spray: bool
     ) -> None:
-        model = program.cluster.network
+        model = program.communication.network
         self._router = router_of(network, model)
         self._places, self._spray = places, spray
         self._known: dict[tuple[int, int, int], int] = {}

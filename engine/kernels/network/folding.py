@@ -9,8 +9,7 @@ import dataclasses
 
 import numpy as np
 
-from engine.kernels.messages.folding import Folding, folding_of
-from engine.kernels.messages.tables import Tables
+from engine.kernels.messages.folding import Folding
 from engine.kernels.network import records
 from engine.kernels.network import state as st
 from engine.kernels.network.kernel import run
@@ -20,13 +19,10 @@ from engine.network.graph import Network
 
 
 def run_folded(
-    program: Program, network: Network, tables: Tables
+    folding: Folding, program: Program, network: Network
 ) -> tuple[st.State, int] | tuple[None, None]:
-    """The state in which a run of all ranks ends, and how many of them were simulated; None where
-    it does not fold, ties decide, or it does not finish."""
-    folding = folding_of(program, network, tables)
-    if folding is None:
-        return None, None
+    """The state in which a run of all ranks at the program's point ends, and how many of them were
+    simulated; None where ties decide, or it does not finish."""
     point = dataclasses.replace(
         folding.program, bandwidth=program.bandwidth, latency=program.latency
     )
@@ -36,7 +32,7 @@ def run_folded(
     while (outcome := run(state)) == st.FULL:
         state = enlarged(state)
     n_messages = folding.n_sheets * int(state.wires.clock.counts[st.N_MESSAGES])
-    if outcome != st.FINISHED or n_messages > program.cluster.network.max_messages:
+    if outcome != st.FINISHED or n_messages > program.communication.network.max_messages:
         return None, None
     state.wires.clock.counts[st.N_MESSAGES] = n_messages
     return _unfolded(folding, state), folding.n_ranks

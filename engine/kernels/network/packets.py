@@ -24,7 +24,7 @@ class Packets:
     def __init__(
         self, program: Program, network: Network, tables: Tables, watch: Collection[int]
     ) -> None:
-        model = program.cluster.network
+        model = program.communication.network
         self._carrier = PacketCarrier(network, model, watch)
         self._router, self._spray = router_of(network, model), model.packets.spray
         self._ends = tables.ends

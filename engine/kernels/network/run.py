@@ -2,7 +2,8 @@
 
 import dataclasses
 from collections.abc import Collection, Iterator
-from typing import Any, cast
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from engine.kernels.carriers import Traffic
 from engine.kernels.carriers.fabric import fabric_of
 from engine.kernels.core.none import NONE
 from engine.kernels.messages.count import check_number
+from engine.kernels.messages.folding import Folding, folding_of
 from engine.kernels.messages.links import LinkAccount, Span, utilisation
 from engine.kernels.messages.precedence import may_suspend
 from engine.kernels.messages.program import check_ranks, links_to_watch, network_of
@@ -31,7 +33,7 @@ from engine.kernels.network.setup import enlarged, new_state
 from engine.kernels.phase.batch import Measures, outcome_error
 from engine.kernels.phase.diagnosis import explain_stuck
 from engine.kernels.phase.state import FINISHED, TOO_LONG
-from engine.lower.program import Program, Table
+from engine.lower.program import Floats, Program, Table
 from engine.network.graph import Network
 
 _CARRIED = {
@@ -39,6 +41,87 @@ _CARRIED = {
     Fidelity.FLOW: st.BY_FLOWS,
     Fidelity.PACKET: st.BY_PACKETS,
 }
+
+
+class MessageRunner:
+    """Runs a program at many points, message by message: what is the same at all of them is worked
+    out once.
+
+    :func:`engine.kernels.reference.run_on_simpy` is its witness.
+
+    Every rank must be a class of its own, as :func:`lower_by_rank` makes it; ``fidelity`` says how
+    messages travel.  Raises :class:`DimsweepError` for a program of larger classes.
+    """
+
+    def __init__(self, program: Program, fidelity: Fidelity = Fidelity.MESSAGE) -> None:
+        check_ranks(program)
+        self.program, self.fidelity = program, fidelity
+
+    def run(
+        self,
+        bandwidth: Floats | None = None,
+        *,
+        record: bool = False,
+        watch: Collection[str] = (),
+        fold: bool = True,
+    ) -> MessageRun:
+        """Simulate one point: ``bandwidth`` (D,) in bytes/s, or the program's own.
+
+        ``record`` keeps when each message held each link, and links that are named in ``watch``
+        note what packets do there (see :class:`Traffic`).  Unrecorded messages are folded unless
+        ``fold`` is false (see :mod:`engine.kernels.network.folding`).  Where messages may be
+        suspended (see :func:`may_suspend`) the witness simulates them.  Raises
+        :class:`DimsweepError` as :func:`network_of` does, and for what cannot finish, naming who
+        waits for what.
+        """
+        own = bandwidth is None
+        program = self.program if own else self.program.rebind(bandwidth=bandwidth)
+        if self.fidelity is Fidelity.MESSAGE and may_suspend(program):
+            from engine.kernels.reference import run_on_simpy  # SimPy, which few need
+
+            return run_on_simpy(program, self.fidelity, record=record, watch=watch)
+        network = self._network if own else network_of(program)
+        watched = links_to_watch(network, watch, self.fidelity)
+        tables, carried = self._tables, _CARRIED[self.fidelity]
+        if carried and len(tables.reductions):
+            raise reducing_error()
+        by_packets = self.fidelity is Fidelity.PACKET
+        packets = Packets(program, network, tables, watched) if by_packets else None
+        folding = self._folding if fold and not carried and not record else None
+        state, n_simulated = run_folded(folding, program, network) if folding else (None, None)
+        if state is None:
+            new = new_state(program, tables, network, carried=carried, record=record)
+            state = _finished(program, network, new, packets)
+        traffic = _traffic(program, state, packets) if carried else None
+        run = _result(program, network, tables, state, traffic)
+        return dataclasses.replace(run, recorded=record, n_simulated=n_simulated)
+
+    def told(self) -> Iterator[Any]:
+        """All that a run at the program's own point depends on: links, the state before anything
+        has happened and, of packets, how they are made, sent and marked."""
+        program, network, model = self.program, self._network, self.program.communication.network
+        yield network.links
+        # The witness looks at all of it.
+        yield model if self.fidelity is Fidelity.MESSAGE and may_suspend(program) else None
+        carried = _CARRIED[self.fidelity]
+        yield new_state(program, self._tables, network, carried=carried, record=False)
+        if self.fidelity is Fidelity.PACKET:
+            fabric = fabric_of(network, model)
+            yield model.packets, model.routing, model.seed, fabric, self._tables.ends
+
+    @cached_property
+    def _network(self) -> Network:
+        return network_of(self.program)
+
+    @cached_property
+    def _tables(self) -> Tables:
+        packets = self.program.communication.network.packets
+        spray = self.fidelity is Fidelity.PACKET and packets.spray
+        return build_tables(self.program, self._network, spray=spray)
+
+    @cached_property
+    def _folding(self) -> Folding | None:
+        return folding_of(self.program, self._network, self._tables)
 
 
 def run_messages(
@@ -49,48 +132,9 @@ def run_messages(
     watch: Collection[str] = (),
     fold: bool = True,
 ) -> MessageRun:
-    """Simulate the program at its own point, message by message.
-
-    :func:`engine.kernels.reference.run_on_simpy` is its witness.
-
-    Every rank must be a class of its own, as :func:`lower_by_rank` makes it.  ``fidelity`` says how
-    messages travel; ``record`` keeps when each of them held each link, and links that are named in
-    ``watch`` note what packets do there (see :class:`Traffic`).  Unrecorded messages are folded
-    unless ``fold`` is false (see :mod:`engine.kernels.network.folding`).  Where messages may be
-    suspended (see :func:`may_suspend`) the witness simulates them.  Raises :class:`DimsweepError`
-    for a program of larger classes, as :func:`network_of` does, and for what cannot finish, naming
-    who waits for what.
-    """
-    check_ranks(program)
-    if fidelity is Fidelity.MESSAGE and may_suspend(program):
-        from engine.kernels.reference import run_on_simpy  # SimPy, which few need
-
-        return run_on_simpy(program, fidelity, record=record, watch=watch)
-    network = network_of(program)
-    watched = links_to_watch(network, watch, fidelity)
-    tables = tables_of(program, network, fidelity)
-    carried = _CARRIED[fidelity]
-    if carried and len(tables.reductions):
-        raise reducing_error()
-    by_packets = fidelity is Fidelity.PACKET
-    packets = Packets(program, network, tables, watched) if by_packets else None
-    folds = fold and not carried and not record
-    state, n_simulated = run_folded(program, network, tables) if folds else (None, None)
-    if state is None:
-        new = new_state(program, tables, network, carried=carried, record=record)
-        state = _finished(program, network, new, packets)
-    traffic = _traffic(program, state, packets) if carried else None
-    run = _result(program, network, tables, state, traffic)
-    return dataclasses.replace(run, recorded=record, n_simulated=n_simulated)
-
-
-def told(program: Program, network: Network, fidelity: Fidelity) -> Iterator[Any]:
-    """All that a run depends on: the state before anything has happened and, of packets, how they
-    are made, sent and marked."""
-    tables, model = tables_of(program, network, fidelity), program.cluster.network
-    yield new_state(program, tables, network, carried=_CARRIED[fidelity], record=False)
-    if fidelity is Fidelity.PACKET:
-        yield model.packets, model.routing, model.seed, fabric_of(network, model), tables.ends
+    """Simulate the program at its own point, message by message (see :class:`MessageRunner`, which
+    whoever asks for more points later keeps)."""
+    return MessageRunner(program, fidelity).run(record=record, watch=watch, fold=fold)
 
 
 def _result(
@@ -117,16 +161,6 @@ def _operators(state: st.State) -> tuple[OperatorSpan, ...]:
     return tuple(map(OperatorSpan, starts, ends))
 
 
-def tables_of(program: Program, network: Network, fidelity: Fidelity) -> Tables:
-    """The tables of a program, built once for all its points."""
-    spray = fidelity is Fidelity.PACKET and program.cluster.network.packets.spray
-    for known, tables in program.tabled:
-        if known == spray:
-            return cast(Tables, tables)
-    program.tabled.append((spray, build_tables(program, network, spray=spray)))
-    return tables_of(program, network, fidelity)
-
-
 def _finished(
     program: Program, network: Network, state: st.State, packets: Packets | None
 ) -> st.State:
@@ -139,7 +173,7 @@ def _finished(
     if outcome == st.TOO_LONG:
         raise outcome_error(TOO_LONG)
     if outcome == st.TOO_MANY:
-        check_number(int(state.wires.clock.counts[st.N_MESSAGES]), program.cluster.network)
+        check_number(int(state.wires.clock.counts[st.N_MESSAGES]), program.communication.network)
     if outcome == st.STUCK:
         raise _stuck(program, network, state)
     return state

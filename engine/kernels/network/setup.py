@@ -99,7 +99,7 @@ def _new_wires(
     record: bool,
     folded: Longs | None,
 ) -> st.Wires:
-    s, model = program.structure, program.cluster.network
+    s, model = program.structure, program.communication.network
     wired = network.links if folded is None else [network.links[i] for i in folded.tolist()]
     links = _new_links(wired, model.buffer, carried=carried)
     need = _need(tables, times, s.forms, model.max_messages, carried=carried)
@@ -151,7 +151,7 @@ def _new_accounts(n_ranks: int, n_dims: int, n_tallies: int) -> st.Accounts:
 def _settings(
     program: Program, need: int, burst: int, *, carried: int, record: bool, folded: bool
 ) -> st.Settings:
-    s, model = program.structure, program.cluster.network
+    s, model = program.structure, program.communication.network
     return st.Settings(
         packet=float(model.packet_limit),
         window=0 if carried else model.window or 0,

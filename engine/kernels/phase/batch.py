@@ -1,6 +1,7 @@
 """Running programs: one point, or a batch of points in one compiled call."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from engine.errors import DimsweepError
 from engine.kernels.core.by_reference import by_reference
 from engine.kernels.core.none import LONGEST
 from engine.kernels.phase.chain_times import time_chains
-from engine.kernels.phase.chains import chained_once
+from engine.kernels.phase.chains import chained
 from engine.kernels.phase.diagnosis import explain_stuck
 from engine.kernels.phase.kernel import run
 from engine.kernels.phase.path import Path, empty_path, walk_back
@@ -55,48 +56,70 @@ class Run:
     recorded: bool
 
 
+class Runner:
+    """Runs a program at many points: what the kernel makes of it beforehand is made once."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+
+    def batch(self, bandwidth: ArrayLike, latency: ArrayLike | None = None) -> Measures:
+        """Simulate P points in one compiled call, or in one for each way in which a library of
+        collectives chooses at them.
+
+        ``bandwidth`` has shape (P, D) in bytes/s, ``latency`` the same in ps, or (D,) for all
+        points (the program's own if not given).  A point that cannot finish has an ``outcome``
+        other than FINISHED and a time of -1; see :func:`outcome_error`.  Raises
+        :class:`DimsweepError` for a bandwidth that is not positive, another shape, or a deadlock
+        that only the program's witness finds.
+        """
+        points, delays = self._points(bandwidth, latency)
+        groups = self.program.by_choice(points)
+        if len(groups) == 1:
+            return self._alike(groups[0][0], points, delays)
+        path = empty_path(self.program.structure, len(points))
+        measures = _empty_measures(self.program.structure, len(points), path)
+        for one, rows in groups:
+            _put(measures, rows, self._alike(one, points[rows], delays[rows]))
+        return measures
+
+    def _points(self, bandwidth: ArrayLike, latency: ArrayLike | None) -> tuple[Floats, Longs]:
+        n_dims = self.program.structure.shape.n_dims
+        points = np.atleast_2d(check_bandwidth(bandwidth, n_dims))
+        delays = self.program.latency if latency is None else latency
+        delays = np.atleast_2d(check_latency(delays, n_dims))
+        if len(delays) == 1:
+            delays = np.repeat(delays, len(points), axis=0)
+        for name, array in (("bandwidth", points), ("latency", delays)):
+            if array.ndim != 2 or array.shape != points.shape:
+                raise DimsweepError(
+                    f"shape {array.shape}; bandwidth has shape {points.shape}, and (P, D) is "
+                    "wanted",
+                    where=name,
+                )
+        return points, delays
+
+    @cached_property
+    def _chained(self) -> Structure:
+        return chained(self.program.structure)
+
+    def _alike(self, program: Program, points: Floats, delays: Longs) -> Measures:
+        """Simulate all points, at which a library chooses as it does in ``program``."""
+        s = self._chained  # the same, whatever it chooses
+        if program.chooser is not None and program is not self.program:
+            s = program.chooser.made(s, program.chosen)
+        times = empty_phase_times(s)
+        state = empty_state(s, times)
+        path = empty_path(s, len(points))
+        measures = _empty_measures(s, len(points), path)
+        run_points(s, points, delays, times, state, measures, path)
+        _ask_witness(program, points, delays, measures)
+        return measures
+
+
 def run_batch(program: Program, bandwidth: ArrayLike, latency: ArrayLike | None = None) -> Measures:
-    """Simulate ``program`` at P points in one compiled call, or in one for each way in which a
-    library of collectives chooses at them.
-
-    ``bandwidth`` has shape (P, D) in bytes/s, ``latency`` the same in ps, or (D,) for all points
-    (the program's own if not given).  A point that cannot finish has an ``outcome`` other than
-    FINISHED and a time of -1; see :func:`outcome_error`.  Raises :class:`DimsweepError` for a
-    bandwidth that is not positive, another shape, or a deadlock that only the program's witness
-    finds.
-    """
-    points = np.atleast_2d(check_bandwidth(bandwidth, program.structure.shape.n_dims))
-    delays = program.latency if latency is None else latency
-    delays = np.atleast_2d(check_latency(delays, program.structure.shape.n_dims))
-    if len(delays) == 1:
-        delays = np.repeat(delays, len(points), axis=0)
-    for name, array in (("bandwidth", points), ("latency", delays)):
-        if array.ndim != 2 or array.shape != points.shape:
-            raise DimsweepError(
-                f"shape {array.shape}; bandwidth has shape {points.shape}, and (P, D) is wanted",
-                where=name,
-            )
-    chained_once(program)  # chains are the same, whatever a library of collectives chooses
-    groups = program.by_choice(points)
-    if len(groups) == 1:
-        return _run_alike(groups[0][0], points, delays)
-    path = empty_path(program.structure, len(points))
-    measures = _empty_measures(program.structure, len(points), path)
-    for one, rows in groups:
-        _put(measures, rows, _run_alike(one, points[rows], delays[rows]))
-    return measures
-
-
-def _run_alike(program: Program, points: Floats, delays: Longs) -> Measures:
-    """Simulate the structure of ``program`` as it is, at all points."""
-    s = chained_once(program)
-    times = empty_phase_times(s)
-    state = empty_state(s, times)
-    path = empty_path(s, len(points))
-    measures = _empty_measures(s, len(points), path)
-    run_points(s, points, delays, times, state, measures, path)
-    _ask_witness(program, points, delays, measures)
-    return measures
+    """Simulate ``program`` at P points (see :meth:`Runner.batch`); whoever asks for more points
+    later keeps a :class:`Runner`."""
+    return Runner(program).batch(bandwidth, latency)
 
 
 def _put(measures: Measures, rows: Longs, some: Measures) -> None:

@@ -38,7 +38,6 @@ from engine.lower.program import (
     Indices,
     Longs,
     NodeKind,
-    Program,
     StreamOrder,
     Structure,
     Table,
@@ -47,14 +46,6 @@ from engine.lower.program import (
 _MOST_RESOURCES = 63  # bits of an integer
 _MOST_LINKS = 2000  # of a chain; so looking for chains takes no longer than the program is long
 Bools = NDArray[np.bool_]
-
-
-def chained_once(program: Program) -> Structure:
-    """:func:`chained`, kept for the other points of the program."""
-    kept = program.chained
-    if not kept or kept[0][0] is not program.structure:
-        kept[:] = [(program.structure, chained(program.structure))]
-    return kept[0][1]
 
 
 def chained(s: Structure) -> Structure:

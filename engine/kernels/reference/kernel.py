@@ -42,7 +42,7 @@ def run_on_simpy(
     check_ranks(program)
     network, shape = network_of(program), program.structure.shape
     watched = links_to_watch(network, watch, fidelity)
-    clock, plan, model = Clock(), wafer_plan(program), program.cluster.network
+    clock, plan, model = Clock(), wafer_plan(program), program.communication.network
     transport: Transport
     if fidelity is Fidelity.MESSAGE:
         transport = LinkTransport(clock, network, model, plan, record=record)

@@ -22,15 +22,15 @@ from engine import (
     Group,
     InfeasibleError,
     Program,
+    Runner,
     Topology,
     Workload,
     account,
     outcome_error,
-    run_batch,
     simulate,
     told_defect,
 )
-from engine.kernels.network import run_messages
+from engine.kernels.network import MessageRunner
 from sweeper.build.program import build_cluster, build_program
 from sweeper.config.schema import Config
 from sweeper.ledger.rows import FAILED, INFEASIBLE, LOST, Cell, complete_rows, failed_row, labels
@@ -110,7 +110,7 @@ class Evaluator:
     def __init__(self, cells: Sequence[Cell], schema: pa.Schema) -> None:
         self._cells = {cell.number: cell for cell in cells}
         self._schema = schema
-        self._program = lru_cache(maxsize=_PROGRAMS_KEPT)(self._lower)
+        self._runner = lru_cache(maxsize=_PROGRAMS_KEPT)(self._prepare)
 
     def warm(self) -> None:
         """Load and compile all that a trial needs, so that the first one need not wait for it."""
@@ -154,12 +154,11 @@ class Evaluator:
         self, cell: int, parameters: str, trials: Trials, named: dict[str, Sequence[Any]]
     ) -> tuple[list[pa.RecordBatch], float]:
         try:
-            program = self._at(cell, parameters)
+            runner, program = self._at(cell, parameters)
         except Exception as error:  # whatever it is, the sweep must go on
             return [self._failed(i, trials, named, error) for i in range(len(trials))], 0.0
         try:
-            fidelity, fold = self._fidelity(cell, parameters), self._cells[cell].config.fold
-            return self._run(program, trials, named, fidelity, fold=fold)
+            return self._run(runner, program, trials, named, fold=self._cells[cell].config.fold)
         except Exception as error:
             if len(trials) == 1:
                 return [self._failed(0, trials, named, error)], 0.0
@@ -172,21 +171,20 @@ class Evaluator:
 
     def _run(
         self,
+        runner: Runner | MessageRunner,
         program: Program,
         trials: Trials,
         named: dict[str, Sequence[Any]],
-        fidelity: Fidelity,
         *,
         fold: bool,
     ) -> tuple[list[pa.RecordBatch], float]:
         bandwidth = _bandwidths(program, trials)
         start = time.thread_time()
-        if fidelity is Fidelity.PHASE:
-            measures = run_batch(program, bandwidth)
+        if isinstance(runner, Runner):
+            measures = runner.batch(bandwidth, program.latency)
         else:
             (trial,) = bandwidth
-            point = program.rebind(bandwidth=trial)
-            measures = run_messages(point, fidelity, fold=fold).measures
+            measures = runner.run(trial, fold=fold).measures
         breakdown = account(program, bandwidth, measures)
         seconds = time.thread_time() - start
         rows = complete_rows(self._schema, named, bandwidth, breakdown, program.names.tally)
@@ -205,25 +203,30 @@ class Evaluator:
         own = {name: column[i] for name, column in named.items()}
         return failed_row(self._schema, own, trials[i].bandwidth, _why(error), _state(error))
 
-    def _at(self, cell: int, parameters: str) -> Program:
-        """The program of a trial's parameters.  One that differs from another in bandwidths,
-        latencies or prices alone is that one at another point, and need not be lowered again."""
+    def _at(self, cell: int, parameters: str) -> tuple[Runner | MessageRunner, Program]:
+        """The program of a trial's parameters, and what runs it.  One that differs from another in
+        bandwidths, latencies or prices alone is that one at another point, and need not be lowered
+        again."""
         settings = config_keys(json.loads(parameters))
         config = self._cells[cell].config.changed(settings)
         point = [name for name in settings if name.startswith(_of_point(config))]
         if not point or config.by_message:
-            return self._program(cell, json.dumps(settings, sort_keys=True))
+            runner = self._runner(cell, json.dumps(settings, sort_keys=True))
+            return runner, runner.program
         rest = {name: value for name, value in settings.items() if name not in point}
         cluster = build_cluster(config)
         dims = cluster.topology.dims
-        return self._program(cell, json.dumps(rest, sort_keys=True)).rebind(
+        runner = self._runner(cell, json.dumps(rest, sort_keys=True))
+        return runner, runner.program.rebind(
             bandwidth=[dim.bandwidth for dim in dims],
             latency=[dim.latency for dim in dims],
             prices=cluster.prices,
         )
 
-    def _lower(self, cell: int, settings: str) -> Program:
-        return build_program(self._cells[cell].config.changed(json.loads(settings)))
+    def _prepare(self, cell: int, settings: str) -> Runner | MessageRunner:
+        config = self._cells[cell].config.changed(json.loads(settings))
+        program = build_program(config)
+        return MessageRunner(program, config.fidelity) if config.by_message else Runner(program)
 
 
 def _lost(batches: Sequence[pa.RecordBatch]) -> Iterator[str]:

@@ -8,12 +8,12 @@ what made none there.
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from engine import DimsweepError, Fidelity, Program
 from engine.network import Clos
-from engine.rules import alike, is_measured
+from engine.rules import Told, alike, is_measured
 from sweeper.build.program import build_program
 from sweeper.config.compose import Composed, compose, is_group
 from sweeper.config.parts.part import Parsed, Part, per_dimension
@@ -57,9 +57,7 @@ def idle_keys(composed: Composed, program: Program, turned: Collection[str]) -> 
             if None in lowered:
                 continue  # that cannot be
             priced = not (_is_fabric(key) and _is_of_links(key, used))
-            if not all(
-                _is_same(own(f), to, f, priced) for f, to in zip(used, lowered, strict=True)
-            ):
+            if not all(map(partial(_is_same, priced=priced), map(own, used), lowered)):
                 break
             same.append(other)
         else:
@@ -78,16 +76,16 @@ def _fidelities(config: Config) -> list[Fidelity]:
     return list(dict.fromkeys([*used, *map(Fidelity, varied)]))
 
 
-def _lowered(config: Config, fidelity: Fidelity) -> Program | None:
-    """The program, or None if it cannot be."""
+def _lowered(config: Config, fidelity: Fidelity) -> Told | None:
+    """What its kernel is told of the program, or None if it cannot be."""
     try:
-        return build_program(config.changed({"fidelity": str(fidelity)}))
+        return Told(build_program(config.changed({"fidelity": str(fidelity)})), fidelity)
     except DimsweepError:
         return None
 
 
-def _is_same(ours: Program | None, other: Program | None, fidelity: Fidelity, priced: bool) -> bool:
-    return ours is not None and other is not None and alike(ours, other, fidelity, priced=priced)
+def _is_same(ours: Told | None, other: Told | None, *, priced: bool) -> bool:
+    return ours is not None and other is not None and alike(ours, other, priced=priced)
 
 
 def _is_of_links(key: str, used: Collection[Fidelity]) -> bool:

@@ -1,6 +1,8 @@
 """Graphs that repeat themselves are lowered to what the same operators, written out, are."""
 
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -19,7 +21,8 @@ from engine import (
 from engine.model import Transformer
 from engine.plan import DeviceMesh, ParallelPlan, Schedule
 from engine.plan import training as train
-from engine.workload.graph import Kernel, Stamp, StampedGraph
+from engine.plan.steps import Item, RankGraph
+from engine.workload.graph import Graph, Kernel, Receive, Section, Stamp, StampedGraph, stamps_of
 from tests.support.examples import examples
 from tests.support.programs import clusters, pipelines, tangles, training, uneven
 
@@ -53,9 +56,74 @@ def test_a_plan_is_lowered_like_its_operators(plan: ParallelPlan) -> None:
     topology = Topology.build("Switch(2)_Switch(2)_Switch(4)", bandwidth=[1e9] * 3, latency=[0] * 3)
     mesh = DeviceMesh.place({"tensor": 2, "pipeline": 2, "data": 4}, topology.sizes)
     workload = train(Transformer(64, 4, 4, 32, vocabulary=256), plan, mesh)
-    stamps = [stamp for graph in workload.graphs for stamp in graph.stamps]
+    stamps = [stamp for graph in workload.graphs for stamp in stamps_of(graph)]
     assert len({id(stamp.operators) for stamp in stamps if len(stamp.operators) > 1}) < 30
     assert_same(workload, written_out(workload), Cluster(topology, Npu(312e12, 2e12)))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"interleave": 2},
+        {"schedule": Schedule.GPIPE},
+        {"zero": 2, "overlap_gradients": False},
+        {"zero": 3},
+        {"blocking_messages": True},
+    ],
+)
+def test_more_micro_batches_are_no_more_stamps(options: dict[str, Any]) -> None:
+    mesh = DeviceMesh.place({"tensor": 2, "pipeline": 4, "data": 2}, (2, 4, 2))
+    model = Transformer(64, 8, 4, 32, vocabulary=256)
+
+    def graphs(micro_batches: int) -> tuple[Graph, ...]:
+        plan = ParallelPlan(batch=2 * micro_batches, **options)
+        return train(model, plan, mesh).graphs
+
+    few, many = graphs(64), graphs(256)
+    for one, other in zip(few, many, strict=True):
+        assert len(other) > 3.5 * len(one)
+        assert len([*stamps_of(one)]) == len([*stamps_of(other)])
+        assert [one[i] for i in range(len(one))] == list(one)
+
+
+@examples(20)
+@given(st.data())
+def test_a_part_that_repeats_itself_is_stamped_as_if_it_did_not(data: st.DataObject) -> None:
+    """Whatever a part waits for, in whatever order; labels may be waited for, or left until the
+    end."""
+    labels = st.sampled_from(["", "a", "b"])
+    items = st.one_of(
+        st.builds(Item, st.just("work"), st.just(WORK), labels, st.sampled_from(["", "a"])),
+        st.builds(Item, st.just(""), st.none(), st.sampled_from(["a", "b"])),
+    )
+    parts = data.draw(st.lists(st.lists(items, max_size=4), min_size=1, max_size=3))
+    times, beside = data.draw(st.integers(1, 7)), data.draw(st.booleans())
+
+    def graph(*, at_once: bool) -> RankGraph:
+        made = RankGraph(tags=5)
+        made.run("head ", parts[0])
+
+        def part(time: int) -> None:
+            made.receive("receive {}", Receive((1,), 2), 3 * time)
+            runs = [
+                partial(made.run, f"{i} {{}} ", items, 3 * time) for i, items in enumerate(parts)
+            ]
+            if beside:
+                made.beside(*runs)
+            else:
+                for run in runs:
+                    run()
+
+        if at_once:
+            made.repeat(part, times, 3)
+        else:
+            for time in range(times):
+                part(time)
+        made.run("tail ", [Item("", None, "a"), Item("", None, "b"), Item("end", WORK)])
+        return made
+
+    assert list(graph(at_once=True).build()) == list(graph(at_once=False).build())
 
 
 @examples(40)
@@ -81,21 +149,21 @@ def cut(graph: tuple[Operator, ...], at: set[int]) -> StampedGraph:
             if before:
                 outside.append((number, before))
         stamps.append(Stamp(tuple(inside), "", start, tuple(outside)))
-    return StampedGraph(stamps)
+    return StampedGraph([Section(tuple(stamps))])
 
 
 def test_an_error_names_the_operator_as_the_graph_does() -> None:
     slow = Stamp((Operator("multiply", Compute(flops=1.0)),), "F0 ")
     topology = Topology.build("Ring(4)", bandwidth=[1e9], latency=[0])
     with pytest.raises(DimsweepError, match="'F0 multiply'"):
-        lower(Workload((StampedGraph([slow]),)), Cluster(topology))
+        lower(Workload((StampedGraph([Section((slow,))]),)), Cluster(topology))
 
 
 def test_a_stamp_waits_for_what_stands_before_it() -> None:
     first = Stamp((Operator("one", WORK), Operator("two", WORK, (0,))))
     wrong = Stamp((Operator("three", WORK),), "", 2, ((0, (2,)),))
     with pytest.raises(DimsweepError, match="does not exist"):
-        Workload((StampedGraph([first, wrong]),)).check((4,))
+        Workload((StampedGraph([Section((first, wrong))]),)).check((4,))
 
 
 def test_a_host_runs_ahead_through_a_pass_and_begins_each_pass_anew() -> None:
@@ -105,7 +173,8 @@ def test_a_host_runs_ahead_through_a_pass_and_begins_each_pass_anew() -> None:
         Operator("copy", short, (0,)),
         Operator("copy", short, (1,)),
     )
-    graph = StampedGraph([Stamp(operators), Stamp(operators, start=3, outside=((0, (2,)),))])
+    again = Stamp(operators, start=3, outside=((0, (2,)),))
+    graph = StampedGraph([Section((Stamp(operators), again))])
     topology = Topology.build("Ring(2)", bandwidth=[1e9], latency=[0])
     npu = Npu(memory_bandwidth=1e12, host=3_000_000)
     nodes = lower(Workload((graph,)), Cluster(topology, npu)).structure.nodes

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from numpy.typing import ArrayLike
 
-from engine import DimsweepError, run_batch
+from engine import DimsweepError, Measures, Runner
 from sweeper import load
 from sweeper.ledger.rows import FAILED, LOST, Cell
 from sweeper.run.executor import make_executor
@@ -24,17 +25,20 @@ from tests.support.processes import LOOPBACK, environment, listening, offspring
 from tests.support.studies import run
 
 Small = Callable[..., StudyPlan]
-SIMULATE = "sweeper.run.executor.evaluate.run_batch"
+SIMULATE = "sweeper.run.executor.evaluate.Runner.batch"
+BATCH = Runner.batch
 
 
 def failing(error: Exception, at: float, times: int) -> Callable[..., object]:
     """A kernel that fails as often as ``times`` where the first bandwidth is ``at``."""
     left = iter(range(times))
 
-    def simulate(program: object, bandwidth: object) -> object:
-        if (bandwidth[:, 0] == at).any() and next(left, None) is not None:  # type: ignore[index]
+    def simulate(
+        runner: Runner, bandwidth: ArrayLike, latency: ArrayLike | None = None
+    ) -> Measures:
+        if (np.atleast_2d(bandwidth)[:, 0] == at).any() and next(left, None) is not None:
             raise error
-        return run_batch(program, bandwidth)  # type: ignore[arg-type]
+        return BATCH(runner, bandwidth, latency)
 
     return simulate
 
@@ -64,7 +68,7 @@ def test_a_trial_lost_to_the_environment_is_tried_again(
     assert rows.state.tolist() == ["complete"] * 13 + [LOST] + ["complete"] * 26
     assert type(error).__name__ in rows.error[13]
 
-    monkeypatch.setattr(SIMULATE, run_batch)
+    monkeypatch.setattr(SIMULATE, BATCH)
     progress = run(plan)
     assert progress.lost == 0 and progress.engine_seconds > 0
     assert load(plan.folder).equals(load(whole.folder))
@@ -90,7 +94,7 @@ def test_failed_trials_are_tried_again_only_if_asked(
     plan = small("search=random")
     monkeypatch.setattr(SIMULATE, failing(RuntimeError("boom"), at, times=100))
     run(plan)
-    monkeypatch.setattr(SIMULATE, run_batch)
+    monkeypatch.setattr(SIMULATE, BATCH)
     assert run(plan).failed == 1, "what failed by itself would fail again"
     assert run(plan, retry_failed=True).failed == 0
     assert load(plan.folder).equals(load(whole.folder))
@@ -115,10 +119,12 @@ class Faulty(Worker):
         self._run = self._evaluator._run
         self._evaluator._run = self._hungry  # type: ignore[method-assign]
 
-    def _hungry(self, program: Any, trials: list[Trial], *rest: Any, **options: Any) -> Any:
+    def _hungry(
+        self, runner: Any, program: Any, trials: list[Trial], *rest: Any, **fold: Any
+    ) -> Any:
         if any(trial.number == 19 for trial in trials):
             np.ones(10**9)
-        return self._run(program, trials, *rest, **options)
+        return self._run(runner, program, trials, *rest, **fold)
 
     def _faulty(self, job: Job) -> Outcome:
         numbers = {trial.number for trial in job.trials}

@@ -165,7 +165,7 @@ def test_an_internal_error_is_a_failed_row_too(
     def broken(*_: object) -> None:
         raise RuntimeError("boom")
 
-    monkeypatch.setattr("sweeper.run.executor.evaluate.run_batch", broken)
+    monkeypatch.setattr("sweeper.run.executor.evaluate.Runner.batch", broken)
     plan = small("budget.trials=3")
     run(plan)
     assert load(plan.folder).to_pandas().error.str.contains("boom").all()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine import DimsweepError, Fidelity, Result, run_one
-from engine.rules import alike
+from engine.rules import Told, alike
 from sweeper.build.program import build_program
 from sweeper.config.compose import Composed, compose
 from sweeper.config.schema import DETERMINES_RESULT, Config
@@ -110,10 +110,10 @@ def test_programs_are_told_apart_by_what_a_fidelity_reads() -> None:
     words += ["topology.latency=1 us", "topology.bandwidth=1 GB/s", "collective.chunks=2"]
     differs = {"network.buffer=1 MB": "message", "network.packets.pmax=0.3": "packet"}
     for override, reads in differs.items():
-        for fidelity in ("phase", "message", "packet"):
-            one, other = (
-                build_program(compose([*words, f"fidelity={fidelity}", *more]).config)
-                for more in ([], [override])
+        for fidelity in map(Fidelity, ("phase", "message", "packet")):
+            configs = (
+                compose([*words, f"fidelity={fidelity}", *more]).config for more in ([], [override])
             )
-            assert alike(one, one, Fidelity(fidelity))
-            assert alike(one, other, Fidelity(fidelity)) == (fidelity != reads)
+            one, other = (Told(build_program(config), fidelity) for config in configs)
+            assert alike(one, one)
+            assert alike(one, other) == (fidelity != reads)

@@ -258,7 +258,7 @@ def test_a_program_may_be_moved_to_another_point() -> None:
 
 @examples(20)
 @given(st.data())
-def test_messages_are_counted_before_anything_is_lowered(data: st.DataObject) -> None:
+def test_messages_are_counted_before_ranks_are_lowered_one_by_one(data: st.DataObject) -> None:
     topology = data.draw(topologies(max_npus=16, max_dims=3))
     model = data.draw(collective_models(topology, orders=(DimensionOrder.BASELINE,)))
     fabrics = tuple(
@@ -268,8 +268,9 @@ def test_messages_are_counted_before_anything_is_lowered(data: st.DataObject) ->
     cluster = Cluster(topology, collectives=model, network=NetworkModel(fabrics=fabrics))
     kinds = (collectives(topology), pipelines(topology.sizes), training(topology.sizes))
     workload = data.draw(st.one_of(kinds))
-    n_messages = run_messages(lower_by_rank(workload, cluster)).n_messages
-    assert count_messages(workload, cluster) == n_messages
+    by_rank = lower_by_rank(workload, cluster)
+    n_messages = run_messages(by_rank).n_messages
+    assert count_messages(lower(workload, cluster)) == count_messages(by_rank) == n_messages
     if n_messages > 1:
         network = dataclasses.replace(cluster.network, max_messages=n_messages)
         lower_by_rank(workload, dataclasses.replace(cluster, network=network))

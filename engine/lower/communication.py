@@ -1,0 +1,48 @@
+"""Who communicates with whom, by which algorithms and over what.
+
+The phase kernel has all this in its tables of phases.  A kernel that simulates ranks and messages
+one by one asks for it, and need not look at what the program was lowered from.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.cluster.blocks.topology import Topology
+from engine.cluster.network import NetworkModel
+from engine.collective.algorithms import Chosen
+from engine.network.fabric import Auto
+from engine.workload.graph import Group
+
+# An access that goes through the I/O controllers of a wafer; one a node.
+ACCESS = np.dtype(
+    [
+        ("node", "i4"),
+        ("group", "i4"),  # whose members share it, in Communication.groups; or NOT_SHARED
+        ("n_bytes", "f8"),
+        ("store", "?"),  # or load
+    ],
+    align=True,
+)
+NOT_SHARED = -1
+NO_ACCESSES = np.zeros(0, dtype=ACCESS)
+
+
+@dataclass(frozen=True)
+class Communication:
+    """What a program's ranks communicate by: ``groups`` by name, and ``algorithms`` one of each
+    dimension of the ``topology``; what carries their messages is the ``network``."""
+
+    topology: Topology
+    network: NetworkModel
+    groups: Mapping[str, Group]
+    algorithms: tuple[Chosen, ...]
+    accesses: NDArray[np.void]  # ACCESS, in the order of their nodes
+
+    def circles(self, group: Group, dim: int) -> bool:
+        """Whether the members of a group that differ in ``dim`` only close a circle."""
+        fabrics = self.network.fabrics
+        fabric = fabrics[dim] if fabrics else Auto()
+        return fabric.circles(self.topology.dims[dim], group.sizes[dim], group.strides[dim])
