@@ -61,11 +61,12 @@ class Clock(simpy.Environment):
         knows of its place; its cause is the original.
         """
         try:
-            while True:
-                if elsewhere is not None and self.peek() > self.now:
+            while elsewhere is not None:
+                if self.peek() > self.now:
                     elsewhere(self.peek())
                 if self.peek() == math.inf:
                     return
                 self.step()
+            self.run()
         except DimsweepError as error:
             raise error.__cause__ or error from None

@@ -163,6 +163,8 @@ class LinkTransport(Transport):
 
 def _after(count: int, call: Callable[[], None]) -> Callable[[], None]:
     """Something that calls ``call`` when it has been called ``count`` times."""
+    if count == 1:
+        return call
     missing = count
 
     def once_more() -> None:

@@ -31,7 +31,7 @@ from engine.kinds import QueueOrder
 class _Port:
     queue: list[Job] = field(default_factory=list)
     serving: Job | None = None  # the last one that it was given, until it is free
-    leaving: int = 0  # messages
+    leaving: int = 0  # messages, in packets
 
     @property
     def is_free(self) -> bool:
@@ -139,16 +139,18 @@ class Ports:
         begin(self._world, job, self._send, partial(self._finish, job, self._world.clock.ps))
 
     def _send(self, sending: Sending) -> None:
-        """Send a message from its port, which is not free until all that it sent has left."""
-        self._ports[sending.source][sending.dim].leaving += 1
-        self._world.transport.send(sending._replace(left=partial(self._has_left, sending)))
+        """Send a message from its port, which in packets is free when all that it sent has left."""
+        if self._world.transport.latency_passes_on_the_way:
+            self._ports[sending.source][sending.dim].leaving += 1
+            sending = sending._replace(left=partial(self._has_left, sending))
+        self._world.transport.send(sending)
 
     def _has_left(self, sending: Sending) -> None:
-        """The last byte of a message has left its port, which frees the port in packets."""
+        """The last byte of a message has left its port, which may free it."""
         sending.left()
         port = self._ports[sending.source][sending.dim]
         port.leaving -= 1
-        if not port.leaving and self._world.transport.latency_passes_on_the_way:
+        if not port.leaving:
             port.serving = None
             self._touch(sending.source, sending.dim)
 
