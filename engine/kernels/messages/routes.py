@@ -26,7 +26,8 @@ def rooms_of(network: Network, model: NetworkModel) -> list[int]:
 
 def least_room(rooms: Iterable[int]) -> int:
     """The least of some rooms; NONE if there is no limit."""
-    return min((room for room in rooms if room != NONE), default=NONE)
+    limits = [room for room in rooms if room != NONE]
+    return min(limits, default=NONE)
 
 
 def n_parts(n_bytes: float, room: int) -> int:

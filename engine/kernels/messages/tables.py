@@ -316,8 +316,8 @@ def _ways(
             for peer, way, strand, slot in pairs:
                 target = ranks[peer]
                 route = routes.number(ranks[member], target, way)
-                at = first_strand[target, d] + strand, first_slot[target, d] + slot
-                ways.append((route, *at))
+                strand_there, slot_there = first_strand[target, d], first_slot[target, d]
+                ways.append((route, strand_there + strand, slot_there + slot))
     return ways
 
 
@@ -402,7 +402,7 @@ class _Routes:
             self.ends.append((self._places[source], self._places[target], way))
             routes = routes_between(self._router, *self.ends[-1], spray=self._spray)
             route = tuple(chain(*routes))
-            room = least_room(self.rooms[link] for link in route[:-1])
+            room = least_room([self.rooms[link] for link in route[:-1]])
             start = len(self.hops)
             self.hops += route
             latency = sum(self.latencies[link] for link in route)
