@@ -225,6 +225,16 @@ def test_simpy_is_of_the_readable_kernel_only_which_one_place_chooses() -> None:
     assert not any("reference" in ast.unparse(each) for each in at_top if is_import(each))
 
 
+def test_the_readable_kernel_shares_only_what_is_sent() -> None:
+    """Carriers are known in one file, and the other kernels in none."""
+    rooms = {
+        room: {file for file in importers(f"engine.kernels.{room}") if "reference" in file}
+        for room in ("carriers", "phase", "flow", "packet", "network")
+    }
+    assert rooms.pop("carriers") == {"kernels/reference/carried.py"}
+    assert not any(rooms.values()), rooms
+
+
 def is_import(node: ast.AST) -> bool:
     return isinstance(node, (ast.Import, ast.ImportFrom))
 

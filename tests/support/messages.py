@@ -14,8 +14,9 @@ from engine.kernels.messages import MessageRun, lower_by_rank
 from engine.kernels.network import run_messages
 from engine.kernels.phase.batch import Measures, run_one
 from engine.kernels.reference.clock import Clock
-from engine.kernels.reference.crossing import Message
-from engine.kernels.reference.transport import Transport
+from engine.kernels.reference.links import LinkTransport
+from engine.kernels.reference.transport import Message
+from engine.kernels.reference.transport import Sending as Sent
 from engine.kernels.reference.wires import Wire
 from engine.lower.lower import lower
 from engine.network.fabric import build_network
@@ -28,7 +29,7 @@ class Sending(NamedTuple):
     source: int
     target: int
     n_bytes: float
-    rank: int = 0
+    precedence: int = 0
     at: int = 0
 
 
@@ -46,24 +47,17 @@ class Carried(NamedTuple):
 def carry(network: Network, sendings: Iterable[Sending], model: NetworkModel) -> Carried:
     """Send all, those of one time in this order, and let them go their ways."""
     clock = Clock()
-    transport = Transport(clock, network, model, record=True)
+    transport = LinkTransport(clock, network, model, record=True)
     sendings = list(sendings)
     arrivals = [-1] * len(sendings)
 
     def arrived(number: int, late: int) -> None:
         arrivals[number] = clock.ps + late
 
-    for number, (source, target, n_bytes, rank, at) in enumerate(sendings):
-        send = partial(
-            transport.send,
-            source,
-            target,
-            Message(n_bytes, str(number), (rank, 0)),
-            dim=0,
-            way=0,
-            left=lambda: None,
-            arrived=partial(arrived, number),
-        )
+    for number, (source, target, n_bytes, precedence, at) in enumerate(sendings):
+        message = Message(n_bytes, str(number), (precedence, 0))
+        told = {"left": lambda: None, "arrived": partial(arrived, number)}
+        send = partial(transport.send, Sent(message, source, target, dim=0, way=0, **told))
         if at:
             clock.later(at, send)
         else:

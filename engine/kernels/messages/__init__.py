@@ -8,7 +8,7 @@ member and one to whom it sends; a *slot* is where a strand's messages from one 
 """
 
 from engine.kernels.messages.links import LinkAccount
-from engine.kernels.messages.preemption import may_suspend
+from engine.kernels.messages.precedence import may_suspend
 from engine.kernels.messages.program import check_network, lower_by_rank, network_of
 from engine.kernels.messages.run import MessageRun
 

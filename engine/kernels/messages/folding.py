@@ -1,10 +1,9 @@
 """Folding: one rank is simulated for all that are provably alike, with one link for all of theirs.
 
-:mod:`engine.kernels.messages.orbits` looks for alike ranks, :mod:`engine.kernels.messages.covering`
-makes sure that they are.  What is left of a program then is a smaller one: as many ranks as
-colours, and the links that their messages cross, each crossed by as many messages as any of those
-that it stands for.  A phase waits for all members of its line; alike ones come together, so it
-waits for one of each colour.
+:mod:`engine.kernels.messages.partition` finds ranks that are provably alike.  What is left of a
+program then is a smaller one: as many ranks as colours, and the links that their messages cross,
+each crossed by as many messages as any of those that it stands for.  A phase waits for all members
+of its line; alike ones come together, so it waits for one of each colour.
 """
 
 import dataclasses
@@ -13,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.kernels.core.none import NONE
-from engine.kernels.messages.covering import twins_of
-from engine.kernels.messages.orbits import parts_of, refine
+from engine.kernels.messages.partition import refine, twins_of
+from engine.kernels.messages.parts import parts_of
 from engine.kernels.messages.quotient import numbers, quotient
 from engine.kernels.messages.tables import Tables
 from engine.lower.program import Longs, Program
@@ -41,9 +40,9 @@ def folding_of(program: Program, network: Network, tables: Tables) -> Folding | 
     s = program.structure
     if tables.wafer or len(tables.reductions) or len(s.services):
         return None
-    parts = parts_of(s, tables)
-    colour = refine(parts, s, tables, network.links)
-    twins = None if colour is None else twins_of(parts, s, tables, network.links, colour)
+    parts = parts_of(s, tables, network.links)
+    colour = refine(parts, s.shape.n_classes)
+    twins = None if colour is None else twins_of(parts, colour)
     if twins is None:
         return None
     structure, small = quotient(s, tables, parts, twins)

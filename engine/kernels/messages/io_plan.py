@@ -9,6 +9,8 @@ from collections import Counter
 from functools import cache
 from typing import NamedTuple
 
+from engine.kernels.core.none import NONE
+from engine.kernels.messages.cascades import Cascade, cascade_of_piece
 from engine.lower.communication import NOT_SHARED
 from engine.lower.program import Program
 from engine.network.graph import Network
@@ -22,8 +24,13 @@ class Train(NamedTuple):
     """Pieces that go one after another over one tree.  It ends at the NPUs that want them, and
     perhaps at others, whose places come after theirs."""
 
-    tree: IoTree
+    cascade: Cascade
     pieces: int
+
+    @property
+    def n_ends(self) -> int:
+        """How many get each piece."""
+        return sum(launch.who != NONE for launch in self.cascade.launches)
 
 
 class Trains(NamedTuple):
@@ -40,8 +47,8 @@ class Trains(NamedTuple):
 
     @property
     def n_messages(self) -> int:
-        """Links that all pieces cross."""
-        return sum(train.pieces * len(train.tree.hops) for train in self.trains)
+        """How many messages all pieces are together: one over each link."""
+        return sum(train.pieces * len(train.cascade.launches) for train in self.trains)
 
 
 class Transfer(NamedTuple):
@@ -63,14 +70,14 @@ def io_plan(program: Program, network: Network, plan: WaferPlan | None) -> list[
     trains = cache(lambda ranks, store: _trains(wafer, network, plan, ranks, store=store))
     return [
         Transfer(n_bytes, store, ranks, tuple(nodes), trains(ranks, store))
-        for (ranks, _, n_bytes, store), nodes in _meetings(program).items()
+        for (ranks, _, n_bytes, store), nodes in _accesses(program).items()
     ]
 
 
-_Meeting = tuple[tuple[int, ...], int, float, bool]
+_Shared = tuple[tuple[int, ...], int, float, bool]
 
 
-def _meetings(program: Program) -> dict[_Meeting, list[int]]:
+def _accesses(program: Program) -> dict[_Shared, list[int]]:
     """The nodes that access memory together: by their ranks, which of these ranks' accesses it is,
     its bytes, and whether it stores them."""
     communication = program.communication
@@ -78,7 +85,7 @@ def _meetings(program: Program) -> dict[_Meeting, list[int]]:
     members = cache(lambda group: group_members(groups[group], sizes))
     rank_of = program.structure.nodes["cls"]
     seen: Counter[tuple[int, tuple[int, ...]]] = Counter()
-    found: dict[_Meeting, list[int]] = {}
+    found: dict[_Shared, list[int]] = {}
     for node, group, n_bytes, store in communication.accesses.tolist():
         rank = int(rank_of[node])
         ranks = (rank,) if group == NOT_SHARED else tuple(members(group)[rank].tolist())
@@ -102,8 +109,9 @@ def _trains(
             for member, latency in _latencies(network, tree).items():
                 late[member] = max(late[member], latency)
         trees = [store_tree(network, tree) for tree in ways] if store else ways
+        cascades = [cascade_of_piece(tree) for tree in trees]
         n = max(_UNDER_WAY, len(trees))
-        of = (Train(trees[i % len(trees)], len(range(i, wafer.pieces, n))) for i in range(n))
+        of = (Train(cascades[i % len(trees)], len(range(i, wafer.pieces, n))) for i in range(n))
         found += [train for train in of if train.pieces]
     if store:  # all have stored when the controllers have the last byte of all
         late = [max(late)] * len(late)

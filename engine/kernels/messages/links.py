@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from engine.kernels.phase.phase_time import whole
 from engine.network.graph import Link
 from engine.units import PICOSECONDS
 
@@ -33,3 +34,8 @@ class LinkAccount(NamedTuple):
 def utilisation(link: Link, n_bytes: float, end: int) -> float:
     """Bytes over what the link could have carried in ``end`` ps."""
     return n_bytes / (link.bandwidth * end / PICOSECONDS) if end else 0.0
+
+
+def whole_picoseconds(picoseconds: float) -> int:
+    """How long something lasts, rounded as in all kernels."""
+    return int(whole(picoseconds))

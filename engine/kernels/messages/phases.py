@@ -1,5 +1,6 @@
 """What a program's collectives do: the phases of their chunks, and the lines that run them."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -9,6 +10,8 @@ from engine.collective.algorithms import (
     RingAlgorithm,
     TwoLevelRings,
 )
+from engine.collective.rounds import MemberRounds, SwitchRounds
+from engine.kernels.messages.precedence import BETWEEN_STAGES, precedence_of
 from engine.kernels.phase.phase_time import empty_phase_times, time_phases
 from engine.kinds import CollectiveKind
 from engine.lower.program import Program
@@ -26,13 +29,20 @@ class Line(NamedTuple):
 
 
 class Phase(NamedTuple):
-    """A phase of a collective; ``n_bytes`` is what a member holds on entering it."""
+    """A phase of a collective; ``n_bytes`` is what a member holds on entering it.
+
+    Messages of a lower ``precedence`` go first: on a wafer, or in packets with priorities.
+    """
 
     dim: int
     kind: CollectiveKind
     algorithm: Algorithm
     n_bytes: float
-    precedence: int = 0  # a lower one goes first: on a wafer, or in packets with priorities
+    precedence: int
+
+    def rounds(self, line: Line) -> MemberRounds | SwitchRounds:
+        """What the members of a line do in it."""
+        return _rounds(self.algorithm, self.kind, len(line.ranks), line.circle)
 
 
 class Crossing(NamedTuple):
@@ -42,15 +52,14 @@ class Crossing(NamedTuple):
     target: int
     n_bytes: float
     crosses: tuple[int, ...]
-    precedence: int = 0  # a lower one goes first: on a wafer, or in packets with priorities
+    precedence: int
 
 
 class Phases:
     """Phases and lines of a program at its point, worked out when first asked for.
 
     The order in which a chunk visits the dimensions, and the kinds of its phases, are the phase
-    kernel's; durations are not taken from it.  Lines that are decomposed on a wafer (see
-    :class:`WaferPlan`) run rings in the place of what its switches would do for them.
+    kernel's; durations are not taken from it.
     """
 
     def __init__(self, program: Program, plan: WaferPlan | None) -> None:
@@ -58,9 +67,10 @@ class Phases:
         self._program, self._communication = program, program.communication
         self._times = empty_phase_times(program.structure)
         time_phases(program.structure, program.bandwidth, program.latency, self._times)
-        # A cache around the method itself would keep all programs for ever.
-        self.of_chunk = lru_cache(maxsize=None)(self._of_chunk)
-        self.line = lru_cache(maxsize=None)(self._line)
+        self._forms = program.structure.flows["form"].tolist()
+        # Caches around the methods themselves would keep all programs for ever.
+        self._of_chunk = lru_cache(maxsize=None)(self._read_chunk)
+        self._line = lru_cache(maxsize=None)(self._find_line)
 
     def crossing(self, flow: int) -> Crossing:
         """A message from point to point, of a program in which every rank is a class."""
@@ -72,38 +82,61 @@ class Phases:
             target=int(s.nodes[record["receiver"]]["cls"]),
             n_bytes=float(form["n_bytes"]),
             crosses=tuple(s.uses[form["use_start"] : form["use_end"]]["dim"].tolist()),
+            precedence=BETWEEN_STAGES,
         )
 
-    def _of_chunk(self, form: int, chunk: int) -> tuple[Phase, ...]:
+    def step(self, flow: int, chunk: int, number: int, rank: int) -> tuple[Phase, Line] | None:
+        """The chunk's phase ``number``, and the line that runs it with ``rank``; None if the chunk
+        is through."""
+        group = self._program.names.flow_group[flow]
+        phases = self._of_chunk(self._forms[flow], chunk, group)
+        if number == len(phases):
+            return None
+        phase = phases[number]
+        line = self._line(group, phase.dim, rank)
+        algorithm = algorithm_on_line(phase.algorithm, phase.kind, line.ranks, self._plan)
+        return phase._replace(algorithm=algorithm), line
+
+    def _read_chunk(self, form: int, chunk: int, group: str) -> tuple[Phase, ...]:
         """The phases that a chunk of a collective's form goes through."""
         s, span = self._program.structure, self._times.spans[form]
         first = span["start"] + (chunk % span["variants"]) * span["length"]
         entries = self._times.phases[first : first + span["length"]]
         entries = entries[entries["dim"] >= 0]
         kinds = s.phase_steps["kind"][entries["steps"]].tolist()
-        places = entries[["dim", "n_bytes"]].tolist()
+        algorithms, precedence = self._communication.algorithms, precedence_of(group)
         return tuple(
-            self._phase(dim, CollectiveKind(kind), n_bytes)
-            for (dim, n_bytes), kind in zip(places, kinds, strict=True)
+            Phase(dim, kind, algorithms[dim].of(kind), n_bytes, precedence)
+            for (dim, n_bytes), kind in zip(
+                entries[["dim", "n_bytes"]].tolist(), map(CollectiveKind, kinds), strict=True
+            )
         )
 
-    def _phase(self, dim: int, kind: CollectiveKind, n_bytes: float) -> Phase:
-        return Phase(dim, kind, self._communication.algorithms[dim].of(kind), n_bytes)
-
-    def on_line(self, phase: Phase, line: Line) -> Phase:
-        """The phase as ``line`` runs it."""
-        if self._plan is None or not isinstance(phase.algorithm, InSwitch):
-            return phase
-        if frozenset(self._plan.places[rank] for rank in line.ranks) not in self._plan.decomposed:
-            return phase
-        fused = phase.kind is CollectiveKind.ALL_REDUCE
-        return phase._replace(algorithm=_FUSED_RING if fused else RingAlgorithm())
-
-    def _line(self, group_name: str, dim: int, rank: int) -> Line:
+    def _find_line(self, group_name: str, dim: int, rank: int) -> Line:
         """The members of the rank's group that differ from it in ``dim`` only."""
         group = self._communication.groups[group_name]
         ranks = members_along(group, rank, self._communication.topology.sizes, dim)
         return Line(tuple(ranks), self._communication.circles(group, dim))
+
+
+@lru_cache(maxsize=64)
+def _rounds(
+    algorithm: Algorithm, kind: CollectiveKind, p: int, circle: bool
+) -> MemberRounds | SwitchRounds:
+    """Every chunk, and every line of a dimension, does the same."""
+    return algorithm.rounds(kind, p, circle)
+
+
+def algorithm_on_line(
+    algorithm: Algorithm, kind: CollectiveKind, ranks: Sequence[int], plan: WaferPlan | None
+) -> Algorithm:
+    """The algorithm as a line runs it: one that is decomposed on a wafer (see :class:`WaferPlan`)
+    runs rings in the place of what its switches would do for it."""
+    if plan is None or not isinstance(algorithm, InSwitch):
+        return algorithm
+    if frozenset(plan.places[rank] for rank in ranks) not in plan.decomposed:
+        return algorithm
+    return _FUSED_RING if kind is CollectiveKind.ALL_REDUCE else RingAlgorithm()
 
 
 def wafer_plan(program: Program) -> WaferPlan | None:

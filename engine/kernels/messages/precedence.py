@@ -4,10 +4,26 @@ Tensor parallelism goes first, then what stages of a pipeline send each other, t
 as data parallelism (FRED, section 8).
 """
 
-BETWEEN_STAGES = 1  # the precedence of messages from point to point; lower ones go first
-_TENSOR, _OTHERS = 0, 2
+from engine.lower.program import Program
+
+# Lower ones go first.
+OF_TENSOR = 0
+BETWEEN_STAGES = 1  # messages from point to point
+OF_OTHERS = 2  # what goes through a wafer's I/O controllers, too
 
 
 def precedence_of(group: str) -> int:
-    """The precedence of a collective of a group, by the group's name; lower ones go first."""
-    return _TENSOR if group == "tensor" else _OTHERS
+    """The precedence of the messages of a group, by its name; "" is from point to point."""
+    return {"": BETWEEN_STAGES, "tensor": OF_TENSOR}.get(group, OF_OTHERS)
+
+
+def may_suspend(program: Program) -> bool:
+    """Whether messages may be suspended for others: the wafer preempts, and not all messages are of
+    one precedence."""
+    wafer = program.communication.network.wafer
+    if wafer is None or not wafer.preempts:
+        return False
+    found = set(map(precedence_of, program.names.flow_group))
+    if len(program.communication.accesses):
+        found.add(OF_OTHERS)
+    return len(found) > 1

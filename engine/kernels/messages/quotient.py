@@ -1,12 +1,12 @@
-"""The program of the twins alone (:mod:`engine.kernels.messages.covering`), and its tables."""
+"""The program of the twins alone (:mod:`engine.kernels.messages.partition`), and its tables."""
 
 import dataclasses
 
 import numpy as np
 
 from engine.kernels.core.none import NONE
-from engine.kernels.messages.covering import Twins
-from engine.kernels.messages.orbits import Parts, pick, ragged
+from engine.kernels.messages.partition import Twins
+from engine.kernels.messages.parts import Parts, pick, ragged
 from engine.kernels.messages.records import LINE, WAY, Plans
 from engine.kernels.messages.tables import Tables, firsts
 from engine.lower.program import Ints, Longs, Structure, Table
@@ -140,7 +140,7 @@ def _plans(
 
 def _ways(s: Structure, tables: Tables, parts: Parts, twins: Twins, pairs: Table) -> Table:
     n_ranks = s.shape.n_classes
-    dim = parts.geometry[parts.turns["line"][pairs["turn"]]] % s.shape.n_dims
+    dim = parts.lines.known[parts.turns["line"][pairs["turn"]], 0] % s.shape.n_dims
     peer = twins.colour[pairs["peer"]]
     ways = np.zeros(len(pairs), WAY)
     ways["route"] = pairs["route"]

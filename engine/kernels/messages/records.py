@@ -4,7 +4,7 @@
 way, are in :mod:`engine.kernels.network.records`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -192,5 +192,13 @@ class Io(NamedTuple):
 
 
 def records_of(rows: Sequence[tuple[float, ...]], dtype: np.dtype[np.void]) -> Table:
-    """Rows as records."""
+    """Rows, whose columns are in the order of the fields, as records."""
     return np.array(rows, dtype=dtype) if rows else np.zeros(0, dtype=dtype)
+
+
+def named_records(rows: Sequence[Mapping[str, object]], dtype: np.dtype[np.void]) -> Table:
+    """Rows as records, zero in the fields that they leave out; all have the same."""
+    table = np.zeros(len(rows), dtype=dtype)
+    for name in rows[0] if rows else ():
+        table[name] = [row[name] for row in rows]
+    return table

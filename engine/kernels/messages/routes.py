@@ -1,9 +1,11 @@
 """Which ways messages take, and which switch reduces for a line."""
 
+import math
 from collections.abc import Iterable
 
 from engine.cluster.network import NetworkModel
 from engine.errors import DimsweepError
+from engine.kernels.core.none import NONE
 from engine.network.graph import Network
 from engine.network.routing import Router, Routing
 
@@ -14,6 +16,23 @@ def router_of(network: Network, model: NetworkModel) -> Router:
     if model.wafer is not None:
         default = model.wafer.routing
     return Router(network, model.routing or default, model.seed)
+
+
+def rooms_of(network: Network, model: NetworkModel) -> list[int]:
+    """Whole bytes of the buffer at the far end of each link; NONE without limit."""
+    sizes = (model.buffer if link.buffer is None else link.buffer for link in network.links)
+    return [NONE if size is None else max(1, int(size)) for size in sizes]
+
+
+def least_room(rooms: Iterable[int]) -> int:
+    """The least of some rooms; NONE if there is no limit."""
+    limits = [room for room in rooms if room != NONE]
+    return min(limits, default=NONE)
+
+
+def n_parts(n_bytes: float, room: int) -> int:
+    """In how many parts a message travels, so that two fit the least ``room`` on its way."""
+    return 1 if room == NONE else max(1, math.ceil(2 * n_bytes / room))
 
 
 def shared_switch(network: Network, model: NetworkModel, npus: frozenset[int]) -> str:

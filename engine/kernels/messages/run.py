@@ -1,15 +1,34 @@
 """What a run by rank tells, whoever carried its messages, and why one cannot finish."""
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from engine.errors import DimsweepError
 from engine.kernels.carriers import Traffic
 from engine.kernels.messages.links import LinkAccount
-from engine.kernels.phase.batch import Measures
+from engine.kernels.phase.batch import Measures, outcome_error
+from engine.kernels.phase.diagnosis import explain_stuck
+from engine.kernels.phase.state import DONE, FINISHED, QUEUED, RUNNING, TOO_LONG, WAITING
 from engine.lower.program import Program
 from engine.network.graph import Network
 from engine.network.wafer import WaferPlan
+
+__all__ = [
+    "DONE",
+    "FINISHED",
+    "QUEUED",
+    "RUNNING",
+    "WAITING",
+    "Measures",
+    "MessageRun",
+    "OperatorSpan",
+    "PhaseSpan",
+    "Traffic",
+    "reducing_error",
+    "stuck_error",
+    "too_long_error",
+]
 
 
 class OperatorSpan(NamedTuple):
@@ -46,7 +65,17 @@ class MessageRun:
     n_simulated: int | None = None  # ranks, if others are alike; None: all
 
 
-def blocked_error(blocked: list[str]) -> DimsweepError:
+def stuck_error(
+    program: Program, states: Sequence[int], runs: Mapping[int, int], blocked: Sequence[str]
+) -> DimsweepError:
+    """Why a run could not finish: links that stand still for ever, each with the message that it
+    holds, are named in ``blocked``; else see :func:`explain_stuck`."""
+    if not blocked:
+        return explain_stuck(program, states, runs)
+    return blocked_error(blocked)
+
+
+def blocked_error(blocked: Sequence[str]) -> DimsweepError:
     """Links that stand still for ever, each with the message that it holds."""
     more = f"\n  ... and {len(blocked) - 8} more links" if len(blocked) > 8 else ""
     return DimsweepError(
@@ -56,6 +85,11 @@ def blocked_error(blocked: list[str]) -> DimsweepError:
         where="network.buffer",
         hint="larger buffers, none, or another routing",
     )
+
+
+def too_long_error() -> DimsweepError:
+    """Why what lasts longer than a run may is not simulated."""
+    return outcome_error(TOO_LONG)
 
 
 def reducing_error() -> DimsweepError:

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from engine.collective.rounds import MemberRounds, Round, Strand, SwitchRounds
 from engine.kernels.carriers import routes_between
 from engine.kernels.core.none import LONGEST, NONE
+from engine.kernels.messages.cascades import Passages
 from engine.kernels.messages.io_plan import io_plan
-from engine.kernels.messages.phases import Line, Phase, Phases, wafer_plan
-from engine.kernels.messages.precedence import BETWEEN_STAGES, precedence_of
+from engine.kernels.messages.phases import algorithm_on_line, wafer_plan
+from engine.kernels.messages.precedence import precedence_of
 from engine.kernels.messages.records import (
     FLOW,
     LINE,
@@ -33,7 +34,7 @@ from engine.kernels.messages.records import (
     Plans,
     records_of,
 )
-from engine.kernels.messages.routes import router_of
+from engine.kernels.messages.routes import least_room, rooms_of, router_of
 from engine.kernels.messages.trains import io_tables
 from engine.kernels.messages.trees import Reductions
 from engine.kernels.phase.phase_time import empty_phase_times
@@ -71,7 +72,7 @@ class Tables:
 
 
 # A round by the numbers of slots and pairs: what it receives, reduces and sends.
-_Told = tuple[tuple[int, ...], float, tuple[tuple[float, int], ...]]
+_NumberedRound = tuple[tuple[int, ...], float, tuple[tuple[float, int], ...]]
 
 
 class _Pair(NamedTuple):
@@ -148,15 +149,15 @@ class _Plans:
         pairs: dict[_Pair, int],
     ) -> tuple[int, int]:
         """The rounds of a strand, which may be those of another one."""
-        own, told = slots[member], dict[Round, _Told]()
+        own, numbered = slots[member], dict[Round, _NumberedRound]()
         for round_ in dict.fromkeys(strand):
             sent = []
             for peer, fraction, way in round_.send:
                 pair = _Pair(peer, way, number, slots[peer][number, member])
                 sent.append((fraction, pairs.setdefault(pair, len(pairs))))
             receives = tuple(own[number, sender] for sender in round_.receive)
-            told[round_] = receives, round_.reduce, tuple(sent)
-        key = tuple(told[round_] for round_ in strand)
+            numbered[round_] = receives, round_.reduce, tuple(sent)
+        key = tuple(numbered[round_] for round_ in strand)
         if key not in self._known:
             start = len(self.rounds)
             for receives, reduce, sends in key:
@@ -214,8 +215,9 @@ def build_tables(program: Program, network: Network, *, spray: bool = False) -> 
     routes = _Routes(program, network, places, spray=spray)
     # Of links, those of routes come last.
     io, most = io_tables(io_plan(program, network, wafer), routes.hops)
-    reductions = Reductions(network, program.communication.network, wafer, routes.hops)
-    wanted = _wanted(program, names, lines, plans, Phases(program, wafer))
+    passages = Passages(network, program.communication.network, wafer)
+    reductions = Reductions(passages, routes.hops)
+    wanted = _wanted(program, names, lines, plans, wafer)
     of = np.zeros((len(lines.ranks), N_KINDS), dtype=LINE_PLAN)
     of["members"] = NONE  # for what a line never runs
     n_dims = program.structure.shape.n_dims
@@ -246,10 +248,10 @@ def build_tables(program: Program, network: Network, *, spray: bool = False) -> 
         launches=made[1],
         gates=made[2],
         ways_up=made[3],
-        n_turns=reductions.n_turns,
+        n_turns=passages.n_turns,
         io=io,
         wafer=wafer,
-        n_sends=max(plans.n_sends, reductions.at_once(), most),
+        n_sends=max(plans.n_sends, reductions.n_at_once, most),
         largest=plans.largest,
         room=min((room for room in routes.rooms if room >= 0), default=np.inf),
     )
@@ -274,7 +276,11 @@ def _written(
 
 
 def _wanted(
-    program: Program, names: Sequence[str], lines: _Lines, plans: _Plans, phases: Phases
+    program: Program,
+    names: Sequence[str],
+    lines: _Lines,
+    plans: _Plans,
+    wafer: WaferPlan | None,
 ) -> list[tuple[int, int, _Plan]]:
     """Lines, the kinds of phases that each may run, and what its members then do."""
     algorithms = program.communication.algorithms
@@ -283,8 +289,7 @@ def _wanted(
     for line, number in _phases(program, names, lines):
         d, ranks, circle = lines.dims[line], lines.ranks[line], lines.circles[line]
         kind = CollectiveKind(number)
-        phase = Phase(d, kind, algorithms[d].of(kind), 0.0)
-        algorithm = phases.on_line(phase, Line(ranks)).algorithm
+        algorithm = algorithm_on_line(algorithms[d].of(kind), kind, ranks, wafer)
         key = algorithm, kind, len(ranks), circle
         if key not in known:
             known[key] = plans.add(algorithm.rounds(kind, len(ranks), circle), len(ranks))
@@ -309,9 +314,10 @@ def _ways(
         d, ranks = lines.dims[line], lines.ranks[line]
         for member, pairs in enumerate(plan.pairs):
             for peer, way, strand, slot in pairs:
-                there = ranks[peer]
-                route = routes.number(ranks[member], there, way)
-                ways.append((route, first_strand[there, d] + strand, first_slot[there, d] + slot))
+                target = ranks[peer]
+                route = routes.number(ranks[member], target, way)
+                strand_there, slot_there = first_strand[target, d], first_slot[target, d]
+                ways.append((route, strand_there + strand, slot_there + slot))
     return ways
 
 
@@ -383,8 +389,7 @@ class _Routes:
         self._places, self._spray = places, spray
         self._known: dict[tuple[int, int, int], int] = {}
         self.latencies = [link.latency for link in network.links]
-        buffers = [model.buffer if link.buffer is None else link.buffer for link in network.links]
-        self.rooms = [NONE if size is None else max(1, int(size)) for size in buffers]
+        self.rooms = rooms_of(network, model)
         self.table: list[tuple[int, int, int, int, int]] = []
         self.ends: list[tuple[int, int, int]] = []
         self.hops: list[int] = []
@@ -397,11 +402,11 @@ class _Routes:
             self.ends.append((self._places[source], self._places[target], way))
             routes = routes_between(self._router, *self.ends[-1], spray=self._spray)
             route = tuple(chain(*routes))
-            rooms = [self.rooms[link] for link in route[:-1] if self.rooms[link] >= 0]
+            room = least_room([self.rooms[link] for link in route[:-1]])
             start = len(self.hops)
             self.hops += route
             latency = sum(self.latencies[link] for link in route)
-            room, late = min(rooms, default=NONE), min(latency, int(LONGEST))
+            late = min(latency, int(LONGEST))
             self.table.append((start, len(self.hops), room, late, len(routes)))
         return self._known[key]
 
@@ -424,7 +429,7 @@ def _flows(program: Program, names: Sequence[str], routes: _Routes) -> tuple[Tab
     numbers = {"": NONE} | {name: g for g, name in enumerate(names)}
     flows["group"] = [numbers[name] for name in program.names.flow_group]
     groups = program.names.flow_group
-    flows["precedence"] = [precedence_of(name) if name else BETWEEN_STAGES for name in groups]
+    flows["precedence"] = [precedence_of(name) for name in groups]
     for flow in np.flatnonzero(crossing).tolist():
         source = int(s.members["cls"][flows["member"][flow]])
         target = int(s.nodes["cls"][flows["receiver"][flow]])

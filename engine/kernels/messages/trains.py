@@ -1,10 +1,22 @@
 """What goes through a wafer's I/O controllers, as arrays."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from engine.kernels.core.none import NONE
 from engine.kernels.messages.io_plan import Train, Trains, Transfer
-from engine.kernels.messages.records import GATE, IO_HOP, IO_MEMBER, TRAIN, TRANSFER, Io, records_of
+from engine.kernels.messages.records import (
+    GATE,
+    IO_HOP,
+    IO_MEMBER,
+    TRAIN,
+    TRANSFER,
+    Io,
+    named_records,
+)
+from engine.kernels.messages.trees import gate_row
+
+_Rows = list[dict[str, float]]
 
 
 class _Writer:
@@ -12,9 +24,7 @@ class _Writer:
 
     def __init__(self, links: list[int]) -> None:
         self._links = links
-        self.trains: list[tuple[int, ...]] = []
-        self.hops: list[tuple[int, ...]] = []
-        self.gates: list[tuple[int, ...]] = []
+        self.trains, self.hops, self.gates = _Rows(), _Rows(), _Rows()
         self._known: dict[int, tuple[int, int]] = {}
 
     def all_of(self, trains: Trains) -> tuple[int, int]:
@@ -27,62 +37,62 @@ class _Writer:
         return self._known[id(trains)]
 
     def _write(self, train: Train) -> None:
-        """The hops that begin together stand side by side."""
-        hops, number = train.tree.hops, len(self.trains)
-        together = list(dict.fromkeys([train.tree.first, *(hop.next for hop in hops if hop.next)]))
-        starts: dict[tuple[int, ...], int] = {}
-        gates: dict[tuple[int, ...], int] = {(): NONE}
-        at = len(self.hops)
-        for places in together:
-            starts[places] = at
-            at += len(places)
-        for places in together[1:]:
-            gates[places] = len(self.gates)
-            start = starts[places]
-            self.gates.append((0, hops[places[0]].awaits, 0, start, start + len(places)))
-        for places in together:
-            for hop in (hops[place] for place in places):
-                row = (len(self._links), gates[hop.next], int(hop.stored), hop.gets, number)
-                self.hops.append(row)
-                self._links.append(hop.link)
-        first, ends = starts[train.tree.first], sum(hop.gets != NONE for hop in hops)
-        last = first + len(train.tree.first)
-        self.trains.append((first, last, train.pieces, ends, 0, 0, 0))
+        cascade, at, gates = train.cascade, len(self.hops), len(self.gates)
+        for expected, (start, end) in cascade.gates:
+            self.gates.append(gate_row(expected, at + start, at + end))
+        for launch in cascade.launches:
+            self.hops.append(
+                {
+                    "hop": len(self._links),
+                    "gate": NONE if launch.gate == NONE else gates + launch.gate,
+                    "stored": launch.stored,
+                    "gets": launch.who,
+                    "train": len(self.trains),
+                }
+            )
+            self._links.append(launch.link)
+        first, end = cascade.first
+        self.trains.append(
+            {
+                "first": at + first,
+                "first_end": at + end,
+                "pieces": train.pieces,
+                "ends": train.n_ends,
+            }
+        )
 
 
 def io_tables(transfers: Sequence[Transfer], links: list[int]) -> tuple[Io, int]:
     """The tables of all transfers, whose links are written to ``links``, and how many pieces may
     begin in one step."""
-    writer = _Writer(links)
-    rows: list[tuple[float, ...]] = []
-    members: list[tuple[int, ...]] = []
-    most: dict[int, int] = {}  # by rank: of a piece's hops, those that begin it
+    writer, rows, members = _Writer(links), _Rows(), _Rows()
+    most: dict[int, int] = defaultdict(int)  # by rank: of a piece's hops, those that begin it
     for number, transfer in enumerate(transfers):
-        trains = transfer.trains
-        start = len(members)
+        trains, start = transfer.trains, len(members)
         members += [
-            (late, 0, number, node) for late, node in zip(trains.late, transfer.nodes, strict=True)
+            {"late": late, "transfer": number, "node": node}
+            for late, node in zip(trains.late, transfer.nodes, strict=True)
         ]
+        train, train_end = writer.all_of(trains)
         rows.append(
-            (
-                transfer.n_bytes * trains.share,
-                0,
-                start,
-                len(members),
-                0,
-                *writer.all_of(trains),
-                int(transfer.store),
-                trains.n_pieces,
-                trains.n_messages,
-            )
+            {
+                "n_bytes": transfer.n_bytes * trains.share,
+                "member": start,
+                "member_end": len(members),
+                "train": train,
+                "train_end": train_end,
+                "store": transfer.store,
+                "n_pieces": trains.n_pieces,
+                "n_messages": trains.n_messages,
+            }
         )
-        begin = sum(len(train.tree.first) for train in trains.trains)
-        most[transfer.ranks[0]] = max(most.get(transfer.ranks[0], 0), begin)
+        begin = sum(end - start for start, end in (train.cascade.first for train in trains.trains))
+        most[transfer.ranks[0]] = max(most[transfer.ranks[0]], begin)
     tables = Io(
-        records_of(rows, TRANSFER),
-        records_of(members, IO_MEMBER),
-        records_of(writer.trains, TRAIN),
-        records_of(writer.hops, IO_HOP),
-        records_of(writer.gates, GATE),
+        named_records(rows, TRANSFER),
+        named_records(members, IO_MEMBER),
+        named_records(writer.trains, TRAIN),
+        named_records(writer.hops, IO_HOP),
+        named_records(writer.gates, GATE),
     )
     return tables, sum(most.values())

@@ -15,7 +15,7 @@ from engine.kernels.core.none import NONE
 from engine.kernels.messages.count import check_number
 from engine.kernels.messages.folding import Folding, folding_of
 from engine.kernels.messages.links import LinkAccount, Span, utilisation
-from engine.kernels.messages.preemption import may_suspend
+from engine.kernels.messages.precedence import may_suspend
 from engine.kernels.messages.program import check_ranks, links_to_watch, network_of
 from engine.kernels.messages.run import (
     MessageRun,

@@ -1,7 +1,7 @@
 """Simulated time: SimPy's environment, counting whole picoseconds."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import simpy
 from simpy.events import EventPriority
@@ -12,12 +12,44 @@ _LAST = EventPriority(9)  # after SimPy's own priorities, so after all else at t
 
 
 class Clock(simpy.Environment):
-    """A SimPy environment whose delays are all whole picoseconds."""
+    """A SimPy environment whose delays are all whole picoseconds.
+
+    What happens at one instant happens in the order in which it was planned, as in all of SimPy.
+    When nothing is left of an instant at which :meth:`touch` was called, all ``settling`` are
+    called, in their order; they may plan more for it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.settling: Sequence[Callable[[], None]] = ()
+        self._is_touched = False
 
     @property
     def ps(self) -> int:
         """The present time in picoseconds."""
         return int(self.now)
+
+    def later(self, delay: int, call: Callable[[], object]) -> None:
+        """Call ``call`` in ``delay`` ps."""
+
+        def happen(_: simpy.Event) -> None:
+            call()
+
+        self.timeout(delay).callbacks.append(happen)
+
+    def touch(self) -> None:
+        """Settle when all else that happens at this instant has happened."""
+        if not self._is_touched:
+            self._is_touched = True
+            event = simpy.Event(self)
+            event._ok, event._value = True, None  # as SimPy's own events that are certain to happen
+            event.callbacks.append(self._settle)
+            self.schedule(event, _LAST)
+
+    def _settle(self, _: simpy.Event) -> None:
+        self._is_touched = False
+        for settle in self.settling:
+            settle()
 
     def run_out(self, elsewhere: Callable[[float], None] | None = None) -> None:
         """Run until nothing is left to happen.
@@ -29,28 +61,12 @@ class Clock(simpy.Environment):
         knows of its place; its cause is the original.
         """
         try:
-            if elsewhere is None:
-                self.run()
-            else:
-                self._run_beside(elsewhere)
+            while elsewhere is not None:
+                if self.peek() > self.now:
+                    elsewhere(self.peek())
+                if self.peek() == math.inf:
+                    return
+                self.step()
+            self.run()
         except DimsweepError as error:
             raise error.__cause__ or error from None
-
-    def _run_beside(self, elsewhere: Callable[[float], None]) -> None:
-        while True:
-            if self.peek() > self.now:
-                elsewhere(self.peek())
-            if self.peek() == math.inf:
-                return
-            self.step()
-
-    def later(self, delay: int, call: Callable[[], None]) -> None:
-        """Call ``call`` in ``delay`` ps."""
-        self.timeout(delay).callbacks.append(lambda _: call())
-
-    def last(self, call: Callable[[], None]) -> None:
-        """Call ``call`` when all else that happens at this instant has happened."""
-        event = simpy.Event(self)
-        event._ok, event._value = True, None  # as SimPy's own events that are certain to happen
-        event.callbacks.append(lambda _: call())
-        self.schedule(event, _LAST)

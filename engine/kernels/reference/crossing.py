@@ -11,30 +11,14 @@ links send at one rate first and then as fast as bytes come, never slower and th
 smaller of the two is exact.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
 
 import simpy
 from simpy.resources.resource import Request
 
-from engine.kernels.reference.clock import Clock
+from engine.kernels.reference.transport import Message
 from engine.kernels.reference.wires import Wire
-
-
-class Message(NamedTuple):
-    """Bytes under way, and the name they are recorded under.
-
-    On a wafer messages of a lower ``order`` go first, by their precedence and then by who began
-    first, and in packets those of a lower precedence (:mod:`engine.kernels.messages.precedence`).
-    Where the wafer ``preempts``, a message makes way at once for those of a lower precedence, else
-    between the pieces of a collective.
-    """
-
-    n_bytes: float
-    name: str
-    order: tuple[int, int] = (0, 0)
 
 
 class Crossing:
@@ -42,32 +26,32 @@ class Crossing:
 
     Its last byte comes when those of all ``feeds`` have (none: it is there).  ``left`` is called
     when its last byte is on the link; ``passed``, with this, when the far end may pass it on (on
-    the ``last`` link, when it is all there).  ``end`` is when its last byte is on the link, as
+    the ``last`` link, when it is all there).  Where it is ``buffered`` it waits for room at the far
+    end, if the link has a limit there.  ``end`` is when its last byte is on the link, as
     planned: None before it has the link, and while it, or what feeds it, is suspended.  The link's
     latency is left out.
     """
 
     def __init__(
         self,
-        clock: Clock,
         wire: Wire,
         message: Message,
         feeds: Sequence["Crossing"],
         left: Callable[[], None],
         passed: Callable[["Crossing"], None],
         *,
-        room: simpy.Container | None = None,
         last: bool = False,
+        buffered: bool = False,
     ) -> None:
-        self._clock, self._wire, self.message = clock, wire, message
+        self._clock, self._wire, self.message = wire.clock, wire, message
         self._feeds, self._left, self._passed = feeds, left, passed
-        self._room, self._last = room, last
+        self._last, self._buffered = last, buffered and wire.room is not None
         self._transfer, self._head = wire.transfer(message.n_bytes), wire.head(message.n_bytes)
         self.end: int | None = None
         self._sent = self._at = 0  # ps of its transfer, as counted last; when that was
         self._since: int | None = None  # when it was given the link; None: it does not hold it
         self._plan = 0  # the number of the one that holds; what others had planned is void
-        self._further = False  # whether it was passed on
+        self._was_passed = False  # whether it was passed on
         self._followers: list[Crossing] = []  # what it feeds
         for feed in feeds:
             feed.follow(self)
@@ -75,7 +59,7 @@ class Crossing:
 
     @property
     def precedence(self) -> int:
-        """Those of a lower one go first."""
+        """Messages of a lower precedence go first."""
         return self.message.order[0]
 
     def follow(self, crossing: "Crossing") -> None:
@@ -94,7 +78,7 @@ class Crossing:
                 self._wire.was_held(self._since, now, self.message.name)
         self._since = self.end = None
         self._plan += 1
-        self._tell()
+        self._replan_followers()
         return True
 
     def wait(self, turn: Request) -> None:
@@ -106,17 +90,17 @@ class Crossing:
     def _enter(self, turn: simpy.Event) -> None:
         if turn is not self._turn:
             return  # it had to make way before it could begin
-        if self._room is None:
-            self._go(turn)
-        else:
+        if self._buffered:
             self._wire.blocked = self.message.name
-            self._room.get(room_of(self.message)).callbacks.append(self._go)
+            self._wire.take_room(self.message.n_bytes).callbacks.append(self._go)
+        else:
+            self._go(turn)
 
     def _go(self, _: simpy.Event) -> None:
         self._wire.blocked = ""
         self._since = self._at = self._clock.ps
         self._make_plan()
-        self._tell()
+        self._replan_followers()
 
     def _make_plan(self) -> None:
         """Plan the rest, with what is known now."""
@@ -126,10 +110,10 @@ class Crossing:
         self.end = None if tail is None else max(now + left, tail + self._head)
         if self.end is not None:
             self._clock.later(self.end - now, partial(self._free, self._plan))
-        if not self._further:
+        if not self._was_passed:
             ready = self.end if self._last else now + max(0, self._head - self._sent)
             if ready is not None:
-                self._clock.later(ready - now, partial(self._go_on, self._plan))
+                self._clock.later(ready - now, partial(self._pass, self._plan))
 
     def _tail(self) -> int | None:
         """When the last byte comes, if that is known."""
@@ -140,9 +124,9 @@ class Crossing:
             latest = max(latest, feed.end)
         return latest
 
-    def _go_on(self, plan: int) -> None:
+    def _pass(self, plan: int) -> None:
         if plan == self._plan:
-            self._further = True
+            self._was_passed = True
             self._passed(self)
 
     def _free(self, plan: int) -> None:
@@ -157,35 +141,30 @@ class Crossing:
         wire.release(turn)
         self._left()
 
-    def _tell(self) -> None:
+    def _replan_followers(self) -> None:
         for follower in self._followers:
-            follower._feed_moved()
+            follower.feed_has_new_plan()
 
-    def _feed_moved(self) -> None:
+    def feed_has_new_plan(self) -> None:
         """What feeds it has a new plan, or none for a while."""
         if self._since is not None:
             self._sent, self._at = self._progress(), self._clock.ps
             self._make_plan()
-            self._tell()
+            self._replan_followers()
 
     def _progress(self) -> int:
         """How much of its transfer is done by now (ps)."""
         if self._since is None:
             return self._sent
         done = self._sent + self._clock.ps - self._at
-        return min((done, *map(self._come, self._feeds)))
+        return min((done, *map(self._could_do, self._feeds)))
 
-    def _come(self, feed: "Crossing") -> int:
+    def _could_do(self, feed: "Crossing") -> int:
         """How much of its transfer could be done, by what has come from ``feed`` (ps)."""
         now = self._clock.ps
         if feed.end is not None and feed.end <= now:
             return self._transfer - max(0, self._head - (now - feed.end))
         if not feed._transfer:
             return 0
-        come = -(-feed._progress() * self._transfer // feed._transfer)
-        return max(0, come - self._head)
-
-
-def room_of(message: Message) -> int:
-    """Whole bytes, so that the sum of what is taken and given back is exact; SimPy wants some."""
-    return max(1, math.ceil(message.n_bytes))
+        done = -(-feed._progress() * self._transfer // feed._transfer)
+        return max(0, done - self._head)

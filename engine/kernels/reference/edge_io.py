@@ -7,126 +7,69 @@ way pass after that.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
-from engine.kernels.messages.count import check_number
-from engine.kernels.messages.io_plan import Train, Transfer
-from engine.kernels.messages.precedence import precedence_of
-from engine.kernels.reference.crossing import Crossing, Message
-from engine.kernels.reference.transport import Transport
-from engine.network.wafer import NOBODY
+from engine.kernels.messages.cascades import Launch
+from engine.kernels.messages.io_plan import Train, Transfer, io_plan
+from engine.kernels.messages.precedence import OF_OTHERS
+from engine.kernels.reference.cascade import RunningCascade
+from engine.kernels.reference.links import LinkTransport
+from engine.kernels.reference.transport import Message, Transport
+from engine.lower.program import Program
 
 
 class EdgeTraffic:
-    """``done`` is called with each node whose access ends."""
+    """What a program's ranks load and store over the wafer's links, if there is any; ``done`` is
+    called with each node whose access ends."""
 
-    def __init__(
-        self,
-        transport: Transport,
-        transfers: Sequence[Transfer],
-        name: Callable[[int], str],
-        done: Callable[[int], None],
-    ) -> None:
-        self._transport, self._name, self._done = transport, name, done
+    def __init__(self, program: Program, transport: Transport, done: Callable[[int], None]) -> None:
+        self._names, self._done, transfers = program.names.node, done, list[Transfer]()
+        if isinstance(transport, LinkTransport):  # carriers take collectives only
+            self._transport = transport
+            transfers = io_plan(program, transport.network, transport.plan)
         self._of = {node: transfer for transfer in transfers for node in transfer.nodes}
-        self._arrived: Counter[int] = Counter()  # by the first node
+        self._arrived: Counter[int] = Counter()  # by the transfer's first node
 
     def carries(self, node: int) -> bool:
         """Whether an access goes over the wafer's links."""
         return node in self._of
 
     def arrive(self, node: int) -> None:
-        """A rank has come to its access."""
+        """A rank has come to its access; if all have that share it, the transfer starts."""
         transfer = self._of[node]
-        self._arrived[transfer.nodes[0]] += 1
-        if self._arrived[transfer.nodes[0]] < len(transfer.nodes):
+        first, trains = transfer.nodes[0], transfer.trains
+        self._arrived[first] += 1
+        if self._arrived[first] < len(transfer.nodes):
             return
-        transport = self._transport
-        transport.n_messages += transfer.trains.n_messages
-        check_number(transport.n_messages, transport.model)
-        piece = transfer.n_bytes * transfer.trains.share
-        order = precedence_of("data"), 0  # behind tensor parallelism and pipelines
-        message = Message(piece, self._name(transfer.nodes[0]), order)
-        running = _Running(transport, transfer, self._done)
-        for train in transfer.trains.trains:
-            _RunningTrain(transport, train, message, running.got).go()
+        self._transport.count(trains.n_messages)
+        piece = Message(transfer.n_bytes * trains.share, self._names[first], (OF_OTHERS, 0))
+        missing = [trains.n_pieces] * (1 if transfer.store else len(transfer.nodes))
+        got = partial(self._got, transfer, missing)
+        for train in trains.trains:
+            self._go(train, train.pieces, piece, got)
 
+    def _go(self, train: Train, left: int, piece: Message, got: Callable[[int], None]) -> None:
+        """Send the next piece of a train, of which some are ``left``: it has one piece on its links
+        at a time."""
+        missing = train.n_ends
 
-class _Running:
-    """A transfer under way: what is still missing, by whom."""
+        def over(launch: Launch) -> None:
+            nonlocal missing
+            missing -= 1
+            got(launch.who)
+            if not missing and left > 1:
+                self._go(train, left - 1, piece, got)
 
-    def __init__(
-        self, transport: Transport, transfer: Transfer, done: Callable[[int], None]
-    ) -> None:
-        self._later, self._transfer, self._done = transport.clock.later, transfer, done
-        self._missing = [transfer.trains.n_pieces] * (1 if transfer.store else len(transfer.nodes))
+        RunningCascade(self._transport.wires, train.cascade, lambda _: piece, over).start()
 
-    def got(self, place: int) -> None:
+    def _got(self, transfer: Transfer, missing: list[int], place: int) -> None:
         """A piece has come to an end of its tree, perhaps to an NPU that has no use for it."""
-        if place >= len(self._missing):
+        if place >= len(missing):
             return
-        self._missing[place] -= 1
-        if self._missing[place]:
+        missing[place] -= 1
+        if missing[place]:
             return
-        members = range(len(self._transfer.nodes)) if self._transfer.store else (place,)
-        for member in members:
-            node = self._transfer.nodes[member]
-            self._later(self._transfer.trains.late[member], partial(self._done, node))
-
-
-class _RunningTrain:
-    """A train under way, with one piece on its links at a time."""
-
-    def __init__(
-        self, transport: Transport, train: Train, message: Message, got: Callable[[int], None]
-    ) -> None:
-        self._transport, self._tree, self._message = transport, train.tree, message
-        self._got, self._left = got, train.pieces
-        self._ends = sum(hop.gets != NOBODY for hop in train.tree.hops)
-
-    def go(self) -> None:
-        """Send the next piece."""
-        self._left -= 1
-        self._missing = self._ends
-        self._begun: dict[tuple[int, ...], list[Crossing]] = {}  # what has begun to come, by next
-        self._send(self._tree.first, ())
-
-    def _send(self, places: Sequence[int], feeds: Sequence[Crossing]) -> None:
-        for place in places:
-            hop = self._tree.hops[place]
-            wire = self._transport.wires[hop.link]
-            if hop.stored or not hop.next:
-                come = partial(self._come, place)
-                self._transport.cross(wire, self._message, feeds, _ignore, come, last=True)
-            else:
-                there, passed = partial(self._there, place), partial(self._go_on, place)
-                self._transport.cross(wire, self._message, feeds, there, passed)
-
-    def _come(self, place: int, crossing: Crossing) -> None:
-        self._there(place)
-        self._go_on(place, crossing)
-
-    def _go_on(self, place: int, crossing: Crossing) -> None:
-        """What passes over a hop has begun to come, or come if it is stored."""
-        following = self._tree.hops[place].next
-        if not following:
-            return
-        begun = self._begun.setdefault(following, [])
-        begun.append(crossing)
-        if len(begun) == self._tree.hops[following[0]].awaits:
-            self._send(following, begun)
-
-    def _there(self, place: int) -> None:
-        """All of a piece has come over a hop."""
-        gets = self._tree.hops[place].gets
-        if gets == NOBODY:
-            return
-        self._missing -= 1
-        self._got(gets)
-        if not self._missing and self._left:
-            self.go()
-
-
-def _ignore() -> None:
-    pass
+        for member in range(len(transfer.nodes)) if transfer.store else (place,):
+            done = partial(self._done, transfer.nodes[member])
+            self._transport.clock.later(transfer.trains.late[member], done)

@@ -10,80 +10,79 @@ phases too.
 """
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Generator, Mapping
-from functools import lru_cache, partial
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import simpy
 
-from engine.collective.algorithms import Algorithm
 from engine.collective.rounds import MemberRounds, Strand, SwitchRounds
+from engine.kernels.messages.links import whole_picoseconds
 from engine.kernels.messages.phases import Crossing, Line, Phase
-from engine.kernels.phase.phase_time import whole
-from engine.kernels.reference.carried import CarriedTransport
 from engine.kernels.reference.clock import Clock
-from engine.kernels.reference.crossing import Message
-from engine.kernels.reference.transport import Transport
-from engine.kinds import CollectiveKind
+from engine.kernels.reference.ranks import RankAccount
+from engine.kernels.reference.transport import Message, Sending, Switched, Transport
 
 Finish = Callable[[int, int], None]  # a rank, and how late it is (ps)
-Late = Mapping[int, int]  # how late each rank is
 
 
 class World(NamedTuple):
-    """What all exchanges share.  ``bytes_sent[rank][dim]`` counts the bytes that ranks send."""
+    """What all parts of a run share; ``accounts`` are by rank."""
 
     clock: Clock
-    transport: Transport | CarriedTransport
+    transport: Transport
+    accounts: Sequence[RankAccount]
     endpoint_delay: int  # ps a round
     reduce_time: float  # ps a byte
-    bytes_sent: list[list[float]]
-
-    def reduction(self, n_bytes: float) -> int:
-        """Picoseconds in which a round's messages are reduced."""
-        return int(whole(n_bytes * self.reduce_time))
 
 
-def begin(
-    world: World, phase: Phase | Crossing, line: Line, late: Late, name: str, finish: Finish
-) -> None:
-    """Start a phase, or a message, on ``line``, whose ranks are ``late``.
+@dataclass(frozen=True, eq=False)
+class Job:
+    """One phase of one chunk on one line, or a message from point to point."""
+
+    phase: Phase | Crossing
+    line: Line
+    name: str
+    order: tuple[int, int]  # among jobs queued at the same instant: the flow's key, the chunk
+    priority: int
+    late: Mapping[int, int]  # how late each rank is (ps)
+    done: Finish  # called with each rank that has done its part
+
+
+def begin(world: World, job: Job, send: Callable[[Sending], None], finish: Finish) -> None:
+    """Start a job, whose messages leave by ``send``.
 
     ``finish`` is called with each rank whose bytes have come and gone, and how late it is then.
     """
+    phase = job.phase
     if isinstance(phase, Crossing):
-        _cross(world, phase, line, late, name, finish)
+        send(_crossing(world, job, phase, finish))
         return
-    rounds = _rounds(phase.algorithm, phase.kind, len(line.ranks), line.circle)
+    rounds = phase.rounds(job.line)
     if isinstance(rounds, SwitchRounds):
-        _through_switch(world, phase, rounds, line.ranks, late, name, finish)
-    else:
-        _Exchange(world, phase, rounds, line.ranks, late, name, finish)
+        _through_switch(world, job, rounds, finish)
+        return
+    exchange = _Exchange(world, job, rounds, send, finish)
+    for member, strands in enumerate(rounds.strands):
+        for number, strand in enumerate(strands):
+            world.clock.process(exchange.work(member, number, strand))
 
 
-@lru_cache(maxsize=64)
-def _rounds(
-    algorithm: Algorithm, kind: CollectiveKind, p: int, circle: bool
-) -> MemberRounds | SwitchRounds:
-    """Every chunk, and every line of a dimension, does the same."""
-    return algorithm.rounds(kind, p, circle)
-
-
-def _cross(
-    world: World, crossing: Crossing, line: Line, late: Late, name: str, finish: Finish
-) -> None:
-    """Send a message from point to point from the line's only rank."""
-    (source,) = line.ranks
+def _crossing(world: World, job: Job, crossing: Crossing, finish: Finish) -> Sending:
+    """A message from point to point from the line's only rank."""
+    (source,) = job.line.ranks
     for dim in crossing.crosses:
-        world.bytes_sent[source][dim] += crossing.n_bytes
-    world.transport.send(
+        world.accounts[source].bytes_sent[dim] += crossing.n_bytes
+    late = job.late[source] + world.endpoint_delay
+    return Sending(
+        Message(crossing.n_bytes, job.name, (crossing.precedence, 0)),
         source,
         crossing.target,
-        Message(crossing.n_bytes, name, (crossing.precedence, 0)),
-        dim=crossing.dim,
+        crossing.dim,
         way=0,
         left=lambda: None,
-        arrived=lambda way: finish(source, late[source] + way + world.endpoint_delay),
+        arrived=lambda latency: finish(source, late + latency),
     )
 
 
@@ -93,156 +92,139 @@ class _Exchange:
     def __init__(
         self,
         world: World,
-        phase: Phase,
+        job: Job,
         rounds: MemberRounds,
-        ranks: tuple[int, ...],
-        late: Late,
-        name: str,
+        send: Callable[[Sending], None],
         finish: Finish,
     ) -> None:
-        self._world, self._phase, self._ranks = world, phase, ranks
-        self._name, self._finish = name, finish
-        self._inboxes = [[_Inbox(world.clock) for _ in strands] for strands in rounds.strands]
-        self._asked = rounds.asked
+        self._world, self._job, self._ranks = world, job, job.line.ranks
+        self._send, self._finish = send, finish
+        self._inboxes = [
+            [_Inbox(world.clock, asks=rounds.asked) for _ in strands] for strands in rounds.strands
+        ]
         # What a member has still to do: strands to end, messages to get rid of.
         self._open = [
             sum(1 + sum(len(round_.send) for round_ in strand) for strand in strands)
             for strands in rounds.strands
         ]
-        self._late = [late[rank] for rank in ranks]
-        for member, strands in enumerate(rounds.strands):
-            for number, strand in enumerate(strands):
-                world.clock.process(self._work(member, number, strand))
+        self._late = [job.late[rank] for rank in self._ranks]
 
-    def _work(self, member: int, number: int, strand: Strand) -> Generator[simpy.Event, int, None]:
-        world, phase, rank = self._world, self._phase, self._ranks[member]
-        late = self._late[member]
+    def work(self, member: int, number: int, strand: Strand) -> Generator[simpy.Event, int, None]:
+        """What a member does in one of its strands, as a process."""
+        world, phase, late = self._world, self._job.phase, self._late[member]
+        rank, left = self._ranks[member], partial(self._has_done_one, member)
         for receive, reduce, send in strand:
             if receive:
-                came = yield self._inboxes[member][number].take(receive, late)
-                late = max(late, came) + world.endpoint_delay
-                yield world.clock.timeout(world.reduction(reduce * phase.n_bytes))
+                latest = yield self._inboxes[member][number].take(receive, late)
+                late = max(late, latest) + world.endpoint_delay
+                reduction = reduce * phase.n_bytes * world.reduce_time
+                yield world.clock.timeout(whole_picoseconds(reduction))
             for peer, fraction, way in send:
                 # What began first is let through first, so that one strand makes way for the next.
-                message = Message(fraction * phase.n_bytes, self._name, (phase.precedence, number))
-                world.bytes_sent[rank][phase.dim] += message.n_bytes
-                there = self._inboxes[peer][number]
-                go = partial(self._send, member, peer, message, way, there, late)
-                if self._asked:
-                    there.when_asked(member, go)
-                else:
-                    go(late)
+                order = phase.precedence, number
+                message = Message(fraction * phase.n_bytes, self._job.name, order)
+                world.accounts[rank].bytes_sent[phase.dim] += message.n_bytes
+                inbox, target = self._inboxes[peer][number], self._ranks[peer]
+                arrived = partial(inbox.put, member, late)
+                sending = Sending(message, rank, target, phase.dim, way, left, arrived)
+                inbox.when_wanted(member, partial(self._send, sending))
         self._late[member] = max(self._late[member], late)
-        self._less(member)
+        self._has_done_one(member)
 
-    def _send(
-        self,
-        member: int,
-        peer: int,
-        message: Message,
-        way: int,
-        there: "_Inbox",
-        late: int,
-        asked_late: int,
-    ) -> None:
-        """Send a message to a peer's inbox; whoever asked for it was late, too."""
-        self._world.transport.send(
-            self._ranks[member],
-            self._ranks[peer],
-            message,
-            dim=self._phase.dim,
-            way=way,
-            left=partial(self._less, member),
-            arrived=partial(there.put, member, max(late, asked_late)),
-        )
-
-    def _less(self, member: int) -> None:
+    def _has_done_one(self, member: int) -> None:
+        """A strand of a member has ended, or one of its messages has left."""
         self._open[member] -= 1
         if not self._open[member]:
             self._finish(self._ranks[member], self._late[member])
 
 
 class _Inbox:
-    """The messages that have come for one strand of a member, each by how late it is, and those
-    that wait until they are asked for."""
+    """The messages that have come for one strand of a member, each by how late it is.
 
-    def __init__(self, clock: Clock) -> None:
-        self._event = clock.event
-        self._early: defaultdict[int, deque[int]] = defaultdict(deque)
-        self._missing: Counter[int] = Counter()
-        self._held: defaultdict[int, deque[Callable[[int], None]]] = defaultdict(deque)
-        self._asks: dict[int, int] = {}  # how late, of whom nothing is on its way
-        self._late = 0  # of those that are taken
-        self._complete: simpy.Event | None = None
+    Where it ``asks`` for messages, each waits until the member does, and is late as the member was.
+    """
+
+    def __init__(self, clock: Clock, *, asks: bool) -> None:
+        self._clock, self._asks = clock, asks
+        self._early: defaultdict[int, deque[int]] = defaultdict(deque)  # of each sender
+        self._missing: Counter[int] = Counter()  # likewise
+        self._held: defaultdict[int, deque[Callable[[], None]]] = defaultdict(deque)  # likewise
+        self._asked: set[int] = set()  # of whom nothing is on its way
+        self._asked_late = 0
+        self._latest = 0  # of those that are taken
+        self._complete = clock.event()
 
     def take(self, senders: tuple[int, ...], late: int) -> simpy.Event:
         """An event that happens when one message from each of ``senders`` is there; its value is
         how late the latest of them is.  The member is ``late`` as it asks for them."""
-        self._late, self._complete = 0, self._event()
+        self._latest, self._complete = 0, self._clock.event()
+        self._asked_late = late if self._asks else 0
         for sender in senders:
             if self._early[sender]:
-                self._late = max(self._late, self._early[sender].popleft())
+                self._latest = max(self._latest, self._early[sender].popleft())
                 continue
             self._missing[sender] += 1
             if self._held[sender]:
-                self._held[sender].popleft()(late)
+                self._held[sender].popleft()()
             else:
-                self._asks[sender] = late
-        if not self._missing.total():
-            self._complete.succeed(self._late)
+                self._asked.add(sender)
+        self._end_if_complete()
         return self._complete
 
-    def when_asked(self, sender: int, go: Callable[[int], None]) -> None:
-        """Call ``go`` once the member asks for a message from ``sender``, with how late it was."""
-        if sender in self._asks:
-            go(self._asks.pop(sender))
+    def when_wanted(self, sender: int, go: Callable[[], None]) -> None:
+        """Call ``go``, which sends a message, at once, or when the member asks for it."""
+        if not self._asks:
+            go()
+        elif sender in self._asked:
+            self._asked.remove(sender)
+            go()
         else:
             self._held[sender].append(go)
 
-    def put(self, sender: int, late: int, on_the_way: int) -> None:
-        """A message that left ``late``, and whose own latency is ``on_the_way``, is there."""
+    def put(self, sender: int, late: int, latency: int) -> None:
+        """A message that left ``late``, and whose own latency is still to pass, is there."""
+        late = max(late, self._asked_late) + latency
         if not self._missing[sender]:
-            self._early[sender].append(late + on_the_way)
+            self._early[sender].append(late)
             return
         self._missing[sender] -= 1
-        self._late = max(self._late, late + on_the_way)
-        if not self._missing.total() and self._complete is not None:
-            self._complete.succeed(self._late)
+        self._latest = max(self._latest, late)
+        self._end_if_complete()
+
+    def _end_if_complete(self) -> None:
+        if not self._missing.total():
+            self._complete.succeed(self._latest)
 
 
-def _through_switch(
-    world: World,
-    phase: Phase,
-    rounds: SwitchRounds,
-    ranks: tuple[int, ...],
-    late: Late,
-    name: str,
-    finish: Finish,
-) -> None:
+def _through_switch(world: World, job: Job, rounds: SwitchRounds, finish: Finish) -> None:
     """The switch reduces what members send up, and sends down to each what is for it."""
+    phase, ranks = job.phase, job.line.ranks
     missing: Counter[int] = Counter()  # messages that a rank has to get rid of, or to receive
-    latest = dict(late)
+    latest = dict(job.late)
 
-    def less(rank: int, lateness: int = 0) -> None:
+    def has_done_one(rank: int, late: int = 0) -> None:
         missing[rank] -= 1
-        latest[rank] = max(latest[rank], lateness)
+        latest[rank] = max(latest[rank], late)
         if not missing[rank]:
             finish(rank, latest[rank] + world.endpoint_delay)
 
-    def arrive(risen: int, rank: int, way: int) -> None:
-        less(rank, risen + way)
+    def arrive(risen: int, rank: int, latency: int) -> None:
+        has_done_one(rank, risen + latency)
 
     for sources, up, targets, _ in rounds.rounds:
         missing.update(ranks[member] for member in (*sources, *targets))
         for member in sources:
-            world.bytes_sent[ranks[member]][phase.dim] += up * phase.n_bytes
+            world.accounts[ranks[member]].bytes_sent[phase.dim] += up * phase.n_bytes
     for sources, up, targets, down in rounds.rounds:
-        risen = max(late[ranks[member]] for member in sources)
+        risen = max(job.late[ranks[member]] for member in sources)
+        order = phase.precedence, 0
         world.transport.through_switch(
-            [ranks[member] for member in sources],
-            Message(up * phase.n_bytes, name, (phase.precedence, 0)),
-            [ranks[member] for member in targets],
-            Message(down * phase.n_bytes, name, (phase.precedence, 0)),
-            left=less,
-            arrived=partial(arrive, risen),
+            Switched(
+                [ranks[member] for member in sources],
+                Message(up * phase.n_bytes, job.name, order),
+                [ranks[member] for member in targets],
+                Message(down * phase.n_bytes, job.name, order),
+                left=has_done_one,
+                arrived=partial(arrive, risen),
+            )
         )

@@ -1,26 +1,13 @@
 """Flows: collectives as chunks that go from phase to phase, and messages from point to point."""
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
 from engine.kernels.messages.phases import Line, Phases
-from engine.kernels.messages.precedence import BETWEEN_STAGES, precedence_of
-from engine.kernels.reference.clock import Clock
-from engine.kernels.reference.ports import Job
-from engine.kernels.reference.ranks import RankAccount
+from engine.kernels.reference.exchange import Job, World
 from engine.lower.program import POINT_TO_POINT, Program
-from engine.network.wafer import WaferPlan
-
-
-class _Place(NamedTuple):
-    """Where a chunk's phase takes place: the line's first member stands for it."""
-
-    flow: int
-    chunk: int
-    phase: int
-    first: int
 
 
 @dataclass
@@ -42,17 +29,15 @@ class Flows:
     def __init__(
         self,
         program: Program,
-        clock: Clock,
-        accounts: Sequence[RankAccount],
-        plan: WaferPlan | None,
+        world: World,
         submit: Callable[[Job], None],
         done: Callable[[int, int], None],
     ) -> None:
-        self._program, self._submit, self._done = program, submit, done
-        self._clock, self._accounts = clock, accounts
-        self._phases = Phases(program, plan)
-        self._parts: dict[tuple[int, int], _Part] = {}  # of a flow, a rank's
-        self._gathering: dict[_Place, dict[int, int]] = {}  # who has come, and how late
+        self._program, self._world, self._submit, self._done = program, world, submit, done
+        self._phases = Phases(program, world.transport.plan)
+        self._parts: dict[tuple[int, int], _Part] = {}  # by flow and rank
+        # By flow, chunk, phase and the first rank of a line: who has come, and how late.
+        self._gathering: dict[tuple[int, int, int, int], dict[int, int]] = defaultdict(dict)
 
     def start(self, flow: int) -> None:
         """Start a flow, all of whose members have arrived."""
@@ -61,51 +46,47 @@ class Flows:
         form = s.forms[record["form"]]
         ranks = s.members["cls"][record["member_start"] : record["member_end"]].tolist()
         if form["kind"] == POINT_TO_POINT:
-            line = Line(tuple(ranks))
-            crossing = self._phases.crossing(flow)._replace(precedence=BETWEEN_STAGES)
             self._parts[flow, ranks[0]] = _Part(1)
+            crossing, line = self._phases.crossing(flow), Line(tuple(ranks))
             done = partial(self._leave, flow, crossing.dim)
-            order, late = (int(record["key"]), 0), {ranks[0]: 0}
-            self._submit(Job(crossing, line, self._name(flow), order, 0, late, done))
+            order = int(record["key"]), 0
+            self._submit(Job(crossing, line, self._name(flow), order, 0, {ranks[0]: 0}, done))
             return
         for rank in ranks:
             self._parts[flow, rank] = _Part(int(form["chunks"]))
         for chunk in range(form["chunks"]):
             for rank in ranks:
-                self._enter(flow, chunk, 0, rank, 0)
+                self._enter(flow, chunk, 0, 0, rank, 0)
 
-    def _enter(self, flow: int, chunk: int, number: int, rank: int, late: int) -> None:
-        """``rank``, which is ``late``, is ready for the chunk's phase ``number``."""
-        record = self._program.structure.flows[flow]
-        phases = self._phases.of_chunk(int(record["form"]), chunk)
-        if number == len(phases):
-            self._leave(flow, phases[-1].dim if phases else 0, rank, late)
+    def _enter(self, flow: int, chunk: int, number: int, dim: int, rank: int, late: int) -> None:
+        """``rank``, which is ``late``, is ready for the chunk's phase ``number``; it comes from its
+        port into ``dim``."""
+        step = self._phases.step(flow, chunk, number, rank)
+        if step is None:
+            self._leave(flow, dim, rank, late)
             return
-        group = self._program.names.flow_group[flow]
-        phase = phases[number]._replace(precedence=precedence_of(group))
-        line = self._phases.line(group, phase.dim, rank)
-        phase = self._phases.on_line(phase, line)
-        place = _Place(flow, chunk, number, line.ranks[0])
-        gathered = self._gathering.setdefault(place, {})
-        gathered[rank] = late
-        if len(gathered) < len(line.ranks):
+        phase, line = step
+        place = flow, chunk, number, line.ranks[0]
+        self._gathering[place][rank] = late
+        if len(self._gathering[place]) < len(line.ranks):
             return
-        del self._gathering[place]
+        s = self._program.structure
+        record = s.flows[flow]
         self._submit(
             Job(
                 phase,
                 line,
                 self._name(flow),
                 order=(int(record["key"]), chunk),
-                priority=int(self._program.structure.forms[record["form"]]["priority"]),
-                late=gathered,
-                done=partial(self._enter, flow, chunk, number + 1),
+                priority=int(s.forms[record["form"]]["priority"]),
+                late=self._gathering.pop(place),
+                done=partial(self._enter, flow, chunk, number + 1, phase.dim),
             )
         )
 
     def _leave(self, flow: int, dim: int, rank: int, late: int) -> None:
         """The rank's part of a chunk is through, by its port into ``dim``, and ``late``."""
-        part, now = self._parts[flow, rank], self._clock.ps
+        part, now = self._parts[flow, rank], self._world.clock.ps
         part.chunks -= 1
         part.through = max(part.through, (now, dim))
         part.due = max(part.due, now + late)
@@ -114,18 +95,17 @@ class Flows:
         if part.due == now:
             self._done(flow, rank)
             return
-        account, last = self._accounts[rank], part.through[1]
-        account.until(now)
+        account, (_, last) = self._world.accounts[rank], part.through
+        account.book()
         account.late[last] += 1
 
         def arrive() -> None:
-            account.until(self._clock.ps)
+            account.book()
             account.late[last] -= 1
             self._done(flow, rank)
 
-        self._clock.later(part.due - now, arrive)
+        self._world.clock.later(part.due - now, arrive)
 
     def _name(self, flow: int) -> str:
-        record = self._program.structure.flows[flow]
-        node = self._program.structure.members["node"][record["member_start"]]
-        return self._program.names.node[node]
+        s = self._program.structure
+        return self._program.names.node[s.members["node"][s.flows["member_start"][flow]]]

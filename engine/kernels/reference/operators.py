@@ -7,15 +7,15 @@ together, and only then do operators start, in the order of the graphs.
 """
 
 import bisect
-from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from engine.kernels.phase.state import DONE, QUEUED, RUNNING, WAITING
-from engine.kernels.reference.clock import Clock
+from engine.kernels.messages.run import DONE, QUEUED, RUNNING, WAITING
 from engine.kernels.reference.edge_io import EdgeTraffic
-from engine.kernels.reference.ranks import RankAccount
+from engine.kernels.reference.exchange import Job, World
+from engine.kernels.reference.flows import Flows
 from engine.kernels.reference.servers import Servers
 from engine.lower.program import NO_SERVICE, NodeKind, Program, StreamOrder
 
@@ -28,53 +28,36 @@ class _Node(NamedTuple):
     stream: int
     key: int
     flow: int
-    waits: int
     next_start: int
     next_end: int
     tally: int
-    lookahead: int
     service: int
     duration: int
-    memory: int
 
 
 class Operators:
-    """All nodes of a program in which every rank is a class of its own.
+    """All nodes of a program in which every rank is a class of its own; ``submit`` queues what
+    their flows do."""
 
-    ``touch`` asks for :meth:`settle` at the end of the instant; ``start_flow(flow)`` is called when
-    all members of a flow have arrived, and answers with :meth:`end_part` for each of its ranks.
-    ``edge`` carries accesses over a wafer's links, and answers with :meth:`finish`.
-    """
-
-    def __init__(
-        self,
-        clock: Clock,
-        program: Program,
-        accounts: Sequence[RankAccount],
-        touch: Callable[[], None],
-        start_flow: Callable[[int], None],
-        edge: EdgeTraffic | None,
-    ) -> None:
-        s = program.structure
-        self._servers = Servers(clock, s, touch)
-        self._clock, self._accounts = clock, accounts
-        self._touch, self._start_flow, self._edge = touch, start_flow, edge
+    def __init__(self, program: Program, world: World, submit: Callable[[Job], None]) -> None:
+        s, n = program.structure, len(program.structure.nodes)
+        self._world, self.servers = world, Servers(world.clock, s)
+        self._flows = Flows(program, world, submit, self._end_part)
+        self._edge = EdgeTraffic(program, world.transport, self._end)
         self._by_key = s.shape.stream_order == StreamOrder.KEY
         self._nodes = [_Node(*row) for row in s.nodes[list(_Node._fields)].tolist()]
         self._following = s.following.tolist()
         starts, ends = s.flows["member_start"].tolist(), s.flows["member_end"].tolist()
         members = s.members["node"].tolist()
-        self._members = [members[a:b] for a, b in zip(starts, ends, strict=True)]
+        self._members = [members[a:b] for a, b in zip(starts, ends, strict=True)]  # nodes, by flow
         self._receiver = s.flows["receiver"].tolist()
-        self._arrived = [0] * len(s.flows)
-        self._waits = [node.waits for node in self._nodes]
+        self._n_arrived: Counter[int] = Counter()  # members, by flow
+        self._waits = s.nodes["waits"].tolist()  # for how many others
         self._queues: dict[int, deque[int]] = defaultdict(deque)  # of streams
         self._open: dict[int, None] = {}  # streams that may start something
-        self._ready = [number for number, node in enumerate(self._nodes) if not node.waits]
+        self._ready = [number for number, waits in enumerate(self._waits) if not waits]
         self.runs: dict[int, int] = {}  # stream -> node
-        self.state = [WAITING] * len(self._nodes)
-        self.start = [-1] * len(self._nodes)
-        self.end = [-1] * len(self._nodes)
+        self.state, self.start, self.end = [WAITING] * n, [-1] * n, [-1] * n
 
     def settle(self) -> None:
         """Ready operators join their streams' queues; idle streams start the first."""
@@ -99,53 +82,47 @@ class Operators:
                 starting.append(self.runs[stream])
         for number in starting:
             self._start(number)
-        self._servers.settle()
 
-    def end_part(self, flow: int, rank: int) -> None:
+    def _start(self, number: int) -> None:
+        node, clock = self._nodes[number], self._world.clock
+        account = self._world.accounts[node.cls]
+        account.book()
+        self.state[number], self.start[number] = RUNNING, clock.ps
+        if node.kind == NodeKind.COMPUTE:
+            account.computing = True
+        elif node.kind != NodeKind.HOST:
+            account.in_flight[node.tally] += 1
+        end = partial(self._end, number)
+        if node.kind == NodeKind.RECEIVE:
+            if self.state[self._members[node.flow][0]] == DONE:
+                end()
+        elif node.kind == NodeKind.ACCESS and self._edge.carries(number):
+            self._edge.arrive(number)
+        elif node.kind == NodeKind.ACCESS and node.service != NO_SERVICE:
+            self.servers.begin(node.service, end)
+        elif node.kind in (NodeKind.COMPUTE, NodeKind.HOST, NodeKind.ACCESS):
+            clock.later(node.duration, end)
+        else:
+            self._n_arrived[node.flow] += 1
+            if self._n_arrived[node.flow] == len(self._members[node.flow]):
+                self._flows.start(node.flow)
+
+    def _end_part(self, flow: int, rank: int) -> None:
         """``rank`` has done its part of a flow; a message from point to point is then delivered."""
         for number in self._members[flow]:
             if self._nodes[number].cls == rank:
-                self.finish(number)
+                self._end(number)
         receiver = self._receiver[flow]
         if receiver >= 0 and self.state[receiver] == RUNNING:
-            self.finish(receiver)
+            self._end(receiver)
 
-    def _start(self, number: int) -> None:
-        node = self._nodes[number]
-        account = self._accounts[node.cls]
-        account.until(self._clock.ps)
-        self.state[number], self.start[number] = RUNNING, self._clock.ps
-        if node.kind == NodeKind.COMPUTE:
-            account.computing = True
-            self._clock.later(node.duration, partial(self.finish, number))
-            return
-        if node.kind == NodeKind.HOST:
-            self._clock.later(node.duration, partial(self.finish, number))
-            return
-        account.in_flight[node.tally] += 1
-        if node.kind == NodeKind.ACCESS:
-            if self._edge and self._edge.carries(number):
-                self._edge.arrive(number)
-            elif node.service == NO_SERVICE:
-                self._clock.later(node.duration, partial(self.finish, number))
-            else:
-                self._servers.begin(node.service, partial(self.finish, number))
-            return
-        if node.kind == NodeKind.RECEIVE:
-            if self.state[self._members[node.flow][0]] == DONE:
-                self.finish(number)
-            return
-        self._arrived[node.flow] += 1
-        if self._arrived[node.flow] == len(self._members[node.flow]):
-            self._start_flow(node.flow)
-
-    def finish(self, number: int) -> None:
+    def _end(self, number: int) -> None:
         """An operator has ended; what waited for it may be ready."""
-        node = self._nodes[number]
-        account = self._accounts[node.cls]
-        account.until(self._clock.ps)
-        account.end = self._clock.ps
-        self.state[number], self.end[number] = DONE, self._clock.ps
+        node, clock = self._nodes[number], self._world.clock
+        account = self._world.accounts[node.cls]
+        account.book()
+        account.end = self.end[number] = clock.ps
+        self.state[number] = DONE
         if node.kind == NodeKind.COMPUTE:
             account.computing = False
         elif node.kind != NodeKind.HOST:
@@ -157,4 +134,4 @@ class Operators:
             self._waits[following] -= 1
             if not self._waits[following]:
                 self._ready.append(following)
-        self._touch()
+        clock.touch()

@@ -15,28 +15,16 @@ whose latencies pass on their way, a port is free when all that it was given has
 phase waits for what is on its way, the port serves the next one, and what both send then shares it.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import bisect
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
-from engine.kernels.messages.phases import Crossing, Line, Phase
+from engine.kernels.messages.phases import Crossing
 from engine.kernels.messages.run import PhaseSpan
-from engine.kernels.reference.exchange import Finish, Late, World, begin
-from engine.kernels.reference.ranks import RankAccount
+from engine.kernels.reference.exchange import Job, World, begin
+from engine.kernels.reference.transport import Sending
 from engine.kinds import QueueOrder
-
-
-@dataclass(frozen=True, eq=False)
-class Job:
-    """One phase of one chunk on one line, or a message from point to point."""
-
-    phase: Phase | Crossing
-    line: Line
-    name: str
-    order: tuple[int, int]  # among jobs queued at the same instant: the flow's key, the chunk
-    priority: int
-    late: Late
-    done: Finish  # called with each rank that has done its part
 
 
 @dataclass
@@ -51,19 +39,11 @@ class _Port:
 
 
 class Ports:
-    """All ranks' ports.  ``touch`` asks for :meth:`settle` at the end of the instant."""
+    """The ports of all ranks, each with its queue."""
 
-    def __init__(
-        self,
-        world: World,
-        accounts: Sequence[RankAccount],
-        n_dims: int,
-        queue_order: int,
-        touch: Callable[[], None],
-    ) -> None:
-        self._world, self._accounts = world, accounts
-        self._queue_order, self._touch = queue_order, touch
-        self._ports = [[_Port() for _ in range(n_dims)] for _ in accounts]
+    def __init__(self, world: World, n_dims: int, queue_order: int) -> None:
+        self._world, self._queue_order = world, queue_order
+        self._ports = [[_Port() for _ in range(n_dims)] for _ in world.accounts]
         self._moving: list[Job] = []
         self._touched: dict[tuple[int, int], None] = {}
         self.spans: list[PhaseSpan] = []
@@ -71,20 +51,12 @@ class Ports:
     def submit(self, job: Job) -> None:
         """Queue a job at the end of this instant."""
         self._moving.append(job)
-        self._touch()
+        self._world.clock.touch()
 
-    def sends(self, rank: int, dim: int) -> None:
-        """A message is to leave a port; see :class:`Senders`."""
-        self._ports[rank][dim].leaving += 1
-
-    def has_left(self, rank: int, dim: int) -> None:
-        """Its last byte has left it, which may free the port."""
-        port = self._ports[rank][dim]
-        port.leaving -= 1
-        if not port.leaving:
-            port.serving = None
-            self._touched[rank, dim] = None
-            self._touch()
+    def _touch(self, rank: int, dim: int) -> None:
+        """See at the end of this instant whether a port can start something."""
+        self._touched[rank, dim] = None
+        self._world.clock.touch()
 
     def settle(self) -> None:
         """Queue what moved on, then start what heads all its queues."""
@@ -119,12 +91,11 @@ class Ports:
             queue.append(job)
         elif self._queue_order == QueueOrder.LIFO:
             queue.insert(messages, job)
-        else:  # behind the last one that does not rank after it
-            rank, chunks = self._rank(job), queue[messages:]
-            after = (i for i, other in enumerate(chunks) if self._rank(other) > rank)
-            queue.insert(messages + next(after, len(chunks)), job)
+        else:
+            bisect.insort(queue, job, lo=messages, key=self._urgency)
 
-    def _rank(self, job: Job) -> float:
+    def _urgency(self, job: Job) -> float:
+        """Jobs of a lower urgency are queued first, equals in the order in which they come."""
         return -job.priority if self._queue_order == QueueOrder.PRIORITY else job.phase.n_bytes
 
     def _passing(self, touched: Iterable[tuple[int, int]]) -> list[Job]:
@@ -160,23 +131,35 @@ class Ports:
         return not any(map(self._can_pass, before))
 
     def _start(self, job: Job) -> None:
-        now, dim = self._world.clock.ps, job.phase.dim
-        for rank in job.line.ranks:
-            port = self._ports[rank][dim]
+        for rank, port in zip(job.line.ranks, self._needed(job), strict=True):
             port.queue.remove(job)
             port.serving = job
-            self._accounts[rank].until(now)
-            self._accounts[rank].serving[dim] += 1
-        finish = partial(self._finish, job, now)
-        begin(self._world, job.phase, job.line, job.late, job.name, finish)
+            self._world.accounts[rank].book()
+            self._world.accounts[rank].serving[job.phase.dim] += 1
+        begin(self._world, job, self._send, partial(self._finish, job, self._world.clock.ps))
+
+    def _send(self, sending: Sending) -> None:
+        """Send a message from its port, which in packets is free when all that it sent has left."""
+        if self._world.transport.latency_passes_on_the_way:
+            self._ports[sending.source][sending.dim].leaving += 1
+            sending = sending._replace(left=partial(self._has_left, sending))
+        self._world.transport.send(sending)
+
+    def _has_left(self, sending: Sending) -> None:
+        """The last byte of a message has left its port, which may free it."""
+        sending.left()
+        port = self._ports[sending.source][sending.dim]
+        port.leaving -= 1
+        if not port.leaving:
+            port.serving = None
+            self._touch(sending.source, sending.dim)
 
     def _finish(self, job: Job, started: int, rank: int, late: int) -> None:
-        now, dim = self._world.clock.ps, job.phase.dim
-        self._accounts[rank].until(now)
-        self._accounts[rank].serving[dim] -= 1
-        if self._ports[rank][dim].serving is job:
-            self._ports[rank][dim].serving = None
-        self._touched[rank, dim] = None
-        self.spans.append(PhaseSpan(rank, dim, started, now, job.name))
-        self._touch()
+        dim, port = job.phase.dim, self._ports[rank][job.phase.dim]
+        self._world.accounts[rank].book()
+        self._world.accounts[rank].serving[dim] -= 1
+        if port.serving is job:
+            port.serving = None
+        self._touch(rank, dim)
+        self.spans.append(PhaseSpan(rank, dim, started, self._world.clock.ps, job.name))
         job.done(rank, late)

@@ -1,31 +1,37 @@
 """What a rank does with its time: compute, exposed communication, by operator and by dimension."""
 
+from collections.abc import Sequence
+
 import numpy as np
+
+from engine.kernels.messages.run import FINISHED, Measures
+from engine.kernels.reference.clock import Clock
 
 
 class RankAccount:
-    """Books a rank's time, as :mod:`engine.kernels.phase.kernel` does for a class.
+    """A rank's time, booked as :mod:`engine.kernels.phase.kernel` books a class's.
 
-    Call :meth:`until` before anything of the rank changes.  Communication is exposed while the
+    Call :meth:`book` before anything of the rank changes.  Communication is exposed while the
     rank computes nothing; an instant of it is shared equally among the operators in flight, and
     among the dimensions that serve the rank, or from which the last latencies of a flow pass.
     """
 
-    def __init__(self, n_dims: int, n_tallies: int) -> None:
+    def __init__(self, clock: Clock, n_dims: int, n_tallies: int) -> None:
         self.computing = False
         self.in_flight = np.zeros(n_tallies, dtype=np.int64)  # operators
         self.serving = np.zeros(n_dims, dtype=np.int64)  # phases
         self.late = np.zeros(n_dims, dtype=np.int64)  # flows from each whose last latencies pass
         self.compute = self.exposed = 0  # ps
-        self.by_tally = np.zeros(n_tallies)
-        self.by_dim = np.zeros(n_dims + 1)  # the last: waiting, no dimension serves
+        self.exposed_by_tally = np.zeros(n_tallies)
+        self.exposed_by_dim = np.zeros(n_dims + 1)  # the last: waiting, no dimension serves
         self.busy = np.zeros(n_dims, dtype=np.int64)
+        self.bytes_sent = [0.0] * n_dims
         self.end = 0
-        self._clock = 0
+        self._clock, self._booked = clock, 0
 
-    def until(self, now: int) -> None:
+    def book(self) -> None:
         """Book the time since the last change."""
-        span, self._clock = now - self._clock, now
+        span, self._booked = self._clock.ps - self._booked, self._clock.ps
         if not span:
             return
         self.busy[self.serving > 0] += span
@@ -35,9 +41,30 @@ class RankAccount:
         operators = self.in_flight.sum()
         if operators:
             self.exposed += span
-            self.by_tally += span * self.in_flight / operators
+            self.exposed_by_tally += span * self.in_flight / operators
             dims = np.flatnonzero(self.serving + self.late)
             if len(dims):
-                self.by_dim[dims] += span / len(dims)
+                self.exposed_by_dim[dims] += span / len(dims)
             else:
-                self.by_dim[-1] += span
+                self.exposed_by_dim[-1] += span
+
+
+def measures_of(accounts: Sequence[RankAccount]) -> Measures:
+    """The accounts of all ranks as one point of the phase kernel's measures."""
+
+    def each(name: str) -> np.ndarray:
+        return np.array([[getattr(account, name) for account in accounts]])
+
+    end = each("end")
+    return Measures(
+        outcome=np.array([FINISHED], dtype=np.int32),
+        time=end.max(axis=1),
+        end=end,
+        compute=each("compute"),
+        exposed=each("exposed"),
+        exposed_by_dim=each("exposed_by_dim"),
+        exposed_by_tally=each("exposed_by_tally"),
+        busy=each("busy"),
+        bytes_sent=each("bytes_sent"),
+        path=None,
+    )

@@ -4,13 +4,12 @@ The rule is told once more in plain Python.  A server with B bytes/s serves n ac
 B / n each; here, where an access has only what it would take alone, that is n times as long.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
-
-from engine.kernels.phase.phase_time import whole
+from engine.kernels.messages.links import whole_picoseconds
 from engine.kernels.reference.clock import Clock
 from engine.lower.program import Structure
 
@@ -28,12 +27,11 @@ class _Access:
 
 
 class Servers:
-    """``touch`` asks for :meth:`settle` at the end of the instant."""
+    """All servers of a program, and the accesses that they serve."""
 
-    def __init__(self, clock: Clock, s: Structure, touch: Callable[[], None]) -> None:
-        self._clock, self._touch = clock, touch
-        self._services, self._uses = s.services, s.server_uses.tolist()
-        self._serves = np.zeros(int(s.server_uses["server"].max(initial=-1)) + 1, dtype=np.int64)
+    def __init__(self, clock: Clock, s: Structure) -> None:
+        self._clock, self._services, self._uses = clock, s.services, s.server_uses.tolist()
+        self._n_served: Counter[int] = Counter()  # NPUs, by server
         self._in_flight: dict[_Access, None] = {}
         self._changed = False
 
@@ -51,13 +49,13 @@ class Servers:
             return
         self._changed, now = False, self._clock.ps
         for access in self._in_flight:
-            takes = max(access.own, *(self._serves[i] * alone for i, _, alone in access.uses))
+            takes = max(access.own, *(self._n_served[i] * alone for i, _, alone in access.uses))
             if takes == access.takes:
                 continue
             if access.takes:
                 access.left -= (now - access.since) / access.takes
             access.since, access.takes = now, takes
-            delay = int(whole(max(access.left, 0.0) * takes))
+            delay = whole_picoseconds(max(access.left, 0.0) * takes)
             access.due = now + delay
             self._clock.later(delay, partial(self._end, access))
 
@@ -74,6 +72,6 @@ class Servers:
 
     def _serve(self, access: _Access, sign: int) -> None:
         for server, npus, _ in access.uses:
-            self._serves[server] += sign * npus
+            self._n_served[server] += sign * npus
         self._changed = True
-        self._touch()
+        self._clock.touch()

@@ -1,13 +1,15 @@
 """Links as SimPy resources: who has its turn next, and what a link has done."""
 
+import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 import simpy
 from simpy.resources.resource import PriorityRequest, Request, SortedQueue
 
 from engine.cluster.network import NetworkModel
-from engine.kernels.messages.links import LinkAccount, Span, utilisation
-from engine.kernels.phase.phase_time import whole
+from engine.kernels.core.none import NONE
+from engine.kernels.messages.links import LinkAccount, Span, utilisation, whole_picoseconds
 from engine.kernels.reference.clock import Clock
 from engine.network.graph import Link
 from engine.units import PICOSECONDS
@@ -19,14 +21,13 @@ if TYPE_CHECKING:
 class Wire(simpy.Resource):
     """A link at run time, and what it has done so far (times in ps)."""
 
-    def __init__(self, clock: Clock, link: Link, model: NetworkModel, *, record: bool) -> None:
+    def __init__(self, clock: Clock, link: Link, packet: float, room: int, *, record: bool) -> None:
         super().__init__(clock, capacity=1)
-        self.link = link
+        self.clock, self.link = clock, link
         self._per_byte = PICOSECONDS / link.bandwidth
-        self._packet, self._record = model.packet_limit, record
-        size = model.buffer if link.buffer is None else link.buffer
-        room = None if size is None else max(1, int(size))
-        self.room = None if room is None else simpy.Container(clock, room, init=room)
+        self._packet, self._record = packet, record
+        self.room_size = room  # bytes at the far end; NONE: without limit
+        self.room = None if room == NONE else simpy.Container(clock, room, init=room)
         self.blocked = ""  # the name of the message that holds the link and finds no room
         self.n_bytes = 0.0
         self.busy = 0
@@ -35,15 +36,25 @@ class Wire(simpy.Resource):
 
     def transfer(self, n_bytes: float) -> int:
         """Picoseconds until ``n_bytes`` are on the link."""
-        return int(whole(n_bytes * self._per_byte))
+        return whole_picoseconds(n_bytes * self._per_byte)
 
     def head(self, n_bytes: float) -> int:
         """Picoseconds until as much is on it as the far end waits for."""
         return self.transfer(min(self._packet, n_bytes))
 
     def ask(self, crossing: "Crossing") -> Request:
-        """A turn on the link, as an event."""
+        """Ask for a turn on the link; it is an event, which happens when the link is free."""
         return self.request()
+
+    def take_room(self, n_bytes: float) -> simpy.Event:
+        """Room for a message at the far end, as an event."""
+        assert self.room is not None
+        return self.room.get(_whole_bytes(n_bytes))
+
+    def give_room_back(self, n_bytes: float) -> None:
+        """Give room at the far end back, when the link's latency has passed, too."""
+        if self.room is not None:
+            self.clock.later(self.link.latency, partial(self.room.put, _whole_bytes(n_bytes)))
 
     def was_held(self, start: int, end: int, name: str) -> None:
         """Account for a time in which a message held the link."""
@@ -56,6 +67,11 @@ class Wire(simpy.Resource):
         used = utilisation(self.link, self.n_bytes, end)
         spans = tuple(self.spans)
         return LinkAccount(self.link, self.n_bytes, self.busy, used, self.longest_queue, spans)
+
+
+def _whole_bytes(n_bytes: float) -> int:
+    """So that the sum of what is taken and given back is exact; SimPy wants some."""
+    return max(1, math.ceil(n_bytes))
 
 
 class OrderedWire(Wire):
@@ -86,7 +102,7 @@ class PreemptiveWire(OrderedWire):
 
 
 class _Turn(PriorityRequest):
-    """A turn, and what it is for."""
+    """A turn on a link, and the crossing that it is for."""
 
     def __init__(self, wire: Wire, crossing: "Crossing", order: tuple[int, int]) -> None:
         self.crossing = crossing

@@ -28,10 +28,9 @@ from engine import (
 from engine.bound import LinearSpace, lower_bound
 from engine.cluster.memory import HierarchicalMemory, NodeMemory, PooledMemory, ZeroInfinity
 from engine.kernels.messages import lower_by_rank
-from engine.kernels.network import run_messages
-from engine.kernels.reference import run_on_simpy
 from engine.workload.graph import Work
 from tests.support.examples import examples
+from tests.support.kernels import run_witnessed
 
 TOPOLOGY = Topology.build("Switch(4)_Switch(2)", bandwidth=[1e10, 1e10], latency=[1000, 1000])
 GROUPS = {"node": Group((4, 1), (1, 1)), "pair": Group((2, 1), (1, 1))}
@@ -68,10 +67,7 @@ def ends(graphs: Sequence[Sequence[Work]], of_rank: Sequence[int], memory: Remot
     load, cluster = workload(graphs, of_rank), on(memory)
     time = simulate(load, cluster).time_ps
     assert simulate(load, cluster, fold=False).time_ps == time
-    by_rank = lower_by_rank(load, cluster)
-    compiled, on_simpy = run_messages(by_rank), run_on_simpy(by_rank)
-    assert compiled.measures.time.tolist() == [time]
-    assert compiled.operators == on_simpy.operators
+    assert run_witnessed(lower_by_rank(load, cluster)).measures.time.tolist() == [time]
     return time
 
 

@@ -73,7 +73,7 @@ def loads(draw: st.DrawFn) -> tuple[Network, list[Sending]]:
     network = draw(networks())
     npus = st.integers(0, network.n_npus - 1)
     size = st.sampled_from([0, 1, 1000, 4096])
-    sendings = st.builds(Sending, npus, npus, size, rank=st.just(0), at=st.just(0))
+    sendings = st.builds(Sending, npus, npus, size, precedence=st.just(0), at=st.just(0))
     drawn = draw(st.lists(sendings, min_size=1, max_size=30))
     return network, [sending for sending in drawn if sending.source != sending.target]
 

@@ -1,4 +1,4 @@
-"""Messages that are suspended for those of a lower rank: by hand, and what always holds."""
+"""Messages that are suspended for those of a lower precedence: by hand, and what always holds."""
 
 import dataclasses
 from collections import Counter, defaultdict
@@ -30,8 +30,9 @@ from engine.kernels.messages import MessageRun, lower_by_rank
 from engine.kernels.network import run_messages
 from engine.kernels.reference import run_on_simpy
 from engine.kernels.reference.clock import Clock
-from engine.kernels.reference.crossing import Message
-from engine.kernels.reference.transport import Transport
+from engine.kernels.reference.links import LinkTransport
+from engine.kernels.reference.transport import Message, Switched
+from engine.kernels.reference.transport import Sending as Sent
 from engine.kernels.reference.wires import Wire
 from engine.network.graph import Network
 from engine.network.routing import Routing
@@ -64,8 +65,8 @@ def held(carried: Carried, source: Node, target: Node) -> list[tuple[int, int, s
 
 
 def on_one_link(*messages: tuple[int, int, int]) -> list[tuple[int, int, str]]:
-    """When (rank, bytes, time of sending) of each held the link from NPU 0."""
-    sendings = [Sending(0, 1, size, rank, at) for rank, size, at in messages]
+    """When (precedence, bytes, time of sending) of each held the link from NPU 0."""
+    sendings = [Sending(0, 1, size, precedence, at) for precedence, size, at in messages]
     carried = carry(star(), sendings, ON)
     spans = held(carried, 0, "s")
     for number, arrival in enumerate(carried.arrivals):
@@ -77,7 +78,7 @@ def test_a_message_makes_way_at_once_and_then_goes_on() -> None:
     assert on_one_link((2, 100, 0), (0, 30, 40)) == [(0, 40, "0"), (40, 70, "1"), (70, 130, "0")]
 
 
-def test_three_ranks_are_nested() -> None:
+def test_three_precedences_are_nested() -> None:
     assert on_one_link((2, 100, 0), (1, 50, 10), (0, 20, 30)) == [
         (0, 10, "0"),
         (10, 30, "1"),
@@ -87,7 +88,7 @@ def test_three_ranks_are_nested() -> None:
     ]
 
 
-def test_equal_ranks_never_preempt() -> None:
+def test_equal_precedences_never_preempt() -> None:
     assert on_one_link((1, 100, 0), (1, 50, 10)) == [(0, 100, "0"), (100, 150, "1")]
     assert on_one_link((0, 100, 0), (1, 50, 10)) == [(0, 100, "0"), (100, 150, "1")]
 
@@ -172,19 +173,14 @@ def test_the_last_packet_is_sent_when_it_has_come() -> None:
 def test_a_reduction_waits_for_the_member_that_is_suspended() -> None:
     clock = Clock()
     reduces = dataclasses.replace(ON, wafer=FredWafer(preempts=True))
-    transport = Transport(clock, star(), reduces, record=True)
+    transport = LinkTransport(clock, star(), reduces, record=True)
     came: dict[int, int] = {}
     message = Message(100, "sum", (2, 0))
-    transport.through_switch(
-        [0, 1],
-        message,
-        [0, 1],
-        message,
-        left=lambda _: None,
-        arrived=lambda npu, _: came.setdefault(npu, clock.ps),
-    )
-    go = partial(transport.send, 0, 2, Message(30, "first"), dim=0, way=0, left=lambda: None)
-    clock.later(40, partial(go, arrived=lambda late: came.setdefault(2, clock.ps + late)))
+    told = {"left": lambda _: None, "arrived": lambda npu, _: came.setdefault(npu, clock.ps)}
+    transport.through_switch(Switched([0, 1], message, [0, 1], message, **told))
+    told = {"left": lambda: None, "arrived": lambda late: came.setdefault(2, clock.ps + late)}
+    first = Sent(Message(30, "first"), 0, 2, dim=0, way=0, **told)
+    clock.later(40, partial(transport.send, first))
     clock.run()
     assert came == {0: 130, 1: 130, 2: 70}
 
@@ -196,7 +192,7 @@ GRID = MeshWafer(columns=3, rows=2, link=1e12 / PER_BYTE, latency=70).network
 
 
 @st.composite
-def loads(draw: st.DrawFn, n_ranks: int = 3) -> tuple[Network, list[Sending]]:
+def loads(draw: st.DrawFn, n_precedences: int = 3) -> tuple[Network, list[Sending]]:
     if draw(st.booleans()):
         speed = st.sampled_from([128, 256, 1024])
         network = star({(a, b): draw(speed) for n in range(4) for a, b in ((n, "s"), ("s", n))})
@@ -204,7 +200,8 @@ def loads(draw: st.DrawFn, n_ranks: int = 3) -> tuple[Network, list[Sending]]:
         network = GRID
     npus = st.integers(0, network.n_npus - 1)
     size, at = st.sampled_from([0, 1, 1000, 4096]), st.integers(0, 8).map((500 * PER_BYTE).__mul__)
-    some = st.builds(Sending, npus, npus, size, st.integers(0, n_ranks - 1), at | st.integers(0, 9))
+    precedence = st.integers(0, n_precedences - 1)
+    some = st.builds(Sending, npus, npus, size, precedence, at | st.integers(0, 9))
     drawn = draw(st.lists(some, min_size=1, max_size=20))
     return network, [sending for sending in drawn if sending.source != sending.target]
 
@@ -257,15 +254,15 @@ def test_nobody_notices_those_who_go_later(
 ) -> None:
     network, sendings = load
     arrivals = carry(network, sendings, model).arrivals
-    for rank in range(2):
-        own = [i for i, sending in enumerate(sendings) if sending.rank <= rank]
+    for precedence in range(2):
+        own = [i for i, sending in enumerate(sendings) if sending.precedence <= precedence]
         alone = carry(network, [sendings[i] for i in own], model).arrivals
         assert alone == [arrivals[i] for i in own]
 
 
 @examples(40)
 @given(loads(1), cut)
-def test_one_rank_alone_sees_no_difference(
+def test_one_precedence_alone_sees_no_difference(
     load: tuple[Network, list[Sending]], model: NetworkModel
 ) -> None:
     on = carry(*load, model)
@@ -370,7 +367,7 @@ def test_tensor_parallelism_does_not_notice_what_else_there_is(wafer: Wafer) -> 
 
 @pytest.mark.parametrize("wafer", WAFERS)
 def test_without_two_priorities_the_compiled_kernel_goes_on(wafer: Wafer) -> None:
-    """What DATA and LOAD send is of one rank; the witness suspends nothing of it."""
+    """What DATA and LOAD send is of one precedence; the witness suspends nothing of it."""
     run = on_wafer(wafer, DATA, LOAD)
     witness, without = (
         run_on_simpy(run.program),

@@ -27,13 +27,12 @@ from engine import (
 )
 from engine.cluster.memory import EdgeIo
 from engine.kernels.messages import MessageRun, lower_by_rank
-from engine.kernels.network import run_messages
-from engine.kernels.reference import run_on_simpy
 from engine.kernels.reference.turns import Turns
 from engine.network.fred import Remedy, UnroutableError
 from engine.network.routing import Router
 from engine.network.wafer import FredWafer, MeshWafer, Wafer, heaviest, plan_trees
 from engine.workload.graph import Receive
+from tests.support.kernels import run_witnessed
 
 MESH = MeshWafer(latency=0)
 A = FredWafer(trunk=1.5e12, reduces=False, latency=0)
@@ -317,10 +316,7 @@ def reduced(remedy: Remedy, sizes: Sequence[int], chunks: int = 1) -> MessageRun
     workload = Workload((graph.build(),), place(dict(zip(names, sizes, strict=True)), sizes))
     on = cluster(dataclasses.replace(NARROW, remedy=remedy), sizes)
     on = dataclasses.replace(on, collectives=CollectiveModel(chunks=chunks))
-    program = lower_by_rank(workload, on)
-    run, on_simpy = run_messages(program), run_on_simpy(program)
-    assert run.links == on_simpy.links and run.operators == on_simpy.operators
-    return run
+    return run_witnessed(lower_by_rank(workload, on))
 
 
 @pytest.mark.parametrize(
@@ -388,6 +384,4 @@ def test_groups_that_hold_one_another_up_go_on_with_their_own_phase() -> None:
         graph.add(group, Collective(CollectiveKind.ALL_GATHER, BYTES, group))
     sizes = (3, 2, 3)
     workload = Workload((graph.build(),), place(dict(zip("abc", sizes, strict=True)), sizes))
-    program = lower_by_rank(workload, cluster(B, sizes))
-    compiled, on_simpy = run_messages(program), run_on_simpy(program)
-    assert compiled.measures.time[0] == on_simpy.measures.time[0]
+    run_witnessed(lower_by_rank(workload, cluster(B, sizes)))
