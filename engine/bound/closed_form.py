@@ -79,5 +79,6 @@ def _flows_of_first_class(program: Program) -> NDArray[np.bool_]:
 
 def _phase_times(program: Program) -> PhaseTimes:
     times = empty_phase_times(program.structure)
-    time_phases(program.structure, program.bandwidth, program.latency, times)
+    by = time_phases if program.replica is None else program.replica.time_phases
+    by(program.structure, program.bandwidth, program.latency, times)
     return times
