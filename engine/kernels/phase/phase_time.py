@@ -9,7 +9,7 @@ from engine.kernels.core.by_reference import by_reference
 from engine.kernels.core.none import LONGEST, NONE
 from engine.kernels.core.record import record
 from engine.kinds import CollectiveKind
-from engine.lower.program import POINT_TO_POINT, Floats, Ints, Longs, Structure, Table
+from engine.lower.program import POINT_TO_POINT, Floats, Ints, Longs, Program, Structure, Table
 from engine.units import PICOSECONDS
 
 # A run must end before the clock (int64 picoseconds) does; half of its range leaves room for sums.
@@ -148,6 +148,14 @@ def parts_of(sim: Any, steps: Any, held: float, d: int) -> Parts:
 def time_phases(s: Structure, bandwidth: Floats, latency: Longs, out: PhaseTimes) -> float:
     """Fill ``out``; returns an upper bound on the run's picoseconds (everything one by one)."""
     return time_all(by_reference(Timed(s, out, _MODEL)), bandwidth, latency)
+
+
+def times_of(program: Program) -> PhaseTimes:
+    """The times at the program's own point, by the rules of its replica if it has one."""
+    times = empty_phase_times(program.structure)
+    by = time_phases if program.replica is None else program.replica.time_phases
+    by(program.structure, program.bandwidth, program.latency, times)
+    return times
 
 
 @kernel
