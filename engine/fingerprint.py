@@ -34,6 +34,8 @@ def fingerprint(function: Callable[..., Any]) -> str:
     waiting: list[Any] = []  # no recursion: kernels may call each other in circles
 
     def told(it: Any) -> Any:
+        if isinstance(it, tuple):
+            return type(it).__name__, [told(each) for each in it]
         if not isinstance(it, (FunctionType, Dispatcher, _Intrinsic)):
             return _value(it)
         if id(it) not in numbers:
@@ -126,7 +128,7 @@ def _value(it: Any) -> Any:
     """What compiled code sees of a value that is no function."""
     if isinstance(it, enum.Enum):
         return type(it).__name__, it.value
-    if isinstance(it, (tuple, list)):
+    if isinstance(it, list):
         return type(it).__name__, [_value(each) for each in it]
     if isinstance(it, (int, float, complex, str, bytes, type(None), np.generic, np.dtype)):
         return type(it).__name__, it

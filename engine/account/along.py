@@ -82,8 +82,8 @@ def _communicating(run: Run, chain: Chain, tally: Longs) -> dict[str, Longs]:
     tallies = np.unique(tally)
     path = empty_path(program.structure, len(tallies))
     labels = np.searchsorted(tallies, tally).astype(np.int64)
-    point = program.bandwidth, program.latency, run.times, run.state
-    phases_apart(program.structure, *point, chain, labels, path)
+    apart = phases_apart if program.replica is None else program.replica.phases_apart
+    apart(program.structure, run.times, run.state, chain, labels, path)
     times = path.transfer + path.latency + path.endpoint
     return {program.names.tally[t]: times[i] for i, t in enumerate(tallies.tolist())}
 
@@ -91,8 +91,8 @@ def _communicating(run: Run, chain: Chain, tally: Longs) -> dict[str, Longs]:
 def _by_class(run: Run, chain: Chain, cls: Longs) -> Longs:
     s, state = run.program.structure, run.state
     times = run.times.phases[state.phase_of[chain.phases]]
-    # A chunk that ended a flow brings the latencies of all its phases, where they come after them.
-    late = np.where(chain.whole, times["late"], 0) if s.shape.latency_after else 0
+    # A chunk that ended a flow brings the latencies of all its phases.
+    late = np.where(chain.whole, times["late"], 0)
     found = np.zeros(s.shape.n_classes, dtype=np.int64)
     np.add.at(found, cls, times["hold"] + late)
     lasted = state.nodes["end"] - state.nodes["start"]

@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.kernels.phase.phase_time import PhaseTimes, empty_phase_times, time_phases
+from engine.kernels.phase.phase_time import times_of
 from engine.lower.program import Floats, Program
 from engine.units import PICOSECONDS
 
@@ -63,21 +63,15 @@ def closed_form(program: Program) -> ClosedForm:
 
 def demand_of(program: Program) -> Floats:
     """The bytes of every form (F, D) over the share of the bandwidth that its group can use."""
-    return _phase_times(program).demand
+    return times_of(program).demand
 
 
 def traffic(program: Program) -> Floats:
     """Bytes that an NPU of the first class sends in each dimension in an iteration, shape (D,)."""
     first = _flows_of_first_class(program)
-    return _phase_times(program).bytes_sent[program.structure.flows["form"][first]].sum(axis=0)
+    return times_of(program).bytes_sent[program.structure.flows["form"][first]].sum(axis=0)
 
 
 def _flows_of_first_class(program: Program) -> NDArray[np.bool_]:
     s = program.structure
     return s.members["cls"][s.flows["member_start"]] == 0
-
-
-def _phase_times(program: Program) -> PhaseTimes:
-    times = empty_phase_times(program.structure)
-    time_phases(program.structure, program.bandwidth, program.latency, times)
-    return times

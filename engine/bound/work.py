@@ -101,11 +101,10 @@ class _Forms:
             visits = [i for i, phase in enumerate(phases) if phase.dim == d]
             here = self._held(_total([phases[i] for i in visits], chunks))
             load.append(here)
-            # The port waits for its first chunk, and the last one still has some way to go; where
-            # latencies pass after all transfers, all of its own.
+            # The port waits for its first chunk, and the last one still has some way to go, and all
+            # of its own latencies.
             way = [self._held(p) for p in (*phases[: visits[0]], *phases[visits[-1] + 1 :])]
-            if self._s.shape.latency_after:
-                way += [_Phase(d, phase.fixed - phase.reduce, 0.0) for phase in phases]
+            way += [_Phase(d, phase.fixed - phase.reduce, 0.0) for phase in phases]
             pieces.append([here] if self._s.shape.themis else [here, *way])
         return pieces, load
 
@@ -123,7 +122,7 @@ class _Forms:
 
     def _held(self, phase: _Phase) -> _Phase:
         """What of it keeps a port busy."""
-        return phase._replace(fixed=phase.reduce) if self._s.shape.latency_after else phase
+        return phase._replace(fixed=phase.reduce)
 
     def _phases(self, f: int) -> list[_Phase]:
         """A chunk's phases in the baseline order, as in :mod:`engine.kernels.phase.phase_time`."""

@@ -1,7 +1,7 @@
 """A lowered workload: flat arrays that the event kernels read, and the point that prices them."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -56,17 +56,6 @@ class StreamOrder(NamedInt):
 
     ARRIVAL = 0  # the one that became ready first
     KEY = 1  # the one with the lowest key
-
-
-class Ends(NamedInt):
-    """What ends at the same instant in one class.
-
-    TOGETHER: all of it ends before anything starts.  ONE_BY_ONE: in the order of the last messages
-    or delays (see engine.kernels.phase.ties), and what an end lets start starts before the next.
-    """
-
-    TOGETHER = 0
-    ONE_BY_ONE = 1
 
 
 # Sentinels.
@@ -205,9 +194,6 @@ class Shape(NamedTuple):
     n_ports: int  # of a class: as many into each dimension, dimension 0 first
     places: int = 1  # chunks that a port serves at once
     stream_order: int = StreamOrder.ARRIVAL
-    ends: int = Ends.TOGETHER
-    latency_after: bool = False  # of a port's time, when it is free already
-    tick: int = 1  # ps; the time of a message is rounded down to a whole tick, unless that is 1
 
 
 class Structure(NamedTuple):
@@ -261,6 +247,22 @@ class Witness(Protocol):
         """When each class ends, and how long it computes, in ps; shape (C,) each."""
 
 
+class Replica(Protocol):
+    """The phase kernel's entrances by the rules of another simulator that is reproduced."""
+
+    @property
+    def run_points(self) -> Callable[..., None]:
+        """As engine.kernels.phase.batch has it."""
+
+    @property
+    def time_phases(self) -> Callable[..., float]:
+        """As engine.kernels.phase.phase_time has it."""
+
+    @property
+    def phases_apart(self) -> Callable[..., None]:
+        """As engine.kernels.phase.path has it."""
+
+
 def _no_choices() -> Longs:
     return np.zeros(0, dtype=np.int64)
 
@@ -299,6 +301,7 @@ class Program:
     workload: Workload
     cluster: Cluster
     witness: Witness | None = None
+    replica: Replica | None = field(default=None, repr=False, compare=False)  # whose rules it is by
     chooser: Chooser | None = field(default=None, repr=False, compare=False)
     chosen: Longs = field(default_factory=_no_choices, compare=False)
 

@@ -251,7 +251,6 @@ def _shape(
         themis=model.order is DimensionOrder.THEMIS and crosses,
         endpoint_delay=model.endpoint_delay,
         stream_order=p.StreamOrder.KEY if in_order else p.StreamOrder.ARRIVAL,
-        latency_after=True,
         reduce_time=PICOSECONDS / reduce_bandwidth if reduce_bandwidth else 0.0,
     )
 

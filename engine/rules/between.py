@@ -52,7 +52,7 @@ def kind_of(program: Program) -> Kind | None:
         or model.subgroup_bandwidth is SubgroupBandwidth.FULL
         or model.library is not None
         or model.timings is not None
-        or not s.shape.latency_after
+        or program.replica is not None
         or any(not isinstance(fabric, Auto) for fabric in network.fabrics)
         or network.graph is not None
         or network.wafer is not None

@@ -8,13 +8,14 @@ the baseline order it waits for K, and only another order (Themis) can use it.  
 group all of a dimension; here both are kept, since the bytes and links of each group are known.
 """
 
+import dataclasses
 import itertools
 from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
 
-from engine.kernels.phase.phase_time import empty_phase_times, time_phases
+from engine.kernels.phase.phase_time import times_of
 from engine.kinds import CollectiveKind
 from engine.lower.program import Floats, Program
 
@@ -40,8 +41,7 @@ def provisioning(program: Program) -> list[Pair]:
     in the baseline order; by group, in the order of the first collectives."""
     s = program.structure
     s = s._replace(shape=s.shape._replace(themis=False))
-    times = empty_phase_times(s)
-    time_phases(s, program.bandwidth, program.latency, times)
+    times = times_of(dataclasses.replace(program, structure=s))
     demand: dict[str, Floats] = {}
     flows = Counter(zip(program.names.flow_group, s.flows["form"].tolist(), strict=True))
     for (group, form), count in flows.items():

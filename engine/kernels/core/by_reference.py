@@ -4,7 +4,8 @@ Numba hands a named tuple of arrays to a function as seven words an array, so th
 of seventy arrays has five hundred arguments, and every function is compiled with as many.  By
 reference it has one: the address of the tuple, in the frame of the function that asked for it.
 Attributes read as before; those that are named tuples themselves are references again, and arrays
-are indexed from the front.
+are indexed from the front.  A compiled function that a tuple holds is part of its type: whoever
+calls it by its name there is compiled with it.
 """
 
 import hashlib
@@ -105,8 +106,21 @@ def _type(context: Any) -> Any:
 @lower_builtin(by_reference, BaseNamedTuple)  # type: ignore[untyped-decorator]
 def _address(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     """The address of a copy in the caller's frame: this is no function of its own."""
-    at = cgutils.alloca_once_value(builder, arguments[0])
+    at = cgutils.alloca_once_value(builder, _nameless(builder, signature.args[0], arguments[0]))
     # LLVM must not see that the state was written here, or it may take what never changes to be
     # what was there before: empty assembly hides where the address comes from.
     kind = ir.FunctionType(at.type, [at.type])
     return builder.asm(kind, "", "=r,0,~{memory}", [at], side_effect=True)
+
+
+def _nameless(builder: Any, of: Any, value: Any) -> Any:
+    """``value`` without the addresses of the functions that it holds: code that has them cannot be
+    kept, for they differ from process to process."""
+    if isinstance(of, types.Dispatcher):
+        return ir.Constant(value.type, None)
+    if isinstance(of, BaseNamedTuple):
+        for i, each in enumerate(of):
+            if isinstance(each, (types.Dispatcher, BaseNamedTuple)):
+                part = _nameless(builder, each, builder.extract_value(value, i))
+                value = builder.insert_value(value, part, i)
+    return value

@@ -8,7 +8,10 @@ from typing import Any
 
 from engine.compiler import inlined
 from engine.kernels.core.none import NONE
+from engine.kernels.core.record import record
 from engine.lower.program import Table
+
+QUEUE = record(head="i4", tail="i4")  # of its own, within another record
 
 
 @inlined

@@ -1,75 +1,86 @@
 """When something ends next: in a class, and of all.
 
-A slot holds the time at which what a timed stream runs, what a place at a port serves, or the first
-of a class's flows that wait for latencies only, ends.
-``State.tree`` keeps the earliest slot of every class, and over them the earliest of two and two as
-in a tournament: its leaves are the classes, and 1 is its root.
+A class has slots: one for each stream that times what it runs, one for each place at its ports, and
+the last one for the first of its flows that wait for latencies only.  ``State.due`` says when that
+ends, or NEVER.  ``State.tree`` keeps the earliest slot of every class, and over them the earliest
+of two and two as in a tournament: its leaves are the classes, and 1 is its root.
 """
 
 from engine.compiler import inlined
 from engine.kernels.core.none import NEVER
-from engine.kernels.phase.state import State, long
-from engine.lower.program import Structure
+from engine.kernels.phase.state import Sim, long
 
 
 @inlined
-def class_due(st: State, cls: int) -> int:
+def class_due(sim: Sim, cls: int) -> int:
     """When something ends next in a class, or NEVER."""
-    return st.tree[(len(st.tree) >> 1) + cls]
+    return sim.st.tree[(len(sim.st.tree) >> 1) + cls]
 
 
 @inlined
-def set_class_due(st: State, cls: int, due: int) -> None:
+def set_class_due(sim: Sim, cls: int, due: int) -> None:
     """Something ends next in the class when ``due``."""
-    i = (len(st.tree) >> 1) + cls
-    st.tree[i] = due
+    i = (len(sim.st.tree) >> 1) + cls
+    sim.st.tree[i] = due
     while i > 1:
-        due = min(due, st.tree[i ^ 1])
+        due = min(due, sim.st.tree[i ^ 1])
         i >>= 1
-        if st.tree[i] == due:
+        if sim.st.tree[i] == due:
             return
-        st.tree[i] = due
+        sim.st.tree[i] = due
 
 
 @inlined
-def note_start(st: State, cls: int, due: int) -> None:
+def note_start(sim: Sim, cls: int, due: int) -> None:
     """Something began in the class that ends when ``due``."""
-    if due < class_due(st, cls):
-        set_class_due(st, cls, due)
+    if due < class_due(sim, cls):
+        set_class_due(sim, cls, due)
 
 
 @inlined
-def earliest(st: State) -> tuple[int, int]:
+def begin_on_stream(sim: Sim, node: int, due: int) -> None:
+    """The node's timed stream runs it until ``due``."""
+    cls = sim.s.nodes[node].cls
+    sim.st.due[slot_of(sim, node)] = due
+    note_start(sim, cls, due)
+
+
+@inlined
+def earliest(sim: Sim) -> tuple[int, int]:
     """When something ends next, and the first class in which it does; (NEVER, 0) if nothing."""
-    now, i, leaf = st.tree[1], 1, len(st.tree) >> 1
+    now, i, leaf = sim.st.tree[1], 1, len(sim.st.tree) >> 1
     while i < leaf:
         i *= 2
-        if st.tree[i] != now:
+        if sim.st.tree[i] != now:
             i += 1
     return now, long(i - leaf)
 
 
 @inlined
-def next_on_streams(s: Structure, st: State, cls: int) -> int:
-    """When one of the class's timed streams ends next what it runs."""
-    due = long(NEVER)
-    for i in range(s.shape.n_timed):
-        due = min(due, st.stream_due[cls * s.shape.n_timed + i])
+def next_end(sim: Sim, cls: int) -> int:
+    """When something ends next in the class, by its slots."""
+    due, slots = long(NEVER), slots_of(sim, cls)
+    for slot in range(slots[0], slots[1]):
+        due = min(due, sim.st.due[slot])
     return due
 
 
 @inlined
-def next_end(s: Structure, st: State, cls: int) -> int:
-    """When something ends next in the class, by its slots."""
-    due = next_on_streams(s, st, cls)
-    places = places_of(s, cls)
-    for place in range(places[0], places[1]):
-        due = min(due, st.place_due[place])
-    return min(due, st.flight_due[cls])
+def slots_of(sim: Sim, cls: int) -> tuple[int, int]:
+    """The class's slots: from, to."""
+    shape = sim.s.shape
+    n = shape.n_timed + shape.n_ports * shape.places + 1
+    return cls * n, (cls + 1) * n
 
 
 @inlined
-def places_of(s: Structure, cls: int) -> tuple[int, int]:
-    """The class's places: from, to."""
-    per_class = s.shape.n_ports * s.shape.places
-    return cls * per_class, (cls + 1) * per_class
+def stream_of(sim: Sim, cls: int, slot: int) -> int:
+    """The class's timed stream of a slot."""
+    return cls * sim.s.shape.n_streams + slot - slots_of(sim, cls)[0]
+
+
+@inlined
+def slot_of(sim: Sim, node: int) -> int:
+    """The slot of the node's timed stream."""
+    cls = sim.s.nodes[node].cls
+    return slots_of(sim, cls)[0] + sim.s.nodes[node].stream - cls * sim.s.shape.n_streams

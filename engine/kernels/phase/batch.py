@@ -14,10 +14,10 @@ from engine.kernels.core.none import LONGEST
 from engine.kernels.phase.chain_times import time_chains
 from engine.kernels.phase.chains import chained
 from engine.kernels.phase.diagnosis import explain_stuck
-from engine.kernels.phase.kernel import run
+from engine.kernels.phase.kernel import MODEL, run
 from engine.kernels.phase.path import Path, empty_path, walk_back
-from engine.kernels.phase.phase_time import PhaseTimes, empty_phase_times, time_phases
-from engine.kernels.phase.state import FINISHED, STUCK, TIED, TOO_LONG, State, empty_state
+from engine.kernels.phase.phase_time import PhaseTimes, empty_phase_times, time_all
+from engine.kernels.phase.state import FINISHED, STUCK, TIED, TOO_LONG, Sim, State, empty_state
 from engine.lower.program import (
     Floats,
     Ints,
@@ -76,8 +76,7 @@ class Runner:
         groups = self.program.by_choice(points)
         if len(groups) == 1:
             return self._alike(groups[0][0], points, delays)
-        path = empty_path(self.program.structure, len(points))
-        measures = _empty_measures(self.program.structure, len(points), path)
+        measures = _empty_measures(self.program.structure, len(points))
         for one, rows in groups:
             _put(measures, rows, self._alike(one, points[rows], delays[rows]))
         return measures
@@ -100,26 +99,33 @@ class Runner:
 
     @cached_property
     def _chained(self) -> Structure:
-        return chained(self.program.structure)
+        """The structure with its chains; a replica's stays as it is."""
+        s = self.program.structure
+        return chained(s) if self.program.replica is None else s
 
     def _alike(self, program: Program, points: Floats, delays: Longs) -> Measures:
         """Simulate all points, at which a library chooses as it does in ``program``."""
         s = self._chained  # the same, whatever it chooses
         if program.chooser is not None and program is not self.program:
             s = program.chooser.made(s, program.chosen)
-        times = empty_phase_times(s)
-        state = empty_state(s, times)
-        path = empty_path(s, len(points))
-        measures = _empty_measures(s, len(points), path)
-        run_points(s, points, delays, times, state, measures, path)
-        _ask_witness(program, points, delays, measures)
-        return measures
+        return _run(program, s, points, delays, record=False).measures
 
 
 def run_batch(program: Program, bandwidth: ArrayLike, latency: ArrayLike | None = None) -> Measures:
     """Simulate ``program`` at P points (see :meth:`Runner.batch`); whoever asks for more points
     later keeps a :class:`Runner`."""
     return Runner(program).batch(bandwidth, latency)
+
+
+def _run(program: Program, s: Structure, points: Floats, delays: Longs, *, record: bool) -> Run:
+    """Simulate ``s``, the structure of ``program`` or what has become of it, at all points."""
+    times = empty_phase_times(s)
+    state = empty_state(s, times, record=record)
+    measures = _empty_measures(s, len(points))
+    by = run_points if program.replica is None else program.replica.run_points
+    by(s, points, delays, times, state, measures)
+    asked = _ask_witness(program, points, delays, measures)
+    return Run(program, measures, times, state, record and not asked)
 
 
 def _put(measures: Measures, rows: Longs, some: Measures) -> None:
@@ -149,14 +155,8 @@ def run_one(program: Program, *, record: bool = False) -> Run:
 
 def try_one(program: Program, *, record: bool = False) -> Run:
     """Simulate the program at its own point, whatever the outcome."""
-    times = empty_phase_times(program.structure)
-    state = empty_state(program.structure, times, record=record)
-    path = empty_path(program.structure, 1)
-    measures = _empty_measures(program.structure, 1, path)
     point = program.bandwidth[None], program.latency[None]
-    run_points(program.structure, *point, times, state, measures, path)
-    asked = _ask_witness(program, *point, measures)
-    return Run(program, measures, times, state, record and not asked)
+    return _run(program, program.structure, *point, record=record)
 
 
 def _ask_witness(program: Program, points: Floats, delays: Longs, out: Measures) -> bool:
@@ -189,7 +189,7 @@ def outcome_error(outcome: int) -> DimsweepError:
     return DimsweepError("deadlock", where="workload")
 
 
-def _empty_measures(s: Structure, n: int, path: Path) -> Measures:
+def _empty_measures(s: Structure, n: int) -> Measures:
     c, d = s.shape.n_classes, s.shape.n_dims
     return Measures(
         outcome=np.zeros(n, dtype=np.int32),
@@ -201,59 +201,58 @@ def _empty_measures(s: Structure, n: int, path: Path) -> Measures:
         exposed_by_tally=np.zeros((n, c, s.shape.n_tallies)),
         busy=np.zeros((n, c, d), dtype=np.int64),
         bytes_sent=np.zeros((n, c, d)),
-        path=path,
+        path=empty_path(s, n),
     )
 
 
 @compiled
 def run_points(
-    structure: Structure,
+    s: Structure,
     bandwidth: Floats,
     latency: Longs,
-    phase_times: PhaseTimes,
-    new_state: State,
+    times: PhaseTimes,
+    state: State,
     measures: Measures,
-    new_path: Path,
 ) -> None:
-    s, times, state = by_reference(structure), by_reference(phase_times), by_reference(new_state)
-    out, path = by_reference(measures), by_reference(new_path)
+    """Simulate ``s`` at points of bandwidths and latencies, (P, D) each."""
+    sim = by_reference(Sim(s, times, state, MODEL, None))
+    run_each(sim, bandwidth, latency, by_reference(measures))
+
+
+@kernel
+def run_each(sim: Sim, bandwidth: Floats, latency: Longs, out: Measures) -> None:
+    """:func:`run_points`, by the rules of ``sim``."""
     for point in range(len(bandwidth)):
-        longest = time_phases(s, bandwidth[point], latency[point], times)
-        longest += time_chains(s, times, state)
-        if longest < LONGEST:
-            out.outcome[point] = run(s, times, state)
-        else:
-            out.outcome[point] = TOO_LONG
+        longest = time_all(sim, bandwidth[point], latency[point]) + time_chains(sim)
+        out.outcome[point] = run(sim) if longest < LONGEST else TOO_LONG
         if out.outcome[point] == FINISHED:
-            _measure(s, times, state, out, point)
-            walk_back(s, bandwidth[point], latency[point], times, state, path, point)
+            _measure(sim, out, point)
+            walk_back(sim, out.path, point)  # type: ignore[arg-type]  # there is one
         else:
             out.time[point] = -1
 
 
 @kernel
-def _measure(s: Structure, times: PhaseTimes, state: State, out: Measures, point: int) -> None:
-    n_dims = s.shape.n_dims
+def _measure(sim: Sim, out: Measures, point: int) -> None:
+    s, st, n_dims = sim.s, sim.st, sim.s.shape.n_dims
     for c in range(s.shape.n_classes):
-        cls = state.classes[c]
-        out.time[point] = max(out.time[point], cls["end"])
-        out.end[point, c] = cls["end"]
-        out.compute[point, c] = cls["compute"]
-        out.exposed[point, c] = cls["exposed"]
-        queues = s.shape.n_ports // n_dims
-        for port in range(s.shape.n_ports):
-            d = port // queues
-            out.busy[point, c, d] += state.ports[c * s.shape.n_ports + port]["busy"]
-            out.exposed_by_dim[point, c, d] += state.ports[c * s.shape.n_ports + port]["exposed"]
-        out.exposed_by_dim[point, c, n_dims] = cls["unserved"]
+        cls = st.classes[c]
+        out.time[point] = max(out.time[point], cls.end)
+        out.end[point, c], out.compute[point, c] = cls.end, cls.compute
+        out.exposed[point, c] = cls.exposed
+        for number in range(s.shape.n_ports):
+            d, port = number // (s.shape.n_ports // n_dims), st.ports[c * s.shape.n_ports + number]
+            out.busy[point, c, d] += port.busy
+            out.exposed_by_dim[point, c, d] += port.exposed
+        out.exposed_by_dim[point, c, n_dims] = cls.unserved
         for tally in range(s.shape.n_tallies):
-            out.exposed_by_tally[point, c, tally] = state.tally_exposed[c, tally]
+            out.exposed_by_tally[point, c, tally] = st.tally_exposed[c, tally]
     for flow in s.flows:
-        for member in s.members[flow["member_start"] : flow["member_end"]]:
+        for member in s.members[flow.member_start : flow.member_end]:
             for d in range(n_dims):
-                out.bytes_sent[point, member["cls"], d] += times.bytes_sent[flow["form"], d]
+                out.bytes_sent[point, member.cls, d] += sim.times.bytes_sent[flow.form, d]
     if len(s.chains) > 0:
         for node in s.nodes:
-            if node["kind"] == NodeKind.CHAIN:
+            if node.kind == NodeKind.CHAIN:
                 for d in range(n_dims):
-                    out.bytes_sent[point, node["cls"], d] += state.chain_bytes[node["tally"], d]
+                    out.bytes_sent[point, node.cls, d] += st.chain_bytes[node.tally, d]

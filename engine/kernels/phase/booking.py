@@ -7,64 +7,67 @@ ends.
 """
 
 from engine.compiler import inlined, kernel
-from engine.kernels.phase.state import State
-from engine.lower.program import NO_FORM, Structure
+from engine.kernels.core.none import NONE
+from engine.kernels.phase.state import Sim
+
+BEGINS, ENDS = 1, -1
 
 
 @inlined
-def account(s: Structure, st: State, number: int, now: int) -> None:
+def account(sim: Sim, number: int, now: int) -> None:
     """Book the time since the class last changed.  Call it before the class changes."""
-    cls = st.classes[number]
-    if cls["clock"] == now:
+    cls = sim.st.classes[number]
+    if cls.clock == now:
         return
-    while cls["mark_due"] < now:
-        _pass_mark(s, st, number)
-    _book(s, st, number, now)
+    while cls.mark_due < now:
+        _pass_mark(sim, number)
+    _book(sim, number, now)
 
 
 @inlined
-def _book(s: Structure, st: State, number: int, now: int) -> None:
-    cls = st.classes[number]
-    span = now - cls["clock"]
-    cls["clock"] = now
-    if st.streams[number * s.shape.n_streams]["node"] >= 0 and not cls["pauses"]:
-        cls["compute"] += span
-    elif cls["in_flight"] > 0:
-        cls["exposed"] += span
-        cls["per_operator"] += _share(span, cls["in_flight"])
-        if cls["serving"] > 0:
-            cls["per_port"] += _share(span, cls["serving"])
+def _book(sim: Sim, number: int, now: int) -> None:
+    cls = sim.st.classes[number]
+    span = now - cls.clock
+    cls.clock = now
+    if sim.st.streams[number * sim.s.shape.n_streams].node >= 0 and not cls.pauses:
+        cls.compute += span
+    elif cls.in_flight > 0:
+        cls.exposed += span
+        cls.per_operator += _share(span, cls.in_flight)
+        if cls.serving > 0:
+            cls.per_port += _share(span, cls.serving)
         else:
-            cls["unserved"] += span
+            cls.unserved += span
 
 
 @inlined
-def begin_chain(s: Structure, st: State, node: int, now: int) -> int:
+def begin_chain(sim: Sim, node: int, now: int) -> int:
     """The class runs a chain, whose first link computes; returns how long it takes."""
-    cls, chain = st.classes[s.nodes[node]["cls"]], s.nodes[node]["tally"]
-    cls["mark"] = 2 * s.chains[chain]["start"] + 1  # the first link has begun
-    cls["mark_due"] = now + st.marks[cls["mark"]]["due"]
-    return st.chains[chain]["duration"]
+    cls, chain = sim.st.classes[sim.s.nodes[node].cls], sim.s.nodes[node].tally
+    cls.mark = 2 * sim.s.chains[chain].start + 1  # the first link has begun
+    cls.mark_due = now + sim.st.marks[cls.mark].due
+    return sim.st.chains[chain].duration
 
 
 @kernel
-def _pass_mark(s: Structure, st: State, number: int) -> None:
+def _pass_mark(sim: Sim, number: int) -> None:
     """A link of the class's chain begins or ends."""
-    cls, mark = st.classes[number], st.marks[st.classes[number]["mark"]]
-    _book(s, st, number, cls["mark_due"])
-    link = s.links[mark["link"]]
-    port = number * s.shape.n_ports + link["port"]
-    if link["form"] == NO_FORM:
-        cls["pauses"] = not mark["begins"]
-    elif mark["begins"]:
-        _enter_flight(st, number, link["tally"])
-        _enter_port(st, number, port)
-        st.ports[port]["busy"] += st.links[mark["link"]]["busy"]
+    cls = sim.st.classes[number]
+    mark = sim.st.marks[cls.mark]
+    _book(sim, number, cls.mark_due)
+    link = sim.s.links[mark.link]
+    port = number * sim.s.shape.n_ports + link.port
+    if link.form == NONE:
+        cls.pauses = not mark.begins
+    elif mark.begins:
+        _change_flight(sim, number, link.tally, BEGINS)
+        _change_port(sim, number, port, BEGINS)
+        sim.st.ports[port].busy += sim.st.links[mark.link].busy
     else:
-        _leave_port(st, number, port)
-        _leave_flight(st, number, link["tally"])
-    cls["mark"] += 1
-    cls["mark_due"] += st.marks[cls["mark"]]["due"] - mark["due"]
+        _change_port(sim, number, port, ENDS)
+        _change_flight(sim, number, link.tally, ENDS)
+    cls.mark += 1
+    cls.mark_due += sim.st.marks[cls.mark].due - mark.due
 
 
 @inlined
@@ -73,60 +76,31 @@ def _share(span: int, n: int) -> float:
 
 
 @inlined
-def begin_communication(s: Structure, st: State, node: int, now: int) -> None:
-    """One more operator of the node's class is in flight."""
-    cls, tally = s.nodes[node]["cls"], s.nodes[node]["tally"]
-    account(s, st, cls, now)
-    _enter_flight(st, cls, tally)
+def book_flight(sim: Sim, node: int, change: int, now: int) -> None:
+    """The node's communication BEGINS or ENDS to be in flight."""
+    cls = sim.s.nodes[node].cls
+    account(sim, cls, now)
+    _change_flight(sim, cls, sim.s.nodes[node].tally, change)
 
 
 @inlined
-def _enter_flight(st: State, cls: int, tally: int) -> None:
-    st.classes[cls]["in_flight"] += 1
-    st.tally_exposed[cls, tally] -= st.classes[cls]["per_operator"]
+def _change_flight(sim: Sim, number: int, tally: int, change: int) -> None:
+    cls = sim.st.classes[number]
+    cls.in_flight += change
+    sim.st.tally_exposed[number, tally] -= change * cls.per_operator
 
 
 @inlined
-def end_communication(s: Structure, st: State, node: int, now: int) -> None:
-    """The opposite of :func:`begin_communication`."""
-    cls, tally = s.nodes[node]["cls"], s.nodes[node]["tally"]
-    account(s, st, cls, now)
-    _leave_flight(st, cls, tally)
+def book_port(sim: Sim, cls: int, number: int, change: int, now: int) -> None:
+    """A phase BEGINS or ENDS to be under way from a port of the class."""
+    account(sim, cls, now)
+    _change_port(sim, cls, number, change)
 
 
 @inlined
-def _leave_flight(st: State, cls: int, tally: int) -> None:
-    st.classes[cls]["in_flight"] -= 1
-    st.tally_exposed[cls, tally] += st.classes[cls]["per_operator"]
-
-
-@inlined
-def begin_at_port(s: Structure, st: State, cls: int, number: int, now: int) -> None:
-    """One more phase is under way from a port of the class."""
-    account(s, st, cls, now)
-    _enter_port(st, cls, number)
-
-
-@inlined
-def _enter_port(st: State, cls: int, number: int) -> None:
-    port = st.ports[number]
-    if port["under_way"] == 0:
-        st.classes[cls]["serving"] += 1
-        port["exposed"] -= st.classes[cls]["per_port"]
-    port["under_way"] += 1
-
-
-@inlined
-def end_at_port(s: Structure, st: State, cls: int, number: int, now: int) -> None:
-    """The opposite of :func:`begin_at_port`."""
-    account(s, st, cls, now)
-    _leave_port(st, cls, number)
-
-
-@inlined
-def _leave_port(st: State, cls: int, number: int) -> None:
-    port = st.ports[number]
-    port["under_way"] -= 1
-    if port["under_way"] == 0:
-        st.classes[cls]["serving"] -= 1
-        port["exposed"] += st.classes[cls]["per_port"]
+def _change_port(sim: Sim, number: int, at: int, change: int) -> None:
+    cls, port = sim.st.classes[number], sim.st.ports[at]
+    if port.under_way == (change == ENDS):  # the first one to begin, or the last one to end
+        cls.serving += change
+        port.exposed -= change * cls.per_port
+    port.under_way += change

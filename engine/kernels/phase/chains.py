@@ -34,7 +34,6 @@ from engine.lower.program import (
     LINK,
     NO_FORM,
     POINT_TO_POINT,
-    Ends,
     Indices,
     Longs,
     NodeKind,
@@ -74,8 +73,8 @@ def _sources(s: Structure) -> Longs:
 def _is_plain(s: Structure) -> bool:
     """Whether streams and ports follow the native rules, which chains rely on."""
     shape, nodes = s.shape, s.nodes
-    rules = (shape.stream_order, shape.ends, shape.places, len(s.listed))
-    if rules != (StreamOrder.ARRIVAL, Ends.TOGETHER, 1, 0) or shape.n_ports != shape.n_dims:
+    rules = (shape.stream_order, shape.places, len(s.listed))
+    if rules != (StreamOrder.ARRIVAL, 1, 0) or shape.n_ports != shape.n_dims:
         return False
     if len(nodes) < 2 or shape.n_streams + shape.n_ports > _MOST_RESOURCES:
         return False

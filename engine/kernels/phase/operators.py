@@ -1,213 +1,181 @@
 """Operators: they become ready, wait for a stream, run or join a collective, and end."""
 
-import numpy as np
+from typing import Any
 
 from engine.compiler import inlined
 from engine.kernels.core.none import NEVER, NONE
-from engine.kernels.phase.agenda import note_start
-from engine.kernels.phase.booking import (
-    account,
-    begin_chain,
-    begin_communication,
-    end_communication,
-)
-from engine.kernels.phase.phase_time import PhaseTimes
+from engine.kernels.core.queue import insert, take_first
+from engine.kernels.core.worklist import put, take_all
+from engine.kernels.phase.agenda import begin_on_stream
+from engine.kernels.phase.booking import BEGINS, ENDS, account, begin_chain, book_flight
 from engine.kernels.phase.ports import finish_flow, move
 from engine.kernels.phase.servers import join_servers
-from engine.kernels.phase.state import (
-    DONE,
-    ENDING,
-    IN_TIE,
-    LAST,
-    N_DONE,
-    OPEN,
-    QUEUED,
-    READY,
-    RUNNING,
-    STARTING,
-    State,
-    append,
-)
-from engine.lower.program import (
-    NO_FLOW,
-    NO_PORT,
-    NO_SERVICE,
-    Ends,
-    Lookahead,
-    NodeKind,
-    StreamOrder,
-    Structure,
-)
+from engine.kernels.phase.state import DONE, QUEUED, RUNNING, Sim
+from engine.lower.program import Lookahead, NodeKind, StreamOrder
 
 
 @inlined
-def start_operators(s: Structure, times: PhaseTimes, st: State, now: int) -> None:
+def start_operators(sim: Sim, now: int) -> None:
     """Ready operators join their streams' queues in program order; idle streams start the first."""
-    n_ready = st.counts[READY]
-    st.counts[READY] = 0
-    for i in range(1, n_ready):  # insertion sort: lists are short
-        node, j = st.ready[i], i
-        while j > 0 and s.nodes[st.ready[j - 1]]["key"] > s.nodes[node]["key"]:
-            st.ready[j] = st.ready[j - 1]
-            j -= 1
-        st.ready[j] = node
-    for i in range(n_ready):
-        node = st.ready[i]
-        if s.nodes[node]["kind"] == NodeKind.RECEIVE:
-            append(st.starting, st.counts, STARTING, node)
+    s, st = sim.s, sim.st
+    _sort_by_key(sim)
+    for i in range(take_all(st.ready)):
+        node = st.ready.numbers[i]
+        if s.nodes[node].kind == NodeKind.RECEIVE:
+            put(st.starting, node)
             continue
-        stream = st.streams[s.nodes[node]["stream"]]
-        if (
-            stream["node"] < 0
-            and stream["head"] < 0
-            and s.nodes[node]["lookahead"] != Lookahead.NONE
-        ):
+        stream = st.streams[s.nodes[node].stream]
+        idle = stream.node == NONE and stream.head == NONE
+        if idle and s.nodes[node].lookahead != Lookahead.NONE:
             # Nothing is before it, and nobody else can tell in which order such nodes start.
-            _take_stream(s, st, stream, node, now)
+            _take_stream(sim, stream, node, now)
             continue
-        _enqueue(s, st, stream, node)
-        append(st.open_streams, st.counts, OPEN, s.nodes[node]["stream"])
-    for i in range(st.counts[OPEN]):
-        stream = st.streams[st.open_streams[i]]
-        node = stream["head"]
-        if stream["node"] < 0 and node >= 0:
-            stream["head"] = st.nodes[node]["next"]
-            _take_stream(s, st, stream, node, now)
-    st.counts[OPEN] = 0
-    for i in range(st.counts[STARTING]):
-        _start_node(s, times, st, st.starting[i], now)
-    st.counts[STARTING] = 0
+        _enqueue(sim, stream, node)
+        put(st.freed, s.nodes[node].stream)
+    for i in range(take_all(st.freed)):
+        stream = st.streams[st.freed.numbers[i]]
+        if stream.node == NONE and stream.head != NONE:
+            _take_stream(sim, stream, take_first(stream, st.nodes), now)
+    for i in range(take_all(st.starting)):
+        _start_node(sim, st.starting.numbers[i], now)
 
 
 @inlined
-def _enqueue(s: Structure, st: State, stream: np.void, node: int) -> None:
+def _sort_by_key(sim: Sim) -> None:
+    """Sort the nodes that are ready by their keys, those with the same one as they became so."""
+    numbers = sim.st.ready.numbers
+    for i in range(1, sim.st.ready.filled[0]):  # insertion sort: lists are short
+        node, j = numbers[i], i
+        while j > 0 and sim.s.nodes[numbers[j - 1]].key > sim.s.nodes[node].key:
+            numbers[j] = numbers[j - 1]
+            j -= 1
+        numbers[j] = node
+
+
+@inlined
+def _enqueue(sim: Sim, stream: Any, node: int) -> None:
     """The ready operator waits for its stream: last, or before those with a higher key."""
-    before, after = NONE, stream["head"]
+    nodes, waiting, key = sim.s.nodes, sim.st.nodes, sim.s.nodes[node].key
+    before, after = NONE, stream.head
     if after >= 0 and (
-        s.shape.stream_order == StreamOrder.ARRIVAL
-        or s.nodes[stream["tail"]]["key"] < s.nodes[node]["key"]
+        sim.s.shape.stream_order == StreamOrder.ARRIVAL or nodes[stream.tail].key < key
     ):
-        before, after = stream["tail"], NONE
-    while after >= 0 and s.nodes[after]["key"] < s.nodes[node]["key"]:
-        before, after = after, st.nodes[after]["next"]
-    st.nodes[node]["state"], st.nodes[node]["next"] = QUEUED, after
-    if before < 0:
-        stream["head"] = node
-    else:
-        st.nodes[before]["next"] = node
-    if after < 0:
-        stream["tail"] = node
+        before, after = stream.tail, NONE
+    while after >= 0 and nodes[after].key < key:
+        before, after = after, waiting[after].next
+    waiting[node].state = QUEUED
+    insert(stream, waiting, before, node)
 
 
 @inlined
-def _take_stream(s: Structure, st: State, stream: np.void, node: int, now: int) -> None:
-    account(s, st, s.nodes[node]["cls"], now)
-    stream["node"] = node
-    if stream["freed"] == now:
-        st.nodes[node]["critical"] = stream["critical"]
-    append(st.starting, st.counts, STARTING, node)
+def _take_stream(sim: Sim, stream: Any, node: int, now: int) -> None:
+    account(sim, sim.s.nodes[node].cls, now)
+    stream.node = node
+    if stream.freed == now:
+        sim.st.nodes[node].critical = stream.critical
+    put(sim.st.starting, node)
 
 
 @inlined
-def _start_node(s: Structure, times: PhaseTimes, st: State, node: int, now: int) -> None:
-    static, dynamic = s.nodes[node], st.nodes[node]
-    dynamic["state"], dynamic["start"] = RUNNING, now
-    computes = static["kind"] == NodeKind.COMPUTE or static["kind"] == NodeKind.CHAIN
-    hosted = static["kind"] == NodeKind.HOST
-    if computes or hosted or static["kind"] == NodeKind.ACCESS:
-        duration = static["duration"]
-        if static["kind"] == NodeKind.CHAIN:
-            duration = begin_chain(s, st, node, now)
-        if static["service"] != NO_SERVICE:
-            join_servers(s, st, node, now)
+def _start_node(sim: Sim, node: int, now: int) -> None:
+    static, dynamic = sim.s.nodes[node], sim.st.nodes[node]
+    dynamic.state, dynamic.start = RUNNING, now
+    hidden = not _communicates(static.kind)
+    if hidden or static.kind == NodeKind.ACCESS:
+        duration = static.duration
+        if static.kind == NodeKind.CHAIN:
+            duration = begin_chain(sim, node, now)
+        if static.service != NONE:
+            join_servers(sim, node, now)
         else:
-            _time_on_stream(s, st, node, now + duration)
-        st.node_critical[node] = dynamic["critical"]
-        dynamic["critical"] = len(st.phase_of) + node
-    if static["lookahead"] == Lookahead.UNTIL_END:
-        st.classes[static["cls"]]["felt"] += 1
-    if not (computes or hosted):
-        begin_communication(s, st, node, now)
-    if static["kind"] == NodeKind.RECEIVE:
-        _receive(s, st, node, now)
-    elif static["flow"] != NO_FLOW:
-        _join_flow(s, times, st, node, now)
+            begin_on_stream(sim, node, now + duration)
+        sim.st.node_critical[node] = dynamic.critical
+        dynamic.critical = len(sim.st.phase_of) + node
+    if static.lookahead == Lookahead.UNTIL_END:
+        sim.st.classes[static.cls].felt += 1
+    if not hidden:
+        book_flight(sim, node, BEGINS, now)
+    if static.kind == NodeKind.RECEIVE:
+        _receive(sim, node, now)
+    elif static.flow != NONE:
+        _join_flow(sim, node, now)
 
 
 @inlined
-def _time_on_stream(s: Structure, st: State, node: int, due: int) -> None:
-    cls, stream = s.nodes[node]["cls"], s.nodes[node]["stream"]
-    st.stream_due[stream - cls * (s.shape.n_streams - s.shape.n_timed)] = due
-    note_start(st, cls, due)
+def _communicates(kind: int) -> bool:
+    """Whether it is communication, or an access to remote memory."""
+    return kind != NodeKind.COMPUTE and kind != NodeKind.CHAIN and kind != NodeKind.HOST
 
 
 @inlined
-def _receive(s: Structure, st: State, node: int, now: int) -> None:
+def _receive(sim: Sim, node: int, now: int) -> None:
     """Expect a message; one that has come already ends the receive."""
-    send = s.members[s.flows[s.nodes[node]["flow"]]["member_start"]]["node"]
-    if st.nodes[send]["state"] != DONE:
+    send = sim.s.members[sim.s.flows[sim.s.nodes[node].flow].member_start].node
+    if sim.st.nodes[send].state == DONE:
+        put(sim.st.ending, node)
+        sim.rules.expect(sim, node, send, now)
+
+
+@inlined
+def expect(sim: Sim, node: int, send: int, now: int) -> None:
+    """It does not matter whether the message came before or comes just now."""
+
+
+@inlined
+def _join_flow(sim: Sim, node: int, now: int) -> None:
+    """The last member to arrive sends the chunks off."""
+    f = sim.s.nodes[node].flow
+    flow, joined = sim.s.flows[f], sim.st.flows[f]
+    joined.arrived += 1
+    if joined.arrived < flow.member_end - flow.member_start:
         return
-    append(st.ending, st.counts, ENDING, node)
-    if st.nodes[send]["end"] == now and s.nodes[send]["cls"] != s.nodes[node]["cls"]:
-        st.counts[IN_TIE] = s.shape.ends == Ends.ONE_BY_ONE
+    joined.critical = sim.st.nodes[node].critical
+    chunk = sim.st.chunks[flow.chunk_start]
+    if chunk.first < chunk.end:
+        sim.rules.send_off(sim, node, f, now)
+    elif sim.s.nodes[node].lookahead == Lookahead.NONE:  # a group of one, or a message to oneself
+        finish_flow(sim, f, joined.critical)
 
 
 @inlined
-def _join_flow(s: Structure, times: PhaseTimes, st: State, node: int, now: int) -> None:
-    """The last member to arrive sends the chunks off, or times the flow on its own stream."""
-    static, f = s.nodes[node], s.nodes[node]["flow"]
-    flow = s.flows[f]
-    st.flows[f]["arrived"] += 1
-    if st.flows[f]["arrived"] < flow["member_end"] - flow["member_start"]:
-        return
-    critical = st.nodes[node]["critical"]
-    st.flows[f]["critical"] = critical
-    first = st.chunks[flow["chunk_start"]]["first"]
-    if first == st.chunks[flow["chunk_start"]]["end"]:  # a group of one, or a message to oneself
-        if static["lookahead"] == Lookahead.NONE:
-            finish_flow(s, st, f, critical)
-    elif times.phases[first]["port"] == NO_PORT:
-        duration = times.phases[first]["duration"]
-        _time_on_stream(s, st, node, now + duration)
-        st.phase_critical[st.chunks[flow["chunk_start"]]["record"]] = critical
-        st.counts[IN_TIE] |= duration == 0
+def send_off(sim: Sim, node: int, f: int, now: int) -> None:
+    """All chunks of a flow set off at the end of this round."""
+    for chunk in range(sim.s.flows[f].chunk_start, sim.s.flows[f].chunk_end):
+        move(sim, chunk)
+
+
+@inlined
+def end_node(sim: Sim, node: int, now: int) -> None:
+    s, st = sim.s, sim.st
+    static, dynamic, cls = s.nodes[node], st.nodes[node], st.classes[s.nodes[node].cls]
+    if _communicates(static.kind):
+        book_flight(sim, node, ENDS, now)
     else:
-        for chunk in range(flow["chunk_start"], flow["chunk_end"]):
-            move(st, chunk)
+        account(sim, static.cls, now)
+        if static.kind == NodeKind.CHAIN:
+            cls.mark_due = NEVER
+    dynamic.state, dynamic.end = DONE, now
+    cls.end = now
+    st.counts[0].done += 1
+    st.counts[0].last = dynamic.critical
+    if static.lookahead == Lookahead.NONE:
+        cls.bound -= 1
+    elif static.lookahead == Lookahead.UNTIL_END:
+        cls.felt -= 1
+    if static.stream >= 0:
+        stream = st.streams[static.stream]
+        stream.node, stream.critical, stream.freed = NONE, dynamic.critical, now
+        put(st.freed, static.stream)
+    for following in s.following[static.next_start : static.next_end]:
+        st.nodes[following].waits -= 1
+        if st.nodes[following].waits == 0:
+            make_ready(sim, following, dynamic.critical)
 
 
 @inlined
-def end_node(s: Structure, st: State, node: int, now: int) -> None:
-    static, dynamic = s.nodes[node], st.nodes[node]
-    cls = st.classes[static["cls"]]
-    if static["kind"] == NodeKind.COMPUTE or static["kind"] == NodeKind.HOST:
-        account(s, st, static["cls"], now)
-    elif static["kind"] == NodeKind.CHAIN:
-        account(s, st, static["cls"], now)
-        cls["mark_due"] = NEVER
-    else:
-        end_communication(s, st, node, now)
-    dynamic["state"], dynamic["end"] = DONE, now
-    cls["end"] = now
-    st.counts[N_DONE] += 1
-    st.counts[LAST] = dynamic["critical"]
-    if static["lookahead"] == Lookahead.NONE:
-        cls["bound"] -= 1
-    elif static["lookahead"] == Lookahead.UNTIL_END:
-        cls["felt"] -= 1
-    if static["stream"] >= 0:
-        stream = st.streams[static["stream"]]
-        stream["node"], stream["critical"], stream["freed"] = NONE, dynamic["critical"], now
-        append(st.open_streams, st.counts, OPEN, static["stream"])
-    for following in s.following[static["next_start"] : static["next_end"]]:
-        st.nodes[following]["waits"] -= 1
-        if st.nodes[following]["waits"] == 0:
-            make_ready(s, st, following, dynamic["critical"])
-
-
-@inlined
-def make_ready(s: Structure, st: State, node: int, critical: int) -> None:
-    st.nodes[node]["critical"] = critical
-    append(st.ready, st.counts, READY, node)
-    if s.nodes[node]["lookahead"] == Lookahead.NONE:
-        st.classes[s.nodes[node]["cls"]]["bound"] += 1
+def make_ready(sim: Sim, node: int, critical: int) -> None:
+    """All that the node waited for has ended, ``critical`` last."""
+    sim.st.nodes[node].critical = critical
+    put(sim.st.ready, node)
+    if sim.s.nodes[node].lookahead == Lookahead.NONE:
+        sim.st.classes[sim.s.nodes[node].cls].bound += 1

@@ -25,18 +25,11 @@ import numpy as np
 from engine.compiler import compiled, kernel
 from engine.kernels.core.by_reference import by_reference
 from engine.kernels.core.none import NONE
-from engine.kernels.phase.phase_time import Parts, PhaseTimes, parts_of
+from engine.kernels.phase.kernel import MODEL
+from engine.kernels.phase.phase_time import PhaseTimes, parts_of
 from engine.kernels.phase.servers import lasts, serve
-from engine.kernels.phase.state import BEGINNING, LAST, SHIFTS, State, long, transfer_of
-from engine.lower.program import (
-    NO_DIM,
-    NO_FORM,
-    NO_SERVICE,
-    Floats,
-    Longs,
-    NodeKind,
-    Structure,
-)
+from engine.kernels.phase.state import BEGINNING, Sim, State, long, transfer_of
+from engine.lower.program import Floats, Longs, NodeKind, Structure
 
 
 class Path(NamedTuple):
@@ -69,28 +62,31 @@ def empty_path(s: Structure, n: int) -> Path:
     )
 
 
+class Row(NamedTuple):
+    """A row of critical paths to write to; not its ``seconds``, but only its slopes, if so said."""
+
+    path: Path
+    number: int
+    seconds: bool
+
+
 @kernel
-def walk_back(
-    s: Structure,
-    bandwidth: Floats,
-    latency: Longs,
-    times: PhaseTimes,
-    st: State,
-    out: Path,
-    point: int,
-) -> None:
-    """Write the critical path of the run in ``st`` into row ``point``, all zeros before."""
+def walk_back(sim: Sim, path: Path, point: int) -> None:
+    """Write the critical path of the run into row ``point``, all zeros before."""
+    st, last, out = sim.st, long(sim.st.counts[0].last), by_reference(Row(path, point, True))
     _forget(st)
-    access = _follow(s, st, st.counts[LAST], 1.0, out, point, True)
+    access = _follow(sim, out, last, 1.0)
     while access != NONE:
-        out.memory[point] += st.nodes[access]["end"] - st.nodes[access]["start"]
-        access = _follow(s, st, st.node_critical[access], 1.0, out, point, True)
-    shared = st.counts[SHIFTS] > 0
-    _add_up(s, bandwidth, latency, times, st, out, point, True, not shared)
-    if shared:
+        path.memory[point] += st.nodes[access].end - st.nodes[access].start
+        access = _follow(sim, out, long(st.node_critical[access]), 1.0)
+    _add_up(sim, out)
+    if st.counts[0].shifts > 0:
+        for d in range(sim.s.shape.n_dims):
+            path.hops[point, d] = path.demand[point, d] = 0.0
         _forget(st)
-        _weigh_shifts(s, st, out, point)
-        _add_up(s, bandwidth, latency, times, st, out, point, False, True)
+        slopes = by_reference(Row(path, point, False))
+        _weigh_shifts(sim, slopes)
+        _add_up(sim, slopes)
 
 
 class Chain(NamedTuple):
@@ -104,17 +100,13 @@ class Chain(NamedTuple):
 @compiled
 def chain_of(new_state: State) -> Chain:
     """The critical path of the run in ``new_state``."""
-    st, n_nodes, n_phases = by_reference(new_state), 0, 0
-    interval = long(st.counts[LAST])
+    st, n = by_reference(new_state), 0
+    interval = long(st.counts[0].last)
     while interval != BEGINNING:
-        if interval < len(st.phase_of):
-            n_phases += 1
-        else:
-            n_nodes += 1
+        n += 1
         interval = _before(st, interval)
-    nodes = np.empty(n_nodes, dtype=np.int64)
-    phases, whole = np.empty(n_phases, dtype=np.int64), np.empty(n_phases, dtype=np.int64)
-    i, k, interval = 0, 0, long(st.counts[LAST])
+    nodes, phases, whole = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+    i, k, interval = 0, 0, long(st.counts[0].last)
     while interval != BEGINNING:
         if interval < len(st.phase_of):
             whole[k] = interval >= 0
@@ -124,7 +116,7 @@ def chain_of(new_state: State) -> Chain:
             nodes[i] = interval - len(st.phase_of)
             i += 1
         interval = _before(st, interval)
-    return Chain(nodes, phases, whole)
+    return Chain(nodes[:i], phases[:k], whole[:k])
 
 
 @kernel
@@ -139,27 +131,23 @@ def _before(st: State, interval: int) -> int:
 
 @compiled
 def phases_apart(
-    structure: Structure,
-    bandwidth: Floats,
-    latency: Longs,
-    phase_times: PhaseTimes,
-    new_state: State,
-    chain: Chain,
-    labels: Longs,
-    new_path: Path,
+    s: Structure, times: PhaseTimes, state: State, chain: Chain, labels: Longs, path: Path
 ) -> None:
-    """Add the seconds of the phases of the critical path to ``new_path``, all zeros before: each
+    """Add the seconds of the phases of the critical path to ``path``, all zeros before: each
     phase's to the row that its label says."""
-    s, times, st = by_reference(structure), by_reference(phase_times), by_reference(new_state)
-    out = by_reference(new_path)
-    for label in range(len(out.compute)):
-        _forget(st)
+    add_apart(by_reference(Sim(s, times, state, MODEL, None)), chain, labels, path)
+
+
+@kernel
+def add_apart(sim: Sim, chain: Chain, labels: Longs, path: Path) -> None:
+    """:func:`phases_apart`, by the rules of ``sim``."""
+    for label in range(len(path.compute)):
+        _forget(sim.st)
         for i in range(len(chain.phases)):
-            if labels[i] == label and chain.whole[i]:
-                st.visits[st.phase_of[chain.phases[i]]] += 1.0
-            elif labels[i] == label:
-                st.transfers[st.phase_of[chain.phases[i]]] += 1.0
-        _add_up(s, bandwidth, latency, times, st, out, label, True, False)
+            if labels[i] == label:
+                visited = sim.st.visits if chain.whole[i] else sim.st.transfers
+                visited[sim.st.phase_of[chain.phases[i]]] += 1.0
+        _add_up(sim, by_reference(Row(path, label, True)))
 
 
 @kernel
@@ -167,137 +155,114 @@ def _forget(st: State) -> None:
     st.visits.fill(0.0)
     st.transfers.fill(0.0)
     for chain in st.chains:
-        chain["visits"] = 0.0
+        chain.visits = 0.0
 
 
 @kernel
-def _follow(
-    s: Structure, st: State, interval: int, weight: float, out: Path, point: int, seconds: bool
-) -> int:
+def _follow(sim: Sim, out: Row, interval: int, weight: float) -> int:
     """Visit the chain back from an interval, ``weight`` times, to the beginning or to an access
-    that shares servers, whose node it returns; write its ``seconds`` of computing, if asked."""
+    that shares servers, whose node it returns; write its seconds of computing, if asked."""
+    s, st = sim.s, sim.st
     while interval != BEGINNING:
         if interval < 0:
             st.transfers[st.phase_of[transfer_of(interval)]] += weight
-            interval = st.phase_critical[transfer_of(interval)]
         elif interval < len(st.phase_of):
             st.visits[st.phase_of[interval]] += weight
-            interval = st.phase_critical[interval]
         else:
             number = interval - len(st.phase_of)
             node = s.nodes[number]
-            if node["service"] != NO_SERVICE:
+            if node.service != NONE:
                 return long(number)
-            if node["kind"] == NodeKind.CHAIN:
-                st.chains[node["tally"]]["visits"] += weight
-            if seconds:
-                out.memory[point] += node["memory"]
-                out.compute[point] += node["duration"] - node["memory"]
-            interval = st.node_critical[number]
+            if node.kind == NodeKind.CHAIN:
+                st.chains[node.tally].visits += weight
+            if out.seconds:
+                out.path.memory[out.number] += node.memory
+                out.path.compute[out.number] += node.duration - node.memory
+        interval = _before(st, interval)
     return long(NONE)
 
 
 @kernel
-def _weigh_shifts(s: Structure, st: State, out: Path, point: int) -> None:
+def _weigh_shifts(sim: Sim, out: Row) -> None:
     """Visit all chains that the run's end depends on, as often as it moves when they do."""
-    access = _follow(s, st, st.counts[LAST], 1.0, out, point, False)
+    st = sim.st
+    access = _follow(sim, out, long(st.counts[0].last), 1.0)
     if access != NONE:
-        st.shifts[st.left_at[access]]["weight"] += 1.0
-    for number in range(st.counts[SHIFTS] - 1, -1, -1):
+        st.shifts[st.left_at[access]].weight += 1.0
+    for number in range(st.counts[0].shifts - 1, -1, -1):
         shift = st.shifts[number]
-        node, weight = shift["node"], shift["weight"]
-        serve(s, st, node, -shift["sign"])  # the servers as they were before
-        if weight == 0.0:
+        serve(sim, shift.node, -shift.sign)  # the servers as they were before
+        if shift.weight == 0.0:
             continue
-        if shift["sign"] < 0:
-            _spread(s, st, number)
+        if shift.sign < 0:
+            _spread(sim, number)
             continue
-        access = _follow(s, st, st.node_critical[node], weight, out, point, False)
+        access = _follow(sim, out, long(st.node_critical[shift.node]), shift.weight)
         if access != NONE:
-            st.shifts[st.left_at[access]]["weight"] += weight
+            st.shifts[st.left_at[access]].weight += shift.weight
 
 
 @kernel
-def _spread(s: Structure, st: State, last: int) -> None:
+def _spread(sim: Sim, last: int) -> None:
     """Spread the weight of the end of an access over the shifts while it was served.
 
     All of it is moved, so  sum over i of rate_i (t_i+1 - t_i) = 1  where the rate changes at the
     t_i: its end moves by  (rate_i - rate_i-1) / rate_last  as t_i moves, and by rate_0 / rate_last
     as it begins.  The servers are as before its end.
     """
-    node, weight = st.shifts[last]["node"], st.shifts[last]["weight"]
-    final = lasts(s, st, node)
+    shifts = sim.st.shifts
+    node, weight = shifts[last].node, shifts[last].weight
+    final = lasts(sim, node)
     takes, i = final, last - 1
-    while st.shifts[i]["node"] != node:
-        serve(s, st, st.shifts[i]["node"], -st.shifts[i]["sign"])
-        before = lasts(s, st, node)
-        st.shifts[i]["weight"] += weight * (final / takes - final / before)
+    while shifts[i].node != node:
+        serve(sim, shifts[i].node, -shifts[i].sign)
+        before = lasts(sim, node)
+        shifts[i].weight += weight * (final / takes - final / before)
         takes, i = before, i - 1
-    st.shifts[i]["weight"] += weight * (final / takes)
+    shifts[i].weight += weight * (final / takes)
     for again in range(i + 1, last):
-        serve(s, st, st.shifts[again]["node"], st.shifts[again]["sign"])
+        serve(sim, shifts[again].node, shifts[again].sign)
 
 
 @kernel
-def _add_up(
-    s: Structure,
-    bandwidth: Floats,
-    latency: Longs,
-    times: PhaseTimes,
-    st: State,
-    out: Path,
-    point: int,
-    seconds: bool,
-    slopes: bool,
-) -> None:
-    """Add what was visited to the ``seconds`` of row ``point``, to its ``slopes``, or to both."""
-    _visit_links(s, times, st, out, point, seconds)
+def _add_up(sim: Sim, out: Row) -> None:
+    """Add what was visited to the row."""
+    st, times = sim.st, sim.times
+    _visit_links(sim, out)
     for span in times.spans:
-        for variant in range(span["variants"]):
-            first = span["start"] + variant * span["length"]
+        for variant in range(span.variants):
+            first = span.start + variant * span.length
             late = 0.0
-            for i in range(first + span["length"] - 1, first - 1, -1):
+            for i in range(first + span.length - 1, first - 1, -1):
                 moves = st.visits[i] + st.transfers[i]
                 # A chunk that ended a flow has the latencies of all its phases.
-                late = late * s.shape.latency_after + st.visits[i]
+                late = late * sim.rules.latency_after() + st.visits[i]
                 if moves == 0.0 and late == 0.0:
                     continue
-                phase = times.phases[i]
-                if phase["steps"] >= 0:
-                    steps, d = s.phase_steps[phase["steps"]], phase["dim"]
-                    parts = parts_of(s, steps, phase["n_bytes"], bandwidth[d], latency[d])
-                    if seconds:
-                        _phase_seconds(phase, parts, latency[d], out, point, moves, late)
-                    if slopes:
-                        out.hops[point, d] += late * parts.hops
-                        n_bytes = phase["n_bytes"] * parts.fraction / steps["share"]
-                        out.demand[point, d] += moves * n_bytes
+                if times.phases[i].steps >= 0:
+                    _add_phase(sim, out, i, moves, late)
                 else:
-                    if seconds:
-                        _transfer_seconds(s, latency, phase, out, point, moves, late)
-                    if slopes:
-                        _transfer_slopes(s, phase, out, point, moves, late)
+                    _add_transfer(sim, out, i, moves, late)
 
 
 @kernel
-def _visit_links(
-    s: Structure, times: PhaseTimes, st: State, out: Path, point: int, seconds: bool
-) -> None:
+def _visit_links(sim: Sim, out: Row) -> None:
     """Visit what the path meets inside the chains."""
+    s, st, times = sim.s, sim.st, sim.times
     for chain in range(len(s.chains)):
-        n = st.chains[chain]["visits"]
-        for number in range(s.chains[chain]["start"], s.chains[chain]["end"]):
+        n = st.chains[chain].visits
+        for number in range(s.chains[chain].start, s.chains[chain].end):
             link = s.links[number]
-            if n == 0.0 or not st.links[number]["on_path"]:
+            if n == 0.0 or not st.links[number].on_path:
                 continue
-            if seconds:
-                out.memory[point] += np.int64(n) * link["memory"]
-                out.compute[point] += np.int64(n) * (link["duration"] - link["memory"])
-            if link["form"] != NO_FORM:
-                span, form = times.spans[link["form"]], s.forms[link["form"]]
-                i = span["start"]
-                while i < span["start"] + span["length"] and times.phases[i]["dim"] != NO_DIM:
-                    st.transfers[i] += n * form["chunks"]
+            if out.seconds:
+                out.path.memory[out.number] += np.int64(n) * link.memory
+                out.path.compute[out.number] += np.int64(n) * (link.duration - link.memory)
+            if link.form != NONE:
+                span = times.spans[link.form]
+                i = span.start + 0
+                while i < span.start + span.length and times.phases[i].dim != NONE:
+                    st.transfers[i] += n * s.forms[link.form].chunks
                     i += 1
                 # The last chunk's last phase brings its latencies.
                 st.transfers[i - 1] -= n
@@ -305,53 +270,38 @@ def _visit_links(
 
 
 @kernel
-def _phase_seconds(
-    phase: np.void,
-    parts: Parts,
-    latency: int,
-    out: Path,
-    point: int,
-    visits: float,
-    lates: float,
-) -> None:
+def _add_phase(sim: Sim, out: Row, i: int, moves: float, late: float) -> None:
     """A phase: its bytes as often as it was visited, its latencies as often as a chunk was late."""
-    d, moves, late = phase["dim"], np.int64(visits), np.int64(lates)
-    hops, delay = np.int64(parts.hops), np.int64(parts.delay)
-    reduction = np.int64(parts.reduction)
-    out.latency[point, d] += late * hops * latency
-    out.endpoint[point, d] += late * delay + moves * reduction
-    out.transfer[point, d] += moves * (phase["duration"] - hops * latency - delay - reduction)
+    phase, path = sim.times.phases[i], out.path
+    d, steps = phase.dim, sim.s.phase_steps[phase.steps]
+    parts = parts_of(sim, steps, phase.n_bytes, d)
+    path.hops[out.number, d] += late * parts.hops
+    n_bytes = phase.n_bytes * parts.fraction / steps.share
+    path.demand[out.number, d] += moves * n_bytes
+    if out.seconds:
+        n, behind = np.int64(moves), np.int64(late)
+        hops, delay = np.int64(parts.hops) * sim.times.latency[d], np.int64(parts.delay)
+        reduction = np.int64(parts.reduction)
+        path.latency[out.number, d] += behind * hops
+        path.endpoint[out.number, d] += behind * delay + n * reduction
+        path.transfer[out.number, d] += n * (phase.duration - hops - delay - reduction)
 
 
 @kernel
-def _transfer_seconds(
-    s: Structure,
-    latency: Longs,
-    phase: np.void,
-    out: Path,
-    point: int,
-    visits: float,
-    lates: float,
-) -> None:
+def _add_transfer(sim: Sim, out: Row, i: int, moves: float, late: float) -> None:
     """The same of a message from point to point."""
-    moves, late = np.int64(visits), np.int64(lates)
-    form, left = s.forms[~phase["steps"]], phase["duration"] - s.shape.endpoint_delay
-    for use in s.uses[form["use_start"] : form["use_end"]]:
-        d = use["dim"]
-        hops = s.steps[s.phase_steps[use["scatter"]]["step_start"]]["hops"]
-        out.latency[point, d] += late * hops * latency[d]
-        left -= hops * latency[d]
-    out.endpoint[point, phase["dim"]] += late * s.shape.endpoint_delay
-    out.transfer[point, phase["dim"]] += moves * left
-
-
-@kernel
-def _transfer_slopes(
-    s: Structure, phase: np.void, out: Path, point: int, moves: float, late: float
-) -> None:
-    form = s.forms[~phase["steps"]]
-    for use in s.uses[form["use_start"] : form["use_end"]]:
-        steps = s.phase_steps[use["scatter"]]
-        out.hops[point, use["dim"]] += late * s.steps[steps["step_start"]]["hops"]
-        if use["dim"] == phase["dim"]:
-            out.demand[point, use["dim"]] += moves * phase["n_bytes"] / steps["share"]
+    s, phase, path = sim.s, sim.times.phases[i], out.path
+    n, behind, delay = np.int64(moves), np.int64(late), s.shape.endpoint_delay
+    form, left = s.forms[~phase.steps], phase.duration - delay
+    for use in s.uses[form.use_start : form.use_end]:
+        d, steps = use.dim, s.phase_steps[use.scatter]
+        hops = s.steps[steps.step_start].hops
+        path.hops[out.number, d] += late * hops
+        if d == phase.dim:
+            path.demand[out.number, d] += moves * phase.n_bytes / steps.share
+        left -= hops * sim.times.latency[d]
+        if out.seconds:
+            path.latency[out.number, d] += behind * (hops * sim.times.latency[d])
+    if out.seconds:
+        path.endpoint[out.number, phase.dim] += behind * delay
+        path.transfer[out.number, phase.dim] += n * left

@@ -1,49 +1,35 @@
 """How long every phase of a program lasts at one point of bandwidth and latency."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from engine.compiler import compiled, inlined, kernel
-from engine.kernels.core.none import LONGEST
+from engine.kernels.core.by_reference import by_reference
+from engine.kernels.core.none import LONGEST, NONE
+from engine.kernels.core.record import record
 from engine.kinds import CollectiveKind
-from engine.lower.program import (
-    NO_DIM,
-    NO_ENTRANCE,
-    NO_SERVICE,
-    NOT_LISTED,
-    POINT_TO_POINT,
-    Floats,
-    Ints,
-    Longs,
-    Structure,
-    Table,
-)
+from engine.lower.program import POINT_TO_POINT, Floats, Ints, Longs, Program, Structure, Table
 from engine.units import PICOSECONDS
 
 # A run must end before the clock (int64 picoseconds) does; half of its range leaves room for sums.
 _LONGEST = float(LONGEST)
 _ALIKE = 1.0 - 2.0**-40  # loads that differ by less are equal, but for rounding
 
-PHASE = np.dtype(
-    [
-        ("dim", "i4"),  # NO_DIM after a variant's last phase
-        ("port", "i4"),  # of each member class, or NO_PORT: it holds its operator's stream
-        ("steps", "i4"),  # its PHASE_STEPS; ~form for a transfer from point to point
-        ("entrance", "i4"),  # of such a transfer's target in ``dim``, or NO_ENTRANCE
-        ("duration", "i8"),
-        ("hold", "i8"),  # of its ports: all of it, or what is no latency or delay
-        ("late", "i8"),  # what no port is held for, of this phase and those before it
-        ("n_bytes", "f8"),  # held on entering the phase
-    ],
-    align=True,
+PHASE = record(
+    dim="i4",  # NONE after a variant's last phase
+    port="i4",  # of each member class, or NONE: it holds its operator's stream
+    steps="i4",  # its PHASE_STEPS; ~form for a transfer from point to point
+    entrance="i4",  # of such a transfer's target in ``dim``, or NONE
+    duration="i8",
+    hold="i8",  # of its ports: all of it, or what is no latency or delay
+    late="i8",  # what no port is held for, of this phase and those before it
+    n_bytes="f8",  # held on entering the phase
 )
-SPAN = np.dtype(
-    [
-        ("start", "i4"),  # of a form's phases
-        ("length", "i4"),  # phases of a variant
-        ("variants", "i4"),  # one, or one a chunk where each chooses its own order
-    ]
+SPAN = record(
+    start="i4",  # of a form's phases
+    length="i4",  # phases of a variant
+    variants="i4",  # one, or one a chunk where each chooses its own order
 )
 
 
@@ -78,7 +64,7 @@ def empty_phase_times(s: Structure) -> PhaseTimes:
     start = 0
     for span, form in zip(spans, s.forms, strict=True):
         span["start"] = start
-        if form["listed_start"] != NOT_LISTED:
+        if form["listed_start"] != NONE:
             span["length"], span["variants"] = form["listed_length"], form["listed_variants"]
         else:
             dims = int(form["use_end"] - form["use_start"])
@@ -101,6 +87,21 @@ def empty_phase_times(s: Structure) -> PhaseTimes:
     )
 
 
+class Timed(NamedTuple):
+    """What :func:`time_all` needs of a simulation: its structure, its times, and how to time."""
+
+    s: Structure
+    times: PhaseTimes
+    rules: "Timing"
+
+
+class Timing(NamedTuple):
+    """How phases are timed: those of the rules of a simulation that say so."""
+
+    message_time: Any
+    latency_after: Any
+
+
 @compiled
 def whole(picoseconds: float) -> float:
     """The nearest picosecond.  Halves go up, and so does what a few roundings left below a half:
@@ -109,192 +110,187 @@ def whole(picoseconds: float) -> float:
 
 
 @inlined
-def parts_of(s: Structure, steps: np.void, held: float, bandwidth: float, latency: float) -> Parts:
-    """A phase in which members enter with ``held`` bytes, by the formula of
-    engine.collective.steps, every step in whole picoseconds (or ticks)."""
-    duration, hops, delay, reduction, fraction = 0.0, 0.0, 0.0, 0.0, 0.0
-    for step in s.steps[steps["step_start"] : steps["step_end"]]:
-        message = message_time(s, steps, step, held, bandwidth, latency)
-        fixed = float(s.shape.endpoint_delay + step["fixed"])
-        reduces = whole(step["reduce"] * held * s.shape.reduce_time)
-        duration += step["count"] * (message + fixed + reduces)
-        hops += float(step["count"] * step["hops"])
-        delay += step["count"] * fixed
-        reduction += step["count"] * reduces
-        fraction += step["count"] * step["n_bytes"]
-    return Parts(duration, hops, delay, reduction, fraction)
+def message_time(sim: Timed, steps: Any, step: Any, held: float, d: int) -> float:
+    """The picoseconds of one step's messages, with their latency."""
+    # Hops and latency may overflow an integer; _LONGEST then catches the float.
+    hops = float(step.hops) * sim.times.latency[d]
+    per_byte = PICOSECONDS / (sim.times.bandwidth[d] * steps.share)
+    return hops + step.messages * whole(step.n_bytes * held * per_byte / step.messages)
 
 
 @inlined
-def message_time(
-    s: Structure, steps: np.void, step: np.void, held: float, bandwidth: float, latency: float
-) -> float:
-    """The picoseconds of one step's messages, with their latency."""
-    # Hops and latency may overflow an integer; _LONGEST then catches the float.
-    hops = float(step["hops"]) * latency
-    if s.shape.tick > 1:  # one rounding of it all, and the link's own bandwidth: to the same bit
-        ticks = PICOSECONDS / s.shape.tick
-        link = bandwidth / np.rint(1.0 / steps["share"])
-        n_bytes = step["n_bytes"] * held
-        return np.floor(hops / s.shape.tick + n_bytes / (link / ticks)) * s.shape.tick
-    per_byte = PICOSECONDS / (bandwidth * steps["share"])
-    return hops + step["messages"] * whole(step["n_bytes"] * held * per_byte / step["messages"])
+def latency_after() -> bool:
+    """A phase's latencies pass when the chunk is through, and its ports are free meanwhile."""
+    return True
+
+
+_MODEL = Timing(message_time, latency_after)
+
+
+@inlined
+def parts_of(sim: Any, steps: Any, held: float, d: int) -> Parts:
+    """A phase in dimension ``d`` in which members enter with ``held`` bytes, by the formula of
+    engine.collective.steps, every step in whole picoseconds (or ticks)."""
+    s, duration, hops, delay, reduction, fraction = sim.s, 0.0, 0.0, 0.0, 0.0, 0.0
+    for step in s.steps[steps.step_start : steps.step_end]:
+        message = sim.rules.message_time(sim, steps, step, held, d)
+        fixed = float(s.shape.endpoint_delay + step.fixed)
+        reduces = whole(step.reduce * held * s.shape.reduce_time)
+        duration += step.count * (message + fixed + reduces)
+        hops += float(step.count * step.hops)
+        delay += step.count * fixed
+        reduction += step.count * reduces
+        fraction += step.count * step.n_bytes
+    return Parts(duration, hops, delay, reduction, fraction)
 
 
 @compiled
 def time_phases(s: Structure, bandwidth: Floats, latency: Longs, out: PhaseTimes) -> float:
     """Fill ``out``; returns an upper bound on the run's picoseconds (everything one by one)."""
+    return time_all(by_reference(Timed(s, out, _MODEL)), bandwidth, latency)
+
+
+def times_of(program: Program) -> PhaseTimes:
+    """The times at the program's own point, by the rules of its replica if it has one."""
+    times = empty_phase_times(program.structure)
+    by = time_phases if program.replica is None else program.replica.time_phases
+    by(program.structure, program.bandwidth, program.latency, times)
+    return times
+
+
+@kernel
+def time_all(sim: Any, bandwidth: Floats, latency: Longs) -> float:
+    """:func:`time_phases`, by the rules of ``sim``: a :class:`Timed`, or a whole simulation."""
+    s, out, total = sim.s, sim.times, 0.0
     out.bytes_sent.fill(0.0)
     out.demand.fill(0.0)
     for d in range(s.shape.n_dims):
         out.bandwidth[d], out.latency[d] = bandwidth[d], latency[d]
-    form_total, loads, order = out.form_total, out.loads, out.order
     for f in range(len(s.forms)):
-        form, span = s.forms[f], out.spans[f]
-        form_total[f] = 0.0
-        if form["listed_start"] != NOT_LISTED:
-            form_total[f] = _time_listed(s, f, out)
-            continue
-        if form["kind"] == POINT_TO_POINT:
-            form_total[f] = _time_transfer(s, f, bandwidth, latency, out)
-            continue
-        uses = s.uses[form["use_start"] : form["use_end"]]
-        if len(uses) == 0:  # a group of one
-            continue
-        for i in range(len(uses)):
-            order[i] = i
-            loads[i] = 0.0
-        copies = form["chunks"] // span["variants"]
-        for variant in range(span["variants"]):
-            if span["variants"] > 1:
-                _themis_order(s, f, bandwidth, loads, order)
-            at = span["start"] + variant * span["length"]
-            total = _time_chunk(s, f, order, at, copies, out)
-            form_total[f] += copies * total
-    total = 0.0
+        if s.forms[f].listed_start != NONE:
+            out.form_total[f] = _time_listed(sim, f)
+        elif s.forms[f].kind == POINT_TO_POINT:
+            out.form_total[f] = _time_transfer(sim, f)
+        else:
+            out.form_total[f] = _time_variants(sim, f)
     for flow in s.flows:
-        total += form_total[flow["form"]]
+        total += out.form_total[flow.form]
     for node in s.nodes:
-        if node["service"] != NO_SERVICE:
-            total += s.services[node["service"]]["most"]
-        total += node["duration"]
+        if node.service != NONE:
+            total += s.services[node.service].most
+        total += node.duration
     return total
 
 
 @kernel
-def _time_chunk(
-    s: Structure,
-    f: int,
-    order: Ints,
-    at: int,
-    copies: int,
-    out: PhaseTimes,
-) -> float:
-    """One chunk's phases, written from ``at``: up the dimensions in ``order``, then down."""
-    form = s.forms[f]
-    uses = s.uses[form["use_start"] : form["use_end"]]
-    kind, held, total, late = form["kind"], form["n_bytes"], 0.0, np.int64(0)
-    n, end = len(uses), at + out.spans[f]["length"]
-    n_phases = end - at
-    i = 0
+def _time_variants(sim: Timed, f: int) -> float:
+    """All chunks of a collective that goes by the order of dimensions."""
+    form, span, loads, order = sim.s.forms[f], sim.times.spans[f], sim.times.loads, sim.times.order
+    n, total = form.use_end - form.use_start, 0.0
+    if n == 0:  # a group of one
+        return total
+    for i in range(n):
+        order[i], loads[i] = i, 0.0
+    copies = form.chunks // span.variants
+    for variant in range(span.variants):
+        if span.variants > 1:
+            _themis_order(sim, f)
+        total += copies * _time_chunk(sim, f, span.start + variant * span.length, copies)
+    return total
+
+
+@kernel
+def _time_chunk(sim: Timed, f: int, at: int, copies: int) -> float:
+    """One chunk's phases, written from ``at``: up the dimensions in their order, then down."""
+    s, out, form = sim.s, sim.times, sim.s.forms[f]
+    uses = s.uses[form.use_start : form.use_end]
+    kind, held, total, late = form.kind, form.n_bytes, 0.0, np.int64(0)
+    n, n_phases = len(uses), out.spans[f].length + 0
+    end, i = at + n_phases, 0
     while i < n_phases:
         up = i < n and kind != CollectiveKind.ALL_GATHER
-        use = uses[order[i] if up else order[n_phases - 1 - i]]
-        chosen = use["scatter"] if up else use["gather"]
+        use = uses[out.order[i] if up else out.order[n_phases - 1 - i]]
+        chosen = use.scatter if up else use.gather
         i += 1
-        if kind == CollectiveKind.ALL_REDUCE and i == n and use["fused"] >= 0:
-            chosen = use["fused"]  # in the place of this reduce-scatter and the next all-gather
+        if kind == CollectiveKind.ALL_REDUCE and i == n and use.fused >= 0:
+            chosen = use.fused  # in the place of this reduce-scatter and the next all-gather
             i += 1
-        d, port = use["dim"], use["dim"] * (s.shape.n_ports // s.shape.n_dims)
-        total += _time_phase(s, f, at, d, port, chosen, held, copies, out)
-        held *= s.phase_steps[chosen]["growth"]
-        late += out.phases[at]["duration"] - out.phases[at]["hold"]
-        out.phases[at]["late"] = late
+        phase = out.phases[at]
+        phase.dim, phase.port = use.dim, use.dim * (s.shape.n_ports // s.shape.n_dims)
+        phase.steps, phase.n_bytes = chosen, held
+        total += _time_phase(sim, f, at, copies)
+        held *= s.phase_steps[chosen].growth
+        late += phase.duration - phase.hold
+        phase.late = late
         at += 1
     while at < end:
-        out.phases[at]["dim"] = -1
+        out.phases[at].dim = NONE
         at += 1
     return total
 
 
 @kernel
-def _time_listed(s: Structure, f: int, out: PhaseTimes) -> float:
+def _time_listed(sim: Timed, f: int) -> float:
     """All variants of a form whose phases are listed."""
-    form, at, total = s.forms[f], out.spans[f]["start"], 0.0
-    copies = form["chunks"] // form["listed_variants"]
-    for variant in range(form["listed_variants"]):
-        held = form["n_bytes"]
-        for i in range(form["listed_length"]):
-            phase = s.listed[form["listed_start"] + variant * form["listed_length"] + i]
-            d, port, chosen = phase["dim"], phase["port"], phase["steps"]
-            out.phases[at]["dim"] = d
-            if d != NO_DIM:
-                part = _time_phase(s, f, at, d, port, chosen, held, copies, out)
-                total += copies * part
-                held *= s.phase_steps[chosen]["growth"]
+    s, form, at, total = sim.s, sim.s.forms[f], sim.times.spans[f].start + 0, 0.0
+    copies = form.chunks // form.listed_variants
+    for variant in range(form.listed_variants):
+        held = form.n_bytes + 0.0
+        for i in range(form.listed_length):
+            listed = s.listed[form.listed_start + variant * form.listed_length + i]
+            phase = sim.times.phases[at]
+            phase.dim = listed.dim
+            if listed.dim != NONE:
+                phase.port, phase.steps, phase.n_bytes = listed.port, listed.steps, held
+                total += copies * _time_phase(sim, f, at, copies)
+                held *= s.phase_steps[listed.steps].growth
             at += 1
     return total
 
 
 @inlined
-def _time_phase(
-    s: Structure,
-    f: int,
-    at: int,
-    d: int,
-    port: int,
-    chosen: int,
-    held: float,
-    copies: int,
-    out: PhaseTimes,
-) -> float:
-    """Write phase ``at``, which ``copies`` chunks of form ``f`` go through; its picoseconds."""
-    steps = s.phase_steps[chosen]
-    parts = parts_of(s, steps, held, out.bandwidth[d], out.latency[d])
-    phase = out.phases[at]
-    phase["dim"], phase["port"], phase["steps"] = d, port, chosen
-    phase["duration"], phase["n_bytes"] = np.int64(min(parts.duration, _LONGEST)), held
-    phase["hold"] = phase["duration"]
-    if s.shape.latency_after:
-        phase["hold"] -= np.int64(parts.hops) * out.latency[d] + np.int64(parts.delay)
-    out.bytes_sent[f, d] += copies * held * steps["bytes_sent"]
-    out.demand[f, d] += copies * held * parts.fraction / steps["share"]
+def _time_phase(sim: Timed, f: int, at: int, copies: int) -> float:
+    """How long phase ``at`` lasts, which ``copies`` chunks of form ``f`` go through; in ps."""
+    out, phase = sim.times, sim.times.phases[at]
+    d, held, steps = phase.dim, phase.n_bytes, sim.s.phase_steps[phase.steps]
+    parts = parts_of(sim, steps, held, d)
+    phase.duration = phase.hold = np.int64(min(parts.duration, _LONGEST))
+    if sim.rules.latency_after():
+        phase.hold -= np.int64(parts.hops) * out.latency[d] + np.int64(parts.delay)
+    out.bytes_sent[f, d] += copies * held * steps.bytes_sent
+    out.demand[f, d] += copies * held * parts.fraction / steps.share
     return parts.duration
 
 
 @kernel
-def _time_transfer(
-    s: Structure, f: int, bandwidth: Floats, latency: Longs, out: PhaseTimes
-) -> float:
+def _time_transfer(sim: Timed, f: int) -> float:
     """Point to point: every crossed dimension's latency, and the narrowest one's bandwidth."""
-    form = s.forms[f]
-    fixed, narrowest, slowest = float(s.shape.endpoint_delay), 0, -1.0
-    messages, entrance = np.int64(1), np.int32(NO_ENTRANCE)
-    for use in s.uses[form["use_start"] : form["use_end"]]:
-        d, steps = use["dim"], s.phase_steps[use["scatter"]]
-        step = s.steps[steps["step_start"]]
-        fixed += float(step["hops"]) * latency[d]
-        out.bytes_sent[f, d] += form["n_bytes"]
-        out.demand[f, d] += form["n_bytes"] / steps["share"]
-        per_byte = PICOSECONDS / (bandwidth[d] * steps["share"])
+    s, out, form = sim.s, sim.times, sim.s.forms[f]
+    fixed, slowest, messages = float(s.shape.endpoint_delay), -1.0, np.int64(1)
+    phase = out.phases[out.spans[f].start]
+    phase.dim, phase.entrance, phase.steps, phase.n_bytes = 0, NONE, ~f, form.n_bytes
+    for use in s.uses[form.use_start : form.use_end]:
+        d, steps = use.dim, s.phase_steps[use.scatter]
+        step = s.steps[steps.step_start]
+        fixed += float(step.hops) * out.latency[d]
+        out.bytes_sent[f, d] += form.n_bytes
+        out.demand[f, d] += form.n_bytes / steps.share
+        per_byte = PICOSECONDS / (out.bandwidth[d] * steps.share)
         if per_byte > slowest:
-            narrowest, slowest, messages = d, per_byte, step["messages"]
-            entrance = use["entrance"]
-    moves = messages * whole(form["n_bytes"] * slowest / messages)
+            slowest, messages = per_byte, step.messages
+            phase.dim, phase.entrance = d, use.entrance
+    moves = messages * whole(form.n_bytes * slowest / messages)
     duration = min(fixed + moves, _LONGEST)
-    phase = out.phases[out.spans[f]["start"]]
-    phase["dim"], phase["port"] = narrowest, narrowest * (s.shape.n_ports // s.shape.n_dims)
-    phase["entrance"] = entrance
-    phase["steps"], phase["duration"], phase["n_bytes"] = ~f, np.int64(duration), form["n_bytes"]
-    phase["hold"] = phase["duration"]
-    if s.shape.latency_after:
-        phase["hold"] = np.int64(min(moves, _LONGEST))
-    phase["late"] = phase["duration"] - phase["hold"]
+    phase.port = phase.dim * (s.shape.n_ports // s.shape.n_dims)
+    phase.duration = phase.hold = np.int64(duration)
+    if sim.rules.latency_after():
+        phase.hold = np.int64(min(moves, _LONGEST))
+    phase.late = phase.duration - phase.hold
     return duration
 
 
 @kernel
-def _themis_order(s: Structure, f: int, bandwidth: Floats, loads: Floats, order: Ints) -> None:
+def _themis_order(sim: Timed, f: int) -> None:
     """Themis (Rashidi et al., ISCA 2022): the next chunk goes to the least loaded dimension first.
 
     Latencies, which keep no port busy, are no load.  While loads differ by less than the time of a
@@ -302,34 +298,32 @@ def _themis_order(s: Structure, f: int, bandwidth: Floats, loads: Floats, order:
     loads that of the inner dimension goes first; what rounding made of them does not matter.
     An all-gather is scheduled as the reduce-scatter that it reverses.
     """
-    form = s.forms[f]
-    uses = s.uses[form["use_start"] : form["use_end"]]
-    n, whole = len(uses), form["n_bytes"]
-    if form["kind"] == CollectiveKind.ALL_GATHER:
+    s, form, loads, order = sim.s, sim.s.forms[f], sim.times.loads, sim.times.order
+    uses = s.uses[form.use_start : form.use_end]
+    n, held = len(uses), form.n_bytes + 0.0
+    if form.kind == CollectiveKind.ALL_GATHER:
         for use in uses:
-            whole *= s.phase_steps[use["gather"]]["growth"]
+            held *= s.phase_steps[use.gather].growth
     for i in range(n):  # insertion sort, stable
         j = i
         while j > 0 and loads[order[j - 1]] * _ALIKE > loads[i]:
             order[j] = order[j - 1]
             j -= 1
         order[j] = i
-    least, most = order[0], order[n - 1]
-    threshold = _load(s.phase_steps, s.steps, uses[least], whole / 16, bandwidth)
-    if loads[most] - loads[least] < threshold * _ALIKE:
+    threshold = _load(sim, uses[order[0]], held / 16)
+    if loads[order[n - 1]] - loads[order[0]] < threshold * _ALIKE:
         for i in range(n):
             order[i] = i
-    held = whole
     for i in range(n):
         use = uses[order[i]]
-        loads[order[i]] += _load(s.phase_steps, s.steps, use, held, bandwidth)
-        held *= s.phase_steps[use["scatter"]]["growth"]
+        loads[order[i]] += _load(sim, use, held)
+        held *= s.phase_steps[use.scatter].growth
 
 
 @kernel
-def _load(phase_steps: Table, steps: Table, use: np.void, held: float, bandwidth: Floats) -> float:
+def _load(sim: Timed, use: Any, held: float) -> float:
     """Picoseconds of transfer that a reduce-scatter of ``held`` bytes puts on a dimension."""
-    chosen, fraction = phase_steps[use["scatter"]], 0.0
-    for step in steps[chosen["step_start"] : chosen["step_end"]]:
-        fraction += step["count"] * step["n_bytes"]
-    return fraction * held * PICOSECONDS / (bandwidth[use["dim"]] * chosen["share"])
+    chosen, fraction = sim.s.phase_steps[use.scatter], 0.0
+    for step in sim.s.steps[chosen.step_start : chosen.step_end]:
+        fraction += step.count * step.n_bytes
+    return fraction * held * PICOSECONDS / (sim.times.bandwidth[use.dim] * chosen.share)

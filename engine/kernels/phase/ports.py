@@ -3,409 +3,378 @@
 A chunk of several classes starts when all its ports have room for it.  Which one that is says
 :func:`_let_pass`: the first of its queue, unless something else is first for another member.
 
-Where Shape.latency_after says so, a phase holds its place while bytes move and are reduced, and the
-chunk moves on at once.  Its latencies pass when it is through, and its flow ends when those of all
-its chunks have.
+A phase holds its place while bytes move and are reduced, and the chunk moves on at once.  Its
+latencies pass when it is through, and its flow ends when those of all its chunks have.
 """
 
+from typing import Any
+
 import numpy as np
-from numpy.typing import NDArray
 
 from engine.cluster.blocks import ENTRANCES
 from engine.compiler import inlined, kernel
 from engine.kernels.core.none import NEVER, NONE
-from engine.kernels.phase.agenda import note_start
-from engine.kernels.phase.booking import begin_at_port, end_at_port
-from engine.kernels.phase.phase_time import PhaseTimes
-from engine.kernels.phase.state import (
-    ENDING,
-    ENTERING,
-    MOVING,
-    RUNNING,
-    STARTED,
-    TOUCHED,
-    State,
-    append,
-    long,
-    transfer_of,
-)
+from engine.kernels.core.queue import append, insert, take_behind, take_first
+from engine.kernels.core.worklist import put, sort, take_all
+from engine.kernels.phase.agenda import note_start, slots_of
+from engine.kernels.phase.booking import BEGINS, ENDS, book_port
+from engine.kernels.phase.state import RUNNING, Sim, long, transfer_of
 from engine.kinds import QueueOrder
-from engine.lower.program import NO_DIM, NO_ENTRANCE, NO_NODE, Structure
 
 
 @inlined
-def _sort(entries: NDArray[np.int64], n: int) -> None:
-    """The first ``n`` in ascending order.  They nearly always are: a flow's chunks come so."""
-    for i in range(1, n):
-        entry, j = entries[i], i
-        while j > 0 and entries[j - 1] > entry:
-            entries[j] = entries[j - 1]
-            j -= 1
-        entries[j] = entry
+def move(sim: Sim, chunk: int) -> None:
+    """Send a chunk to its next queue at the end of this round."""
+    put(sim.st.moving, sim.st.chunks[chunk].order)
 
 
 @inlined
-def queue_chunks(s: Structure, times: PhaseTimes, st: State, now: int) -> None:
+def queue_chunks(sim: Sim, now: int) -> None:
     """Chunks that moved on join the queues of their next phase's ports."""
-    n = st.counts[MOVING]
-    st.counts[MOVING] = 0
-    _sort(st.moving, n)
+    st = sim.st
+    sort(st.moving)
+    n = take_all(st.moving)
     for i in range(n):
-        chunk = st.chunks[st.moving[i] & 0xFFFFFFFF]
-        first = times.phases[chunk["at"]]["port"]
-        if n == 1 and chunk["members"] == 1:
-            port = st.ports[chunk["cls"] * s.shape.n_ports + first]
-            if port["serving"] < s.shape.places and port["head"] < 0:  # no need to queue
-                st.entries[chunk["entry"]]["next"] = NONE
-                port["head"] = chunk["entry"]
-                _start_phase(s, times, st, chunk, now)
+        chunk = st.chunks[st.moving.numbers[i] & 0xFFFFFFFF]
+        if n == 1 and chunk.members == 1:
+            port = st.ports[_port(sim, chunk, 0)]
+            if port.serving < sim.s.shape.places and port.head == NONE:  # no need to queue
+                append(port, st.entries, chunk.entry)
+                _start_phase(sim, chunk, now)
                 return
-        for m in range(chunk["members"]):
-            number = _class(s, chunk, m) * s.shape.n_ports + first
-            _enqueue(s, times, st, number, chunk["entry"] + m)
-            _touch(st, number)
+        for m in range(chunk.members):
+            number = _port(sim, chunk, m)
+            _enqueue(sim, number, chunk.entry + m)
+            _touch(sim, number)
 
 
 @inlined
-def _enqueue(s: Structure, times: PhaseTimes, st: State, number: int, entry: int) -> None:
-    port = st.ports[number]
-    before, after = NONE, port["head"]
-    if after >= 0 and (_is_message(times, st, entry) or s.shape.queue == QueueOrder.LIFO):
-        while after >= 0 and _is_message(times, st, after):
-            before, after = after, st.entries[after]["next"]
-    elif after >= 0 and s.shape.queue == QueueOrder.FIFO:
-        before, after = port["tail"], NONE
+def _enqueue(sim: Sim, number: int, entry: int) -> None:
+    port, entries = sim.st.ports[number], sim.st.entries
+    before, after = NONE, port.head
+    if after >= 0 and (_is_message(sim, entry) or sim.s.shape.queue == QueueOrder.LIFO):
+        while after >= 0 and _is_message(sim, after):
+            before, after = after, entries[after].next
+    elif after >= 0 and sim.s.shape.queue == QueueOrder.FIFO:
+        before = port.tail
     elif after >= 0:
         # Behind the last one that does not rank after it: equals keep their order of arrival.
-        rank = _rank(s, times, st, entry)
-        while after >= 0 and _rank(s, times, st, after) <= rank:
-            before, after = after, st.entries[after]["next"]
-    st.entries[entry]["next"] = after
-    if before < 0:
-        if after >= 0:  # which is first no more
-            _touch_all(s, times, st, st.chunks[st.entries[after]["chunk"]])
-        port["head"] = entry
-    else:
-        st.entries[before]["next"] = entry
-    if after < 0:
-        port["tail"] = entry
+        rank = _rank(sim, entry)
+        while after >= 0 and _rank(sim, after) <= rank:
+            before, after = after, entries[after].next
+    if before == NONE and port.head != NONE:  # which is first no more
+        _touch_all(sim, sim.st.chunks[entries[port.head].chunk])
+    insert(port, entries, before, entry)
 
 
 @inlined
-def _is_message(times: PhaseTimes, st: State, entry: int) -> bool:
+def _is_message(sim: Sim, entry: int) -> bool:
     """Whether it is a message from point to point, which goes before collectives' chunks."""
-    return bool(times.phases[st.chunks[st.entries[entry]["chunk"]]["at"]]["steps"] < 0)
+    return bool(sim.times.phases[sim.st.chunks[sim.st.entries[entry].chunk].at].steps < 0)
 
 
 @kernel
-def _rank(s: Structure, times: PhaseTimes, st: State, entry: int) -> float:
-    chunk = st.chunks[st.entries[entry]["chunk"]]
-    if _is_message(times, st, entry):
+def _rank(sim: Sim, entry: int) -> float:
+    chunk = sim.st.chunks[sim.st.entries[entry].chunk]
+    if _is_message(sim, entry):
         return -np.inf
-    if s.shape.queue == QueueOrder.PRIORITY:
-        return -float(s.forms[s.flows[chunk["flow"]]["form"]]["priority"])
-    return float(times.phases[chunk["at"]]["n_bytes"])
+    if sim.s.shape.queue == QueueOrder.PRIORITY:
+        return -float(sim.s.forms[sim.s.flows[chunk.flow].form].priority)
+    return float(sim.times.phases[chunk.at].n_bytes)
 
 
 @inlined
-def _touch(st: State, number: int) -> None:
+def _touch(sim: Sim, number: int) -> None:
     """The port may start something at the end of this round."""
-    if not st.ports[number]["touched"]:
-        st.ports[number]["touched"] = 1
-        append(st.touched, st.counts, TOUCHED, number)
+    if not sim.st.ports[number].touched:
+        sim.st.ports[number].touched = 1
+        put(sim.st.touched, number)
 
 
 @kernel
-def _touch_all(s: Structure, times: PhaseTimes, st: State, chunk: np.void) -> None:
+def _touch_all(sim: Sim, chunk: Any) -> None:
     """So may the ports that the chunk waits for."""
-    for m in range(chunk["members"]):
-        _touch(st, _port(s, times, chunk, m))
+    for m in range(chunk.members):
+        _touch(sim, _port(sim, chunk, m))
 
 
 @inlined
-def start_phases(s: Structure, times: PhaseTimes, st: State, now: int) -> None:
+def start_phases(sim: Sim, now: int) -> None:
     """Every touched port starts the first of its queue, if that heads all its queues and they all
     have room; then what can pass, until nothing can."""
-    several = False
-    for i in range(st.counts[TOUCHED]):
-        port = st.ports[st.touched[i]]
-        while port["serving"] < s.shape.places and port["head"] >= 0:
-            chunk = st.chunks[st.entries[port["head"]]["chunk"]]
-            if chunk["members"] > 1:
+    st, several = sim.st, False
+    for i in range(st.touched.filled[0]):
+        port = st.ports[st.touched.numbers[i]]
+        while port.serving < sim.s.shape.places and port.head != NONE:
+            chunk = st.chunks[st.entries[port.head].chunk]
+            if chunk.members > 1:
                 several = True
-                if not _heads_all(s, times, st, chunk) or not _have_room(s, times, st, chunk):
+                if not _heads_all(sim, chunk) or not _have_room(sim, chunk):
                     break
-            _start_phase(s, times, st, chunk, now)
+            _start_phase(sim, chunk, now)
     while several:
-        several = _let_pass(s, times, st, now)
-    for i in range(st.counts[TOUCHED]):
-        st.ports[st.touched[i]]["touched"] = 0
-    st.counts[TOUCHED] = 0
+        several = _let_pass(sim, now)
+    for i in range(take_all(st.touched)):
+        st.ports[st.touched.numbers[i]].touched = 0
 
 
 @kernel
-def _let_pass(s: Structure, times: PhaseTimes, st: State, now: int) -> bool:
+def _let_pass(sim: Sim, now: int) -> bool:
     """Start chunks that pass others; whether there were any.
 
     A chunk is passed over while something else heads the queue of another member of it.  Nothing
     passes one that heads all its queues.  Of those that could go, the first in a queue does.  All
     are found before any starts, so it does not matter whose queue is looked at first.
     """
-    n = 0
-    for i in range(st.counts[TOUCHED]):
-        port = st.ports[st.touched[i]]
-        if port["serving"] < s.shape.places and port["head"] >= 0:
-            entry = _first_to_pass(s, times, st, port["head"])
-            if entry >= 0:
-                st.passing[n] = entry
-                n += 1
+    st = sim.st
+    for i in range(st.touched.filled[0]):
+        port = st.ports[st.touched.numbers[i]]
+        if port.serving < sim.s.shape.places and port.head != NONE:
+            entry = _first_to_pass(sim, port.head)
+            if entry != NONE:
+                put(st.passing, entry)
+    n = take_all(st.passing)
     for i in range(n):
-        chunk = st.chunks[st.entries[st.passing[i]]["chunk"]]
-        if _have_room(s, times, st, chunk):  # else it has been found at another port, too
-            _start_phase(s, times, st, chunk, now)
+        chunk = st.chunks[st.entries[st.passing.numbers[i]].chunk]
+        if _have_room(sim, chunk):  # else it has been found at another port, too
+            _start_phase(sim, chunk, now)
     return n > 0
 
 
 @kernel
-def _first_to_pass(s: Structure, times: PhaseTimes, st: State, head: int) -> int:
+def _first_to_pass(sim: Sim, head: int) -> int:
     """The entry of a queue with this head that passes others; or NONE."""
-    if _heads_all(s, times, st, st.chunks[st.entries[head]["chunk"]]):
+    entries, chunks = sim.st.entries, sim.st.chunks
+    if _heads_all(sim, chunks[entries[head].chunk]):
         return long(NONE)
     entry = head + 0
-    while entry >= 0:
-        chunk = st.chunks[st.entries[entry]["chunk"]]
-        if _can_pass(s, times, st, chunk):
-            return entry if _is_first_to_pass(s, times, st, chunk) else long(NONE)
-        entry = st.entries[entry]["next"] + 0
+    while entry != NONE:
+        chunk = chunks[entries[entry].chunk]
+        if _can_pass(sim, chunk):
+            return entry if _is_first_to_pass(sim, chunk) else long(NONE)
+        entry = entries[entry].next + 0
     return long(NONE)
 
 
 @kernel
-def _heads_all(s: Structure, times: PhaseTimes, st: State, chunk: np.void) -> bool:
+def _heads_all(sim: Sim, chunk: Any) -> bool:
     """Whether the chunk is at the head of all its queues."""
-    for m in range(chunk["members"]):
-        if st.ports[_port(s, times, chunk, m)]["head"] != chunk["entry"] + m:
+    for m in range(chunk.members):
+        if sim.st.ports[_port(sim, chunk, m)].head != chunk.entry + m:
             return False
     return True
 
 
 @kernel
-def _have_room(s: Structure, times: PhaseTimes, st: State, chunk: np.void) -> bool:
+def _have_room(sim: Sim, chunk: Any) -> bool:
     """Whether every port that the chunk needs has room."""
-    for m in range(chunk["members"]):
-        if st.ports[_port(s, times, chunk, m)]["serving"] == s.shape.places:
+    for m in range(chunk.members):
+        if sim.st.ports[_port(sim, chunk, m)].serving == sim.s.shape.places:
             return False
     return True
 
 
 @kernel
-def _can_pass(s: Structure, times: PhaseTimes, st: State, chunk: np.void) -> bool:
+def _can_pass(sim: Sim, chunk: Any) -> bool:
     """Whether the chunk could start, since whatever heads its queues must wait for others."""
-    if not _have_room(s, times, st, chunk):
+    if not _have_room(sim, chunk):
         return False
-    for m in range(chunk["members"]):
-        head = st.ports[_port(s, times, chunk, m)]["head"]
-        if _heads_all(s, times, st, st.chunks[st.entries[head]["chunk"]]):
+    for m in range(chunk.members):
+        head = sim.st.ports[_port(sim, chunk, m)].head
+        if _heads_all(sim, sim.st.chunks[sim.st.entries[head].chunk]):
             return False
     return True
 
 
 @kernel
-def _is_first_to_pass(s: Structure, times: PhaseTimes, st: State, chunk: np.void) -> bool:
+def _is_first_to_pass(sim: Sim, chunk: Any) -> bool:
     """Whether no chunk that is before it in one of its queues could start as well."""
-    for m in range(chunk["members"]):
-        other = st.ports[_port(s, times, chunk, m)]["head"] + 0
-        while other != chunk["entry"] + m:
-            if _can_pass(s, times, st, st.chunks[st.entries[other]["chunk"]]):
+    for m in range(chunk.members):
+        other = sim.st.ports[_port(sim, chunk, m)].head + 0
+        while other != chunk.entry + m:
+            if _can_pass(sim, sim.st.chunks[sim.st.entries[other].chunk]):
                 return False
-            other = st.entries[other]["next"] + 0
+            other = sim.st.entries[other].next + 0
     return True
 
 
 @inlined
-def _start_phase(s: Structure, times: PhaseTimes, st: State, chunk: np.void, now: int) -> None:
+def _start_phase(sim: Sim, chunk: Any, now: int) -> None:
     """All ports that the chunk needs start it."""
-    phase, entry = times.phases[chunk["at"]], chunk["entry"]
-    number = chunk["record"] + chunk["at"] - chunk["first"]
-    critical = _as_served(s, number - 1)
-    if chunk["at"] == chunk["first"]:
-        critical = st.flows[chunk["flow"]]["critical"]
-    for m in range(chunk["members"]):
-        cls = _class(s, chunk, m)
-        begin_at_port(s, st, cls, cls * s.shape.n_ports + phase["port"], now)
-        port = st.ports[cls * s.shape.n_ports + phase["port"]]
-        if port["head"] == entry + m:
-            port["head"] = st.entries[entry + m]["next"]
+    st, phase, entry = sim.st, sim.times.phases[chunk.at], chunk.entry
+    number = chunk.record + chunk.at - chunk.first
+    critical = _as_served(sim, number - 1)
+    if chunk.at == chunk.first:
+        critical = st.flows[chunk.flow].critical
+    for m in range(chunk.members):
+        at = _port(sim, chunk, m)
+        book_port(sim, _class(sim, chunk, m), at, BEGINS, now)
+        port = st.ports[at]
+        if port.head == entry + m:
+            take_first(port, st.entries)
         else:
-            _leave_queue(st, port, entry + m)
-        port["serving"] += 1
-        port["busy"] += phase["hold"]
-        if port["freed"] == now:
-            critical = port["critical"]
+            _leave_queue(sim, port, entry + m)
+        port.serving += 1
+        port.busy += phase.hold
+        if port.freed == now:
+            critical = port.critical
     st.phase_critical[number] = critical
     if len(st.phase_start) > 0:
         st.phase_start[number] = now
-    if phase["steps"] < 0 and phase["entrance"] != NO_ENTRANCE:
-        st.entering[st.counts[ENTERING]] = chunk["order"]
-        st.counts[ENTERING] += 1
+    if phase.steps < 0 and phase.entrance != NONE:
+        put(st.entering, chunk.order)
     else:
-        _keep_time(s, times, st, chunk, now + phase["hold"])
-
-
-@inlined
-def _keep_time(s: Structure, times: PhaseTimes, st: State, chunk: np.void, due: int) -> None:
-    """The first member's port keeps the time for all."""
-    port = chunk["cls"] * s.shape.n_ports + times.phases[chunk["at"]]["port"]
-    place = port * s.shape.places
-    while st.place_due[place] != NEVER:
-        place += 1
-    st.places[place]["chunk"] = st.entries[chunk["entry"]]["chunk"]
-    st.places[place]["serial"] = st.counts[STARTED]
-    st.counts[STARTED] += 1
-    st.place_due[place] = due
-    note_start(st, chunk["cls"], due)
+        _keep_time(sim, chunk, now + phase.hold)
 
 
 @kernel
-def enter_targets(s: Structure, times: PhaseTimes, st: State, now: int) -> None:
+def _leave_queue(sim: Sim, port: Any, entry: int) -> None:
+    """An entry that is not the first leaves the port's queue."""
+    before = port.head + 0
+    while sim.st.entries[before].next != entry:
+        before = sim.st.entries[before].next + 0
+    take_behind(port, sim.st.entries, before, entry)
+
+
+@inlined
+def _keep_time(sim: Sim, chunk: Any, due: int) -> None:
+    """The first member's port keeps the time for all."""
+    shape, port = sim.s.shape, sim.times.phases[chunk.at].port
+    slot = slots_of(sim, chunk.cls)[0] + shape.n_timed + port * shape.places
+    while sim.st.due[slot] != NEVER:
+        slot += 1
+    sim.st.served[slot] = sim.st.entries[chunk.entry].chunk
+    sim.rules.occupy(sim, slot)
+    sim.st.due[slot] = due
+    note_start(sim, chunk.cls, due)
+
+
+@inlined
+def occupy(sim: Sim, slot: int) -> None:
+    """It does not matter in which order chunks begin to be served."""
+
+
+@kernel
+def enter_targets(sim: Sim, now: int) -> None:
     """Messages that started enter their targets, one after another on the same link, in the order
     of their flows.  The port of each is taken while it waits for those before it."""
-    n = st.counts[ENTERING]
-    st.counts[ENTERING] = 0
-    _sort(st.entering, n)
-    for i in range(n):
-        chunk = st.chunks[st.entering[i] & 0xFFFFFFFF]
-        phase = times.phases[chunk["at"]]
-        cls = s.nodes[s.flows[chunk["flow"]]["receiver"]]["cls"]
-        port = cls * s.shape.n_ports + phase["port"]
-        entrance = st.entrances[port * ENTRANCES + phase["entrance"]]
-        number, start = chunk["record"] + 0, now
-        if entrance["until"] > now:
-            start = entrance["until"] + 0
-            st.phase_critical[number] = entrance["critical"]
+    s, st = sim.s, sim.st
+    sort(st.entering)
+    for i in range(take_all(st.entering)):
+        chunk = st.chunks[st.entering.numbers[i] & 0xFFFFFFFF]
+        phase = sim.times.phases[chunk.at]
+        port = s.nodes[s.flows[chunk.flow].receiver].cls * s.shape.n_ports + phase.port
+        entrance = st.entrances[port * ENTRANCES + phase.entrance]
+        number, start = chunk.record + 0, now
+        if entrance.until > now:
+            start = entrance.until + 0
+            st.phase_critical[number] = entrance.critical
             if len(st.phase_start) > 0:
                 st.phase_start[number] = start
-            st.ports[chunk["cls"] * s.shape.n_ports + phase["port"]]["busy"] += start - now
-        entrance["until"] = start + phase["hold"]
-        entrance["critical"] = _as_served(s, number)
-        _keep_time(s, times, st, chunk, start + phase["hold"])
-
-
-@kernel
-def _leave_queue(st: State, port: np.void, entry: int) -> None:
-    """An entry that was not the first leaves the port's queue."""
-    before = port["head"] + 0
-    while st.entries[before]["next"] != entry:
-        before = st.entries[before]["next"] + 0
-    st.entries[before]["next"] = st.entries[entry]["next"]
-    if st.entries[entry]["next"] < 0:
-        port["tail"] = before
+            st.ports[_port(sim, chunk, 0)].busy += start - now
+        entrance.until = start + phase.hold
+        entrance.critical = _as_served(sim, number)
+        _keep_time(sim, chunk, start + phase.hold)
 
 
 @inlined
-def _port(s: Structure, times: PhaseTimes, chunk: np.void, member: int) -> int:
+def _port(sim: Sim, chunk: Any, member: int) -> int:
     """The port of the chunk's ``member``-th member at which it waits."""
-    return _class(s, chunk, member) * s.shape.n_ports + int(times.phases[chunk["at"]]["port"])
+    return _class(sim, chunk, member) * sim.s.shape.n_ports + int(sim.times.phases[chunk.at].port)
 
 
 @inlined
-def _class(s: Structure, chunk: np.void, member: int) -> int:
+def _class(sim: Sim, chunk: Any, member: int) -> int:
     """The class of the chunk's ``member``-th member."""
     if member == 0:
-        return int(chunk["cls"])
-    return int(s.members[chunk["member_start"] + member]["cls"])
+        return int(chunk.cls)
+    return int(sim.s.members[chunk.member_start + member].cls)
 
 
 @inlined
-def end_phase(s: Structure, times: PhaseTimes, st: State, place: int, now: int) -> None:
-    """What kept a place busy ends: free its ports, and send the chunk on."""
-    st.place_due[place] = NEVER
-    c = st.places[place]["chunk"]
-    chunk = st.chunks[c]
-    phase = times.phases[chunk["at"]]
-    number = chunk["record"] + chunk["at"] - chunk["first"]
-    for m in range(chunk["members"]):
-        cls = _class(s, chunk, m)
-        at = cls * s.shape.n_ports + phase["port"]
-        port = st.ports[at]
-        port["serving"] -= 1
-        port["critical"], port["freed"] = _as_served(s, number), now
-        if port["head"] >= 0:
-            _touch(st, at)
-        end_at_port(s, st, cls, at, now)
-    chunk["at"] += 1
-    if chunk["at"] < chunk["end"] and times.phases[chunk["at"]]["dim"] != NO_DIM:
-        move(st, c)
-        return
-    f = chunk["flow"]
-    flow = st.flows[f]
-    flow["left"] -= 1
-    if now + phase["late"] >= flow["due"]:
-        flow["due"], flow["last"] = now + phase["late"], number
-    if flow["left"] == 0:
-        if flow["due"] == now:
-            finish_flow(s, st, f, number)
-        else:
-            _wait_for_latencies(s, st, f, phase["port"], now)
-
-
-@inlined
-def _as_served(s: Structure, number: int) -> int:
+def _as_served(sim: Sim, number: int) -> int:
     """The phase as what a port was busy with."""
-    return transfer_of(number) if s.shape.latency_after else number
+    return transfer_of(number) if sim.rules.latency_after() else number
 
 
 @inlined
-def _wait_for_latencies(s: Structure, st: State, f: int, port: int, now: int) -> None:
-    """All of the flow's chunks are through, the last one by ``port`` of each member class."""
-    flow = st.flows[f]
-    flow["port"] = port
-    for member in s.members[s.flows[f]["member_start"] : s.flows[f]["member_end"]]:
-        begin_at_port(s, st, member["cls"], member["cls"] * s.shape.n_ports + port, now)
-    number = s.members[s.flows[f]["member_start"]]["cls"]
-    before, after = NONE, st.classes[number]["late"]
-    while after >= 0 and (
-        st.flows[after]["due"] < flow["due"]
-        or (st.flows[after]["due"] == flow["due"] and st.flows[after]["port"] <= port)
-    ):
-        before, after = after, st.flows[after]["next"]
-    flow["next"] = after
-    if before >= 0:
-        st.flows[before]["next"] = f
+def end_phase(sim: Sim, slot: int, now: int) -> None:
+    """What kept a place busy ends: free its ports, and send the chunk on."""
+    st = sim.st
+    st.due[slot] = NEVER
+    c = st.served[slot]
+    chunk = st.chunks[c]
+    phase = sim.times.phases[chunk.at]
+    number = chunk.record + chunk.at - chunk.first
+    for m in range(chunk.members):
+        at = _port(sim, chunk, m)
+        port = st.ports[at]
+        port.serving -= 1
+        port.critical, port.freed = _as_served(sim, number), now
+        if port.head != NONE:
+            _touch(sim, at)
+        book_port(sim, _class(sim, chunk, m), at, ENDS, now)
+    chunk.at += 1
+    if chunk.at < chunk.end and sim.times.phases[chunk.at].dim != NONE:
+        move(sim, c)
         return
-    st.classes[number]["late"] = f
-    st.flight_due[number] = flow["due"]
-    note_start(st, number, flow["due"])
+    flow = st.flows[chunk.flow]
+    flow.left -= 1
+    if now + phase.late >= flow.due:
+        flow.due, flow.last = now + phase.late, number
+    if flow.left == 0:
+        if flow.due == now:
+            finish_flow(sim, chunk.flow, number)
+        else:
+            _wait_for_latencies(sim, chunk.flow, phase.port, now)
 
 
 @inlined
-def land(s: Structure, st: State, cls: int, now: int) -> None:
+def _wait_for_latencies(sim: Sim, f: int, port: int, now: int) -> None:
+    """All of the flow's chunks are through, the last one by ``port`` of each member class."""
+    flows, flow = sim.st.flows, sim.st.flows[f]
+    number = sim.s.members[sim.s.flows[f].member_start].cls  # the first member keeps the time
+    flow.port = port
+    _book_latencies(sim, f, BEGINS, now)
+    late = sim.st.classes[number].late
+    before, after = NONE, late.head
+    while after >= 0 and (
+        flows[after].due < flow.due or (flows[after].due == flow.due and flows[after].port <= port)
+    ):
+        before, after = after, flows[after].next
+    insert(late, flows, before, f)
+    if before == NONE:
+        sim.st.due[slots_of(sim, number)[1] - 1] = flow.due
+        note_start(sim, number, flow.due)
+
+
+@inlined
+def _book_latencies(sim: Sim, f: int, change: int, now: int) -> None:
+    """The flow's last latencies begin or end to pass at its ports."""
+    for member in sim.s.members[sim.s.flows[f].member_start : sim.s.flows[f].member_end]:
+        at = member.cls * sim.s.shape.n_ports + sim.st.flows[f].port
+        book_port(sim, member.cls, at, change, now)
+
+
+@inlined
+def land(sim: Sim, cls: int, now: int) -> None:
     """The latencies of the first of the class's flows that wait for them have passed."""
-    f = st.classes[cls]["late"]
-    after = st.flows[f]["next"]
-    st.classes[cls]["late"] = after
-    st.flight_due[cls] = st.flows[after]["due"] if after >= 0 else NEVER
-    for member in s.members[s.flows[f]["member_start"] : s.flows[f]["member_end"]]:
-        at = member["cls"] * s.shape.n_ports + st.flows[f]["port"]
-        end_at_port(s, st, member["cls"], at, now)
-    finish_flow(s, st, f, st.flows[f]["last"])
-
-
-@inlined
-def move(st: State, chunk: int) -> None:
-    """Send a chunk to its next queue at the end of this round."""
-    st.moving[st.counts[MOVING]] = st.chunks[chunk]["order"]
-    st.counts[MOVING] += 1
+    late = sim.st.classes[cls].late
+    f = take_first(late, sim.st.flows)
+    due = sim.st.flows[late.head].due if late.head != NONE else NEVER
+    sim.st.due[slots_of(sim, cls)[1] - 1] = due
+    _book_latencies(sim, f, ENDS, now)
+    finish_flow(sim, f, sim.st.flows[f].last)
 
 
 @kernel
-def finish_flow(s: Structure, st: State, f: int, critical: int) -> None:
+def finish_flow(sim: Sim, f: int, critical: int) -> None:
     """Its nodes end at this instant, as the interval ``critical`` does."""
-    flow = s.flows[f]
-    for member in s.members[flow["member_start"] : flow["member_end"]]:
-        append(st.ending, st.counts, ENDING, member["node"])
-        st.nodes[member["node"]]["critical"] = critical
-    receiver = flow["receiver"]
-    if receiver != NO_NODE and st.nodes[receiver]["state"] == RUNNING:
-        st.nodes[receiver]["critical"] = critical
-        append(st.ending, st.counts, ENDING, receiver)
+    flow = sim.s.flows[f]
+    for member in sim.s.members[flow.member_start : flow.member_end]:
+        put(sim.st.ending, member.node)
+        sim.st.nodes[member.node].critical = critical
+    receiver = flow.receiver
+    if receiver != NONE and sim.st.nodes[receiver].state == RUNNING:
+        sim.st.nodes[receiver].critical = critical
+        put(sim.st.ending, receiver)

@@ -1,22 +1,18 @@
 """Everything that a run of the phase kernel changes: allocated once, reset for each point."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.cluster.blocks import ENTRANCES
 from engine.compiler import inlined
+from engine.kernels.core.none import NEVER, NONE
+from engine.kernels.core.queue import QUEUE
+from engine.kernels.core.record import record
+from engine.kernels.core.worklist import Worklist
 from engine.kernels.phase.phase_time import PhaseTimes
-from engine.lower.program import (
-    NO_SERVICE,
-    POINT_TO_POINT,
-    Floats,
-    Indices,
-    Ints,
-    Longs,
-    Structure,
-    Table,
-)
+from engine.lower.program import POINT_TO_POINT, Floats, Ints, Longs, Structure, Table
 
 BEGINNING = -1  # the critical predecessor of what starts the run
 # Outcomes of a run.  TIED: the order of two events at one instant matters and is not known.
@@ -25,179 +21,148 @@ FINISHED, STUCK, TOO_LONG, TIED = range(4)
 WAITING, QUEUED, RUNNING, DONE = range(4)
 
 # An *interval* is a phase that is served, by its number among all chunks' phases, or a computation
-# or access, by its node's number behind them (see State.n_phases).  A field ``critical`` names the
-# interval that ended last before something could happen.  Where latencies pass after all transfers
-# (Shape.latency_after), a phase that let another one start is named by its transfer (see
-# transfer_of), and one that ended a flow stands for its transfer and all latencies of its chunk.
+# or access, by its node's number behind them.  A field ``critical`` names the interval that ended
+# last before something could happen.  A phase that let another one start is named by its transfer
+# (see transfer_of); one that ended a flow stands for its transfer and all latencies of its chunk.
 
-NODE_STATE = np.dtype(
-    [
-        ("state", "i4"),
-        ("waits", "i4"),
-        ("next", "i4"),  # in its stream's queue; valid while QUEUED
-        ("critical", "i4"),  # of its readiness; once it runs, of its start; then, of its end
-        ("start", "i8"),  # valid from RUNNING on
-        ("end", "i8"),  # valid when DONE
-    ],
-    align=True,
+NODE_STATE = record(
+    state="i4",
+    waits="i4",
+    next="i4",  # in its stream's queue; valid while QUEUED
+    critical="i4",  # of its readiness; once it runs, of its start; then, of its end
+    start="i8",  # valid from RUNNING on
+    end="i8",  # valid when DONE
 )
-STREAM = np.dtype(
-    [
-        ("head", "i4"),  # of its queue
-        ("tail", "i4"),  # valid while there is a head
-        ("node", "i4"),  # what runs
-        ("critical", "i4"),  # what freed it last; valid from then on
-        ("freed", "i8"),  # when; -1 before
-    ],
-    align=True,
+STREAM = record(
+    head="i4",  # of its queue
+    tail="i4",  # valid while there is a head
+    node="i4",  # what runs
+    critical="i4",  # what freed it last; valid from then on
+    freed="i8",  # when; -1 before
 )
-FLOW_STATE = np.dtype(
-    [
-        ("arrived", "i4"),  # members
-        ("left", "i4"),  # chunks
-        ("critical", "i4"),  # of the last member's arrival; valid once all have arrived
-        ("last", "i4"),  # the last phase of the chunk that is due last; valid while due
-        ("next", "i4"),  # behind it among the flows of its class that wait for latencies only
-        ("port", "i4"),  # of each member class, from which that last phase came; valid then
-        ("due", "i8"),  # when the latest of the chunks that are through has arrived; -1 before
-    ],
-    align=True,
+FLOW_STATE = record(
+    arrived="i4",  # members
+    left="i4",  # chunks
+    critical="i4",  # of the last member's arrival; valid once all have arrived
+    last="i4",  # the last phase of the chunk that is due last; valid while due
+    next="i4",  # behind it among the flows of its class that wait for latencies only
+    port="i4",  # of each member class, from which that last phase came; valid then
+    due="i8",  # when the latest of the chunks that are through has arrived; -1 before
 )
-CHUNK = np.dtype(
-    [
-        ("at", "i4"),  # its phases in PhaseTimes.phases: current, end, first
-        ("end", "i4"),
-        ("first", "i4"),
-        ("entry", "i4"),  # its first queue entry; one a member
-        ("members", "i4"),
-        ("member_start", "i4"),  # as its flow has it
-        ("cls", "i4"),  # the first member's class
-        ("flow", "i4"),
-        ("record", "i4"),  # number of its first phase among all chunks' phases
-        ("order", "i8"),  # among chunks that move at the same time: (flow key, number)
-    ],
-    align=True,
+CHUNK = record(
+    at="i4",  # its phases in PhaseTimes.phases: current, end, first
+    end="i4",
+    first="i4",
+    entry="i4",  # its first queue entry; one a member
+    members="i4",
+    member_start="i4",  # as its flow has it
+    cls="i4",  # the first member's class
+    flow="i4",
+    record="i4",  # number of its first phase among all chunks' phases
+    order="i8",  # among chunks that move at the same time: (flow key, number)
 )
-PORT = np.dtype(
-    [
-        ("head", "i4"),  # of its queue
-        ("tail", "i4"),  # valid while there is a head
-        ("serving", "i4"),  # chunks that it is busy with
-        ("touched", "i4"),  # whether it is among State.touched
-        ("under_way", "i4"),  # these, and flows whose last latencies pass
-        ("critical", "i4"),  # the phase, or its transfer, that left it last; valid from then on
-        ("freed", "i8"),  # when; -1 before
-        ("busy", "i8"),  # ps, of all its places together
-        ("exposed", "f8"),  # ps; valid while it serves nothing (see booking)
-    ],
-    align=True,
+PORT = record(
+    head="i4",  # of its queue
+    tail="i4",  # valid while there is a head
+    serving="i4",  # chunks that it is busy with
+    touched="i4",  # whether it is among State.touched
+    under_way="i4",  # these, and flows whose last latencies pass
+    critical="i4",  # the phase, or its transfer, that left it last; valid from then on
+    freed="i8",  # when; -1 before
+    busy="i8",  # ps, of all its places together
+    exposed="f8",  # ps; valid while it serves nothing (see booking)
 )
-# A place at a port.  A chunk with several members keeps the time at its first member's port.
-PLACE = np.dtype(
-    [
-        ("chunk", "i4"),  # valid while due
-        ("serial", "i8"),  # how many starts were before this one
-    ],
-    align=True,
-)
-ENTRY = np.dtype([("next", "i4"), ("chunk", "i4")])
+ENTRY = record(next="i4", chunk="i4")
 # A link of a class into a dimension on which messages come from several others, one at a time.
-ENTRANCE = np.dtype(
-    [
-        ("until", "i8"),  # when the bytes of those that have started have come
-        ("critical", "i4"),  # the transfer of the last of them; valid then
-    ],
-    align=True,
+ENTRANCE = record(
+    until="i8",  # when the bytes of those that have started have come
+    critical="i4",  # the transfer of the last of them; valid then
 )
-CLASS = np.dtype(
-    [
-        ("in_flight", "i4"),  # communication and accesses
-        ("serving", "i4"),  # ports with phases under way
-        ("bound", "i4"),  # operators ready or begun that have no lookahead
-        ("felt", "i4"),  # operators begun whose lookahead ends with them
-        ("late", "i4"),  # the first of its flows that wait for latencies only, by their due
-        ("clock", "i8"),  # accounted up to here
-        ("compute", "i8"),
-        ("exposed", "i8"),
-        ("per_operator", "f8"),  # ps of exposed communication: one operator's share so far
-        ("per_port", "f8"),  # likewise
-        ("unserved", "f8"),  # ps of it in which no port served
-        ("end", "i8"),
-        ("pauses", "i4"),  # whether a chain runs of which nothing computes just now
-        ("mark", "i4"),  # of the chain that runs: the next one
-        ("mark_due", "i8"),  # NEVER if no chain runs
-        ("marked", "i8"),  # when something that had begun before ended last; ends ONE_BY_ONE
-    ],
-    align=True,
+CLASS = record(
+    in_flight="i4",  # communication and accesses
+    serving="i4",  # ports with phases under way
+    bound="i4",  # operators ready or begun that have no lookahead
+    felt="i4",  # operators begun whose lookahead ends with them
+    late=QUEUE,  # its flows that wait for latencies only, by their due
+    clock="i8",  # accounted up to here
+    compute="i8",
+    exposed="i8",
+    per_operator="f8",  # ps of exposed communication: one operator's share so far
+    per_port="f8",  # likewise
+    unserved="f8",  # ps of it in which no port served
+    end="i8",
+    pauses="i4",  # whether a chain runs of which nothing computes just now
+    mark="i4",  # of the chain that runs: the next one
+    mark_due="i8",  # NEVER if no chain runs
 )
 # What one point makes of the chains, their links, and the marks at which links begin and end.
-CHAIN_STATE = np.dtype(
-    [
-        ("duration", "i8"),
-        ("longest", "f8"),  # all its links, one after another
-        ("visits", "f8"),  # how often the critical path goes through it
-    ],
-    align=True,
+CHAIN_STATE = record(
+    duration="i8",
+    longest="f8",  # all its links, one after another
+    visits="f8",  # how often the critical path goes through it
 )
-LINK_STATE = np.dtype(
-    [
-        ("start", "i8"),  # after its chain's
-        ("end", "i8"),
-        ("busy", "i8"),  # ps that it keeps its port busy
-        ("critical", "i4"),  # the link whose end let it start
-        ("on_path", "i4"),  # whether it is on the chain's critical path
-    ],
-    align=True,
+LINK_STATE = record(
+    start="i8",  # after its chain's
+    end="i8",
+    busy="i8",  # ps that it keeps its port busy
+    critical="i4",  # the link whose end let it start
+    on_path="i4",  # whether it is on the chain's critical path
 )
-MARK = np.dtype(
-    [
-        ("due", "i8"),  # after the chain's start
-        ("link", "i4"),
-        ("begins", "i4"),  # or ends
-    ]
+MARK = record(
+    due="i8",  # after the chain's start
+    link="i4",
+    begins="i4",  # or ends
 )
 # The access of a class that shared servers serve.
-ACCESS_STATE = np.dtype(
-    [
-        ("node", "i4"),  # or NONE
-        ("left", "f8"),  # the share of it that was to be moved ...
-        ("since", "i8"),  # ... then
-        ("lasts", "f8"),  # ps that all of it takes as its servers are since then
-    ],
-    align=True,
+ACCESS_STATE = record(
+    node="i4",  # or NONE
+    left="f8",  # the share of it that was to be moved ...
+    since="i8",  # ... then
+    lasts="f8",  # ps that all of it takes as its servers are since then
 )
 # An access begins or ends to be served.
-SHIFT = np.dtype(
-    [
-        ("node", "i4"),
-        ("sign", "i4"),  # 1: begins, -1: ends
-        (
-            "weight",
-            "f8",
-        ),  # by how much the run's end moves with this (see engine.kernels.phase.path)
-    ],
-    align=True,
+SHIFT = record(
+    node="i4",
+    sign="i4",  # 1: begins, -1: ends
+    weight="f8",  # by how much the run's end moves with this (see the room's path)
 )
-# Fill of the work lists of a round, the number of nodes done, the interval that ended last, how
-# many things have started, whether ends have tied, how many accesses have begun or ended to be
-# served, whether some have since shares were settled, and how many messages have started.
-READY, OPEN, STARTING, ENDING, MOVING, TOUCHED, N_DONE, LAST, STARTED, IN_TIE = range(10)
-SHIFTS, UNSETTLED, ENTERING, N_COUNTS = range(10, 14)
+COUNTS = record(
+    done="i4",  # nodes
+    last="i4",  # the interval that ended last
+    shifts="i4",  # how many accesses have begun or ended to be served
+    unsettled="i4",  # whether some have since shares were settled
+)
+# Tables' fields that are NONE, or -1, before a run.
+_NONE_AT_FIRST = (
+    *(("streams", field) for field in ("head", "node", "freed")),
+    *(("ports", field) for field in ("head", "freed")),
+    ("flows", "due"),
+    ("accesses", "node"),
+)
 
 
 class State(NamedTuple):
     """Everything that a run changes; allocated once for a batch, reset for each point."""
 
+    counts: Table  # (1,) COUNTS
     nodes: Table  # NODE_STATE
     streams: Table  # STREAM
     flows: Table  # FLOW_STATE
     chunks: Table  # CHUNK
     ports: Table  # PORT
-    places: Table  # PLACE
-    entries: Table  # ENTRY
     entrances: Table  # ENTRANCE, ENTRANCES a port; none if there are no messages
     classes: Table  # CLASS
     tally_exposed: Floats  # (C, L) ps; valid when nothing is in flight (see booking)
+    accesses: Table  # ACCESS_STATE, one a class; none if no class shares servers with another
+    servers: Longs  # how many NPUs each server serves
+    due: Longs  # when what each slot is for ends, or NEVER (see engine.kernels.phase.agenda)
+    tree: Longs
+    filled: Longs  # how many numbers each worklist has
+    block: Longs  # all of these side by side, and
+    fresh: Longs  # as they are before a run
+    # What need not be reset.
+    served: Ints  # the chunk in each slot of a place, while due; of several members the first one's
+    entries: Table  # ENTRY
     phase_start: Longs  # when each phase of each chunk started; empty unless recorded
     phase_of: Ints  # each phase of each chunk in PhaseTimes.phases
     phase_critical: Ints  # what let each phase of each chunk start
@@ -208,50 +173,68 @@ class State(NamedTuple):
     links: Table  # LINK_STATE
     marks: Table  # MARK, two a link, in order; those of a chain whose first link is l from 2 l on
     chain_bytes: Floats  # (chains, D) that an NPU sends
-    accesses: Table  # ACCESS_STATE, one a class; none if no class shares servers with another
-    servers: Longs  # how many NPUs each server serves
     shifts: Table  # SHIFT, in order
     left_at: Ints  # the shift with which each node ended to be served; empty if none shares servers
-    # When something ends, or NEVER (see engine.kernels.phase.agenda).
-    stream_due: Longs  # what a timed stream runs
-    place_due: Longs  # what keeps a place busy: a phase, or its transfer
-    flight_due: Longs  # the first flow of a class that waits for latencies only
-    tree: Longs
-    # Work lists of a round.
-    ready: Indices
-    open_streams: Indices
-    starting: Indices
-    ending: Indices
-    moving: Longs
-    touched: Indices
-    passing: Indices
-    entering: Longs  # messages that started: chunks in their order, see CHUNK
-    counts: Ints
+    # Of a round.
+    ready: Worklist  # nodes
+    freed: Worklist  # streams that have become idle, or have got a first one that waits
+    starting: Worklist  # nodes
+    ending: Worklist  # nodes
+    moving: Worklist  # chunks in their order, see CHUNK
+    touched: Worklist  # ports
+    passing: Worklist  # entries
+    entering: Worklist  # messages that started: chunks in their order
+
+
+class Rules(NamedTuple):
+    """What a simulation does in its own way where it reproduces another simulator: compiled
+    functions, which the kernel's are made of.  ``sim`` is the :class:`Sim`."""
+
+    message_time: Any  # (sim, steps, step, held, d) -> ps of one step's messages in dimension d
+    latency_after: Any  # () -> whether a phase's latencies pass when its ports are free already
+    begin: Any  # (sim): the run begins
+    send_off: Any  # (sim, node, flow, now): a flow's last member has arrived
+    expect: Any  # (sim, node, send, now): a receive starts whose message has come
+    occupy: Any  # (sim, slot): a chunk begins to be served
+    in_turn: Any  # (sim, cls, now) -> whether what ends in the class now does so for itself
+    end_due: Any  # (sim, first, last, now) -> how many of the nodes that end do so; < 0: not known
+
+
+class Sim(NamedTuple):
+    """One simulation: what runs, how long its phases last, what it has come to, by which rules."""
+
+    s: Structure
+    times: PhaseTimes
+    st: State
+    rules: Rules
+    own: Any  # what these rules note; nothing for the model's
 
 
 def empty_state(s: Structure, times: PhaseTimes, *, record: bool = False) -> State:
     """Room to run ``s``.  With ``record`` the start of every phase is kept (for a timeline)."""
     n, n_ports = len(s.nodes), s.shape.n_classes * s.shape.n_ports
-    n_streams, n_places = s.shape.n_classes * s.shape.n_streams, n_ports * s.shape.places
-    chunks, entries = _chunks_and_entries(s, times)
+    block, changed = _side_by_side(_fresh(s, times))
+    chunks, filled = changed["chunks"], changed["filled"]
+    rooms = (n, 2 * n, n, n, len(chunks), n_ports, n_ports, n_ports * s.shape.places)
+    names = ("ready", "freed", "starting", "ending", "moving", "touched", "passing", "entering")
+    lists: dict[str, Any] = {
+        name: Worklist(np.zeros(room, dtype=np.int64), filled[i : i + 1])
+        for i, (name, room) in enumerate(zip(names, rooms, strict=True))
+    }
     length = chunks["end"] - chunks["first"]
-    n_phases = int(length.sum())
-    served = int((s.nodes["service"] != NO_SERVICE).sum())
-    messages = bool((s.forms["kind"] == POINT_TO_POINT).any())
-    starts = np.repeat(chunks["first"] - chunks["record"], length)
+    first = np.repeat(chunks["first"] - chunks["record"], length).astype(np.int32)
+    n_phases, accesses = len(first), int((s.nodes["service"] != NONE).sum())
+    entries = np.zeros(int(chunks["members"].sum()), dtype=ENTRY)
+    entries["chunk"] = np.repeat(np.arange(len(chunks)), chunks["members"])
     return State(
-        nodes=np.zeros(n, dtype=NODE_STATE),
-        streams=np.zeros(n_streams, dtype=STREAM),
-        flows=np.zeros(len(s.flows), dtype=FLOW_STATE),
-        chunks=chunks,
-        ports=np.zeros(n_ports, dtype=PORT),
-        places=np.zeros(n_places, dtype=PLACE),
+        **changed,
+        **lists,
+        block=block,
+        fresh=block.copy(),
+        served=np.zeros(len(changed["due"]), dtype=np.int32),
         entries=entries,
-        entrances=np.zeros(n_ports * ENTRANCES if messages else 0, dtype=ENTRANCE),
-        classes=np.zeros(s.shape.n_classes, dtype=CLASS),
-        tally_exposed=np.zeros((s.shape.n_classes, s.shape.n_tallies)),
         phase_start=np.zeros(n_phases if record else 0, dtype=np.int64),
-        phase_of=np.arange(n_phases, dtype=np.int32) + starts.astype(np.int32),
+        phase_of=np.arange(n_phases, dtype=np.int32) + first,
         phase_critical=np.zeros(n_phases, dtype=np.int32),
         node_critical=np.zeros(n, dtype=np.int32),
         visits=np.zeros(len(times.phases)),
@@ -260,53 +243,71 @@ def empty_state(s: Structure, times: PhaseTimes, *, record: bool = False) -> Sta
         links=np.zeros(len(s.links), dtype=LINK_STATE),
         marks=np.zeros(2 * len(s.links), dtype=MARK),
         chain_bytes=np.zeros((len(s.chains), s.shape.n_dims)),
-        accesses=np.zeros(s.shape.n_classes if served else 0, dtype=ACCESS_STATE),
-        servers=np.zeros(int(s.server_uses["server"].max(initial=-1)) + 1, dtype=np.int64),
-        shifts=np.zeros(2 * served, dtype=SHIFT),
-        left_at=np.zeros(n if served else 0, dtype=np.int32),
-        stream_due=np.zeros(s.shape.n_classes * s.shape.n_timed, dtype=np.int64),
-        place_due=np.zeros(n_places, dtype=np.int64),
-        flight_due=np.zeros(s.shape.n_classes, dtype=np.int64),
-        tree=np.zeros(2 * 2 ** (s.shape.n_classes - 1).bit_length(), dtype=np.int64),
-        ready=np.zeros(n + 1, dtype=np.uint32),
-        open_streams=np.zeros(2 * n + 1, dtype=np.uint32),
-        starting=np.zeros(n + 1, dtype=np.uint32),
-        ending=np.zeros(n + 1, dtype=np.uint32),
-        moving=np.zeros(len(chunks) + 1, dtype=np.int64),
-        touched=np.zeros(n_ports, dtype=np.uint32),
-        passing=np.zeros(n_ports, dtype=np.uint32),
-        entering=np.zeros(n_places if messages else 0, dtype=np.int64),
-        counts=np.zeros(N_COUNTS, dtype=np.int32),
+        shifts=np.zeros(2 * accesses, dtype=SHIFT),
+        left_at=np.zeros(n if accesses else 0, dtype=np.int32),
     )
 
 
-def _chunks_and_entries(s: Structure, times: PhaseTimes) -> tuple[Table, Table]:
-    n_chunks = int(s.flows["chunk_end"].max(initial=0))
-    chunks = np.zeros(n_chunks, dtype=CHUNK)
+def _fresh(s: Structure, times: PhaseTimes) -> dict[str, NDArray[Any]]:
+    """What is reset for each point, as it is before a run."""
+    shape = s.shape
+    n_ports, messages = shape.n_classes * shape.n_ports, (s.forms["kind"] == POINT_TO_POINT).any()
+    n_servers = int(s.server_uses["server"].max(initial=-1)) + 1
+    fresh = {
+        "counts": np.zeros(1, dtype=COUNTS),
+        "nodes": np.zeros(len(s.nodes), dtype=NODE_STATE),
+        "streams": np.zeros(shape.n_classes * shape.n_streams, dtype=STREAM),
+        "flows": np.zeros(len(s.flows), dtype=FLOW_STATE),
+        "chunks": _chunks(s, times),
+        "ports": np.zeros(n_ports, dtype=PORT),
+        "entrances": np.zeros(n_ports * ENTRANCES * int(messages), dtype=ENTRANCE),
+        "classes": np.zeros(shape.n_classes, dtype=CLASS),
+        "tally_exposed": np.zeros((shape.n_classes, shape.n_tallies)),
+        "accesses": np.zeros(shape.n_classes * (n_servers > 0), dtype=ACCESS_STATE),
+        "servers": np.zeros(n_servers, dtype=np.int64),
+        "due": np.full(n_ports * shape.places + shape.n_classes * (shape.n_timed + 1), NEVER),
+        "tree": np.full(2 * 2 ** (shape.n_classes - 1).bit_length(), NEVER),
+        "filled": np.zeros(8, dtype=np.int64),
+    }
+    fresh["counts"]["last"] = BEGINNING
+    fresh["nodes"]["waits"] = s.nodes["waits"]
+    fresh["flows"]["left"] = s.flows["chunk_end"] - s.flows["chunk_start"]
+    for table, field in _NONE_AT_FIRST:
+        fresh[table][field] = NONE
+    fresh["classes"]["late"]["head"] = NONE
+    fresh["classes"]["mark_due"] = NEVER
+    return fresh
+
+
+def _side_by_side(tables: dict[str, NDArray[Any]]) -> tuple[Longs, dict[str, Any]]:
+    """Copies of these tables in one block of words."""
+    words = [-(-table.nbytes // 8) for table in tables.values()]
+    block, start, placed = np.zeros(sum(words), dtype=np.int64), 0, {}
+    for (name, table), n in zip(tables.items(), words, strict=True):
+        room = block[start : start + n].view(np.uint8)[: table.nbytes]
+        placed[name] = room.view(table.dtype).reshape(table.shape)
+        placed[name][:] = table
+        start += n
+    return block, placed
+
+
+def _chunks(s: Structure, times: PhaseTimes) -> Table:
+    n = int(s.flows["chunk_end"].max(initial=0))
+    chunks = np.zeros(n, dtype=CHUNK)
     members = s.flows["member_end"] - s.flows["member_start"]
-    chunks["flow"] = np.repeat(
-        np.arange(len(s.flows)), s.flows["chunk_end"] - s.flows["chunk_start"]
-    )
-    flow = chunks["flow"]
-    number = np.arange(n_chunks) - s.flows["chunk_start"][flow]
+    flow = np.repeat(np.arange(len(s.flows)), s.flows["chunk_end"] - s.flows["chunk_start"])
+    number = np.arange(n) - s.flows["chunk_start"][flow]
+    chunks["flow"], chunks["members"] = flow, members[flow]
     chunks["entry"] = s.flows["entry_start"][flow] + number * members[flow]
-    chunks["members"] = members[flow]
     chunks["member_start"] = s.flows["member_start"][flow]
     chunks["cls"] = s.members["cls"][s.flows["member_start"]][flow]
-    chunks["order"] = (s.flows["key"][flow].astype(np.int64) << 32) | np.arange(n_chunks)
+    chunks["order"] = (s.flows["key"][flow].astype(np.int64) << 32) | np.arange(n)
     spans = times.spans[s.flows["form"][flow]]
-    chunks["first"] = spans["start"] + np.where(spans["variants"] > 1, number * spans["length"], 0)
-    chunks["end"] = chunks["first"] + spans["length"]
+    first = spans["start"] + np.where(spans["variants"] > 1, number * spans["length"], 0)
+    chunks["first"] = chunks["at"] = first
+    chunks["end"] = first + spans["length"]
     chunks["record"] = np.cumsum(spans["length"]) - spans["length"]
-    entries = np.zeros(int(members[flow].sum()), dtype=ENTRY)
-    entries["chunk"] = np.repeat(np.arange(n_chunks), members[flow])
-    return chunks, entries
-
-
-@inlined
-def append(entries: Indices, counts: Ints, which: int, value: int) -> None:
-    entries[counts[which]] = value
-    counts[which] += 1
+    return chunks
 
 
 @inlined

@@ -116,8 +116,6 @@ def _shape(inputs: Inputs, folding: Folding, most_chunks: int) -> p.Shape:
         n_ports=n_dims * queues,
         places=max(1, min(most_chunks, -(-system.active_chunks // queues))),
         stream_order=p.StreamOrder.KEY,
-        ends=p.Ends.ONE_BY_ONE,
-        tick=PS,
     )
 
 

@@ -1,7 +1,7 @@
 """A run of ASTRA-sim's simulation, lowered once."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from engine.replicas.astra_sim.fold import Folding, fold
 from engine.replicas.astra_sim.interpret import interpret
 from engine.replicas.astra_sim.lower import Row, lower_structure
 from engine.replicas.astra_sim.plans import PS, NotLoweredError
+from engine.replicas.astra_sim.rules import ItsRules
 from engine.replicas.astra_sim.workload import is_gpu, is_hidden, own_time
 from engine.workload.graph import Workload
 
@@ -89,7 +90,8 @@ def program_on(
             if row.kind in (p.NodeKind.COLLECTIVE, p.NodeKind.SEND)
         ),
     )
-    return p.Program.on(cluster, structure, names, Workload(((),), name="traces"))
+    program = p.Program.on(cluster, structure, names, Workload(((),), name="traces"))
+    return replace(program, replica=ItsRules())
 
 
 def lower(inputs: Inputs, traces: Sequence[Sequence[Node]], *, folded: bool = True) -> Program:

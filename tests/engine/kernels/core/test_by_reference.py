@@ -1,11 +1,11 @@
 """A compiled function reads and writes a state by reference as it would the state itself."""
 
 import sys
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from engine.compiler import compiled, kernel
+from engine.compiler import compiled, inlined, is_cached, kernel
 from engine.kernels.core.by_reference import by_reference
 
 
@@ -74,3 +74,38 @@ def test_arrays_belong_to_who_made_them() -> None:
 def test_uncompiled_it_is_the_state() -> None:
     state = _state(True)
     assert by_reference(state) is state
+
+
+class Hooks(NamedTuple):
+    """Functions that a state holds, nested as a kernel's rules are."""
+
+    step: Any
+    table: np.ndarray[tuple[int], np.dtype[np.int64]]
+
+
+class Outer(NamedTuple):
+    hooks: Hooks
+    scale: int
+
+
+@inlined
+def _add(outer: Outer, n: int) -> int:
+    return int(outer.hooks.table[0]) + n * outer.scale
+
+
+@inlined
+def _take(outer: Outer, n: int) -> int:
+    return int(outer.hooks.table[0]) - n * outer.scale
+
+
+@compiled
+def _stepped(table: np.ndarray[tuple[int], np.dtype[np.int64]], n: int) -> tuple[int, int]:
+    one = by_reference(Outer(Hooks(_add, table), 3))
+    other = by_reference(Outer(Hooks(_take, table), 3))
+    return one.hooks.step(one, n), other.hooks.step(other, n)
+
+
+def test_functions_that_a_state_holds_are_part_of_its_type() -> None:
+    """Which one is called is known when the caller is compiled, and code with both is kept."""
+    assert _stepped(np.array([100]), 5) == (115, 85)
+    assert is_cached(_stepped)
