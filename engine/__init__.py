@@ -44,6 +44,7 @@ from engine.errors import (
     told_defect,
 )
 from engine.fidelity import Fidelity
+from engine.kernels.packet import transports as _transports  # noqa: F401  # all are registered
 from engine.kernels.phase.batch import Measures, outcome_error, run_batch, run_one, run_points
 from engine.kernels.phase.path import Path
 from engine.kernels.phase.state import FINISHED
