@@ -39,6 +39,8 @@ class Transport(ABC):
     telemetry: ClassVar[bool]
     #: Whether it relates what it measures to a flow's window and round trip.
     needs_window: ClassVar[bool]
+    #: What the slower of two long flows sends of the faster one's bytes in the long run, at least.
+    fairness: ClassVar[float]
     #: Whether it speaks TCP's segments: it has a window of its own, and sends again what was lost.
     speaks_tcp: ClassVar[bool] = False
     #: Keys that must be above zero: by which is divided, or after which something happens again.
@@ -49,12 +51,15 @@ class Transport(ABC):
     def __post_init__(self) -> None:
         most_of = dict(self.at_most)
         for field in dataclasses.fields(self):
-            key, value = field.name, getattr(self, field.name)
+            key = field.name
+            value: Any = getattr(self, key)
             most, is_above = most_of.get(key, _MOST), key in self.above_zero
+            if not isinstance(value, (int if isinstance(field.default, int) else (int, float))):
+                raise DimsweepError(f"{value!r} is no such number", where=key)
             if not 0 <= value <= most or (value == 0 and is_above):
                 least = "above 0" if is_above else "0 or more"
                 told = f"{value}; it must be {least}, and {most:g} at most"
-                raise DimsweepError(told, where=f"transport.{key}")
+                raise DimsweepError(told, where=key)
 
     @staticmethod
     @abstractmethod

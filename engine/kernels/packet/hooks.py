@@ -8,7 +8,7 @@ import inspect
 from typing import Any
 
 from engine.cluster.transports import HOOKS, TRANSPORTS, Transport
-from engine.kernels.packet.compile import inlined
+from engine.kernels.packet.compile import inlined, kernel
 from engine.kernels.packet.state import Run
 
 
@@ -56,7 +56,17 @@ def _unrolled(hook: str) -> Any:
         own = getattr(transport, hook, nothing)
         if own is not nothing:
             chosen = _either(code, own, chosen)
-    return chosen
+    return chosen if chosen is nothing else _called(chosen)
+
+
+def _called(hook: Any) -> Any:
+    """As a function of its own: inlined into an event, it would slow all events down."""
+
+    @kernel
+    def called(r: Run, flow: int, which: int) -> None:
+        hook(r, flow, which)
+
+    return called
 
 
 def _either(code: int, own: Any, others: Any) -> Any:

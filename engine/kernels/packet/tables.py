@@ -48,8 +48,8 @@ def new_run(fabric: Fabric, settings: Settings, transport: Transport, draws: Dra
     """Tables without flows; the inputs are checked."""
     carries, speaks = transport.telemetry, transport.speaks_tcp
     return Run(
-        # Numba looks an enumeration's members up anew at every call, and reads no transport.
-        settings._replace(transport="", wake=int(settings.wake)),
+        # Numba looks an enumeration's members up anew at every call, as it does a text's type.
+        settings._replace(transport=0, wake=int(settings.wake)),  # type: ignore[arg-type]
         new_agenda(2 * _FIRST_PACKETS, _shift(settings.ticks), _BUCKETS),
         _ports(fabric, settings),
         _switches(fabric, settings),

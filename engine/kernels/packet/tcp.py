@@ -56,7 +56,7 @@ class Tcp(Transport):
         super().__post_init__()
         if self.first_window < 1:
             told = f"{self.first_window:g} segments"
-            raise DimsweepError(told, where="transport.first_window", hint="1 or more")
+            raise DimsweepError(told, where="first_window", hint="1 or more")
 
     on_start = on_send = on_mark = on_ack = on_timer = on_end = staticmethod(nothing)
 

@@ -17,6 +17,7 @@ class Cubic(Tcp):
     beta: float = 0.7  # what a loss leaves of the window
 
     name = "cubic"
+    fairness = 0.75
     state = (
         ("w_max", "f8"),  # segments
         ("k", "f8"),  # seconds

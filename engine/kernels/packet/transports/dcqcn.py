@@ -38,6 +38,7 @@ class Dcqcn(Transport):
     )
     header = 0
     telemetry = False
+    fairness = 0.95
     needs_window = False
     above_zero = ("alpha_every", "cut_every", "raise_every", "least")
     at_most = (("gain", 1),)

@@ -28,6 +28,7 @@ class Dctcp(Transport):
     )
     header = 0
     telemetry = False
+    fairness = 0.95
     needs_window = False
     above_zero = ("least",)
     at_most = (("gain", 1),)

@@ -37,6 +37,7 @@ class Hpcc(Transport):
     )
     header = 42  # 5 hops of 8 bytes, and 2 more (its authors' format)
     telemetry = True
+    fairness = 0.85
     needs_window = True
     above_zero = ("eta", "least", "byte_unit", "queue_unit")
     at_most = (("byte_bits", 62), ("queue_bits", 62), ("time_bits", 62))

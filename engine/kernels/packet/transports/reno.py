@@ -13,6 +13,7 @@ class Reno(Tcp):
     """It has no keys beside TCP's."""
 
     name = "reno"
+    fairness = 0.9
     state = ()
 
     time_out = staticmethod(nothing)

@@ -14,6 +14,7 @@ class Static(Transport):
     state = ()
     header = 0
     telemetry = False
+    fairness = 0.99
     needs_window = False
 
     on_start = on_send = on_mark = on_ack = on_timer = on_end = staticmethod(nothing)

@@ -34,6 +34,7 @@ class Swift(Transport):
     )
     header = 0
     telemetry = False
+    fairness = 0.95
     needs_window = True
     above_zero = ("least", "narrow", "wide")
     at_most = (("beta", 1), ("most_cut", 1))
@@ -42,7 +43,7 @@ class Swift(Transport):
         super().__post_init__()
         if not self.narrow < self.wide:
             told = f"{self.narrow:g} packets, and wide is {self.wide:g}"
-            raise DimsweepError(told, where="transport.narrow", hint="less than wide")
+            raise DimsweepError(told, where="narrow", hint="less than wide")
 
     on_send = on_mark = on_timer = on_end = staticmethod(nothing)
 

@@ -39,6 +39,7 @@ class Timely(Transport):
     )
     header = 8  # when the data were sent
     telemetry = False
+    fairness = 0.95
     needs_window = False
     above_zero = ("least_round_trip", "least")
     at_most = (("weight", 1), ("beta", 1))

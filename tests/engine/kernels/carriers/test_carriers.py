@@ -28,7 +28,7 @@ from engine import (
     simulate,
 )
 from engine.kernels.carriers.buffers import buffers_of
-from engine.kernels.packet.transports import TRANSPORTS
+from engine.kernels.packet.transports import TRANSPORTS, Reno
 from engine.network import Auto, Clos, Mesh, Network, Routing, build_network
 from engine.network.routing import Router
 from engine.workload.coordinates import coordinates_of
@@ -309,6 +309,18 @@ def test_tcp_sends_again_what_shallow_switches_drop() -> None:
     # A time-out costs what it lasts at least, and all else is done in milliseconds.
     assert ample.time < tuned.time < 0.02 < 0.2 < shallow.time
     assert run(ALL_TO_ALL, 2e6, cluster("Switch(16)", "direct"), "message").packets is None
+
+
+def test_a_transports_keys_reach_the_kernel() -> None:
+    """A window of one segment at first takes some round trips more."""
+
+    def time(reno: Reno) -> float:
+        on = cluster("Switch(4)", "direct", packets=PacketModel(reno, rto_min=1000 * US))
+        return run(ALL_TO_ALL, 2e5, on, "packet").time
+
+    assert time(Reno(first_window=1.0)) > time(Reno()) == time(Reno(duplicates=9))
+    with pytest.raises(DimsweepError, match=r"least_rto: (?s:.*)rto_min"):
+        time(Reno(least_rto=1000 * US))
 
 
 def test_buffers_are_told_by_dimension_and_by_level() -> None:
