@@ -45,6 +45,7 @@ from engine.errors import (
     told_defect,
 )
 from engine.fidelity import Fidelity
+from engine.kernels.packet import transports as _transports  # noqa: F401  # all are registered
 from engine.kernels.phase.batch import (
     Measures,
     Runner,

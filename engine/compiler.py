@@ -101,7 +101,11 @@ class _Kept(_Cache):  # type: ignore[misc]
         return str(self._found.cache_path)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        return self._found.load_overload(sig, target_context)
+        self.__dict__.pop("_found", None)  # what it calls may have been registered since
+        try:
+            return self._found.load_overload(sig, target_context)
+        except ModuleNotFoundError:
+            return None  # of functions that were defined elsewhere, such as by exec
 
     def save_overload(self, sig: Any, data: Any) -> None:
         self._found.save_overload(sig, data)

@@ -11,6 +11,7 @@ import pytest
 from engine.cluster import MEMORIES
 from engine.cluster.blocks import BLOCKS
 from engine.collective.algorithms import ALGORITHMS
+from engine.kernels.packet.transports import TRANSPORTS
 from sweeper.cli.main import main
 from sweeper.config.workload.model import FAMILIES
 from sweeper.search.choose import SAMPLERS
@@ -19,7 +20,7 @@ from tests.support.pages import Block, blocks_of
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TARGETS = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-REGISTRIES: list[dict[str, Any]] = [BLOCKS, ALGORITHMS, SAMPLERS, MEMORIES, FAMILIES]
+REGISTRIES: list[dict[str, Any]] = [BLOCKS, ALGORITHMS, TRANSPORTS, SAMPLERS, MEMORIES, FAMILIES]
 # What is the reader's shell's, and not dimsweep's.
 NOT_OURS = {"git", "cd", "eval", "python"}
 
@@ -59,7 +60,8 @@ def run(block: Block, where: str, names: dict[str, object]) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(block.text)
         if block.language == "python":
-            names |= runpy.run_path(str(file))
+            # Compiled code is kept for functions of modules that can be imported, as a script's.
+            names |= runpy.run_path(str(file), run_name="__main__")
     elif block.language == "python":
         exec(compile(block.text, where, "exec"), names)
     elif block.language == "sh":

@@ -92,6 +92,7 @@ DOORS = {
     "engine.kernels.reference",
     "engine.kernels.network",
     "engine.kernels.packet",
+    "engine.kernels.packet.transports",
     "engine.model",
     "engine.network",
     "engine.network.fred",

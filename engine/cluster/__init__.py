@@ -11,11 +11,9 @@ from engine.cluster.kernel_times import KernelTimes, kernel_times
 from engine.cluster.library import Nccl, Timing, Timings
 from engine.cluster.memory import MEMORIES, Request
 from engine.cluster.network import Switching
-from engine.cluster.packets import CongestionControl
 
 __all__ = [
     "MEMORIES",
-    "CongestionControl",
     "Dataflow",
     "EfficiencyCurve",
     "KernelTimes",

@@ -2,34 +2,13 @@
 
 import math
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import pairwise
 from typing import Any
 
+from engine.cluster.transports import TRANSPORTS, Transport, transport_of
 from engine.errors import DimsweepError
 from engine.units import format_time
 
-
-class CongestionControl(StrEnum):
-    """How senders answer to congestion; ``STATIC``: not at all, beyond their window and pauses."""
-
-    STATIC = "static"
-    DCQCN = "dcqcn"
-    DCTCP = "dctcp"
-    TIMELY = "timely"
-    HPCC = "hpcc"
-    SWIFT = "swift"
-    RENO = "reno"
-    CUBIC = "cubic"
-
-    @property
-    def is_tcp(self) -> bool:
-        """Whether it has a window of its own, and sends again what was dropped."""
-        return self in (CongestionControl.RENO, CongestionControl.CUBIC)
-
-
-# Bytes that data and ACKs carry for it: 5 hops of 8 bytes and 2 more; a time.
-_TELEMETRY = {CongestionControl.HPCC: 42, CongestionControl.TIMELY: 8}
 _ACK_ROOM = 14  # bytes of an ACK that telemetry may fill (HPCC's authors' format)
 
 
@@ -37,6 +16,8 @@ _ACK_ROOM = 14  # bytes of an ACK that telemetry may fill (HPCC's authors' forma
 class PacketModel:
     """How messages travel in packets (packet kernel only); sizes are bytes.
 
+    ``transport`` is how senders answer to congestion: its name, or an object of one of the classes
+    in :data:`engine.cluster.transports.TRANSPORTS`, whose fields are its keys (their times are ps).
     A message is a flow of its own: packets of ``payload`` and ``header``, each answered by an
     ``ack`` (both without the transport's telemetry).  With ``window`` at most a bandwidth-delay
     product of it is under way (TCP has a window of its own); with ``spray`` its packets take all
@@ -54,7 +35,7 @@ class PacketModel:
     stop no other (PFC); ports send strictly by priority, and ACKs go in that of their data.
     """
 
-    transport: CongestionControl = CongestionControl.DCQCN
+    transport: Transport | str = "dcqcn"
     window: bool = True
     spray: bool = False
     payload: float = 1000
@@ -70,6 +51,7 @@ class PacketModel:
     priorities: int = 1
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "transport", transport_of(self.transport))
         for name in ("payload", "header", "ack"):
             self._check_whole(name)
         self._check_buffer(self.buffer, "buffer")
@@ -87,11 +69,11 @@ class PacketModel:
                 where="kmin",
                 hint="kmin must be less than kmax",
             )
-        if self.pauses is False and not self.transport.is_tcp:
+        if self.pauses is False and not self.sender.speaks_tcp:
             raise DimsweepError(
-                f"{self.transport} does not send again what is dropped",
+                f"{self.sender.name} does not send again what is dropped",
                 where="pauses",
-                hint="pauses=true, or transport=reno or cubic",
+                hint=f"pauses=true, or transport={_named(speaks_tcp=True)}",
             )
         if not 0 < self.rto_min <= _RTO_MAX:
             raise DimsweepError(
@@ -106,11 +88,11 @@ class PacketModel:
                 hint="1 for all alike, 2 for tensor parallelism before all else, or 3 for messages "
                 "between stages of a pipeline in between",
             )
-        if not self.window and self.transport in _NEED_WINDOW:
+        if not self.window and self.sender.needs_window:
             raise DimsweepError(
-                f"{self.transport} relates what it measures to a window",
+                f"{self.sender.name} relates what it measures to a window",
                 where="window",
-                hint=f"window=true, or another transport than {', '.join(_NEED_WINDOW)}",
+                hint=f"window=true, or transport={_named(needs_window=False)}",
             )
 
     def _check_buffer(self, buffer: float | tuple[Any, ...], where: str) -> None:
@@ -132,9 +114,14 @@ class PacketModel:
             )
 
     @property
+    def sender(self) -> Transport:
+        """The transport, with its keys."""
+        return transport_of(self.transport)
+
+    @property
     def has_pauses(self) -> bool:
         """Whether switches pause who sends."""
-        return not self.transport.is_tcp if self.pauses is None else self.pauses
+        return not self.sender.speaks_tcp if self.pauses is None else self.pauses
 
     @property
     def data_size(self) -> int:
@@ -144,12 +131,12 @@ class PacketModel:
     @property
     def data_header(self) -> int:
         """Bytes of a packet beside its payload."""
-        return int(self.header) + _TELEMETRY.get(self.transport, 0)
+        return int(self.header) + self.sender.header
 
     @property
     def ack_size(self) -> int:
         """Bytes of an ACK."""
-        return int(self.ack) + max(_TELEMETRY.get(self.transport, 0) - _ACK_ROOM, 0)
+        return int(self.ack) + max(self.sender.header - _ACK_ROOM, 0)
 
     def thresholds(self, rate: float) -> tuple[int, int]:
         """``kmin`` and ``kmax`` of a port of ``rate`` bits a second.
@@ -176,4 +163,9 @@ class PacketModel:
 # At which rate (bits a second) everything is marked above how many bytes.
 _KMAX = ((0, 0), (25e9, 400e3), (40e9, 800e3), (100e9, 1600e3), (200e9, 2400e3), (400e9, 3200e3))
 _RTO_MAX = 60 * 10**12  # ps
-_NEED_WINDOW = (CongestionControl.HPCC, CongestionControl.SWIFT)
+
+
+def _named(**asked: bool) -> str:
+    """The transports that answer so."""
+    (question, answer), *_ = asked.items()
+    return " or ".join(name for name, of in TRANSPORTS.items() if getattr(of, question) is answer)

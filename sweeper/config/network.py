@@ -1,10 +1,12 @@
 """Links, switches, routes and packets, for fidelities that know them."""
 
+import dataclasses
 from typing import Annotated, Any
 
 import engine
 from engine import DimsweepError, suggestion
-from engine.cluster import CongestionControl, Switching
+from engine.cluster import Switching
+from engine.kernels.packet.transports import TRANSPORTS, Transport
 from engine.network import Auto, Clos, Dragonfly, Fabric, Mesh, Routing, read_network
 from engine.network.fred import Remedy
 from engine.network.wafer import FredWafer, MeshWafer, Wafer
@@ -27,6 +29,7 @@ from sweeper.config.parts.part import (
     one_or_each,
     per_dimension,
     within,
+    written,
 )
 
 FABRICS: dict[str, type[Fabric]] = {
@@ -61,6 +64,25 @@ def _written_wafer(wafer: Wafer | None) -> Any:
     return None if wafer is None else _WAFER.write(wafer)
 
 
+# Its name alone, or a mapping of some of its keys and of ``kind``.
+_TRANSPORT = OneOf(TRANSPORTS, "kind", "transport")
+
+
+def _transport(value: Any) -> Transport:
+    transport: Transport = _TRANSPORT.parse(value)
+    return transport
+
+
+def _written_transport(transport: Transport) -> Any:
+    """Only what is not as usual."""
+    changed = {
+        field.name: written(getattr(transport, field.name))
+        for field in dataclasses.fields(transport)
+        if getattr(transport, field.name) != field.default
+    }
+    return {"kind": transport.name, **changed} if changed else transport.name
+
+
 def _routing(value: Any) -> Routing | None:
     if value is None or value == "auto":
         return None
@@ -76,7 +98,7 @@ def _routing(value: Any) -> Routing | None:
 class Packets(Part):
     """Packets, buffers and congestion control, for fidelity=packet (see engine.PacketModel)."""
 
-    transport: Annotated[CongestionControl, member(CongestionControl)] = default("dcqcn")
+    transport: Annotated[Transport, Parsed(_transport, _written_transport)] = default("dcqcn")
     window: Flag = True
     spray: Flag = False
     payload: Bytes = default("1000 B")

@@ -19,7 +19,6 @@ from engine import (
     place,
     simulate,
 )
-from engine.cluster import CongestionControl
 from engine.network import Network, Routing
 from sweeper.draw.canvas import BLUE, GREEN, GREY, ORANGE, encoded, frame
 from sweeper.verify.points import Findings, Point, Shape, verification
@@ -43,7 +42,7 @@ class Case(NamedTuple):
 class Variant(NamedTuple):
     """How senders answer to congestion, and how packets choose their way."""
 
-    transport: CongestionControl
+    transport: str
     window: bool = True
     spray: bool = False
     payload: int = 1000  # bytes
@@ -70,13 +69,11 @@ TRAINING = {
 }
 INCAST = {"all-to-all": Case(_SPREAD, "Switch({n})", ("direct",))}
 CASES = TRAINING | INCAST
-ALONE = Variant(CongestionControl.STATIC, window=False)  # pauses, and nothing else
-ANSWERS = {
-    name: Variant(CongestionControl(name.lower())) for name in ("DCQCN", "DCTCP", "TIMELY", "HPCC")
-}
+ALONE = Variant("static", window=False)  # pauses, and nothing else
+ANSWERS = {name: Variant(name.lower()) for name in ("DCQCN", "DCTCP", "TIMELY", "HPCC")}
 VARIANTS = {
     "PFC alone": ALONE,
-    "window": Variant(CongestionControl.STATIC),
+    "window": Variant("static"),
     **ANSWERS,
     "sprayed": ALONE._replace(spray=True),
 }

@@ -1,16 +1,19 @@
 """The packet kernel as a carrier: a message is a flow of packets, through when all are there."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from engine.cluster.network import NetworkModel
 from engine.cluster.packets import PacketModel
+from engine.errors import DimsweepError
 from engine.kernels.carriers.batches import BatchingCarrier
 from engine.kernels.carriers.carrier import Kind
 from engine.kernels.carriers.fabric import RESERVE, fabric_of, nodes_of
 from engine.kernels.carriers.traffic import Traffic
-from engine.kernels.packet import Flow, PacketNetwork, Port, Settings, Tcp, Transport
+from engine.kernels.packet import Flow, PacketNetwork, Port, Settings
+from engine.kernels.packet.tcp import Tcp
 from engine.lower.program import Floats, Longs
 from engine.network.graph import Network
 
@@ -50,7 +53,7 @@ class PacketCarrier(BatchingCarrier):
         narrowest = min(port.rate for port in out)
         window = max(round_trip * narrowest // (8 * 10**12), packets.data_size)
         first, *sprayed = nodes_of(self._fabric, kind.ways)
-        is_open = packets.transport.is_tcp or not packets.window
+        is_open = packets.sender.speaks_tcp or not packets.window
         return Flow(
             1,
             *first,
@@ -68,14 +71,22 @@ def _crossing(ports: Sequence[Port], size: int) -> int:
 
 def _settings(packets: PacketModel) -> Settings:
     """The settings of the kernel, in picoseconds; TCP's clock is as fine as its least time-out."""
-    granularity = min(Tcp().granularity, packets.rto_min)
+    transport = packets.sender
+    if isinstance(transport, Tcp):
+        if transport.least_rto != type(transport).least_rto:
+            raise DimsweepError(
+                "a least time-out of a transport's own",
+                where="network.packets.transport.least_rto",
+                hint="network.packets.rto_min, which says it for all of TCP",
+            )
+        granularity = min(transport.granularity, packets.rto_min)
+        transport = replace(transport, least_rto=packets.rto_min, granularity=granularity)
     return Settings(
-        transport=Transport[packets.transport.name],
+        transport=transport,
         payload=int(packets.payload),
         data_header=packets.data_header,
         ack_size=packets.ack_size,
         pauses=packets.has_pauses,
         priorities=packets.priorities,
         reserve=RESERVE,
-        tcp=Tcp(least_rto=packets.rto_min, granularity=granularity),
     )

@@ -7,29 +7,17 @@ from engine.kernels.packet.network import Completed, PacketNetwork
 from engine.kernels.packet.notes import History, Pausing
 from engine.kernels.packet.run import simulate_packets
 from engine.kernels.packet.settings import (
-    Cubic,
-    Dcqcn,
-    Dctcp,
-    Hpcc,
     Settings,
     Stop,
-    Swift,
-    Tcp,
-    Timely,
-    Transport,
     Wake,
 )
 
 __all__ = [
     "Completed",
-    "Cubic",
-    "Dcqcn",
-    "Dctcp",
     "Fabric",
     "Flow",
     "FlowColumns",
     "History",
-    "Hpcc",
     "Marking",
     "PacketNetwork",
     "PacketRun",
@@ -38,10 +26,6 @@ __all__ = [
     "PortAccount",
     "Settings",
     "Stop",
-    "Swift",
-    "Tcp",
-    "Timely",
-    "Transport",
     "Wake",
     "flow_columns",
     "simulate_packets",

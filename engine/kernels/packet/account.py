@@ -15,8 +15,7 @@ from engine.kernels.packet.notes import (
     read_histories,
     read_pausings,
 )
-from engine.kernels.packet.settings import Transport
-from engine.kernels.packet.state import N_FLOWS, Run
+from engine.kernels.packet.state import Run
 from engine.lower.program import Longs
 
 
@@ -76,14 +75,13 @@ class PacketRun:
 
 def account(fabric: Fabric, tables: Run, cpu: float) -> PacketRun:
     """What has happened so far."""
-    n = int(tables.counts[N_FLOWS])
+    n = int(tables.counts["n_flows"][0])
     flows = tables.flows[:n]
-    speaks_tcp = tables.settings.transport >= Transport.RENO
     return PacketRun(
         flows["start"].copy(),
         flows["arrival"].copy(),
         flows["end"].copy(),
-        tables.tcp["timeouts"][:n].copy() if speaks_tcp else np.zeros(n, np.int64),
+        tables.tcp["timeouts"][:n].copy() if tables.speaks_tcp else np.zeros(n, np.int64),
         tuple(_account(fabric, tables)),
         read_histories(fabric, tables),
         read_pausings(fabric, tables),
@@ -102,7 +100,7 @@ def _account(fabric: Fabric, tables: Run) -> list[PortAccount]:
 
 def stuck(fabric: Fabric, tables: Run) -> DimsweepError:
     """Flows that wait for one another, packets that were dropped, or ports that stay paused."""
-    unended = np.flatnonzero(tables.flows["end"][: tables.counts[N_FLOWS]] < 0)
+    unended = np.flatnonzero(tables.flows["end"][: tables.counts["n_flows"][0]] < 0)
     dropped = int(tables.ports["dropped"].sum())
     named = ", ".join(map(str, unended[:5].tolist()))
     if dropped:

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from engine.cluster.transports import Transport
 from engine.errors import DimsweepError
-from engine.kernels.packet.settings import Settings, Transport
 from engine.lower.program import Longs
 
 _LARGEST = (1 << 63) - 1
@@ -147,11 +147,10 @@ def check_sizes(sizes: Longs, n_before: int) -> None:
     _refuse(sizes <= 0, n_before, "it has no bytes")
 
 
-def check_segments(settings: Settings, sizes: Longs, n_before: int) -> None:
+def check_segments(payload: int, sizes: Longs, n_before: int) -> None:
     """Raises :class:`DimsweepError` for a flow of more segments than TCP's tables count."""
-    if settings.transport >= Transport.RENO:
-        too_many = sizes // settings.payload >= 1 << 31
-        _refuse(too_many, n_before, "it is more segments than TCP counts here")
+    too_many = sizes // payload >= 1 << 31
+    _refuse(too_many, n_before, "it is more segments than TCP counts here")
 
 
 def check_priorities(n: int, flows: FlowColumns, n_before: int) -> None:
@@ -161,18 +160,19 @@ def check_priorities(n: int, flows: FlowColumns, n_before: int) -> None:
     _refuse(wrong, n_before, f"its priority is none of {n}, counted from 0", hint)
 
 
-def check_windows(settings: Settings, rates: Longs, flows: FlowColumns, n_before: int) -> None:
+def check_windows(transport: Transport, rates: Longs, flows: FlowColumns, n_before: int) -> None:
     """Raises :class:`DimsweepError` for windows that are missing or too large to compute with.
 
     ``rates`` (bits a second) are those of the hosts' links by which the flows leave.
     """
     too_large = flows.windows > _LARGEST // rates
     _refuse(too_large, n_before, "its window times its link's rate is more than an int64 holds")
-    if settings.transport in (Transport.HPCC, Transport.SWIFT):
-        name = Transport(settings.transport).name
+    if transport.needs_window:
         missing = (flows.windows == 0) | (flows.round_trips <= 0)
         hint = "window in bytes (the bandwidth-delay product), round_trip in ticks"
-        _refuse(missing, n_before, f"{name} needs the flow's window and its round trip", hint)
+        _refuse(
+            missing, n_before, f"{transport.name} needs the flow's window and its round trip", hint
+        )
 
 
 def _long(name: str, values: ArrayLike) -> Longs:

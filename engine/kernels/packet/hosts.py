@@ -1,21 +1,12 @@
 """A host's network card: which queue pair sends next, and when it looks again."""
 
 from engine.kernels.core.none import NEVER, NONE
-from engine.kernels.packet import tcp
+from engine.kernels.packet import hooks, tcp
 from engine.kernels.packet.agenda import NOW, UNTIL, passed, plan
 from engine.kernels.packet.compile import inlined, kernel
 from engine.kernels.packet.ports import first_of, new_packet, time_on_wire, time_to_send
 from engine.kernels.packet.settings import Stop, Wake
-from engine.kernels.packet.state import DATA, KIND_BITS, N_DEPARTING, STOP, WAKE, Run
-
-
-@inlined
-def set_rate(r: Run, flow: int, rate: int) -> None:
-    """A queue pair's rate, and with it what its window allows."""
-    f = r.flows[flow]
-    f.rate = rate
-    if f.window > 0 and r.settings.vary_window:
-        f.allowed = max(f.window * rate // f.line_rate, 1)
+from engine.kernels.packet.state import DATA, KIND_BITS, WAKE, Run
 
 
 @inlined
@@ -27,7 +18,7 @@ def _window_full(r: Run, flow: int) -> bool:
 @inlined
 def _may_send(r: Run, flow: int) -> bool:
     """Whether the queue pair has something to send that its window allows."""
-    if tcp.speaks_tcp(r):
+    if r.speaks_tcp:
         return tcp.may_send(r, flow)
     return r.flows[flow].sent < r.flows[flow].size and not _window_full(r, flow)
 
@@ -47,8 +38,8 @@ def pick_at_host(r: Run, port: int) -> int:
     p.served = pair
     flow = r.pairs[p.first_pair + pair]
     f = r.flows[flow]
-    segment = tcp.next_segment(r, flow) if tcp.speaks_tcp(r) else 0
-    start = segment * r.settings.payload if tcp.speaks_tcp(r) else f.sent + 0
+    segment = tcp.next_segment(r, flow) if r.speaks_tcp else 0
+    start = segment * r.settings.payload if r.speaks_tcp else f.sent + 0
     payload = min(r.settings.payload, f.size - start)
     packet = new_packet(r, DATA, flow, payload + r.settings.data_header)
     k = r.packets[packet]
@@ -66,6 +57,7 @@ def pick_at_host(r: Run, port: int) -> int:
         f.next_at = now + time_on_wire(r, port, k.size)
     else:
         f.next_at = now + time_to_send(r, k.size, f.rate)
+    hooks.on_send(r, flow, packet)
     if departs:
         _depart(r, flow, now + time_on_wire(r, port, k.size))
     return packet
@@ -75,15 +67,15 @@ def pick_at_host(r: Run, port: int) -> int:
 def _depart(r: Run, flow: int, at: int) -> None:
     """The last packet of a flow is sent for the first time; its last bit leaves then."""
     r.flows[flow].departure = at
-    r.departing[r.counts[N_DEPARTING]] = flow
-    r.counts[N_DEPARTING] += 1
+    r.departing[r.counts[0].n_departing] = flow
+    r.counts[0].n_departing += 1
     stop_at(r, Stop.DEPARTURE)
 
 
 @inlined
 def stop_at(r: Run, what: int) -> None:
     """No later events are taken, if that is to stop the run."""
-    if r.counts[STOP] & what == what:
+    if r.counts[0].stop & what == what:
         r.agenda.counts[UNTIL] = r.agenda.counts[NOW]
 
 
@@ -138,16 +130,3 @@ def _wake_later(r: Run, port: int) -> None:
     if now < first < NEVER:
         p.wake_time = first
         p.wake_number = plan(r.agenda, first, WAKE | port << KIND_BITS)
-
-
-@inlined
-def change_rate(r: Run, flow: int, rate: int) -> None:
-    """A new rate moves the time at which the queue pair may send again, and the card's alarm."""
-    f = r.flows[flow]
-    f.next_at += time_to_send(r, f.last_size, rate) - time_to_send(r, f.last_size, f.rate)
-    set_rate(r, flow, rate)
-    p = r.ports[f.port]
-    waits = p.wake_number >= 0 and not passed(r.agenda, p.wake_time, p.wake_number)
-    if waits and f.next_at < p.wake_time:
-        p.wake_time = max(f.next_at, r.agenda.counts[NOW])
-        p.wake_number = plan(r.agenda, p.wake_time, WAKE | f.port << KIND_BITS)

@@ -9,15 +9,6 @@ from engine.kernels.packet.settings import Settings
 
 _LARGEST = (1 << 63) - 1
 MOST_PRIORITIES = 8  # as Ethernet has them (IEEE 802.1Q)
-_ABOVE_ZERO = {  # settings by which is divided, or after which something happens again
-    "dcqcn": ("alpha_every", "cut_every", "raise_every", "least"),
-    "dctcp": ("least",),
-    "timely": ("least_round_trip", "least"),
-    "hpcc": ("eta", "least", "byte_unit", "queue_unit"),
-    "swift": ("least", "narrow", "wide"),
-    "tcp": ("first_window", "duplicates", "first_rto", "least_rto", "most_rto"),
-    "cubic": ("c", "beta"),
-}
 
 
 class Marking(NamedTuple):
@@ -97,11 +88,6 @@ def check_settings(fabric: Fabric, settings: Settings) -> None:
         if settings.pauses and port.shift < 0:
             told = "where switches pause, the shift is 0 or more"
             raise DimsweepError(told, where=f"link {port.node} - {port.to}")
-    for room, keys in _ABOVE_ZERO.items():
-        for key in keys:
-            value = getattr(getattr(settings, room), key)
-            if value <= 0:
-                raise DimsweepError(f"{value}; it must be above 0", where=f"{room}.{key}")
 
 
 def shared_buffers(fabric: Fabric, settings: Settings) -> dict[int, int]:

@@ -5,16 +5,18 @@ import numpy as np
 from engine.kernels.core.by_reference import by_reference
 from engine.kernels.core.none import NONE
 from engine.kernels.core.queue import append
-from engine.kernels.packet import tcp
+from engine.kernels.packet import hooks, tcp
 from engine.kernels.packet.agenda import (
     CURRENT,
     EMPTY,
     LEFT,
     NOW,
-    TIMERS,
     plan,
     take,
     upcoming,
+)
+from engine.kernels.packet.agenda import (
+    TIMERS as PLANNED_TIMERS,
 )
 from engine.kernels.packet.compile import compiled, inlined, kernel
 from engine.kernels.packet.following import link
@@ -36,25 +38,18 @@ from engine.kernels.packet.state import (
     ACK,
     ARRIVE,
     DATA,
-    DRAWN,
     FREE_LEFT,
     FULL,
     KIND_BITS,
-    N_ACKNOWLEDGED,
-    N_ARRIVED,
-    N_EDGES,
-    N_ENDED,
-    N_FLOWS,
-    N_PAUSINGS,
-    N_SAMPLES,
     RESUME,
     RETRANSMIT,
     SENT,
     START,
+    TIMER,
+    TIMERS,
     WAKE,
     Run,
 )
-from engine.kernels.packet.transports import on_ack, on_end, on_timer
 from engine.lower.program import Longs
 
 ROOM = 64  # packets and events that one event may need, beside the flows that it starts
@@ -65,8 +60,9 @@ _KIND = (1 << KIND_BITS) - 1
 def admit(tables: Run, first: int, at: int, after: Longs, after_from: Longs) -> None:
     """Take in the flows from ``first`` on; those that wait for none start from ``at`` on."""
     r = by_reference(tables)
-    r.counts[N_EDGES] = link(r.flows, r.edges, r.counts[N_EDGES], first, after, after_from)
-    for flow in range(first, r.counts[N_FLOWS]):
+    c = r.counts[0]
+    c.n_edges = link(r.flows, r.edges, c.n_edges, first, after, after_from)
+    for flow in range(first, c.n_flows):
         if r.flows[flow].waits == 0:
             plan(r.agenda, at + r.flows[flow].after, START | flow << KIND_BITS)
 
@@ -78,14 +74,14 @@ def run(tables: Run) -> int:
     Whatever happens, happens so that one port may have something to send.
     """
     r = by_reference(tables)
-    a = r.agenda
+    a, c = r.agenda, r.counts[0]
     while True:
         if (
-            r.counts[FREE_LEFT] < ROOM
-            or a.counts[LEFT] < ROOM + r.counts[N_FLOWS]
-            or r.counts[DRAWN] + ROOM > len(r.draws)
-            or r.counts[N_SAMPLES] + ROOM > len(r.samples)
-            or r.counts[N_PAUSINGS] + ROOM > len(r.pausings)
+            r.free[FREE_LEFT] < ROOM
+            or a.counts[LEFT] < ROOM + c.n_flows
+            or c.drawn + ROOM > len(r.draws)
+            or c.n_samples + ROOM > len(r.samples)
+            or c.n_pausings + ROOM > len(r.pausings)
         ):
             return FULL
         what = take(a)
@@ -107,9 +103,10 @@ def run(tables: Run) -> int:
             if r.tcp[which].timer == a.counts[CURRENT]:
                 port = tcp.on_timer(r, which)
         else:
-            a.counts[TIMERS] -= 1
-            on_timer(r, which, kind)
-            if len(a.events) - a.counts[LEFT] == a.counts[TIMERS]:
+            a.counts[PLANNED_TIMERS] -= 1
+            if r.timers[TIMERS * which + kind - TIMER] == a.counts[CURRENT]:
+                hooks.on_timer(r, which, kind - TIMER)
+            if len(a.events) - a.counts[LEFT] == a.counts[PLANNED_TIMERS]:
                 return EMPTY
         if port < 0:
             continue
@@ -178,7 +175,7 @@ def _acknowledge(r: Run, packet: int) -> int:
     k = r.packets[packet]
     f = r.flows[k.flow]
     payload = k.size - r.settings.data_header
-    if tcp.speaks_tcp(r):
+    if r.speaks_tcp:
         tcp.receive(r, k.flow, packet, payload)
     else:
         f.received += payload
@@ -199,13 +196,15 @@ def _acknowledged(r: Run, packet: int) -> int:
     k = r.packets[packet]
     flow = k.flow
     f = r.flows[flow]
-    if tcp.speaks_tcp(r):
+    if r.speaks_tcp:
         tcp.on_ack(r, flow, packet)
     else:
         f.acked = max(f.acked, k.upto)
     if f.acked >= f.size and f.end < 0:
         _end(r, flow)
-    on_ack(r, flow, packet)
+    if k.marked:
+        hooks.on_mark(r, flow, packet)
+    hooks.on_ack(r, flow, packet)
     free_packet(r, packet)
     return f.port
 
@@ -214,8 +213,8 @@ def _acknowledged(r: Run, packet: int) -> int:
 def _arrived(r: Run, flow: int) -> None:
     """The receiver has the last byte."""
     r.flows[flow].arrival = r.agenda.counts[NOW]
-    r.arrived[r.counts[N_ARRIVED]] = flow
-    r.counts[N_ARRIVED] += 1
+    r.arrived[r.counts[0].n_arrived] = flow
+    r.counts[0].n_arrived += 1
     stop_at(r, Stop.ARRIVAL)
     if r.settings.after_arrival:
         _release(r, flow)
@@ -224,12 +223,15 @@ def _arrived(r: Run, flow: int) -> None:
 @kernel
 def _end(r: Run, flow: int) -> None:
     """The sender knows that all has arrived."""
+    c = r.counts[0]
     r.flows[flow].end = r.agenda.counts[NOW]
-    on_end(r, flow)
-    r.counts[N_ENDED] += 1
-    r.acknowledged[r.counts[N_ACKNOWLEDGED]] = flow
-    r.counts[N_ACKNOWLEDGED] += 1
-    if r.counts[N_ENDED] == r.counts[N_FLOWS]:
+    for timer in range(TIMERS):
+        r.timers[TIMERS * flow + timer] = NONE
+    hooks.on_end(r, flow, 0)
+    c.n_ended += 1
+    r.acknowledged[c.n_acknowledged] = flow
+    c.n_acknowledged += 1
+    if c.n_ended == c.n_flows:
         stop_at(r, Stop.ARRIVAL)  # what is left, such as timers, is for nobody
     stop_at(r, Stop.ACKNOWLEDGED)
     if not r.settings.after_arrival:
@@ -255,6 +257,7 @@ def _start(r: Run, flow: int) -> int:
     f, now = r.flows[flow], r.agenda.counts[NOW]
     f.start = now
     f.next_at = now
+    hooks.on_start(r, flow, 0)
     p = r.ports[f.port]
     r.pairs[p.first_pair + p.pairs] = flow
     p.pairs += 1

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from engine.cluster.transports import transport_of
 from engine.errors import DimsweepError
 from engine.kernels.core.none import NEVER
 from engine.kernels.packet.account import PacketRun, account, stuck
@@ -23,14 +24,7 @@ from engine.kernels.packet.inputs import Fabric, check_fabric, check_settings
 from engine.kernels.packet.kernel import ROOM, admit, run
 from engine.kernels.packet.settings import Settings, Stop
 from engine.kernels.packet.state import (
-    FLOW,
     FULL,
-    N_ACKNOWLEDGED,
-    N_ARRIVED,
-    N_DEPARTING,
-    N_ENDED,
-    N_FLOWS,
-    STOP,
     Run,
 )
 from engine.kernels.packet.tables import (
@@ -85,8 +79,9 @@ class PacketNetwork:
         self._fabric = fabric
         self._draws = draws or np.random.default_rng(seed).random
         self._ways = KnownWays(fabric, settings.priorities)
-        self._tables = new_run(fabric, settings, self._draws)
-        self._learnt = np.zeros(0, FLOW)
+        self._transport = transport_of(settings.transport)
+        self._tables = new_run(fabric, settings, self._transport, self._draws)
+        self._learnt = np.zeros(0, self._tables.flows.dtype)
         self._now = 0
         self._cpu = 0.0
         _watch(fabric, self._tables, watch)
@@ -102,7 +97,7 @@ class PacketNetwork:
         They are numbered as they come, and may wait for one another and for earlier ones.  Raises
         :class:`DimsweepError` naming the flow that cannot be simulated.
         """
-        first = int(self._tables.counts[N_FLOWS])
+        first = self._n_flows
         columns, new = self._checked(flows, first, at)
         return self._take_in(new, at, columns.after, columns.after_from)
 
@@ -118,13 +113,21 @@ class PacketNetwork:
 
     def repeat(self, learnt: Longs, sizes: Longs, at: int = 0) -> range:
         """Take in flows like those that were learnt, of ``sizes`` bytes; else as ``add``."""
-        first = int(self._tables.counts[N_FLOWS])
+        first = self._n_flows
         check_start(at, self.now)
         check_sizes(sizes, first)
-        check_segments(self._tables.settings, sizes, first)
-        new: Table = in_bytes(self._learnt)[learnt].view(FLOW).ravel()
+        self._check_segments(sizes, first)
+        new: Table = in_bytes(self._learnt)[learnt].view(self._learnt.dtype).ravel()
         new["size"] = sizes
         return self._take_in(new, at, np.zeros(0, np.int64), np.zeros(len(new) + 1, np.int64))
+
+    @property
+    def _n_flows(self) -> int:
+        return int(self._tables.counts["n_flows"][0])
+
+    def _check_segments(self, sizes: Longs, first: int) -> None:
+        if self._transport.speaks_tcp:
+            check_segments(self._tables.settings.payload, sizes, first)
 
     def _checked(
         self, flows: Sequence[Flow] | FlowColumns, first: int, at: int
@@ -133,15 +136,15 @@ class PacketNetwork:
         tables, settings = self._tables, self._tables.settings
         columns, choices = self._ways.take(flows, first, at, self.now)
         check_priorities(settings.priorities, columns, first)
-        check_segments(settings, columns.sizes, first)
+        self._check_segments(columns.sizes, first)
         senders = self._ways.routes[self._ways.table["data"][choices["first"]]]
-        check_windows(settings, tables.ports["rate"][senders], columns, first)
+        check_windows(self._transport, tables.ports["rate"][senders], columns, first)
         return columns, new_flows(tables, columns, choices, self._ways)
 
     def _take_in(self, new: Table, at: int, after: Longs, after_from: Longs) -> range:
-        first = int(self._tables.counts[N_FLOWS])
+        first = self._n_flows
         tables = with_flows(self._tables, new, len(after), self._ways)
-        n = int(tables.counts[N_FLOWS])
+        n = self._n_flows
         self._tables = with_events(tables, ROOM + n)
         admit(self._tables, first, at, after, after_from)
         return range(first, n)
@@ -154,25 +157,26 @@ class PacketNetwork:
         packets that were dropped.
         """
         tables = self._tables
-        tables.counts[[N_ARRIVED, N_ACKNOWLEDGED, N_DEPARTING]] = 0
-        tables.counts[STOP], tables.agenda.counts[UNTIL] = stop, until
+        counts = tables.counts[0]
+        for name in ("n_arrived", "n_acknowledged", "n_departing"):
+            counts[name] = 0
+        counts["stop"], tables.agenda.counts[UNTIL] = stop, until
         began = process_time()
         while (outcome := run(tables)) == FULL:
             self._tables = tables = enlarged(tables, self._draws)
         self._cpu += process_time() - began
-        counts = tables.counts
         # Events stop at UNTIL, which a completion has set to its own tick.
         last = tables.agenda.counts
         self._now = int(last[NOW] if last[UNTIL] == NEVER else last[UNTIL])
-        departing = tables.departing[: counts[N_DEPARTING]].copy()
+        departing = tables.departing[: counts["n_departing"]].copy()
         completed = Completed(
             self.now,
-            tables.arrived[: counts[N_ARRIVED]].copy(),
-            tables.acknowledged[: counts[N_ACKNOWLEDGED]].copy(),
+            tables.arrived[: counts["n_arrived"]].copy(),
+            tables.acknowledged[: counts["n_acknowledged"]].copy(),
             departing,
             tables.flows["departure"][departing],
         )
-        if outcome == EMPTY and counts[N_ENDED] < counts[N_FLOWS]:
+        if outcome == EMPTY and counts["n_ended"] < counts["n_flows"]:
             raise stuck(self._fabric, tables)
         return completed
 

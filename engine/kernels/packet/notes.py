@@ -6,7 +6,7 @@ import numpy as np
 
 from engine.kernels.core.none import NONE
 from engine.kernels.packet.inputs import Fabric
-from engine.kernels.packet.state import N_PAUSINGS, N_SAMPLES, PAUSE, Run
+from engine.kernels.packet.state import PAUSE, Run
 from engine.lower.program import Ints, Longs
 
 
@@ -52,7 +52,7 @@ class Pausing(NamedTuple):
 
 def read_histories(fabric: Fabric, tables: Run) -> dict[tuple[int, int], History]:
     """What each port did that was watched."""
-    samples = tables.samples[: tables.counts[N_SAMPLES]]
+    samples = tables.samples[: tables.counts["n_samples"][0]]
     found = {}
     for i, port in enumerate(fabric.ports):
         row = i * tables.settings.priorities
@@ -67,7 +67,7 @@ def read_pausings(fabric: Fabric, tables: Run) -> tuple[Pausing, ...]:
     """All orders to pause, as they were given."""
     n, roots = tables.settings.priorities, dict[int, int]()  # of the ports' rows that pause
     found = []
-    for time, port, kind, queue in tables.pausings[: tables.counts[N_PAUSINGS]].tolist():
+    for time, port, kind, queue in tables.pausings[: tables.counts["n_pausings"][0]].tolist():
         if kind != PAUSE:
             roots.pop(port, None)
             continue
@@ -83,7 +83,7 @@ def circle_of_pauses(fabric: Fabric, tables: Run) -> list[tuple[int, int]]:
     If nothing that they wait for is paused, they are a chain and no circle.
     """
     waits_at: dict[int, int] = {}
-    for _, port, kind, queue in tables.pausings[: tables.counts[N_PAUSINGS]].tolist():
+    for _, port, kind, queue in tables.pausings[: tables.counts["n_pausings"][0]].tolist():
         if kind == PAUSE:
             waits_at[port] = queue
         else:

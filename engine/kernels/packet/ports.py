@@ -10,13 +10,10 @@ from engine.kernels.packet.machine import prefetch
 from engine.kernels.packet.state import (
     ARRIVE,
     DATA,
-    DRAWN,
     FREE_LEFT,
     FREE_PACKET,
     HOPS,
     KIND_BITS,
-    N_PAUSINGS,
-    N_SAMPLES,
     PAUSE,
     RESUME,
     SENT,
@@ -33,7 +30,7 @@ def link_of(r: Run, port: int) -> int:
 
 @inlined
 def new_packet(r: Run, kind: int, flow: int, size: int) -> int:
-    packet = pool.take(r.packets, r.counts, FREE_PACKET, FREE_LEFT)
+    packet = pool.take(r.packets, r.free, FREE_PACKET, FREE_LEFT)
     record = r.packets[packet]
     record.kind = kind
     record.flow = flow
@@ -46,7 +43,7 @@ def new_packet(r: Run, kind: int, flow: int, size: int) -> int:
 
 @inlined
 def free_packet(r: Run, packet: int) -> None:
-    pool.give_back(r.packets, r.counts, FREE_PACKET, FREE_LEFT, packet)
+    pool.give_back(r.packets, r.free, FREE_PACKET, FREE_LEFT, packet)
 
 
 @inlined
@@ -206,8 +203,8 @@ def _marks(r: Run, port: int) -> bool:
     if p.egress > p.mark_all:
         return True
     chance = p.mark_most * (p.egress - p.mark_from) / (p.mark_all - p.mark_from)
-    draw = r.counts[DRAWN]
-    r.counts[DRAWN] = draw + 1
+    draw = r.counts[0].drawn + 0
+    r.counts[0].drawn = draw + 1
     return r.draws[draw] < chance
 
 
@@ -246,7 +243,7 @@ def receive_at_switch(r: Run, port: int, packet: int) -> int:
 @kernel
 def _note(r: Run, port: int) -> None:
     link = link_of(r, port)
-    sample = r.samples[r.counts[N_SAMPLES]]
+    sample = r.samples[r.counts[0].n_samples]
     sample.time = r.agenda.counts[NOW]
     sample.port = link
     sample.sent = r.ports[link].sent
@@ -258,21 +255,21 @@ def _note(r: Run, port: int) -> None:
         sample.queue += p.egress
         sample.marked += p.marked
         sample.paused |= p.paused
-    r.counts[N_SAMPLES] += 1
+    r.counts[0].n_samples += 1
 
 
 @kernel
 def _tell(r: Run, port: int, kind: int, queue: int) -> None:
     """Tell the other end of ``port`` to pause, since a packet waits at ``queue``, or to resume."""
     p = r.ports[port]
-    pausing = r.pausings[r.counts[N_PAUSINGS]]
+    pausing = r.pausings[r.counts[0].n_pausings]
     pausing.time = r.agenda.counts[NOW]
     pausing.port = p.back
     pausing.kind = kind
     pausing.queue = queue
-    r.counts[N_PAUSINGS] += 1
+    r.counts[0].n_pausings += 1
     p.pausing = kind == PAUSE
-    r.counts[DRAWN] += r.settings.draws_per_frame
+    r.counts[0].drawn += r.settings.draws_per_frame
     frame, link = new_packet(r, kind, p.back, r.settings.frame_size), link_of(r, port)
     r.packets[frame].next = NONE
     q = r.ports[link]

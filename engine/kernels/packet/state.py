@@ -13,8 +13,9 @@ FULL = -3  # an outcome of a run beside EMPTY and LATER: enlarge the tables and 
 # Kinds of packets.
 DATA, ACK, PAUSE, RESUME = range(4)
 # Kinds of events, in the lowest bits of ``what``; the rest says of which port or flow.
-ARRIVE, SENT, WAKE, START, RETRANSMIT, TIMER_A, TIMER_B, TIMER_C = range(8)
+ARRIVE, SENT, WAKE, START, RETRANSMIT, TIMER = range(6)
 KIND_BITS = 3
+TIMERS = (1 << KIND_BITS) - TIMER  # that a transport has for each flow
 HOPS = 5  # whose telemetry a packet carries
 SACK_BLOCKS = 3  # that an ACK carries beside time stamps (RFC 2018, section 3)
 
@@ -24,13 +25,18 @@ _LINE = 64  # bytes of a cache line
 def _in_lines(fields: list[tuple[str, str]]) -> np.dtype[np.void]:
     """Records that begin a cache line, if their table does."""
     packed: Any = np.dtype(fields, align=True)
-    in_lines: Any = {
-        "names": packed.names,
-        "formats": [of for _, of in fields],
-        "offsets": [packed.fields[name][1] for name in packed.names],
-        "itemsize": -(-packed.itemsize // _LINE) * _LINE,
+    return in_lines(dict(packed.fields), packed.itemsize)
+
+
+def in_lines(fields: dict[str, tuple[Any, int]], n_bytes: int) -> np.dtype[np.void]:
+    """Records of ``n_bytes`` or more that begin a cache line: a type and an offset by name."""
+    of: Any = {
+        "names": list(fields),
+        "formats": [kind for kind, *_ in fields.values()],
+        "offsets": [offset for _, offset, *_ in fields.values()],
+        "itemsize": -(-n_bytes // _LINE) * _LINE,
     }
-    return np.dtype(in_lines)
+    return np.dtype(of)
 
 
 def zeros(n: int, dtype: np.dtype[np.void]) -> Table:
@@ -97,58 +103,38 @@ PORT = _in_lines(
         ("dropped", "i8"),  # packets
     ]
 )
-FLOW = _in_lines(
-    [
-        # What a network card asks of every queue pair, in one cache line
-        ("size", "i8"),  # bytes
-        ("sent", "i8"),  # bytes
-        ("acked", "i8"),  # bytes
-        ("allowed", "i8"),  # bytes under way: what the window is at the present rate
-        ("next_at", "i8"),  # when its rate lets it send again
-        ("rate", "i8"),  # bits a second
-        ("port", "i4"),  # the sender's
-        ("host", "i4"),  # the receiver's port
-        ("ways", "i4"),  # its first in Run.ways
-        ("n_ways", "i4"),  # packets take them in turn
-        # Fixed
-        ("line_rate", "i8"),
-        ("window", "i8"),  # bytes; 0 for none
-        ("round_trip", "i8"),  # ticks
-        ("turn", "i8"),  # which way the next packet takes
-        ("received", "i8"),  # bytes, by the receiver
-        ("after", "i8"),  # ticks from the last flow that it waits for, or the tick it starts at
-        ("waits", "i4"),  # flows that are not done
-        ("followers", "i4"),  # the first edge to those that wait for it, and
-        ("last_follower", "i4"),  # the last one
-        ("done", "i1"),  # whether those need wait no longer
-        ("rank", "i1"),  # 0: the highest priority
-        ("ack_rank", "i1"),
-        ("start", "i8"),
-        ("departure", "i8"),  # of its last byte, when it was first sent
-        ("arrival", "i8"),  # of its last byte
-        ("end", "i8"),  # when its sender knows
-        ("last_size", "i8"),  # bytes of the packet sent last
-        # The transport's
-        ("alpha", "f8"),  # DCQCN, DCTCP: the estimated share of marks
-        ("utilisation", "f8"),  # HPCC: of the fullest hop
-        ("rtt_rise", "f8"),  # TIMELY: the smoothed difference of two round trips, ticks
-        ("packets_allowed", "f8"),  # Swift: its window
-        ("last_rtt", "i8"),  # TIMELY: ticks
-        ("last_cut", "i8"),  # Swift: when it was
-        ("target", "i8"),  # a rate to return to, or before it is varied: bits a second
-        ("round_end", "i8"),  # bytes whose ACK ends this round trip
-        ("cut_until", "i8"),  # DCTCP: bytes whose ACK allows the next cut
-        ("packets", "i8"),  # DCTCP: of this round trip
-        ("marked", "i8"),  # DCTCP: of this round trip; DCQCN: whether any since the last look
-        ("marked_alpha", "i8"),  # DCQCN: whether any since the last change of alpha
-        ("notified", "i1"),  # DCQCN: whether there ever was a mark
-        ("has_cut", "i1"),  # DCTCP: in this round trip
-        ("raises", "i8"),  # in a row
-        ("alpha_timer", "i8"),  # the numbers of the timers that are running
-        ("cut_timer", "i8"),
-        ("raise_timer", "i8"),
-    ]
-)
+# What is known of a flow, beside what its transport keeps (:mod:`.registered`).
+FLOW = [
+    # What a network card asks of every queue pair, in one cache line
+    ("size", "i8"),  # bytes
+    ("sent", "i8"),  # bytes
+    ("acked", "i8"),  # bytes
+    ("allowed", "i8"),  # bytes under way: what the window is at the present rate
+    ("next_at", "i8"),  # when its rate lets it send again
+    ("rate", "i8"),  # bits a second
+    ("port", "i4"),  # the sender's
+    ("host", "i4"),  # the receiver's port
+    ("ways", "i4"),  # its first in Run.ways
+    ("n_ways", "i4"),  # packets take them in turn
+    # Fixed
+    ("line_rate", "i8"),
+    ("window", "i8"),  # bytes; 0 for none
+    ("round_trip", "i8"),  # ticks
+    ("turn", "i8"),  # which way the next packet takes
+    ("received", "i8"),  # bytes, by the receiver
+    ("after", "i8"),  # ticks from the last flow that it waits for, or the tick it starts at
+    ("waits", "i4"),  # flows that are not done
+    ("followers", "i4"),  # the first edge to those that wait for it, and
+    ("last_follower", "i4"),  # the last one
+    ("done", "i1"),  # whether those need wait no longer
+    ("rank", "i1"),  # 0: the highest priority
+    ("ack_rank", "i1"),
+    ("start", "i8"),
+    ("departure", "i8"),  # of its last byte, when it was first sent
+    ("arrival", "i8"),  # of its last byte
+    ("end", "i8"),  # when its sender knows
+    ("last_size", "i8"),  # bytes of the packet sent last
+]
 PACKET = _in_lines(
     [
         ("time", "i8"),  # when it arrives, if it is on a wire
@@ -191,12 +177,6 @@ TCP = np.dtype(
         ("recovered_at", "i4"),  # what is to be acknowledged for a loss to be over
         ("state", "i1"),
         ("limited", "i1"),  # whether the window holds it back
-        # CUBIC's
-        ("w_max", "f8"),
-        ("k", "f8"),  # seconds
-        ("w_reno", "f8"),  # what Reno's window would be
-        ("prior", "f8"),  # the window at the last loss
-        ("epoch", "i8"),  # when congestion avoidance began, or -1
         # What is reported
         ("timeouts", "i8"),
     ],
@@ -229,6 +209,23 @@ PAUSING = np.dtype(
     ],
     align=True,
 )
+COUNTS = np.dtype(
+    [
+        ("n_flows", "i8"),
+        ("n_ended", "i8"),  # flows whose sender knows that all has arrived
+        ("n_edges", "i8"),
+        ("n_pairs", "i8"),
+        ("n_segments", "i8"),
+        ("n_samples", "i8"),
+        ("n_pausings", "i8"),
+        ("n_arrived", "i8"),
+        ("n_acknowledged", "i8"),
+        ("n_departing", "i8"),
+        ("drawn", "i8"),  # random numbers
+        ("stop", "i8"),  # a Stop
+    ]
+)
+FREE_PACKET, FREE_LEFT = range(2)  # of Run.free
 HOP = np.dtype([("time", "i8"), ("bytes", "i8"), ("queue", "i8"), ("rate", "i8")])
 
 
@@ -258,10 +255,9 @@ class Run(NamedTuple):
     samples: Table  # of SAMPLE, of the ports that are watched
     pausings: Table  # of PAUSING
     draws: Floats  # random numbers in [0, 1), in the order of their use
-    counts: Longs
-
-
-# Entries of ``counts``.
-FREE_PACKET, FREE_LEFT, DRAWN, N_SAMPLES, N_PAUSINGS, N_FLOWS, N_EDGES, N_PAIRS = range(8)
-N_ENDED, N_ARRIVED, N_ACKNOWLEDGED, N_SEGMENTS, STOP, N_DEPARTING = range(8, 14)
-N_COUNTS = 14
+    timers: Longs  # (TIMERS * flows,): the numbers of the events that run them out, or NONE
+    keys: Table  # (1,): those of each transport by its name, of the run's and TCP's filled in
+    transport: int  # its number among those that are registered
+    speaks_tcp: bool
+    free: Longs  # the first packet that nobody uses, and how many there are
+    counts: Table  # (1,) of COUNTS

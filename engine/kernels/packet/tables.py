@@ -5,28 +5,22 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.cluster.transports import TRANSPORTS, Transport
 from engine.kernels.core.none import NONE
 from engine.kernels.packet.agenda import LEFT, enlarged_agenda, new_agenda
 from engine.kernels.packet.flows import FlowColumns
 from engine.kernels.packet.following import EDGE
 from engine.kernels.packet.inputs import Fabric, Marking, shared_buffers
 from engine.kernels.packet.kernel import ROOM
-from engine.kernels.packet.settings import Settings, Transport
+from engine.kernels.packet.registered import flow_record, keys_record
+from engine.kernels.packet.settings import Settings
 from engine.kernels.packet.state import (
     BLOCK,
-    DRAWN,
-    FLOW,
+    COUNTS,
     FREE_LEFT,
     FREE_PACKET,
     HOP,
     HOPS,
-    N_COUNTS,
-    N_EDGES,
-    N_FLOWS,
-    N_PAIRS,
-    N_PAUSINGS,
-    N_SAMPLES,
-    N_SEGMENTS,
     PACKET,
     PAUSING,
     PORT,
@@ -34,6 +28,7 @@ from engine.kernels.packet.state import (
     SAMPLE,
     SWITCH,
     TCP,
+    TIMERS,
     Run,
     zeros,
 )
@@ -49,19 +44,16 @@ _FIRST_NOTES = 1 << 8
 Draws = Callable[[int], Floats]  # the next n random numbers of a run
 
 
-def new_run(fabric: Fabric, settings: Settings, draws: Draws) -> Run:
+def new_run(fabric: Fabric, settings: Settings, transport: Transport, draws: Draws) -> Run:
     """Tables without flows; the inputs are checked."""
-    carries = settings.transport == Transport.HPCC
-    speaks = settings.transport >= Transport.RENO
-    counts = np.zeros(N_COUNTS, np.int64)
-    counts[FREE_LEFT] = _FIRST_PACKETS
+    carries, speaks = transport.telemetry, transport.speaks_tcp
     return Run(
-        # Numba looks an enumeration's members up anew at every call.
-        settings._replace(transport=int(settings.transport), wake=int(settings.wake)),
+        # Numba looks an enumeration's members up anew at every call, as it does a text's type.
+        settings._replace(transport=0, wake=int(settings.wake)),  # type: ignore[arg-type]
         new_agenda(2 * _FIRST_PACKETS, _shift(settings.ticks), _BUCKETS),
         _ports(fabric, settings),
         _switches(fabric, settings),
-        zeros(0, FLOW),
+        zeros(0, flow_record()),
         _free_packets(_FIRST_PACKETS),
         np.zeros((_FIRST_PACKETS if carries else 1, HOPS), HOP),
         np.zeros((0 if carries else 1, HOPS), HOP),
@@ -80,19 +72,26 @@ def new_run(fabric: Fabric, settings: Settings, draws: Draws) -> Run:
         np.zeros(_FIRST_NOTES, SAMPLE),
         np.zeros(_FIRST_NOTES, PAUSING),
         draws(_FIRST_DRAWS),
-        counts,
+        np.zeros(0, np.int64),
+        keys_record(transport),
+        list(TRANSPORTS).index(transport.name),
+        speaks,
+        np.array([0, _FIRST_PACKETS]),
+        np.zeros(1, COUNTS),
     )
 
 
 def with_flows(run: Run, flows: Table, n_after: int, known: KnownWays) -> Run:
     """The run with more flows, which wait for ``n_after`` others."""
-    first, n_edges = int(run.counts[N_FLOWS]), int(run.counts[N_EDGES])
+    counts = run.counts[0]
+    first, n_edges = int(counts["n_flows"]), int(counts["n_edges"])
     n = first + len(flows)
-    run.counts[N_FLOWS] = n
+    counts["n_flows"] = n
     table = run.flows
     if n > len(table):
-        table = joined(table, zeros(max(n, 2 * len(table)) - len(table), FLOW))
-    carries = run.settings.transport == Transport.HPCC
+        table = joined(table, zeros(max(n, 2 * len(table)) - len(table), table.dtype))
+    carries, timers = len(run.telemetry) > 1, with_room(run.timers, TIMERS * n)
+    timers[TIMERS * first :] = NONE
     run = run._replace(
         flows=table,
         known=with_room(run.known, n) if carries else run.known,
@@ -102,16 +101,17 @@ def with_flows(run: Run, flows: Table, n_after: int, known: KnownWays) -> Run:
         arrived=with_room(run.arrived, n),
         acknowledged=with_room(run.acknowledged, n),
         departing=with_room(run.departing, n),
+        timers=timers,
     )
     in_bytes(table)[first:n] = in_bytes(flows)
-    if run.settings.transport >= Transport.RENO:
+    if run.speaks_tcp:
         run = _with_segments(run, first, n)
     return _with_pairs(run, table["port"][first:n])
 
 
 def new_flows(run: Run, flows: FlowColumns, choices: Table, known: KnownWays) -> Table:
     """Flows that have not started, of FLOW; ``choices`` are their ways."""
-    table, way = np.zeros(len(flows.sizes), FLOW), known.table[choices["first"]]
+    table, way = np.zeros(len(flows.sizes), run.flows.dtype), known.table[choices["first"]]
     table["size"], table["after"] = flows.sizes, flows.starts
     table["ways"], table["n_ways"] = choices["first"], choices["n"]
     n, acks = run.settings.priorities, run.settings.ack_priority
@@ -120,33 +120,30 @@ def new_flows(run: Run, flows: FlowColumns, choices: Table, known: KnownWays) ->
     table["port"] = known.routes[way["data"]] + table["rank"]
     table["host"] = known.routes[way["ack"]] + table["ack_rank"]
     rate = run.ports["rate"][table["port"]]
-    for name in ("line_rate", "rate", "target"):
-        table[name] = rate
+    table["line_rate"] = table["rate"] = rate
     table["window"] = flows.windows
     table["allowed"] = np.where(flows.windows > 0, flows.windows, _ANY)
     table["round_trip"] = flows.round_trips
     for name in ("start", "arrival", "end", "followers"):
         table[name] = NONE
-    # Full path and full share of marks are what HPCC and DCTCP assume before they know.
-    table["utilisation"] = table["alpha"] = 1.0
     return table
 
 
 def _with_segments(run: Run, first: int, n: int) -> Run:
     """What TCP keeps of the flows from ``first`` on, and of each of their segments."""
-    table, keys = with_room(run.tcp, n), run.settings.tcp
+    table, keys, counts = with_room(run.tcp, n), run.keys["tcp"][0], run.counts[0]
     new = table[first:n]
     new["n_segments"] = -(-run.flows["size"][first:n] // run.settings.payload)
-    ends = run.counts[N_SEGMENTS] + np.cumsum(new["n_segments"] + 1)  # one behind each flow's last
+    ends = counts["n_segments"] + np.cumsum(new["n_segments"] + 1)  # one behind each flow's last
     new["first"] = ends - new["n_segments"] - 1
-    run.counts[N_SEGMENTS] = ends[-1] if len(ends) else run.counts[N_SEGMENTS]
-    new["cwnd"], new["threshold"] = keys.first_window, np.inf
+    counts["n_segments"] = ends[-1] if len(ends) else counts["n_segments"]
+    new["cwnd"], new["threshold"] = keys["first_window"], np.inf
     round_trips = run.flows["round_trip"][first:n]
-    rto = np.clip(3 * round_trips, keys.least_rto, keys.most_rto)  # R + 4 R / 2
-    new["rto"] = np.where(round_trips > 0, rto, keys.first_rto)
-    for name in ("times_out_at", "timer", "epoch"):
+    rto = np.clip(3 * round_trips, keys["least_rto"], keys["most_rto"])  # R + 4 R / 2
+    new["rto"] = np.where(round_trips > 0, rto, keys["first_rto"])
+    for name in ("times_out_at", "timer"):
         new[name] = NONE
-    n_segments = int(run.counts[N_SEGMENTS])
+    n_segments = int(counts["n_segments"])
     return run._replace(
         tcp=table,
         blocks=with_room(run.blocks, n),
@@ -158,30 +155,31 @@ def _with_segments(run: Run, first: int, n: int) -> Run:
 def _with_pairs(run: Run, senders: Longs) -> Run:
     """Room for the queue pairs of more flows; a port that needs more moves to the end."""
     more = np.bincount(senders, minlength=len(run.ports))
-    ports = run.ports
+    ports, counts = run.ports, run.counts[0]
     ports["flows"] += more
     for port in np.flatnonzero(ports["flows"] > ports["most_pairs"]):
         p = ports[port]
-        first, n = int(run.counts[N_PAIRS]), 2 * int(p["flows"])
+        first, n = int(counts["n_pairs"]), 2 * int(p["flows"])
         pairs = with_room(run.pairs, first + n)
         active = slice(p["first_pair"], p["first_pair"] + p["pairs"])
         pairs[first : first + p["pairs"]] = run.pairs[active]
         p["first_pair"], p["most_pairs"] = first, n
-        run.counts[N_PAIRS] = first + n
+        counts["n_pairs"] = first + n
         run = run._replace(pairs=pairs)
     return run
 
 
 def enlarged(run: Run, draws: Draws) -> Run:
     """The same run with twice the room wherever it has filled a table."""
-    if run.counts[FREE_LEFT] < ROOM:
+    counts = run.counts[0]
+    if run.free[FREE_LEFT] < ROOM:
         run = _with_packets(run, 2 * len(run.packets))
-    run = with_events(run, ROOM + int(run.counts[N_FLOWS]))
-    if run.counts[DRAWN] + ROOM > len(run.draws):
+    run = with_events(run, ROOM + int(counts["n_flows"]))
+    if counts["drawn"] + ROOM > len(run.draws):
         run = run._replace(draws=np.concatenate([run.draws, draws(len(run.draws))]))
-    if run.counts[N_SAMPLES] + ROOM > len(run.samples):
+    if counts["n_samples"] + ROOM > len(run.samples):
         run = run._replace(samples=_twice(run.samples))
-    if run.counts[N_PAUSINGS] + ROOM > len(run.pausings):
+    if counts["n_pausings"] + ROOM > len(run.pausings):
         run = run._replace(pausings=_twice(run.pausings))
     return run
 
@@ -257,9 +255,9 @@ def joined(table: Table, more: Table) -> Table:
 def _with_packets(run: Run, n: int) -> Run:
     old = len(run.packets)
     more = _free_packets(n - old, old)
-    more["next"][-1] = run.counts[FREE_PACKET]
-    run.counts[FREE_PACKET] = old
-    run.counts[FREE_LEFT] += n - old
+    more["next"][-1] = run.free[FREE_PACKET]
+    run.free[FREE_PACKET] = old
+    run.free[FREE_LEFT] += n - old
     return run._replace(
         packets=joined(run.packets, more),
         telemetry=with_room(run.telemetry, n) if len(run.telemetry) > 1 else run.telemetry,

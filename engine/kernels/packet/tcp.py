@@ -7,11 +7,17 @@ losses and recovers from them as RFC 6675 says; a timer finds those that nothing
 again count, too.  How the window grows and shrinks is Reno's or CUBIC's matter.
 """
 
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from engine.cluster.transports import Ticks, Transport
+from engine.errors import DimsweepError
 from engine.kernels.core.none import NONE
-from engine.kernels.packet import cubic, reno
+from engine.kernels.packet import hooks
 from engine.kernels.packet.agenda import NOW, plan
 from engine.kernels.packet.compile import inlined, kernel
-from engine.kernels.packet.settings import Transport
+from engine.kernels.packet.hooks import nothing
 from engine.kernels.packet.state import KIND_BITS, RETRANSMIT, SACK_BLOCKS, Run
 
 # What is known of a segment: by the receiver that it has come; by the sender the rest.
@@ -20,9 +26,64 @@ _COME, _SACKED, _LOST, _RESENT = 1, 2, 4, 8
 _OPEN, _RECOVERY, _TIMED_OUT = range(3)
 
 
+@dataclass(frozen=True)
+class Tcp(Transport):
+    """What transports share that speak TCP's segments, which say how the window grows and shrinks.
+
+    Its keys are theirs, too.  A time-out shrinks the window, and is told by ``time_out`` then.
+    """
+
+    first_window: float = 10.0  # segments (RFC 6928)
+    duplicates: int = 3  # ACKs or sacked segments that tell of a loss (RFC 5681, RFC 6675)
+    first_rto: Ticks = 10**12  # before a round trip is known (RFC 6298, 2.1)
+    least_rto: Ticks = 10**12  # (RFC 6298, 2.4); operating systems take less
+    most_rto: Ticks = 60 * 10**12  # (RFC 6298, 2.5)
+    granularity: Ticks = 10**9  # of its clock (G of RFC 6298, which wants 100 ms or less)
+
+    header = 0
+    telemetry = False
+    needs_window = False
+    speaks_tcp = True
+    above_zero: ClassVar[tuple[str, ...]] = (
+        "first_window",
+        "duplicates",
+        "first_rto",
+        "least_rto",
+        "most_rto",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.first_window < 1:
+            told = f"{self.first_window:g} segments"
+            raise DimsweepError(told, where="first_window", hint="1 or more")
+
+    on_start = on_send = on_mark = on_ack = on_timer = on_end = staticmethod(nothing)
+
+    @staticmethod
+    @abstractmethod
+    def grow(r: Any, flow: int, passed: int) -> None:
+        """An ACK of ``passed`` new segments has come, and slow start is over."""
+
+    @staticmethod
+    @abstractmethod
+    def shrink(r: Any, flow: int, _: int) -> None:
+        """A loss has been found: set the threshold of slow start."""
+
+    @staticmethod
+    @abstractmethod
+    def time_out(r: Any, flow: int, _: int) -> None:
+        """The timer has told of the loss."""
+
+
 @inlined
-def speaks_tcp(r: Run) -> bool:
-    return r.settings.transport >= Transport.RENO
+def under_way(r: Run, flow: int) -> float:
+    """Segments that are not acknowledged, but no more than the window (as RFC 9438, 4.6, allows).
+
+    Those beyond it have come, as ACKs said: they would raise the window of a long recovery.
+    """
+    t = r.tcp[flow]
+    return min(float(t.next - t.una), t.cwnd)
 
 
 @inlined
@@ -127,7 +188,7 @@ def on_ack(r: Run, flow: int, packet: int) -> None:
     if t.state != _OPEN and t.una >= t.recovered_at:
         t.state = _OPEN
     if t.state == _OPEN and t.n_lost > 0:
-        _shrink(r, flow)
+        hooks.shrink(r, flow, 0)
         t.cwnd = t.threshold
         t.state = _RECOVERY
         t.recovered_at = t.next
@@ -147,8 +208,8 @@ def on_timer(r: Run, flow: int) -> int:
         return NONE
     t.timeouts += 1
     if t.state != _TIMED_OUT:  # of segments that time out again the threshold stays (RFC 5681)
-        _shrink(r, flow)
-        t.w_max = 0.0  # CUBIC begins anew (RFC 9438, 4.8)
+        hooks.shrink(r, flow, 0)
+        hooks.time_out(r, flow, 0)
     t.cwnd = 1.0  # the loss window of RFC 5681
     t.state = _TIMED_OUT
     t.recovered_at = t.next
@@ -162,7 +223,7 @@ def on_timer(r: Run, flow: int) -> int:
     t.resend = t.una
     t.lost_upto = t.next
     t.n_sacked_above = 0
-    t.rto = min(2 * t.rto, r.settings.tcp.most_rto)
+    t.rto = min(2 * t.rto, r.keys[0].tcp.most_rto)
     _restart_timer(r, flow)
     return r.flows[flow].port
 
@@ -223,7 +284,7 @@ def _find_losses(r: Run, flow: int) -> None:
         at = t.first + t.lost_upto
         if r.segments[at] & _SACKED:
             t.n_sacked_above -= 1
-        elif t.n_sacked_above >= r.settings.tcp.duplicates:
+        elif t.n_sacked_above >= r.keys[0].tcp.duplicates:
             r.segments[at] |= _LOST
             t.n_lost += 1
             t.pipe -= 1
@@ -235,7 +296,7 @@ def _find_losses(r: Run, flow: int) -> None:
 @inlined
 def _measure(r: Run, flow: int, rtt: int) -> None:
     """The smoothed round trip, its variation, and with them the time-out (RFC 6298, section 2)."""
-    t, keys = r.tcp[flow], r.settings.tcp
+    t, keys = r.tcp[flow], r.keys[0].tcp
     if t.srtt == 0:
         t.srtt = rtt
         t.rtt_variation = rtt / 2
@@ -263,20 +324,10 @@ def _start_timer(r: Run, flow: int) -> None:
 
 
 @inlined
-def _shrink(r: Run, flow: int) -> None:
-    if r.settings.transport == Transport.RENO:
-        reno.shrink(r, flow)
-    else:
-        cubic.shrink(r, flow)
-
-
-@inlined
 def _grow(r: Run, flow: int, passed: int) -> None:
     """Slow start below the threshold, a segment an ACK (RFC 5681); else congestion avoidance."""
     t = r.tcp[flow]
     if t.cwnd < t.threshold:
         t.cwnd += 1
-    elif r.settings.transport == Transport.RENO:
-        reno.grow(r, flow)
     else:
-        cubic.grow(r, flow, passed)
+        hooks.grow(r, flow, passed)

@@ -9,20 +9,16 @@ from typing import Any
 
 from engine.errors import DimsweepError
 from engine.kernels.packet import (
-    Dcqcn,
-    Dctcp,
     Fabric,
     Flow,
-    Hpcc,
     Marking,
     PacketRun,
     Port,
     Settings,
-    Timely,
-    Transport,
     Wake,
     simulate_packets,
 )
+from engine.kernels.packet.transports import Dcqcn, Dctcp, Hpcc, Static, Timely, Transport
 from engine.replicas.ns3_rdma.ecmp import Ways
 from engine.replicas.ns3_rdma.streams import MarkingDraws
 
@@ -30,14 +26,7 @@ _SECOND = 10**9  # ticks
 _IP_UDP_SEQUENCE = 20 + 8 + 6
 _RESERVE, _RESUME_BELOW, _SHIFT = 4096, 3072, 3
 _FIRST_PORT, _TARGET_PORT = 10000, 100
-_TRANSPORTS = {
-    1: Transport.DCQCN,
-    3: Transport.HPCC,
-    7: Transport.TIMELY,
-    8: Transport.DCTCP,
-    12: Transport.STATIC,
-}
-_TELEMETRY = {3: 42, 7: 8}  # bytes in each data packet, by CC_MODE
+_TRANSPORTS: dict[int, type[Transport]] = {1: Dcqcn, 3: Hpcc, 7: Timely, 8: Dctcp, 12: Static}
 
 
 class Build(StrEnum):
@@ -95,11 +84,9 @@ def simulate_scenario(
 
 def _settings(config: Mapping[str, Any], mode: int, build: Build) -> Settings:
     link = 2 if build is Build.ASIS else 14
-    telemetry = _TELEMETRY.get(mode, 0)
-    add, add_fast, least = (_rate(config[key]) for key in ("RATE_AI", "RATE_HAI", "MIN_RATE"))
-    gain, us = float(config["EWMA_GAIN"]), _SECOND // 10**6
+    telemetry = _TRANSPORTS[mode].header
     return Settings(
-        transport=_TRANSPORTS[mode],
+        transport=_transport(config, mode, build),
         ticks=_SECOND,
         payload=int(config["PACKET_PAYLOAD_SIZE"]),
         data_header=link + _IP_UDP_SEQUENCE + telemetry,
@@ -112,7 +99,15 @@ def _settings(config: Mapping[str, Any], mode: int, build: Build) -> Settings:
         until=int(float(config["SIMULATOR_STOP_TIME"]) * _SECOND),
         after_arrival=False,
         draws_per_frame=1,
-        dcqcn=Dcqcn(
+    )
+
+
+def _transport(config: Mapping[str, Any], mode: int, build: Build) -> Transport:
+    add, add_fast, least = (_rate(config[key]) for key in ("RATE_AI", "RATE_HAI", "MIN_RATE"))
+    gain, us = float(config["EWMA_GAIN"]), _SECOND // 10**6
+    which = _TRANSPORTS[mode]
+    if which is Dcqcn:
+        return Dcqcn(
             gain,
             int(config["ALPHA_RESUME_INTERVAL"]) * us,
             int(config["RATE_DECREASE_INTERVAL"]) * us,
@@ -122,12 +117,14 @@ def _settings(config: Mapping[str, Any], mode: int, build: Build) -> Settings:
             add,
             add_fast,
             least,
-        ),
-        dctcp=Dctcp(gain, _rate(config["DCTCP_RATE_AI"]), least),
-        timely=Timely(
-            0.875, 0.8, 50 * us, 500 * us, 20 * us, add, add_fast, least, build is not Build.ASIS
-        ),
-        hpcc=Hpcc(
+        )
+    if which is Dctcp:
+        return Dctcp(gain, _rate(config["DCTCP_RATE_AI"]), least)
+    if which is Timely:
+        times = 50 * us, 500 * us, 20 * us
+        return Timely(0.875, 0.8, *times, add, add_fast, least, build is not Build.ASIS)
+    if which is Hpcc:
+        return Hpcc(
             float(config["U_TARGET"]),
             add,
             least,
@@ -138,8 +135,8 @@ def _settings(config: Mapping[str, Any], mode: int, build: Build) -> Settings:
             queue_unit=80 * int(config["INT_MULTI"]),
             queue_bits=17,
             time_bits=24,
-        ),
-    )
+        )
+    return Static()
 
 
 def _rate(text: str) -> int:

@@ -57,6 +57,10 @@ class Duration(_Written, int):
     """A time in whole picoseconds."""
 
 
+class Bits(_Written, int):
+    """A rate in whole bits a second."""
+
+
 class Parsed:
     """The type of a field whose value ``parse`` makes of what is written, and ``write`` writes.
 
@@ -87,7 +91,7 @@ class Parsed:
 
 def written(value: Any) -> Any:
     """A parsed value as plain data, the way it was written."""
-    if isinstance(value, (Quantity, Duration)):
+    if isinstance(value, _Written):
         return value.text
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
@@ -114,6 +118,12 @@ def duration(value: Any) -> Duration:
     """A time such as ``"1.7 us"``."""
     text = value.text if isinstance(value, Duration) else value
     return Duration(units.parse_time(text), text)
+
+
+def bits(value: Any) -> Bits:
+    """A rate such as ``"50 Mb/s"``."""
+    text = value.text if isinstance(value, Bits) else value
+    return Bits(round(8 * units.parse(text, units.BANDWIDTH, zero=True)), text)
 
 
 def named(kind: type[_T]) -> Callable[[Any], _T]:
@@ -182,6 +192,7 @@ PowerPerBandwidth = Annotated[Quantity, Parsed(quantity(units.POWER_PER_BANDWIDT
 PriceOfEnergy = Annotated[Quantity, Parsed(quantity(units.PRICE_OF_ENERGY, zero=True))]
 PricePerBandwidth = Annotated[Quantity, Parsed(quantity(units.PRICE_PER_BANDWIDTH))]
 Time = Annotated[Duration, Parsed(duration)]
+BitRate = Annotated[Bits, Parsed(bits)]
 Bandwidths = Annotated[Quantity | tuple[Quantity, ...], Parsed(one_or_each(BANDWIDTH))]
 Times = Annotated[Duration | tuple[Duration, ...], Parsed(one_or_each(duration))]
 
@@ -247,6 +258,13 @@ def default(value: Any) -> Any:
     return Field(default_factory=value) if isinstance(value, type) else Field(default=value)
 
 
+# Whole numbers of a unit, by how the engine says it: the type of a key, and the unit's own text.
+_IN_UNITS: dict[Any, tuple[Any, type, str]] = {
+    Annotated[int, units.TIME]: (Time, Duration, "ps"),
+    Annotated[int, units.BANDWIDTH]: (BitRate, Bits, "b/s"),
+}
+
+
 def mirror(cls: type, **types: Any) -> type[Part]:
     """A part with the fields of the dataclass ``cls``; ``types`` replaces those of some fields."""
     strict: dict[Any, Any] = {
@@ -256,11 +274,17 @@ def mirror(cls: type, **types: Any) -> type[Part]:
         tuple[int, ...]: tuple[Whole, ...],
     }
     strict |= {int | None: Whole | None}
-    hints = get_type_hints(cls)
+    hints = get_type_hints(cls, include_extras=True)
     fields: dict[str, Any] = {}
     for field in dataclasses.fields(cls):
-        kind = types.get(field.name, strict.get(hints[field.name], hints[field.name]))
-        fields[field.name] = (kind, ... if field.default is dataclasses.MISSING else field.default)
+        hint = hints[field.name]
+        start = ... if field.default is dataclasses.MISSING else field.default
+        if hint in _IN_UNITS:
+            kind, of, unit = _IN_UNITS[hint]
+            start = start if start is ... else of(start, f"{start} {unit}")
+        else:
+            kind = types.get(field.name, strict.get(hint, hint))
+        fields[field.name] = (kind, start)
     return create_model(cls.__name__, __base__=Part, **fields)
 
 

@@ -9,8 +9,10 @@ from pydantic import ValidationError
 
 import engine
 from engine import Cluster, DimsweepError
+from engine.kernels.packet.transports import Dcqcn
 from sweeper.build.program import build_program
 from sweeper.config.compose import compose
+from sweeper.config.network import Packets
 from sweeper.config.schema import Config
 from sweeper.config.workload import KINDS, Workload
 from sweeper.study.plan import plan_study
@@ -181,3 +183,21 @@ def test_a_renamed_key_is_told_its_new_name(override: str, now: str) -> None:
     with pytest.raises(DimsweepError, match="unknown key") as caught:
         compose([override])
     assert caught.value.hint == f"it is called {now} now"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "dcqcn",
+        {"kind": "dcqcn", "gain": 0.5, "alpha_every": "2 us", "add": "1 Gb/s"},
+        {"kind": "hpcc", "react_fast": False, "stages": 2},
+        {"kind": "cubic", "beta": 0.5, "first_rto": "1 ms"},
+    ],
+)
+def test_a_transport_is_its_name_or_some_of_its_keys(written: object) -> None:
+    packets = Packets.of({"transport": written})
+    assert packets.plain()["transport"] == written
+    assert Packets.of(packets.plain()) == packets
+    if isinstance(written, dict) and written["kind"] == "dcqcn":
+        assert packets.build().sender == Dcqcn(gain=0.5, alpha_every=2_000_000, add=10**9)
+    assert Packets.of({"transport": {"kind": "dcqcn"}}).plain()["transport"] == "dcqcn"

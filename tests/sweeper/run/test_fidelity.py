@@ -158,7 +158,19 @@ def test_a_trial_that_cannot_finish_fails_alone(tiny, tmp_path: Path) -> None:
         (["network.packets.buffer=[1 MB,[2 MB,3]]"], "network.packets.buffer[1][1]"),
         (["network.packets={kmin: 2 MB, kmax: 1 MB}"], "network.packets.kmin ... marking from"),
         (["network.packets.payload=1000"], "network.packets.payload"),
-        (["network.packets.transport=rdma"], "network.packets.transport ... 'rdma' is none of"),
+        (
+            ["network.packets.transport=rdma"],
+            "packets.transport ... 'rdma' is no transport",
+        ),
+        (
+            ["network.packets.transport={kind: dcqcn, gian: 1}"],
+            "packets.transport.gian ... did you",
+        ),
+        (
+            ["network.packets.transport={kind: dcqcn, gain: 2}"],
+            "packets.transport.gain ... 1 at most",
+        ),
+        (["network.packets.transport={kind: dcqcn, add: 2}"], "packets.transport.add ... unit"),
         (["network.packets={transport: swift, window: false}"], "network.packets.window ... swift"),
         (["recheck={top: [2, 3], fidelity: [flow, packet]}"], "recheck.top ... do not fall"),
         (["recheck={top: 2, fidelity: [flow, packet]}"], "recheck.top ... 1 numbers for 2"),

@@ -27,8 +27,8 @@ from engine import (
     Workload,
     simulate,
 )
-from engine.cluster import CongestionControl
 from engine.kernels.carriers.buffers import buffers_of
+from engine.kernels.packet.transports import TRANSPORTS, Reno
 from engine.network import Auto, Clos, Mesh, Network, Routing, build_network
 from engine.network.routing import Router
 from engine.workload.coordinates import coordinates_of
@@ -38,7 +38,7 @@ from tests.support.programs import one_collective
 ALL_REDUCE, ALL_TO_ALL = CollectiveKind.ALL_REDUCE, CollectiveKind.ALL_TO_ALL
 US = 1_000_000  # ps
 GB = 1e9
-STATIC = PacketModel(transport=CongestionControl.STATIC)
+STATIC = PacketModel(transport="static")
 PACKET = 1048  # bytes, of which 1000 are payload
 
 
@@ -194,8 +194,8 @@ def test_spraying_takes_all_ways_where_hashes_collide() -> None:
     assert time(spray=True) < 0.9 * time()
 
 
-@pytest.mark.parametrize("transport", CongestionControl)
-def test_every_transport_carries_an_iteration(transport: CongestionControl) -> None:
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_every_transport_carries_an_iteration(transport: str) -> None:
     on = cluster("Ring(2)_Switch(4)", chunks=2, packets=PacketModel(transport=transport))
     by_packet = run(ALL_REDUCE, 1e6, on, "packet")
     latest = 200 * US  # TCP starts slowly
@@ -297,7 +297,7 @@ def test_links_that_nobody_can_watch_are_refused(watch: str, fidelity: str, told
 
 def test_tcp_sends_again_what_shallow_switches_drop() -> None:
     def result(buffer: float, rto_min: int = 200 * 1000 * US) -> Result:
-        reno = PacketModel(CongestionControl.RENO, buffer=buffer, rto_min=rto_min)
+        reno = PacketModel("reno", buffer=buffer, rto_min=rto_min)
         clos = (Clos(2, 4, oversubscription=2.0),)
         on = cluster("Switch(16)", "direct", fabrics=clos, packets=reno)
         return run(ALL_TO_ALL, 2e6, on, "packet")
@@ -311,9 +311,21 @@ def test_tcp_sends_again_what_shallow_switches_drop() -> None:
     assert run(ALL_TO_ALL, 2e6, cluster("Switch(16)", "direct"), "message").packets is None
 
 
+def test_a_transports_keys_reach_the_kernel() -> None:
+    """A window of one segment at first takes some round trips more."""
+
+    def time(reno: Reno) -> float:
+        on = cluster("Switch(4)", "direct", packets=PacketModel(reno, rto_min=1000 * US))
+        return run(ALL_TO_ALL, 2e5, on, "packet").time
+
+    assert time(Reno(first_window=1.0)) > time(Reno()) == time(Reno(duplicates=9))
+    with pytest.raises(DimsweepError, match=r"least_rto: (?s:.*)rto_min"):
+        time(Reno(least_rto=1000 * US))
+
+
 def test_buffers_are_told_by_dimension_and_by_level() -> None:
     """Only what crosses a spine finds no room, if the spines alone are shallow."""
-    reno = partial(PacketModel, CongestionControl.RENO, rto_min=1000 * US)
+    reno = partial(PacketModel, "reno", rto_min=1000 * US)
     ample, shallow = 32e6, 5e3
 
     def dropped_by(buffer: object) -> set[str]:
@@ -379,7 +391,7 @@ def test_switches_that_reduce_are_refused(fidelity: str) -> None:
         ({"rto_min": 0}, "rto_min: a time-out of 0 s at least"),
         ({"rto_min": 61_000_000 * US}, "rto_min: a time-out of 61 s at least"),
         ({"header": 1 << 30}, "header"),
-        ({"transport": CongestionControl.HPCC, "window": False}, "window: hpcc relates"),
+        ({"transport": "hpcc", "window": False}, "window: hpcc relates"),
     ],
 )
 def test_numbers_that_are_no_packets_are_named(packets: dict[str, object], told: str) -> None:

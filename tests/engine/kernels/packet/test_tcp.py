@@ -1,6 +1,7 @@
 """TCP over switches that drop: nothing is lost in the end, and windows do what the RFCs say."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +10,6 @@ from hypothesis import strategies as st
 
 from engine.errors import DimsweepError
 from engine.kernels.packet import (
-    Cubic,
     Fabric,
     Flow,
     PacketNetwork,
@@ -17,10 +17,9 @@ from engine.kernels.packet import (
     Port,
     Settings,
     Stop,
-    Tcp,
-    Transport,
     simulate_packets,
 )
+from engine.kernels.packet.transports import TRANSPORTS, Cubic
 
 GBPS = 10**9
 US = 10**6  # ticks: picoseconds
@@ -28,8 +27,8 @@ MS = 1000 * US
 SECOND = 1000 * MS
 SWITCH, SINK = 100, 99
 PACKET = 1048
-QUICK = Tcp(least_rto=MS, first_rto=10 * MS)
-BOTH = (Transport.RENO, Transport.CUBIC)
+QUICK = {"least_rto": MS, "first_rto": 10 * MS}
+BOTH = ("reno", "cubic")
 
 
 def bottleneck(n: int, rate: int, delay: int, buffer: int) -> Fabric:
@@ -45,8 +44,8 @@ def upload(host: int, size: int, **options: object) -> Flow:
     return Flow(size, (host, SWITCH, SINK), (SINK, SWITCH, host), **options)  # type: ignore[arg-type]
 
 
-def lossy(transport: Transport, tcp: Tcp = QUICK) -> Settings:
-    return Settings(transport=transport, pauses=False, tcp=tcp)
+def lossy(transport: str, **keys: Any) -> Settings:
+    return Settings(transport=TRANSPORTS[transport](**(keys or QUICK)), pauses=False)
 
 
 def dropped(run: PacketRun) -> int:
@@ -63,7 +62,7 @@ def dropped(run: PacketRun) -> int:
     st.sampled_from(BOTH),
 )
 def test_every_byte_arrives_although_packets_and_acks_are_dropped(
-    drawn: list[tuple[int, int, int]], buffer: int, transport: Transport
+    drawn: list[tuple[int, int, int]], buffer: int, transport: str
 ) -> None:
     ports = [
         Port(*ends, 10 * GBPS, US, shift=1)
@@ -93,14 +92,14 @@ def test_every_byte_arrives_although_packets_and_acks_are_dropped(
 
 
 @pytest.mark.parametrize("transport", BOTH)
-def test_an_incast_into_a_shallow_buffer_drops_and_completes(transport: Transport) -> None:
+def test_an_incast_into_a_shallow_buffer_drops_and_completes(transport: str) -> None:
     fabric = bottleneck(16, 10 * GBPS, 2 * US, 30_000)
     flows = [upload(host, 200_000) for host in range(16)]
     run = simulate_packets(fabric, flows, lossy(transport))
     assert dropped(run) > 100
     assert run.ends.min() > 0
     with pytest.raises(DimsweepError, match="found no room in a buffer, and nobody sends them"):
-        simulate_packets(fabric, flows, lossy(Transport.STATIC))
+        simulate_packets(fabric, flows, Settings(pauses=False))
 
 
 def test_reno_takes_three_quarters_of_a_link_without_a_buffer() -> None:
@@ -108,7 +107,7 @@ def test_reno_takes_three_quarters_of_a_link_without_a_buffer() -> None:
     rate, delay = 10 * GBPS, 25 * US
     holds = rate * 4 * delay // 8 // SECOND
     run = simulate_packets(
-        bottleneck(1, rate, delay, holds // 40), [upload(0, 200_000_000)], lossy(Transport.RENO)
+        bottleneck(1, rate, delay, holds // 40), [upload(0, 200_000_000)], lossy("reno")
     )
     ideal = 200_000 * PACKET * 8 * SECOND // rate
     assert 0.72 < ideal / run.ends[0] < 0.78
@@ -121,7 +120,7 @@ def test_reno_fills_a_link_with_a_buffer_of_as_much_as_it_holds() -> None:
     run = simulate_packets(
         bottleneck(1, rate, delay, holds),
         [upload(0, 300_000_000)],
-        lossy(Transport.RENO),
+        lossy("reno"),
         watch=[(SWITCH, SINK)],
     )
     assert 300_000 * PACKET * 8 * SECOND // rate > 0.985 * run.ends[0]
@@ -135,27 +134,28 @@ def test_reno_fills_a_link_with_a_buffer_of_as_much_as_it_holds() -> None:
 def test_cubics_window_is_its_cubic() -> None:
     """W(t) = C (t - K)^3 + W_max, on a way so long that Reno's window would be smaller."""
     fabric = bottleneck(1, GBPS // 50, 25 * MS, 250_000)
-    network = PacketNetwork(fabric, lossy(Transport.CUBIC, Tcp()))
+    network = PacketNetwork(fabric, Settings(transport="cubic", pauses=False))
     network.add([upload(0, 10**9)])
-    tcp = network._tables.tcp[0]
+    tcp, own = network._tables.tcp[0], network._tables.flows[0]["cubic"]
     # Fast convergence aims below what there is after every second loss: no other follows soon.
-    while tcp["epoch"] < 0 or not 1 < tcp["k"] < 6:
+    while own["epoch"] < 0 or not 1 < own["k"] < 6:
         network.advance(network.now + 100 * MS)
-    keys, began, w_max = Cubic(), int(tcp["epoch"]), tcp["w_max"].item()
+    keys, began, w_max = Cubic(), int(own["epoch"]), own["w_max"].item()
     k = math.cbrt((w_max - tcp["threshold"]) / keys.c)  # seconds
-    assert tcp["k"] == pytest.approx(k, rel=0.01)
+    assert own["k"] == pytest.approx(k, rel=0.01)
     for share in (0.25, 0.5, 0.9, 1.1, 1.4, 1.8):
         network.advance(int(began + share * k * SECOND))
-        assert tcp["epoch"] == began
+        assert own["epoch"] == began
         seconds = (network.now - began) / SECOND
         assert tcp["cwnd"] == pytest.approx(keys.c * (seconds - k) ** 3 + w_max, rel=0.02)
 
 
 def test_each_time_out_doubles_the_next() -> None:
     """The first ACK comes after 100 ms: a segment goes again after 1, 3, 7, 15, 31 and 63 ms."""
-    tcp = Tcp(first_rto=MS, least_rto=MS)
     run = simulate_packets(
-        bottleneck(1, GBPS, 25 * MS, 30_000), [upload(0, 1)], lossy(Transport.RENO, tcp)
+        bottleneck(1, GBPS, 25 * MS, 30_000),
+        [upload(0, 1)],
+        lossy("reno", first_rto=MS, least_rto=MS),
     )
     (port,) = (port for port in run.ports if port.to == SINK)
     assert port.data == 7
@@ -167,16 +167,15 @@ def test_each_time_out_doubles_the_next() -> None:
 def test_a_known_round_trip_sets_the_first_time_out(round_trip: int, timeouts: int) -> None:
     """Three times as long (RFC 6298, 2.2), but no less than the least; the ACK comes after 100."""
     flow = upload(0, 1, round_trip=round_trip)
-    run = simulate_packets(bottleneck(1, GBPS, 25 * MS, 30_000), [flow], lossy(Transport.RENO))
+    run = simulate_packets(bottleneck(1, GBPS, 25 * MS, 30_000), [flow], lossy("reno"))
     assert run.timeouts.tolist() == [timeouts]
 
 
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        (lossy(Transport.RENO, Tcp(least_rto=0)), "tcp.least_rto: 0"),
-        (lossy(Transport.RENO)._replace(payload=40_000), "holds no packet of 40048"),
-        (lossy(Transport.RENO)._replace(pauses=True), "the shift is 0 or more"),
+        (lossy("reno")._replace(payload=40_000), "holds no packet of 40048"),
+        (lossy("reno")._replace(pauses=True), "the shift is 0 or more"),
     ],
 )
 def test_wrong_settings_are_named(settings: Settings, told: str) -> None:

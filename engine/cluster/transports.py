@@ -1,0 +1,114 @@
+"""Transports: how senders answer to congestion.  Each is one file of the packet kernel.
+
+This is what all of dimsweep asks of a transport, whichever it is; what it does is in
+:mod:`engine.kernels.packet.transports`.
+"""
+
+import dataclasses
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from engine.errors import DimsweepError, suggestion
+from engine.units import BANDWIDTH, TIME
+
+Ticks = Annotated[int, TIME]  # of the run's clock; picoseconds wherever a workload is simulated
+BitRate = Annotated[int, BANDWIDTH]  # bits a second
+
+
+_MOST = 1 << 60  # so that the sum of two is a whole number still
+
+
+@dataclass(frozen=True)
+class Transport(ABC):
+    """A sender's answer to congestion: a frozen dataclass, whose fields are its keys.
+
+    A transport says what is below, and what it does in each case: a ``hook`` is compiled, and is
+    given the run's tables, the flow, and a number that it names.  In ``r.flows[flow]`` a flow has a
+    record of its transport's name, with the fields of ``state`` (zero at first), and
+    ``r.keys[0]`` has the keys likewise.  A case that it forgets is an error of the type checker,
+    and of Python when the transport is registered; ``nothing`` is what it may answer.
+    """
+
+    name: ClassVar[str]
+    #: What it keeps of a flow: fields and their types, as NumPy writes them.
+    state: ClassVar[tuple[tuple[str, str], ...]]
+    #: Bytes that data carry for it beyond a transport without telemetry.
+    header: ClassVar[int]
+    #: Whether every switch writes into data when it sent how much, for ACKs to take back.
+    telemetry: ClassVar[bool]
+    #: Whether it relates what it measures to a flow's window and round trip.
+    needs_window: ClassVar[bool]
+    #: What the slower of two long flows sends of the faster one's bytes in the long run, at least.
+    fairness: ClassVar[float]
+    #: Whether it speaks TCP's segments: it has a window of its own, and sends again what was lost.
+    speaks_tcp: ClassVar[bool] = False
+    #: Keys that must be above zero: by which is divided, or after which something happens again.
+    above_zero: ClassVar[tuple[str, ...]] = ()
+    #: The largest values of keys, beside those of whole numbers.
+    at_most: ClassVar[tuple[tuple[str, float], ...]] = ()
+
+    def __post_init__(self) -> None:
+        most_of = dict(self.at_most)
+        for field in dataclasses.fields(self):
+            key = field.name
+            value: Any = getattr(self, key)
+            most, is_above = most_of.get(key, _MOST), key in self.above_zero
+            if not isinstance(value, (int if isinstance(field.default, int) else (int, float))):
+                raise DimsweepError(f"{value!r} is no such number", where=key)
+            if not 0 <= value <= most or (value == 0 and is_above):
+                least = "above 0" if is_above else "0 or more"
+                told = f"{value}; it must be {least}, and {most:g} at most"
+                raise DimsweepError(told, where=key)
+
+    @staticmethod
+    @abstractmethod
+    def on_start(r: Any, flow: int, _: int) -> None:
+        """A flow starts, at the rate of its sender's link."""
+
+    @staticmethod
+    @abstractmethod
+    def on_send(r: Any, flow: int, packet: int) -> None:
+        """A packet of data is about to leave its sender."""
+
+    @staticmethod
+    @abstractmethod
+    def on_mark(r: Any, flow: int, packet: int) -> None:
+        """An ACK that echoes a mark has come to the sender; ``on_ack`` is called next."""
+
+    @staticmethod
+    @abstractmethod
+    def on_ack(r: Any, flow: int, packet: int) -> None:
+        """An ACK has come to the sender, and ``acked`` counts what it acknowledges."""
+
+    @staticmethod
+    @abstractmethod
+    def on_timer(r: Any, flow: int, timer: int) -> None:
+        """One of the flow's timers has run out, which nobody has started anew."""
+
+    @staticmethod
+    @abstractmethod
+    def on_end(r: Any, flow: int, _: int) -> None:
+        """The sender knows that all has arrived; its timers are stopped."""
+
+
+HOOKS = ("on_start", "on_send", "on_mark", "on_ack", "on_timer", "on_end")
+
+#: All that are registered, by their names (:func:`engine.kernels.packet.hooks.register`).
+TRANSPORTS: dict[str, type[Transport]] = {}
+
+
+def transport_of(chosen: Transport | str) -> Transport:
+    """A transport by its name alone, with the defaults of its keys.
+
+    Raises :class:`DimsweepError` for a name that none has.
+    """
+    if isinstance(chosen, Transport):
+        return chosen
+    if chosen not in TRANSPORTS:
+        raise DimsweepError(
+            f"there is no transport {chosen!r}",
+            where="transport",
+            hint=suggestion(str(chosen), TRANSPORTS),
+        )
+    return TRANSPORTS[chosen]()

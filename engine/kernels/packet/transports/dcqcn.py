@@ -1,0 +1,103 @@
+"""DCQCN (Zhu et al., SIGCOMM 2015): cut by the estimated share of marks, recover by a timer."""
+
+from dataclasses import dataclass
+
+from engine.cluster.transports import BitRate, Ticks, Transport
+from engine.kernels.packet.agenda import NOW
+from engine.kernels.packet.compile import inlined, kernel
+from engine.kernels.packet.hooks import nothing
+from engine.kernels.packet.rates import set_rate, start_timer
+from engine.kernels.packet.state import Run
+
+ALPHA, CUT, RAISE = range(3)  # its timers
+
+
+@dataclass(frozen=True)
+class Dcqcn(Transport):
+    """The defaults are those of the RoCE study of training clusters (Khan et al., HotI 2022), as
+    its configuration files give them."""
+
+    gain: float = 1 / 256  # of alpha
+    alpha_every: Ticks = 1_000_000
+    cut_every: Ticks = 4_000_000
+    after_alpha: Ticks = 1_000  # so much later than alpha is the first look at a cut
+    raise_every: Ticks = 900_000_000
+    recoveries: int = 1  # rises to the target before the target rises
+    add: BitRate = 50_000_000
+    add_fast: BitRate = 100_000_000
+    least: BitRate = 100_000_000
+
+    name = "dcqcn"
+    state = (
+        ("alpha", "f8"),  # the estimated share of marks
+        ("target", "i8"),  # the rate to return to
+        ("raises", "i8"),  # in a row
+        ("marked", "i1"),  # whether any mark since the last look
+        ("marked_alpha", "i1"),  # whether any since the last change of alpha
+        ("notified", "i1"),  # whether there ever was one
+    )
+    header = 0
+    telemetry = False
+    fairness = 0.95
+    needs_window = False
+    above_zero = ("alpha_every", "cut_every", "raise_every", "least")
+    at_most = (("gain", 1),)
+
+    on_start = on_send = on_ack = on_end = staticmethod(nothing)
+
+    @staticmethod
+    @inlined
+    def on_mark(r: Run, flow: int, packet: int) -> None:
+        """An ACK that echoes a mark counts as a congestion notification."""
+        f, own, keys = r.flows[flow], r.flows[flow].dcqcn, r.keys[0].dcqcn
+        if f.acked >= f.size:
+            return
+        own.marked = 1
+        if own.notified == 0:
+            own.notified = 1
+            own.alpha = 1.0
+            own.target = f.rate
+            now = r.agenda.counts[NOW]
+            start_timer(r, flow, ALPHA, now + keys.alpha_every)
+            start_timer(r, flow, CUT, now + keys.cut_every + keys.after_alpha)
+        else:
+            own.marked_alpha = 1
+
+    @staticmethod
+    @kernel
+    def on_timer(r: Run, flow: int, timer: int) -> None:
+        """Alpha follows marks, the rate is cut if there were any, and else raised."""
+        own, keys, now = r.flows[flow].dcqcn, r.keys[0].dcqcn, r.agenda.counts[NOW]
+        if timer == ALPHA:
+            own.alpha = (1 - keys.gain) * own.alpha + (keys.gain if own.marked_alpha else 0.0)
+            own.marked_alpha = 0
+            start_timer(r, flow, ALPHA, now + keys.alpha_every)
+        elif timer == CUT:
+            start_timer(r, flow, CUT, now + keys.cut_every)
+            if own.marked:
+                _cut(r, flow, now)
+        else:
+            start_timer(r, flow, RAISE, now + keys.raise_every)
+            _raise(r, flow)
+
+
+@inlined
+def _cut(r: Run, flow: int, now: int) -> None:
+    f, own, keys = r.flows[flow], r.flows[flow].dcqcn, r.keys[0].dcqcn
+    if own.raises:
+        own.target = f.rate
+    set_rate(r, flow, max(int(f.rate * (1 - own.alpha / 2)), keys.least))
+    own.raises = 0
+    own.marked = 0
+    start_timer(r, flow, RAISE, now + keys.raise_every)
+
+
+@inlined
+def _raise(r: Run, flow: int) -> None:
+    """Half way to the target, which itself is raised after the first recoveries."""
+    f, own, keys = r.flows[flow], r.flows[flow].dcqcn, r.keys[0].dcqcn
+    if own.raises >= keys.recoveries:
+        step = keys.add if own.raises == keys.recoveries else keys.add_fast
+        own.target = min(own.target + step, f.line_rate)
+    set_rate(r, flow, f.rate // 2 + own.target // 2)
+    own.raises += 1

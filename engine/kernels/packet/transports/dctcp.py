@@ -1,0 +1,67 @@
+"""DCTCP (Alizadeh et al., SIGCOMM 2010) on rates: one cut a round trip, by the share of marks."""
+
+from dataclasses import dataclass
+
+from engine.cluster.transports import BitRate, Transport
+from engine.kernels.packet.compile import inlined
+from engine.kernels.packet.hooks import nothing
+from engine.kernels.packet.rates import set_rate
+from engine.kernels.packet.state import Run
+
+
+@dataclass(frozen=True)
+class Dctcp(Transport):
+    """The defaults are those of the RoCE study of training clusters (Khan et al., HotI 2022)."""
+
+    gain: float = 1 / 256  # of alpha
+    add: BitRate = 1_000_000_000  # each round trip without a mark
+    least: BitRate = 100_000_000
+
+    name = "dctcp"
+    state = (
+        ("alpha", "f8"),  # the estimated share of marks
+        ("round_end", "i8"),  # bytes whose ACK ends this round trip
+        ("cut_until", "i8"),  # bytes whose ACK allows the next cut
+        ("packets", "i8"),  # of this round trip
+        ("marked", "i8"),  # of this round trip
+        ("has_cut", "i1"),  # in this round trip
+    )
+    header = 0
+    telemetry = False
+    fairness = 0.95
+    needs_window = False
+    above_zero = ("least",)
+    at_most = (("gain", 1),)
+
+    on_send = on_mark = on_timer = on_end = staticmethod(nothing)
+
+    @staticmethod
+    @inlined
+    def on_start(r: Run, flow: int, _: int) -> None:
+        """Full marks are what is assumed before any is known."""
+        r.flows[flow].dctcp.alpha = 1.0
+
+    @staticmethod
+    @inlined
+    def on_ack(r: Run, flow: int, packet: int) -> None:
+        """Estimate the share of marks once a round trip; cut at the first mark of one."""
+        f, own, k, keys = r.flows[flow], r.flows[flow].dctcp, r.packets[packet], r.keys[0].dctcp
+        own.marked += k.marked
+        new_round = k.upto > own.round_end
+        if new_round:
+            if own.round_end > 0:
+                share = min(1.0, own.marked / own.packets)
+                own.alpha = (1 - keys.gain) * own.alpha + keys.gain * share
+                own.marked = 0
+                own.packets = (f.sent - k.upto) // r.settings.payload + 1
+            else:
+                own.packets = f.sent // r.settings.payload + 1
+            own.round_end = f.sent
+        if own.has_cut and k.upto > own.cut_until:
+            own.has_cut = 0
+        if k.marked and own.has_cut == 0:
+            set_rate(r, flow, max(int(f.rate * (1 - own.alpha / 2)), keys.least))
+            own.has_cut = 1  # cut already, until what was sent before is acknowledged
+            own.cut_until = f.sent
+        if own.has_cut == 0 and new_round:
+            set_rate(r, flow, min(f.rate + keys.add, f.line_rate))
