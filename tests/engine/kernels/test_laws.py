@@ -22,7 +22,7 @@ TOPOLOGY = Topology.build("Ring(4)_Switch(3)", bandwidth=[8e9, 2e9], latency=[50
             st.integers(0, 11),
             st.integers(0, 11),
             st.sampled_from([0, 1, 1000, 4096]),
-            rank=st.just(0),
+            precedence=st.just(0),
             at=st.sampled_from([0, 1, 1000, 250_000]),
         ),
         max_size=40,
