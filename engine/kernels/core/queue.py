@@ -6,9 +6,13 @@ which means nothing then; a table's records have a field ``next``, NONE for the 
 
 from typing import Any
 
+import numpy as np
+
 from engine.compiler import inlined
 from engine.kernels.core.none import NONE
 from engine.lower.program import Table
+
+QUEUE = np.dtype([("head", "i4"), ("tail", "i4")])
 
 
 @inlined
