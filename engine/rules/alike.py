@@ -44,13 +44,11 @@ def _parts(program: Program, fidelity: Fidelity, priced: bool) -> Iterator[Any]:
 
 def _links(program: Program, fidelity: Fidelity) -> Iterator[Any]:
     """What a kernel of links is told beside."""
-    from engine.kernels.messages import may_suspend, network_of  # which few need
+    from engine.kernels.messages import network_of  # which few need
     from engine.kernels.network import told
 
     network = network_of(program)
     yield network.links
-    by_reading = fidelity is Fidelity.MESSAGE and may_suspend(program)
-    yield program.cluster.network if by_reading else None  # that kernel looks at all of it
     yield from told(program, network, fidelity)
 
 

@@ -23,22 +23,20 @@ from engine.kernels.messages.run import (
     reducing_error,
 )
 from engine.kernels.messages.tables import Tables, build_tables
+from engine.kernels.network import events
 from engine.kernels.network import state as st
+from engine.kernels.network.by_packets import Packets
+from engine.kernels.network.carrying import CARRIERS
 from engine.kernels.network.folding import run_folded
 from engine.kernels.network.kernel import run
-from engine.kernels.network.packets import Packets
-from engine.kernels.network.setup import enlarged, new_state
+from engine.kernels.network.setup import How, enlarged, new_state
 from engine.kernels.phase.batch import Measures, outcome_error
 from engine.kernels.phase.diagnosis import explain_stuck
 from engine.kernels.phase.state import FINISHED, TOO_LONG
 from engine.lower.program import Program, Table
 from engine.network.graph import Network
 
-_CARRIED = {
-    Fidelity.MESSAGE: st.BY_LINKS,
-    Fidelity.FLOW: st.BY_FLOWS,
-    Fidelity.PACKET: st.BY_PACKETS,
-}
+_CARRIED = {fidelity: number for number, fidelity in enumerate(CARRIERS)}  # Settings.carried
 
 
 def run_messages(
@@ -56,16 +54,11 @@ def run_messages(
     Every rank must be a class of its own, as :func:`lower_by_rank` makes it.  ``fidelity`` says how
     messages travel; ``record`` keeps when each of them held each link, and links that are named in
     ``watch`` note what packets do there (see :class:`Traffic`).  Unrecorded messages are folded
-    unless ``fold`` is false (see :mod:`engine.kernels.network.folding`).  Where messages may be
-    suspended (see :func:`may_suspend`) the witness simulates them.  Raises :class:`DimsweepError`
-    for a program of larger classes, as :func:`network_of` does, and for what cannot finish, naming
-    who waits for what.
+    unless ``fold`` is false (see :mod:`engine.kernels.network.folding`), or some may be suspended.
+    Raises :class:`DimsweepError` for a program of larger classes, as :func:`network_of` does, and
+    for what cannot finish, naming who waits for what.
     """
     check_ranks(program)
-    if fidelity is Fidelity.MESSAGE and may_suspend(program):
-        from engine.kernels.reference import run_on_simpy  # SimPy, which few need
-
-        return run_on_simpy(program, fidelity, record=record, watch=watch)
     network = network_of(program)
     watched = links_to_watch(network, watch, fidelity)
     tables = tables_of(program, network, fidelity)
@@ -74,10 +67,10 @@ def run_messages(
         raise reducing_error()
     by_packets = fidelity is Fidelity.PACKET
     packets = Packets(program, network, tables, watched) if by_packets else None
-    folds = fold and not carried and not record
+    folds = fold and not carried and not record and not may_suspend(program)
     state, n_simulated = run_folded(program, network, tables) if folds else (None, None)
     if state is None:
-        new = new_state(program, tables, network, carried=carried, record=record)
+        new = new_state(program, tables, network, How(carried, record))
         state = _finished(program, network, new, packets)
     traffic = _traffic(program, state, packets) if carried else None
     run = _result(program, network, tables, state, traffic)
@@ -88,7 +81,7 @@ def told(program: Program, network: Network, fidelity: Fidelity) -> Iterator[Any
     """All that a run depends on: the state before anything has happened and, of packets, how they
     are made, sent and marked."""
     tables, model = tables_of(program, network, fidelity), program.cluster.network
-    yield new_state(program, tables, network, carried=_CARRIED[fidelity], record=False)
+    yield new_state(program, tables, network, How(_CARRIED[fidelity]))
     if fidelity is Fidelity.PACKET:
         yield model.packets, model.routing, model.seed, fabric_of(network, model), tables.ends
 
@@ -105,7 +98,7 @@ def _result(
         links=_links(program, network, state, end),
         operators=_operators(state),
         phases=_phases(program, state),
-        n_messages=int(state.wires.clock.counts[st.N_MESSAGES]),
+        n_messages=int(state.wires.clock.counts["n_messages"][0]),
         plan=tables.wafer,
         traffic=traffic,
         recorded=False,
@@ -131,23 +124,23 @@ def _finished(
     program: Program, network: Network, state: st.State, packets: Packets | None
 ) -> st.State:
     """The state in which a run ends.  Raises :class:`DimsweepError` for what cannot finish."""
-    while (outcome := run(state)) in (st.FULL, st.CARRY):
-        if outcome == st.FULL:
+    while (outcome := run(state)) in (events.FULL, events.CARRY):
+        if outcome == events.FULL:
             state = enlarged(state)
         elif packets is not None:
             packets.go_on(state)
-    if outcome == st.TOO_LONG:
+    if outcome == events.TOO_LONG:
         raise outcome_error(TOO_LONG)
-    if outcome == st.TOO_MANY:
-        check_number(int(state.wires.clock.counts[st.N_MESSAGES]), program.cluster.network)
-    if outcome == st.STUCK:
+    if outcome == events.TOO_MANY:
+        check_number(int(state.wires.clock.counts["n_messages"][0]), program.cluster.network)
+    if outcome == events.STUCK:
         raise _stuck(program, network, state)
     return state
 
 
 def _traffic(program: Program, state: st.State, packets: Packets | None) -> Traffic:
     """What became of the messages that were carried."""
-    messages = state.wires.messages[: state.wires.clock.counts[st.N_MESSAGES]]
+    messages = state.wires.messages[: state.wires.clock.counts["n_messages"][0]]
     members = state.flows["member"][state.entries["flow"][messages["entry"]]]
     nodes, which = np.unique(state.parts["node"][members], return_inverse=True)
     names = [program.names.node[node] for node in nodes.tolist()]
@@ -215,7 +208,7 @@ def _phases(program: Program, state: st.State) -> tuple[PhaseSpan, ...]:
 
 
 def _spans(state: st.State, *, of_ports: bool) -> Table:
-    spans = state.wires.spans[: state.wires.clock.counts[st.N_SPANS]]
+    spans = state.wires.spans[: state.wires.clock.counts["n_spans"][0]]
     return spans[(spans["place"] < 0) == of_ports]
 
 

@@ -23,7 +23,8 @@ from engine.kernels.messages import MessageRun, lower_by_rank
 from engine.kernels.network import run_messages
 from engine.network import Clos, Network, Routing
 from engine.workload.graph import Collective
-from tests.engine.kernels.network.test_network_kernel import cases, check_equal, outcome
+from tests.engine.kernels.network.test_network_kernel import cases
+from tests.support.agreement import check_equal, outcome
 from tests.support.examples import examples
 from tests.support.programs import one_collective
 

@@ -1,10 +1,8 @@
 """The network kernel against its witness on SimPy: equal in every number, to the picosecond."""
 
 import dataclasses
-import re
 
 import networkx as nx
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +13,6 @@ from engine import (
     Collective,
     CollectiveKind,
     CollectiveModel,
-    DimsweepError,
     GraphBuilder,
     Npu,
     Receive,
@@ -30,13 +27,14 @@ from engine.cluster.memory import EdgeIo
 from engine.cluster.network import NetworkModel, Switching
 from engine.cluster.packets import PacketModel
 from engine.fidelity import Fidelity
-from engine.kernels.messages import MessageRun, lower_by_rank
+from engine.kernels.messages import lower_by_rank
 from engine.kernels.network import run_messages
 from engine.kernels.reference import run_on_simpy
 from engine.network.fabric import Auto, Clos, Dragonfly, Fabric, Mesh
 from engine.network.graph import Network
 from engine.network.routing import Routing
 from engine.network.wafer import FredWafer, MeshWafer, Wafer
+from tests.support.agreement import check_equal, outcome
 from tests.support.examples import examples
 from tests.support.programs import (
     collective_models,
@@ -103,32 +101,6 @@ def cases(draw: st.DrawFn) -> tuple[Workload, Cluster]:
     npu = Npu(reduce_bandwidth=draw(st.sampled_from([None, 3.3e9, 1e12])))
     workload = draw(draw(st.sampled_from(PROGRAMS))(topology.sizes))
     return workload, Cluster(topology, npu, model, draw(networks(topology)))
-
-
-def outcome(run: object, program: object, **options: object) -> MessageRun | str:
-    """What a kernel says: a run, or why there is none.  Of several lines of NPUs that share no
-    switch, each kernel names the one that it comes to first."""
-    try:
-        return run(program, **options)
-    except DimsweepError as error:
-        return re.sub(r"NPUs [\d, ]+ share", "NPUs share", str(error))
-
-
-def check_equal(one: MessageRun | str, other: MessageRun | str) -> None:
-    """Every number of two runs, or what is told instead."""
-    if isinstance(one, str) or isinstance(other, str):
-        assert one == other
-        return
-    for name in one.measures._fields[:-1]:
-        a, b = getattr(one.measures, name), getattr(other.measures, name)
-        assert np.array_equal(a, b), name
-    for name in ("links", "operators", "phases", "n_messages"):
-        assert getattr(one, name) == getattr(other, name), name
-    assert (one.traffic is None) == (other.traffic is None)
-    if one.traffic is not None and other.traffic is not None:
-        assert one.traffic.operators == other.traffic.operators
-        for a, b in zip(one.traffic[1:3], other.traffic[1:3], strict=True):
-            assert np.array_equal(a, b)
 
 
 @examples(72)
