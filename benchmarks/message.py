@@ -25,6 +25,7 @@ from engine.kernels.messages import lower_by_rank
 from engine.kernels.network import MessageRunner
 from engine.kernels.reference import run_on_simpy
 from engine.network import Clos, Routing
+from engine.network.wafer import MeshWafer
 
 
 def main() -> None:
@@ -43,7 +44,30 @@ def main() -> None:
     same = {int(run.measures.time[0]) for run in (*runs, run_one(program))}
     print(f"all end at the same picosecond: {len(same) == 1} ({min(same)} ps)")
     folded()
+    suspended()
     large_clos()
+
+
+def suspended() -> None:
+    """Print what it takes where tensor parallelism suspends the messages of all else."""
+    graph = GraphBuilder()
+    for group, size in (("tensor", 3e6), ("data", 3e7)):
+        graph.add(group, Collective(CollectiveKind.ALL_REDUCE, size, group, stream=group))
+    topology = Topology.build("Switch(4)_Switch(3)", bandwidth=[3e12] * 2, latency=[0] * 2)
+    network = NetworkModel(wafer=MeshWafer(4, 3, preempts=True), packet=4096.0)
+    model = CollectiveModel(chunks=40)
+    workload = Workload((graph.build(),), place({"tensor": 4, "data": 3}, topology.sizes))
+    program = lower_by_rank(workload, Cluster(topology, collectives=model, network=network))
+    runner = MessageRunner(program)
+    runs = [runner.run()]
+    compiled = best_cpu_seconds(lambda: runs.append(runner.run()), repeats=5)
+    on_simpy = best_cpu_seconds(lambda: runs.append(run_on_simpy(program)), repeats=1)
+    same = len({int(run.measures.time[0]) for run in runs}) == 1
+    print(
+        f"4 x 3 mesh of a wafer that suspends messages, {runs[0].n_messages:,} of them: "
+        f"{compiled * 1e3:.1f} ms, on SimPy {on_simpy * 1e3:.0f} ms; "
+        f"ratio {on_simpy / compiled:,.0f}x; same picosecond: {same}"
+    )
 
 
 def folded() -> None:

@@ -314,8 +314,8 @@ def speed_ups(
 def preempted() -> Iterator[Point]:
     """Those of Transformer-17B where messages under way make way for others, as in the paper.
 
-    ResNet-152 and Transformer-1T have messages of one priority only, and GPT-3's are too many for
-    the kernel that suspends messages (docs/studies/fred.md has one run of it).
+    ResNet-152 and Transformer-1T have messages of one priority only, and GPT-3's were too many for
+    SimPy, which alone suspended messages (docs/studies/fred.md has one run of it).
     """
     model = "fred_transformer_17b"
     grid = f"grid={{workload:[{model}],network:[wafer_mesh,{','.join(SPEED_UPS)}]}}"

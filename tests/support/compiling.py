@@ -4,9 +4,22 @@ each of them for itself."""
 import subprocess
 import sys
 
-from engine import Cluster, Compute, GraphBuilder, Npu, Topology, Workload, simulate
+from engine import (
+    Cluster,
+    Collective,
+    CollectiveKind,
+    Compute,
+    GraphBuilder,
+    Npu,
+    Topology,
+    Workload,
+    place,
+    simulate,
+)
+from engine.cluster.network import NetworkModel
 from engine.kernels.flow import simulate_flows
 from engine.kernels.packet import Fabric, Flow, Port, Settings, simulate_packets
+from engine.network.wafer import MeshWafer
 
 _PORTS = [Port(0, 2, 10**11, 10**6), Port(2, 0, 10**11, 10**6)]
 _PORTS += [Port(1, 2, 10**11, 10**6), Port(2, 1, 10**11, 10**6)]
@@ -21,6 +34,17 @@ def network() -> None:
     simulate(*_computation(), fidelity="message")
 
 
+def suspension() -> None:
+    """The network kernel for messages that may be suspended, which is another one by type."""
+    builder = GraphBuilder()
+    for group in ("tensor", "data"):
+        builder.add(group, Collective(CollectiveKind.ALL_REDUCE, 1e3, group, stream=group))
+    topology = Topology.build("Ring(2)_Ring(2)", bandwidth=[1e9] * 2, latency=[0] * 2)
+    workload = Workload((builder.build(),), place({"tensor": 2, "data": 2}, (2, 2)))
+    network = NetworkModel(wafer=MeshWafer(2, 2, preempts=True))
+    simulate(workload, Cluster(topology, network=network), fidelity="message")
+
+
 def _computation() -> tuple[Workload, Cluster]:
     builder = GraphBuilder()
     builder.add("compute", Compute(duration=1), ())
@@ -33,7 +57,7 @@ def packet() -> None:
     simulate_flows(_FABRIC, _FLOWS)
 
 
-KERNELS = {"phase": phase, "network": network, "packet": packet}
+KERNELS = {"phase": phase, "network": network, "suspension": suspension, "packet": packet}
 
 
 def compile_all() -> None:

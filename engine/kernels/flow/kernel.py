@@ -1,21 +1,12 @@
 """The flow kernel's loop: rates change when a flow starts or has sent its last byte."""
 
 from engine.compiler import compiled, kernel
-from engine.kernels.flow.heap import plan, take_first
+from engine.kernels.core.heap import plan, take_first
 from engine.kernels.flow.shares import join, leave, share
 from engine.kernels.flow.tables import (
     ARRIVES,
     MOVES,
-    N_ARRIVED,
-    N_CHANGED,
-    N_EDGES,
-    N_ENDED,
-    N_FLOWS,
-    N_PLANNED,
-    NOW,
     STARTS,
-    STOP,
-    UNTIL,
     Flows,
 )
 from engine.kernels.packet.following import link
@@ -25,16 +16,16 @@ from engine.lower.program import Longs
 @compiled
 def admit(f: Flows, first: int, at: int, after: Longs, after_from: Longs) -> None:
     """Take in the flows from ``first`` on; those that wait for none start from ``at`` on."""
-    f.counts[N_EDGES] = link(f.flows, f.edges, f.counts[N_EDGES], first, after, after_from)
-    for number in range(first, f.counts[N_FLOWS]):
+    f.counts[0].n_edges = link(f.flows, f.edges, f.counts[0].n_edges, first, after, after_from)
+    for number in range(first, f.counts[0].n_flows):
         if f.flows[number].waits == 0:
-            plan(f, number, at + f.flows[number].after)
+            plan(f.flows, f.planned, number, at + f.flows[number].after)
 
 
 @compiled
 def share_now(f: Flows) -> None:
     """Give all flows their rates, as if all moved."""
-    for number in range(f.counts[N_FLOWS]):
+    for number in range(f.counts[0].n_flows):
         join(f, number, 0)
     share(f, 0)
 
@@ -45,18 +36,18 @@ def run(f: Flows) -> None:
 
     Rates are found anew when time goes on, so that flows may be added after what has happened.
     """
-    counts = f.counts
-    while counts[N_PLANNED] + counts[N_CHANGED] > 0:
-        if counts[N_PLANNED] == 0 or f.flows[f.planned[0]].due > counts[NOW]:
-            if counts[NOW] >= counts[UNTIL]:
+    counts = f.counts[0]
+    while f.planned[0] + counts.n_changed > 0:
+        if f.planned[0] == 0 or f.flows[f.planned[1]].due > counts.now:
+            if counts.now >= counts.until:
                 break
-            if counts[N_CHANGED] > 0:
-                share(f, counts[NOW])
+            if counts.n_changed > 0:
+                share(f, counts.now)
                 continue
-            if f.flows[f.planned[0]].due > counts[UNTIL]:
+            if f.flows[f.planned[1]].due > counts.until:
                 break
-        counts[NOW] = f.flows[f.planned[0]].due
-        _happen(f, take_first(f), counts[NOW])
+        counts.now = f.flows[f.planned[1]].due
+        _happen(f, take_first(f.flows, f.planned), counts.now)
 
 
 @kernel
@@ -70,21 +61,21 @@ def _happen(f: Flows, number: int, now: int) -> None:
     if flow.stage == MOVES:
         leave(f, number)
         flow.stage = ARRIVES
-        plan(f, number, now + _delay(f, number))
+        plan(f.flows, f.planned, number, now + _delay(f, number))
         return
     flow.end = now
     flow.done = 1
-    f.counts[N_ENDED] += 1
-    f.arrived[f.counts[N_ARRIVED]] = number
-    f.counts[N_ARRIVED] += 1
-    if f.counts[STOP]:
-        f.counts[UNTIL] = now
+    f.counts[0].n_ended += 1
+    f.arrived[f.counts[0].n_arrived] = number
+    f.counts[0].n_arrived += 1
+    if f.counts[0].stop:
+        f.counts[0].until = now
     edge = flow.followers + 0
     while edge >= 0:
         follower = f.edges[edge].follower + 0
         f.flows[follower].waits -= 1
         if f.flows[follower].waits == 0:
-            plan(f, follower, now + f.flows[follower].after)
+            plan(f.flows, f.planned, follower, now + f.flows[follower].after)
         edge = f.edges[edge].next + 0
 
 

@@ -9,15 +9,7 @@ from engine.errors import DimsweepError
 from engine.kernels.core.none import NEVER
 from engine.kernels.flow.kernel import admit, run, share_now
 from engine.kernels.flow.tables import (
-    N_ARRIVED,
-    N_ENDED,
-    N_FLOWS,
-    N_PLANNED,
-    N_SHARINGS,
-    NOW,
-    STOP,
     TICKS,
-    UNTIL,
     Flows,
     new_tables,
     with_flows,
@@ -69,13 +61,13 @@ class FlowNetwork:
         They are numbered as they come, and may wait for one another and for earlier ones.  Raises
         :class:`DimsweepError` naming the flow that cannot be simulated.
         """
-        first = int(self._tables.counts[N_FLOWS])
+        first = int(self._tables.counts["n_flows"][0])
         columns, choices = self._ways.take(flows, first, at, self.now)
         check_priorities(1, columns, first)
         ways = self._ways.table[choices["first"]]
         self._tables = with_flows(self._tables, columns, ways, self._ways.routes)
         admit(self._tables, first, at, columns.after, columns.after_from)
-        return range(first, int(self._tables.counts[N_FLOWS]))
+        return range(first, int(self._tables.counts["n_flows"][0]))
 
     def advance(self, until: int = NEVER, stop: Stop = Stop.ARRIVAL) -> Completed:
         """Simulate to the end of the next tick at which a flow arrives, but not beyond ``until``.
@@ -84,29 +76,31 @@ class FlowNetwork:
         :class:`DimsweepError` naming flows that never end, since they wait for one another.
         """
         f = self._tables
-        f.counts[N_ARRIVED], f.counts[STOP], f.counts[UNTIL] = 0, stop, until
+        f.counts["n_arrived"][0], f.counts["stop"][0], f.counts["until"] = 0, stop, until
         run(f)
-        if f.counts[N_PLANNED] == 0 and f.counts[N_ENDED] < f.counts[N_FLOWS]:
+        if f.planned[0] == 0 and f.counts["n_ended"][0] < f.counts["n_flows"][0]:
             raise _stuck(f)
         # Events stop at UNTIL, which an arrival has set to its own tick.
-        self._now = int(f.counts[NOW] if f.counts[UNTIL] == NEVER else f.counts[UNTIL])
-        arrived = f.arrived[: f.counts[N_ARRIVED]].copy()
+        self._now = int(
+            f.counts["now"][0] if f.counts["until"][0] == NEVER else f.counts["until"][0]
+        )
+        arrived = f.arrived[: f.counts["n_arrived"][0]].copy()
         return Completed(self.now, arrived, arrived)
 
     def account(self) -> FlowRun:
         """What has happened so far."""
-        flows = self._tables.flows[: self._tables.counts[N_FLOWS]]
-        sharings = int(self._tables.counts[N_SHARINGS])
+        flows = self._tables.flows[: self._tables.counts["n_flows"][0]]
+        sharings = int(self._tables.counts["n_sharings"][0])
         return FlowRun(flows["start"].copy(), flows["end"].copy(), sharings)
 
     def fair_rates(self) -> Floats:
         """The rate of each flow (bytes a second) if all moved at once."""
         share_now(self._tables)
-        return self._tables.flows["rate"][: self._tables.counts[N_FLOWS]] * TICKS
+        return self._tables.flows["rate"][: self._tables.counts["n_flows"][0]] * TICKS
 
 
 def _stuck(f: Flows) -> DimsweepError:
-    unended = np.flatnonzero(f.flows["end"][: f.counts[N_FLOWS]] < 0)
+    unended = np.flatnonzero(f.flows["end"][: f.counts["n_flows"][0]] < 0)
     named = ", ".join(map(str, unended[:5].tolist()))
     return DimsweepError(
         f"{len(unended)} flows never end ({named}): they wait for flows that never end",

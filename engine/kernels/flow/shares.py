@@ -13,9 +13,9 @@ or which would have to make room; and so on, until all have one.
 import numpy as np
 
 from engine.compiler import kernel
+from engine.kernels.core.heap import plan
 from engine.kernels.core.none import LONGEST, NONE
-from engine.kernels.flow.heap import plan
-from engine.kernels.flow.tables import MOVES, N_CHANGED, N_SHARINGS, Flows
+from engine.kernels.flow.tables import MOVES, Flows
 
 _EQUAL = 1 + 1e-12  # shares that differ by less differ by rounding
 _NONE_LEFT = 1e-11  # of a link, by rounding
@@ -63,20 +63,20 @@ def leave(f: Flows, number: int) -> None:
 def _change(f: Flows, number: int) -> None:
     if f.links[number].changed == 0:
         f.links[number].changed = 1
-        f.changed[f.counts[N_CHANGED]] = number
-        f.counts[N_CHANGED] += 1
+        f.changed[f.counts[0].n_changed] = number
+        f.counts[0].n_changed += 1
 
 
 @kernel
 def share(f: Flows, now: int) -> None:
     """Give the flows that move their rates, where any have come or gone."""
-    if f.counts[N_CHANGED] == 0:
+    if f.counts[0].n_changed == 0:
         return
-    f.counts[N_SHARINGS] += 1
-    for i in range(f.counts[N_CHANGED]):
+    f.counts[0].n_sharings += 1
+    for i in range(f.counts[0].n_changed):
         if f.links[f.changed[i]].changed:
             _share_around(f, f.changed[i], now)
-    f.counts[N_CHANGED] = 0
+    f.counts[0].n_changed = 0
 
 
 @kernel
@@ -289,4 +289,4 @@ def _foresee(f: Flows, n: int, now: int) -> None:
         flow.left = max(flow.left - f.before[i] * (now - flow.since), 0.0)
         flow.since = now
         ticks = min(max(np.ceil(flow.left / flow.rate - _NOTHING), 0.0), _LONGEST - now)
-        plan(f, f.found[i], now + int(ticks))
+        plan(f.flows, f.planned, f.found[i], now + int(ticks))

@@ -53,6 +53,20 @@ LINK = np.dtype(
     ],
     align=True,
 )
+COUNTS = np.dtype(
+    [
+        ("now", "i8"),  # the tick up to which everything has happened
+        ("until", "i8"),  # the last tick that is simulated
+        ("n_flows", "i8"),
+        ("n_edges", "i8"),
+        ("n_hops", "i8"),
+        ("n_changed", "i8"),  # links on which flows have come or gone since shares were found
+        ("n_ended", "i8"),  # flows
+        ("n_arrived", "i8"),  # of them since the last look
+        ("n_sharings", "i8"),  # how often rates were found anew
+        ("stop", "i8"),  # whether an arrival stops the run
+    ]
+)
 
 
 class Flows(NamedTuple):
@@ -63,19 +77,13 @@ class Flows(NamedTuple):
     hops: Table  # of HOP
     routes: Ints  # links, one way after another
     edges: Table  # of EDGE: flows that wait for a flow
-    planned: Ints  # (flows,): a heap by what is due
+    planned: Ints  # (flows + 1,): by what is due (engine.kernels.core.heap)
     arrived: Longs  # (flows,): those that have arrived since the last look, at the front
     found: Ints  # (flows,): those whose rates are being found, and
     before: Floats  # (flows,): what they were
     used: Ints  # (links,): the links of those
     changed: Ints  # (links,): those on which flows have come or gone
-    counts: Longs
-
-
-# Entries of ``counts``.
-N_FLOWS, N_EDGES, N_HOPS, N_CHANGED, N_PLANNED, N_ENDED, N_ARRIVED, NOW, UNTIL = range(9)
-N_SHARINGS, STOP = 9, 10  # STOP: whether an arrival stops the run
-N_COUNTS = 11
+    counts: Table  # one of COUNTS
 
 
 def new_tables(
@@ -92,13 +100,13 @@ def new_tables(
         np.zeros(n * longest, HOP),
         np.zeros(0, np.int32) if routes is None else routes,
         np.zeros(0, EDGE),
-        np.zeros(n, np.int32),
+        np.zeros(n + 1, np.int32),
         np.zeros(n, np.int64),
         np.zeros(n, np.int32),
         np.zeros(n),
         np.zeros(len(ports), np.int32),
         np.zeros(len(ports), np.int32),
-        np.zeros(N_COUNTS, np.int64),
+        np.zeros(1, COUNTS),
     )
 
 
@@ -109,7 +117,7 @@ def with_slots(f: Flows, n: int) -> Flows:
     return f._replace(
         flows=np.concatenate([f.flows, _slots(before, n, longest)]),
         hops=with_room(f.hops, n * longest),
-        planned=with_room(f.planned, n),
+        planned=with_room(f.planned, n + 1),
         arrived=with_room(f.arrived, n),
         found=with_room(f.found, n),
         before=with_room(f.before, n),
@@ -127,9 +135,9 @@ def with_flows(f: Flows, flows: FlowColumns, ways: Table, routes: Ints) -> Flows
 
     ``ways`` (of WAY) lead over the links ``routes``.
     """
-    first, n_hops = int(f.counts[N_FLOWS]), int(f.counts[N_HOPS])
+    first, n_hops = int(f.counts["n_flows"][0]), int(f.counts["n_hops"][0])
     n = first + len(flows.sizes)
-    f.counts[N_FLOWS] = n
+    f.counts["n_flows"] = n
     table = with_room(f.flows, n)
     new = table[first:n]
     new["left"], new["after"] = flows.sizes, flows.starts
@@ -137,15 +145,15 @@ def with_flows(f: Flows, flows: FlowColumns, ways: Table, routes: Ints) -> Flows
     new["route"], new["route_end"] = ways["data"], ways["ack"] - 1
     ends = n_hops + np.cumsum(new["route_end"] - new["route"])
     new["hops"] = ends - (new["route_end"] - new["route"])
-    f.counts[N_HOPS] = ends[-1] if len(ends) else n_hops
+    f.counts["n_hops"] = ends[-1] if len(ends) else n_hops
     for name in ("start", "end", "followers", "at"):
         new[name] = NONE
     return f._replace(
         flows=table,
-        hops=with_room(f.hops, int(f.counts[N_HOPS])),
+        hops=with_room(f.hops, int(f.counts["n_hops"][0])),
         routes=routes,
-        edges=with_room(f.edges, int(f.counts[N_EDGES]) + len(flows.after)),
-        planned=with_room(f.planned, n),
+        edges=with_room(f.edges, int(f.counts["n_edges"][0]) + len(flows.after)),
+        planned=with_room(f.planned, n + 1),
         arrived=with_room(f.arrived, n),
         found=with_room(f.found, n),
         before=with_room(f.before, n),

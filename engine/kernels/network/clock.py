@@ -4,21 +4,28 @@ The tie rule is SimPy's, and so the witness's: what happens at one instant happe
 which it was planned.  Whatever was planned before this instant comes first; then what this instant
 plans for itself; when nothing is left of it, operators and ports settle
 (:mod:`engine.kernels.network.kernel`), which may plan more for it.
+
+What becomes of a parcel that may be suspended may be planned anew, so it lies in a heap; its number
+among all that is planned says when it comes in turn.
 """
 
 from engine.compiler import inlined, kernel
-from engine.kernels.core.none import LONGEST
-from engine.kernels.network.state import (
-    GENERATION_END,
-    KIND_BITS,
-    OVERDUE,
-    RING,
-    RING_END,
-    SETTLING,
-    Clock,
-)
+from engine.kernels.core import heap
+from engine.kernels.core.by_type import where_used
+from engine.kernels.core.none import LONGEST, NEVER, NONE
+from engine.kernels.network.events import CROSSED, KIND_BITS
+from engine.kernels.network.state import Clock
 from engine.kernels.network.ties import begin_generation
-from engine.kernels.packet.agenda import EMPTY, NOW, UNTIL, plan, take
+from engine.kernels.packet.agenda import (
+    CURRENT,
+    EMPTY,
+    NOW,
+    UNTIL,
+    next_number,
+    next_time,
+    plan,
+    take,
+)
 
 
 @inlined
@@ -29,9 +36,24 @@ def now_of(c: Clock) -> int:
 @inlined
 def at_once(c: Clock, kind: int, which: int) -> None:
     """Plan an event for this instant."""
-    end = c.counts[RING_END]
-    c.ring[end & (len(c.ring) - 1)] = which << KIND_BITS | kind
-    c.counts[RING_END] = end + 1
+    _number(c, NONE)
+    _put(c, which << KIND_BITS | kind)
+
+
+@where_used("plans")
+@kernel
+def _number(c: Clock, number: int) -> None:
+    """Number the next event in the ring: as it was planned before this instant, or (NONE) now."""
+    if number == NONE:
+        number = next_number(c.agenda)
+    c.numbers[c.counts[0].ring_end & (len(c.ring) - 1)] = number
+
+
+@inlined
+def _put(c: Clock, what: int) -> None:
+    end = c.counts[0].ring_end
+    c.ring[end & (len(c.ring) - 1)] = what
+    c.counts[0].ring_end = end + 1
 
 
 @kernel
@@ -41,35 +63,75 @@ def later(c: Clock, delay: int, kind: int, which: int) -> None:
     if delay == 0:
         at_once(c, kind, which)
     elif delay >= LONGEST - now:
-        c.counts[OVERDUE] = 1
+        c.counts[0].overdue = 1
     else:
         plan(c.agenda, now + delay, which << KIND_BITS | kind)
+
+
+@kernel
+def plan_anew(c: Clock, parcel: int, kind: int, due: int) -> None:
+    """Plan CROSSED or PASSED_ON of a parcel for a time, or for none (NONE), instead of when it was
+    planned before."""
+    number = 2 * parcel + kind - CROSSED
+    if due == NONE or due >= LONGEST:
+        heap.give_up(c.plans, c.order, number)
+        c.counts[0].overdue |= due != NONE
+    else:
+        c.plans[number].number = next_number(c.agenda)
+        heap.plan(c.plans, c.order, number, due)
 
 
 @inlined
 def touch(c: Clock) -> None:
     """Settle at the end of this instant."""
-    c.counts[SETTLING] = 1
+    c.counts[0].settling = 1
 
 
 @inlined
 def next_now(c: Clock) -> int:
     """The next event of this instant, or a negative number."""
-    first = c.counts[RING]
-    if first == c.counts[RING_END]:
+    first = c.counts[0].ring
+    planned = _take_planned(c, first)
+    if planned >= 0:
+        return planned
+    if first == c.counts[0].ring_end:
         return EMPTY
-    if first == c.counts[GENERATION_END]:
-        c.counts[GENERATION_END] = c.counts[RING_END]
+    if first == c.counts[0].generation_end:
+        c.counts[0].generation_end = c.counts[0].ring_end
         begin_generation(c)
-    c.counts[RING] = first + 1
+    c.counts[0].ring = first + 1
     return c.ring[first & (len(c.ring) - 1)]
+
+
+@where_used("plans", EMPTY)
+@kernel
+def _take_planned(c: Clock, first: int) -> int:
+    """What is due next in the heap, if it is due now, and before the ``first`` in the ring."""
+    if _next_planned(c) > now_of(c):
+        return EMPTY
+    plan = c.plans[c.order[1]]
+    if first != c.counts[0].ring_end and plan.number > c.numbers[first & (len(c.ring) - 1)]:
+        return EMPTY
+    number = heap.take_first(c.plans, c.order)
+    return number >> 1 << KIND_BITS | CROSSED + (number & 1)
+
+
+@where_used("plans", NEVER)
+@kernel
+def _next_planned(c: Clock) -> int:
+    """When something in the heap is due."""
+    return c.plans[c.order[1]].due + 0 if c.order[0] > 0 else NEVER
 
 
 @kernel
 def next_instant(c: Clock, until: int) -> bool:
     """Go to the next instant at which something happens, if it is not after ``until``; whether
     there is one."""
-    counts, found = c.agenda.counts, False
+    counts, found, due = c.agenda.counts, False, _next_planned(c)
+    if due <= until:
+        until, found = due, True
+        if next_time(c.agenda) > until:
+            counts[NOW] = until
     counts[UNTIL] = until
     while True:
         what = take(c.agenda)
@@ -77,10 +139,17 @@ def next_instant(c: Clock, until: int) -> bool:
             break
         found = True
         counts[UNTIL] = counts[NOW]
-        end = c.counts[RING_END]
-        c.ring[end & (len(c.ring) - 1)] = what
-        c.counts[RING_END] = end + 1
+        _number(c, counts[CURRENT])
+        _put(c, what)
     return found
+
+
+@kernel
+def go_to(c: Clock, time: int) -> None:
+    """Go on, but not beyond what is planned."""
+    c.agenda.counts[NOW] = time
+    if time >= LONGEST:
+        c.counts[0].overdue = 1
 
 
 @inlined

@@ -5,25 +5,28 @@ See :mod:`engine.kernels.reference.edge_io`.
 
 from engine.compiler import kernel
 from engine.kernels.core.none import NONE
-from engine.kernels.messages.precedence import precedence_of
+from engine.kernels.messages import precedence
 from engine.kernels.network.clock import later, now_of
-from engine.kernels.network.links import ask, free_parcel, let_go, new_parcel
-from engine.kernels.network.state import CROWDED, N_MESSAGES, OPERATOR, PIECE, State
+from engine.kernels.network.events import OPERATOR
+from engine.kernels.network.links import cross
+from engine.kernels.network.parcels import free_parcel, let_go, new_parcel, precedence_of
+from engine.kernels.network.state import PIECE, State
+from engine.kernels.network.suspension import begun_at, come_to, go_on_from
 
-_PRECEDENCE = precedence_of("data") << 32  # behind tensor parallelism and pipelines
+_CLASS = precedence.precedence_of("data")  # behind tensor parallelism and pipelines
 
 
 @kernel
 def arrive_at_edge(st: State, member: int) -> None:
     """A rank has come to its access; if all have, their transfer starts."""
     number = st.io.members[member].transfer + 0
-    transfer, counts = st.io.transfers[number], st.wires.clock.counts
+    transfer, counts = st.io.transfers[number], st.wires.clock.counts[0]
     transfer.arrived += 1
-    if transfer.arrived < transfer.member_end - transfer.member or counts[CROWDED]:
+    if transfer.arrived < transfer.member_end - transfer.member or counts.crowded:
         return
-    counts[N_MESSAGES] += transfer.n_messages
-    if counts[N_MESSAGES] > st.wires.settings.max_messages:
-        counts[CROWDED] = 1
+    counts.n_messages += transfer.n_messages
+    if counts.n_messages > st.wires.settings.max_messages:
+        counts.crowded = 1
         return
     transfer.missing = transfer.n_pieces
     for i in range(transfer.member, transfer.member_end):
@@ -39,44 +42,49 @@ def _go(st: State, number: int) -> None:
     train = st.io.trains[number]
     train.left -= 1
     train.missing = train.ends
-    _send(st, train.first, train.first_end, now_of(st.wires.clock))
+    _send(st, train.first, train.first_end, now_of(st.wires.clock), NONE)
 
 
 @kernel
-def _send(st: State, start: int, end: int, tail: int) -> None:
-    """Send a piece, whose last byte comes at ``tail``, over some hops."""
+def _send(st: State, start: int, end: int, tail: int, begun: int) -> None:
+    """Send a piece, whose last byte comes at ``tail``, over some hops, from all that has ``begun``
+    to come where messages are suspended."""
     for i in range(start, end):
         hop, number = st.io.hops[i], new_parcel(st.wires)
         transfer = st.io.transfers[st.io.trains[hop.train].transfer]
         p = st.wires.parcels[number]
         p.n_bytes, p.tail = transfer.n_bytes, tail
-        p.what, p.precedence, p.slot = PIECE, _PRECEDENCE, i
+        p.what, p.precedence, p.slot = PIECE, precedence_of(_CLASS, 0), i
         p.entry = ~st.io.members[transfer.member].node
         p.first = p.hop = hop.hop
         p.last = NONE
         if hop.stored or hop.gate == NONE:
             p.last = hop.hop
         p.leaving = 2
-        ask(st.wires, number)
+        cross(st.wires, number, begun)
 
 
 @kernel
 def begin_at_far_end(st: State, parcel: int) -> None:
     """The first bytes of a piece have come over a hop: its next hops may begin."""
     number, tail = st.wires.parcels[parcel].slot + 0, st.wires.parcels[parcel].tail + 0
+    # What is stored is all there, and feeds nothing.
+    come_to(st.wires, len(st.gates) + st.io.hops[number].gate, parcel)
     let_go(st.wires, parcel)
     _reach_gate(st, number, tail)
 
 
 @kernel
 def _reach_gate(st: State, number: int, tail: int) -> None:
-    gate = st.io.gates[st.io.hops[number].gate]
+    of = len(st.gates) + st.io.hops[number].gate
+    gate = st.io.gates[of - len(st.gates)]
     gate.come += 1
     gate.tail = max(gate.tail, tail)
     if gate.come == gate.expected:
         tail = gate.tail + 0
         gate.come = gate.tail = 0
-        _send(st, gate.launch, gate.launch_end, tail)
+        _send(st, gate.launch, gate.launch_end, tail, begun_at(st.wires, of))
+        go_on_from(st.wires, of)
 
 
 @kernel

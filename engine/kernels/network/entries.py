@@ -57,8 +57,7 @@ def entry_beside(st: State, entry: int, rank: int) -> int:
 
 
 @inlined
-def put(st: State, row: int, count: int, number: int) -> None:
+def put(st: State, row: int, number: int) -> None:
     """Put a number into one of State.lists."""
-    counts = st.wires.clock.counts
-    st.lists[row, counts[count]] = number
-    counts[count] += 1
+    st.lists[row, st.lengths[row]] = number
+    st.lengths[row] += 1

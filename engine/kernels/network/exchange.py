@@ -6,11 +6,13 @@ See :mod:`engine.kernels.reference.exchange`.
 from engine.compiler import kernel
 from engine.kernels.core.none import NONE
 from engine.kernels.core.queue import append, take_first
+from engine.kernels.network.carrying import send
 from engine.kernels.network.clock import at_once, later, sum_of
 from engine.kernels.network.entries import line_of, phase_of
-from engine.kernels.network.links import free_parcel, new_parcel, send, whole_ps
+from engine.kernels.network.events import COMPLETE, REDUCED
+from engine.kernels.network.parcels import free_parcel, new_parcel, precedence_of, whole_ps
 from engine.kernels.network.ports import finish
-from engine.kernels.network.state import COMPLETE, CROSSING, EXCHANGED, REDUCED, STEP, State
+from engine.kernels.network.state import CROSSING, EXCHANGED, State
 from engine.kernels.network.ties import clash_with, note_sent
 
 
@@ -79,35 +81,8 @@ def _ask_for(st: State, number: int, late: int) -> None:
         slot.asks, slot.late = 1, late
         return
     parcel = take_first(slot, st.wires.parcels)
-    # All is read before the parcel is another one's.
-    p = st.wires.parcels[parcel]
-    port, entry, n_bytes, route = p.port + 0, p.entry + 0, p.n_bytes + 0.0, p.first + 0
-    strand, precedence, left = p.strand + 0, p.precedence + 0, max(p.late, late)
-    free_parcel(st.wires, parcel)
-    send(st.wires, EXCHANGED, port, entry, n_bytes, route, strand, number, left, precedence)
-
-
-@kernel
-def _hold(
-    st: State,
-    port: int,
-    n_bytes: float,
-    route: int,
-    strand: int,
-    slot: int,
-    late: int,
-    precedence: int,
-) -> None:
-    """Keep a message until it is asked for.
-
-    Whether that, or the message, is first within an instant makes no difference to a folded run:
-    whoever else wants the sender's link does so in another step either way.
-    """
-    parcel = new_parcel(st.wires)
-    p = st.wires.parcels[parcel]
-    p.n_bytes, p.first, p.port, p.entry = n_bytes, route, port, st.wires.ports[port].serving
-    p.strand, p.slot, p.late, p.precedence = strand, slot, late, precedence
-    append(st.slots[slot], st.wires.parcels, parcel)
+    st.wires.parcels[parcel].late = max(st.wires.parcels[parcel].late, late)
+    send(st.wires, parcel)
 
 
 @kernel
@@ -129,40 +104,51 @@ def send_rounds(st: State, number: int) -> None:
     # Ways lead to strands and slots of lane 0.
     own = st.wires.ports[port.place]
     strands, slots = port.strands - own.strands, port.slots - own.slots
+    account = st.accounts.dims[rank, dim]
     # What began first is let through first, so that one strand makes way for the next.
-    precedence = st.flows[st.entries[port.serving].flow].precedence << 32 | strand.number
-    asked = st.plans.members[port.plan].asked == 1
+    precedence = precedence_of(st.flows[st.entries[port.serving].flow].precedence, strand.number)
     while strand.round < strand.end:
         round_ = st.plans.rounds[strand.round]
         for i in range(round_.send, round_.send_end):
-            what = st.plans.sends[i]
-            n_bytes = what.fraction * port.n_bytes
-            way = st.plans.ways[port.ways + what.pair]
-            st.accounts.dims[rank, dim].bytes_sent += n_bytes
-            note_sent(st.wires.clock, st.accounts, rank, dim, n_bytes)
-            to, at, late = strands + way.strand, slots + way.slot, strand.late + 0
-            if asked and st.slots[at].asks == 0:
-                _hold(st, port_number, n_bytes, way.route, to, at, late, precedence)
-                continue
-            if asked:
-                st.slots[at].asks, late = 0, max(late, st.slots[at].late)
-            send(
-                st.wires,
-                EXCHANGED,
-                port_number,
-                port.serving,
-                n_bytes,
-                way.route,
-                to,
-                at,
-                late,
-                precedence,
-            )
+            what, parcel = st.plans.sends[i], new_message(st, port_number, EXCHANGED)
+            way, message = st.plans.ways[port.ways + what.pair], st.wires.parcels[parcel]
+            message.n_bytes, message.first = what.fraction * port.n_bytes, way.route
+            message.strand, message.slot = strands + way.strand, slots + way.slot
+            message.late, message.precedence = strand.late, precedence
+            account.bytes_sent += message.n_bytes
+            note_sent(st.wires.clock, st.accounts, rank, dim, message.n_bytes)
+            _send_if_asked(st, parcel)
         strand.round += 1
         if _must_wait(st, number):
             return
     port.late = max(port.late, strand.late)
     count_down(st, port_number)
+
+
+@kernel
+def new_message(st: State, port: int, what: int) -> int:
+    """A parcel that describes a message of what a port serves; who asks for it says the rest."""
+    number = new_parcel(st.wires)
+    message = st.wires.parcels[number]
+    message.what, message.port, message.entry = what, port, st.wires.ports[port].serving
+    return number
+
+
+@kernel
+def _send_if_asked(st: State, number: int) -> None:
+    """Send a message, or keep it until it is asked for.
+
+    Whether that, or the message, is first within an instant makes no difference to a folded run:
+    whoever else wants the sender's link does so in another step either way.
+    """
+    message = st.wires.parcels[number]
+    if st.plans.members[st.wires.ports[message.port].plan].asked == 1:
+        slot = st.slots[message.slot]
+        if slot.asks == 0:
+            append(slot, st.wires.parcels, number)
+            return
+        slot.asks, message.late = 0, max(message.late, slot.late)
+    send(st.wires, number)
 
 
 @kernel
@@ -187,7 +173,7 @@ def deliver(st: State, whole: int) -> None:
     slot, strand = st.slots[p.slot], st.strands[p.strand]
     if slot.missing == 0:
         clash_with(st.wires.clock, slot.filled)
-        slot.filled = st.wires.clock.counts[STEP]
+        slot.filled = st.wires.clock.counts[0].step
         p.late = late
         append(slot, st.wires.parcels, whole)
         return
@@ -209,6 +195,8 @@ def begin_crossing(st: State, port_number: int) -> None:
         rank, dim = port.place // n_dims, st.uses[i]
         st.accounts.dims[rank, dim].bytes_sent += flow.n_bytes
         note_sent(st.wires.clock, st.accounts, rank, dim, flow.n_bytes)
-    precedence = flow.precedence << 32
-    n_bytes, route = flow.n_bytes, flow.route
-    send(st.wires, CROSSING, port_number, entry, n_bytes, route, NONE, NONE, port.late, precedence)
+    number = new_message(st, port_number, CROSSING)
+    message = st.wires.parcels[number]
+    message.n_bytes, message.first, message.late = flow.n_bytes, flow.route, port.late
+    message.precedence = precedence_of(flow.precedence, 0)
+    send(st.wires, number)

@@ -7,7 +7,7 @@ from engine.compiler import kernel
 from engine.kernels.core.none import NONE
 from engine.kernels.network.clock import now_of, sum_of, touch
 from engine.kernels.network.entries import chunk_of, entry_beside, line_of, phase_of
-from engine.kernels.network.state import MOVING, N_MOVING, State
+from engine.kernels.network.state import MOVING, State
 
 
 @kernel
@@ -30,9 +30,8 @@ def start_flow(st: State, number: int) -> None:
 @kernel
 def _submit(st: State, entry: int) -> None:
     """Queue a line's phase, or a message, at the end of this instant."""
-    counts = st.wires.clock.counts
-    st.jobs[MOVING, counts[N_MOVING]] = entry
-    counts[N_MOVING] += 1
+    st.moving[st.lengths[MOVING]] = entry
+    st.lengths[MOVING] += 1
     touch(st.wires.clock)
 
 

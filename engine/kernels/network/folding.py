@@ -10,10 +10,10 @@ import dataclasses
 import numpy as np
 
 from engine.kernels.messages.folding import Folding
-from engine.kernels.network import records
+from engine.kernels.network import events, records
 from engine.kernels.network import state as st
 from engine.kernels.network.kernel import run
-from engine.kernels.network.setup import enlarged, new_state
+from engine.kernels.network.setup import How, enlarged, new_state
 from engine.lower.program import Program
 from engine.network.graph import Network
 
@@ -26,15 +26,14 @@ def run_folded(
     point = dataclasses.replace(
         folding.program, bandwidth=program.bandwidth, latency=program.latency
     )
-    state = new_state(
-        point, folding.tables, network, carried=st.BY_LINKS, record=False, folded=folding.links
-    )
-    while (outcome := run(state)) == st.FULL:
+    state = new_state(point, folding.tables, network, How(folded=folding.links))
+    while (outcome := run(state)) == events.FULL:
         state = enlarged(state)
-    n_messages = folding.n_sheets * int(state.wires.clock.counts[st.N_MESSAGES])
-    if outcome != st.FINISHED or n_messages > program.communication.network.max_messages:
+    counts = state.wires.clock.counts
+    n_messages = folding.n_sheets * int(counts["n_messages"][0])
+    if outcome != events.FINISHED or n_messages > program.communication.network.max_messages:
         return None, None
-    state.wires.clock.counts[st.N_MESSAGES] = n_messages
+    counts["n_messages"] = n_messages
     return _unfolded(folding, state), folding.n_ranks
 
 

@@ -5,14 +5,9 @@ Each event is one step; when an instant has none left, operators and ports settl
 
 from engine.compiler import compiled, kernel
 from engine.kernels.core.by_reference import by_reference
-from engine.kernels.core.none import LONGEST, NONE
-from engine.kernels.network.carried import (
-    carry,
-    departures_to_plan,
-    end_on_links,
-    events_at_once,
-    lacks_messages,
-)
+from engine.kernels.core.none import NONE
+from engine.kernels.network import events
+from engine.kernels.network.carrying import advance, land
 from engine.kernels.network.clock import later, next_now
 from engine.kernels.network.edge_io import arrive_at_far_end, begin_at_far_end, end_at_far_end
 from engine.kernels.network.entries import is_crossing
@@ -26,77 +21,30 @@ from engine.kernels.network.exchange import (
 )
 from engine.kernels.network.links import (
     admit,
-    ask,
     close,
+    cross,
     enter_link,
     find_room,
-    free_parcel,
     give,
     give_back,
+    go_on,
     grant,
     granted,
-    let_go,
     release,
 )
 from engine.kernels.network.operators import end_operator, settle_operators
+from engine.kernels.network.parcels import free_parcel, let_go
 from engine.kernels.network.ports import arrive, has_left, settle_ports
 from engine.kernels.network.reduction import begin_reductions, come_down, reach_gate
 from engine.kernels.network.reduction import count_down as count_down_of_switch
 from engine.kernels.network.servers import end_service
-from engine.kernels.network.state import (
-    ADMITTED,
-    ARRIVE,
-    BEGINNING,
-    BEGUN,
-    BY_PACKETS,
-    CARRY,
-    CLASHED,
-    CLOSE,
-    COMPLETE,
-    CROWDED,
-    DEPARTED,
-    EXCHANGED,
-    FINISHED,
-    FREE,
-    FULL,
-    GAVE,
-    GIVE,
-    GRANTED,
-    IN_LAST,
-    KIND_BITS,
-    LANDED,
-    N_BEGINNING,
-    N_SENDING,
-    N_SPANS,
-    NEXT,
-    OPERATOR,
-    OVERDUE,
-    PARCELS_LEFT,
-    PASS,
-    PIECE,
-    REDUCED,
-    RELEASED,
-    RING,
-    RING_END,
-    ROOMY,
-    SENDING,
-    SENT,
-    SERVED,
-    SETTLING,
-    STUCK,
-    SWITCHED,
-    THROUGH,
-    TIED,
-    TOO_LONG,
-    TOO_MANY,
-    UNDER_WAY,
-    State,
-)
+from engine.kernels.network.state import BEGINNING, EXCHANGED, PIECE, SENDING, SWITCHED, State
+from engine.kernels.network.suspension import end_crossing, note_further
 from engine.kernels.network.ties import begin_generation, begin_step
-from engine.kernels.packet.agenda import LEFT, next_time
+from engine.kernels.packet.agenda import LEFT
 from engine.kernels.phase.state import DONE
 
-_KIND = (1 << KIND_BITS) - 1
+_KIND = (1 << events.KIND_BITS) - 1
 
 
 @compiled
@@ -104,124 +52,142 @@ def run(state: State) -> int:
     """Simulate until nothing is left to happen; returns the outcome.
 
     When it is FULL, it goes on if it is called again with larger arrays; when it is CARRY, after
-    :func:`engine.kernels.network.carried.land`.
+    :func:`engine.kernels.network.by_packets.go_on`.
     """
     st = by_reference(state)
-    counts = st.wires.clock.counts
+    counts = st.wires.clock.counts[0]
     while True:
         if _is_full(st):
-            return FULL
+            return events.FULL
         begin_step(st.wires.clock)
         if _begins_something(st):
             continue
         what = next_now(st.wires.clock)
         if what >= 0:
-            _happen(st, what & _KIND, what >> KIND_BITS)
-        elif counts[SETTLING]:
-            counts[SETTLING] = 0
+            _happen(st, what & _KIND, what >> events.KIND_BITS)
+        elif counts.settling:
+            counts.settling = 0
             begin_generation(st.wires.clock)
             settle_operators(st)
             settle_ports(st)
-        elif counts[OVERDUE]:
-            return TOO_LONG
-        elif counts[CROWDED]:
-            return TOO_MANY
-        elif st.wires.settings.folded and counts[CLASHED]:
-            return TIED
-        elif st.wires.settings.carried == BY_PACKETS and counts[UNDER_WAY] > 0:
-            counts[NEXT] = min(next_time(st.wires.clock.agenda), LONGEST)
-            return CARRY
-        elif not carry(st.wires):
-            break
+        elif counts.overdue:
+            return events.TOO_LONG
+        elif counts.crowded:
+            return events.TOO_MANY
+        elif st.wires.settings.folded and counts.clashed:
+            return events.TIED
+        else:
+            went = advance(st.wires)
+            if went == events.ELSEWHERE:
+                return events.CARRY
+            if went == events.AT_END:
+                break
     for i in range(len(st.nodes)):
         if st.nodes[i].state != DONE:
-            return STUCK
-    return FINISHED
+            return events.STUCK
+    return events.FINISHED
 
 
 @kernel
 def _is_full(st: State) -> bool:
     """Whether the next step may find no room for what it makes."""
-    counts = st.wires.clock.counts
-    settings, clock = st.wires.settings, st.wires.clock
-    planned = counts[RING_END] - counts[RING]
+    w = st.wires
+    counts, need = w.clock.counts[0], w.settings.need
+    planned = counts.ring_end - counts.ring
+    # Of what is under way, all may land at once, and it may become known when all departs.
+    burst = w.settings.burst + counts.under_way
     return (
-        counts[PARCELS_LEFT] < settings.need
-        or clock.agenda.counts[LEFT] < settings.burst + departures_to_plan(st.wires)
-        or counts[IN_LAST] > 0
-        or planned + events_at_once(st.wires) > len(clock.ring)
-        or counts[N_SPANS] == len(st.wires.spans)
-        or lacks_messages(st.wires)
+        counts.parcels.left < need
+        or w.clock.agenda.counts[LEFT] < burst
+        or counts.in_last > 0
+        or planned + len(w.clock.agenda.events) + burst > len(w.clock.ring)
+        or (w.settings.record and counts.n_spans + need > len(w.spans))
+        or (len(w.messages) > 0 and counts.n_messages + need > len(w.messages))
+        or (w.settings.suspends and counts.feeds.left < need)
     )
 
 
 @kernel
 def _begins_something(st: State) -> bool:
     """Begin one of the phases that ports have started to serve, if there is one."""
-    counts = st.wires.clock.counts
-    if counts[SENT] < counts[N_SENDING]:
-        counts[SENT] += 1
-        port = st.lists[SENDING, counts[SENT] - 1]
+    counts = st.wires.clock.counts[0]
+    if counts.sent < st.lengths[SENDING]:
+        counts.sent += 1
+        port = st.lists[SENDING, counts.sent - 1]
         if is_crossing(st, st.wires.ports[port].serving):
             begin_crossing(st, port)
         else:
             begin_reductions(st, port)
         return True
-    if counts[BEGUN] < counts[N_BEGINNING]:
-        counts[BEGUN] += 1
-        begin_exchange(st, st.lists[BEGINNING, counts[BEGUN] - 1])
+    if counts.begun < st.lengths[BEGINNING]:
+        counts.begun += 1
+        begin_exchange(st, st.lists[BEGINNING, counts.begun - 1])
         return True
-    counts[SENT] = counts[N_SENDING] = counts[BEGUN] = counts[N_BEGINNING] = 0
+    counts.sent = st.lengths[SENDING] = counts.begun = st.lengths[BEGINNING] = 0
     return False
 
 
 @kernel
 def _happen(st: State, kind: int, which: int) -> None:
-    if kind == THROUGH:
+    if kind == events.THROUGH:
         parcel = release(st.wires, which)
         _leave(st, which, parcel)
         _come(st, parcel)
-    elif kind == RELEASED:
+    elif kind == events.RELEASED:
         grant(st.wires, which)
-    elif kind == GRANTED:
+    elif kind == events.GRANTED:
         granted(st.wires, which)
-    elif kind == COMPLETE:
+    elif kind == events.COMPLETE:
         complete(st, which)
-    elif kind == REDUCED:
+    elif kind == events.REDUCED:
         send_rounds(st, which)
-    elif kind == FREE:
+    elif kind == events.FREE:
         _leave(st, which, release(st.wires, which))
-    elif kind == PASS:
-        if st.wires.parcels[which].what == SWITCHED:
-            reach_gate(st, which)
-        elif st.wires.parcels[which].what == PIECE:
-            begin_at_far_end(st, which)
-        else:
-            st.wires.parcels[which].hop += 1
-            ask(st.wires, which)
-    elif kind == OPERATOR:
+    elif kind == events.PASS:
+        _pass_on(st, which)
+    elif kind == events.OPERATOR:
         end_operator(st, which)
-    elif kind == ARRIVE:
+    elif kind == events.ARRIVE:
         arrive(st, which)
-    elif kind == ROOMY:
+    elif kind == events.ROOMY:
         enter_link(st.wires, which)
-    elif kind == GIVE:
+    elif kind == events.GIVE:
         give(st.wires, which)
-    elif kind == GAVE:
+    elif kind == events.GAVE:
         find_room(st.wires, which)
-    elif kind == ADMITTED:
-        ask(st.wires, which)
-    elif kind == CLOSE:
+    elif kind == events.ADMITTED:
+        cross(st.wires, which, NONE)
+    elif kind == events.CLOSE:
         close(st.wires, which)
-    elif kind == LANDED:
+    elif kind == events.LANDED:
         _land(st, which)
-    elif kind == DEPARTED:
+    elif kind == events.DEPARTED:
         _depart(st, which)
-    elif kind == SERVED:
+    elif kind == events.CROSSED:
+        is_last = st.wires.parcels[which].hop == st.wires.parcels[which].last
+        _leave(st, end_crossing(st.wires, which), which)
+        if is_last:
+            _come(st, which)
+    elif kind == events.PASSED_ON:
+        note_further(st.wires, which)
+        _pass_on(st, which)
+    elif kind == events.SERVED:
         if end_service(st, which):
             end_operator(st, which)
     else:
         admit(st.wires, which)
+
+
+@kernel
+def _pass_on(st: State, parcel: int) -> None:
+    """The far end of a parcel's link may pass it on."""
+    what = st.wires.parcels[parcel].what + 0
+    if what == SWITCHED:
+        reach_gate(st, parcel)
+    elif what == PIECE:
+        begin_at_far_end(st, parcel)
+    else:
+        go_on(st.wires, parcel)
 
 
 @kernel
@@ -241,6 +207,12 @@ def _leave(st: State, link: int, parcel: int) -> None:
         if p.hop != p.last:
             end_at_far_end(st, parcel)
         return
+    if st.wires.settings.suspends:  # it is another parcel on each link
+        if p.what == EXCHANGED and p.hop == p.first:
+            count_down(st, p.port)
+        if p.hop != p.last:
+            let_go(st.wires, parcel)
+        return
     whole = st.wires.parcels[p.whole]
     whole.leaving -= 1
     if whole.leaving == 0 and p.what == EXCHANGED:
@@ -258,7 +230,7 @@ def _come(st: State, parcel: int) -> None:
         arrive_at_far_end(st, parcel)
         return
     if st.wires.settings.window > 0:
-        later(st.wires.clock, p.way, CLOSE, p.port)
+        later(st.wires.clock, p.way, events.CLOSE, p.port)
     whole = p.whole + 0
     if whole != parcel:
         free_parcel(st.wires, parcel)
@@ -269,10 +241,9 @@ def _come(st: State, parcel: int) -> None:
 
 @kernel
 def _land(st: State, parcel: int) -> None:
-    """A message that something else carries is there; one of a flow has left only now."""
-    end_on_links(st.wires, parcel)
-    p = st.wires.parcels[parcel]
-    if p.what == EXCHANGED and st.wires.settings.carried != BY_PACKETS:
+    """A message that something else carries is there."""
+    leaves, p = land(st.wires, parcel), st.wires.parcels[parcel]
+    if leaves and p.what == EXCHANGED:
         count_down(st, p.port)
     deliver(st, parcel)
 

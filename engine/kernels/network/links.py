@@ -7,126 +7,45 @@ the end of what this instant has planned so far, and so does whoever comes next 
 
 import math
 
-from engine.compiler import kernel
-from engine.kernels.core import pool
-from engine.kernels.core.none import LONGEST, NONE
+from engine.compiler import inlined, kernel
+from engine.kernels.core.none import NONE
 from engine.kernels.core.queue import append, insert, take_first
-from engine.kernels.network.carried import hand_over
 from engine.kernels.network.clock import at_once, later, now_of
-from engine.kernels.network.state import (
+from engine.kernels.network.events import (
     ADMITTED,
-    BY_LINKS,
     CLOSED,
-    CROWDED,
     FREE,
-    FREE_PARCEL,
     GAVE,
     GIVE,
     GRANTED,
-    N_MESSAGES,
-    N_SPANS,
-    PARCELS_LEFT,
     PASS,
     RELEASED,
     ROOMY,
-    STEP,
-    SWITCHED,
     THROUGH,
-    Wires,
 )
+from engine.kernels.network.parcels import (
+    CLASS_BITS,
+    free_parcel,
+    new_parcel,
+    note_span,
+    whole_ps,
+)
+from engine.kernels.network.state import SWITCHED, Wires
+from engine.kernels.network.suspension import begin, go_further, prepare, suspend
 from engine.kernels.network.ties import clash_with
-from engine.kernels.phase.phase_time import whole
-
-
-@kernel
-def new_parcel(w: Wires) -> int:
-    return pool.take(w.parcels, w.clock.counts, FREE_PARCEL, PARCELS_LEFT)
-
-
-@kernel
-def free_parcel(w: Wires, parcel: int) -> None:
-    pool.give_back(w.parcels, w.clock.counts, FREE_PARCEL, PARCELS_LEFT, parcel)
-
-
-@kernel
-def let_go(w: Wires, parcel: int) -> None:
-    """One of two things has happened to a parcel that is on one link only: all of it has left, or
-    it has begun to come."""
-    p = w.parcels[parcel]
-    p.leaving -= 1
-    if p.leaving == 0:
-        free_parcel(w, parcel)
-
-
-@kernel
-def whole_ps(picoseconds: float) -> int:
-    """Whole picoseconds, or more than a run may last."""
-    return int(min(whole(picoseconds), float(LONGEST)))
-
-
-@kernel
-def n_parts(w: Wires, route: int, n_bytes: float) -> int:
-    """In how many parts a message travels, so that two fit the smallest room on its way."""
-    room = w.routes[route].room
-    return 1 if room < 0 else max(1, math.ceil(2 * n_bytes / room))
-
-
-@kernel
-def send(
-    w: Wires,
-    what: int,
-    port: int,
-    entry: int,
-    n_bytes: float,
-    route_number: int,
-    strand: int,
-    slot: int,
-    late: int,
-    precedence: int,
-) -> None:
-    """Send a message from a port's NPU over a route."""
-    if w.clock.counts[CROWDED]:
-        return
-    route, parts = w.routes[route_number], n_parts(w, route_number, n_bytes)
-    w.clock.counts[N_MESSAGES] += parts
-    if w.clock.counts[N_MESSAGES] > w.settings.max_messages:
-        w.clock.counts[CROWDED] = 1
-        return
-    first = NONE
-    for _ in range(parts):
-        number = new_parcel(w)
-        first = number if first == NONE else first
-        p = w.parcels[number]
-        p.n_bytes, p.tail, p.late, p.way = n_bytes / parts, now_of(w.clock), late, route.way
-        p.first = p.hop = route.start
-        p.last, p.what, p.port = route.end - 1, what, port
-        p.strand, p.slot, p.whole, p.entry = strand, slot, first, entry
-        p.leaving = p.coming = parts
-        p.precedence = precedence
-        if w.settings.carried != BY_LINKS:
-            hand_over(w, number, route_number)
-        elif w.settings.window > 0:
-            _ask_window(w, number)
-        else:
-            ask(w, number)
-
 
 # --- windows -------------------------------------------------------------------------------------
 
 
 @kernel
-def _ask_window(w: Wires, parcel: int) -> None:
+def ask_window(w: Wires, parcel: int) -> None:
+    """Ask for a place in the window of the parcel's port."""
     port_number = w.parcels[parcel].port
     port = w.ports[port_number]
     clash_with(w.clock, port.asked)
     clash_with(w.clock, port.released)
-    port.asked = w.clock.counts[STEP]
-    w.parcels[parcel].next = NONE
-    if port.window_head == NONE:
-        port.window_head = parcel
-    else:
-        w.parcels[port.window_tail].next = parcel
-    port.window_tail = parcel
+    port.asked = w.clock.counts[0].step
+    append(port.window, w.parcels, parcel)
     admit(w, port_number)
 
 
@@ -134,18 +53,16 @@ def _ask_window(w: Wires, parcel: int) -> None:
 def admit(w: Wires, port_number: int) -> None:
     """Let the next parcel into the port's window, if there is one and a place."""
     port = w.ports[port_number]
-    parcel = port.window_head + 0
-    if parcel != NONE and port.in_window < w.settings.window:
-        port.window_head = w.parcels[parcel].next
+    if port.window.head != NONE and port.in_window < w.settings.window:
         port.in_window += 1
-        at_once(w.clock, ADMITTED, parcel)
+        at_once(w.clock, ADMITTED, take_first(port.window, w.parcels))
 
 
 @kernel
 def close(w: Wires, port: int) -> None:
     """A parcel has left the port's window."""
     clash_with(w.clock, w.ports[port].asked)
-    w.ports[port].released = w.clock.counts[STEP]
+    w.ports[port].released = w.clock.counts[0].step
     w.ports[port].in_window -= 1
     at_once(w.clock, CLOSED, port)
 
@@ -153,29 +70,62 @@ def close(w: Wires, port: int) -> None:
 # --- links ---------------------------------------------------------------------------------------
 
 
+@inlined
+def cross(w: Wires, parcel: int, begun: int) -> None:
+    """Take a parcel over its next link.  Where it may be suspended, its bytes come from all that
+    has ``begun`` to come: the first of some FEEDs, or NONE if all of them are there."""
+    if w.settings.suspends:
+        prepare(w, parcel, begun)
+    ask(w, parcel)
+
+
+@inlined
+def go_on(w: Wires, parcel: int) -> None:
+    """Take a parcel that the far end may pass on over its next link."""
+    if w.settings.suspends:
+        parcel = go_further(w, parcel)
+    else:
+        w.parcels[parcel].hop += 1
+    ask(w, parcel)
+
+
 @kernel
 def ask(w: Wires, parcel: int) -> None:
-    """Ask for a turn on the parcel's next link."""
+    """Ask for a turn on the parcel's next link, which what goes later has to leave at once where
+    messages are suspended; it goes on before its equals."""
     p = w.parcels[parcel]
     number = w.hops[p.hop]
-    link = w.links[number]
+    link, held = w.links[number], NONE
     clash_with(w.clock, link.asked)
     clash_with(w.clock, link.released)
-    link.asked = w.clock.counts[STEP]
-    if (
-        link.head == NONE
-        or not w.settings.ordered
-        or w.parcels[link.tail].precedence <= p.precedence
-    ):
-        append(link, w.parcels, parcel)
-    else:
-        behind, at = NONE, link.head + 0
-        while w.parcels[at].precedence <= p.precedence:
-            behind, at = at, w.parcels[at].next + 0
-        insert(link, w.parcels, behind, parcel)
-    link.queue += 1
+    link.asked = w.clock.counts[0].step
+    if w.settings.suspends and link.held:
+        held = link.holder + 0
+        if w.parcels[held].precedence >> CLASS_BITS > p.precedence >> CLASS_BITS:
+            link.held = 0
+        else:
+            held = NONE
+    _queue(w, number, parcel)
     grant(w, number)
+    if held != NONE and suspend(w, held):
+        first = w.parcels[held].precedence >> CLASS_BITS << CLASS_BITS
+        w.parcels[held].precedence = first
+        _queue(w, number, held)
     link.longest = max(link.longest, link.queue)
+
+
+@inlined
+def _queue(w: Wires, number: int, parcel: int) -> None:
+    """Put a parcel into a link's queue, behind what goes first and its equals."""
+    link, precedence = w.links[number], w.parcels[parcel].precedence + 0
+    link.queue += 1
+    if link.head == NONE or not w.settings.ordered or w.parcels[link.tail].precedence <= precedence:
+        append(link, w.parcels, parcel)
+        return
+    behind, at = NONE, link.head + 0
+    while w.parcels[at].precedence <= precedence:
+        behind, at = at, w.parcels[at].next + 0
+    insert(link, w.parcels, behind, parcel)
 
 
 @kernel
@@ -184,13 +134,16 @@ def grant(w: Wires, number: int) -> None:
     link = w.links[number]
     if link.head != NONE and link.held == 0:
         link.queue -= 1
-        link.held = 1
-        at_once(w.clock, GRANTED, take_first(link, w.parcels))
+        link.held, link.holder = 1, take_first(link, w.parcels)
+        at_once(w.clock, GRANTED, link.holder)
 
 
 @kernel
 def granted(w: Wires, parcel: int) -> None:
     """The parcel enters the link once there is room for all of it at the far end."""
+    if w.settings.suspends:
+        begin(w, parcel)
+        return
     p = w.parcels[parcel]
     link = w.links[w.hops[p.hop]]
     if p.what >= SWITCHED or p.hop == p.last or link.room < 0:
@@ -218,7 +171,7 @@ def find_room(w: Wires, number: int) -> None:
 def _fill(w: Wires, number: int) -> None:
     """The room at a link's far end changes."""
     clash_with(w.clock, w.links[number].filled)
-    w.links[number].filled = w.clock.counts[STEP]
+    w.links[number].filled = w.clock.counts[0].step
 
 
 @kernel
@@ -239,7 +192,6 @@ def enter_link(w: Wires, parcel: int) -> None:
     p.tail = end
     link.n_bytes += p.n_bytes
     link.busy += end - now
-    link.holder = parcel
     link.before = w.hops[p.hop - 1] if p.hop > p.first else NONE
     if w.settings.record:
         note_span(w, now, end, number, p.entry)
@@ -251,18 +203,10 @@ def enter_link(w: Wires, parcel: int) -> None:
 
 
 @kernel
-def note_span(w: Wires, start: int, end: int, place: int, entry: int) -> None:
-    """Record when something was held, and for what."""
-    span = w.spans[w.clock.counts[N_SPANS]]
-    w.clock.counts[N_SPANS] += 1
-    span.start, span.end, span.place, span.entry = start, end, place, entry
-
-
-@kernel
 def release(w: Wires, number: int) -> int:
     """The last byte of what holds a link is on it; returns that parcel."""
     clash_with(w.clock, w.links[number].asked)
-    w.links[number].released = w.clock.counts[STEP]
+    w.links[number].released = w.clock.counts[0].step
     w.links[number].held = 0
     at_once(w.clock, RELEASED, number)
     return w.links[number].holder

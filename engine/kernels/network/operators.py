@@ -10,15 +10,12 @@ from engine.kernels.network.accounts import book
 from engine.kernels.network.clock import later, now_of, touch
 from engine.kernels.network.edge_io import arrive_at_edge
 from engine.kernels.network.entries import put
+from engine.kernels.network.events import OPERATOR
 from engine.kernels.network.flows import start_flow
 from engine.kernels.network.servers import begin_access, settle_servers
 from engine.kernels.network.sorting import sort_nodes
 from engine.kernels.network.state import (
-    N_OPEN,
-    N_READY,
-    N_STARTING,
     OPENED,
-    OPERATOR,
     READY,
     STARTING,
     State,
@@ -33,26 +30,25 @@ _HOST = int(NodeKind.HOST)
 @kernel
 def settle_operators(st: State) -> None:
     """Ready operators join their streams' queues; idle streams start the first."""
-    counts = st.wires.clock.counts
-    n_ready = counts[N_READY]
-    counts[N_READY] = counts[N_STARTING] = 0
+    n_ready = st.lengths[READY]
+    st.lengths[READY] = st.lengths[STARTING] = 0
     sort_nodes(st, n_ready)
     for i in range(n_ready):
         number = st.lists[READY, i]
         st.nodes[number].state = QUEUED
         if st.nodes[number].kind == _RECEIVE:
-            put(st, STARTING, N_STARTING, number)
+            put(st, STARTING, number)
         else:
             _queue(st, number)
-    n_open = counts[N_OPEN]
-    counts[N_OPEN] = 0
+    n_open = st.lengths[OPENED]
+    st.lengths[OPENED] = 0
     for i in range(n_open):
         stream = st.streams[st.lists[OPENED, i]]
         stream.open = 0
         if stream.node == NONE and stream.head != NONE:
             stream.node = take_first(stream, st.nodes)
-            put(st, STARTING, N_STARTING, stream.node)
-    for i in range(counts[N_STARTING]):
+            put(st, STARTING, stream.node)
+    for i in range(st.lengths[STARTING]):
         _start(st, st.lists[STARTING, i])
     settle_servers(st)
 
@@ -75,7 +71,7 @@ def _open(st: State, stream: int) -> None:
     """The stream may start something."""
     if st.streams[stream].open == 0:
         st.streams[stream].open = 1
-        put(st, OPENED, N_OPEN, stream)
+        put(st, OPENED, stream)
 
 
 @kernel
@@ -131,7 +127,7 @@ def end_operator(st: State, number: int) -> None:
         following = st.following[i]
         st.nodes[following].waits -= 1
         if st.nodes[following].waits == 0:
-            put(st, READY, N_READY, following)
+            put(st, READY, following)
     touch(st.wires.clock)
 
 

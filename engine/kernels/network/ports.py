@@ -17,20 +17,14 @@ from engine.kernels.network.entries import (
     put,
     rank_of,
 )
+from engine.kernels.network.events import ARRIVE
 from engine.kernels.network.flows import enter, note_through
-from engine.kernels.network.links import note_span
 from engine.kernels.network.operators import end_part
+from engine.kernels.network.parcels import note_span
 from engine.kernels.network.sorting import sort_jobs
 from engine.kernels.network.state import (
-    ARRIVE,
     BEGINNING,
-    BY_PACKETS,
-    IN_LAST,
     MOVING,
-    N_BEGINNING,
-    N_MOVING,
-    N_SENDING,
-    N_TOUCHED,
     PASSED,
     PASSING,
     SENDING,
@@ -45,13 +39,13 @@ _FIFO, _LIFO, _PRIORITY = int(QueueOrder.FIFO), int(QueueOrder.LIFO), int(QueueO
 @kernel
 def settle_ports(st: State) -> None:
     """Queue what moved on, then start what heads all its queues."""
-    n_moving = st.wires.clock.counts[N_MOVING]
-    st.wires.clock.counts[N_MOVING] = 0
+    n_moving = st.lengths[MOVING]
+    st.lengths[MOVING] = 0
     sort_jobs(st, n_moving)
     for i in range(n_moving):
-        _enqueue_all(st, st.jobs[MOVING, i])
-    n_touched = st.wires.clock.counts[N_TOUCHED]
-    st.wires.clock.counts[N_TOUCHED] = 0
+        _enqueue_all(st, st.moving[i])
+    n_touched = st.lengths[TOUCHED]
+    st.lengths[TOUCHED] = 0
     for i in range(n_touched):
         number = st.lists[TOUCHED, i]
         st.wires.ports[number].touched = 0
@@ -127,7 +121,7 @@ def _rank(st: State, entry: int) -> float:
 def _touch_port(st: State, port: int) -> None:
     if st.wires.ports[port].touched == 0:
         st.wires.ports[port].touched = 1
-        put(st, TOUCHED, N_TOUCHED, port)
+        put(st, TOUCHED, port)
 
 
 @kernel
@@ -224,19 +218,19 @@ def _start(st: State, port_number: int, entry: int) -> None:
         while st.wires.ports[record].serving != NONE:
             record += n_ports
         _serve(st, record, entry)
-        put(st, SENDING, N_SENDING, record)
+        put(st, SENDING, record)
         return
     line = st.plans.lines[line_number]
     of = st.plans.of[line_number, st.phases[phase_of(st, entry)].kind]
     if of.reductions < of.reductions_end:
-        put(st, SENDING, N_SENDING, port_number)
+        put(st, SENDING, port_number)
     first = _free_lane(st, line_number, dim)
     for i in range(line.start, line.start + line.size):
         rank = st.plans.line_ranks[i]
         number = first + rank * st.wires.settings.n_dims + dim
         _serve(st, number, entry_beside(st, entry, rank))
         if of.reductions == of.reductions_end:
-            put(st, BEGINNING, N_BEGINNING, number)
+            put(st, BEGINNING, number)
 
 
 @inlined
@@ -286,10 +280,10 @@ def _leave_queue(st: State, port_number: int, entry: int) -> None:
 
 @inlined
 def _count_in_last(st: State, port_number: int, more: int) -> None:
-    """Count what the last lane serves, in packets: there must be an idle one beside it."""
+    """Count what the last of several lanes serves: there must be an idle one beside it."""
     is_last = port_number >= len(st.wires.ports) - n_ports_of(st)
-    if is_last and st.wires.settings.carried == BY_PACKETS:
-        st.wires.clock.counts[IN_LAST] += more
+    if is_last and st.wires.settings.lanes:
+        st.wires.clock.counts[0].in_last += more
 
 
 @kernel

@@ -2,6 +2,34 @@
 
 import numpy as np
 
+from engine.kernels.core.pool import POOL
+from engine.kernels.core.queue import QUEUE
+
+COUNTS = np.dtype(
+    [
+        ("ring", "i8"),  # events of this instant in Clock.ring: from here ...
+        ("ring_end", "i8"),  # ... to here
+        ("settling", "i8"),  # whether operators and ports settle at the end of this instant
+        ("n_messages", "i8"),
+        ("n_spans", "i8"),
+        ("sent", "i8"),  # of the phases in the list SENDING, those that have begun
+        ("begun", "i8"),  # likewise of BEGINNING
+        ("overdue", "i8"),  # whether something would happen after LONGEST
+        ("crowded", "i8"),  # whether there are more messages than allowed
+        ("under_way", "i8"),  # messages that something else than links carries
+        ("next", "i8"),  # when something is planned to happen (ps)
+        ("unsettled", "i8"),  # whether servers serve others than they did
+        ("in_last", "i8"),  # phases that are served in the last lane
+        # For ties (engine.kernels.network.ties):
+        ("step", "i8"),  # the number of the present step
+        ("generation", "i8"),  # the number of the first step of its generation
+        ("generation_end", "i8"),  # where the generation ends in the ring
+        ("clashed", "i8"),  # whether two steps of a generation have
+        ("parcels", POOL),
+        ("feeds", POOL),
+    ],
+    align=True,
+)
 LINK = np.dtype(
     [
         ("per_byte", "f8"),  # ps
@@ -31,7 +59,7 @@ PARCEL = np.dtype(
         ("late", "i8"),  # how late it left
         ("way", "i8"),  # the latencies on its way
         ("precedence", "i8"),  # of lower ones go first
-        ("first", "i4"),  # of its hops, in Plans.hops
+        ("first", "i4"),  # of its hops, in Wires.hops; before it sets out, its route
         ("hop", "i4"),  # where it is
         ("last", "i4"),
         ("what", "i4"),
@@ -47,6 +75,32 @@ PARCEL = np.dtype(
     ],
     align=True,
 )
+# A parcel on a link where it may be suspended (engine.kernels.network.suspension); it is another
+# parcel on the next one.  Progress is counted in ps of the transfer.
+CROSSING = np.dtype(
+    [
+        ("transfer", "i8"),  # of all of it
+        ("head", "i8"),  # of as much as the far end waits for
+        ("sent", "i8"),  # progress, as counted ...
+        ("at", "i8"),  # ... at this time
+        ("since", "i8"),  # when it was given the link; NONE: it does not hold it
+        ("end", "i8"),  # when its last byte is on the link, as planned; NONE: not known
+        ("precedence", "i8"),  # of its message, whether it was suspended or not
+        ("feeds", "i4"),  # the first FEED of what its bytes come from, or NONE
+        ("followers", QUEUE),  # the FEEDs of those that wait for its bytes
+        ("further", "i4"),  # whether it was passed on
+    ],
+    align=True,
+)
+FEED = np.dtype(
+    [
+        ("parcel", "i4"),  # that feeds ...
+        ("follower", "i4"),  # ... another one
+        ("other", "i4"),  # the next FEED of the follower, or of a gate
+        ("next", "i4"),  # the next one of what feeds, or of the free ones
+    ]
+)
+PLAN = np.dtype([("due", "i8"), ("number", "i8"), ("at", "i4")], align=True)
 MESSAGE = np.dtype(  # that is carried, in the order in which they are sent
     [
         ("n_bytes", "f8"),
@@ -80,8 +134,7 @@ PORT = np.dtype(
         ("strands", "i4"),  # its own, from here on
         ("slots", "i4"),  # likewise
         ("in_window", "i4"),
-        ("window_head", "i4"),
-        ("window_tail", "i4"),
+        ("window", QUEUE),  # of parcels that wait for a place in it
         ("asked", "i8"),  # the last step that asked for a place in its window ...
         ("released", "i8"),  # ... and that gave one back
     ],

@@ -9,9 +9,11 @@ from engine.kernels.core.none import NONE
 from engine.kernels.network.clock import now_of, sum_of
 from engine.kernels.network.entries import line_of, phase_of
 from engine.kernels.network.exchange import take_plan
-from engine.kernels.network.links import ask, free_parcel, let_go, new_parcel
+from engine.kernels.network.links import cross
+from engine.kernels.network.parcels import free_parcel, let_go, new_parcel, precedence_of
 from engine.kernels.network.ports import finish
-from engine.kernels.network.state import N_MESSAGES, SWITCHED, State
+from engine.kernels.network.state import SWITCHED, State
+from engine.kernels.network.suspension import begun_at, come_to, go_on_from
 from engine.kernels.network.turns import ask_turn, begin_round, next_in_turn
 
 
@@ -47,9 +49,9 @@ def begin_reductions(st: State, port_number: int) -> None:
 @kernel
 def _start(st: State, number: int) -> None:
     reduction = st.reductions[number]
-    st.wires.clock.counts[N_MESSAGES] += reduction.n_messages
+    st.wires.clock.counts[0].n_messages += reduction.n_messages
     now, entry = now_of(st.wires.clock), reduction.entry + 0
-    _launch(st, reduction.launch, reduction.launch_end, entry, now)
+    _launch(st, reduction.launch, reduction.launch_end, entry, now, NONE)
 
 
 @kernel
@@ -63,11 +65,12 @@ def _let_in(st: State, turn: int) -> None:
 
 
 @kernel
-def _launch(st: State, start: int, end: int, entry: int, tail: int) -> None:
-    """Send some of what is planned, whose last byte comes at ``tail``."""
+def _launch(st: State, start: int, end: int, entry: int, tail: int, begun: int) -> None:
+    """Send some of what is planned, whose last byte comes at ``tail``, from all that has ``begun``
+    to come where messages are suspended."""
     phase = st.reductions[st.launches[start].reduction].phase
     n_bytes = st.phases[phase].n_bytes
-    precedence = st.flows[st.entries[entry].flow].precedence << 32
+    precedence = precedence_of(st.flows[st.entries[entry].flow].precedence, 0)
     for i in range(start, end):
         launch, number = st.launches[i], new_parcel(st.wires)
         p = st.wires.parcels[number]
@@ -78,7 +81,7 @@ def _launch(st: State, start: int, end: int, entry: int, tail: int) -> None:
         p.first = p.hop = launch.hop
         p.last = launch.hop if launch.gate == NONE else NONE
         p.whole, p.leaving = launch.reduction, 2
-        ask(st.wires, number)
+        cross(st.wires, number, begun)
 
 
 @kernel
@@ -96,14 +99,18 @@ def _n_bytes(st: State, number: int, n_bytes: float) -> float:
 def reach_gate(st: State, parcel: int) -> None:
     """A parcel has begun to come to a gate."""
     p = st.wires.parcels[parcel]
-    gate = st.gates[p.strand]
+    number = p.strand + 0
+    gate = st.gates[number]
     gate.come += 1
     gate.tail = max(gate.tail, p.tail)
     entry, tail = p.entry + 0, gate.tail + 0
+    come_to(st.wires, number, parcel)
     let_go(st.wires, parcel)
     if gate.come == gate.expected:
         gate.come = gate.tail = 0
-        _launch(st, gate.launch, gate.launch_end, entry, tail)
+        begun = begun_at(st.wires, number)
+        _launch(st, gate.launch, gate.launch_end, entry, tail, begun)
+        go_on_from(st.wires, number)
 
 
 @kernel

@@ -25,22 +25,20 @@ from engine.kernels.messages.run import (
     reducing_error,
 )
 from engine.kernels.messages.tables import Tables, build_tables
+from engine.kernels.network import events
 from engine.kernels.network import state as st
+from engine.kernels.network.by_packets import Packets
+from engine.kernels.network.carrying import CARRIERS
 from engine.kernels.network.folding import run_folded
 from engine.kernels.network.kernel import run
-from engine.kernels.network.packets import Packets
-from engine.kernels.network.setup import enlarged, new_state
+from engine.kernels.network.setup import How, enlarged, new_state
 from engine.kernels.phase.batch import Measures, outcome_error
 from engine.kernels.phase.diagnosis import explain_stuck
 from engine.kernels.phase.state import FINISHED, TOO_LONG
 from engine.lower.program import Floats, Program, Table
 from engine.network.graph import Network
 
-_CARRIED = {
-    Fidelity.MESSAGE: st.BY_LINKS,
-    Fidelity.FLOW: st.BY_FLOWS,
-    Fidelity.PACKET: st.BY_PACKETS,
-}
+_CARRIED = {fidelity: number for number, fidelity in enumerate(CARRIERS)}  # Settings.carried
 
 
 class MessageRunner:
@@ -76,10 +74,6 @@ class MessageRunner:
         """
         own = bandwidth is None
         program = self.program if own else self.program.rebind(bandwidth=bandwidth)
-        if self.fidelity is Fidelity.MESSAGE and may_suspend(program):
-            from engine.kernels.reference import run_on_simpy  # SimPy, which few need
-
-            return run_on_simpy(program, self.fidelity, record=record, watch=watch)
         network = self._network if own else network_of(program)
         watched = links_to_watch(network, watch, self.fidelity)
         tables, carried = self._tables, _CARRIED[self.fidelity]
@@ -87,10 +81,11 @@ class MessageRunner:
             raise reducing_error()
         by_packets = self.fidelity is Fidelity.PACKET
         packets = Packets(program, network, tables, watched) if by_packets else None
-        folding = self._folding if fold and not carried and not record else None
+        folds = fold and not carried and not record and not may_suspend(program)
+        folding = self._folding if folds else None
         state, n_simulated = run_folded(folding, program, network) if folding else (None, None)
         if state is None:
-            new = new_state(program, tables, network, carried=carried, record=record)
+            new = new_state(program, tables, network, How(carried, record))
             state = _finished(program, network, new, packets)
         traffic = _traffic(program, state, packets) if carried else None
         run = _result(program, network, tables, state, traffic)
@@ -101,10 +96,7 @@ class MessageRunner:
         has happened and, of packets, how they are made, sent and marked."""
         program, network, model = self.program, self._network, self.program.communication.network
         yield network.links
-        # The witness looks at all of it.
-        yield model if self.fidelity is Fidelity.MESSAGE and may_suspend(program) else None
-        carried = _CARRIED[self.fidelity]
-        yield new_state(program, self._tables, network, carried=carried, record=False)
+        yield new_state(program, self._tables, network, How(_CARRIED[self.fidelity]))
         if self.fidelity is Fidelity.PACKET:
             fabric = fabric_of(network, model)
             yield model.packets, model.routing, model.seed, fabric, self._tables.ends
@@ -149,7 +141,7 @@ def _result(
         links=_links(program, network, state, end),
         operators=_operators(state),
         phases=_phases(program, state),
-        n_messages=int(state.wires.clock.counts[st.N_MESSAGES]),
+        n_messages=int(state.wires.clock.counts["n_messages"][0]),
         plan=tables.wafer,
         traffic=traffic,
         recorded=False,
@@ -165,23 +157,24 @@ def _finished(
     program: Program, network: Network, state: st.State, packets: Packets | None
 ) -> st.State:
     """The state in which a run ends.  Raises :class:`DimsweepError` for what cannot finish."""
-    while (outcome := run(state)) in (st.FULL, st.CARRY):
-        if outcome == st.FULL:
+    while (outcome := run(state)) in (events.FULL, events.CARRY):
+        if outcome == events.FULL:
             state = enlarged(state)
         elif packets is not None:
             packets.go_on(state)
-    if outcome == st.TOO_LONG:
+    if outcome == events.TOO_LONG:
         raise outcome_error(TOO_LONG)
-    if outcome == st.TOO_MANY:
-        check_number(int(state.wires.clock.counts[st.N_MESSAGES]), program.communication.network)
-    if outcome == st.STUCK:
+    if outcome == events.TOO_MANY:
+        n_messages = int(state.wires.clock.counts["n_messages"][0])
+        check_number(n_messages, program.communication.network)
+    if outcome == events.STUCK:
         raise _stuck(program, network, state)
     return state
 
 
 def _traffic(program: Program, state: st.State, packets: Packets | None) -> Traffic:
     """What became of the messages that were carried."""
-    messages = state.wires.messages[: state.wires.clock.counts[st.N_MESSAGES]]
+    messages = state.wires.messages[: state.wires.clock.counts["n_messages"][0]]
     members = state.flows["member"][state.entries["flow"][messages["entry"]]]
     nodes, which = np.unique(state.parts["node"][members], return_inverse=True)
     names = [program.names.node[node] for node in nodes.tolist()]
@@ -249,7 +242,7 @@ def _phases(program: Program, state: st.State) -> tuple[PhaseSpan, ...]:
 
 
 def _spans(state: st.State, *, of_ports: bool) -> Table:
-    spans = state.wires.spans[: state.wires.clock.counts[st.N_SPANS]]
+    spans = state.wires.spans[: state.wires.clock.counts["n_spans"][0]]
     return spans[(spans["place"] < 0) == of_ports]
 
 

@@ -7,8 +7,9 @@ from engine.compiler import kernel
 from engine.kernels.core.none import NONE
 from engine.kernels.network.clock import later, now_of, touch
 from engine.kernels.network.entries import put
-from engine.kernels.network.links import whole_ps
-from engine.kernels.network.state import N_SERVING, OPERATOR, SERVED, SERVING, UNSETTLED, State
+from engine.kernels.network.events import OPERATOR, SERVED
+from engine.kernels.network.parcels import whole_ps
+from engine.kernels.network.state import SERVING, State
 
 
 @kernel
@@ -16,18 +17,18 @@ def begin_access(st: State, number: int) -> None:
     """Begin a node's access to memory."""
     access = st.accesses[number]
     access.since, access.takes, access.left, access.due = now_of(st.wires.clock), 0.0, 1.0, NONE
-    put(st, SERVING, N_SERVING, number)
+    put(st, SERVING, number)
     _serve(st, number, 1)
 
 
 @kernel
 def settle_servers(st: State) -> None:
     """Give every access in flight its share of now."""
-    counts, now = st.wires.clock.counts, now_of(st.wires.clock)
-    if not counts[UNSETTLED]:
+    counts, now = st.wires.clock.counts[0], now_of(st.wires.clock)
+    if not counts.unsettled:
         return
-    counts[UNSETTLED] = 0
-    for i in range(counts[N_SERVING]):
+    counts.unsettled = 0
+    for i in range(st.lengths[SERVING]):
         number = st.lists[SERVING, i]
         access, takes = st.accesses[number], _takes(st, number)
         if takes == access.takes:
@@ -57,17 +58,17 @@ def end_service(st: State, number: int) -> bool:
 
     Whether its operator ends now, since no latency passes.
     """
-    access, counts = st.accesses[number], st.wires.clock.counts
+    access = st.accesses[number]
     if access.due != now_of(st.wires.clock):
         return False
     access.due = NONE
     kept = 0
-    for i in range(counts[N_SERVING]):
+    for i in range(st.lengths[SERVING]):
         other = st.lists[SERVING, i]
         if other != number:
             st.lists[SERVING, kept] = other
             kept += 1
-    counts[N_SERVING] = kept
+    st.lengths[SERVING] = kept
     _serve(st, number, -1)
     latency = st.services[st.nodes[number].service].latency
     if latency > 0:
@@ -80,5 +81,5 @@ def _serve(st: State, number: int, sign: int) -> None:
     service = st.services[st.nodes[number].service]
     for i in range(service.use_start, service.use_end):
         st.servers[st.server_uses[i].server] += sign * st.server_uses[i].npus
-    st.wires.clock.counts[UNSETTLED] = 1
+    st.wires.clock.counts[0].unsettled = 1
     touch(st.wires.clock)

@@ -2,18 +2,23 @@
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.kernels.carriers.fabric import plain_fabric
+from engine.kernels.core.by_type import UNUSED
 from engine.kernels.core.none import LONGEST, NONE
+from engine.kernels.core.pool import with_more
 from engine.kernels.flow.tables import Flows, new_tables, with_slots
+from engine.kernels.messages.precedence import may_suspend
 from engine.kernels.messages.records import Io
 from engine.kernels.messages.tables import Tables, firsts
 from engine.kernels.messages.trees import latencies_of
 from engine.kernels.network import records
 from engine.kernels.network import state as st
+from engine.kernels.network.carrying import BY_FLOWS, BY_LINKS, BY_PACKETS
 from engine.kernels.packet import Fabric
 from engine.kernels.packet.agenda import LEFT, enlarged_agenda, new_agenda
 from engine.kernels.packet.inputs import check_fabric
@@ -27,34 +32,34 @@ _PARCELS = 1024  # to begin with, beside those that one step may take
 _BUCKETS = 12  # of the calendar that the longest message takes, as a power of two
 
 
-def new_state(
-    program: Program,
-    tables: Tables,
-    network: Network,
-    *,
-    carried: int,
-    record: bool,
-    folded: Longs | None = None,
-) -> st.State:
+class How(NamedTuple):
+    """How a program is run: who carries messages, whether what happens is recorded, and, if ranks
+    are folded, which links are left."""
+
+    carried: int = BY_LINKS
+    record: bool = False
+    folded: Longs | None = None
+
+
+def new_state(program: Program, tables: Tables, network: Network, how: How) -> st.State:
     """Everything at the program's point, before anything has happened.
 
-    ``carried`` says by whom messages are, ``folded`` which links are left where ranks are folded.
-    Raises :class:`DimsweepError` for a link that leads one way only, if they are by flows.
+    Raises :class:`DimsweepError` for a link that leads one way only, if flows carry messages.
     """
     s = program.structure
     n_ranks, n_dims, n_nodes = s.shape.n_classes, s.shape.n_dims, len(s.nodes)
     n_streams, n_ports = n_ranks * s.shape.n_streams, n_ranks * n_dims
     times, n_entries = _times(program), _n_entries(s)
-    wires = _new_wires(
-        program, tables, network, times, carried=carried, record=record, folded=folded
-    )
+    wires = _new_wires(program, tables, network, times, how)
     return st.State(
         wires=wires,
         plans=tables.plans,
         accounts=_new_accounts(n_ranks, n_dims, s.shape.n_tallies),
         lists=_new_lists(s.nodes, max(n_nodes, n_streams, n_ports)),
-        jobs=np.zeros((2, max(n_entries, n_nodes)), np.int32),
-        nodes=_new_nodes(s.nodes, tables.io.members["node"][: 0 if carried else None]),
+        lengths=_new_lengths(s.nodes),
+        moving=np.zeros(n_entries, np.int32),
+        scratch=np.zeros(max(n_entries, n_nodes), np.int32),
+        nodes=_new_nodes(s.nodes, tables.io.members["node"][: 0 if how.carried else None]),
         following=s.following.astype(np.int32),
         streams=_filled(n_streams, records.STREAM, node=NONE, head=NONE),
         flows=tables.flows.copy(),
@@ -90,48 +95,58 @@ def _n_entries(s: Structure) -> int:
 
 
 def _new_wires(
-    program: Program,
-    tables: Tables,
-    network: Network,
-    times: PhaseTimes,
-    *,
-    carried: int,
-    record: bool,
-    folded: Longs | None,
+    program: Program, tables: Tables, network: Network, times: PhaseTimes, how: How
 ) -> st.Wires:
-    s, model = program.structure, program.communication.network
-    wired = network.links if folded is None else [network.links[i] for i in folded.tolist()]
+    s, model, carried = program.structure, program.communication.network, how.carried
+    kept = range(len(network.links)) if how.folded is None else how.folded.tolist()
+    wired = [network.links[i] for i in kept]
     links = _new_links(wired, model.buffer, carried=carried)
     need = _need(tables, times, s.forms, model.max_messages, carried=carried)
     burst = s.shape.n_classes * s.shape.n_streams + need + 4
     agenda, n_parcels = _PARCELS + burst, _PARCELS + need
-    n_carried = n_parcels if carried else 0
+    suspends = _suspends(program, how)
+    n_suspendable = n_parcels if suspends else 0
+    ring = _new_ring(agenda + burst)
     clock = st.Clock(
-        new_agenda(agenda, _shift(times, links)),
-        _new_ring(agenda + burst + n_carried),
-        _new_counts(s, n_parcels),
+        agenda=new_agenda(agenda, _shift(times, links)),
+        ring=ring,
+        counts=_new_counts(n_parcels, n_suspendable),
+        plans=_filled(2 * n_suspendable, records.PLAN, at=NONE)
+        if suspends
+        else np.zeros(0, UNUSED),
+        order=np.zeros(2 * n_suspendable + 1 if suspends else 0, np.int32),
+        numbers=np.zeros(len(ring) if suspends else 0, np.int64),
     )
     return st.Wires(
         clock=clock,
-        settings=_settings(
-            program, need, burst, carried=carried, record=record, folded=folded is not None
-        ),
+        settings=_settings(program, need, burst, how),
         links=links,
-        flows=_new_flows(network, tables, n_parcels if carried == st.BY_FLOWS else 0),
-        messages=np.zeros(n_carried, records.MESSAGE),
-        parcels=_filled(n_parcels, records.PARCEL, next=np.append(np.arange(1, n_parcels), NONE)),
+        flows=_new_flows(network, tables, n_parcels if carried == BY_FLOWS else 0),
+        messages=np.zeros(n_parcels if carried else 0, records.MESSAGE),
+        parcels=_pooled(n_parcels, records.PARCEL),
         ports=_new_ports(tables, s.shape.n_classes),
         routes=_routes_at(tables, links, carried=carried),
         hops=tables.hops,
-        spans=np.zeros(_PARCELS if record else 1, records.SPAN),
+        spans=np.zeros(n_parcels if how.record else 1, records.SPAN),
+        crossings=np.zeros(n_suspendable, records.CROSSING if suspends else UNUSED),
+        feeds=_pooled(n_suspendable, records.FEED),
+        begun=np.full(len(tables.gates) + len(tables.io.gates), NONE, np.int32),
     )
 
 
-def _new_counts(s: Structure, n_parcels: int) -> Longs:
-    counts = np.zeros(st.N_COUNTS, np.int64)
-    counts[st.PARCELS_LEFT], counts[st.SETTLING] = n_parcels, 1
-    counts[st.N_READY] = int((s.nodes["waits"] == 0).sum())
-    return counts
+def _suspends(program: Program, how: How) -> bool:
+    """Whether messages may have to make way on links."""
+    return how.carried == BY_LINKS and may_suspend(program)
+
+
+def _new_counts(n_parcels: int, n_feeds: int) -> Table:
+    return _filled(1, records.COUNTS, settling=1, parcels=(0, n_parcels), feeds=(0, n_feeds))
+
+
+def _new_lengths(nodes: Table) -> Longs:
+    lengths = np.zeros(st.MOVING + 1, np.int64)
+    lengths[st.READY] = int((nodes["waits"] == 0).sum())
+    return lengths
 
 
 def _new_lists(nodes: Table, n: int) -> Ints:
@@ -148,18 +163,18 @@ def _new_accounts(n_ranks: int, n_dims: int, n_tallies: int) -> st.Accounts:
     )
 
 
-def _settings(
-    program: Program, need: int, burst: int, *, carried: int, record: bool, folded: bool
-) -> st.Settings:
+def _settings(program: Program, need: int, burst: int, how: How) -> st.Settings:
     s, model = program.structure, program.communication.network
     return st.Settings(
         packet=float(model.packet_limit),
-        window=0 if carried else model.window or 0,
-        carried=carried,
+        window=0 if how.carried else model.window or 0,
+        carried=how.carried,
+        lanes=how.carried == BY_PACKETS,
         ordered=model.wafer is not None,
+        suspends=_suspends(program, how),
         max_messages=model.max_messages,
-        record=record,
-        folded=folded,
+        record=how.record,
+        folded=how.folded is not None,
         need=need,
         burst=burst,
         n_dims=s.shape.n_dims,
@@ -183,40 +198,62 @@ def _new_ports(tables: Tables, n_ranks: int) -> Table:
         last_message=NONE,
         strands=firsts(tables.n_strands, n_ranks).ravel(),
         slots=firsts(tables.n_slots, n_ranks).ravel(),
-        window_head=NONE,
+        window=(NONE, NONE),
     )
 
 
 def enlarged(state: st.State) -> st.State:
     """The same run with room for twice as much of what was short."""
-    if state.wires.clock.counts[st.IN_LAST] > 0:
+    if state.wires.clock.counts["in_last"][0] > 0:
         state = _with_more_lanes(state)
     wires = state.wires
-    clock, settings, counts = wires.clock, wires.settings, wires.clock.counts
-    if counts[st.PARCELS_LEFT] < settings.need:
-        wires = wires._replace(parcels=_with_more_parcels(wires.parcels, counts))
-        if settings.carried == st.BY_FLOWS:
-            wires = wires._replace(flows=with_slots(wires.flows, len(wires.parcels)))
-    if counts[st.N_SPANS] == len(wires.spans):
+    settings, counts = wires.settings, wires.clock.counts[0]
+    if counts["parcels"]["left"] < settings.need:
+        wires = _with_more_parcels(wires)
+    if settings.suspends and counts["feeds"]["left"] < settings.need:
+        wires = wires._replace(feeds=with_more(counts["feeds"], wires.feeds))
+    if settings.record and counts["n_spans"] + settings.need > len(wires.spans):
         wires = wires._replace(spans=np.concatenate([wires.spans, np.zeros_like(wires.spans)]))
-    departing = counts[st.UNDER_WAY] if settings.carried == st.BY_PACKETS else 0
-    while clock.agenda.counts[LEFT] < settings.burst + departing:
-        agenda = enlarged_agenda(clock.agenda, 2 * len(clock.agenda.events))
-        clock = clock._replace(agenda=agenda)
-    planned = int(counts[st.RING_END] - counts[st.RING])
-    if settings.carried and counts[st.N_MESSAGES] + settings.need > len(wires.messages):
+    if settings.carried and counts["n_messages"] + settings.need > len(wires.messages):
         more = np.zeros(len(wires.messages) + settings.need, records.MESSAGE)
         wires = wires._replace(messages=np.concatenate([wires.messages, more]))
-    carried = len(wires.parcels) if settings.carried else 0
-    needed = planned + len(clock.agenda.events) + settings.burst + carried
-    if needed > len(clock.ring):
-        ring = _new_ring(needed)
-        events = np.arange(counts[st.RING], counts[st.RING_END])
-        ring[: len(events)] = clock.ring[events % len(clock.ring)]
-        counts[st.GENERATION_END] -= counts[st.RING]
-        counts[st.RING], counts[st.RING_END] = 0, planned
-        clock = clock._replace(ring=ring)
+    clock = _with_more_events(wires.clock, settings.burst + int(counts["under_way"]))
     return state._replace(wires=wires._replace(clock=clock))
+
+
+def _with_more_events(clock: st.Clock, burst: int) -> st.Clock:
+    """Room for what a step may plan, later and in this instant, if there is too little."""
+    agenda, ring, counts = clock.agenda, clock.ring, clock.counts[0]
+    while agenda.counts[LEFT] < burst:
+        agenda = enlarged_agenda(agenda, 2 * len(agenda.events))
+    planned = int(counts["ring_end"] - counts["ring"])
+    if planned + len(agenda.events) + burst <= len(ring):
+        return clock._replace(agenda=agenda)
+    old = np.arange(counts["ring"], counts["ring_end"]) % len(ring)
+    more = _new_ring(planned + len(agenda.events) + burst)
+    more[:planned] = ring[old]
+    numbers = np.zeros(len(more) if len(clock.numbers) else 0, np.int64)
+    if len(numbers):
+        numbers[:planned] = clock.numbers[old]
+    counts["generation_end"] -= counts["ring"]
+    counts["ring"], counts["ring_end"] = 0, planned
+    return clock._replace(agenda=agenda, ring=more, numbers=numbers)
+
+
+def _with_more_parcels(wires: st.Wires) -> st.Wires:
+    """Twice as many parcels, and what each of them has."""
+    clock, before = wires.clock, len(wires.parcels)
+    parcels = with_more(clock.counts[0]["parcels"], wires.parcels)
+    if wires.settings.carried == BY_FLOWS:
+        return wires._replace(parcels=parcels, flows=with_slots(wires.flows, len(parcels)))
+    if not wires.settings.suspends:
+        return wires._replace(parcels=parcels)
+    more = len(parcels) - before
+    plans = np.concatenate([clock.plans, _filled(2 * more, records.PLAN, at=NONE)])
+    order = np.append(clock.order, np.zeros(2 * more, np.int32))
+    crossings = np.append(wires.crossings, np.zeros(more, records.CROSSING))
+    clock = clock._replace(plans=plans, order=order)
+    return wires._replace(parcels=parcels, crossings=crossings, clock=clock)
 
 
 def _with_more_lanes(state: st.State) -> st.State:
@@ -227,7 +264,7 @@ def _with_more_lanes(state: st.State) -> st.State:
     more["strands"] += len(strands)
     more["slots"] += len(slots)
     more_strands["port"] += len(ports)
-    state.wires.clock.counts[st.IN_LAST] = 0
+    state.wires.clock.counts["in_last"] = 0
     return state._replace(
         wires=state.wires._replace(ports=np.concatenate([ports, more])),
         strands=np.concatenate([strands, more_strands]),
@@ -245,7 +282,15 @@ def _need(
         float(forms["n_bytes"].max(initial=0.0)),
     )
     parts = 1.0 if carried else max(1.0, math.ceil(2 * largest / tables.room))
-    return int(min(tables.n_sends * parts, max_messages + 1)) + 2
+    return int(min(tables.n_sends * parts, max_messages + 1)) + _feeds(tables) + 2
+
+
+def _feeds(tables: Tables) -> int:
+    """How many FEEDs a gate may make of what comes to it."""
+    return max(
+        int((gates["expected"] * (gates["launch_end"] - gates["launch"])).max(initial=0))
+        for gates in (tables.gates, tables.io.gates)
+    )
 
 
 def _shift(times: PhaseTimes, links: Table) -> int:
@@ -266,6 +311,7 @@ def _new_links(links: Sequence[Link], buffer: float | None, *, carried: int) -> 
         room=rooms,
         left=rooms,
         holder=NONE,
+        before=NONE,
         waits=NONE,
         head=NONE,
     )
@@ -276,7 +322,7 @@ def _routes_at(tables: Tables, links: Table, *, carried: int) -> Table:
     routes = tables.routes.copy()
     if carried:
         routes["room"] = NONE
-    if carried == st.BY_PACKETS:  # for which latencies pass on their way
+    if carried == BY_PACKETS:  # for which latencies pass on their way
         routes["way"] = 0
         return routes
     if len(routes):
@@ -334,15 +380,6 @@ def _new_strands(each: NDArray[np.int64], n_ranks: int) -> Table:
     return _filled(len(numbers), records.STRAND, port=ports, number=numbers)
 
 
-def _with_more_parcels(parcels: Table, counts: Longs) -> Table:
-    n = len(parcels)
-    more = np.concatenate([parcels, np.zeros(n, records.PARCEL)])
-    more["next"][n:] = np.append(np.arange(n + 1, 2 * n), counts[st.FREE_PARCEL])
-    counts[st.FREE_PARCEL] = n
-    counts[st.PARCELS_LEFT] += n
-    return more
-
-
 def _new_flows(network: Network, tables: Tables, n_parcels: int) -> Flows:
     """A flow for each parcel, if they are carried by flows.
 
@@ -353,6 +390,11 @@ def _new_flows(network: Network, tables: Tables, n_parcels: int) -> Flows:
     routes = tables.routes
     longest = int((routes["end"] - routes["start"]).max(initial=0))
     return new_tables(fabric.ports, tables.hops, n_parcels, longest)
+
+
+def _pooled(n: int, dtype: np.dtype[np.void]) -> Table:
+    """A table of ``n`` records, all of them in its pool."""
+    return _filled(n, dtype, next=np.append(np.arange(1, n), NONE)[:n])
 
 
 def _filled(n: int, dtype: np.dtype[np.void], **columns: object) -> Table:

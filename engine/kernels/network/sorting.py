@@ -2,7 +2,7 @@
 
 from engine.compiler import kernel
 from engine.kernels.network.entries import chunk_of
-from engine.kernels.network.state import MOVING, READY, SCRATCH, State
+from engine.kernels.network.state import READY, State
 from engine.lower.program import Ints
 
 
@@ -15,7 +15,7 @@ def sort_nodes(st: State, n: int) -> None:
 @kernel
 def sort_jobs(st: State, n: int) -> None:
     """Put the first ``n`` jobs that move on in the order of their flows and chunks."""
-    _sort(st, st.jobs[MOVING], n, False)
+    _sort(st, st.moving[:n], n, False)  # a view, as a row of a table is: one type
 
 
 @kernel
@@ -41,10 +41,10 @@ def _sort(st: State, items: Ints, n: int, nodes: bool) -> None:
 @kernel
 def _merge(st: State, items: Ints, start: int, middle: int, end: int, nodes: bool) -> None:
     for i in range(start, middle):
-        st.jobs[SCRATCH, i] = items[i]
+        st.scratch[i] = items[i]
     one, other, at = start, middle, start
     while one < middle:
-        first = st.jobs[SCRATCH, one]
+        first = st.scratch[one]
         if other < end and _key(st, items[other], nodes) < _key(st, first, nodes):
             items[at] = items[other]
             other += 1

@@ -13,73 +13,6 @@ from engine.kernels.messages.records import Io, Plans
 from engine.kernels.packet.agenda import Agenda
 from engine.lower.program import Ints, Longs, Table
 
-# Outcomes of a run, those of the phase kernel first.  FULL: arrays must be enlarged, then it goes
-# on.  TOO_MANY: more messages than allowed.
-# CARRY: packets are to go on, to NEXT at most.
-FINISHED, STUCK, TOO_LONG, TIED, FULL, TOO_MANY, CARRY = range(7)
-
-# Events: what happens, and to which of its kind.
-FREE = 0  # a link: the last byte of what holds it is on it
-THROUGH = 1  # a link: likewise, and it is the last one
-PASS = 2  # a parcel: the far end may pass it on
-GRANTED = 3  # a parcel: it heads the queue of a free link
-ROOMY = 4  # a parcel: it has found room at the link's far end
-RELEASED = 5  # a link: free for the next one
-GIVE = 6  # a parcel that gives room back
-GAVE = 7  # a link: there is more room at its far end
-ADMITTED = 8  # a parcel: its port's window has room
-CLOSE = 9  # a port: a parcel leaves its window
-CLOSED = 10  # a port: its window has room
-COMPLETE = 11  # a strand: all that it waits for is there
-REDUCED = 12  # a strand: and reduced
-OPERATOR = 13  # a node ends
-ARRIVE = 14  # a member of a flow: the latencies behind its last chunk have passed
-LANDED = 15  # a parcel that something else carries: it is there
-SERVED = 16  # a node: the bytes of its access have moved, as was foreseen at some time
-DEPARTED = 17  # a parcel that packets carry: its last byte has left its port
-KIND_BITS = 5
-
-# Entries of ``counts``.
-# RING, RING_END: events of this instant.  N_*: how many.
-# SENT, BEGUN: of those, how many have begun.  OVERDUE: something would happen after LONGEST.
-# CROWDED: there are more messages than allowed.  UNDER_WAY: messages that are carried.
-# NEXT: when something is planned to happen (ps).  UNSETTLED: whether servers serve others than
-# they did.
-# IN_LAST: phases that are served in the last lane.
-# For ties (engine.kernels.network.ties): STEP: the number of the present step.  GENERATION: of the
-# first one of its generation.  GENERATION_END: where that ends in the ring.  CLASHED: two steps of
-# one have.
-(
-    RING,
-    RING_END,
-    SETTLING,
-    N_MESSAGES,
-    FREE_PARCEL,
-    PARCELS_LEFT,
-    N_READY,
-    N_OPEN,
-    N_STARTING,
-    N_MOVING,
-    N_TOUCHED,
-    N_SENDING,
-    SENT,
-    N_BEGINNING,
-    BEGUN,
-    N_SPANS,
-    OVERDUE,
-    CROWDED,
-    UNDER_WAY,
-    NEXT,
-    N_SERVING,
-    UNSETTLED,
-    STEP,
-    GENERATION,
-    GENERATION_END,
-    CLASHED,
-    IN_LAST,
-    N_COUNTS,
-) = range(28)
-
 # What a parcel is: of an exchange, from point to point, to or from a switch that reduces, a piece
 # from or to an I/O controller.
 EXCHANGED, CROSSING, SWITCHED, PIECE = range(4)
@@ -99,7 +32,11 @@ class Clock(NamedTuple):
 
     agenda: Agenda
     ring: Ints  # events of this instant; a power of two
-    counts: Longs
+    counts: Table  # one of COUNTS
+    # Of what is suspended, what was planned may be given up (engine.kernels.network.suspension):
+    plans: Table  # PLAN, two for each parcel, if messages may be suspended
+    order: Ints  # of those that are planned (engine.kernels.core.heap)
+    numbers: Longs  # of the events in ``ring``, as they were planned, if messages may be suspended
 
 
 class Settings(NamedTuple):
@@ -107,8 +44,10 @@ class Settings(NamedTuple):
 
     packet: float  # bytes after which a device passes a message on
     window: int  # 0 without limit
-    carried: int  # one of those below
+    carried: int  # by a CARRIER (engine.kernels.network.carrying)
+    lanes: bool  # a port may serve several phases at once
     ordered: bool  # parcels of a lower precedence go first
+    suspends: bool  # and those under way make way for them
     max_messages: int
     record: bool
     folded: bool  # one rank stands for all that are alike
@@ -119,10 +58,6 @@ class Settings(NamedTuple):
     queue: int  # a QueueOrder
     endpoint_delay: int
     reduce_time: float  # ps a byte
-
-
-# Who carries messages: links, one at a time, flows, which share them, or packets.
-BY_LINKS, BY_FLOWS, BY_PACKETS = range(3)
 
 
 class Wires(NamedTuple):
@@ -138,13 +73,16 @@ class Wires(NamedTuple):
     routes: Table  # ROUTE
     hops: Ints  # links
     spans: Table  # SPAN; the place of a port is ~ its number
+    crossings: Table  # CROSSING, of the parcel of the same number, if messages may be suspended
+    feeds: Table  # FEED
+    begun: Ints  # what has begun to come to each gate, and to each of I/O: the first FEED, or NONE
 
 
-# Rows of State.lists: nodes, streams, nodes, ports, ports whose message from point to point, or
-# phase by a switch, begins, ports whose exchange begins, nodes whose accesses are in flight,
-# entries that pass others, and the ports at which they do.
+# Rows of State.lists, and places in State.lengths: nodes, streams, nodes, ports, ports whose
+# message from point to point, or phase by a switch, begins, ports whose exchange begins, nodes
+# whose accesses are in flight, entries that pass others, and the ports at which they do.
 READY, OPENED, STARTING, TOUCHED, SENDING, BEGINNING, SERVING, PASSING, PASSED = range(9)
-MOVING, SCRATCH = range(2)  # of State.jobs
+MOVING = 9  # the length of State.moving
 
 
 class State(NamedTuple):
@@ -153,8 +91,10 @@ class State(NamedTuple):
     wires: Wires
     plans: Plans
     accounts: Accounts
-    lists: Ints  # (9, n) of numbers of what is to go on, as many as the counts say
-    jobs: Ints  # (2, n): entries that move on, and room to sort
+    lists: Ints  # (9, n) of numbers of what is to go on ...
+    lengths: Longs  # ... and how many they are
+    moving: Ints  # entries that move on
+    scratch: Ints  # room to sort
     nodes: Table  # NODE
     following: Ints
     streams: Table  # STREAM

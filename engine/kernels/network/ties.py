@@ -9,26 +9,26 @@ run is then given up.  What one step does is in order.
 """
 
 from engine.compiler import inlined
-from engine.kernels.network.state import CLASHED, GENERATION, STEP, Accounts, Clock
+from engine.kernels.network.state import Accounts, Clock
 
 
 @inlined
 def begin_step(c: Clock) -> None:
     """Count a step: an event, the begin of a phase, or settling."""
-    c.counts[STEP] += 1
+    c.counts[0].step += 1
 
 
 @inlined
 def begin_generation(c: Clock) -> None:
     """This step begins another generation."""
-    c.counts[GENERATION] = c.counts[STEP]
+    c.counts[0].generation = c.counts[0].step
 
 
 @inlined
 def clash_with(c: Clock, other: int) -> None:
     """Note a clash if this step, and the one ``other`` that did the same, are of one generation."""
-    if other >= c.counts[GENERATION] and other != c.counts[STEP]:
-        c.counts[CLASHED] = 1
+    if other >= c.counts[0].generation and other != c.counts[0].step:
+        c.counts[0].clashed = 1
 
 
 @inlined
@@ -36,10 +36,10 @@ def note_sent(c: Clock, a: Accounts, rank: int, dim: int, n_bytes: float) -> Non
     """Note bytes that a rank sends: unequal sizes must be added in a known order, since sums are
     rounded."""
     account = a.dims[rank, dim]
-    if account.first_sent < c.counts[GENERATION]:
-        account.first_sent = c.counts[STEP]
+    if account.first_sent < c.counts[0].generation:
+        account.first_sent = c.counts[0].step
     elif account.last_sent != n_bytes:
-        account.unequal = c.counts[STEP]
+        account.unequal = c.counts[0].step
     account.last_sent = n_bytes
-    if account.unequal >= c.counts[GENERATION]:
+    if account.unequal >= c.counts[0].generation:
         clash_with(c, account.first_sent)

@@ -366,7 +366,7 @@ def test_tensor_parallelism_does_not_notice_what_else_there_is(wafer: Wafer) -> 
 
 
 @pytest.mark.parametrize("wafer", WAFERS)
-def test_without_two_priorities_the_compiled_kernel_goes_on(wafer: Wafer) -> None:
+def test_without_two_priorities_nothing_is_suspended(wafer: Wafer) -> None:
     """What DATA and LOAD send is of one precedence; the witness suspends nothing of it."""
     run = on_wafer(wafer, DATA, LOAD)
     witness, without = (

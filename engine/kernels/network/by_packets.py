@@ -1,4 +1,4 @@
-"""The packet kernel at work for the network kernel: they take turns, one instant each.
+"""Packets as carriers: the packet kernel and the network kernel take turns, one instant each.
 
 What the network kernel sends in an instant the packet kernel takes in together; it then goes on
 until something has arrived or leaves its sender, or until something is to happen elsewhere.
@@ -8,14 +8,58 @@ from collections.abc import Collection
 
 import numpy as np
 
+from engine.compiler import compiled, kernel
 from engine.kernels.carriers import Kind, PacketCarrier, Traffic, Ways, ways_between
+from engine.kernels.core.by_reference import by_reference
+from engine.kernels.core.none import LONGEST
 from engine.kernels.messages.routes import router_of
 from engine.kernels.messages.tables import Tables
 from engine.kernels.network import state as st
-from engine.kernels.network.carried import land
-from engine.kernels.packet.agenda import NOW
-from engine.lower.program import Longs, Program, Table
+from engine.kernels.network.clock import at_once, go_to, later, next_instant, now_of
+from engine.kernels.network.events import AT_END, DEPARTED, ELSEWHERE, LANDED, WENT_ON
+from engine.kernels.network.sharing import end_on_links, set_out
+from engine.kernels.network.state import Wires
+from engine.kernels.packet.agenda import NOW, next_time
+from engine.lower.program import Ints, Longs, Program, Table
 from engine.network.graph import Network
+
+
+@kernel
+def hand_over(w: Wires, parcel: int, route: int) -> None:
+    """A message is to leave its port, whose next phase may have to wait for that."""
+    set_out(w, parcel, route)
+    w.ports[w.ports[w.parcels[parcel].port].place].leaving += 1
+
+
+@kernel
+def advance(w: Wires) -> int:
+    """Have the packet kernel go on, to what is planned here at most, if it has something to do."""
+    if w.clock.counts[0].under_way > 0:
+        w.clock.counts[0].next = min(next_time(w.clock.agenda), LONGEST)
+        return ELSEWHERE
+    return WENT_ON if next_instant(w.clock, LONGEST) else AT_END
+
+
+@kernel
+def land(w: Wires, parcel: int) -> bool:
+    """A message is there; it has left its port before."""
+    end_on_links(w, parcel)
+    return False
+
+
+@compiled
+def go_on(wires: Wires, time: int, parcels: Ints, departing: Ints, departures: Longs) -> None:
+    """Go on to ``time``, at which the messages of some parcels are there, and it is known when
+    those of others leave their ports."""
+    w = by_reference(wires)
+    # What leaves was known before whatever else happens at that time.
+    for i in range(len(departing)):
+        later(w.clock, departures[i] - now_of(w.clock), DEPARTED, departing[i])
+    next_instant(w.clock, time)
+    if len(parcels) or len(departing) or time == LONGEST:
+        go_to(w.clock, time)
+    for parcel in parcels:
+        at_once(w.clock, LANDED, parcel)
 
 
 class Packets:
@@ -35,15 +79,15 @@ class Packets:
     def go_on(self, state: st.State) -> None:
         """Carry what has been sent until something arrives or leaves, at most to NEXT."""
         wires = state.wires
-        counts, messages = wires.clock.counts, wires.messages
-        new = messages[self._n_sent : counts[st.N_MESSAGES]]
+        counts, messages = wires.clock.counts[0], wires.messages
+        new = messages[self._n_sent : counts["n_messages"]]
         if len(new):
             levels = state.flows["precedence"][state.entries["flow"][new["entry"]]]
             now = int(wires.clock.agenda.counts[NOW])
             self._carrier.start(self._kinds(new["route"], levels), new["n_bytes"], now)
             self._n_sent += len(new)
-        done, parcel = self._carrier.advance(int(counts[st.NEXT])), messages["parcel"]
-        land(wires, done.time, parcel[done.arrived], parcel[done.departing], done.departures)
+        done, parcel = self._carrier.advance(int(counts["next"])), messages["parcel"]
+        go_on(wires, done.time, parcel[done.arrived], parcel[done.departing], done.departures)
 
     def traffic(self, operators: Collection[str]) -> Traffic:
         """What became of the messages."""

@@ -1,0 +1,56 @@
+"""Flows as carriers (:mod:`engine.kernels.flow`): they share links, in step with the clock.
+
+See :mod:`engine.kernels.reference.carried`.  The flow of a parcel has the parcel's number.
+"""
+
+import numpy as np
+
+from engine.compiler import kernel
+from engine.kernels.carriers.fabric import PARTS
+from engine.kernels.core.heap import take_first
+from engine.kernels.core.none import LONGEST
+from engine.kernels.flow.shares import join, leave, share
+from engine.kernels.network.clock import at_once, go_to, next_instant, now_of
+from engine.kernels.network.events import AT_END, LANDED, WENT_ON
+from engine.kernels.network.sharing import end_on_links, set_out
+from engine.kernels.network.state import Wires
+
+
+@kernel
+def hand_over(w: Wires, parcel: int, route: int) -> None:
+    """A parcel's flow begins; its rate is found when time goes on."""
+    p, flow = w.parcels[parcel], w.flows.flows[parcel]
+    flow.left = max(np.rint(PARTS * p.n_bytes), 1.0)
+    flow.route, flow.route_end = p.first, p.last + 1
+    flow.number = set_out(w, parcel, route)
+    join(w.flows, parcel, now_of(w.clock))
+
+
+@kernel
+def advance(w: Wires) -> int:
+    """Go to the next instant at which something happens, or a flow ends.
+
+    What has ended is there when all that was planned for the instant before has happened.
+    """
+    f = w.flows
+    share(f, now_of(w.clock))
+    if f.planned[0] == 0:
+        return WENT_ON if next_instant(w.clock, LONGEST) else AT_END
+    tick = f.flows[f.planned[1]].due + 0
+    if next_instant(w.clock, tick) and now_of(w.clock) < tick:
+        return WENT_ON
+    go_to(w.clock, tick)
+    while f.planned[0] > 0 and f.flows[f.planned[1]].due == tick:
+        parcel = take_first(f.flows, f.planned)
+        leave(f, parcel)
+        at_once(w.clock, LANDED, parcel)
+    return WENT_ON
+
+
+@kernel
+def land(w: Wires, parcel: int) -> bool:
+    """The last byte of a flow is there, but for its latencies, and has left only now."""
+    end_on_links(w, parcel)
+    arrival = now_of(w.clock) + w.parcels[parcel].way
+    w.messages[w.flows.flows[parcel].number].arrival = arrival
+    return True
