@@ -74,7 +74,7 @@ from engine.workload.graph import (
 from engine.workload.placement import place
 
 # Raise it when a change makes the same inputs give another result: ledgers keep versions apart.
-MODEL_VERSION = 15
+MODEL_VERSION = 16
 
 __all__ = [
     "FINISHED",
