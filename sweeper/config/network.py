@@ -98,7 +98,9 @@ def _routing(value: Any) -> Routing | None:
 class Packets(Part):
     """Packets, buffers and congestion control, for fidelity=packet (see engine.PacketModel)."""
 
-    transport: Annotated[Transport, Parsed(_transport, _written_transport)] = default("dcqcn")
+    transport: Annotated[Transport, Parsed(_transport, _written_transport, TRANSPORTS)] = default(
+        "dcqcn"
+    )
     window: Flag = True
     spray: Flag = False
     payload: Bytes = default("1000 B")

@@ -44,13 +44,13 @@ DETERMINES_RESULT = (
 )
 # Keys that say nothing of a single cell, so that no axis of a grid can be one of them.
 NO_AXES = {
-    *("study", "name", "grid", "portfolio", "executor"),
+    *("study", "name", "note", "grid", "portfolio", "executor"),
     *("results", "timeline", "picture", "watch", "congestion"),
 }
 # Keys that change how a study is run but no row of it.
 RUNTIME_KEYS = {
     *("executor", "results", "timeline", "timeline_limit", "picture", "watch", "congestion"),
-    *("budget", "recheck", "what_if", "name", "roles", "baseline"),
+    *("budget", "recheck", "what_if", "name", "note", "roles", "baseline"),
 }
 
 
@@ -91,6 +91,7 @@ class Config(Part):
     fold: Flag = True
     # a study
     name: str | None = None
+    note: str | None = None  # what a reader of the results must know, which no figure says
     objective: Annotated[
         tuple[Objective, ...], Parsed(parse_objectives, lambda found: [each.name for each in found])
     ] = default("time")

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from sweeper.ledger.files import DamagedError
 from sweeper.ledger.record import StudyRecord
-from sweeper.ledger.rows import COMPLETE, row_schema
+from sweeper.ledger.rows import BESIDE, COMPLETE, row_schema
 
 _NAMING = ("key", "cell", "trial", "origin", "state")  # without which a row says nothing
 _DIMENSION = re.compile(r"bandwidth_(\d{1,3})_GBps")
@@ -84,7 +84,9 @@ def _check(columns: dict[str, pa.ChunkedArray], study: StudyRecord | None) -> No
         if least is not None and least < 0:
             raise DamagedError(f"its column {name!r} has {least}")
     if study and known and study.n_streamed is None:
-        strange = columns["cell"].filter(pc.invert(pc.is_in(columns["cell"], pa.array(known))))
+        searched = pc.invert(pc.is_in(columns["origin"], pa.array(BESIDE)))  # of no baseline
+        strange = columns["cell"].filter(searched)
+        strange = strange.filter(pc.invert(pc.is_in(strange, pa.array(known))))
         if len(strange):
             raise DamagedError(f"it has rows of cell {strange[0]}, which the study has not")
     if "time_s" in columns:

@@ -106,19 +106,20 @@ class Provenance(_Record):
 
 
 class StudyRecord(_Record):
-    """A whole study.  ``model`` and ``rows`` are the versions of the engine's model and of the
-    columns; ``config`` is the resolved configuration without what changes no row; ``provenance``
-    has an entry for each that wrote rows.  ``roles`` are those of axes and of searched keys,
-    and ``weights`` how much each value of an axis counts among scenarios, where that is said.
-    ``baseline`` is what the design that there is today changes, which has a cell in ``baselines``
-    for each combination of the scenarios; ``no_baselines`` are those that cannot be.  Of a large
-    grid ``n_streamed`` is the number of cells, which are planned one after the other; what is known
-    of them is in files of their own.
+    """A whole study.  ``note`` is what a reader must know that no figure says.  ``model`` and
+    ``rows`` are the versions of the engine's model and of the columns; ``config`` is the resolved
+    configuration without what changes no row; ``provenance`` has an entry for each that wrote rows.
+    ``roles`` are those of axes and of searched keys, and ``weights`` how much each value of an axis
+    counts among scenarios, where that is said. ``baseline`` is what the design that there is today
+    changes, which has a cell in ``baselines`` for each combination of the scenarios;
+    ``no_baselines`` are those that cannot be. Of a large grid ``n_streamed`` is the number of
+    cells, which are planned one after the other; what is known of them is in files of their own.
     ``n_trials`` is how many trials were planned at most, and ``finished`` whether all searches came
-    to their end: a sweep that was stopped, or still runs, has not.  Records of older versions do
-    not say either."""
+    to their end: a sweep that was stopped, or still runs, has not. Records of older versions do not
+    say either."""
 
     name: str
+    note: str | None = None
     model: int | None = None
     rows: int | None = None
     objective: tuple[str, ...]

@@ -112,6 +112,7 @@ def plan_study(composed: Composed) -> StudyPlan:
     stream = grid if len(grid) > LARGE else None
     study = StudyRecord(
         name=name,
+        note=config.note,
         model=MODEL_VERSION,
         rows=ROWS_VERSION,
         objective=tuple(each.name for each in config.objective),

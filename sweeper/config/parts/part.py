@@ -74,7 +74,9 @@ class Parsed:
         write: Callable[[Any], Any] | None = None,
         choices: Iterable[str] = (),
     ) -> None:
-        self._parse, self._write, self.choices = parse, write or written, tuple(choices)
+        self._parse, self._write = parse, write or written
+        # A registry's names are those that it has when they are asked for.
+        self.choices = choices if isinstance(choices, Mapping) else tuple(choices)
 
     def __get_pydantic_core_schema__(self, _: Any, __: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(

@@ -25,6 +25,8 @@ def print_report(rows: pd.DataFrame, study: StudyRecord, console: Console) -> No
     report = Report.of(rows, study)
     console.print(Text(report.headline, style="bold"))
     console.print(Text(f"study {study.name}: {report.effort}", style="dim"))
+    if study.note:
+        console.print(Text(f"note: {study.note}"))
     for sheet in sheets(report):
         console.print()
         console.print(_dress(sheet))

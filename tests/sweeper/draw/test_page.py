@@ -17,6 +17,7 @@ from tests.support.reports import (
     make_rows,
     make_study,
     search,
+    text_of,
     with_cells,
 )
 
@@ -64,6 +65,13 @@ def test_a_page_is_complete(name, tmp_path):
     assert "&lt;b&gt;bold" in text
     for error in rows["error"].dropna().unique():
         assert error in html.unescape(text)
+
+
+def test_a_note_is_told_on_the_page_and_in_the_terminal():
+    rows = make_rows(search(10))
+    study = make_study(rows).model_copy(update={"note": "these are 512 GPUs < 2,048"})
+    assert "Note: these are 512 GPUs &lt; 2,048" in render(Report.of(rows, study))
+    assert "note: these are 512 GPUs < 2,048" in text_of(rows, study)
 
 
 def test_a_chart_that_a_study_does_not_have_is_named():
