@@ -45,11 +45,12 @@ class Search(Part):
 class Split(Part):
     """Bandwidths on a grid of ``step`` that sum to ``total``, or for which the network costs at
     most ``cost`` (such as "20 MUSD", NPUs and fixed parts included), or that are free up to
-    ``max``; not searched at all unless one is given.  ``bisection``: what the machine's halves can
-    send each other at least, one way; alone, the least bandwidths that give it.  ``min`` and ``max`` are one
-    value or a list; ``constraints`` such as "b0 >= b1", "b2 + b3 == 200 GB/s"; ``known`` lists
-    splits to try first.  ``parts``: bandwidths are those of parts that can be bought, by the kinds
-    that ``topology.links`` names; a total and a cost are then what they come to at most."""
+    ``max``; not searched at all unless one is given.  ``bisection``: what the machine's halves
+    can send each other at least, one way; alone, the least bandwidths that give it.  ``min`` and
+    ``max`` are one value or a list; ``constraints`` such as "b0 >= b1", "b2 + b3 == 200 GB/s";
+    ``known`` lists splits to try first.  ``parts``: bandwidths are those of parts that can be
+    bought, by the kinds that ``topology.links`` names; a total and a cost are then what they
+    come to at most."""
 
     total: Bandwidth | None = None
     cost: Money | None = None

@@ -39,7 +39,7 @@ def suspension() -> None:
     builder = GraphBuilder()
     for group in ("tensor", "data"):
         builder.add(group, Collective(CollectiveKind.ALL_REDUCE, 1e3, group, stream=group))
-    topology = Topology.build("Ring(2)_Ring(2)", bandwidth=[1e9] * 2, latency=[0] * 2)
+    topology = Topology.build("Switch(2)_Switch(2)", bandwidth=[1e9] * 2, latency=[0] * 2)
     workload = Workload((builder.build(),), place({"tensor": 2, "data": 2}, (2, 2)))
     network = NetworkModel(wafer=MeshWafer(2, 2, preempts=True))
     simulate(workload, Cluster(topology, network=network), fidelity="message")

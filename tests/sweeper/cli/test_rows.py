@@ -69,6 +69,7 @@ def test_a_design_is_the_row_that_a_study_has_of_it(
     assert own[0]["compute"] == row["path_compute_s"]
     assert [cls["compute_s"] for cls in own[2]] == [row["compute_s"]], "the last rank's, and all's"
     assert shown["exposed_by_collective_s"] == dict(row["exposed_by_collective_s"])
+    assert shown.pop("evidence")["runs"] == 0  # of which a row knows nothing
     named = {"key", "cell", "trial", "origin", "exposed_by_collective_s"}
     known = {name for name in row.index if row[name] is not None and row[name] == row[name]}
     assert shown.keys() - named == known - named
