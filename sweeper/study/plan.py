@@ -95,7 +95,7 @@ class StudyPlan:
 
 
 def plan_study(composed: Composed) -> StudyPlan:
-    """The plan of a composed study.  Raises :class:`DimsweepError` for all that is wrong with it."""
+    """The plan of a composed study.  Raises :class:`DimsweepError` for what is wrong with it."""
     config, name = composed.config, study_name(composed)
     with composed.blaming():
         weighing, axes = weighing_of(config), grid_of(config)
