@@ -1,15 +1,16 @@
 # make study   set up .venv and run the main study
 # make studies the published studies of docs/studies, point by point, and their pictures
-# make test    set up .venv and run the tests (EXAMPLES=10: with many more random examples)
+# make test    set up .venv and run the tests (EXAMPLES=10: more random ones; TESTS=tests/engine: these)
 # make check   formatting, lint and types
 # make bench   benchmarks, as ratios
-# make faults  100 sweeps of which a part is killed, and 200 damaged studies (half an hour)
+# make faults  10,000 changed inputs, all that would break a promise, 100 sweeps killed (an hour)
 # make docs    the documentation as a site, in site/
 
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STUDY  ?= libra_gpt3_4d
+TESTS  ?= tests
 
 .DEFAULT_GOAL := help
 .PHONY: help setup study studies test check bench faults docs lock clean
@@ -48,8 +49,8 @@ studies: setup
 
 # Bytecode is kept, whatever the shell says: many tests start dimsweep anew.
 test: setup
-	@echo "running the tests (2 processes)"
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadgroup
+	@echo "running the tests (3 processes: some tests wait for Ray)"
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist loadgroup $(TESTS)
 
 check: setup
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy

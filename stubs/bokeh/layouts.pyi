@@ -1,0 +1,6 @@
+from typing import Any
+
+from bokeh.models import UIElement
+
+def column(*children: UIElement, **properties: Any) -> UIElement: ...
+def row(*children: UIElement, **properties: Any) -> UIElement: ...
