@@ -1,30 +1,51 @@
 """Lower bounds on a time, and the exact optimum of the closed-form model, over bandwidths."""
 
-from engine.bound.closed_form import ClosedForm, closed_form, traffic
-from engine.bound.event import EventBound, lower_bound
-from engine.bound.frontier import Frontier, frontier
-from engine.bound.optimum import ConvexModel, Optimum, optimum, time_of
-from engine.bound.paths import PathForm, overlap_form
-from engine.bound.portfolio import Measure, Portfolio, Weighing, portfolio
-from engine.bound.space import LinearSpace
+from dimsweep.engine.bound.closed_form import ClosedForm, closed_form, traffic
+from dimsweep.engine.bound.cuts import CutBound, Least, cut_bound, time_by_cuts
+from dimsweep.engine.bound.event import EventBound, lower_bound
+from dimsweep.engine.bound.fits import Turns, least_memory
+from dimsweep.engine.bound.frontier import Frontier, frontier
+from dimsweep.engine.bound.graphs import free_hops, ways_by_cuts
+from dimsweep.engine.bound.optimum import ConvexModel, Optimum, optimum, time_of
+from dimsweep.engine.bound.paths import PathForm, overlap_form
+from dimsweep.engine.bound.plans import Reach, least_time
+from dimsweep.engine.bound.portfolio import Measure, Portfolio, Weighing, portfolio
+from dimsweep.engine.bound.shards import Stagings
+from dimsweep.engine.bound.space import LinearSpace
+from dimsweep.engine.bound.ways import Table, Ways, hops_of, ways_of
 
 __all__ = [
     "ClosedForm",
     "ConvexModel",
+    "CutBound",
     "EventBound",
     "Frontier",
+    "Least",
     "LinearSpace",
     "Measure",
     "Optimum",
     "PathForm",
     "Portfolio",
+    "Reach",
+    "Stagings",
+    "Table",
+    "Turns",
+    "Ways",
     "Weighing",
     "closed_form",
+    "cut_bound",
+    "free_hops",
     "frontier",
+    "hops_of",
+    "least_memory",
+    "least_time",
     "lower_bound",
     "optimum",
     "overlap_form",
     "portfolio",
+    "time_by_cuts",
     "time_of",
     "traffic",
+    "ways_by_cuts",
+    "ways_of",
 ]

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from engine.lower.program import Floats, Ints
+from dimsweep.engine.lower.program import Floats, Ints
 
 # Products and sums of at most a few thousand terms.
 _ROUNDING = 1e-13

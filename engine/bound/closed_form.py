@@ -11,9 +11,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.kernels.phase.phase_time import times_of
-from engine.lower.program import Floats, Program
-from engine.units import PICOSECONDS
+from dimsweep.engine.kernels.phase.entrances import times_of
+from dimsweep.engine.lower.program import Floats, Program
+from dimsweep.engine.units import PICOSECONDS
 
 
 @dataclass(frozen=True)

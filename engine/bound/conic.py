@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from engine.bound.certificate import Cone, Multipliers
-from engine.lower.program import Floats, Ints
+from dimsweep.engine.bound.certificate import Cone, Multipliers
+from dimsweep.engine.lower.program import Floats, Ints
 
 
 class Solution(NamedTuple):

@@ -30,14 +30,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from engine.bound.items import items_of
-from engine.bound.loads import Loads
-from engine.bound.optimum import Optimum, optimum
-from engine.bound.paths import PathForm
-from engine.bound.space import LinearSpace
-from engine.bound.work import work_of
-from engine.cluster.cost import Prices
-from engine.lower.program import Floats, Program
+from dimsweep.engine.bound.items import items_of
+from dimsweep.engine.bound.loads import Loads
+from dimsweep.engine.bound.optimum import Optimum, optimum
+from dimsweep.engine.bound.paths import PathForm
+from dimsweep.engine.bound.space import LinearSpace
+from dimsweep.engine.bound.work import work_of
+from dimsweep.engine.cluster.cost import Prices
+from dimsweep.engine.lower.program import Floats, Program
 
 _ROUNDING = 1e-12  # relative, of the floats in the kernel's phase times and in the sums here
 

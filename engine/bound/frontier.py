@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.bound.event import EventBound
-from engine.bound.optimum import Optimum, optimum
-from engine.bound.space import LinearSpace
-from engine.cluster.cost import Prices
-from engine.errors import DimsweepError
-from engine.lower.program import Floats, Program
+from dimsweep.engine.bound.event import EventBound
+from dimsweep.engine.bound.optimum import Optimum, optimum
+from dimsweep.engine.bound.space import LinearSpace
+from dimsweep.engine.cluster.cost import Prices
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.lower.program import Floats, Program
 
 _INSIDE = 1e-4  # of the range of costs: the cheapest network alone leaves a solver no room
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.compiler import compiled
-from engine.errors import DimsweepError
-from engine.lower.program import Floats, Ints, NodeKind, Structure
-from engine.units import PICOSECONDS
+from dimsweep.engine.compiler import compiled
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.lower.program import Floats, Ints, NodeKind, Structure
+from dimsweep.engine.units import PICOSECONDS
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.bound.items import Items
-from engine.lower.program import Floats, Ints, Longs, Structure, Table
+from dimsweep.engine.bound.items import Items
+from dimsweep.engine.lower.program import Floats, Ints, Longs, Structure, Table
 
 
 class Loads:

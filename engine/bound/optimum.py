@@ -10,13 +10,13 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from engine.bound.certificate import certify, mean_piece
-from engine.bound.conic import solve
-from engine.bound.perspective import Perspective, perspective
-from engine.bound.space import LinearSpace
-from engine.cluster.cost import Prices
-from engine.errors import DimsweepError
-from engine.lower.program import Floats, Ints
+from dimsweep.engine.bound.certificate import certify, mean_piece
+from dimsweep.engine.bound.conic import solve
+from dimsweep.engine.bound.perspective import Perspective, perspective
+from dimsweep.engine.bound.space import LinearSpace
+from dimsweep.engine.cluster.cost import Prices
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.lower.program import Floats, Ints
 
 _ROUNDS = 400
 _CLOSE = 1e-10  # relative; about the solver's own accuracy

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.bound.closed_form import demand_of
-from engine.bound.items import Items, items_of
-from engine.lower.program import Floats, Ints, Program
+from dimsweep.engine.bound.closed_form import demand_of
+from dimsweep.engine.bound.items import Items, items_of
+from dimsweep.engine.lower.program import Floats, Ints, Program
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.bound.certificate import Cone
-from engine.bound.space import LinearSpace
-from engine.cluster.cost import Prices
-from engine.errors import DimsweepError
-from engine.lower.program import Floats
+from dimsweep.engine.bound.certificate import Cone
+from dimsweep.engine.bound.space import LinearSpace
+from dimsweep.engine.cluster.cost import Prices
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.lower.program import Floats
 
 _TIME_ALONE = 1.0  # the fixed price then
 

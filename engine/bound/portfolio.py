@@ -13,11 +13,11 @@ from enum import StrEnum
 
 import numpy as np
 
-from engine.bound.optimum import ConvexModel, Optimum, optimum, time_of
-from engine.bound.space import LinearSpace
-from engine.cluster.cost import Prices
-from engine.errors import DimsweepError
-from engine.lower.program import Floats
+from dimsweep.engine.bound.optimum import ConvexModel, Optimum, optimum, time_of
+from dimsweep.engine.bound.space import LinearSpace
+from dimsweep.engine.cluster.cost import Prices
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.lower.program import Floats
 
 
 class Measure(StrEnum):

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from engine.errors import DimsweepError
-from engine.lower.program import Floats
-from engine.units import format_bandwidth
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.lower.program import Floats
+from dimsweep.engine.units import format_bandwidth
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from engine.kinds import CollectiveKind
-from engine.lower.program import POINT_TO_POINT, Floats, Program
-from engine.units import PICOSECONDS
+from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.lower.program import POINT_TO_POINT, Floats, Program
+from dimsweep.engine.units import PICOSECONDS
 
 
 class Work(NamedTuple):
@@ -93,7 +93,7 @@ class _Forms:
             return [[]], []
         if form["kind"] == POINT_TO_POINT:
             return self._transfer(f)
-        if self._s.shape.themis and form["kind"] != CollectiveKind.ALL_TO_ALL:
+        if self._s.shape.order and form["kind"] != CollectiveKind.ALL_TO_ALL:
             return self._any_order(f)
         phases = self._phases(f)
         pieces, load = [phases], []
@@ -105,7 +105,7 @@ class _Forms:
             # of its own latencies.
             way = [self._held(p) for p in (*phases[: visits[0]], *phases[visits[-1] + 1 :])]
             way += [_Phase(d, phase.fixed - phase.reduce, 0.0) for phase in phases]
-            pieces.append([here] if self._s.shape.themis else [here, *way])
+            pieces.append([here] if self._s.shape.order else [here, *way])
         return pieces, load
 
     def _transfer(self, f: int) -> tuple[list[list[_Phase]], list[_Phase]]:

@@ -3,30 +3,18 @@
 The classes that every script needs are in :mod:`engine`; here is the rest.
 """
 
-from engine.cluster.bisection import bisection, cuts
-from engine.cluster.blocks.topology import parse_shape
-from engine.cluster.compute import Dataflow, EfficiencyCurve, SystolicArray
-from engine.cluster.cost import TierPrice, network_prices
-from engine.cluster.kernel_times import KernelTimes, kernel_times
-from engine.cluster.library import Nccl, Timing, Timings
-from engine.cluster.memory import MEMORIES, Request
-from engine.cluster.network import Switching
-
-__all__ = [
-    "MEMORIES",
-    "Dataflow",
-    "EfficiencyCurve",
-    "KernelTimes",
-    "Nccl",
-    "Request",
-    "Switching",
-    "SystolicArray",
-    "TierPrice",
-    "Timing",
-    "Timings",
-    "bisection",
-    "cuts",
-    "kernel_times",
-    "network_prices",
-    "parse_shape",
-]
+from dimsweep.engine.cluster.billing import (
+    WholePrices,
+    linear_bill,
+    network_bill,
+    product_bill,
+)
+from dimsweep.engine.cluster.bisection import bisection, cuts
+from dimsweep.engine.cluster.blocks.topology import parse_shape
+from dimsweep.engine.cluster.cluster import OtherNpus
+from dimsweep.engine.cluster.compute import Dataflow, EfficiencyCurve, SystolicArray
+from dimsweep.engine.cluster.cost import TierPrice, network_prices
+from dimsweep.engine.cluster.kernel_times import KernelTimes, kernel_times
+from dimsweep.engine.cluster.library import Nccl, Timing, Timings
+from dimsweep.engine.cluster.memory import MEMORIES, Request
+from dimsweep.engine.cluster.network import Switching

@@ -12,7 +12,7 @@ half as it can be; the least may then be less than that of exact halves.)
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.cluster.blocks.topology import Topology
+from dimsweep.engine.cluster.blocks.topology import Topology
 
 
 def cuts(topology: Topology) -> NDArray[np.float64]:

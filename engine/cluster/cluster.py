@@ -1,19 +1,25 @@
 """A cluster: network, NPU, and how the collective library uses the network."""
 
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
-from engine.checked import convert
-from engine.cluster.blocks import SubgroupBandwidth
-from engine.cluster.blocks.topology import Topology
-from engine.cluster.cost import Prices
-from engine.cluster.library import Nccl, Timings
-from engine.cluster.memory import RemoteMemory
-from engine.cluster.network import NetworkModel
-from engine.cluster.npu import Npu
-from engine.errors import DimsweepError
-from engine.kinds import DimensionOrder, QueueOrder
-from engine.network.fabric import Auto
-from engine.units import MAX_PICOSECONDS
+import numpy as np
+from numpy.typing import NDArray
+
+from dimsweep.engine.checked import convert
+from dimsweep.engine.cluster.blocks import SubgroupBandwidth
+from dimsweep.engine.cluster.blocks.topology import Topology
+from dimsweep.engine.cluster.cost import Prices
+from dimsweep.engine.cluster.library import Nccl, Timings
+from dimsweep.engine.cluster.memory import RemoteMemory
+from dimsweep.engine.cluster.network import NetworkModel
+from dimsweep.engine.cluster.npu import Npu
+from dimsweep.engine.errors import DimsweepError, at
+from dimsweep.engine.kinds import DimensionOrder, QueueOrder
+from dimsweep.engine.network.degrade import speeds
+from dimsweep.engine.network.fabric import Auto
+from dimsweep.engine.units import MAX_PICOSECONDS
 
 
 @dataclass(frozen=True)
@@ -68,6 +74,29 @@ class CollectiveModel:
             raise DimsweepError(f"{who} has no order of dimensions but its own", where="order")
 
 
+class OtherNpus(NamedTuple):
+    """NPUs of the network that are another ``npu`` than the rest, by their numbers."""
+
+    npu: Npu
+    at: tuple[int, ...]
+
+
+class Npus(NamedTuple):
+    """NPUs that are not all alike: their ``kinds``, and that of each rank, (N,); None: they are."""
+
+    kinds: tuple[Npu, ...]
+    of: NDArray[np.int64] | None
+
+    @property
+    def flops(self) -> float | None:
+        """FLOP/s of an NPU in the mean; None unless all state them."""
+        known = [npu.flops for npu in self.kinds if npu.flops is not None]
+        if len(known) < len(self.kinds):
+            return None
+        # A mean of what is all the same might round.
+        return known[0] if len({*known}) == 1 else float(np.array(known)[self.of].mean())
+
+
 @dataclass(frozen=True)
 class Cluster:
     """Everything a workload runs on."""
@@ -79,11 +108,54 @@ class Cluster:
     prices: Prices | None = None
     memory: RemoteMemory | None = None  # of each NPU, beyond its own
     power: Prices | None = None  # in watts
+    other_npus: tuple[OtherNpus, ...] = ()  # those that are no ``npu``
+
+    @property
+    def npus(self) -> Npus:
+        """The NPUs by rank: those of another kind, and those that are slower, are unlike the rest.
+
+        Raises :class:`DimsweepError` for a number that no NPU has or two kinds have, and for kinds
+        that reduce at different rates, of which collectives know one.
+        """
+        model = self.network
+        n_npus = self.topology.n_npus if model.graph is None else model.graph.n_npus
+        with at("network.degrade"):
+            slow = speeds(model.degrade, n_npus)
+        if not slow and not self.other_npus:
+            return Npus((self.npu,), None)
+        whole = np.ones(n_npus, dtype=[("kind", np.int64), ("share", float)])
+        whole["kind"] = 0
+        whole["share"][list(slow)] = list(slow.values())
+        for number, (npu, numbers) in enumerate(self.other_npus):
+            with at(f"other_npus[{number}]"):
+                self._check_others(npu, numbers, whole["kind"])
+            whole["kind"][list(numbers)] = number + 1
+        own = whole[list(model.placement)] if model.placement else whole
+        found, of = np.unique(own, return_inverse=True)
+        each = (self.npu, *(other.npu for other in self.other_npus))
+        kinds = (replace(each[i], speed=each[i].speed * share) for i, share in found.tolist())
+        return Npus(tuple(kinds), of if len(found) > 1 else None)
+
+    def _check_others(self, npu: Npu, numbers: tuple[int, ...], taken: NDArray[np.int64]) -> None:
+        outside = [i for i in numbers if not 0 <= i < len(taken)]
+        if outside or not numbers:
+            what = f"there is no NPU {outside[0]}" if outside else "it has no NPU"
+            raise DimsweepError(what, where="at", hint=f"some of 0-{len(taken) - 1}")
+        seen = Counter(numbers)
+        if twice := [i for i in numbers if taken[i] or seen[i] > 1]:
+            what = f"NPU {twice[0]} is named twice"
+            raise DimsweepError(what, where="at", hint="each is of one kind")
+        if npu.reduce_bandwidth != self.npu.reduce_bandwidth:
+            raise DimsweepError(
+                "a collective reduces at one rate, whoever takes part",
+                where="npu.reduce_bandwidth",
+                hint="the same as npu.reduce_bandwidth, or null for both",
+            )
 
     @property
     def symmetric(self) -> tuple[bool, ...]:
         """Of each dimension, whether NPUs may change places in it without any effect."""
-        free = (self.network.graph, self.network.wafer) == (None, None) and not any(
-            fabric != Auto() for fabric in self.network.fabrics
-        )
+        network = self.network
+        plain = network.graph is None and network.wafer is None and self.npus.of is None
+        free = plain and not any(fabric != Auto() for fabric in network.fabrics)
         return tuple(free and dim.block.symmetric for dim in self.topology.dims)

@@ -5,9 +5,9 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from enum import StrEnum
 
-from engine.errors import DimsweepError, check_least
-from engine.units import PICOSECONDS
-from engine.workload.graph import MatMul
+from dimsweep.engine.errors import DimsweepError, check_least
+from dimsweep.engine.units import PICOSECONDS
+from dimsweep.engine.workload.graph import MatMul
 
 _DIGITS = 6  # of a mean number of rows that is rounded up, whatever its last bits are
 

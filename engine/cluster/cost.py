@@ -6,6 +6,8 @@ has to be paid at any bandwidth, which LIBRA leaves out: NPUs, ports, chassis.
 
 A fabric in the place of a block has other links and switches, which are counted: a Clos pays for
 the links and the ports of all its levels, and one that is oversubscribed for fewer.
+
+What a graph costs, and what whole parts do, is billed (:mod:`engine.cluster.billing`).
 """
 
 from collections.abc import Sequence
@@ -14,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.cluster.blocks.topology import Topology
-from engine.network.fabric import Auto, Fabric, check_fabrics
+from dimsweep.engine.cluster.blocks.topology import Topology
+from dimsweep.engine.network.fabric import Fabric, fitted
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,11 @@ class Prices:
             total = total + bandwidth[..., d] * price
         return total
 
+    @property
+    def linear(self) -> bool:
+        """Whether bandwidth has a price, in proportion."""
+        return True
+
 
 def network_prices(
     topology: Topology,
@@ -66,9 +73,8 @@ def network_prices(
     dimension or none at all, multiply links, switch ports and chassis by what they have of them
     (:meth:`Fabric.bill`); raises :class:`DimsweepError` for one that does not suit its dimension.
     """
-    check_fabrics(topology, fabrics)
     n, per_npu, fixed = topology.n_npus, [], topology.n_npus * npu_price
-    for dim, fabric in zip(topology.dims, fabrics or [Auto()] * len(topology.dims), strict=True):
+    for dim, fabric in fitted(topology, fabrics):
         price = tiers.get(dim.tier)
         if price is None or price.link is None:
             return None

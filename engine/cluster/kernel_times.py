@@ -21,9 +21,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import DimsweepError
-from engine.units import PICOSECONDS
-from engine.workload.graph import Attention, MatMul
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.units import PICOSECONDS
+from dimsweep.engine.workload.graph import Attention, MatMul
 
 TABLE = Path(__file__).with_name("kernel_times.npz")
 SCALE = 1024  # the table has whole numbers: SCALE times the natural logarithm of nanoseconds
@@ -74,7 +74,8 @@ class KernelTimes:
     ragged: Mapping[str, Grid]
 
     def product(self, product: MatMul, precision: str) -> float:
-        """Picoseconds of a matrix product; several at once last as long as one with their rows.
+        """Picoseconds of a matrix product; several at once last as long as one with their rows,
+        and those that come apart as long as each by itself, but no less than at once.
 
         Raises :class:`DimsweepError` for a precision that was not measured.
         """
@@ -84,7 +85,15 @@ class KernelTimes:
                 where="kernels",
                 hint=f"there are: {', '.join(self.products)}",
             )
-        rows, grid = round(product.products * product.m), self.products[precision]
+        together = self._rows(precision, round(product.products * product.m), product)
+        if not product.apart or product.products <= 1:
+            return together
+        each = self._rows(precision, max(1, round(product.m)), product)
+        return max(together, product.products * each)
+
+    def _rows(self, precision: str, rows: int, product: MatMul) -> float:
+        """Picoseconds of a product like this one with so many rows."""
+        grid = self.products[precision]
         if rows % 4:
             grid = self.ragged.get(precision, grid)
         return _at(grid, rows, product.n, product.k)

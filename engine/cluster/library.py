@@ -6,7 +6,7 @@ What a library makes of a collective is worked out in :mod:`engine.collective.li
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from engine.kinds import CollectiveKind
+from dimsweep.engine.kinds import CollectiveKind
 
 
 @dataclass(frozen=True)

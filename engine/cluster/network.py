@@ -1,16 +1,18 @@
 """Links, switches and routes: what the kernels that know every rank know beyond the dimensions."""
 
 import math
+from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from engine.checked import convert
-from engine.cluster.packets import PacketModel
-from engine.errors import DimsweepError
-from engine.network.fabric import Fabric
-from engine.network.graph import Network
-from engine.network.routing import Routing
-from engine.network.wafer import Wafer
+from dimsweep.engine.checked import convert
+from dimsweep.engine.cluster.packets import PacketModel
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.network.degrade import Change
+from dimsweep.engine.network.fabric import Fabric
+from dimsweep.engine.network.graph import Network, some
+from dimsweep.engine.network.routing import Routing
+from dimsweep.engine.network.wafer import Wafer
 
 
 class Switching(StrEnum):
@@ -35,6 +37,11 @@ class NetworkModel:
     the bytes of messages that may wait at the far end of a link (None: no limit); while it is
     full the link stands still.  ``window`` is how many messages an NPU may have on their way in
     a dimension.
+
+    ``degrade`` is what became of it since it was bought: messages see what is left of links and
+    devices (:func:`engine.network.degraded`), and all kernels how fast each NPU still computes.
+    With a ``placement``, rank ``i`` runs on NPU ``placement[i]`` of the graph, and the NPUs that it
+    does not name are idle.
     """
 
     fabrics: tuple[Fabric, ...] = ()
@@ -49,6 +56,8 @@ class NetworkModel:
     max_messages: int = 10_000_000
     packets: PacketModel = field(default_factory=PacketModel)
     max_packets: int = 20_000_000
+    degrade: tuple[Change, ...] = ()
+    placement: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         convert(self)
@@ -74,6 +83,54 @@ class NetworkModel:
             )
         if self.wafer is not None and (self.fabrics or self.graph is not None):
             raise DimsweepError("a wafer has a network of its own", where="wafer")
+        if self.wafer is not None and self.lacks_links:
+            raise DimsweepError(
+                "how collectives run on a wafer of which a part is down is not known",
+                where="degrade",
+                hint="slower NPUs, such as {npu: 7, speed: 90 %}, or a network that is no wafer",
+            )
+
+        if self.placement:
+            self._check_placement()
+
+    def _check_placement(self) -> None:
+        if self.graph is None:
+            raise DimsweepError(
+                "a network of the topology's dimensions has a rank on every NPU",
+                where="placement",
+                hint="a network of more NPUs: network.file, or network.levels with network.npus",
+            )
+        strange = sorted({*self.placement} - {*range(self.graph.n_npus)})
+        if strange:
+            raise DimsweepError(
+                f"there is no NPU {some(strange)}: the network has {self.graph.n_npus}",
+                where="placement",
+                hint=f"NPUs are numbered from 0 to {self.graph.n_npus - 1}",
+            )
+        twice = [npu for npu, ranks in Counter(self.placement).items() if ranks > 1]
+        if twice:
+            raise DimsweepError(f"NPU {some(twice)} has several ranks", where="placement")
+
+    @property
+    def lacks_links(self) -> bool:
+        """Whether links or devices are slower or down."""
+        return any(change.speed is None for change in self.degrade)
+
+    def check_phases(self) -> None:
+        """Raise :class:`DimsweepError` if phases, which know dimensions and no links, cannot be
+        those of this network."""
+        if self.placement:
+            raise DimsweepError(
+                "phases know no network of which ranks have a part",
+                where="network.placement",
+                hint="fidelity=message, flow or packet",
+            )
+        if self.lacks_links:
+            raise DimsweepError(
+                "phases know no links or switches that could be slower or down",
+                where="network.degrade",
+                hint="fidelity=message, flow or packet",
+            )
 
     @property
     def packet_limit(self) -> float:

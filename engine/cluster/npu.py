@@ -4,12 +4,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from engine.cluster.compute import EfficiencyCurve, SystolicArray
-from engine.cluster.kernel_times import KernelTimes
-from engine.errors import DimsweepError
-from engine.units import MAX_PICOSECONDS, PICOSECONDS
-from engine.workload.graph import Compute, Kernel, MatMul
+from dimsweep.engine.cluster.compute import EfficiencyCurve, SystolicArray
+from dimsweep.engine.cluster.kernel_times import KernelTimes
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.units import MAX_PICOSECONDS, PICOSECONDS
+from dimsweep.engine.workload.graph import Compute, Kernel, MatMul
 
+_MEASURED = "bf16"  # the precision that every GPU was measured in
 _ALIGNED = 8  # values of two bytes, so that a row begins where tensor cores can load it
 _RATES = ("flops", "plain_flops", "memory_bandwidth", "reduce_bandwidth", "memory")
 _FACTORS = ("attention_time", "attention_backward")
@@ -36,11 +37,14 @@ class Npu:
     Several products at once whose rows are no multiple of 16 bytes long, as the scores of attention
     with odd head sizes, miss the tensor cores (NVIDIA, "Matrix multiplication background",
     requirements of tensor cores), and run at no more than ``plain_flops``, if it is given.
-    Products in a ``precision`` that was not measured are computed at the peak.  Those of narrower
+    Products in a ``precision`` that was not measured take ``relative_time`` times as long as in
+    bf16 where that is given (TF32), else they are computed at the peak.  Those of narrower
     precision, which an operator names, take ``relative_time`` times as long as in ``precision``
     where that is given, else what was measured, else what the peak in ``narrow`` makes of them.
 
-    ``memory`` is its capacity in bytes.
+    ``memory`` is its capacity in bytes.  One that is slower than such an NPU should be has a share
+    of its ``speed``: whatever it computes, measured durations included, takes as much longer, but
+    for what it reduces during a collective.
     """
 
     flops: float | None = None
@@ -61,9 +65,10 @@ class Npu:
     narrow: Mapping[str, float] = field(default_factory=dict)
     relative_time: Mapping[str, float] = field(default_factory=dict)
     memory: float | None = None
+    speed: float = 1.0
 
     def __post_init__(self) -> None:
-        for key in ("efficiency", "memory_efficiency"):
+        for key in ("efficiency", "memory_efficiency", "speed"):
             if not 0 < getattr(self, key) <= 1:
                 raise DimsweepError(f"{getattr(self, key)} is not in (0, 1]", where=key)
         for key in (*_RATES, *_FACTORS):
@@ -98,7 +103,10 @@ class Npu:
         runs ahead; and where it ``awaits`` a result, it has no lead after it.
         """
         if work.duration is not None:
-            return work.duration, lead + work.duration
+            duration = work.duration
+            if self.speed != 1 and not work.on_host:
+                duration = round(duration / self.speed)
+            return duration, lead + duration
         kernels = _kernels(work)
         issues = self.host if self.measured is None else 0
         picoseconds = 0.0
@@ -136,9 +144,9 @@ class Npu:
         if not (kernel.flops or kernel.n_bytes):
             return 0.0
         if self.measured is not None and kernel.name:
-            return self._measured(kernel.name)
+            return self._measured(kernel.name) / self.speed
         launch = self.launch if kernel.launched else 0
-        return launch + max(self._arithmetic(kernel), self._memory(kernel))
+        return (launch + max(self._arithmetic(kernel), self._memory(kernel))) / self.speed
 
     def _arithmetic(self, kernel: Kernel) -> float:
         if self.systolic is not None and kernel.matmul is not None:
@@ -152,7 +160,9 @@ class Npu:
     def _of_table(self, table: KernelTimes, kernel: Kernel, product: MatMul) -> float | None:
         """The measured time of a product or of attention, if there is one."""
         if self.precision not in table.products:
-            return None
+            if kernel.attention is not None or self.precision not in self.relative_time:
+                return None
+            return table.product(product, _MEASURED) * self.relative_time[self.precision]
         if kernel.precision in self.relative_time:
             return table.product(product, self.precision) * self.relative_time[kernel.precision]
         if kernel.attention is not None:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from engine.cluster.transports import TRANSPORTS, Transport, transport_of
-from engine.errors import DimsweepError
-from engine.units import format_time
+from dimsweep.engine.cluster.transports import TRANSPORTS, Transport, transport_of
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.units import format_time
 
 _ACK_ROOM = 14  # bytes of an ACK that telemetry may fill (HPCC's authors' format)
 

@@ -9,8 +9,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from engine.errors import DimsweepError, suggestion
-from engine.units import BANDWIDTH, TIME
+from dimsweep.engine.errors import DimsweepError, suggestion
+from dimsweep.engine.registry import Registry
+from dimsweep.engine.units import BANDWIDTH, TIME
 
 Ticks = Annotated[int, TIME]  # of the run's clock; picoseconds wherever a workload is simulated
 BitRate = Annotated[int, BANDWIDTH]  # bits a second
@@ -95,7 +96,7 @@ class Transport(ABC):
 HOOKS = ("on_start", "on_send", "on_mark", "on_ack", "on_timer", "on_end")
 
 #: All that are registered, by their names (:func:`engine.kernels.packet.hooks.register`).
-TRANSPORTS: dict[str, type[Transport]] = {}
+TRANSPORTS: Registry[type[Transport]] = Registry("transport")
 
 
 def transport_of(chosen: Transport | str) -> Transport:

@@ -1,19 +1,19 @@
 """Networks as graphs of devices and links: the fabrics that build them, files, and routing."""
 
-from engine.network.fabric import Auto, Clos, Dragonfly, Fabric, Mesh, build_network
-from engine.network.files import read_network
-from engine.network.graph import Link, Network
-from engine.network.routing import Routing
-
-__all__ = [
-    "Auto",
-    "Clos",
-    "Dragonfly",
-    "Fabric",
-    "Link",
-    "Mesh",
-    "Network",
-    "Routing",
-    "build_network",
-    "read_network",
-]
+from dimsweep.engine.network.bill import Bill, Item, bill_of, needs_of
+from dimsweep.engine.network.degrade import Change, degraded
+from dimsweep.engine.network.fabric import Auto, Clos, Dragonfly, Fabric, Mesh, build_network
+from dimsweep.engine.network.files import read_network, write_network
+from dimsweep.engine.network.graph import Device, Kind, Link, Medium, Network
+from dimsweep.engine.network.levels import Level, build_levels
+from dimsweep.engine.network.parts import (
+    LEVELS,
+    Amount,
+    Cabling,
+    Part,
+    PartKind,
+    PriceList,
+)
+from dimsweep.engine.network.paths import PathLengths, path_lengths
+from dimsweep.engine.network.routing import Routing
+from dimsweep.engine.network.which import Which

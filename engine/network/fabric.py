@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from itertools import islice, permutations, product
 from typing import Any, ClassVar, NamedTuple
 
-from engine.cluster.blocks import Block, Ring, Switch
-from engine.cluster.blocks.block import Node, Pair
-from engine.cluster.blocks.topology import Dimension, Topology
-from engine.errors import DimsweepError
-from engine.network.graph import Network
-from engine.workload.coordinates import lines
+from dimsweep.engine.cluster.blocks import Block, Ring, Switch
+from dimsweep.engine.cluster.blocks.block import Node, Pair
+from dimsweep.engine.cluster.blocks.topology import Dimension, Topology
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.network.graph import Network
+from dimsweep.engine.workload.coordinates import lines
 
 MAX_LINKS = 2**20  # about a gigabyte of graph
 
@@ -208,10 +208,7 @@ class Dragonfly(Fabric):
         return Bill(links=1 + ends / 2, ports=1 + ends)
 
     def wire(self, dim: Dimension, npus: range, place: str) -> Iterator[Pair]:
-        """The link of group i to group i + o sits at router (o - 1) // h, where h is how many of
-        them a router has."""
         routers, groups = self.routers, len(npus) // (self.routers * self.npus)
-        spread = -(-(groups - 1) // routers)
 
         def name(group: int, router: int) -> str:
             return f"router {place} group {group} no {router}"
@@ -221,9 +218,19 @@ class Dragonfly(Fabric):
         for group in range(groups):
             for one, other in permutations(range(routers), 2):
                 yield name(group, one), name(group, other)
-            for o in range(1, groups):
-                far = name((group + o) % groups, (groups - o - 1) // spread)
-                yield name(group, (o - 1) // spread), far
+        for here, there in group_links(groups, routers):
+            yield name(*here), name(*there)
+
+
+def group_links(groups: int, routers: int) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+    """The links of a dragonfly's groups, one each way between each two, by the number of the group
+    and of the router: that of group i to group i + o sits at router (o - 1) // h, where h is how
+    many of them a router has."""
+    spread = -(-(groups - 1) // routers)
+    for group in range(groups):
+        for o in range(1, groups):
+            far = (group + o) % groups, (groups - o - 1) // spread
+            yield (group, (o - 1) // spread), far
 
 
 def build_network(
@@ -237,9 +244,7 @@ def build_network(
     """
     import networkx as nx  # here: few runs build a network
 
-    check_fabrics(topology, fabrics)
-    fabrics = fabrics or [Auto()] * len(topology.dims)
-    links = list(islice(_links(topology, fabrics, buffer), MAX_LINKS + 1))
+    links = list(islice(_links(topology, fitted(topology, fabrics), buffer), MAX_LINKS + 1))
     if len(links) > MAX_LINKS:
         raise DimsweepError(
             f"{topology.name} has more than {MAX_LINKS:,} links",
@@ -252,25 +257,30 @@ def build_network(
     return Network(graph, topology.sizes)
 
 
-def check_fabrics(topology: Topology, fabrics: Sequence[Fabric]) -> None:
-    """Raise :class:`DimsweepError` unless there is no fabric, or one that suits each dimension."""
+def fitted(topology: Topology, fabrics: Sequence[Fabric]) -> list[tuple[Dimension, Fabric]]:
+    """Each dimension with its fabric, its own block where there are none.
+
+    Raises :class:`DimsweepError` for another number of fabrics, and one that does not suit its own.
+    """
     if fabrics and len(fabrics) != len(topology.dims):
         raise DimsweepError(
             f"{len(fabrics)} fabrics for the {len(topology.dims)} dimensions of {topology.name}",
             where="network.fabric",
             hint="one a dimension, or none",
         )
-    for d, (dim, fabric) in enumerate(zip(topology.dims, fabrics, strict=False)):
+    pairs = list(zip(topology.dims, fabrics or [Auto()] * len(topology.dims), strict=True))
+    for d, (dim, fabric) in enumerate(pairs):
         try:
             fabric.check(dim)
         except DimsweepError as error:
             raise error.at(f"network.fabric[{d}]") from None
+    return pairs
 
 
 def _links(
-    topology: Topology, fabrics: Sequence[Fabric], buffer: float | None
+    topology: Topology, pairs: Sequence[tuple[Dimension, Fabric]], buffer: float | None
 ) -> Iterator[tuple[Any, Any, dict[str, Any]]]:
-    for d, (dim, fabric) in enumerate(zip(topology.dims, fabrics, strict=True)):
+    for d, (dim, fabric) in enumerate(pairs):
         if dim.size == 1:
             continue
         bandwidth = dim.bandwidth / fabric.links(dim)

@@ -1,8 +1,9 @@
 """Networks from files: node-link JSON and GraphML, as networkx and most graph editors write them.
 
-A node with the attribute ``npu`` (its rank, a whole number) is an NPU, every other node a switch.
-Edges have ``bandwidth``, ``latency`` and perhaps ``buffer``, each with its unit.  An undirected
-graph has each link in both directions.
+A node with the attribute ``npu`` (its rank, a whole number) is an NPU, every other node a switch
+or what its ``kind`` says.  It may have the attributes of a :class:`Device`, and an edge has those
+of a :class:`Link`, each with its unit; what else a node has is an editor's, and passed over.  An
+undirected graph has each link in both directions.
 """
 
 import json
@@ -13,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from xml.etree import ElementTree
 
-from engine.cluster.blocks.block import Node
-from engine.errors import DimsweepError
-from engine.network.graph import Network, some
-from engine.units import BANDWIDTH, BYTES, parse, parse_time
+from dimsweep.engine.cluster.blocks.block import Node
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.network.graph import Device, Link, Network, node_name, some
+from dimsweep.engine.units import BANDWIDTH, BYTES, LENGTH, MONEY, POWER, TIME, parse, parse_time
 
 if TYPE_CHECKING:  # networkx is imported by the functions that need it: few runs do
     import networkx as nx
@@ -25,10 +26,42 @@ _EXAMPLE = (
     '{"directed": false, "nodes": [{"id": "a", "npu": 0}, {"id": "b", "npu": 1}], "edges": '
     '[{"source": "a", "target": "b", "bandwidth": "50 GB/s", "latency": "500 ns"}]}'
 )
-_PARSERS: dict[str, Callable[[object], float]] = {
+
+
+def _same(value: Any) -> Any:
+    """What :class:`Network` checks, and no unit is written with."""
+    return value
+
+
+_PARSERS: dict[str, Callable[[object], object]] = {
     "bandwidth": partial(parse, unit=BANDWIDTH),
     "latency": parse_time,
     "buffer": partial(parse, unit=BYTES),
+    "medium": _same,
+    "length": partial(parse, unit=LENGTH, zero=True),
+    "lanes": _same,
+    "part": _same,
+    "dim": _same,
+}
+_DEVICE_PARSERS: dict[str, Callable[[object], object]] = {
+    "kind": _same,
+    "ports": _same,
+    "part": _same,
+    "price": partial(parse, unit=MONEY, zero=True),
+    "watts": partial(parse, unit=POWER, zero=True),
+    "fails": _same,
+    "repair": partial(parse, unit=TIME, zero=True),
+}
+# Numbers are written so that they come back to the bit.
+_WRITERS: dict[str, Callable[[Any], object]] = {
+    "bandwidth": lambda value: f"{value!r} B/s",
+    "latency": lambda value: f"{value} ps",
+    "buffer": lambda value: f"{value!r} B",
+    "length": lambda value: f"{value!r} m",
+    "price": lambda value: f"{value!r} USD",
+    "watts": lambda value: f"{value!r} W",
+    "repair": lambda value: f"{value!r} s",
+    "kind": str,
 }
 
 
@@ -39,23 +72,72 @@ def read_network(path: str | Path) -> Network:
     misspelt, for parallel edges, and for what is no :class:`Network`.
     """
     path = Path(path)
-    readers = {".json": _read_json, ".graphml": _read_graphml, ".xml": _read_graphml}
-    reader = readers.get(path.suffix.lower())
-    if reader is None:
-        raise DimsweepError(
-            "cannot tell the format of the network",
-            where=str(path),
-            hint=f"the name must end in {', '.join(readers)}",
-        )
+    read = _read_json if _is_json(path) else _read_graphml
     try:
         content = path.read_bytes()
     except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
-        reason = getattr(error, "strerror", None) or str(error)
-        raise DimsweepError(f"cannot read the network: {reason}", where=str(path)) from error
+        raise _no_file("read", path, error) from error
     try:
-        return _network(reader(content))
+        return _network(read(content))
     except DimsweepError as error:
         raise error.at(str(path)) from None
+
+
+def _is_json(path: Path) -> bool:
+    """Whether a file is JSON or else GraphML, by the ending of its name."""
+    endings = {".json": True, ".graphml": False, ".xml": False}
+    if path.suffix.lower() not in endings:
+        raise DimsweepError(
+            "cannot tell the format of the network",
+            where=str(path),
+            hint=f"the name must end in {', '.join(endings)}",
+        )
+    return endings[path.suffix.lower()]
+
+
+def _no_file(verb: str, path: Path, error: OSError | ValueError) -> DimsweepError:
+    reason = getattr(error, "strerror", None) or str(error)
+    return DimsweepError(f"cannot {verb} the network: {reason}", where=str(path))
+
+
+def write_network(network: Network, path: str | Path) -> None:
+    """Writes a network so that :func:`read_network` reads the same, as node-link JSON (``.json``)
+    or GraphML (``.graphml``, ``.xml``).
+
+    Raises :class:`DimsweepError` for another ending, and for a file that cannot be written.
+    """
+    import networkx as nx
+
+    path = Path(path)
+    is_json = _is_json(path)
+    graph = nx.DiGraph()
+    for node, device in network.devices.items():
+        known = _written(device, _DEVICE_PARSERS)
+        if isinstance(node, int):
+            known["npu"] = node  # which says what kind it is of
+            del known["kind"]
+        graph.add_node(node_name(node), **known)
+    for link in network.links:
+        ends = node_name(link.source), node_name(link.target)
+        graph.add_edge(*ends, **_written(link, _PARSERS))
+    try:
+        if is_json:
+            path.write_text(json.dumps(nx.node_link_data(graph, edges="edges")), encoding="utf-8")
+        else:
+            nx.write_graphml(graph, path)
+    except (OSError, ValueError) as error:
+        raise _no_file("write", path, error) from error
+
+
+def _written(of: Device | Link, names: Iterable[str]) -> dict[str, Any]:
+    """What is not as usual, as it is read."""
+    kind = type(of)
+    usual = {name: getattr(kind, name, None) for name in names}  # none where it must be given
+    changed = {name: value for name in names if (value := getattr(of, name)) != usual[name]}
+    return {
+        name: _WRITERS[name](value) if name in _WRITERS else value
+        for name, value in changed.items()
+    }
 
 
 def _read_json(content: bytes) -> "nx.DiGraph":
@@ -232,7 +314,7 @@ def _check_structure(ids: list[Any], ends: list[tuple[Any, Any]], directed: obje
     if parallel:
         raise DimsweepError(
             f"parallel edges: {some(f'{source} -> {target}' for source, target in parallel)}",
-            hint="write one edge with the sum of their bandwidths",
+            hint="write one edge with the sum of their bandwidths, and how many `lanes` it has",
         )
 
 
@@ -249,13 +331,16 @@ def _network(read: "nx.DiGraph") -> Network:
         kind = "NPU" if isinstance(doubled[0], int) else "switch"
         raise DimsweepError(f"more than one node is {kind} {doubled[0]}")
     graph = nx.DiGraph()
-    graph.add_nodes_from(names.values())
+    for node, data in read.nodes(data=True):
+        known = {name: value for name, value in data.items() if name in _DEVICE_PARSERS}
+        graph.add_node(names[node], **_parsed(known, _DEVICE_PARSERS, f"[{node}]"))
     for source, target, data in read.edges(data=True):
+        place = f"[{source} -> {target}]"
         try:
-            attributes = _attributes(data)
+            _check_known(data)
         except DimsweepError as error:
-            raise error.at(f"[{source} -> {target}]") from None
-        graph.add_edge(names[source], names[target], **attributes)
+            raise error.at(place) from None
+        graph.add_edge(names[source], names[target], **_parsed(data, _PARSERS, place))
     return Network(graph)
 
 
@@ -272,7 +357,7 @@ def _name(node: object, data: Mapping[str, object]) -> Node:
     return rank
 
 
-def _attributes(data: Mapping[str, object]) -> dict[str, Any]:
+def _check_known(data: Mapping[str, object]) -> None:
     unknown = data.keys() - _PARSERS.keys()
     if unknown:
         raise DimsweepError(
@@ -281,10 +366,15 @@ def _attributes(data: Mapping[str, object]) -> dict[str, Any]:
     missing = [name for name in ("bandwidth", "latency") if name not in data]
     if missing:
         raise DimsweepError(f"{some(missing)} is missing", hint='such as "50 GB/s", "500 ns"')
+
+
+def _parsed(
+    data: Mapping[str, object], parsers: Mapping[str, Callable[[object], object]], place: str
+) -> dict[str, Any]:
     attributes: dict[str, Any] = {}
     for name, value in data.items():
         try:
-            attributes[name] = _PARSERS[name](value)
+            attributes[name] = parsers[name](value)
         except DimsweepError as error:
-            raise error.at(name) from None
+            raise error.at(name).at(place) from None
     return attributes

@@ -1,18 +1,51 @@
-"""A network as a graph: NPUs and switches, joined by one-way links."""
+"""A network as a graph: NPUs, switches and other devices, joined by one-way links."""
 
 import math
 import sys
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
-from engine.cluster.blocks.block import Node
-from engine.errors import DimsweepError
-from engine.units import MAX_PICOSECONDS
+from dimsweep.engine.cluster.blocks.block import Node
+from dimsweep.engine.errors import DimsweepError, suggestion
+from dimsweep.engine.units import LENGTH, MAX_PICOSECONDS, MONEY, POWER, TIME
 
 if TYPE_CHECKING:  # networkx is imported by the functions that need it: few runs do
     import networkx as nx
+
+Medium = Literal["", "copper", "fibre"]
+
+
+class Kind(StrEnum):
+    """What a device is; but for an NPU, all pass messages on."""
+
+    NPU = "npu"
+    NIC = "nic"
+    SWITCH = "switch"
+    OCS = "ocs"
+    MEMORY = "memory"
+    HOST = "host"
+
+
+@dataclass(frozen=True)
+class Device:
+    """What stands at a node of a network.
+
+    ``ports`` is its radix: how many cables fit, each lane of a link one (``None``: no limit).
+    ``part`` names what is bought, for a price list; ``price`` (USD) and ``watts`` are those of one
+    such device, ``fails`` how often it fails in a year and ``repair`` how many seconds it is down
+    then (``None``: not known).
+    """
+
+    kind: Kind
+    ports: int | None = None
+    part: str = ""
+    price: Annotated[float, MONEY] | None = None
+    watts: Annotated[float, POWER] | None = None
+    fails: float | None = None
+    repair: Annotated[float, TIME] | None = None
 
 
 @dataclass(frozen=True)
@@ -22,6 +55,11 @@ class Link:
     ``bandwidth`` is bytes per second, ``latency`` picoseconds, ``buffer`` the bytes of messages
     that may wait at its far end (``None``: no limit), ``dim`` the dimension of the topology that it
     belongs to (-1: none).
+
+    Two links between the same devices, one each way, are one cable.  ``medium`` is what it is made
+    of: ``copper``, ``fibre`` with a transceiver at each end, or nothing that is bought, such as a
+    trace on a board.  ``length`` is metres, ``part`` names the cable in a price list.  A link of
+    several ``lanes`` is so many cables side by side; ``bandwidth`` is that of all of them.
     """
 
     source: Node
@@ -30,6 +68,10 @@ class Link:
     latency: int
     buffer: float | None = None
     dim: int = -1
+    medium: Medium = ""
+    length: Annotated[float, LENGTH] = 0.0
+    lanes: int = 1
+    part: str = ""
 
     @property
     def name(self) -> str:
@@ -43,25 +85,66 @@ def node_name(node: Node) -> str:
 
 
 class Network:
-    """A directed graph of NPUs and switches, its links numbered in the graph's order of edges.
+    """A directed graph of devices, its links numbered in the graph's order of edges.
 
-    Edges of ``graph`` carry the attributes of a :class:`Link`.  ``sizes`` are the sizes of the
-    dimensions when NPU ``i`` sits at mixed-radix coordinates, dimension 0 fastest.  Raises
+    A node is an NPU's rank, or the name of another device.  Edges of ``graph`` carry the attributes
+    of a :class:`Link`, nodes those of a :class:`Device` that they have: an int is an NPU, and a
+    name a switch, unless its ``kind`` says otherwise.  ``sizes`` are the sizes of the dimensions
+    when NPU ``i`` sits at mixed-radix coordinates, dimension 0 fastest.  Raises
     :class:`DimsweepError` naming the node or link for anything that is no network in which every
-    NPU has a way to every other.
+    NPU has a way to every other, and for a device with more cables than ports.
     """
 
     def __init__(self, graph: "nx.DiGraph", sizes: tuple[int, ...] = ()) -> None:
         self.graph = graph
         self.sizes = sizes
         self.n_npus = _count_npus(graph)
+        self.devices = dict(_devices(graph))
         self.links = tuple(_link(*edge) for edge in graph.edges(data=True))
         self.number = {(link.source, link.target): i for i, link in enumerate(self.links)}
         if sizes and math.prod(sizes) != self.n_npus:
             raise DimsweepError(
                 f"dimensions of {sizes} have {math.prod(sizes)} NPUs, the network {self.n_npus}"
             )
+        self._check_ports()
         _check_ways(graph, self.n_npus)
+        self._numbers: dict[tuple[int, ...], int] = {}
+        self._ways: list[tuple[int, ...]] = []
+
+    def way(self, links: tuple[int, ...]) -> int:
+        """The number, below zero, by which messages ask for exactly these links, which lead from
+        one NPU to another one (see :meth:`engine.network.routing.Router.route`)."""
+        if links not in self._numbers:
+            self._numbers[links] = ~len(self._ways)
+            self._ways.append(links)
+        return self._numbers[links]
+
+    def links_of(self, way: int) -> tuple[int, ...]:
+        """The links of the way that has a number."""
+        return self._ways[~way]
+
+    def cables(self) -> Iterator[Link]:
+        """One link of each cable: where there is one each way, the one that comes first."""
+        for i, link in enumerate(self.links):
+            if self.number.get((link.target, link.source), i) >= i:
+                yield link
+
+    def _check_ports(self) -> None:
+        limited = {node: device.ports for node, device in self.devices.items() if device.ports}
+        if not limited:
+            return
+        used = dict.fromkeys(limited, 0)
+        for cable in self.cables():
+            for node in (cable.source, cable.target):
+                if node in used:
+                    used[node] += cable.lanes
+        for node, ports in limited.items():
+            if used[node] > ports:
+                raise DimsweepError(
+                    f"{node_name(node)} has {used[node]} cables and {ports} ports",
+                    where=f"[{node}].ports",
+                    hint="fewer links or lanes, or a switch with more ports",
+                )
 
     def named(self, names: Collection[str]) -> list[int]:
         """The numbers of links by their names, without repetition; that of a node stands for all
@@ -110,6 +193,59 @@ def _count_npus(graph: "nx.DiGraph") -> int:
     return len(ranks)
 
 
+def _devices(graph: "nx.DiGraph") -> Iterator[tuple[Node, Device]]:
+    """Most are alike, and made once."""
+    made: dict[tuple[object, ...], Device] = {}
+    for node, attributes in graph.nodes(data=True):
+        if isinstance(node, str) and node.startswith("NPU ") and _is_taken(node, graph):
+            raise DimsweepError(f"a device is called {node!r}, as the NPU is", hint="rename it")
+        key = (isinstance(node, int), *attributes.items())
+        try:
+            device = made.get(key)
+        except TypeError:  # unhashable, which no attribute may be: it is refused below
+            device = None
+        if device is None:
+            device = _device(node, attributes)
+            made[key] = device
+        yield node, device
+
+
+def _is_taken(name: str, graph: "nx.DiGraph") -> bool:
+    rank = name.removeprefix("NPU ")
+    return rank.isdecimal() and graph.has_node(int(rank))
+
+
+def _device(node: Node, attributes: Mapping[str, object]) -> Device:
+    usual = Kind.NPU if isinstance(node, int) else Kind.SWITCH
+    known = [field.name for field in fields(Device)]
+    for name, value in attributes.items():
+        wrong = "an unknown attribute" if name not in known else _wrong_of_device(name, value)
+        if wrong:
+            hint = suggestion(name, known) if name not in known else ""
+            raise DimsweepError(f"{name} {value!r}; {wrong}", where=f"[{node}]", hint=hint)
+    kind = Kind(attributes.get("kind", usual))  # type: ignore[arg-type]  # checked above
+    device = Device(**{**attributes, "kind": kind})  # type: ignore[arg-type]  # checked above
+    if (device.kind is Kind.NPU) != isinstance(node, int):
+        what = f"{node!r} cannot be of the kind {device.kind.value}"
+        hint = "an NPU is its rank, an int; any other device its name, a str"
+        raise DimsweepError(what, where=f"[{node}]", hint=hint)
+    return device
+
+
+def _wrong_of_device(name: str, value: object) -> str:
+    """What is wrong with an attribute of a device, or nothing."""
+    if name == "kind":
+        known = ", ".join(Kind)
+        return "" if isinstance(value, str) and value in set(Kind) else f"it must be one of {known}"
+    if name == "part":
+        return "" if isinstance(value, str) else "it must be a name"
+    if name == "ports":
+        right = value is None or _is_count(value)
+        return "" if right else "it must be a whole number of at least one"
+    right = value is None or (_is_number(value) and 0 <= value <= sys.float_info.max)  # type: ignore[operator]
+    return "" if right else "it must be a finite number of zero or more"
+
+
 def _link(source: Node, target: Node, attributes: Mapping[str, object]) -> Link:
     try:
         link = Link(source, target, **attributes)  # type: ignore[arg-type]  # checked below
@@ -117,12 +253,15 @@ def _link(source: Node, target: Node, attributes: Mapping[str, object]) -> Link:
         raise DimsweepError(
             str(error).removeprefix("Link.__init__() "),
             where=f"[{source} -> {target}]",
-            hint="a link has a bandwidth and a latency, and may have a buffer and a dim",
+            hint=f"a link has a bandwidth and a latency, and may have {_MAY_HAVE}",
         ) from None
     wrong = _wrong(link)
     if wrong:
         raise DimsweepError(wrong, where=f"[{source} -> {target}]")
     return link
+
+
+_MAY_HAVE = ", ".join(field.name for field in fields(Link)[4:])
 
 
 def _wrong(link: Link) -> str:
@@ -135,11 +274,27 @@ def _wrong(link: Link) -> str:
         return f"latency {link.latency!r}; it must be whole picoseconds, 0 to {MAX_PICOSECONDS}"
     if link.buffer is not None and not _is_amount(link.buffer):
         return f"buffer {link.buffer!r}; it must be bytes, finite and more than zero, or None"
+    if link.medium not in get_args(Medium):
+        return f"medium {link.medium!r}; it must be copper, fibre, or empty for what is not bought"
+    if not (link.length == 0 or _is_amount(link.length)):
+        return f"length {link.length!r}; it must be metres, finite and zero or more"
+    if not _is_count(link.lanes):
+        return f"lanes {link.lanes!r}; they must be a whole number of at least one"
+    if not isinstance(link.part, str):
+        return f"part {link.part!r}; it must be the name of a cable in a price list"
     return ""
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _is_amount(value: object) -> bool:
     return isinstance(value, int | float) and 0 < value <= sys.float_info.max
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
 def _check_ways(graph: "nx.DiGraph", n_npus: int) -> None:

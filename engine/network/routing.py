@@ -4,10 +4,10 @@ import hashlib
 from collections.abc import Iterator
 from enum import StrEnum
 
-from engine.cluster.blocks.block import Node
-from engine.errors import DimsweepError
-from engine.network.graph import Network
-from engine.workload.coordinates import coordinates_of, line
+from dimsweep.engine.cluster.blocks.block import Node
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.network.graph import Network
+from dimsweep.engine.workload.coordinates import coordinates_of, line
 
 
 class Routing(StrEnum):
@@ -43,7 +43,7 @@ class Router:
         self._routing = routing
         self._seed = seed
         self._routes: dict[tuple[int, int, int], tuple[int, ...]] = {}
-        self._distances: dict[int, _Distances] = {}
+        self._distances: dict[Node, _Distances] = {}
         # The link to each successor, in the order of the links; and the predecessors.
         self._out: dict[Node, dict[Node, int]] = {node: {} for node in network.graph}
         self._in: dict[Node, list[Node]] = {node: [] for node in network.graph}
@@ -56,7 +56,9 @@ class Router:
 
         Equally short next hops are taken by ``way`` modulo their number, in the order of their
         links (so on a Ring, to the opposite NPU, way 0 goes up and way 1 down), or by a hash of
-        ``way`` and the rest (ECMP).  Raises :class:`DimsweepError` for an NPU that is not there.
+        ``way`` and the rest (ECMP).  A ``way`` below zero has the links of :meth:`Network.way`, and
+        back from its end (ACKs) it is way 0.  Raises :class:`DimsweepError` for an NPU or a way
+        that is not there.
         """
         key = (source, target, way)
         if key not in self._routes:
@@ -65,8 +67,19 @@ class Router:
                     raise DimsweepError(
                         f"no NPU {npu} in a network of {self._network.n_npus}", where="route"
                     )
-            self._routes[key] = tuple(self._find(source, target, way))
+            given = self._given_way(source, target, way) if way < 0 else ()
+            self._routes[key] = given or tuple(self._find(source, target, max(way, 0)))
         return self._routes[key]
+
+    def _given_way(self, source: int, target: int, way: int) -> tuple[int, ...]:
+        """The links of a way that has a number; none if it leads back."""
+        given = self._network.links_of(way)
+        ends = self._network.links[given[0]].source, self._network.links[given[-1]].target
+        if ends == (target, source):
+            return ()
+        if ends != (source, target):
+            raise DimsweepError(f"way {way} is none from NPU {source} to NPU {target}")
+        return given
 
     def routes(self, source: int, target: int) -> tuple[tuple[int, ...], ...]:
         """All shortest ways from NPU to NPU; in dimension order if that is how ways are chosen."""
@@ -85,10 +98,8 @@ class Router:
         if source == target:
             yield ()
             return
-        distances = self._distances.setdefault(target, _Distances(target, self._in))
-        for number in _links_into(
-            distances.layers[distances.next_to(self._out[source])], self._out[source]
-        ):
+        distances, out = self._distances_to(target), self._out[source]
+        for number in _links_into(distances.layers[distances.next_to(out)], out):
             after = self._network.links[number].target
             yield from ((number, *way) for way in self._all(after, target))
 
@@ -105,9 +116,7 @@ class Router:
             here = there
 
     def _shortest(self, source: int, target: int, way: int) -> Iterator[int]:
-        if target not in self._distances:
-            self._distances[target] = _Distances(target, self._in)
-        distances = self._distances[target]
+        distances = self._distances_to(target)
         node: Node = source
         hops = 0 if source == target else distances.next_to(self._out[source]) + 1
         for remaining in reversed(range(hops)):
@@ -121,6 +130,15 @@ class Router:
             number = options[choice % len(options)]
             yield number
             node = self._network.links[number].target
+
+    def _distances_to(self, target: Node) -> "_Distances":
+        """Those to a node; NPUs that hang on one switch share what lies behind it."""
+        if target not in self._distances:
+            before = self._in[target]
+            hangs = isinstance(target, int) and len(before) == 1 and isinstance(before[0], str)
+            behind = self._distances_to(before[0]) if hangs else None
+            self._distances[target] = _Distances(target, self._in, behind)
+        return self._distances[target]
 
     def _number(self, npu: int, other: int) -> int:
         """The number of ``npu`` in the dimensions in which it differs from ``other``."""
@@ -136,12 +154,21 @@ class Router:
 
 
 class _Distances:
-    """``layers[k]``: the nodes ``k`` hops from a target; only as many layers as were asked for."""
+    """``layers[k]``: the nodes ``k`` hops from a target; only as many layers as were asked for.
 
-    def __init__(self, target: Node, predecessors: dict[Node, list[Node]]) -> None:
+    Where all ways to it lead over one node, ``behind`` has that one's.  There the target itself is
+    two hops from itself, and no shortest way comes by.
+    """
+
+    def __init__(
+        self,
+        target: Node,
+        predecessors: dict[Node, list[Node]],
+        behind: "_Distances | None" = None,
+    ) -> None:
         self.layers = [{target}]
         self._seen = {target}
-        self._predecessors = predecessors
+        self._predecessors, self._behind = predecessors, behind
 
     def next_to(self, neighbours: dict[Node, int]) -> int:
         """How far the nearest of ``neighbours`` is.
@@ -157,6 +184,11 @@ class _Distances:
         return hops
 
     def _extend(self) -> None:
+        if self._behind is not None:
+            if len(self._behind.layers) < len(self.layers):
+                self._behind._extend()
+            self.layers.append(self._behind.layers[len(self.layers) - 1])
+            return
         layer = {before for node in self.layers[-1] for before in self._predecessors[node]}
         layer -= self._seen
         self._seen |= layer

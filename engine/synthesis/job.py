@@ -10,15 +10,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import DimsweepError
-from engine.kinds import CollectiveKind
-from engine.workload.coordinates import (
-    Offset,
-    all_coordinates,
-    graph_by_rank,
-    modulo,
-)
-from engine.workload.graph import (
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.workload.coordinates import Offset, all_coordinates, graph_by_rank, modulo
+from dimsweep.engine.workload.graph import (
     Access,
     Collective,
     Compute,

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from engine.synthesis.grammar import leaf
-from engine.synthesis.job import Job, Symbol
-from engine.synthesis.model import TraceModel, case, part_name
-from engine.synthesis.synthesise import unrolled
+from dimsweep.engine.synthesis.grammar import leaf
+from dimsweep.engine.synthesis.job import Job, Symbol
+from dimsweep.engine.synthesis.model import TraceModel, case, part_name
+from dimsweep.engine.synthesis.synthesise import unrolled
 
 
 def distance(model: TraceModel, job: Job) -> float:

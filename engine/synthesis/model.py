@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.errors import DimsweepError
-from engine.synthesis.formula import Formula, fit_count, fit_product
-from engine.synthesis.grammar import Counts, Pattern, Place, follow, induce, loops
-from engine.synthesis.job import Job, role
-from engine.synthesis.samples import Samples
-from engine.synthesis.waiting import NEAR, Waiting, describe
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.synthesis.formula import Formula, fit_count, fit_product
+from dimsweep.engine.synthesis.grammar import Counts, Pattern, Place, follow, induce, loops
+from dimsweep.engine.synthesis.job import Job, role
+from dimsweep.engine.synthesis.samples import Samples
+from dimsweep.engine.synthesis.waiting import NEAR, Waiting, describe
 
 Example = tuple[Job, int]  # a job, and which of its stages
 
@@ -120,10 +120,7 @@ def _parts(by_part: Mapping[str, Sequence[Example]], cases: Mapping[str, str]) -
             samples.add(job, stage, places, name, cases[name], pattern)
     return {
         name: Part(
-            pattern,
-            counts,
-            samples.formulas(name),
-            len({job.name for job, _ in by_part[name]}),
+            pattern, counts, samples.formulas(name), len({job.name for job, _ in by_part[name]})
         )
         for name, (pattern, counts, _) in structures.items()
     }

@@ -7,13 +7,13 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from engine.errors import DimsweepError
-from engine.formats.fields import read_json, validated
-from engine.synthesis.formula import Formula, Term
-from engine.synthesis.grammar import Loop, Pattern, Place, leaf, loops, unroll
-from engine.synthesis.job import Symbol
-from engine.synthesis.model import Layout, Part, TraceModel
-from engine.synthesis.waiting import SEPARATOR, check_rule
+from dimsweep.engine.errors import DimsweepError, accessing
+from dimsweep.engine.formats.fields import read_json, validated
+from dimsweep.engine.synthesis.formula import Formula, Term
+from dimsweep.engine.synthesis.grammar import Loop, Pattern, Place, leaf, loops, unroll
+from dimsweep.engine.synthesis.job import Symbol
+from dimsweep.engine.synthesis.model import Layout, Part, TraceModel
+from dimsweep.engine.synthesis.waiting import SEPARATOR, check_rule
 
 FORMAT = "dimsweep trace model 2"
 _LARGEST = 1e30  # a factor, and the value of a key
@@ -37,11 +37,8 @@ def write_model(path: Path | str, model: TraceModel) -> None:
             for name, part in model.parts.items()
         },
     }
-    try:
+    with accessing(path, "the model cannot be written"):
         Path(path).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    except OSError as error:
-        what = f"the model cannot be written: {error.strerror}"
-        raise DimsweepError(what, where=str(path)) from error
 
 
 def _layout(layout: Layout) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from engine.errors import DimsweepError
-from engine.workload.graph import (
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.workload.graph import (
     Access,
     Collective,
     Compute,

@@ -5,9 +5,9 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-from engine.synthesis.formula import Formula, Keys, fit
-from engine.synthesis.grammar import Pattern, Place, leaf
-from engine.synthesis.job import Job, Symbol
+from dimsweep.engine.synthesis.formula import Formula, Keys, fit
+from dimsweep.engine.synthesis.grammar import Pattern, Place, leaf
+from dimsweep.engine.synthesis.job import Job, Symbol
 
 _WORSE = 1.5  # times the residuals of separate formulas, up to which a common one is taken
 _EXACT = 0.002  # a residual that is as good as none

@@ -9,15 +9,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from engine.errors import DimsweepError, suggestion
-from engine.kinds import CollectiveKind
-from engine.synthesis.formula import Formula
-from engine.synthesis.grammar import Place, leaf, loops, unroll
-from engine.synthesis.job import Symbol, offset_to, stage_of
-from engine.synthesis.model import Part, TraceModel, case, part_name
-from engine.synthesis.waiting import SEPARATOR, Reader, Steps
-from engine.workload.coordinates import all_coordinates
-from engine.workload.graph import (
+from dimsweep.engine.errors import DimsweepError, suggestion
+from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.synthesis.formula import Formula
+from dimsweep.engine.synthesis.grammar import Place, leaf, loops, unroll
+from dimsweep.engine.synthesis.job import Symbol, offset_to, stage_of
+from dimsweep.engine.synthesis.model import Part, TraceModel, case, part_name
+from dimsweep.engine.synthesis.waiting import SEPARATOR, Reader, Steps
+from dimsweep.engine.workload.coordinates import all_coordinates
+from dimsweep.engine.workload.graph import (
     Access,
     Collective,
     Compute,

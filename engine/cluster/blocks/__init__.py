@@ -1,6 +1,6 @@
 """The building blocks of network dimensions, one file each."""
 
-from engine.cluster.blocks.block import (
+from dimsweep.engine.cluster.blocks.block import (
     ENTRANCES,
     Block,
     LinkUse,
@@ -9,34 +9,16 @@ from engine.cluster.blocks.block import (
     SubgroupBandwidth,
     Way,
 )
-from engine.cluster.blocks.fully_connected import FullyConnected
-from engine.cluster.blocks.grid import Grid
-from engine.cluster.blocks.mesh2d import Mesh2D
-from engine.cluster.blocks.ring import Ring
-from engine.cluster.blocks.switch import Switch
-from engine.cluster.blocks.torus2d import Torus2D
-from engine.errors import DimsweepError
+from dimsweep.engine.cluster.blocks.fully_connected import FullyConnected
+from dimsweep.engine.cluster.blocks.grid import Grid
+from dimsweep.engine.cluster.blocks.mesh2d import Mesh2D
+from dimsweep.engine.cluster.blocks.ring import Ring
+from dimsweep.engine.cluster.blocks.switch import Switch
+from dimsweep.engine.cluster.blocks.torus2d import Torus2D
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.registry import Registry
 
-__all__ = [
-    "BLOCKS",
-    "ENTRANCES",
-    "GRIDS",
-    "Block",
-    "FullyConnected",
-    "Grid",
-    "LinkUse",
-    "Mesh2D",
-    "Pair",
-    "Part",
-    "Ring",
-    "SubgroupBandwidth",
-    "Switch",
-    "Torus2D",
-    "Way",
-    "register",
-]
-
-BLOCKS: dict[str, Block] = {}  # by the name in shapes
+BLOCKS: Registry[Block] = Registry("block")  # by the name in shapes
 # Those of two sides, ``Mesh2D(5,4)``; a grid of every size is a block of its own.
 GRIDS: dict[str, type[Grid]] = {grid.name: grid for grid in (Mesh2D, Torus2D)}
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import permutations
 
-from engine.cluster.blocks.block import Block, LinkUse, Pair, Way
+from dimsweep.engine.cluster.blocks.block import Block, LinkUse, Pair, Way
 
 
 class FullyConnected(Block):

@@ -15,8 +15,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from engine.cluster.blocks.block import Block, LinkUse, Pair, Senders, Way
-from engine.errors import DimsweepError
+from dimsweep.engine.cluster.blocks.block import Block, LinkUse, Pair, Senders, Way
+from dimsweep.engine.errors import DimsweepError
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from engine.cluster.blocks.grid import Grid
+from dimsweep.engine.cluster.blocks.grid import Grid
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from engine.cluster.blocks.block import Block, LinkUse, Pair, Senders, Way
+from dimsweep.engine.cluster.blocks.block import Block, LinkUse, Pair, Senders, Way
 
 
 class Ring(Block):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from engine.cluster.blocks.block import Block, LinkUse, Pair, Senders, Way
+from dimsweep.engine.cluster.blocks.block import Block, LinkUse, Pair, Senders, Way
 
 
 class Switch(Block):

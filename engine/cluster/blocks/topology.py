@@ -9,9 +9,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.cluster.blocks import BLOCKS, GRIDS, Block, Grid
-from engine.errors import DimsweepError, in_yaml, nearest
-from engine.units import MAX_PICOSECONDS
+from dimsweep.engine.cluster.blocks import BLOCKS, GRIDS, Block, Grid
+from dimsweep.engine.errors import DimsweepError, in_yaml, nearest
+from dimsweep.engine.units import MAX_PICOSECONDS
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,8 @@ class Topology:
         blocks = parse_shape(shape)
         for name, values in (("bandwidth", bandwidth), ("latency", latency), ("tiers", tiers)):
             if isinstance(values, str) or not isinstance(values, Sequence):
-                hint = f"one for each of the {len(blocks)} dimensions, such as [1, 2]"
+                n, each = len(blocks), in_yaml(values)
+                hint = f"one for each dimension of {shape}: [{', '.join([each] * n)}]"
                 raise DimsweepError(f"{in_yaml(values)} is no list", where=name, hint=hint)
             if len(values) != len(blocks) and not (name == "tiers" and not values):
                 raise DimsweepError(

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from engine.cluster.memory.memory import RemoteMemory, Request, Service, Sharing
+from dimsweep.engine.cluster.memory.memory import RemoteMemory, Request, Service, Sharing
 
 
 @dataclass(frozen=True)

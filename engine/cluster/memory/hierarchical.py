@@ -9,9 +9,9 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from engine.cluster.memory.memory import MemoryOfNodes, Request, Service, Sharing
-from engine.errors import DimsweepError, check_least
-from engine.units import PICOSECONDS
+from dimsweep.engine.cluster.memory.memory import MemoryOfNodes, Request, Service, Sharing
+from dimsweep.engine.errors import DimsweepError, check_least
+from dimsweep.engine.units import PICOSECONDS
 
 
 class Pipeline(NamedTuple):

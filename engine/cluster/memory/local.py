@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from engine.cluster.memory.memory import RemoteMemory
+from dimsweep.engine.cluster.memory.memory import RemoteMemory
 
 
 @dataclass(frozen=True)

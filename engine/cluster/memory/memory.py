@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, NamedTuple
 
-from engine.errors import DimsweepError
-from engine.units import MAX_PICOSECONDS, PICOSECONDS
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.units import MAX_PICOSECONDS, PICOSECONDS
 
 
 class Sharing(StrEnum):
@@ -22,7 +22,7 @@ class Request(NamedTuple):
 
     ``npus`` of ``nodes`` nodes ask.  In a gather or a reduction ``members`` of them, on
     ``member_nodes`` nodes, get (or give) the bytes of one another, too.  ``copies`` of them ask for
-    the same bytes, or store what may be summed up.
+    the same bytes, or store what may be summed up.  They ``store``, or else load.
     """
 
     n_bytes: float
@@ -31,6 +31,7 @@ class Request(NamedTuple):
     members: int = 1
     member_nodes: int = 1
     copies: int = 1
+    store: bool = False
 
 
 class Service(NamedTuple):
@@ -58,7 +59,8 @@ class RemoteMemory:
 
     A memory is a subclass that says who shares a server (``SHARING``) and, if it is not latency +
     bytes / bandwidth, how an access is served.  Accesses in flight share a server equally
-    (processor sharing).  Its fields are its keys in a configuration.
+    (processor sharing).  Its fields are its keys in a configuration, with the units of their types
+    (``Annotated[float, units.BANDWIDTH]``).
     """
 
     SHARING: ClassVar[Sharing] = Sharing.NPU

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from engine.cluster.memory.memory import MemoryOfNodes, Sharing
+from dimsweep.engine.cluster.memory.memory import MemoryOfNodes, Sharing
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from engine.cluster.memory.memory import RemoteMemory
+from dimsweep.engine.cluster.memory.memory import RemoteMemory
 
 
 @dataclass(frozen=True)

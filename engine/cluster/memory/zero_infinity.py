@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from engine.cluster.memory.memory import MemoryOfNodes, Request, Service, Sharing
-from engine.errors import check_least
-from engine.units import PICOSECONDS
+from dimsweep.engine.cluster.memory.memory import MemoryOfNodes, Request, Service, Sharing
+from dimsweep.engine.errors import check_least
+from dimsweep.engine.units import PICOSECONDS
 
 
 @dataclass(frozen=True)

@@ -3,17 +3,6 @@
 After Rashidi et al., "FRED: A Wafer-scale Fabric for 3D Parallel DNN Training" (ISCA 2025).
 """
 
-from engine.network.fred.flow import Flow, Route, UnroutableError
-from engine.network.fred.remedy import Remedy, Schedule, in_rounds, schedule
-from engine.network.fred.switch import FredSwitch
-
-__all__ = [
-    "Flow",
-    "FredSwitch",
-    "Remedy",
-    "Route",
-    "Schedule",
-    "UnroutableError",
-    "in_rounds",
-    "schedule",
-]
+from dimsweep.engine.network.fred.flow import Flow, Route, UnroutableError
+from dimsweep.engine.network.fred.remedy import Remedy, Schedule, in_rounds, schedule
+from dimsweep.engine.network.fred.switch import FredSwitch

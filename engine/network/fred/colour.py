@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from engine.network.fred.flow import Flow
+from dimsweep.engine.network.fred.flow import Flow
 
 if TYPE_CHECKING:  # networkx is imported by the functions that need it: few runs do
     import networkx as nx

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.errors import DimsweepError
+from dimsweep.engine.errors import DimsweepError
 
 Link = tuple[Any, Any]  # from one node of a switch to another
 

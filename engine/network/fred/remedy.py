@@ -6,8 +6,8 @@ from enum import StrEnum
 from functools import partial
 from typing import TypeVar
 
-from engine.network.fred.flow import Flow, Route, UnroutableError, check_flows
-from engine.network.fred.switch import FredSwitch
+from dimsweep.engine.network.fred.flow import Flow, Route, UnroutableError, check_flows
+from dimsweep.engine.network.fred.switch import FredSwitch
 
 _T = TypeVar("_T")
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from engine.errors import DimsweepError
-from engine.network.fred.colour import colour, conflicts, halved
-from engine.network.fred.flow import Flow, Link, Route, UnroutableError, check_flows
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.network.fred.colour import colour, conflicts, halved
+from dimsweep.engine.network.fred.flow import Flow, Link, Route, UnroutableError, check_flows
 
 if TYPE_CHECKING:  # networkx is imported by the functions that need it: few runs do
     import networkx as nx

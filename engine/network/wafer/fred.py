@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import permutations, product
 
-from engine.errors import check_least
-from engine.network.fred import Remedy, UnroutableError, in_rounds
-from engine.network.graph import Network
-from engine.network.routing import Routing
-from engine.network.wafer.io import Route
-from engine.network.wafer.plan import Line, WaferPlan, at
-from engine.network.wafer.tree import L2, Tree, lane_name, leaf_name, plan_trees
-from engine.network.wafer.wafer import Wafer, both, check_positive
+from dimsweep.engine.errors import check_least
+from dimsweep.engine.network.fred import Remedy, UnroutableError, in_rounds
+from dimsweep.engine.network.graph import Kind, Network
+from dimsweep.engine.network.routing import Routing
+from dimsweep.engine.network.wafer.io import Route
+from dimsweep.engine.network.wafer.plan import Line, WaferPlan, at
+from dimsweep.engine.network.wafer.tree import L2, Tree, lane_name, leaf_name, plan_trees
+from dimsweep.engine.network.wafer.wafer import Wafer, both, check_positive
 
 Trees = Mapping[frozenset[int], Tree]
 
@@ -124,6 +124,7 @@ class FredWafer(Wafer):
                 graph.add_edges_from(both(leaf_name(number), lane, one, self.latency))
                 graph.add_edges_from(both(lane, L2, one, 0))  # the same link, seen from above
         for name, leaf in self._controllers():
+            graph.add_node(name, kind=Kind.MEMORY)
             graph.add_edges_from(both(name, leaf_name(leaf), self.io, self.latency))
         return Network(graph)
 

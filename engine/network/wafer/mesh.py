@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from engine.errors import check_least
-from engine.network.graph import Network
-from engine.network.routing import Routing
-from engine.network.wafer.io import Route
-from engine.network.wafer.tree import Tree
-from engine.network.wafer.wafer import Wafer, both, check_positive
+from dimsweep.engine.errors import check_least
+from dimsweep.engine.network.graph import Kind, Network
+from dimsweep.engine.network.routing import Routing
+from dimsweep.engine.network.wafer.io import Route
+from dimsweep.engine.network.wafer.tree import Tree
+from dimsweep.engine.network.wafer.wafer import Wafer, both, check_positive
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,7 @@ class MeshWafer(Wafer):
             for one, other in pairwise(line):
                 graph.add_edges_from(both(one, other, self.link, self.latency))
         for name, npu in self._controllers():
+            graph.add_node(name, kind=Kind.MEMORY)
             graph.add_edges_from(both(name, npu, self.io, self.latency))
         return Network(graph, (self.rows, self.columns))
 

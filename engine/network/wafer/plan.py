@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.network.wafer.tree import Tree
+from dimsweep.engine.network.wafer.tree import Tree
 
 Line = tuple[int, ...]  # ranks, or NPUs, that run a collective together
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from engine.network.fred.flow import Flow
-from engine.network.fred.switch import FredSwitch
+from dimsweep.engine.network.fred.flow import Flow
+from dimsweep.engine.network.fred.switch import FredSwitch
 
 L2 = "L2"
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from engine.cluster.blocks.block import Node
-from engine.errors import DimsweepError
-from engine.network.graph import Network
-from engine.network.routing import Routing
-from engine.network.wafer.io import IoTree, Load, Route, line_share, load_of, load_tree
-from engine.network.wafer.plan import Line, WaferPlan, at
-from engine.network.wafer.tree import Tree
+from dimsweep.engine.cluster.blocks.block import Node
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.network.graph import Network
+from dimsweep.engine.network.routing import Routing
+from dimsweep.engine.network.wafer.io import IoTree, Load, Route, line_share, load_of, load_tree
+from dimsweep.engine.network.wafer.plan import Line, WaferPlan, at
+from dimsweep.engine.network.wafer.tree import Tree
 
 
 class Wafer(ABC):

@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from engine.errors import DimsweepError
-from engine.formats.astra_sim.inputs import key_of
-from engine.kinds import CollectiveKind
-from engine.replicas.astra_sim.bus import Bus
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.formats.astra_sim.inputs import key_of
+from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.replicas.astra_sim.bus import Bus
 
 if TYPE_CHECKING:
-    from engine.replicas.astra_sim.chunks import Phase
+    from dimsweep.engine.replicas.astra_sim.chunks import Phase
 
 ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, ALL_TO_ALL = CollectiveKind
 

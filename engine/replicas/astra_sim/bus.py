@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from engine.formats.astra_sim.inputs import BusModel
-from engine.replicas.astra_sim.clock import Timers
+from dimsweep.engine.formats.astra_sim.inputs import BusModel
+from dimsweep.engine.replicas.astra_sim.clock import Timers
 
 _INNER_PER_BYTE = 0.0038  # ns, whatever G says
 _TURNS = 8  # an end may send one after the other while the other end waits
@@ -59,11 +59,7 @@ class _End:
     other: "_End"
 
     def __init__(
-        self,
-        model: BusModel,
-        per_byte: float,
-        timers: Timers,
-        inner: "tuple[_End, _End] | None",
+        self, model: BusModel, per_byte: float, timers: Timers, inner: "tuple[_End, _End] | None"
     ) -> None:
         self._model, self._per_byte, self._timers, self._inner = model, per_byte, timers, inner
         self._sends: deque[_Packet] = deque()

@@ -3,18 +3,18 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from engine.errors import DimsweepError
-from engine.formats.astra_sim.inputs import Network, System, key_of
-from engine.kinds import CollectiveKind
-from engine.replicas.astra_sim.algorithms import (
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.formats.astra_sim.inputs import Network, System, key_of
+from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.replicas.astra_sim.algorithms import (
     ALL_GATHER,
     ALL_REDUCE,
     ALL_TO_ALL,
     REDUCE_SCATTER,
     final_size,
 )
-from engine.replicas.astra_sim.greedy import GREEDY, Greedy
-from engine.workload.coordinates import line
+from dimsweep.engine.replicas.astra_sim.greedy import GREEDY, Greedy
+from dimsweep.engine.workload.coordinates import line
 
 State = tuple[frozenset[tuple[tuple[int, str], int]], int]
 

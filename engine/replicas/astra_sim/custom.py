@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from engine.errors import DimsweepError
-from engine.formats.chakra.node import Node
-from engine.formats.chakra.trace import NodeType
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.formats.chakra.node import Node
+from dimsweep.engine.formats.chakra.trace import NodeType
 
 if TYPE_CHECKING:
-    from engine.replicas.astra_sim.npu import Npu
+    from dimsweep.engine.replicas.astra_sim.npu import Npu
 
 
 def replayed(node: Node) -> int:

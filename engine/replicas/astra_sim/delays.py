@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from engine.cluster.blocks.topology import Dimension, Topology
-from engine.errors import DimsweepError
-from engine.formats.astra_sim.inputs import Network
-from engine.network.fabric import build_network
-from engine.network.routing import Router, Routing
-from engine.replicas.astra_sim.clock import Clock
+from dimsweep.engine.cluster.blocks.topology import Dimension, Topology
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.formats.astra_sim.inputs import Network
+from dimsweep.engine.network.fabric import build_network
+from dimsweep.engine.network.routing import Router, Routing
+from dimsweep.engine.replicas.astra_sim.clock import Clock
 
 Arrived = Callable[[], None]
 

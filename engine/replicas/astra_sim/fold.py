@@ -10,12 +10,12 @@ its own kind arrives at that member's representative.
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.formats.astra_sim.inputs import Inputs
-from engine.formats.chakra.node import COMMUNICATION, Node
-from engine.formats.chakra.trace import NodeType
-from engine.replicas.astra_sim.delays import ways as ways_of
-from engine.replicas.astra_sim.greedy import GREEDY
-from engine.workload.coordinates import line
+from dimsweep.engine.formats.astra_sim.inputs import Inputs
+from dimsweep.engine.formats.chakra.node import COMMUNICATION, Node
+from dimsweep.engine.formats.chakra.trace import NodeType
+from dimsweep.engine.replicas.astra_sim.delays import ways as ways_of
+from dimsweep.engine.replicas.astra_sim.greedy import GREEDY
+from dimsweep.engine.workload.coordinates import line
 
 _TREE = "doubleBinaryTree"
 _SHARED_MEMORY = ("PER_NODE_MEMORY_EXPANSION", "MEMORY_POOL")
@@ -198,10 +198,7 @@ def _lines(inputs: Inputs, rank: int) -> list[_See]:
 
 
 def _around(
-    inputs: Inputs,
-    ways: Callable[[int, int], tuple[float, float]],
-    ranks: Sequence[int],
-    rank: int,
+    inputs: Inputs, ways: Callable[[int, int], tuple[float, float]], ranks: Sequence[int], rank: int
 ) -> _See:
     """Colours and distances of the others: in ring order, and in pairs as halving pairs them."""
     n, me = len(ranks), ranks.index(rank)

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from engine.formats.astra_sim.inputs import Network
-from engine.kinds import CollectiveKind
-from engine.replicas.astra_sim.algorithms import ALL_GATHER, ALL_TO_ALL
-from engine.replicas.astra_sim.clock import Clock
+from dimsweep.engine.formats.astra_sim.inputs import Network
+from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.replicas.astra_sim.algorithms import ALL_GATHER, ALL_TO_ALL
+from dimsweep.engine.replicas.astra_sim.clock import Clock
 
 FLEX = "offlineGreedyFlex"
 GREEDY = ("themis", "offlineGreedy", FLEX)

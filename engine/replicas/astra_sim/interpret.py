@@ -2,19 +2,19 @@
 
 from collections.abc import Sequence
 
-from engine.collector import no_collector
-from engine.errors import DimsweepError
-from engine.formats.astra_sim.inputs import Inputs
-from engine.formats.chakra.node import Node
-from engine.replicas.astra_sim.chunks import Planner
-from engine.replicas.astra_sim.clock import Clock
-from engine.replicas.astra_sim.cycles import Cycles, Times
-from engine.replicas.astra_sim.delays import Aware, Unaware
-from engine.replicas.astra_sim.fold import Folding
-from engine.replicas.astra_sim.greedy import FLEX, Greedy
-from engine.replicas.astra_sim.memory import Memory
-from engine.replicas.astra_sim.npu import Npu, Wires
-from engine.replicas.astra_sim.workload import Rank
+from dimsweep.engine.collector import no_collector
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.formats.astra_sim.inputs import Inputs
+from dimsweep.engine.formats.chakra.node import Node
+from dimsweep.engine.replicas.astra_sim.chunks import Planner
+from dimsweep.engine.replicas.astra_sim.clock import Clock
+from dimsweep.engine.replicas.astra_sim.cycles import Cycles, Times
+from dimsweep.engine.replicas.astra_sim.delays import Aware, Unaware
+from dimsweep.engine.replicas.astra_sim.fold import Folding
+from dimsweep.engine.replicas.astra_sim.greedy import FLEX, Greedy
+from dimsweep.engine.replicas.astra_sim.memory import Memory
+from dimsweep.engine.replicas.astra_sim.npu import Npu, Wires
+from dimsweep.engine.replicas.astra_sim.workload import Rank
 
 
 def interpret(inputs: Inputs, traces: Sequence[Sequence[Node]], folding: Folding) -> Cycles:

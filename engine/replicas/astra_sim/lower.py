@@ -11,18 +11,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from engine.errors import DimsweepError
-from engine.formats.astra_sim.inputs import Inputs
-from engine.formats.chakra import NodeType
-from engine.formats.chakra.node import Node
-from engine.kinds import QueueOrder
-from engine.lower import program as p
-from engine.lower.tables import Following, lookahead, starts, table
-from engine.replicas.astra_sim.fold import Folding
-from engine.replicas.astra_sim.greedy import GREEDY
-from engine.replicas.astra_sim.memory import PER_NPU, access_time
-from engine.replicas.astra_sim.plans import PS, Form, NotLoweredError, Plans, Wanted
-from engine.replicas.astra_sim.workload import (
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.formats.astra_sim.inputs import Inputs
+from dimsweep.engine.formats.chakra import NodeType
+from dimsweep.engine.formats.chakra.node import Node
+from dimsweep.engine.kinds import QueueOrder
+from dimsweep.engine.lower import program as p
+from dimsweep.engine.lower.tables import Following, lookahead, starts, table
+from dimsweep.engine.replicas.astra_sim.fold import Folding
+from dimsweep.engine.replicas.astra_sim.greedy import GREEDY
+from dimsweep.engine.replicas.astra_sim.memory import PER_NPU, access_time
+from dimsweep.engine.replicas.astra_sim.plans import PS, Form, NotLoweredError, Plans, Wanted
+from dimsweep.engine.replicas.astra_sim.workload import (
     AT_ONCE,
     check_peer,
     kind_of,
@@ -109,13 +109,13 @@ def _shape(inputs: Inputs, folding: Folding, most_chunks: int) -> p.Shape:
         n_streams=len(_STREAMS),
         n_timed=len(_STREAMS),
         n_tallies=1,
-        queue=QueueOrder.FIFO,
-        themis=False,
+        queue=int(QueueOrder.FIFO),
+        order=0,
         endpoint_delay=0,
         reduce_time=1.0,
         n_ports=n_dims * queues,
         places=max(1, min(most_chunks, -(-system.active_chunks // queues))),
-        stream_order=p.StreamOrder.KEY,
+        stream_order=int(p.StreamOrder.KEY),
     )
 
 

@@ -3,9 +3,9 @@
 from collections import defaultdict, deque
 from collections.abc import Callable
 
-from engine.errors import DimsweepError
-from engine.formats.astra_sim.inputs import RemoteMemory
-from engine.replicas.astra_sim.npu import Npu
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.formats.astra_sim.inputs import RemoteMemory
+from dimsweep.engine.replicas.astra_sim.npu import Npu
 
 PER_NPU = "PER_NPU_MEMORY_EXPANSION"
 

@@ -5,21 +5,21 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from engine.formats.astra_sim.inputs import Inputs
-from engine.kinds import CollectiveKind
-from engine.replicas.astra_sim.algorithms import (
+from dimsweep.engine.formats.astra_sim.inputs import Inputs
+from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.replicas.astra_sim.algorithms import (
     ALL_GATHER,
     REDUCE_SCATTER,
     Costs,
     Exchange,
     final_size,
 )
-from engine.replicas.astra_sim.bus import Bus
-from engine.replicas.astra_sim.chunks import Chunk, Phase, Planner
-from engine.replicas.astra_sim.clock import Clock, Timers
-from engine.replicas.astra_sim.custom import Replay
-from engine.replicas.astra_sim.delays import Aware, Unaware
-from engine.replicas.astra_sim.tree import DoubleBinaryTree
+from dimsweep.engine.replicas.astra_sim.bus import Bus
+from dimsweep.engine.replicas.astra_sim.chunks import Chunk, Phase, Planner
+from dimsweep.engine.replicas.astra_sim.clock import Clock, Timers
+from dimsweep.engine.replicas.astra_sim.custom import Replay
+from dimsweep.engine.replicas.astra_sim.delays import Aware, Unaware
+from dimsweep.engine.replicas.astra_sim.tree import DoubleBinaryTree
 
 _GROUP_DELAY = 10  # ns, whatever endpoint-delay says
 _CONTROL_BYTES = 8192  # of a rendezvous

@@ -5,15 +5,15 @@ from functools import cache
 from itertools import groupby
 from typing import NamedTuple
 
-from engine.formats.astra_sim.inputs import Inputs
-from engine.kinds import CollectiveKind
-from engine.lower import program as p
-from engine.replicas.astra_sim.chunks import Chunk, Phase, Planner
-from engine.replicas.astra_sim.clock import Clock
-from engine.replicas.astra_sim.delays import routes
-from engine.replicas.astra_sim.greedy import FLEX, Greedy
-from engine.replicas.astra_sim.npu import costs_of
-from engine.replicas.astra_sim.recipe import Message, Round, recipe
+from dimsweep.engine.formats.astra_sim.inputs import Inputs
+from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.lower import program as p
+from dimsweep.engine.replicas.astra_sim.chunks import Chunk, Phase, Planner
+from dimsweep.engine.replicas.astra_sim.clock import Clock
+from dimsweep.engine.replicas.astra_sim.delays import routes
+from dimsweep.engine.replicas.astra_sim.greedy import FLEX, Greedy
+from dimsweep.engine.replicas.astra_sim.npu import costs_of
+from dimsweep.engine.replicas.astra_sim.recipe import Message, Round, recipe
 
 PS = 1000  # of a nanosecond, ASTRA-sim's cycle
 

@@ -5,22 +5,22 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.cluster.cluster import Cluster
-from engine.errors import DimsweepError
-from engine.formats.astra_sim.files import topology_of
-from engine.formats.astra_sim.inputs import Inputs
-from engine.formats.chakra.node import COMMUNICATION, Node
-from engine.kernels.phase.batch import Run, try_one
-from engine.kernels.phase.state import FINISHED
-from engine.lower import program as p
-from engine.replicas.astra_sim.cycles import Cycles, Times
-from engine.replicas.astra_sim.fold import Folding, fold
-from engine.replicas.astra_sim.interpret import interpret
-from engine.replicas.astra_sim.lower import Row, lower_structure
-from engine.replicas.astra_sim.plans import PS, NotLoweredError
-from engine.replicas.astra_sim.rules import ItsRules
-from engine.replicas.astra_sim.workload import is_gpu, is_hidden, own_time
-from engine.workload.graph import Workload
+from dimsweep.engine.cluster.cluster import Cluster
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.formats.astra_sim.files import topology_of
+from dimsweep.engine.formats.astra_sim.inputs import Inputs
+from dimsweep.engine.formats.chakra.node import COMMUNICATION, Node
+from dimsweep.engine.kernels.phase.batch import Run, try_one
+from dimsweep.engine.kernels.phase.state import FINISHED
+from dimsweep.engine.lower import program as p
+from dimsweep.engine.replicas.astra_sim.cycles import Cycles, Times
+from dimsweep.engine.replicas.astra_sim.fold import Folding, fold
+from dimsweep.engine.replicas.astra_sim.interpret import interpret
+from dimsweep.engine.replicas.astra_sim.lower import Row, lower_structure
+from dimsweep.engine.replicas.astra_sim.plans import PS, NotLoweredError
+from dimsweep.engine.replicas.astra_sim.rules import ItsRules
+from dimsweep.engine.replicas.astra_sim.workload import is_gpu, is_hidden, own_time
+from dimsweep.engine.workload.graph import Workload
 
 
 @dataclass(frozen=True)

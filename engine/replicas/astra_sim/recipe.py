@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from engine.replicas.astra_sim.algorithms import Costs, Exchange
-from engine.replicas.astra_sim.chunks import Phase
+from dimsweep.engine.replicas.astra_sim.algorithms import Costs, Exchange
+from dimsweep.engine.replicas.astra_sim.chunks import Phase
 
 Call = Callable[[], None]
 

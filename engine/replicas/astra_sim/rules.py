@@ -10,33 +10,30 @@ from typing import Any
 
 import numpy as np
 
-from engine.compiler import compiled, inlined, kernel
-from engine.kernels.core.by_reference import by_reference
-from engine.kernels.core.none import NEVER, NONE
-from engine.kernels.core.worklist import put
-from engine.kernels.phase import operators
-from engine.kernels.phase.agenda import (
+from dimsweep.engine.compiler import compiled, inlined, kernel
+from dimsweep.engine.kernels.core.none import NEVER, NONE
+from dimsweep.engine.kernels.core.worklist import put
+from dimsweep.engine.kernels.phase import operators
+from dimsweep.engine.kernels.phase.agenda import (
     begin_on_stream,
     class_due,
     next_end,
     set_class_due,
     stream_of,
 )
-from engine.kernels.phase.batch import Measures, run_each
-from engine.kernels.phase.path import Chain, Path, add_apart
-from engine.kernels.phase.phase_time import PhaseTimes, Timed, Timing, time_all
-from engine.kernels.phase.ports import end_phase, finish_flow
-from engine.kernels.phase.state import RUNNING, Rules, Sim, State
-from engine.lower.program import Floats, Longs, Structure
-from engine.replicas.astra_sim.plans import PS
-from engine.replicas.astra_sim.ties import Notes, first_to_end, is_stream
-from engine.units import PICOSECONDS
+from dimsweep.engine.kernels.phase.entrances import entrances_by
+from dimsweep.engine.kernels.phase.orders import themis
+from dimsweep.engine.kernels.phase.ports import end_phase, finish_flow
+from dimsweep.engine.kernels.phase.state import RUNNING, Rules, Sim
+from dimsweep.engine.replicas.astra_sim.plans import PS
+from dimsweep.engine.replicas.astra_sim.ties import Notes, first_to_end, is_stream
+from dimsweep.engine.units import PICOSECONDS
 
 _TIED = -1
 
 
 @inlined
-def _message_time(sim: Timed, steps: Any, step: Any, held: float, d: int) -> float:
+def _message_time(sim: Sim, steps: Any, step: Any, held: float, d: int) -> float:
     """One rounding of it all, and the link's own bandwidth: to the same bit."""
     ticks = PICOSECONDS / PS
     link = sim.times.bandwidth[d] / np.rint(1.0 / steps.share)
@@ -141,6 +138,7 @@ def _check_receiver(sim: Sim, f: int, now: int) -> None:
 _RULES = Rules(
     _message_time,
     _latency_after,
+    themis,  # its phases are listed in the order that each chunk takes
     _begin,
     _send_off,
     _expect,
@@ -148,42 +146,15 @@ _RULES = Rules(
     in_turn=_in_turn,
     end_due=_end_due,
 )
-_TIMING = Timing(_message_time, _latency_after)
 
 
 @compiled
-def run_points(
-    s: Structure,
-    bandwidth: Floats,
-    latency: Longs,
-    times: PhaseTimes,
-    state: State,
-    measures: Measures,
-) -> None:
-    """As :func:`engine.kernels.phase.batch.run_points`."""
-    longs = np.zeros(len(state.due), np.int64), np.zeros(len(state.classes), np.int64)
-    notes = Notes(longs[0], longs[1], np.zeros(1, np.int64), np.zeros(1, np.bool_))
-    sim = by_reference(Sim(s, times, state, _RULES, notes))
-    run_each(sim, bandwidth, latency, by_reference(measures))
-
-
-@compiled
-def time_phases(s: Structure, bandwidth: Floats, latency: Longs, out: PhaseTimes) -> float:
-    """As :func:`engine.kernels.phase.phase_time.time_phases`."""
-    return time_all(by_reference(Timed(s, out, _TIMING)), bandwidth, latency)
-
-
-@compiled
-def phases_apart(
-    s: Structure, times: PhaseTimes, state: State, chain: Chain, labels: Longs, path: Path
-) -> None:
-    """As :func:`engine.kernels.phase.path.phases_apart`."""
-    add_apart(by_reference(Sim(s, times, state, _RULES, None)), chain, labels, path)
+def _new_notes(n_slots: int, n_classes: int) -> Notes:
+    longs = np.zeros(n_slots, np.int64), np.zeros(n_classes, np.int64)
+    return Notes(longs[0], longs[1], np.zeros(1, np.int64), np.zeros(1, np.bool_))
 
 
 class ItsRules:
     """The phase kernel's entrances by these rules."""
 
-    run_points = staticmethod(run_points)
-    time_phases = staticmethod(time_phases)
-    phases_apart = staticmethod(phases_apart)
+    run_points, time_phases, phases_apart = map(staticmethod, entrances_by(_RULES, _new_notes))

@@ -6,16 +6,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.cluster.cluster import Cluster
-from engine.errors import DimsweepError
-from engine.formats.astra_sim.inputs import Inputs
-from engine.formats.chakra.node import Node
-from engine.lower import program as p
-from engine.replicas.astra_sim.fold import fold
-from engine.replicas.astra_sim.greedy import GREEDY
-from engine.replicas.astra_sim.lower import Row, empty_structure, lower_structure
-from engine.replicas.astra_sim.plans import PS, NotLoweredError
-from engine.replicas.astra_sim.program import lower, program_on
+from dimsweep.engine.cluster.cluster import Cluster
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.formats.astra_sim.inputs import Inputs
+from dimsweep.engine.formats.chakra.node import Node
+from dimsweep.engine.lower import program as p
+from dimsweep.engine.replicas.astra_sim.fold import fold
+from dimsweep.engine.replicas.astra_sim.greedy import GREEDY
+from dimsweep.engine.replicas.astra_sim.lower import Row, empty_structure, lower_structure
+from dimsweep.engine.replicas.astra_sim.plans import PS, NotLoweredError
+from dimsweep.engine.replicas.astra_sim.program import lower, program_on
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.compiler import inlined, kernel
-from engine.kernels.core.none import NONE
-from engine.kernels.phase.agenda import slots_of, stream_of
-from engine.kernels.phase.phase_time import whole
-from engine.kernels.phase.state import Sim, long
-from engine.lower.program import Longs, NodeKind
+from dimsweep.engine.compiler import inlined, kernel
+from dimsweep.engine.kernels.core.none import NONE
+from dimsweep.engine.kernels.phase.agenda import slots_of, stream_of
+from dimsweep.engine.kernels.phase.phase_time import whole
+from dimsweep.engine.kernels.phase.state import Sim, long
+from dimsweep.engine.lower.program import Longs, NodeKind
 
 Bools = NDArray[np.bool_]
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from engine.replicas.astra_sim.algorithms import Costs, Port, Trip, cross
+from dimsweep.engine.replicas.astra_sim.algorithms import Costs, Port, Trip, cross
 
 
 class OneWayPort(Port, Protocol):

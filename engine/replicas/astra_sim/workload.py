@@ -4,14 +4,14 @@ import bisect
 from collections.abc import Sequence
 from functools import partial
 
-from engine.errors import DimsweepError
-from engine.formats.astra_sim.inputs import Inputs, System
-from engine.formats.chakra.node import COMMUNICATION, KINDS, Node, check_complete
-from engine.formats.chakra.trace import CollectiveType, NodeType
-from engine.kinds import CollectiveKind
-from engine.replicas.astra_sim.custom import replayed
-from engine.replicas.astra_sim.memory import Memory
-from engine.replicas.astra_sim.npu import Npu
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.formats.astra_sim.inputs import Inputs, System
+from dimsweep.engine.formats.chakra.node import COMMUNICATION, KINDS, Node, check_complete
+from dimsweep.engine.formats.chakra.trace import CollectiveType, NodeType
+from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.replicas.astra_sim.custom import replayed
+from dimsweep.engine.replicas.astra_sim.memory import Memory
+from dimsweep.engine.replicas.astra_sim.npu import Npu
 
 AT_ONCE = -1
 

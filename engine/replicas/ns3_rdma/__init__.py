@@ -1,10 +1,3 @@
 """ASTRA-sim's packet simulator (ns-3 with the RDMA model of HPCC), reproduced to the nanosecond."""
 
-from engine.replicas.ns3_rdma.scenario import (
-    Build,
-    Scenario,
-    Topology,
-    simulate_scenario,
-)
-
-__all__ = ["Build", "Scenario", "Topology", "simulate_scenario"]
+from dimsweep.engine.replicas.ns3_rdma.scenario import Build, Scenario, Topology, simulate_scenario

@@ -7,8 +7,8 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Any
 
-from engine.errors import DimsweepError
-from engine.kernels.packet import (
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.kernels.packet import (
     Fabric,
     Flow,
     Marking,
@@ -18,9 +18,9 @@ from engine.kernels.packet import (
     Wake,
     simulate_packets,
 )
-from engine.kernels.packet.transports import Dcqcn, Dctcp, Hpcc, Static, Timely, Transport
-from engine.replicas.ns3_rdma.ecmp import Ways
-from engine.replicas.ns3_rdma.streams import MarkingDraws
+from dimsweep.engine.kernels.packet.transports import Dcqcn, Dctcp, Hpcc, Static, Timely, Transport
+from dimsweep.engine.replicas.ns3_rdma.ecmp import Ways
+from dimsweep.engine.replicas.ns3_rdma.streams import MarkingDraws
 
 _SECOND = 10**9  # ticks
 _IP_UDP_SEQUENCE = 20 + 8 + 6

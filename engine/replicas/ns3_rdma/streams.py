@@ -9,8 +9,8 @@ from functools import cache
 
 import numpy as np
 
-from engine.kernels.packet.compile import compiled, kernel
-from engine.lower.program import Floats, Longs
+from dimsweep.engine.kernels.packet.compile import compiled, kernel
+from dimsweep.engine.lower.program import Floats, Longs
 
 _Matrix = tuple[tuple[int, ...], ...]
 

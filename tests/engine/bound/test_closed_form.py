@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import (
+from dimsweep.engine import (
     Cluster,
     CollectiveKind,
     CollectiveModel,
@@ -25,8 +25,8 @@ from engine import (
     run_batch,
     run_one,
 )
-from engine.bound import closed_form
-from engine.workload import TrainingLoop
+from dimsweep.engine.bound import closed_form
+from dimsweep.engine.workload import TrainingLoop
 from tests.support.examples import examples
 from tests.support.programs import clusters, one_collective, topologies, training
 from tests.support.reference import phases_of

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import (
+from dimsweep.engine import (
     Cluster,
     Collective,
     CollectiveKind,
@@ -27,7 +27,7 @@ from engine import (
     place,
     run_batch,
 )
-from engine.bound import (
+from dimsweep.engine.bound import (
     EventBound,
     LinearSpace,
     closed_form,
@@ -36,8 +36,8 @@ from engine.bound import (
     overlap_form,
     time_of,
 )
-from engine.bound.items import items_of
-from engine.workload import Communication, Layer, Pass, TrainingLoop, training_iteration
+from dimsweep.engine.bound.items import items_of
+from dimsweep.engine.workload import Communication, Layer, Pass, TrainingLoop, training_iteration
 from tests.support.examples import examples
 from tests.support.libra import DIMS, program_of
 from tests.support.libra import WORKLOADS as WORKLOAD_NAMES

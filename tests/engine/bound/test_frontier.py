@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import DimsweepError, Prices, lower, run_batch
-from engine.bound import ClosedForm, LinearSpace, frontier, optimum
+from dimsweep.engine import DimsweepError, Prices, lower, run_batch
+from dimsweep.engine.bound import ClosedForm, LinearSpace, frontier, optimum
 from tests.support.examples import examples
 from tests.support.libra import program_of
 from tests.support.programs import clusters, training

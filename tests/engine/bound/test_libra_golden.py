@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine import Program, run_batch, run_one
-from engine.bound import closed_form
-from engine.formats import read_astra1_layers
+from dimsweep.engine import Program, run_batch, run_one
+from dimsweep.engine.bound import closed_form
+from dimsweep.engine.formats import read_astra1_layers
 from tests.support.golden import golden_file, libra
 from tests.support.libra import DIMS, GB, WORKLOADS, layers_of, program_of
 from tests.support.reference import phases_of

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import DimsweepError, Prices
-from engine.bound import ClosedForm, LinearSpace, optimum, time_of
-from engine.bound.certificate import Cone, Multipliers, certify
+from dimsweep.engine import DimsweepError, Prices
+from dimsweep.engine.bound import ClosedForm, LinearSpace, optimum, time_of
+from dimsweep.engine.bound.certificate import Cone, Multipliers, certify
 from tests.support.examples import examples
 from tests.support.golden import libra
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import DimsweepError, Prices
-from engine.bound import ClosedForm, LinearSpace, Measure, optimum, portfolio, time_of
+from dimsweep.engine import DimsweepError, Prices
+from dimsweep.engine.bound import ClosedForm, LinearSpace, Measure, optimum, portfolio, time_of
 from tests.support.examples import examples
 
 GB = 1e9

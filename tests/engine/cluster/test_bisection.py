@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import Topology
-from engine.cluster import bisection, cuts
+from dimsweep.engine import Topology
+from dimsweep.engine.cluster import bisection, cuts
 from tests.support.examples import examples
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import (
+from dimsweep.engine import (
     Block,
     Cluster,
     CollectiveKind,
@@ -21,9 +21,9 @@ from engine import (
     Switch,
     Topology,
 )
-from engine.cluster import TierPrice, bisection, network_prices, parse_shape
-from engine.cluster.blocks import BLOCKS, LinkUse, Pair, Way, register
-from engine.network import build_network
+from dimsweep.engine.cluster import TierPrice, bisection, network_prices, parse_shape
+from dimsweep.engine.cluster.blocks import BLOCKS, LinkUse, Pair, Way, register
+from dimsweep.engine.network import build_network
 from tests.support.messages import times
 from tests.support.programs import one_collective
 

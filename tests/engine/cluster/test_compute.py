@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import Compute, DimsweepError, Npu
-from engine.cluster import Dataflow, EfficiencyCurve, SystolicArray
-from engine.formats import read_measured
-from engine.workload import Kernel, MatMul
+from dimsweep.engine import Compute, DimsweepError, Npu
+from dimsweep.engine.cluster import Dataflow, EfficiencyCurve, SystolicArray
+from dimsweep.engine.formats import read_measured
+from dimsweep.engine.workload import Kernel, MatMul
 from tests.support.golden import golden_file
 
 CURVE = EfficiencyCurve(((1e9, 0.2), (1e11, 0.6), (1e12, 0.8)))

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from engine import Prices, Topology
-from engine.cluster import TierPrice, network_prices
+from dimsweep.engine import Prices, Topology
+from dimsweep.engine.cluster import TierPrice, network_prices
 from tests.support.golden import libra
 
 GB = 1e9

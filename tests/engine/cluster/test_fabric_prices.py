@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import DimsweepError, Topology
-from engine.cluster import TierPrice, network_prices
-from engine.network import Auto, Clos, Dragonfly, Fabric, Mesh
+from dimsweep.engine import DimsweepError, Topology
+from dimsweep.engine.cluster import TierPrice, network_prices
+from dimsweep.engine.network import Auto, Clos, Dragonfly, Fabric, Mesh
 from tests.support.examples import examples
 
 TIERS = {"pod": TierPrice(link=7e-9, switch=11e-9, nic=30e-9, port=5.0, block=1000.0)}

@@ -7,14 +7,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import Cluster, CollectiveKind, CollectiveModel, DimsweepError, Npu, Topology, simulate
-from engine.cluster import bisection, parse_shape
-from engine.cluster.blocks import Grid, Mesh2D, Torus2D
-from engine.cluster.blocks.topology import Dimension
-from engine.collective.algorithms import algorithm_of_phase
-from engine.collective.steps import Setting
-from engine.network.fabric import build_network
-from engine.network.routing import Router, Routing
+from dimsweep.engine import (
+    Cluster,
+    CollectiveKind,
+    CollectiveModel,
+    DimsweepError,
+    Npu,
+    Topology,
+    simulate,
+)
+from dimsweep.engine.cluster import bisection, parse_shape
+from dimsweep.engine.cluster.blocks import Grid, Mesh2D, Torus2D
+from dimsweep.engine.cluster.blocks.topology import Dimension
+from dimsweep.engine.collective.algorithms import algorithm_of_phase
+from dimsweep.engine.collective.steps import Setting
+from dimsweep.engine.network.fabric import build_network
+from dimsweep.engine.network.routing import Router, Routing
 from tests.support.messages import times
 from tests.support.programs import one_collective
 

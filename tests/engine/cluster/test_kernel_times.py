@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import Compute, DimsweepError, Npu
-from engine.cluster import EfficiencyCurve, SystolicArray, kernel_times
-from engine.cluster.kernel_times import TABLE, Grid
-from engine.workload import Attention, Kernel, MatMul
+from dimsweep.engine import Compute, DimsweepError, Npu
+from dimsweep.engine.cluster import EfficiencyCurve, SystolicArray, kernel_times
+from dimsweep.engine.cluster.kernel_times import TABLE, Grid
+from dimsweep.engine.workload import Attention, Kernel, MatMul
 from tests.support.golden import golden_file
 
 GPUS = ("a100", "h100", "h200", "b200")
@@ -35,6 +35,32 @@ def test_beyond_the_table_a_kernel_keeps_its_rate_and_below_it_its_time() -> Non
     assert PLAIN.picoseconds((100, 1)) == pytest.approx(1e8)
     assert PLAIN.picoseconds((10, 200)) == pytest.approx(4e8)
     assert PLAIN.picoseconds((0.5, 1)) == pytest.approx(1e6)
+
+
+# SimuMax (MooreThreads), configs/system/b200_bf16_ceperm.json: grouped products of Transformer
+# Engine in bf16 on B200, as microseconds of experts' forward products.
+GROUPED = (
+    ((160, 154, 5120, 3072), 1725), ((256, 128, 7168, 4096), 4109), ((80, 308, 1536, 5120), 733),
+    ((128, 256, 7168, 4096), 3151), ((40, 616, 1536, 5120), 529), ((64, 512, 7168, 4096), 2330),
+    ((20, 1232, 1536, 5120), 433), ((32, 1024, 7168, 4096), 1871), ((40, 2460, 5120, 3072), 2826),
+)  # fmt: skip
+
+
+def test_products_of_experts_come_one_after_another() -> None:
+    """At once they would last half as long, where each expert has a few hundred tokens."""
+    table = kernel_times("b200")
+
+    def ratio(shape: tuple[int, int, int, int], theirs: float, *, apart: bool) -> float:
+        n, m, k, width = shape
+        ours = table.product(MatMul(n, m, k, width, apart=apart), "bf16")
+        return ours / 0.72 / theirs / 1e6
+
+    apart = [ratio(shape, theirs, apart=True) for shape, theirs in GROUPED]
+    assert 0.9 < median(apart) < 1.1
+    assert max(apart) < 1.5
+    assert median(ratio(shape, theirs, apart=False) for shape, theirs in GROUPED) < 0.8
+    one = MatMul(1, 512, 4096, 4096)
+    assert table.product(one, "bf16") == table.product(one._replace(apart=True), "bf16")
 
 
 def left_out() -> dict[tuple[str, str], list[float]]:

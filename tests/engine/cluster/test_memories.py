@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import (
+from dimsweep.engine import (
     Access,
     Cluster,
     Collective,
@@ -26,8 +26,8 @@ from engine import (
     lower,
     simulate,
 )
-from engine.cluster import MEMORIES
-from engine.cluster.memory import (
+from dimsweep.engine.cluster import MEMORIES
+from dimsweep.engine.cluster.memory import (
     HierarchicalMemory,
     LocalMemory,
     MemoryExpansion,
@@ -38,10 +38,10 @@ from engine.cluster.memory import (
     ZeroInfinity,
     node_sizes,
 )
-from engine.formats.chakra import read_chakra_workload, write_chakra_workload
-from engine.model import Transformer
-from engine.plan import DeviceMesh, Offload, ParallelPlan, training
-from engine.workload import Footprint
+from dimsweep.engine.formats.chakra import read_chakra_workload, write_chakra_workload
+from dimsweep.engine.model import Transformer
+from dimsweep.engine.plan import DeviceMesh, Offload, ParallelPlan, training
+from dimsweep.engine.workload import Footprint
 
 TOPOLOGY = Topology.build("Switch(4)_Switch(2)", bandwidth=[1e10, 1e10], latency=[1000, 1000])
 ALL, NODE = Group((4, 2), (1, 1)), Group((4, 1), (1, 1))

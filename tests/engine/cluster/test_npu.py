@@ -4,8 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import Cluster, Compute, DimsweepError, GraphBuilder, Npu, Topology, Workload, lower
-from engine.workload import Kernel
+from dimsweep.engine import (
+    Cluster,
+    Compute,
+    DimsweepError,
+    GraphBuilder,
+    Npu,
+    Topology,
+    Workload,
+    lower,
+)
+from dimsweep.engine.workload import Kernel
 
 NPU = Npu(flops=1e12, memory_bandwidth=1e11)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from engine import (
+from dimsweep.engine import (
     Access,
     Cluster,
     Collective,
@@ -22,11 +22,11 @@ from engine import (
     lower,
     simulate,
 )
-from engine.bound import LinearSpace, lower_bound
-from engine.formats.chakra import read_chakra_workload, write_chakra_workload
-from engine.model import Transformer
-from engine.plan import DeviceMesh, Offload, ParallelPlan, training, training_footprint
-from engine.workload import Footprint
+from dimsweep.engine.bound import LinearSpace, lower_bound
+from dimsweep.engine.formats.chakra import read_chakra_workload, write_chakra_workload
+from dimsweep.engine.model import Transformer
+from dimsweep.engine.plan import DeviceMesh, Offload, ParallelPlan, training, training_footprint
+from dimsweep.engine.workload import Footprint
 
 MODEL = Transformer(64, 4, 4, 32, vocabulary=128)
 TOPOLOGY = Topology.build("Ring(4)", bandwidth=[1e10], latency=[1000])

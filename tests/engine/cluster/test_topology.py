@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import Block, Dimension, DimsweepError, FullyConnected, Ring, Switch, Topology
-from engine.cluster import parse_shape
-from engine.cluster.blocks import BLOCKS
+from dimsweep.engine import Block, Dimension, DimsweepError, FullyConnected, Ring, Switch, Topology
+from dimsweep.engine.cluster import parse_shape
+from dimsweep.engine.cluster.blocks import BLOCKS
 
 SHAPE = "Ring(4)_FullyConnected(8)_Switch(32)"
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import Block, Dimension, DimsweepError, Topology
-from engine.cluster.blocks import BLOCKS
-from engine.network import fabric as fabric_module
-from engine.network.fabric import Auto, Clos, Dragonfly, Fabric, Mesh, build_network
-from engine.network.graph import Link, Network, Node
-from engine.units import MAX_PICOSECONDS
+from dimsweep.engine import Block, Dimension, DimsweepError, Topology
+from dimsweep.engine.cluster.blocks import BLOCKS
+from dimsweep.engine.network import fabric as fabric_module
+from dimsweep.engine.network.fabric import Auto, Clos, Dragonfly, Fabric, Mesh, build_network
+from dimsweep.engine.network.graph import Device, Kind, Link, Network, Node
+from dimsweep.engine.units import MAX_PICOSECONDS
 
 B = 12e9  # divided by 2, 3 and 4 without rounding
 
@@ -421,3 +421,86 @@ def test_every_npu_reaches_every_other(cut: list[tuple[int, int]], what: str) ->
 def test_sizes_are_those_of_the_npus() -> None:
     with pytest.raises(DimsweepError, match=r"\(2, 3\) have 6 NPUs, the network 4"):
         Network(chain(4), (2, 3))
+
+
+# What stands at a node, and what a link is made of
+
+
+def test_devices_have_a_kind_and_what_is_bought() -> None:
+    graph = chain(2)
+    leaf = {"ports": 4, "part": "QM9700", "price": 30_000, "watts": 1_500.0}
+    graph.add_node("leaf", **leaf, fails=0.1, repair=3600)
+    graph.add_node("card", kind="nic")
+    devices = Network(graph).devices
+    assert devices[0] == Device(Kind.NPU)
+    assert devices["leaf"] == Device(Kind.SWITCH, **leaf, fails=0.1, repair=3600)  # type: ignore[arg-type]
+    assert devices["card"] == Device(Kind.NIC)
+
+
+@pytest.mark.parametrize(
+    ("node", "attributes", "what"),
+    [
+        ("leaf", {"kind": "npu"}, "'leaf' cannot be of the kind npu"),
+        (0, {"kind": "nic"}, "0 cannot be of the kind nic"),
+        ("leaf", {"kind": "gpu"}, "it must be one of npu, nic, switch"),
+        ("leaf", {"kind": ["nic"]}, "it must be one of npu, nic, switch"),
+        ("leaf", {"ports": 0}, "whole number of at least one"),
+        ("leaf", {"ports": True}, "whole number of at least one"),
+        ("leaf", {"price": -1}, "price -1; it must be a finite number of zero or more"),
+        ("leaf", {"watts": math.nan}, "finite number"),
+        ("leaf", {"fails": "often"}, "finite number"),
+        ("leaf", {"part": 7}, "a name"),
+        ("leaf", {"prot": 7}, "unknown attribute"),
+    ],
+)
+def test_attributes_of_a_device(node: Node, attributes: dict[str, object], what: str) -> None:
+    graph = chain(2)
+    graph.add_node(node, **attributes)
+    with pytest.raises(DimsweepError, match=what) as error:
+        Network(graph)
+    assert error.value.where == f"[{node}]"
+
+
+def test_no_device_is_called_as_an_npu_is() -> None:
+    graph = chain(2)
+    graph.add_node("NPU 2")
+    Network(graph)
+    graph.add_node("NPU 1")
+    with pytest.raises(DimsweepError, match="a device is called 'NPU 1', as the NPU is"):
+        Network(graph)
+
+
+def test_a_cable_is_a_link_each_way_and_lanes_take_ports() -> None:
+    graph = chain(3)
+    for _, _, data in graph.edges(data=True):
+        data.update(medium="fibre", length=30.0, lanes=2, part="MTP")
+    graph.add_edge(0, 2, bandwidth=1e9, latency=0)
+    cables = list(Network(graph).cables())
+    assert [(each.source, each.target, each.lanes) for each in cables] == [
+        (0, 1, 2),
+        (0, 2, 1),
+        (1, 2, 2),
+    ]
+    graph.nodes[1]["ports"] = 4
+    assert Network(graph).devices[1].ports == 4
+    graph.nodes[1]["ports"] = 3
+    with pytest.raises(DimsweepError, match="NPU 1 has 4 cables and 3 ports") as error:
+        Network(graph)
+    assert error.value.where == "[1].ports"
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value"),
+    [
+        *(("medium", bad) for bad in ("glass", None, 3)),
+        *(("length", bad) for bad in (-1.0, math.nan, "3 m")),
+        *(("lanes", bad) for bad in (0, -2, 1.5, True)),
+        ("part", None),
+    ],
+)
+def test_what_a_link_is_made_of(attribute: str, value: object) -> None:
+    graph = chain(3)
+    graph.edges[1, 2][attribute] = value
+    with pytest.raises(DimsweepError, match=f"{attribute} ") as error:
+        Network(graph)
+    assert error.value.where == "[1 -> 2]"

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import DimsweepError, Topology
-from engine.network.fabric import Auto, Clos, Mesh, build_network
-from engine.network.files import read_network
-from engine.network.graph import Link, Network
+from dimsweep.engine import DimsweepError, Topology
+from dimsweep.engine.network.fabric import Auto, Clos, Mesh, build_network
+from dimsweep.engine.network.files import read_network, write_network
+from dimsweep.engine.network.graph import Link, Network
 
 PAIR: dict[str, Any] = {
     "directed": False,
@@ -284,3 +284,52 @@ def test_any_json_is_a_network_or_an_error(tmp_path_factory: Any, data: dict[str
     except DimsweepError:
         return
     assert network.n_npus
+
+
+@pytest.mark.parametrize("suffix", ["json", "graphml"])
+def test_what_is_written_is_read_again(tmp_path: Path, suffix: str) -> None:
+    graph = nx.DiGraph()
+    graph.add_node(0, ports=1)
+    graph.add_node(1, part="switch")
+    leaf = {"ports": 3, "part": "QM9700", "price": 1 / 3, "watts": 0.0, "fails": 0.04}
+    graph.add_node("leaf", **leaf, repair=3600.5)
+    graph.add_node("card", kind="nic")
+    ways = [(0, "leaf", {"medium": "fibre", "length": 30.0, "part": "MTP"})]
+    ways += [("leaf", "card", {"lanes": 2, "medium": "copper", "length": 2.5})]
+    ways += [("card", 1, {"dim": 1, "buffer": 1e6})]
+    for source, target, data in ways:
+        graph.add_edge(source, target, bandwidth=1e9 / 7, latency=5, **data)
+        graph.add_edge(target, source, bandwidth=2e9, latency=0, **data)
+    network = Network(graph)
+    path = tmp_path / f"net.{suffix}"
+    write_network(network, path)
+    again = read_network(path)
+    assert again.devices == network.devices
+    assert again.links == network.links
+
+
+def test_where_a_network_cannot_be_written(tmp_path: Path) -> None:
+    network = build_network(Topology.build("Ring(2)", bandwidth=[1e9], latency=[0]))
+    for name, what in (("net.yaml", "cannot tell the format"), ("no/net.json", "cannot write")):
+        with pytest.raises(DimsweepError, match=what) as error:
+            write_network(network, tmp_path / name)
+        assert error.value.where == str(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("node", "where", "what"),
+    [
+        ({"price": 3}, "[7].price", "3 has no unit"),
+        ({"watts": "3 kB"}, "[7].watts", "'3 kB' is not a power"),
+        ({"repair": "-1 s"}, "[7].repair", "zero or more"),
+        ({"kind": "leaf"}, "[7]", "it must be one of npu, nic"),
+        ({"ports": 1}, "[7].ports", "7 has 2 cables and 1 ports"),
+    ],
+)
+def test_bad_devices_are_refused_by_name(
+    tmp_path: Path, node: dict[str, Any], where: str, what: str
+) -> None:
+    nodes = [*PAIR["nodes"][:2], {"id": 7, **node}]
+    with pytest.raises(DimsweepError, match=what) as error:
+        read(tmp_path, changed(nodes=nodes))
+    assert error.value.where == f"{tmp_path / 'net.json'}{where}"

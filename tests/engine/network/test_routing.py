@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import Block, Dimension, DimsweepError, Topology
-from engine.cluster.blocks import BLOCKS
-from engine.network.fabric import Auto, Clos, Dragonfly, Fabric, Mesh, build_network
-from engine.network.graph import Network, Node
-from engine.network.routing import Router, Routing
+from dimsweep.engine import Block, Dimension, DimsweepError, Topology
+from dimsweep.engine.cluster.blocks import BLOCKS
+from dimsweep.engine.network.fabric import Auto, Clos, Dragonfly, Fabric, Mesh, build_network
+from dimsweep.engine.network.graph import Network, Node
+from dimsweep.engine.network.routing import Router, Routing
 
 
 def build(shape: str, *fabrics: Fabric) -> Network:

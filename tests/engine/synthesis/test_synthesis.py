@@ -1,14 +1,13 @@
 """Synthetic traces: laws are found again, unseen jobs are met, and bad input is told."""
 
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from engine import DimsweepError, Workload, simulate
-from engine.synthesis import (
+from dimsweep.engine import DimsweepError, Workload, simulate
+from dimsweep.engine.synthesis import (
     TraceModel,
     learn,
     membership,
@@ -17,11 +16,9 @@ from engine.synthesis import (
     synthesise,
     write_model,
 )
-from engine.synthesis.formula import fit, fit_count
-from engine.synthesis.grammar import Loop, follow, induce, unroll
-from tests.support.examples import times
+from dimsweep.engine.synthesis.formula import fit, fit_count
+from dimsweep.engine.synthesis.grammar import Loop, follow, induce, unroll
 from tests.support.jobs import cluster_of, draw, forward_time, jobs, n_ranks, pipelined
-from tests.support.mutations import end_in_a_sentence, of_bytes, of_values
 
 NOISE = 0.03
 LEARNT = draw(40, 0)
@@ -174,19 +171,3 @@ def test_a_key_that_never_varied_is_fixed() -> None:
     assert synthesise(model, asked).n_ranks == 1
     with pytest.raises(DimsweepError, match="hidden: it was 512 in all traces"):
         synthesise(model, asked | {"hidden": 1024})
-
-
-@pytest.mark.parametrize("mutate", [of_bytes, of_values])
-def test_mutated_models_end_in_a_sentence(
-    model: TraceModel, tmp_path: Path, mutate: Callable[..., bytes]
-) -> None:
-    """Whatever is in the file, a job is made or what is wrong is said."""
-    write_model(tmp_path / "model.json", model)
-
-    def read_and_ask(file: Path) -> None:
-        found = read_model(file)
-        asked = {name: values[-1] for name, values in found.keys.items()}
-        synthesise(found, asked)
-
-    whole = (tmp_path / "model.json").read_bytes()
-    end_in_a_sentence("model", whole, tmp_path / "mutated.json", read_and_ask, times(100), mutate)

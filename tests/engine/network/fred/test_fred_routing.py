@@ -9,8 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import DimsweepError
-from engine.network.fred import Flow, FredSwitch, Remedy, Route, Schedule, UnroutableError, schedule
+from dimsweep.engine import DimsweepError
+from dimsweep.engine.network.fred import (
+    Flow,
+    FredSwitch,
+    Remedy,
+    Route,
+    Schedule,
+    UnroutableError,
+    schedule,
+)
 
 
 @cache

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import (
+from dimsweep.engine import (
     Access,
     Cluster,
     Collective,
@@ -25,13 +25,13 @@ from engine import (
     place,
     simulate,
 )
-from engine.cluster.memory import EdgeIo
-from engine.kernels.messages import MessageRun, lower_by_rank
-from engine.kernels.reference.turns import Turns
-from engine.network.fred import Remedy, UnroutableError
-from engine.network.routing import Router
-from engine.network.wafer import FredWafer, MeshWafer, Wafer, heaviest, plan_trees
-from engine.workload.graph import Receive
+from dimsweep.engine.cluster.memory import EdgeIo
+from dimsweep.engine.kernels.messages import MessageRun, lower_by_rank
+from dimsweep.engine.kernels.reference.turns import Turns
+from dimsweep.engine.network.fred import Remedy, UnroutableError
+from dimsweep.engine.network.routing import Router
+from dimsweep.engine.network.wafer import FredWafer, MeshWafer, Wafer, heaviest, plan_trees
+from dimsweep.engine.workload.graph import Receive
 from tests.support.kernels import run_witnessed
 
 MESH = MeshWafer(latency=0)

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from engine.formats.astra_sim.inputs import BusModel
-from engine.replicas.astra_sim.bus import Bus
-from engine.replicas.astra_sim.clock import Clock, Timers
+from dimsweep.engine.formats.astra_sim.inputs import BusModel
+from dimsweep.engine.replicas.astra_sim.bus import Bus
+from dimsweep.engine.replicas.astra_sim.clock import Clock, Timers
 
 MODEL = BusModel(latency=5, overhead=3, gap=40, per_byte=0.01, reduction=1)
 N = 10_001

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import DimsweepError, Ring
-from engine.formats.astra_sim.inputs import Network, Options
-from engine.formats.chakra import CollectiveType, NodeType, TraceNode
-from engine.formats.chakra.node import node_of
-from engine.replicas.astra_sim.program import simulate
+from dimsweep.engine import DimsweepError, Ring
+from dimsweep.engine.formats.astra_sim.inputs import Network, Options
+from dimsweep.engine.formats.chakra import CollectiveType, NodeType, TraceNode
+from dimsweep.engine.formats.chakra.node import node_of
+from dimsweep.engine.replicas.astra_sim.program import simulate
 from tests.support.astra_runs import inputs, ring_of_four, traces
 from tests.support.examples import examples
 

@@ -7,19 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import CollectiveKind, DimsweepError, Ring
-from engine.cluster.blocks import BLOCKS, Block
-from engine.formats.astra_sim.inputs import Inputs, Network, RemoteMemory
-from engine.formats.chakra import NodeType, TraceNode
-from engine.formats.chakra.node import Node, node_of
-from engine.replicas.astra_sim.algorithms import Exchange
-from engine.replicas.astra_sim.chunks import Phase
-from engine.replicas.astra_sim.clock import Clock, Timers
-from engine.replicas.astra_sim.delays import routes, ways
-from engine.replicas.astra_sim.interpret import interpret
-from engine.replicas.astra_sim.npu import costs_of
-from engine.replicas.astra_sim.program import lower
-from engine.replicas.astra_sim.recipe import recipe
+from dimsweep.engine import CollectiveKind, DimsweepError, Ring
+from dimsweep.engine.cluster.blocks import BLOCKS, Block
+from dimsweep.engine.formats.astra_sim.inputs import Inputs, Network, RemoteMemory
+from dimsweep.engine.formats.chakra import NodeType, TraceNode
+from dimsweep.engine.formats.chakra.node import Node, node_of
+from dimsweep.engine.replicas.astra_sim.algorithms import Exchange
+from dimsweep.engine.replicas.astra_sim.chunks import Phase
+from dimsweep.engine.replicas.astra_sim.clock import Clock, Timers
+from dimsweep.engine.replicas.astra_sim.delays import routes, ways
+from dimsweep.engine.replicas.astra_sim.interpret import interpret
+from dimsweep.engine.replicas.astra_sim.npu import costs_of
+from dimsweep.engine.replicas.astra_sim.program import lower
+from dimsweep.engine.replicas.astra_sim.recipe import recipe
 from tests.support.astra_runs import inputs, pipelines, ring_of_four, traces
 from tests.support.examples import examples
 

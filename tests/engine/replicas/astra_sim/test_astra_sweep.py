@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import FINISHED, Cluster, DimsweepError, account, run_batch, run_one
-from engine.formats.astra_sim.files import topology_of
-from engine.formats.astra_sim.inputs import Inputs
-from engine.formats.chakra.node import Node
-from engine.replicas.astra_sim.fold import fold
-from engine.replicas.astra_sim.interpret import interpret
-from engine.replicas.astra_sim.sweep import lower_for_sweep
+from dimsweep.engine import FINISHED, Cluster, DimsweepError, account, run_batch, run_one
+from dimsweep.engine.formats.astra_sim.files import topology_of
+from dimsweep.engine.formats.astra_sim.inputs import Inputs
+from dimsweep.engine.formats.chakra.node import Node
+from dimsweep.engine.replicas.astra_sim.fold import fold
+from dimsweep.engine.replicas.astra_sim.interpret import interpret
+from dimsweep.engine.replicas.astra_sim.sweep import lower_for_sweep
 from tests.support.astra_runs import inputs, ring_of_four, traces
 from tests.support.examples import examples
 

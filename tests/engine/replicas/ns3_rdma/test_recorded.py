@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.errors import DimsweepError
-from engine.replicas.ns3_rdma.ecmp import mixed, murmur3
-from engine.replicas.ns3_rdma.streams import MarkingDraws
-from sweeper.verify.packet_cases import Case, read_cases
-from sweeper.verify.packets import Compared
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.replicas.ns3_rdma.ecmp import mixed, murmur3
+from dimsweep.engine.replicas.ns3_rdma.streams import MarkingDraws
+from dimsweep.sweeper.verify.packet_cases import Case, read_cases
+from dimsweep.sweeper.verify.packets import Compared
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "roce"
 CASES = list(read_cases(GOLDEN))

@@ -1,0 +1,287 @@
+"""Lower bounds on the time of a collective on any network, from its cuts.
+
+They hold for every algorithm, route and order, in whatever fidelity, at any latency; as exact
+fractions: seconds for a byte that each member holds on entering.  Devices outside the group pass
+bytes on, other NPUs, too.
+
+*All-gather.*  Of any set S of devices without some member, what its members hold has to leave it:
+``max |S| / capacity out of S`` (Zhao et al., "ForestColl", arXiv 2402.06787).  It is reached, up to
+latencies, by trees (:mod:`engine.network.forest`) where as much can enter each switch as leave.
+*Reduce-scatter*: the same backwards.  Both hold for switches that copy and reduce, too.
+
+*All-reduce.*  Of any set that has some members and not others, as much as a member holds has to
+leave it; which also holds for switches that reduce.  Where only NPUs do, and nothing is compressed:
+of m disjoint sets that have all members between them, m - 1 have to send each byte before any set
+knows its sum, and m - 1 to hear of it then.  So no less than ``2 (m - 1)`` times what a member
+holds crosses their borders (Patarasuk and Yuan, 2009, for sets of one NPU).  The sets tried are
+single members, and those that bytes enter as slowly as any.  A reduce-scatter and then an
+all-gather may well take longer than this bound; where the network is alike around all of its
+members they do not.
+
+*All-to-all.*  Of any set, what its members have for others leaves it; and for any lengths of the
+links, bytes times the lengths of their shortest ways is no more than capacities times lengths: the
+dual of the multi-commodity flow (Shahrokhi and Matula, 1990).  The lengths tried are one of each
+link, and, of small networks, what a solver finds; shortest ways are then found in integers, so no
+solver is trusted.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dimsweep.engine.collective.algorithms import InSwitch
+from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.lower.program import Program
+from dimsweep.engine.network.cuts import (
+    Capacities,
+    Side,
+    least_side,
+    narrowest_side,
+    tight_sides,
+    worst_side,
+)
+from dimsweep.engine.network.graph import Network, node_name, some
+
+if TYPE_CHECKING:  # scipy is imported by the functions that need it: few runs do
+    from scipy.sparse import csr_array
+
+Ints = NDArray[np.int64]
+
+# Members times links for which the multi-commodity flow is solved: some seconds.
+_SMALL = 10_000
+_QUICK = 4_000_000  # classes of alike members times links: some seconds
+_NEAR = 6  # different numbers of hops around a member
+_FINE = 2**20  # the longest link, in the integers that a solver's lengths are rounded to
+
+
+class CutBound(NamedTuple):
+    """``per_byte``: seconds for a byte that a member holds on entering; ``why``: what is narrow."""
+
+    per_byte: Fraction
+    why: str
+
+    def picoseconds(self, n_bytes: float) -> float:
+        """The bound on a collective whose members hold ``n_bytes`` each."""
+        return float(self.per_byte * Fraction(n_bytes) * 10**12)
+
+
+def cut_bound(
+    network: Network,
+    ranks: Collection[int],
+    kind: CollectiveKind,
+    *,
+    switches_reduce: bool = False,
+) -> CutBound:
+    """The least time of a collective among ``ranks``, which no simulation is below.
+
+    Raises :class:`DimsweepError` for fewer than two ranks, and for any that are not there.
+    """
+    capacities = Capacities.of(network, ranks)
+    if kind is CollectiveKind.ALL_REDUCE and switches_reduce:
+        return _narrowest(capacities)
+    return max(_BOUNDS[kind](capacities), key=lambda bound: bound.per_byte)
+
+
+class Least(NamedTuple):
+    """The least picoseconds of an iteration, because of ``what``."""
+
+    picoseconds: float
+    what: str
+
+
+def time_by_cuts(program: Program, network: Network) -> Least | None:
+    """The least time of an iteration on ``network`` by the cuts that its collectives have to cross;
+    None for one without any.
+
+    Whatever overlaps, of all collectives of a kind over one group the bytes cross the same cuts; of
+    each kind and name of groups the members that move the most are looked at, unless that would
+    take more than seconds.  ``program`` has a class for each rank.
+    """
+    s = program.structure
+    moved: defaultdict[tuple[str, CollectiveKind, tuple[int, ...]], float] = defaultdict(float)
+    for flow, group in zip(s.flows, program.names.flow_group, strict=True):
+        if group:
+            form = s.forms[flow["form"]]
+            members = s.members["cls"][flow["member_start"] : flow["member_end"]].tolist()
+            kind = CollectiveKind(int(form["kind"]))
+            moved[group, kind, tuple(members)] += float(form["n_bytes"] * form["chunks"])
+    chosen = program.communication.algorithms
+    in_switch = any(isinstance(each.others, InSwitch) for each in chosen)
+    most: dict[tuple[str, CollectiveKind], tuple[float, tuple[int, ...]]] = {}
+    for (group, kind, members), n_bytes in moved.items():
+        if len(members) > 1 and n_bytes > most.get((group, kind), (0.0, ()))[0]:
+            most[group, kind] = n_bytes, members
+    found = []
+    for (group, kind), (n_bytes, members) in most.items():
+        if len(Capacities.of(network, members).twins) * len(network.links) > _QUICK:
+            continue
+        bound = cut_bound(network, members, kind, switches_reduce=in_switch)
+        found.append(Least(bound.picoseconds(n_bytes), f"{kind} over {group}: {bound.why}"))
+    return max(found, default=None)
+
+
+def _gather(capacities: Capacities) -> Iterator[CutBound]:
+    yield _told(capacities, worst_side(capacities), 1, "leave")
+
+
+def _scatter(capacities: Capacities) -> Iterator[CutBound]:
+    back = capacities.backwards
+    yield _told(back, worst_side(back), len(back.ranks), "enter")
+
+
+def _told(capacities: Capacities, side: Side, parts: int, verb: str) -> CutBound:
+    cut = capacities.cut(side)
+    return CutBound(cut.ratio / parts, f"what has to {verb} {_named(capacities, side)}")
+
+
+def _all_reduce(capacities: Capacities) -> Iterator[CutBound]:
+    yield _narrowest(capacities)
+    tight = tight_sides(capacities, worst_side(capacities))
+    if not capacities.is_symmetric:
+        back = capacities.backwards
+        tight += tight_sides(back, worst_side(back))
+    for sides in _partitions(capacities, tight):
+        ways = (capacities,) if capacities.is_symmetric else (capacities, capacities.backwards)
+        least = min(sum(map(way.leaving, sides)) for way in ways) * capacities.unit
+        yield CutBound(
+            Fraction(2 * (len(sides) - 1)) / least,
+            f"what {len(sides)} parts, such as {_named(capacities, sides[0])}, have to tell",
+        )
+
+
+def _narrowest(capacities: Capacities) -> CutBound:
+    side = narrowest_side(capacities)
+    what = f"what has to leave {_named(capacities, side)}"
+    return CutBound(1 / capacities.cut(side).capacity, what)
+
+
+def _partitions(capacities: Capacities, tight: Sequence[Side]) -> Iterator[list[Side]]:
+    """Disjoint sides with all ranks between them: single ones, and as many tight ones as there are
+    with the rest single, or together."""
+    n = len(capacities.nodes)
+    ranks = np.zeros(n, np.bool_)
+    ranks[list(capacities.ranks)] = True
+    sides, taken = list[Side](), np.zeros(n, np.bool_)
+    for side in sorted(tight, key=lambda side: int(side.sum())):
+        if not (side & taken).any():
+            sides.append(side)
+            taken |= side
+    single = [~capacities.all_but(rank) for rank in capacities.ranks]
+    yield single
+    left = ranks & ~taken
+    yield sides + [side for side in single if (side & left).any()]
+    if left.any() and sides:
+        yield [*sides, left]
+
+
+def _all_to_all(capacities: Capacities) -> Iterator[CutBound]:
+    n = len(capacities.ranks)
+    worst = worst_side(capacities)
+    sides = [worst, narrowest_side(capacities), *tight_sides(capacities, worst)]
+    others = [capacities.all_but(rank) for rank in capacities.ranks]
+    sides += [*others, *(~side for side in others)]
+    sides += [least_side(capacities, near) for near in _neighbourhoods(capacities)]
+    for side in {side.tobytes(): side for side in sides}.values():
+        inside = capacities.n_ranks(side)
+        per_byte = Fraction(inside * (n - inside), n) / (capacities.leaving(side) * capacities.unit)
+        yield CutBound(per_byte, f"what has to leave {_named(capacities, side)}")
+    yield _by_lengths(capacities, np.ones(len(capacities.tail), np.int64), "all links together")
+    if len(capacities.twins) * len(capacities.tail) <= _SMALL:
+        yield _by_lengths(capacities, _dual_lengths(capacities), "the multi-commodity flow")
+
+
+def _neighbourhoods(capacities: Capacities) -> set[frozenset[int]]:
+    """The members up to so many hops from one of each class of twins, for each number of hops."""
+    from scipy.sparse.csgraph import dijkstra
+
+    ranks = np.array(capacities.ranks)
+    firsts = [twins[0] for twins in capacities.twins]
+    lengths = np.ones(len(capacities.tail), np.int64)
+    hops = dijkstra(_graph(capacities, lengths), indices=firsts)[:, ranks]
+    found = {
+        frozenset(ranks[row <= most].tolist())
+        for row in hops
+        for most in np.unique(row)[:_NEAR].tolist()
+    }
+    return {near for near in found if 1 < len(near) < len(ranks)}
+
+
+def _graph(capacities: Capacities, length: Ints) -> "csr_array":
+    from scipy.sparse import csr_array
+
+    n = len(capacities.nodes)
+    return csr_array((length.astype(float), (capacities.tail, capacities.head)), shape=(n, n))
+
+
+def _by_lengths(capacities: Capacities, length: Ints, why: str) -> CutBound:
+    """The bound that lengths of links (above zero) give: all-to-alls, over what all links carry."""
+    from scipy.sparse.csgraph import dijkstra
+
+    ranks = list(capacities.ranks)
+    # Whole numbers far below 2**53, whose sums are exact.
+    found = dijkstra(_graph(capacities, length), indices=ranks)[:, ranks]
+    ways = int(found.astype(np.int64).sum())
+    room = sum(map(int.__mul__, capacities.capacity, length.tolist())) * capacities.unit
+    return CutBound(Fraction(ways, len(ranks)) / room, f"what {why} can carry")
+
+
+def _dual_lengths(capacities: Capacities) -> Ints:
+    """Lengths near those of the best bound: what more of each link is worth to the flow.
+
+    What twins send to all others is one flow, as lengths may be the same for all of them.
+    """
+    from scipy.optimize import linprog
+    from scipy.sparse import block_diag, coo_array, hstack
+
+    n, m, classes = len(capacities.nodes), len(capacities.tail), capacities.twins
+    capacity = np.array([float(c) for c in capacities.capacity])
+    capacity /= capacity.mean()
+    link, one = np.arange(m), np.ones(m)
+    balance = coo_array(
+        (np.append(one, -one), (np.append(capacities.head, capacities.tail), np.tile(link, 2))),
+        shape=(n, m),
+    ).tocsr()
+    rows, ends = [], []
+    others = capacities.all_but(classes[0][0])  # whose balance follows from all others'
+    for twins in classes:
+        arrive = np.zeros(n)
+        arrive[list(capacities.ranks)] = len(twins)
+        arrive[list(twins)] -= len(capacities.ranks)
+        rows.append(balance[others])
+        ends.append(arrive[others])
+    carried = hstack([*[coo_array((one, (link, link)), shape=(m, m))] * len(classes)])
+    equal = block_diag(rows)
+    found = linprog(
+        np.append(np.zeros(len(classes) * m), 1.0),
+        A_ub=hstack([carried, coo_array(-capacity[:, None])]),
+        b_ub=np.zeros(m),
+        A_eq=hstack([equal, coo_array((equal.shape[0], 1))]),
+        b_eq=np.concatenate(ends),
+        method="highs",
+    )
+    if found.x is None:
+        return np.ones(m, np.int64)
+    worth = np.maximum(-found.ineqlin.marginals, 0.0)
+    lengths: Ints = (worth / max(worth.max(), 1e-300) * _FINE).astype(np.int64) + 1
+    return lengths
+
+
+def _named(capacities: Capacities, side: Side) -> str:
+    """A side by its ranks, or by those beyond if they are fewer."""
+    inside = [rank for rank in capacities.ranks if side[rank]]
+    beyond = [rank for rank in capacities.ranks if not side[rank]]
+    if len(beyond) < len(inside):
+        return "all but " + some(node_name(capacities.nodes[rank]) for rank in beyond)
+    return some(node_name(capacities.nodes[rank]) for rank in inside)
+
+
+_BOUNDS = {
+    CollectiveKind.ALL_GATHER: _gather,
+    CollectiveKind.REDUCE_SCATTER: _scatter,
+    CollectiveKind.ALL_REDUCE: _all_reduce,
+    CollectiveKind.ALL_TO_ALL: _all_to_all,
+}

@@ -1,0 +1,76 @@
+"""Level 0 of the bounds on plans: what the fullest rank must hold at least, for many plans at once.
+
+The account is that of :mod:`engine.plan.memory`.  There a schedule is walked; here activations are
+those that a stage holds when its first backward pass begins, which is a part of that walk, and with
+1F1B and one chunk its peak.  So no plan is refused here that the simulator would take.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dimsweep.engine.bound.shards import Staging
+from dimsweep.engine.lower.program import Floats, Longs
+from dimsweep.engine.plan.memory import state_bytes
+from dimsweep.engine.plan.plan import ParallelPlan
+from dimsweep.engine.plan.schedule import Schedule
+
+
+class Turns(NamedTuple):
+    """How R plans of one staging and one way to run it differ: micro-batches of each replica, and
+    the ranks that hold the same weights, and the same experts; (R,) each."""
+
+    micro_batches: Longs
+    replicas: Longs
+    expert_replicas: Longs
+
+    def some(self, rows: Longs) -> "Turns":
+        return Turns(*(each[rows] for each in self))
+
+
+def least_memory(staging: Staging, plan: ParallelPlan, turns: Turns) -> Floats:
+    """Bytes (R,) that the fullest rank of each plan holds at least."""
+    n, m = (each[:, None].astype(float) for each in (turns.replicas, turns.expert_replicas))
+
+    def held(bytes_each: float, experts: Floats, *, divided: bool) -> Floats:
+        return bytes_each * (
+            staging.parameters / (n if divided else 1.0) + experts / (m if divided else 1.0)
+        )
+
+    weights = held(plan.value, staging.experts, divided=plan.zero >= 3)
+    state = held(state_bytes(plan), staging.experts, divided=plan.zero >= 1)
+    gradients = held(plan.gradient_value, staging.reached, divided=plan.zero >= 2)
+    whole: Floats = (weights + state + gradients + _peak(staging, plan, turns)).max(axis=1)
+    return whole * (1 - 1e-12)  # sums may round otherwise
+
+
+def _peak(staging: Staging, plan: ParallelPlan, turns: Turns) -> Floats:
+    """Activations and what passes (R, p) as the first backward pass begins."""
+    held = (begun(staging, plan, turns) * staging.kept).sum(axis=-1)
+    # The last chunk's pass is the first to go back.
+    all_gathered = turns.expert_replicas > 1
+    if not staging.experts.any():
+        all_gathered = turns.replicas > 1
+    return held + np.where(all_gathered[:, None], staging.gathered[:, -1], staging.passing[:, -1])
+
+
+def begun(staging: Staging, plan: ParallelPlan, turns: Turns) -> Floats:
+    """How many forward passes of each chunk (R, p, v) a stage has done before its first backward
+    pass."""
+    p, v = staging.n_stages, staging.n_chunks
+    n = turns.micro_batches[:, None]
+    behind = p - 1 - np.arange(p)
+    if plan.schedule is Schedule.GPIPE:
+        return np.broadcast_to(n[..., None], (len(n), p, v)).astype(float)
+    if v == 1:
+        return np.minimum(n, behind + 1)[..., None].astype(float)
+    # Groups of p micro-batches go through chunk after chunk.
+    return of_chunks(np.minimum(n * v, 2 * behind + (v - 1) * p + 1), p, v)
+
+
+def of_chunks(first: Longs, p: int, v: int) -> Floats:
+    """Of the ``first`` (R, p) forward passes of stages with p stages and v chunks, those of each
+    chunk (R, p, v)."""
+    whole, rest = np.divmod(first, p * v)
+    passes: Floats = whole[..., None] * p + np.clip(rest[..., None] - p * np.arange(v), 0, p)
+    return passes.astype(float)

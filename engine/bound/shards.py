@@ -1,0 +1,211 @@
+"""What a rank of a plan does and holds, without its graph: blocks by their kind, and how many of
+each kind every stage has.
+
+100,000 plans on networks have some hundred ways to divide a model among ranks
+(:class:`engine.model.Shard`), and a few thousand to cut that into stages.  What is the same for
+all cells of one of these is worked out here, once, from the very blocks and steps that
+:func:`engine.plan.training` makes graphs of.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from dimsweep.engine.cluster.npu import Npu
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.lower.program import Floats
+from dimsweep.engine.model.rank import LayerBlock, Model, RankModel, Shard
+from dimsweep.engine.model.steps import CollectiveStep, elementwise
+from dimsweep.engine.plan.memory import WORKSPACE, passing_of
+from dimsweep.engine.plan.mesh import EXPERT_REPLICAS, REPLICAS, DeviceMesh
+from dimsweep.engine.plan.plan import GradientExchange, ParallelPlan
+from dimsweep.engine.plan.stages import cut
+from dimsweep.engine.plan.steps import Item
+from dimsweep.engine.plan.training import passes
+from dimsweep.engine.units import PICOSECONDS
+from dimsweep.engine.workload.graph import Collective, Compute, Group
+from dimsweep.engine.workload.placement import AXES
+
+_LEAD = 10**17  # ps by which a host runs ahead, so that no kernel waits for it
+_ROUNDED = 1.0  # ps that rounding, and merging with a neighbour, may add to a computation
+_REPLICATED = DeviceMesh({name: Group((2,), (1,)) for name in (REPLICAS, EXPERT_REPLICAS)})
+
+
+class Op(NamedTuple):
+    """One after another in a pass: ``seconds`` of computation; or ``n_bytes`` of a collective over
+    an ``axis``, beside what follows if it has a ``label``; or, with neither, a wait for a label."""
+
+    seconds: float = 0.0
+    kind: CollectiveKind | None = None
+    n_bytes: float = 0.0
+    axis: str = ""
+    label: str = ""
+    follows: str = ""
+
+
+class Kind(NamedTuple):
+    """A kind of block: its passes, and the values that have gradients."""
+
+    forward: tuple[Op, ...]
+    backward: tuple[Op, ...]  # of the only micro-batch, or with gradients that are divided
+    summing: tuple[Op, ...]  # of one of several, whose gradients are added up
+    parameters: float
+    experts: float  # those that a micro-batch gives gradients
+
+
+@dataclass(frozen=True)
+class Staging:
+    """A model in p stages of v chunks, made of blocks of K kinds.
+
+    ``count`` (p, v, K) blocks; ``kept`` (p, v) bytes of activations; ``passing`` and, where weights
+    of several replicas are gathered, ``gathered`` (p, v): the most that lives while a backward pass
+    runs; ``parameters`` and ``experts`` (p,) values, of which at least ``reached`` (p,) have
+    gradients; ``gather``: the collective that follows a message between chunks, if one does.
+    """
+
+    kinds: tuple[Kind, ...]
+    count: Floats
+    kept: Floats
+    passing: Floats
+    gathered: Floats
+    parameters: Floats
+    experts: Floats
+    reached: Floats
+    message: float
+    gather: Op | None
+
+    @property
+    def n_stages(self) -> int:
+        return self.count.shape[0]
+
+    @property
+    def n_chunks(self) -> int:
+        return self.count.shape[1]
+
+
+class Stagings:
+    """The stagings of a ``model`` on an ``npu`` that plans ask for, each made once."""
+
+    def __init__(self, model: Model, npu: Npu) -> None:
+        self._model, self._npu = model, npu
+        self._networks: dict[Shard, RankModel] = {}
+        self._kinds: dict[tuple[object, ...], Kind] = {}
+        self._known: dict[tuple[object, ...], Staging] = {}
+
+    def of(self, plan: ParallelPlan, degrees: Sequence[int]) -> Staging:
+        """The staging of a plan with these degrees of AXES.
+
+        Raises :class:`InfeasibleError` for those that do not divide the model, and
+        :class:`DimsweepError` for what :func:`check_bounded` refuses.
+        """
+        check_bounded(plan)
+        mesh, p = _mesh(degrees), int(degrees[AXES.index("pipeline")])
+        key = (plan.shard(mesh), p, plan.interleave, *_way(plan))
+        if key not in self._known:
+            self._known[key] = self._staged(plan, mesh, p)
+        return self._known[key]
+
+    def _staged(self, plan: ParallelPlan, mesh: DeviceMesh, p: int) -> Staging:
+        shard = plan.shard(mesh)
+        if shard not in self._networks:
+            self._networks[shard] = self._model.for_rank(shard)
+        stages = cut(self._networks[shard], p, plan.interleave, plan.stage_layers)
+        chunks = [chunk for stage in stages for chunk in stage.chunks]
+        kinds = {id(block): block for chunk in chunks for block in chunk}
+        number, shape = {each: i for i, each in enumerate(kinds)}, (p, plan.interleave)
+        count = np.zeros((len(chunks), len(kinds)))
+        for row, chunk in zip(count, chunks, strict=True):
+            np.add.at(row, [number[id(block)] for block in chunk], 1.0)
+        buffers = [
+            WORKSPACE + max(block.gradient_buffer for own in stage.chunks for block in own)
+            for stage in stages
+            for _ in stage.chunks
+        ]
+        buffer = np.array(buffers).reshape(shape)
+        passing, gathered = (
+            buffer + np.reshape([passing_of(chunk, plan, mesh) for chunk in chunks], shape)
+            for mesh in (DeviceMesh({}), _REPLICATED)
+        )
+        steps = stages[0].gather(mesh.degree("tensor"))
+        return Staging(
+            kinds=tuple(self._kind(block, plan) for block in kinds.values()),
+            count=count.reshape(*shape, len(kinds)),
+            kept=np.reshape([sum(b.activations for b in chunk) for chunk in chunks], shape),
+            passing=passing,
+            gathered=gathered,
+            parameters=np.array([stage.parameters for stage in stages]),
+            experts=np.array([stage.expert_parameters for stage in stages]),
+            reached=np.array([stage.reached(1) for stage in stages]),
+            message=stages[0].message / stages[0].shared_among(mesh.degree("tensor")),
+            gather=_met(steps[0]) if steps else None,
+        )
+
+    def _kind(self, block: LayerBlock, plan: ParallelPlan) -> Kind:
+        # The model keeps its blocks, so that no other one gets their place.
+        key = (id(block), *_way(plan))
+        if key in self._kinds:
+            return self._kinds[key]
+        items = passes(block, plan, sums=False)
+        summed = passes(block, plan, sums=True)[1] if plan.zero < 2 else items[1]
+        forward, backward, summing = (tuple(map(self._op, own)) for own in (*items, summed))
+        kind = Kind(forward, backward, summing, block.parameters, block.reached(1))
+        if block.forward or block.backward:  # others are made for one staging
+            self._kinds[key] = kind
+        return kind
+
+    def _op(self, item: Item) -> Op:
+        if isinstance(item.work, Compute):
+            return Op(self.seconds(item.work))
+        if isinstance(item.work, Collective):
+            work = item.work
+            return Op(0.0, work.kind, work.n_bytes, work.group, item.label, item.follows)
+        return Op(label=item.label)
+
+    def seconds(self, work: Compute) -> float:
+        """The least that a computation lasts."""
+        return max(0.0, self._npu.issued(work, _LEAD)[0] - _ROUNDED) / PICOSECONDS
+
+    def streaming(self, n_bytes: Floats) -> Floats:
+        """The least seconds of kernels that stream so many bytes each."""
+        sizes, place = np.unique(n_bytes, return_inverse=True)
+        works = [Compute(kernels=(elementwise("optimizer", size),)) for size in sizes.tolist()]
+        return np.array(list(map(self.seconds, works)))[place].reshape(n_bytes.shape)
+
+
+def check_bounded(plan: ParallelPlan) -> None:
+    """Raise :class:`DimsweepError`, naming the key, for a plan of which no bound here knows."""
+    for name, refused in (
+        ("weight_streaming", plan.weight_streaming),
+        ("offload", bool(plan.offload)),
+        ("gradient_exchange", plan.gradient_exchange is GradientExchange.PARAMETER_SERVER),
+        ("experts_by_node", plan.experts_by_node),
+        ("overlap_experts", plan.overlap_experts),
+        ("shard_ranks", bool(plan.shard_ranks)),
+        ("memory_collectives", plan.memory_collectives),
+        ("schedule", plan.schedule.cuts_backward),
+    ):
+        if refused:
+            raise DimsweepError(
+                "no bound of a plan without its graph knows this",
+                where=f"plan.{name}",
+                hint="leave it out, or make plans an axis of a grid",
+            )
+
+
+def _way(plan: ParallelPlan) -> tuple[object, ...]:
+    """What of a plan, beside its shard, says how its blocks run."""
+    sums = (plan.zero == 3, plan.zero < 2, plan.fused_sums, plan.gradient_value)
+    return (plan.stage_layers, *sums)
+
+
+def _mesh(degrees: Sequence[int]) -> DeviceMesh:
+    """Degrees alone: all in one dimension."""
+    return DeviceMesh({axis: Group((int(n),), (1,)) for axis, n in zip(AXES, degrees, strict=True)})
+
+
+def _met(step: object) -> Op:
+    assert isinstance(step, CollectiveStep)
+    return Op(0.0, step.kind, step.n_bytes, step.axis)

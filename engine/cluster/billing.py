@@ -1,0 +1,259 @@
+"""Bills of clusters: of a product of dimensions or of a graph, by whole parts or by bandwidth."""
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dimsweep.engine.cluster.blocks.block import Node
+from dimsweep.engine.cluster.blocks.topology import Dimension, Topology
+from dimsweep.engine.cluster.cost import Prices, TierPrice
+from dimsweep.engine.errors import InfeasibleError
+from dimsweep.engine.network.bill import (
+    Bill,
+    Item,
+    Needs,
+    bill_of,
+    cabling_of,
+    needs_of,
+    needs_of_dimension,
+    says_media,
+)
+from dimsweep.engine.network.fabric import Fabric, fitted
+from dimsweep.engine.network.graph import Kind, Link, Network
+from dimsweep.engine.network.parts import Amount, Cabling, Need, PartKind, PriceList
+
+_OF_NO_TIER = (
+    "links of the network belong to no dimension, so no tier prices them (dim of each link says "
+    "which it is of; a list of whole parts, cost.parts, needs none)"
+)
+
+
+def product_bill(topology: Topology, fabrics: Sequence[Fabric], prices: PriceList) -> Bill:
+    """What a product of dimensions is bought as, in whole parts; raises :class:`DimsweepError` for
+    fabrics that do not suit its dimensions."""
+    needs, missing = Needs({Need(PartKind.NPU): topology.n_npus}), list[str]()
+    for dim, fabric in fitted(topology, fabrics):
+        line, unknown = _of_line(dim, fabric, prices)
+        missing += unknown
+        for need, n in line.items():
+            needs[need] += n * (topology.n_npus // dim.size)
+    return bill_of(needs, prices, missing)
+
+
+def _of_line(dim: Dimension, fabric: Fabric, prices: PriceList) -> tuple[Needs, list[str]]:
+    """What one line of a dimension needs, and what is not known of it."""
+    cables = prices.cables(dim.tier)
+    if cables is None and dim.size > 1:
+        what = f"no medium for dimension {dim.name}, tier {dim.tier or 'none'}"
+        hint = f"cost.tiers.{dim.tier or 'NAME'}.medium=fibre, copper, or board for none at all"
+        return Needs(), [f"{what} ({hint})"]
+    if cables is None or dim.size == 1:
+        return Needs(), []
+    return needs_of_dimension(dim, fabric, cables, prices)
+
+
+def network_bill(network: Network, topology: Topology, prices: PriceList) -> Bill:
+    """What a graph is bought as, in whole parts.  Where no link of it says its medium, they have
+    those of their dimensions' tiers."""
+    cabling = tuple(prices.cables(dim.tier) for dim in topology.dims)
+    needs = needs_of(network, cabling)
+    missing = []
+    if not says_media(network) and _unsaid(network, cabling):
+        missing.append(
+            "no link of the network says its medium, so not all cables are counted (medium: fibre "
+            "or copper of its links, or cost.tiers.NAME.medium for those of a dimension)"
+        )
+    return bill_of(needs, prices, missing)
+
+
+def _unsaid(network: Network, cabling: Sequence[Cabling | None]) -> bool:
+    """Whether there is a link of whose medium its tier says nothing."""
+    return any(cabling_of(link, cabling) is None for link in network.cables())
+
+
+@dataclass(frozen=True)
+class WholePrices(Prices):
+    """Prices of a product of dimensions in whole parts: a cost goes up in steps with a bandwidth.
+    Of watts: what the parts draw."""
+
+    topology: Topology = field(kw_only=True)
+    fabrics: tuple[Fabric, ...] = field(kw_only=True)
+    parts: PriceList = field(kw_only=True)
+    watts: bool = field(kw_only=True, default=False)
+    _known: dict[tuple[float, ...], float] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def cost(self, bandwidth: NDArray[np.float64]) -> NDArray[np.float64]:
+        """USD (or W) for bandwidths of shape (..., D) in bytes/s; raises :class:`InfeasibleError`
+        for one that no parts of the list have."""
+        rows = bandwidth.reshape(-1, bandwidth.shape[-1]).tolist()
+        return np.array([self._at(tuple(row)) for row in rows]).reshape(bandwidth.shape[:-1])
+
+    @property
+    def linear(self) -> bool:
+        return False
+
+    def bill(self, bandwidth: Sequence[float]) -> Bill:
+        """What is bought for bandwidths (D,)."""
+        pairs = zip(self.topology.dims, bandwidth, strict=True)
+        dims = tuple(replace(dim, bandwidth=float(b)) for dim, b in pairs)
+        return product_bill(Topology(dims), self.fabrics, self.parts)
+
+    def _at(self, bandwidth: tuple[float, ...]) -> float:
+        if bandwidth not in self._known:
+            bill = self.bill(bandwidth)
+            total = bill.power if self.watts else bill.cost
+            if total is None:
+                raise InfeasibleError((*bill.missing, *bill.unpowered)[0], where="cost")
+            self._known[bandwidth] = total
+        return self._known[bandwidth]
+
+
+# --- prices of bandwidth --------------------------------------------------------------------------
+
+_GB = 1e9
+_AMOUNTS = {"link": "GB/s", "switch": "GB/s", "nic": "GB/s", "port": "", "block": ""}
+_CALLED = {
+    "link": "links",
+    "switch": "switch ports",
+    "nic": "NICs",
+    "port": "ports",
+    "block": "blocks",
+}
+
+
+def linear_bill(
+    topology: Topology,
+    tiers: Mapping[str, TierPrice],
+    npu_price: float = 0.0,
+    fabrics: Sequence[Fabric] = (),
+    network: Network | None = None,
+    watts: Mapping[str, TierPrice] | None = None,
+    npu_watts: float = 0.0,
+) -> Bill:
+    """What a table of prices by tier bills: GB/s of links, switches and NICs, and what is paid at
+    any bandwidth.
+
+    Of a product these are the amounts of :func:`network_prices`.  Of a graph they are counted on
+    it: a cable is one link of its bandwidth, but NPUs that are joined to one another pay for one
+    each; every end at a switch is a switch port, and every end at a NIC, or at an NPU without one,
+    a NIC; a link from an NPU to its NIC is the NIC's, and one of no dimension that lies on a board
+    is of the board.  A NPU has a port in each dimension in which it has links, and each switch is a
+    block.  A link is of its dimension's tier.
+    """
+    if network is None:
+        amounts, missing = _of_product(topology, fabrics), list[str]()
+    else:
+        amounts, unknown = _of_graph(network, topology)
+        missing = [*unknown]
+    n = topology.n_npus if network is None else network.n_npus
+    items = [_npus(n, npu_price, npu_watts)] if npu_price or npu_watts else []
+    for (tier, name), amount in sorted(
+        amounts.items(), key=lambda each: _place(topology, *each[0])
+    ):
+        if not amount:
+            continue
+        price = getattr(tiers.get(tier, TierPrice()), name)
+        draws = getattr((watts or {}).get(tier, TierPrice()), name)
+        if name == "link" and price is None:
+            missing.append(
+                f"no price for links of tier {tier or 'none'} (cost.tiers.{tier or 'NAME'}.link="
+                "'10 USD/(GB/s)' is one)"
+            )
+        if price or draws or name == "link":
+            unit = _AMOUNTS[name]
+            scale = _GB if unit else 1.0
+            each = None if price is None else Amount(price * scale)
+            drawn = Amount((draws or 0.0) * scale) if tier in (watts or {}) else None
+            title = f"{_CALLED[name]} ({tier})"
+            items.append(Item(name, f"{tier}.{name}", title, "", amount / scale, each, drawn, unit))
+    lit = {tier for tier, each in (watts or {}).items() if each.link is not None}
+    unlit = sorted({tier for tier, _ in amounts} - lit)
+    unpowered = [f"no watts for links of tier {', '.join(unlit)}"] if unlit else []
+    return Bill(tuple(items), tuple(dict.fromkeys(missing)), tuple(unpowered))
+
+
+def _npus(n: int, price: float, watts: float) -> Item:
+    return Item("npu", "npu", "NPUs", "", n, Amount(price), Amount(watts) if watts else None)
+
+
+def _place(topology: Topology, tier: str, name: str) -> tuple[int, int]:
+    tiers = [dim.tier for dim in topology.dims]
+    return tiers.index(tier) if tier in tiers else len(tiers), [*_AMOUNTS].index(name)
+
+
+def _of_product(topology: Topology, fabrics: Sequence[Fabric]) -> dict[tuple[str, str], float]:
+    """Amounts by tier and part, in bytes/s where a part is paid for by these."""
+    n, amounts = topology.n_npus, defaultdict[tuple[str, str], float](float)
+    for dim, fabric in fitted(topology, fabrics):
+        bill, whole = fabric.bill(dim), n * dim.bandwidth
+        amounts[dim.tier, "link"] += whole * bill.links
+        for part in dim.block.parts:
+            times = bill.ports if part == "switch" else 1.0
+            amounts[dim.tier, part] += whole * times
+        if dim.size > 1:
+            amounts[dim.tier, "port"] += n
+            amounts[dim.tier, "block"] += n // dim.size * bill.ports
+    return amounts
+
+
+@lru_cache(maxsize=2)  # cost, watts and warnings are of the same
+def _of_graph(
+    network: Network, topology: Topology
+) -> tuple[dict[tuple[str, str], float], list[str]]:
+    amounts, missing = defaultdict[tuple[str, str], float](float), list[str]()
+    ports, blocks = set[tuple[str, int, Node]](), dict[Node, str]()
+    direct = dict[tuple[str, int], list[tuple[Node, Node]]]()  # links between NPUs
+    boards = says_media(network)
+    for link in network.cables():
+        ends = (link.source, link.target)
+        kinds = [network.devices[node].kind for node in ends]
+        tier = _tier(link, topology)
+        if {*kinds} == {Kind.NPU, Kind.NIC} or (boards and not link.medium and link.dim < 0):
+            continue
+        if tier is None:
+            missing.append(_OF_NO_TIER)
+            continue
+        back = network.number.get((link.target, link.source))
+        both = [link.bandwidth, *([] if back is None else [network.links[back].bandwidth])]
+        if {*kinds} == {Kind.NPU}:
+            direct.setdefault((tier, link.dim), []).append(ends)
+            amounts[tier, "link"] += math.fsum(both)
+        else:
+            amounts[tier, "link"] += max(both)
+        for node, kind in zip(ends, kinds, strict=True):
+            if kind is Kind.NPU:
+                ports.add((tier, link.dim, node))
+            if kind in (Kind.NPU, Kind.NIC) and {*kinds} != {Kind.NPU}:
+                amounts[tier, "nic"] += max(both)
+            elif kind is not Kind.NPU:
+                amounts[tier, "switch"] += max(both)
+                blocks.setdefault(node, tier)
+    for tier, _, _ in ports:
+        amounts[tier, "port"] += 1
+    for tier in blocks.values():
+        amounts[tier, "block"] += 1
+    for (tier, _), pairs in direct.items():
+        amounts[tier, "block"] += _pieces(pairs)
+    return amounts, list(dict.fromkeys(missing))
+
+
+def _pieces(pairs: Sequence[tuple[Node, Node]]) -> int:
+    """Into how many pieces that hang together links fall: rings, or meshes."""
+    import networkx as nx  # here: few runs build a network
+
+    return int(nx.number_connected_components(nx.Graph(pairs)))
+
+
+def _tier(link: Link, topology: Topology) -> str | None:
+    """The tier of a link: that of its dimension, or of all dimensions."""
+    if 0 <= link.dim < len(topology.dims):
+        return topology.dims[link.dim].tier
+    tiers = {dim.tier for dim in topology.dims}
+    return tiers.pop() if len(tiers) == 1 else None

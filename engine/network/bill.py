@@ -1,0 +1,376 @@
+"""A bill of materials: what a network is made of in whole parts, counted, and what they cost.
+
+What is counted (:func:`needs_of`, :func:`needs_of_dimension`) is a network's own: its devices by
+ports, its cables by medium and length, a transceiver at each end of a fibre.  Which part each of
+them is, a :class:`PriceList` says.  Whatever has no price is named, and then the bill has no sum.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from dimsweep.engine.cluster.blocks import Switch
+from dimsweep.engine.cluster.blocks.block import Node
+from dimsweep.engine.cluster.blocks.topology import Dimension
+from dimsweep.engine.network.fabric import Auto, Fabric
+from dimsweep.engine.network.graph import Device, Kind, Link, Medium, Network
+from dimsweep.engine.network.parts import Amount, Cabling, Need, Part, PartKind, PriceList
+
+Needs = Counter[Need]
+_NOISE = 1e-9
+_ITSELF = "said by the network itself"
+FIBRE: Medium = "fibre"
+_NPU = Need(PartKind.NPU)
+_SWITCHES = (PartKind.SWITCH, PartKind.OCS)
+
+
+@dataclass(frozen=True)
+class Item:
+    """A line of a bill: ``count`` of a part, or so many of a ``unit`` where it is sold by that,
+    its name in the list, what it is called and what it is like here, and the ``price`` and the
+    ``watts`` of one, where they are known."""
+
+    kind: str
+    part: str
+    title: str
+    like: str
+    count: float
+    price: Amount | None = None
+    watts: Amount | None = None
+    unit: str = ""
+
+    @property
+    def cost(self) -> float:
+        """USD of all of them; NaN without a price."""
+        return math.nan if self.price is None else self.price.value * self.count
+
+    @property
+    def power(self) -> float:
+        """W of all of them; NaN where it is not known."""
+        return math.nan if self.watts is None else self.watts.value * self.count
+
+
+@dataclass(frozen=True)
+class Bill:
+    """What a network is bought as.  ``missing`` are sentences about what has no price, or cannot be
+    counted, and ``unpowered`` about what has no watts: with any of them there is no ``cost`` (USD),
+    or no ``power`` (W, ``pue`` times what the parts draw)."""
+
+    items: tuple[Item, ...]
+    missing: tuple[str, ...] = ()
+    unpowered: tuple[str, ...] = ()
+    pue: float = 1.0
+
+    @property
+    def cost(self) -> float | None:
+        """USD of all items; None where something is missing."""
+        return None if self.missing else math.fsum(item.cost for item in self.items)
+
+    @property
+    def power(self) -> float | None:
+        """W of all items, as a data centre draws them; None where something is not known."""
+        if self.missing or self.unpowered:
+            return None
+        return self.pue * math.fsum(item.power for item in self.items)
+
+    def count(self, kind: PartKind) -> float:
+        """How many parts of a kind there are."""
+        return sum(item.count for item in self.items if item.kind == kind)
+
+
+def bill_of(needs: Needs, prices: PriceList, missing: Iterable[str] = ()) -> Bill:
+    """What is needed, each as the cheapest part of the list that it can be; ``missing`` is what is
+    known not to be in ``needs``.  A list without NPUs is one of networks, and bills none."""
+    found: dict[tuple[str, Amount | None], Item] = {}
+    absent, unpowered = list(missing), list[str]()
+    of_networks = not prices.of(PartKind.NPU)
+    for need, n in sorted(needs.items(), key=_order):
+        if not n or (of_networks and need == _NPU):
+            continue
+        item = _item(need, n, prices)
+        if item is None:
+            absent.append(_unpriced(need, n, prices))
+            continue
+        if item.watts is None:
+            unpowered.append(_unlit(item))
+        known = found.get(key := (item.title, item.price))
+        found[key] = item if known is None else _together(known, item)
+    return Bill(tuple(found.values()), tuple(absent), tuple(dict.fromkeys(unpowered)), prices.pue)
+
+
+def _order(each: tuple[Need, int]) -> tuple[int, str, tuple[tuple[float, int], ...], float]:
+    need = each[0]
+    return [*PartKind].index(need.kind), need.at, need.ports, need.length
+
+
+def _together(one: Item, other: Item) -> Item:
+    """Two items of the same part; they are the same but for how many there are."""
+    like = one.like if other.like in one.like.split("; ") else f"{one.like}; {other.like}"
+    return replace(one, like=like, count=one.count + other.count)
+
+
+def _item(need: Need, n: int, prices: PriceList) -> Item | None:
+    """The line of ``n`` of a need; None if nothing prices it."""
+    watts = None if need.watts is None else Amount(need.watts, source=_ITSELF)
+    if need.price is not None:
+        title = need.part or f"{need.kind} of the network's own"
+        own = Amount(need.price, source=_ITSELF)
+        return Item(need.kind, need.part, title, need.like, n, own, watts)
+    found = prices.find(need)
+    if found is None:
+        return None
+    part, pieces = found
+    count = -(-n // part.ports) if need.kind is PartKind.NPU else n * pieces
+    drawn = watts or _drawn(part)
+    return Item(need.kind, part.name, part.called, need.like, count, part.price, drawn)
+
+
+def _drawn(part: Part) -> Amount | None:
+    """A cable draws nothing: what is lit is a transceiver's."""
+    return Amount(0.0) if part.kind is PartKind.CABLE and part.watts is None else part.watts
+
+
+def _unlit(item: Item) -> str:
+    if not item.part:
+        return f"{item.title} has no watts; the network says its price alone"
+    return f"{item.title} has no watts (cost.parts.{item.part}.watts={{value: 100 W, ...}} is one)"
+
+
+def _unpriced(need: Need, n: int, prices: PriceList) -> str:
+    """What has no price, what it is like, and how to price it."""
+    told = [need.part, need.like, f"at a {need.at}" if need.at else ""]
+    like = f" ({', '.join(filter(None, told))})" if any(told) else ""
+    what = f"{n:,} {need.kind.value if n == 1 else need.kind.plural}{like}"
+    known = [part.called for part in prices.of(need.kind) if part.price is not None]
+    has = f"the list has {', '.join(known)}" if known else "the list has none"
+    keys = [f"kind: {need.kind}"]
+    if need.kind is PartKind.CABLE:
+        keys += [f"medium: {need.medium}", f"length: {need.length:g} m"]
+    elif need.ports:
+        bits = f"{need.ports[0][0] * 8e-9:g} Gb/s"
+        keys += [f"ports: {max(need.n_ports, need.radix)}", f"bandwidth: {bits}"]
+    keys.append('price: {value: 100 USD, date: "2026-11", source: whose, level: V}')
+    name = need.part or "NAME"
+    slow = all(need.ports and p.split(need.ports[0][0]) == 0 for p in prices.of(need.kind))
+    if known and slow:
+        has += ", all slower (lanes of a link are cables side by side)"
+    return f"no price for {what}; {has} (cost.parts.{name}={{{', '.join(keys)}}} is one)"
+
+
+# --- a graph ------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=2)  # cost, watts and warnings are of the same
+def needs_of(network: Network, cabling: tuple[Cabling | None, ...] = ()) -> Needs:
+    """What a network is made of.
+
+    A pair of links there and back is one cable for each of its lanes, and so is a link that leads
+    one way only.  Links without a medium lie on a board; but in a network that says none at all
+    they have that of their dimension in ``cabling`` (:func:`cabling_of`), if any.  A fibre has a
+    transceiver at each end, but for an optical switch, into which it goes as it is.  An NPU that
+    is cabled to a switch has a NIC; NPUs that are cabled to one another have not.  A switch without
+    a cable is a part of what it is in, unless the network says what it costs.
+    """
+    if says_media(network):
+        cabling = ()
+    needs, ports = Needs(), dict[Node, Counter[float]]()
+    cabled, lit = dict[Node, Counter[float]](), dict[Node, Counter[float]]()
+    for link in network.cables():
+        bandwidth, lanes = link.bandwidth / link.lanes, link.lanes
+        ends = (link.source, link.target)
+        medium, length = _medium(link, network, cabling)
+        for node in ends:
+            ports.setdefault(node, Counter())[bandwidth] += lanes
+        if not medium:
+            continue
+        needs[
+            Need(PartKind.CABLE, ((bandwidth, 1),), medium=medium, length=length, part=link.part)
+        ] += lanes
+        for node, other in (ends, ends[::-1]):
+            kind = network.devices[node].kind
+            if kind is not Kind.NPU or network.devices[other].kind is not Kind.NPU:
+                cabled.setdefault(node, Counter())[bandwidth] += lanes
+            if medium == FIBRE and kind is not Kind.OCS:
+                lit.setdefault(node, Counter())[bandwidth] += lanes
+    for node, device in network.devices.items():
+        needs.update(_of_device(node, device, ports, cabled, lit))
+    return needs
+
+
+def _of_device(
+    node: Node,
+    device: Device,
+    ports: dict[Node, Counter[float]],
+    cabled: dict[Node, Counter[float]],
+    lit: dict[Node, Counter[float]],
+) -> Iterator[Need]:
+    """A device, the adapter of an NPU that has cables, and the transceivers in its ports."""
+    kind = PartKind(device.kind)
+    own = Need(kind, part=device.part, price=device.price, watts=device.watts)
+    if kind in _SWITCHES and node not in cabled and own == Need(kind):
+        return  # on a board, and so a part of what is on it, as NVLink's in a server
+    if kind in _SWITCHES:
+        yield replace(own, ports=_sorted(ports.get(node, Counter())), radix=device.ports or 0)
+    elif kind is PartKind.NIC:
+        yield replace(own, ports=_sorted(cabled.get(node, Counter())))
+    else:
+        yield own
+        if kind is PartKind.NPU and node in cabled:
+            yield Need(PartKind.NIC, _sorted(cabled[node]))
+    if node in lit:
+        at = "switch" if kind in _SWITCHES else "nic"
+        for bandwidth, n in _sorted(lit[node]):
+            yield Need(PartKind.TRANSCEIVER, ((bandwidth, n),), at=at)
+
+
+def says_media(network: Network) -> bool:
+    """Whether a link of it says its medium, so that one that does not lies on a board."""
+    return any(link.medium for link in network.links)
+
+
+def cabling_of(link: Link, cabling: Sequence[Cabling | None]) -> Cabling | None:
+    """How a link runs that does not say so: as its dimension, or as all dimensions do."""
+    if 0 <= link.dim < len(cabling):
+        return cabling[link.dim]
+    return cabling[0] if len({*cabling}) == 1 else None
+
+
+def _medium(
+    link: Link, network: Network, cabling: Sequence[Cabling | None]
+) -> tuple[Medium, float]:
+    if link.medium:
+        return link.medium, link.length
+    kinds = {network.devices[node].kind for node in (link.source, link.target)}
+    there = cabling_of(link, cabling)
+    if there is None or kinds == {Kind.NPU, Kind.NIC}:
+        return "", 0.0
+    return there.medium, link.length or there.length
+
+
+def _sorted(ports: Counter[float]) -> tuple[tuple[float, int], ...]:
+    return tuple(sorted(ports.items(), reverse=True))
+
+
+# --- a product of dimensions ---------------------------------------------------------------------
+
+
+def needs_of_dimension(
+    dim: Dimension, fabric: Fabric, cables: Cabling, prices: PriceList
+) -> tuple[Needs, list[str]]:
+    """What one line of NPUs of a dimension is made of, and what it is not known of.
+
+    A Switch that no switch of the list is large enough for is the least fat tree of switches that
+    are: half of their ports up below the top (Al-Fares et al., SIGCOMM 2008); of several, that of
+    the cheapest parts.  A bandwidth of several ports has as many trees side by side, as planes.
+    Any other block, and every fabric, has the links that it is wired of.
+    """
+    if dim.size == 1 or not cables.medium:
+        return Needs(), []
+    if isinstance(dim.block, Switch) and fabric == Auto():
+        return _cheapest_tree(dim, cables, prices)
+    return _wired(dim, fabric, cables, prices), []
+
+
+def _cheapest_tree(dim: Dimension, cables: Cabling, prices: PriceList) -> tuple[Needs, list[str]]:
+    found = list[tuple[float, int, str, Needs]]()
+    for part in prices.of(PartKind.SWITCH):
+        bandwidth, radix = part.ports_for(dim.bandwidth)
+        if part.price is not None and bandwidth and (radix >= 4 or radix >= dim.size):
+            needs = _tree(dim, bandwidth, radix, cables, part.name)
+            bill = bill_of(needs, prices)
+            cost = math.inf if bill.cost is None else bill.cost
+            found.append((cost, len(bill.missing), part.name, needs))
+    if not found:
+        what = f"no switch with a price, of which {dim.size} NPUs of a Switch could be joined"
+        return Needs(), [f"{what} (cost.parts.NAME={{kind: switch, ports: 64, ...}} is one)"]
+    return min(found, key=lambda each: each[:3])[3], []
+
+
+def _tree(dim: Dimension, bandwidth: float, radix: int, cables: Cabling, part: str) -> Needs:
+    """The least fat trees of switches of a radix that join the NPUs of a dimension, one for each
+    port of an NPU."""
+    planes, tiers = _lanes(dim.bandwidth, bandwidth), _tiers(dim.size, radix)
+    return _of_tree(dim.size, radix, tiers, planes, bandwidth, cables, part)
+
+
+def _tiers(n: int, radix: int) -> int:
+    """How many tiers of switches join ``n``: half of the ports of each lead down, and at the top
+    all.  Needs a radix of 4, or enough ports for all."""
+    tiers = 1
+    while n > 2 * (radix // 2) ** tiers and n > radix:
+        tiers += 1
+    return tiers
+
+
+def _of_tree(
+    n: int, radix: int, tiers: int, planes: int, bandwidth: float, cables: Cabling, part: str
+) -> Needs:
+    half, used, needs = radix // 2, Counter[int](), Needs()
+    if tiers > 1:  # below the top as many ports down as up
+        full, rest = divmod(n, half)
+        used.update({radix: (tiers - 1) * full, 2 * rest: (tiers - 1) * bool(rest)})
+    full, rest = divmod(n, radix)
+    used.update({radix: full})
+    used.update({rest: int(bool(rest))})
+    for ports, switches in used.items():
+        if not ports or not switches:
+            continue
+        needs[Need(PartKind.SWITCH, ((bandwidth, radix),), part=part)] += planes * switches
+        if cables.medium == FIBRE:
+            lit = Need(PartKind.TRANSCEIVER, ((bandwidth, ports),), at="switch")
+            needs[lit] += planes * switches
+    needs[_cable(bandwidth, cables)] += planes * tiers * n
+    needs.update(_adapters(bandwidth, planes, n, cables))
+    return needs
+
+
+def _wired(dim: Dimension, fabric: Fabric, cables: Cabling, prices: PriceList) -> Needs:
+    """The links of a line, as wide as its bandwidth needs of the list's fastest ports."""
+    each = dim.bandwidth / fabric.links(dim)
+    fastest = max((part.bandwidth for part in _carriers(cables, prices)), default=0.0) or each
+    lanes = _lanes(each, fastest)
+    bandwidth, needs = each / lanes, Needs()
+    pairs = dict.fromkeys(frozenset(pair) for pair in fabric.wire(dim, range(dim.size), ""))
+    ports, cabled = Counter[Node](), Counter[Node]()
+    for pair in pairs:
+        ports.update(pair)
+        if not all(isinstance(node, int) for node in pair):
+            cabled.update(node for node in pair if isinstance(node, int))
+        needs[_cable(bandwidth, cables)] += lanes
+    for node, n in ports.items():
+        if isinstance(node, int):
+            at, side_by_side, n = "nic", 1, n * lanes
+        else:
+            at, side_by_side = "switch", lanes
+            needs[Need(PartKind.SWITCH, ((bandwidth, n),))] += lanes
+        if cables.medium == FIBRE:
+            needs[Need(PartKind.TRANSCEIVER, ((bandwidth, n),), at=at)] += side_by_side
+    for n in cabled.values():
+        needs[Need(PartKind.NIC, ((bandwidth, n * lanes),))] += 1
+    return needs
+
+
+def _carriers(cables: Cabling, prices: PriceList) -> Iterator[Part]:
+    """Parts of which the fastest says how fast a cable can be."""
+    yield from prices.of(PartKind.SWITCH)
+    if cables.medium == FIBRE:
+        yield from prices.of(PartKind.TRANSCEIVER)
+
+
+def _lanes(bandwidth: float, each: float) -> int:
+    """How many ports of a bandwidth have that of an NPU together."""
+    return max(1, math.ceil(bandwidth / each - _NOISE))
+
+
+def _cable(bandwidth: float, cables: Cabling) -> Need:
+    return Need(PartKind.CABLE, ((bandwidth, 1),), medium=cables.medium, length=cables.length)
+
+
+def _adapters(bandwidth: float, lanes: int, n: int, cables: Cabling) -> Needs:
+    """The NICs of ``n`` NPUs, each with as many ports as it has lanes, and what is in them."""
+    needs = Needs({Need(PartKind.NIC, ((bandwidth, lanes),)): n})
+    if cables.medium == FIBRE:
+        needs[Need(PartKind.TRANSCEIVER, ((bandwidth, lanes),), at="nic")] += n
+    return needs

@@ -1,0 +1,261 @@
+"""Cuts of a network: what leaves some of its devices at most, and which of them is the narrowest.
+
+Exact: bandwidths are whole multiples of a unit, and what is told of a cut is added up from them in
+integers.  Maximum flows only look for cuts, with capacities rounded where 32 bits do not hold them.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from math import gcd, lcm
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dimsweep.engine.cluster.blocks.block import Node
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.network.graph import Link, Network
+
+if TYPE_CHECKING:  # scipy is imported by the functions that need it: few runs do
+    from scipy.sparse import csr_array
+
+Side = NDArray[np.bool_]  # of all devices, those on the sending side of a cut
+_MOST = 2**31 - 1  # what scipy's flows can count to
+
+
+class Cut(NamedTuple):
+    """Devices that hold the data of ``n_inside`` NPUs, and the bytes/s that leave them."""
+
+    inside: frozenset[Node]
+    n_inside: int
+    capacity: Fraction
+
+    @property
+    def ratio(self) -> Fraction:
+        """Seconds in which a byte of each NPU inside has left."""
+        return self.n_inside / self.capacity
+
+
+@dataclass(frozen=True, eq=False)
+class Capacities:
+    """Links from device ``tail[i]`` to ``head[i]`` of ``capacity[i]`` units of ``unit`` bytes/s.
+
+    Devices are numbered as in ``nodes``; ``ranks`` are the numbers of the NPUs that take part.
+    Whatever else there is, other NPUs, too, passes bytes on.  ``link`` are the numbers of the links
+    in their network.
+    """
+
+    nodes: tuple[Node, ...]
+    ranks: tuple[int, ...]
+    tail: NDArray[np.int64]
+    head: NDArray[np.int64]
+    capacity: tuple[int, ...]
+    unit: Fraction
+    link: tuple[int, ...]
+
+    @classmethod
+    def of(cls, network: Network, ranks: Collection[int]) -> "Capacities":
+        """Those of a network's links.  Raises :class:`DimsweepError` for fewer than two ranks, for
+        one twice, and for one that is not there."""
+        return cls.of_links(dict(enumerate(network.links)), ranks)
+
+    @classmethod
+    def of_links(cls, links: Mapping[int, Link], ranks: Collection[int]) -> "Capacities":
+        """Those of some links by their numbers."""
+        check_group(links, ranks)
+        members = sorted(ranks)
+        joined = links.values()
+        nodes = tuple(dict.fromkeys(end for link in joined for end in (link.source, link.target)))
+        number = {node: i for i, node in enumerate(nodes)}
+        exact = [Fraction(link.bandwidth) for link in joined]
+        scale = lcm(*(each.denominator for each in exact))
+        whole = [int(each * scale) for each in exact]
+        common = gcd(*whole)
+        return cls(
+            nodes,
+            tuple(number[rank] for rank in members),
+            np.array([number[link.source] for link in joined], np.int64),
+            np.array([number[link.target] for link in joined], np.int64),
+            tuple(each // common for each in whole),
+            Fraction(common, scale),
+            tuple(links),
+        )
+
+    @property
+    def backwards(self) -> "Capacities":
+        """Every link the other way."""
+        return replace(self, tail=self.head, head=self.tail)
+
+    @cached_property
+    def is_symmetric(self) -> bool:
+        """Whether every link has one of the same capacity the other way."""
+        ends = zip(self.tail.tolist(), self.head.tolist(), strict=True)
+        capacity = dict(zip(ends, self.capacity, strict=True))
+        return all(capacity.get((b, a)) == c for (a, b), c in capacity.items())
+
+    def leaving(self, side: Side) -> int:
+        """Units that the links out of a side have together."""
+        return sum(self.capacity[i] for i in np.flatnonzero(side[self.tail] & ~side[self.head]))
+
+    def cut(self, side: Side) -> Cut:
+        """What leaves a side, with its devices by name."""
+        inside = frozenset(self.nodes[i] for i in np.flatnonzero(side))
+        return Cut(inside, self.n_ranks(side), self.leaving(side) * self.unit)
+
+    def n_ranks(self, side: Side) -> int:
+        """How many of the ranks are on a side."""
+        return int(side[list(self.ranks)].sum())
+
+    def all_but(self, device: int) -> Side:
+        """The side of all other devices."""
+        side = np.ones(len(self.nodes), np.bool_)
+        side[device] = False
+        return side
+
+    @cached_property
+    def twins(self) -> tuple[tuple[int, ...], ...]:
+        """The ranks in classes: two of a class have links of the same capacities to and from the
+        same devices, so whoever swaps them has the same network."""
+        around: dict[int, list[tuple[int, int, int]]] = {rank: [] for rank in self.ranks}
+        for a, b, c in zip(self.tail.tolist(), self.head.tolist(), self.capacity, strict=True):
+            for rank, other, way in ((a, b, 0), (b, a, 1)):
+                if rank in around:
+                    around[rank].append((other, c, way))
+        classes: dict[frozenset[tuple[int, int, int]], list[int]] = {}
+        for rank, links in around.items():
+            classes.setdefault(frozenset(links), []).append(rank)
+        return tuple(map(tuple, classes.values()))
+
+
+def check_group(links: Mapping[int, Link], ranks: Collection[int]) -> None:
+    """Raise :class:`DimsweepError` for fewer than two ranks, one twice, or one without a link."""
+    n = len(set(ranks))
+    if n < 2 or n < len(ranks):
+        raise DimsweepError(f"{n} different NPUs of {len(ranks)} are no group")
+    known = {end for link in links.values() for end in (link.source, link.target)}
+    for rank in ranks:
+        if rank not in known:
+            raise DimsweepError(f"no NPU {rank} in the network")
+
+
+class Flows:
+    """Maximum flows to one device after another, from one, or from all ranks, which have a byte
+    each to send in the time that is asked for."""
+
+    def __init__(self, capacities: Capacities, ratio: Fraction | None = None) -> None:
+        """With ``ratio`` (seconds for a unit of each rank, over the unit) from all ranks, else
+        from a device that is told."""
+        from scipy.sparse import csr_array
+
+        self._capacities = capacities
+        n, ranks = len(capacities.nodes), capacities.ranks
+        self._source = n
+        n_bytes, seconds = (0, 1) if ratio is None else (ratio.denominator, ratio.numerator)
+        most = len(ranks) * n_bytes or sum(capacities.capacity)
+        # Links never have more to carry than there is: rounded down where that has too many bits.
+        scale = max(1, -(-most // _MOST))
+        self.wanted = len(ranks) * (n_bytes // scale)
+        values = [min(most, c * seconds) // scale for c in capacities.capacity]
+        values += [n_bytes // scale] * len(ranks)
+        tail = np.append(capacities.tail, np.full(len(ranks), n))
+        head = np.append(capacities.head, ranks)
+        self._graph: csr_array = csr_array(
+            (np.array(values, np.int32), (tail, head)), shape=(n + 1, n + 1)
+        )
+
+    def to(self, sink: int, source: int | None = None) -> tuple[int, Side, Side]:
+        """The flow to ``sink``; and of the least cuts the one with the fewest devices on the
+        sending side, and the one with the most."""
+        from scipy.sparse.csgraph import maximum_flow
+
+        start = self._source if source is None else source
+        found = maximum_flow(self._graph, start, sink)
+        return int(found.flow_value), *self._sides(found.flow, start, sink)
+
+    def value(self, sink: int, source: int | None = None) -> int:
+        """The flow to ``sink``."""
+        from scipy.sparse.csgraph import maximum_flow
+
+        start = self._source if source is None else source
+        return int(maximum_flow(self._graph, start, sink).flow_value)
+
+    def _sides(self, flow: "csr_array", start: int, sink: int) -> tuple[Side, Side]:
+        from scipy.sparse.csgraph import breadth_first_order
+
+        left = self._graph - flow
+        left.eliminate_zeros()
+        n = len(self._capacities.nodes)
+        reached, reaching = np.zeros(n + 1, np.bool_), np.zeros(n + 1, np.bool_)
+        reached[breadth_first_order(left, start, return_predecessors=False)] = True
+        reaching[breadth_first_order(left.T.tocsr(), sink, return_predecessors=False)] = True
+        return reached[:n], ~reaching[:n]
+
+
+def least_side(capacities: Capacities, inside: Collection[int]) -> Side:
+    """Of all sides with just these of the ranks ``inside``, the one that the least can leave."""
+    n, others = len(capacities.nodes), set(capacities.ranks) - set(inside)
+    # Contracted: those inside are one device, the other ranks are another one.
+    place = np.arange(n)
+    place[list(inside)], place[list(others)] = min(inside), min(others)
+    joined = replace(capacities, tail=place[capacities.tail], head=place[capacities.head])
+    return Flows(joined).to(min(others), min(inside))[1][place]
+
+
+def worst_side(capacities: Capacities) -> Side:
+    """The side from which a byte of each of its ranks takes longest to leave, of all sides without
+    some rank: 1/x* of Zhao et al., "ForestColl" (arXiv 2402.06787), which searches for it by
+    halving; here each cut that is found tells the next time to try (Dinkelbach, 1967).
+    """
+
+    def ratio(side: Side) -> Fraction:
+        return Fraction(capacities.n_ranks(side), capacities.leaving(side))
+
+    sinks = [twins[0] for twins in capacities.twins]
+    worst = max((capacities.all_but(sink) for sink in sinks), key=ratio)
+    open_, flows = list(sinks), Flows(capacities, ratio(worst))
+    while open_:
+        sink = open_[-1]
+        value, side, _ = flows.to(sink)
+        if value < flows.wanted and capacities.n_ranks(side) and ratio(side) > ratio(worst):
+            worst, flows = side, Flows(capacities, ratio(side))
+        else:
+            open_.pop()  # and it never falls behind: less is asked for from now on
+    return worst
+
+
+def tight_sides(capacities: Capacities, worst: Side) -> list[Side]:
+    """Of each rank the fewest devices around it that bytes are as slow to enter as to leave
+    ``worst``; none of a rank that nothing is so slow to."""
+    ratio = Fraction(capacities.n_ranks(worst), capacities.leaving(worst))
+    flows, found = Flows(capacities, ratio), []
+    for first, *others in capacities.twins:
+        inside = ~flows.to(first)[2]
+        if not capacities.n_ranks(~inside):
+            continue
+        found.append(inside)
+        for other in others:
+            if not inside[other]:
+                swapped = inside.copy()
+                swapped[[first, other]] = swapped[[other, first]]
+                found.append(swapped)
+    return found
+
+
+def narrowest_side(capacities: Capacities) -> Side:
+    """Of all sides with some ranks and without others, the one that the least can leave."""
+    first = capacities.ranks[0]
+    others = {rank for twins in capacities.twins for rank in twins[:2]} - {first}
+    ways: Sequence[Capacities] = (capacities,)
+    if not capacities.is_symmetric:
+        ways = (capacities, capacities.backwards)
+    best, least = capacities.all_but(first), None
+    for way in ways:
+        flows = Flows(way)
+        for other in sorted(others):
+            side = flows.to(other, first)[1]
+            side = side if way is capacities else ~side
+            if least is None or capacities.leaving(side) < least:
+                best, least = side, capacities.leaving(side)
+    return best

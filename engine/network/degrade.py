@@ -1,0 +1,188 @@
+"""Degraded networks: links that are slower, devices that are down, and the network that is left.
+
+A network in which something is broken is a network: routes, kernels and bounds read what is left of
+it, and nothing else knows.  What was bought, and what it costs, stays as it was.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dimsweep.engine.cluster.blocks.block import Node
+from dimsweep.engine.errors import DimsweepError, at
+from dimsweep.engine.network.graph import Kind, Link, Network, node_name, some
+from dimsweep.engine.network.which import Which
+
+if TYPE_CHECKING:  # networkx is imported by the functions that need it: few runs do
+    import networkx as nx
+
+_OF = ("link", "switch", "npu")
+_EXAMPLE = "such as {switch: leaf 0, down: true} or {link: NPU 3 -> leaf 0, bandwidth: 50 %}"
+
+
+@dataclass(frozen=True)
+class Change:
+    """What became of some links, of switches (of all devices but NPUs), or of NPUs.
+
+    A link keeps a share of its ``bandwidth``, and so do all links of a device.  What is ``down``
+    carries nothing.  An NPU keeps a share of its ``speed``: all that it computes takes as much
+    longer.  Raises :class:`DimsweepError` unless it says one thing of one kind of things.
+    """
+
+    link: Which | None = None
+    switch: Which | None = None
+    npu: Which | None = None
+    bandwidth: float | None = None
+    speed: float | None = None
+    down: bool = False
+
+    def __post_init__(self) -> None:
+        of = [name for name in _OF if getattr(self, name) is not None]
+        if len(of) != 1:
+            what = f"{' and '.join(of)} at once" if of else "it is of nothing"
+            raise DimsweepError(what, hint=f"one of {', '.join(_OF)}, {_EXAMPLE}")
+        shares = {"bandwidth": self.bandwidth, "speed": self.speed}
+        given = [name for name, share in shares.items() if share is not None]
+        given += ["down"] * self.down
+        if len(given) != 1:
+            what = f"{' and '.join(given)} at once" if given else "nothing became of it"
+            raise DimsweepError(what, hint=f"one of bandwidth, speed and down, {_EXAMPLE}")
+        if self.speed is not None and self.npu is None:
+            raise DimsweepError(f"a {of[0]} computes nothing", where="speed", hint="npu: 7")
+        for name, share in shares.items():
+            if share is not None and not 0 < share <= 1:
+                hint = "more than 0 % and at most 100 %; down: true for nothing at all"
+                raise DimsweepError(f"{share:.6g} is no share that is left", where=name, hint=hint)
+
+    def devices(self, kinds: Mapping[Node, Kind]) -> list[Node]:
+        """The devices that it is of, among those of these ``kinds``."""
+        for name in ("switch", "npu"):
+            which: Which | None = getattr(self, name)
+            if which is not None:
+                with at(name):
+                    return which.devices(kinds, npus=name == "npu")
+        return []
+
+    def links(self, network: Network) -> list[Link]:
+        """The links that it is of, or all those of its devices."""
+        if self.link is not None:
+            with at("link"):
+                return self.link.links(network)
+        devices = {*self.devices(_kinds(network))}
+        return [link for link in network.links if {link.source, link.target} & devices]
+
+
+def degraded(network: Network, changes: Sequence[Change], used: Sequence[int] = ()) -> Network:
+    """What is left of ``network``; the same one where nothing of it changed.
+
+    Names and lots are those of the whole network, so the order of ``changes`` makes no difference;
+    shares of the same link multiply.  Where ranks run on the NPUs that are ``used`` only, rank by
+    rank, these are the NPUs of what is left, with the numbers of their ranks; the others are idle
+    devices, which may be down.  Raises :class:`DimsweepError` naming the change for what the
+    network does not have, and where NPUs cannot reach each other any more, saying which.
+    """
+    if not used and all(change.speed is not None for change in changes):
+        return network
+    npus = list(used) or list(range(network.n_npus))
+    graph = _left(network, changes, npus)
+    return Network(_numbered(graph, used), () if used else network.sizes)
+
+
+def _numbered(graph: "nx.DiGraph", used: Sequence[int]) -> "nx.DiGraph":
+    """The graph with ranks for NPUs, and names for those that are idle."""
+    import networkx as nx
+
+    if not used:
+        return graph
+    ranks: dict[Node, Node] = {npu: rank for rank, npu in enumerate(used)}
+    idle: dict[Node, Node] = {
+        node: f"idle NPU {node}" for node in graph if isinstance(node, int) and node not in ranks
+    }
+    for name in idle.values():
+        if name in graph:
+            raise DimsweepError(f"a device is called {name!r}, as the NPU is", hint="rename it")
+    numbered = nx.relabel_nodes(graph, ranks | idle)
+    for name in idle.values():
+        numbered.nodes[name]["kind"] = Kind.HOST  # it runs nothing, and passes messages on
+    return numbered
+
+
+def _left(network: Network, changes: Sequence[Change], npus: Sequence[int]) -> "nx.DiGraph":
+    """The graph that is left, in which all ``npus`` reach each other."""
+    graph, down = network.graph.copy(), dict[str, None]()
+    shares: dict[tuple[Node, Node], list[float]] = {}
+    for i, change in enumerate(changes):
+        if change.speed is not None:
+            continue
+        with at(f"[{i}]"):
+            links, devices = change.links(network), change.devices(_kinds(network))
+            if change.down:
+                _check_spared(devices, npus)
+        if change.bandwidth is not None:
+            for link in links:
+                shares.setdefault((link.source, link.target), []).append(change.bandwidth)
+            continue
+        graph.remove_nodes_from(devices)
+        graph.remove_edges_from([(link.source, link.target) for link in links])
+        down |= dict.fromkeys(map(node_name, devices) if devices else (x.name for x in links))
+    for ends, left in shares.items():
+        if graph.has_edge(*ends):  # in whatever order: a product is rounded by it
+            graph.edges[ends]["bandwidth"] *= math.prod(sorted(left))
+    if down:
+        _check_reached(graph, npus, list(down))
+    return graph
+
+
+def speeds(changes: Sequence[Change], n_npus: int) -> dict[int, float]:
+    """The shares of their speed that NPUs keep, of those that keep less than all of it.
+
+    Raises :class:`DimsweepError` naming the change for an NPU that there is not.
+    """
+    found: dict[int, float] = {}
+    slower = [(i, each, each.speed) for i, each in enumerate(changes) if each.speed is not None]
+    # A million NPUs are looked at where one of them is slower.
+    kinds: dict[Node, Kind] = dict.fromkeys(range(n_npus if slower else 0), Kind.NPU)
+    for i, change, speed in slower:
+        with at(f"[{i}]"):
+            npus = change.devices(kinds)
+        for npu in npus:
+            assert isinstance(npu, int)
+            found[npu] = found.get(npu, 1.0) * speed
+    return {npu: share for npu, share in found.items() if share < 1}
+
+
+def _kinds(network: Network) -> dict[Node, Kind]:
+    return {node: device.kind for node, device in network.devices.items()}
+
+
+def _check_spared(devices: Sequence[Node], npus: Sequence[int]) -> None:
+    busy = {*npus}
+    lost = [node_name(node) for node in devices if node in busy]
+    if lost:
+        raise DimsweepError(
+            f"a rank runs on {some(lost)}, which cannot be down",
+            where="npu",
+            hint="an iteration needs all its ranks: network.placement can leave an NPU out",
+        )
+
+
+def _check_reached(graph: "nx.DiGraph", npus: Sequence[int], down: Sequence[str]) -> None:
+    """Raise :class:`DimsweepError` that says who cannot reach whom, unless all reach all."""
+    import networkx as nx
+
+    parts = [sorted(part & {*npus}) for part in nx.strongly_connected_components(graph)]
+    most = max(parts, key=len)
+    if len(most) == len(npus):
+        return
+    strays = sorted({*npus} - {*most})
+    reaching = nx.ancestors(graph, most[0])
+    source, target = [npu for npu in strays if npu not in reaching], most
+    if not source:
+        reached = nx.descendants(graph, most[0])
+        source, target = most, [npu for npu in strays if npu not in reached]
+    raise DimsweepError(
+        f"NPU {some(source)} cannot reach NPU {some(target)} while {some(down)}"
+        f" {'is' if len(down) == 1 else 'are'} down",
+        hint="every rank must be able to reach every other, by whatever way",
+    )

@@ -1,0 +1,223 @@
+"""Forests: trees from each NPU of a group to all others, as many at once as a network allows.
+
+Zhao et al., "ForestColl: Throughput-Optimal Collective Communications on Heterogeneous Network
+Fabrics" (arXiv 2402.06787): the narrowest cut says how fast all NPUs can send to all others at
+once; switches are taken out so that no cut becomes narrower; then Edmonds' theorem gives the trees.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import NamedTuple
+
+from dimsweep.engine.cluster.blocks.block import Node
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.network.cuts import Capacities, check_group, worst_side
+from dimsweep.engine.network.forest.branchings import Branchings, Grown
+from dimsweep.engine.network.forest.direct import direct_ways
+from dimsweep.engine.network.forest.likeness import Joined, likeness_of
+from dimsweep.engine.network.forest.splitting import Splitter
+from dimsweep.engine.network.forest.wires import Bundle, Way, Wires
+from dimsweep.engine.network.graph import Link, Network
+
+_GROWN = 128  # NPUs, beyond which trees of several levels are not looked for
+# Trees from an NPU: with more, capacities are rounded down to what so many of them can use.
+_MOST = 256
+
+
+class Branch(NamedTuple):
+    """``n`` of a tree's units go from NPU ``parent`` to NPU ``child`` by links ``way``; backwards
+    from ``child`` to ``parent``."""
+
+    parent: int
+    child: int
+    way: Way
+    n: int
+
+
+class Tree(NamedTuple):
+    """``n`` units that go from NPU ``root`` to all others; branches follow those above them."""
+
+    root: int
+    n: int
+    branches: tuple[Branch, ...]
+
+
+@dataclass(frozen=True)
+class Forest:
+    """``trees`` that carry ``k`` units from each NPU at once, each of ``unit`` bytes/s.
+
+    ``bound`` is the least time, in seconds, in which a byte of each can reach all others.
+    """
+
+    trees: tuple[Tree, ...]
+    k: int
+    unit: Fraction
+    bound: Fraction
+
+    @property
+    def time(self) -> Fraction:
+        """Seconds in which a byte of each NPU reaches all others by the trees."""
+        return 1 / (self.k * self.unit)
+
+
+def forest_of(
+    network: Network, ranks: Collection[int], dim: int | None = None, *, backwards: bool = False
+) -> Forest:
+    """Trees among ``ranks`` of ``network``, or over the links of its dimension ``dim``.
+
+    They lead through switches, and through other NPUs only where there is no way around.  Where as
+    much can leave each switch as enter it they are as fast as the cuts allow, up to the rounding of
+    capacities.  With ``backwards`` bytes go up the trees, from all others to the root.  Raises
+    :class:`DimsweepError` for what is no group of its NPUs.
+    """
+    links = {i: link for i, link in enumerate(network.links) if dim in (None, link.dim)}
+    members = tuple(ranks)
+    check_group(links, members)
+    like = likeness_of(_around(links, members), members)
+    found = _found(like.joined, len(members), backwards=backwards)
+    return _among(found, members, like.links)
+
+
+def _among(forest: Forest, ranks: tuple[int, ...], links: tuple[int, ...]) -> Forest:
+    """The trees of a group that is alike, by its own ranks and links."""
+
+    def own(branch: Branch) -> Branch:
+        way = tuple(links[i] for i in branch.way)
+        return Branch(ranks[branch.parent], ranks[branch.child], way, branch.n)
+
+    trees = (
+        Tree(ranks[tree.root], tree.n, tuple(map(own, tree.branches))) for tree in forest.trees
+    )
+    return replace(forest, trees=tuple(trees))
+
+
+@lru_cache(maxsize=64)
+def _found(joined: Joined, n: int, *, backwards: bool) -> Forest:
+    """The trees among devices 0 to ``n`` - 1 of numbered links; groups that are alike share them,
+    and so do points and fidelities."""
+    links = {i: Link(a, b, bandwidth, 0) for i, (a, b, bandwidth) in enumerate(joined)}
+    capacities = Capacities.of_links(links, range(n))
+    if not backwards:
+        return _packed(capacities)
+    if capacities.is_symmetric:
+        return _turned(_found(joined, n, backwards=False), links)
+    return _by_their_links(_packed(capacities.backwards))
+
+
+def _around(links: Mapping[int, Link], ranks: Collection[int]) -> Mapping[int, Link]:
+    """The links that lead by no other NPU, if they join all ranks; else all."""
+    import networkx as nx
+
+    members = set(ranks)
+
+    def is_in(node: Node) -> bool:
+        return node in members or isinstance(node, str)
+
+    own = {i: link for i, link in links.items() if is_in(link.source) and is_in(link.target)}
+    graph = nx.DiGraph((link.source, link.target) for link in own.values())
+    if not members <= set(graph):
+        return links
+    first = next(iter(ranks))
+    there = nx.descendants(graph, first) & nx.ancestors(graph, first) | {first}
+    return own if members <= there else links
+
+
+def _turned(forest: Forest, links: Mapping[int, Link]) -> Forest:
+    """The same trees with each link the other way."""
+    number = {(link.source, link.target): i for i, link in links.items()}
+
+    def back(i: int) -> int:
+        return number[links[i].target, links[i].source]
+
+    return _with_ways(forest, lambda way: tuple(map(back, reversed(way))))
+
+
+def _by_their_links(forest: Forest) -> Forest:
+    """Trees of links that were turned, with ways as their links lead."""
+    return _with_ways(forest, lambda way: way[::-1])
+
+
+def _with_ways(forest: Forest, turned: Callable[[Way], Way]) -> Forest:
+    trees = (
+        tree._replace(branches=tuple(b._replace(way=turned(b.way)) for b in tree.branches))
+        for tree in forest.trees
+    )
+    return replace(forest, trees=tuple(trees))
+
+
+def _packed(capacities: Capacities) -> Forest:
+    wanted = _least_ratio(capacities)  # units of capacity over those of each NPU
+    k, times, over = wanted.numerator, wanted.denominator, 1
+    if k > _MOST:
+        k, times, over = _MOST, wanted.denominator * _MOST, wanted.numerator
+    wires = Wires.of(capacities, times, over)
+    if over > 1:  # rounded down, so perhaps not enough for all of them
+        k = int(_least_ratio(wires.capacities(capacities)))
+    straight = direct_ways(wires, capacities.ranks, k)
+    if straight:
+        trees = _stars(straight, capacities, k)
+    else:
+        _check_size(capacities)
+        wires = Splitter(wires, capacities, k).run()
+        _check_joined(wires, capacities)
+        left = _least_ratio(wires.capacities(capacities))
+        if left < k:  # less could leave a switch than enter it, or the other way
+            k, times = left.numerator, times * left.denominator
+            wires = wires.times(left.denominator)
+        grown = Branchings(wires, capacities.ranks, k).run()
+        trees = tuple(_with_links(tree, wires, capacities) for tree in grown)
+    unit = capacities.unit * Fraction(over, times)
+    return Forest(trees, k, unit, 1 / (wanted * capacities.unit))
+
+
+def _check_size(capacities: Capacities) -> None:
+    n = len(capacities.ranks)
+    if n > _GROWN:
+        raise DimsweepError(
+            f"trees among {n} NPUs would take many minutes to find",
+            where="collective.algorithms",
+            hint=f"up to {_GROWN} NPUs, unless switches alone join them and are not oversubscribed",
+        )
+
+
+def _check_joined(wires: Wires, capacities: Capacities) -> None:
+    if not wires.joins(capacities.ranks):
+        raise DimsweepError(
+            "more can enter a switch than leave it, or less, and without the surplus its NPUs are "
+            "cut off",
+            where="collective.algorithms",
+            hint="links of the same bandwidth each way, or another algorithm than forest",
+        )
+
+
+def _stars(
+    straight: Mapping[tuple[int, int], Bundle], capacities: Capacities, k: int
+) -> tuple[Tree, ...]:
+    """Trees of one level."""
+    branches: dict[int, list[Branch]] = {rank: [] for rank in capacities.ranks}
+    for (a, b), bundle in straight.items():
+        branches[a] += _branches(a, b, bundle, capacities)
+    return tuple(Tree(int(capacities.nodes[a]), k, tuple(own)) for a, own in branches.items())
+
+
+def _with_links(tree: Grown, wires: Wires, capacities: Capacities) -> Tree:
+    """A tree with ways for its edges, which it takes from ``wires``."""
+    branches = [
+        branch
+        for a, b in tree.edges
+        for branch in _branches(a, b, wires.take(a, b, tree.n), capacities)
+    ]
+    return Tree(int(capacities.nodes[tree.root]), tree.n, tuple(branches))
+
+
+def _branches(a: int, b: int, bundle: Bundle, capacities: Capacities) -> list[Branch]:
+    ends = int(capacities.nodes[a]), int(capacities.nodes[b])
+    return [Branch(*ends, way, n) for way, n in sorted(bundle.items())]
+
+
+def _least_ratio(capacities: Capacities) -> Fraction:
+    """Of all cuts, the least capacity for each rank inside."""
+    side = worst_side(capacities)
+    return Fraction(capacities.leaving(side), capacities.n_ranks(side))

@@ -1,0 +1,131 @@
+"""ATOP's hyper-parameters: layers of switches, joined between and within layers by rule."""
+
+from dataclasses import dataclass
+from itertools import product
+from typing import ClassVar
+
+from dimsweep.engine.cluster.blocks.block import Node
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.network.generators.generator import (
+    FAR,
+    LAYER,
+    NEAR,
+    Generator,
+    Wires,
+    check_count,
+    check_divides,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Between:
+    """The connection of two layers: ``blocks`` of each (H), ``links`` of each node of the lower one
+    (E; none: to all of the block), and their ``width`` in ports (B)."""
+
+    lower: int
+    upper: int
+    blocks: tuple[int, int]
+    links: int | None = None
+    width: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Within:
+    """The connections within a layer: the ``sizes`` of its dimensions (S; D is how many there are),
+    and how many a node has in each (``outward``, P).  Node X leads, in dimension t and for
+    m = 1 .. P, to (a[t][0] m + sum of a[t][r] X_r + c[t]) mod S (A and C).  ``width`` in ports
+    (B)."""
+
+    layer: int
+    sizes: tuple[int, ...]
+    outward: tuple[int, ...]
+    a: tuple[tuple[int, ...], ...]
+    c: tuple[int, ...]
+    width: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Atop(Generator):
+    """Algorithms 1 and 2 of ATOP (Yan et al., SIGCOMM 2025): ``layers`` are the NPUs and the
+    switches of each layer (N), ``between`` their connections, ``within`` those inside of a layer.
+
+    Block k of the lower layer is joined to block k mod H of the upper one, node k of it to nodes
+    (E k + m) mod size of that, m = 0 .. E - 1.  ``bandwidth`` is of a port of width 1.
+    """
+
+    kind: ClassVar[str] = "atop"
+
+    layers: tuple[int, ...]
+    between: tuple[Between, ...]
+    within: tuple[Within, ...] = ()
+
+    def lay(self, wires: Wires) -> None:
+        if len(self.layers) < 1:
+            raise DimsweepError("there is no layer", where="layers", hint="such as [64, 8, 8]")
+        nodes: list[list[Node]] = [list(wires.npus(self.layers[0]))]
+        for i, n in enumerate(self.layers[1:], 1):
+            check_count("layers", n)
+            made: list[Node] = [f"layer {i} switch {j}" for j in range(n)]
+            wires.graph.add_nodes_from(made)
+            nodes.append(made)
+        for i, each in enumerate(self.between):
+            try:
+                _join(wires, nodes, each)
+            except DimsweepError as error:
+                raise error.at(f"between[{i}]") from None
+        for i, inside in enumerate(self.within):
+            try:
+                _inside(wires, nodes, inside)
+            except DimsweepError as error:
+                raise error.at(f"within[{i}]") from None
+
+
+def _join(wires: Wires, nodes: list[list[Node]], by: Between) -> None:
+    if not 0 <= by.lower < by.upper < len(nodes):
+        hint = f"0, the NPUs, to {len(nodes) - 1}, the lower one first"
+        raise DimsweepError(f"layers {by.lower} and {by.upper}", where="lower", hint=hint)
+    low, high = nodes[by.lower], nodes[by.upper]
+    check_divides("blocks", by.blocks[0], len(low), "nodes")
+    check_divides("blocks", by.blocks[1], len(high), "nodes")
+    size, room = len(low) // by.blocks[0], len(high) // by.blocks[1]
+    links = room if by.links is None else by.links
+    if not 1 <= links <= room:
+        raise DimsweepError(f"{links} links", where="links", hint=f"1 to {room}, a block's nodes")
+    length = NEAR if by.lower == 0 else LAYER if by.upper == by.lower + 1 else FAR
+    for number, node in enumerate(low):
+        block, k = divmod(number, size)
+        first = block % by.blocks[1] * room
+        for m in range(links):
+            to = high[first + (links * k + m) % room]
+            medium = "copper" if by.lower == 0 and by.upper == 1 else "fibre"
+            wires.cable(node, to, medium, length, by.width)  # type: ignore[arg-type]
+
+
+def _inside(wires: Wires, nodes: list[list[Node]], by: Within) -> None:
+    if not 0 <= by.layer < len(nodes):
+        raise DimsweepError(f"layer {by.layer}", where="layer", hint=f"0 to {len(nodes) - 1}")
+    own, n = nodes[by.layer], len(by.sizes)
+    count = 1
+    for size in by.sizes:
+        check_count("sizes", size)
+        count *= size
+    right = len(by.outward) == len(by.a) == len(by.c) == n
+    if count != len(own) or not right or any(len(row) != n + 1 for row in by.a):
+        raise DimsweepError(
+            f"{n} dimensions of {count} nodes for a layer of {len(own)}",
+            where="sizes",
+            hint="their product is the layer; outward and c have one each, a a row of one more",
+        )
+    places = list(product(*map(range, by.sizes)))
+    at = dict(zip(places, own, strict=True))
+    laid = set()
+    for t, size in enumerate(by.sizes):
+        for place in places:
+            for m in range(1, by.outward[t] + 1):
+                to = list(place)
+                turn = sum(a * x for a, x in zip(by.a[t][1:], place, strict=True))
+                to[t] = (by.a[t][0] * m + turn + by.c[t]) % size
+                ends = frozenset((place, tuple(to)))
+                if len(ends) == 2 and ends not in laid:
+                    laid.add(ends)
+                    wires.cable(at[place], at[tuple(to)], "fibre", FAR, by.width)

@@ -1,0 +1,214 @@
+"""What every generator of networks knows about itself, and the wires that it lays."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import product
+from typing import Annotated, Any, ClassVar
+
+from dimsweep.engine.cluster.blocks.block import Node
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.network.fabric import MAX_LINKS
+from dimsweep.engine.network.graph import Medium, Network
+from dimsweep.engine.units import BANDWIDTH, TIME
+
+NEAR, RAIL, LAYER, FAR = 3.0, 15.0, 30.0, 50.0  # metres of cables, as ATOP (SIGCOMM 2025) has them
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generator(ABC):
+    """A network from a few numbers: a subclass is a file of its own, and a line of registration.
+
+    ``bandwidth`` is that of a port (bytes/s, one way), ``latency`` that of a cable (ps).  With
+    ``server`` above 1, so many NPUs that follow each other are in a server and joined by a switch
+    of ``nvlink`` bytes/s and ``nvlink_latency`` ps for each.
+    """
+
+    kind: ClassVar[str]
+
+    bandwidth: Annotated[float, BANDWIDTH] = 50e9
+    latency: Annotated[int, TIME] = 500_000
+    server: int = 1
+    nvlink: Annotated[float, BANDWIDTH] = 450e9
+    nvlink_latency: Annotated[int, TIME] = 300_000
+
+    @abstractmethod
+    def lay(self, wires: "Wires") -> None:
+        """Lay the wires; raises :class:`DimsweepError` naming the parameter that makes no such
+        network."""
+
+    def build(self) -> Network:
+        """The network.  Raises :class:`DimsweepError` for parameters that make none."""
+        wires = Wires(self.bandwidth, self.latency)
+        self.lay(wires)
+        n = wires.n_npus
+        if self.server > 1:
+            check_divides("server", self.server, n, "NPUs")
+            inside: dict[str, Any] = {"bandwidth": self.nvlink, "latency": self.nvlink_latency}
+            for npu in range(n):
+                wires.cable(npu, f"NVSwitch {npu // self.server}", **inside)
+        elif self.server < 1:
+            raise DimsweepError(f"a server of {self.server} NPUs", where="server", hint="1 or more")
+        return Network(wires.graph)
+
+
+class Wires:
+    """A graph of NPUs, switches and cables that grows; ``bandwidth`` (bytes/s) and ``latency`` (ps)
+    are those of a cable of which nothing else is said."""
+
+    def __init__(self, bandwidth: float, latency: int) -> None:
+        import networkx as nx  # here: few runs build a network
+
+        self.graph = nx.DiGraph()
+        self.n_npus = 0
+        self._links = 0
+        self.bandwidth, self.latency = bandwidth, latency
+
+    def npus(self, n: int) -> range:
+        """The first ``n`` NPUs."""
+        check_count("npus", n)
+        self.n_npus = n
+        self.graph.add_nodes_from(range(n))
+        return range(n)
+
+    def switches(self, name: str, n: int, ports: int, **device: object) -> list[Node]:
+        """``n`` switches called ``name 0`` and so on, of a radix of ``ports``."""
+        made: list[Node] = [f"{name} {i}" for i in range(n)]
+        self.graph.add_nodes_from(made, ports=ports, **device)
+        return made
+
+    def cable(
+        self,
+        one: Node,
+        other: Node,
+        medium: Medium = "",
+        length: float = 0.0,
+        lanes: int = 1,
+        bandwidth: float | None = None,
+        latency: int | None = None,
+    ) -> None:
+        """A link each way; ``bandwidth`` is that of a lane.  Laid again, it is a lane wider."""
+        told: dict[str, Any] = {
+            "bandwidth": lanes * (self.bandwidth if bandwidth is None else bandwidth),
+            "latency": self.latency if latency is None else latency,
+            "medium": medium,
+            "length": length,
+            "lanes": lanes,
+        }
+        for ends in ((one, other), (other, one)):
+            if self.graph.has_edge(*ends):
+                self.graph.edges[ends]["bandwidth"] += told["bandwidth"]
+                self.graph.edges[ends]["lanes"] += lanes
+            else:
+                self.graph.add_edge(*ends, **told)
+                self._links += 1
+        if self._links > MAX_LINKS:
+            raise DimsweepError(
+                f"the network has more than {MAX_LINKS:,} links", hint="generate a smaller one"
+            )
+
+    def mesh(self, nodes: list[Node], medium: Medium, length: float, lanes: int = 1) -> None:
+        """A cable between each two."""
+        for i, one in enumerate(nodes):
+            for other in nodes[:i]:
+                self.cable(other, one, medium, length, lanes)
+
+
+def fold(
+    wires: Wires,
+    below: list[Node],
+    radix: int,
+    over: Iterable[float],
+    name: str,
+    *,
+    first: tuple[Medium, float] = ("fibre", LAYER),
+    wide: int = 1,
+    spread: bool = False,
+) -> None:
+    """A folded Clos network over ``below``, of as few tiers (one to three) of switches of ``radix``
+    ports as it takes (Clos, BSTJ 1953; Al-Fares et al., SIGCOMM 2008).
+
+    Each tier has ``over`` times as many ports down as up.  Those that follow each other in
+    ``below`` share a leaf; ``first`` is their cable.  Ports up are ``wide`` times as fast, and
+    count as so many.  Where there are fewer pods than a core switch has ports, cores have several
+    lanes to each; ``spread`` out, each link up leads to a switch of its own.
+    """
+    many = [*over] or [1.0]
+    down, up = _split(radix, many[0], wide)
+    n = len(below)
+    if n <= radix:
+        (one,) = wires.switches(name, 1, radix)
+        for node in below:
+            wires.cable(node, one, *first)
+        return
+    check_divides("npus", down, n, "ports at the leaves")
+    leaves = wires.switches(f"{name} leaf", n // down, radix)
+    for i, node in enumerate(below):
+        wires.cable(node, leaves[i // down], *first)
+    if len(leaves) * wide <= radix:
+        _spread(wires, leaves, up, radix, f"{name} spine", wide, spread)
+        return
+    low, high = _split(radix, many[min(1, len(many) - 1)], wide)
+    low //= wide
+    check_divides("npus", low, len(leaves), "leaves")
+    pods = [leaves[i : i + low] for i in range(0, len(leaves), low)]
+    if len(pods) * wide > radix:
+        what = f"{n} ports need more than three tiers of switches of {radix} ports"
+        hint = f"{n * radix // (len(pods) * wide)} NPUs or fewer, or a greater radix"
+        raise DimsweepError(what, where="npus", hint=hint)
+    above: list[list[Node]] = []
+    for p, pod in enumerate(pods):
+        above.append(wires.switches(f"{name} pod {p} aggregation", up, radix))
+        for leaf, each in product(pod, above[-1]):
+            wires.cable(leaf, each, "fibre", LAYER, bandwidth=wide * wires.bandwidth)
+    for j, group in enumerate(zip(*above, strict=True)):
+        _spread(wires, [*group], high, radix, f"{name} core group {j}", wide, spread)
+
+
+def _split(radix: int, over: float, wide: int) -> tuple[int, int]:
+    """The ports down, and the links up, of a switch."""
+    if not 0 < over < math.inf or radix < 2:
+        what = f"oversubscription {over:g}" if radix > 1 else f"a radix of {radix}"
+        raise DimsweepError(
+            what, where="oversubscription" if radix > 1 else "radix", hint="such as 1"
+        )
+    up = round(radix / (1 + over)) // wide
+    down = radix - up * wide
+    if up < 1 or abs(down - over * up * wide) > 1e-6 * radix:
+        raise DimsweepError(
+            f"a radix of {radix} cannot be split {over:g} to 1",
+            where="oversubscription",
+            hint="ports down and up must be whole numbers, such as 24 and 8 for 3 to 1",
+        )
+    return down, up
+
+
+def _spread(
+    wires: Wires, below: list[Node], up: int, radix: int, name: str, wide: int, spread: bool
+) -> None:
+    """``up`` links of each switch, shared out to as few switches of ``radix`` ports as it takes."""
+    count = up if spread else -(-len(below) * up * wide // radix)
+    while up % count:
+        count += 1
+    tops = wires.switches(name, count, radix)
+    for node in below:
+        for top in tops:
+            wires.cable(node, top, "fibre", LAYER, up // count, wide * wires.bandwidth)
+
+
+def check_count(name: str, value: int) -> None:
+    """Raise :class:`DimsweepError` unless a parameter is a number of parts."""
+    if not 1 <= value <= MAX_LINKS:
+        raise DimsweepError(f"{value} is not in 1..{MAX_LINKS}", where=name)
+
+
+def check_divides(name: str, value: int, n: int, what: str) -> None:
+    """Raise :class:`DimsweepError` unless ``n`` can be shared out by ``value``."""
+    check_count(name, value)
+    if n % value:
+        raise DimsweepError(
+            f"{n} {what} cannot be shared out by {value}",
+            where=name,
+            hint=f"a multiple of {value}, such as {max(1, n // value) * value}",
+        )

@@ -1,0 +1,198 @@
+"""Parts that are bought whole, and dated lists of what they cost and draw."""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.network.graph import Medium
+from dimsweep.engine.units import BANDWIDTH, format_quantity
+
+_NOISE = 1e-9
+
+
+class PartKind(StrEnum):
+    """What a part is: the devices of a network, and what joins them."""
+
+    NPU = "npu"
+    NIC = "nic"
+    SWITCH = "switch"
+    OCS = "ocs"
+    MEMORY = "memory"
+    HOST = "host"
+    TRANSCEIVER = "transceiver"
+    CABLE = "cable"
+
+    @property
+    def plural(self) -> str:
+        """Several of them."""
+        return {"npu": "NPUs", "nic": "NICs", "switch": "switches", "memory": "memories"}.get(
+            self.value, f"{self.value}s"
+        )
+
+
+# How well an amount is evidenced, the best first.
+LEVELS = {
+    "V": "read in its source",
+    "N": "as others noted it",
+    "S": "by secondary press or a vendor's page",
+    "A": "assumed by its author",
+}
+
+
+@dataclass(frozen=True)
+class Amount:
+    """USD, or W, of one part, of a ``date`` (a year, or a year and a month) by a ``source``;
+    ``level`` is one of :data:`LEVELS`."""
+
+    value: float
+    date: str = ""
+    source: str = ""
+    level: str = ""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What is bought whole.
+
+    ``ports`` of ``bandwidth`` each (bytes/s in one direction; 0: of any), each of which can be
+    split into as many as ``splits``; of a server its NPUs.  ``medium`` and ``length`` (metres) are
+    a cable's, ``at`` says of a transceiver that it only suits a ``nic`` or a ``switch``.
+    """
+
+    name: str
+    kind: PartKind
+    title: str = ""
+    ports: int = 1
+    bandwidth: float = 0.0
+    splits: int = 1
+    medium: Medium = ""
+    length: float = math.inf
+    at: str = ""
+    price: Amount | None = None
+    watts: Amount | None = None
+
+    @property
+    def called(self) -> str:
+        """What it is called: its title, or else its name in the list."""
+        return self.title or self.name
+
+    def split(self, bandwidth: float) -> int:
+        """Into how many ports of a ``bandwidth`` each of its own goes; 0: it is too slow."""
+        if not self.bandwidth:
+            return 1
+        return min(self.splits, math.floor(self.bandwidth / bandwidth * (1 + _NOISE)))
+
+    def ports_for(self, bandwidth: float) -> tuple[float, int]:
+        """The bandwidth and the number of its ports as they are used for ``bandwidth`` (bytes/s):
+        split as far as each still has it, and whole where none does."""
+        n = max(1, self.split(bandwidth))
+        return self.bandwidth / n, self.ports * n
+
+
+@dataclass(frozen=True)
+class Cabling:
+    """How the links of a tier run: their medium, which is empty on a board, and their metres."""
+
+    medium: Medium
+    length: float = 0.0
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a network has, as far as it decides which part it is.
+
+    ``ports`` are bandwidths (bytes/s) and how many ports in use have each, the fastest first;
+    ``radix`` how many it must have, free ones too, however narrow (0: any number).  ``part``
+    names what the network says that it is, and ``price`` and ``watts`` are those that it says.
+    """
+
+    kind: PartKind
+    ports: tuple[tuple[float, int], ...] = ()
+    radix: int = 0
+    medium: Medium = ""
+    length: float = 0.0
+    at: str = ""
+    part: str = ""
+    price: float | None = None
+    watts: float | None = None
+
+    @property
+    def n_ports(self) -> int:
+        """Its ports of all bandwidths together."""
+        return sum(n for _, n in self.ports)
+
+    @property
+    def like(self) -> str:
+        """What it is like: ``64 x 400 Gb/s``, or of a cable ``fibre, 30 m, 400 Gb/s``."""
+        if self.kind is PartKind.CABLE:
+            return f"{self.medium}, {self.length:g} m, {gbps(self.ports[0][0])}"
+        return ", ".join(f"{n} x {gbps(bandwidth)}" for bandwidth, n in self.ports)
+
+
+def gbps(bandwidth: float) -> str:
+    """Bytes/s as ports are called: by their bits."""
+    bits = bandwidth * 8e-9
+    return f"{bits:g} Gb/s" if bits < 1e4 else format_quantity(bandwidth, BANDWIDTH)
+
+
+@dataclass(frozen=True)
+class PriceList:
+    """Parts of which each has another name, and how the links of each tier run.
+
+    ``pue`` is what a data centre draws over what its machines do.  Raises :class:`DimsweepError`
+    for a part that is there twice.
+    """
+
+    parts: tuple[Part, ...]
+    cabling: tuple[tuple[str, Cabling], ...] = ()
+    pue: float = 1.0
+
+    def __post_init__(self) -> None:
+        names = [part.name for part in self.parts]
+        if twice := next((name for name in names if names.count(name) > 1), ""):
+            raise DimsweepError(f"{twice} is there twice", where="parts", hint="keep one of them")
+
+    def cables(self, tier: str) -> Cabling | None:
+        """How the links of a tier run, where the list says so."""
+        return dict(self.cabling).get(tier)
+
+    def of(self, kind: PartKind) -> list[Part]:
+        """The parts of a kind."""
+        return [part for part in self.parts if part.kind is kind]
+
+    def find(self, need: Need) -> tuple[Part, int] | None:
+        """The cheapest part that has a price and is what is needed, and how many of it that takes;
+        where the network names a part, that one.  None if there is none."""
+        fitting = [
+            (part.price.value * n, part.name, part, n)
+            for part in self.of(need.kind)
+            if part.price is not None and (n := _pieces(part, need))
+        ]
+        if not fitting:
+            return None
+        *_, part, n = min(fitting, key=lambda each: each[:2])
+        return part, n
+
+
+def _pieces(part: Part, need: Need) -> int:
+    """How many of a part are what is needed; 0: it is not."""
+    if need.part and need.part != part.name:
+        return 0
+    if need.kind is PartKind.CABLE:
+        ((bandwidth, _),) = need.ports
+        enough = part.medium == need.medium and part.length >= need.length * (1 - _NOISE)
+        return int(enough and part.split(bandwidth) > 0)
+    if need.kind not in (PartKind.NIC, PartKind.TRANSCEIVER, PartKind.SWITCH, PartKind.OCS):
+        return 1
+    if part.at not in ("", need.at):
+        return 0
+    filled = 0
+    for bandwidth, n in need.ports:
+        each = part.split(bandwidth)
+        if not each:
+            return 0
+        filled += -(-n // each)
+    if need.kind in (PartKind.SWITCH, PartKind.OCS):
+        return int(filled <= part.ports and need.radix <= part.ports * part.splits)
+    return -(-filled // part.ports)

@@ -1,0 +1,180 @@
+"""How long the ways through a network are, also without one of its switches."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.network.graph import Kind, Network
+
+_CHUNK = 1024  # NPUs whose ways are looked for at once
+_Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class PathLengths:
+    """Links on a shortest way, a mean over all pairs of NPUs: ``mean`` in the whole network, and
+    ``failed``, a mean over its switches of the same without that switch, of the pairs that are
+    still joined."""
+
+    mean: float
+    failed: float
+
+
+class _Graph(NamedTuple):
+    """``n`` NPUs, other nodes, and edges between them, by their targets."""
+
+    n: int
+    nodes: int
+    servers: int
+    sources: _Ints
+    targets: _Ints  # each once, with
+    starts: _Ints  # where its edges begin
+
+
+def path_lengths(network: Network, servers: int = 1) -> PathLengths:
+    """The path lengths of a network (Yan et al., SIGCOMM 2025, table 3).
+
+    With ``servers`` above 1, so many NPUs that follow each other are one link apart.  NPUs pass
+    messages on; switches fail that a cable is bought for, not those on a board.
+
+    Where switches are as far from as many NPUs, and so are their neighbours, theirs, and so on, two
+    of them fail for all, the first and the last: if the lengths without the one are not those
+    without the other, each of them fails.  That those in between are like both is assumed, not
+    proven.  Raises :class:`DimsweepError` for servers that do not share out the NPUs.
+    """
+    n = network.n_npus
+    if servers < 1 or n % servers:
+        raise DimsweepError(f"{n} NPUs in servers of {servers}", where="servers")
+    number = {node: i for i, node in enumerate(sorted(network.graph, key=_npus_first))}
+    edges = np.array([(number[one], number[other]) for one, other in network.graph.edges])
+    edges = edges.reshape(-1, 2)[np.argsort(edges.reshape(-1, 2)[:, 1], kind="stable")]
+    graph = _graph(edges, n, len(number), servers)
+    colours = _colours(edges, graph)
+    cabled = {end for link in network.links if link.medium for end in (link.source, link.target)}
+    switches: dict[int, list[int]] = {}
+    for node, device in network.devices.items():
+        if device.kind is Kind.SWITCH and node in cabled:
+            switches.setdefault(int(colours[number[node]]), []).append(number[node])
+    mean, total, many = _mean(graph), 0.0, 0
+    without = partial(_mean_without, edges=edges, graph=graph)
+    for alike in switches.values():
+        total += _sum_of_alike(alike, without)
+        many += len(alike)
+    return PathLengths(mean, total / many if many else mean)
+
+
+def _npus_first(node: int | str) -> tuple[int, int | str]:
+    return (0, node) if isinstance(node, int) else (1, node)
+
+
+def _graph(edges: _Ints, n: int, nodes: int, servers: int) -> _Graph:
+    targets, starts = np.unique(edges[:, 1], return_index=True)
+    return _Graph(n, nodes, servers, edges[:, 0], targets, starts)
+
+
+def _colours(edges: _Ints, graph: _Graph) -> _Ints:
+    """A stable colouring: nodes of a colour are as far from as many NPUs, and have as many
+    neighbours of each colour.  Sums of random numbers stand for multisets of colours."""
+    random, (n, nodes, servers, *_) = np.random.default_rng(0), graph
+    profiles = _profiles(edges, graph)
+    colours = np.unique(profiles, axis=0, return_inverse=True)[1].reshape(-1)
+    while True:
+        marks = random.integers(2**63, size=(colours.max() + 1, 2))
+        signs = np.zeros((nodes, 2), dtype=np.int64)
+        np.add.at(signs, edges[:, 0], marks[colours[edges[:, 1]]])
+        of_server = marks[colours[:n]].reshape(n // servers, servers, 2).sum(axis=1)
+        mates = np.zeros((nodes, 2), dtype=np.int64)
+        mates[:n] = np.repeat(of_server, servers, axis=0)
+        told = np.column_stack([colours, signs, mates])
+        found, again = np.unique(told, axis=0, return_inverse=True)
+        if len(found) == colours.max() + 1:
+            return colours
+        colours = again.reshape(-1)
+
+
+def _profiles(edges: _Ints, graph: _Graph) -> _Ints:
+    """How many NPUs reach each node in 0, 1, ... hops; its sort, servers next to it, and by how
+    many ways of two to four hops it reaches other switches (sums of their squares)."""
+    near = edges[edges[:, 0] < graph.n]
+    places = np.unique(np.column_stack([near[:, 1], near[:, 0] // graph.servers]), axis=0)
+    beside = np.bincount(places[:, 0], minlength=graph.nodes)
+    found = [beside + graph.nodes * (np.arange(graph.nodes) >= graph.n)]
+    for own in _chunks(graph.n):
+        for hops, reached in enumerate(_spread(own, graph), 1):
+            if hops == len(found):
+                found.append(np.zeros(graph.nodes, dtype=np.int64))
+            found[hops] += np.bitwise_count(reached).sum(axis=1, dtype=np.int64)
+    return np.column_stack([*found, *_ways(edges, graph)])
+
+
+def _ways(edges: _Ints, graph: _Graph) -> Iterator[_Ints]:
+    from scipy.sparse import csr_array  # here: few runs ask for path lengths
+
+    n, size = graph.n, graph.nodes - graph.n
+    between = edges[(edges >= n).all(axis=1)] - n
+    ones = np.ones(len(between), dtype=np.int64)
+    one = csr_array((ones, (between[:, 0], between[:, 1])), shape=(size, size))
+    ways = one
+    for _ in range(3):
+        ways = ways @ one
+        squares = np.zeros(graph.nodes, dtype=np.int64)
+        squares[n:] = ways.power(2).sum(axis=1)
+        yield squares
+
+
+def _sum_of_alike(alike: list[int], without: Callable[[int], float]) -> float:
+    """The sum over switches that look alike of the lengths without each."""
+    first, last = without(alike[0]), without(alike[-1]) if len(alike) > 1 else 0.0
+    if len(alike) == 1 or first == last:
+        return len(alike) * first
+    return math.fsum([first, *map(without, alike[1:-1]), last])
+
+
+def _mean_without(switch: int, edges: _Ints, graph: _Graph) -> float:
+    left = edges[(edges != switch).all(axis=1)]
+    return _mean(_graph(left, graph.n, graph.nodes, graph.servers))
+
+
+def _mean(graph: _Graph) -> float:
+    """The mean over all ordered pairs of different NPUs that can reach each other."""
+    total = pairs = 0
+    for own in _chunks(graph.n):
+        met = [int(np.bitwise_count(reached[: graph.n]).sum()) for reached in _spread(own, graph)]
+        total += sum(
+            hops * (after - before) for hops, (before, after) in enumerate(pairwise(met), 1)
+        )
+        pairs += met[-1] - met[0]
+    return total / pairs if pairs else 0.0
+
+
+def _chunks(n: int) -> Iterator[_Ints]:
+    for first in range(0, n, _CHUNK):
+        yield np.arange(first, min(n, first + _CHUNK))
+
+
+def _spread(own: _Ints, graph: _Graph) -> Iterator[NDArray[np.uint64]]:
+    """From which NPUs of ``own`` a node is reached, a bit for each, after 0, 1, ... hops, till no
+    more are."""
+    n, nodes, servers, sources, targets, starts = graph
+    place = own - own[0]
+    reached = np.zeros((nodes, (len(own) + 63) // 64), dtype=np.uint64)
+    reached[own, place // 64] = np.uint64(1) << (place % 64).astype(np.uint64)
+    while True:
+        yield reached
+        after = reached.copy()
+        if len(sources):
+            after[targets] |= np.bitwise_or.reduceat(reached[sources], starts, axis=0)
+        if servers > 1:
+            of_server = reached[:n].reshape(n // servers, servers, -1)
+            together = np.bitwise_or.reduce(of_server, axis=1, keepdims=True)
+            after[:n].reshape(n // servers, servers, -1)[:] |= together
+        if np.array_equal(after, reached):
+            return
+        reached = after
