@@ -4,9 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from engine.kernels.phase.batch import Measures, Run
-from engine.kernels.phase.path import Chain, chain_of, empty_path, phases_apart
-from engine.lower.program import Longs, NodeKind, Program, Table
+from dimsweep.engine.kernels.phase.batch import Run
+from dimsweep.engine.kernels.phase.entrances import entrances_of
+from dimsweep.engine.kernels.phase.measures import Measures
+from dimsweep.engine.kernels.phase.path import Chain, chain_of, empty_path
+from dimsweep.engine.lower.program import Longs, NodeKind, Program, Table
 
 # What computes on a critical path.
 COMPUTE, MEMORY, REMOTE, HOST = "compute", "memory", "remote memory", "host"
@@ -82,7 +84,7 @@ def _communicating(run: Run, chain: Chain, tally: Longs) -> dict[str, Longs]:
     tallies = np.unique(tally)
     path = empty_path(program.structure, len(tallies))
     labels = np.searchsorted(tallies, tally).astype(np.int64)
-    apart = phases_apart if program.replica is None else program.replica.phases_apart
+    apart = entrances_of(program).phases_apart
     apart(program.structure, run.times, run.state, chain, labels, path)
     times = path.transfer + path.latency + path.endpoint
     return {program.names.tally[t]: times[i] for i, t in enumerate(tallies.tolist())}

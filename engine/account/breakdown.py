@@ -5,11 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.account.merit import merits
-from engine.kernels.phase.batch import Measures
-from engine.kernels.phase.path import Path
-from engine.lower.program import Floats, Longs, Program
-from engine.units import PICOSECONDS
+from dimsweep.engine.account.merit import merits
+from dimsweep.engine.kernels.phase.measures import Measures
+from dimsweep.engine.kernels.phase.path import Path
+from dimsweep.engine.lower.program import Floats, Longs, Program
+from dimsweep.engine.network.graph import Network
+from dimsweep.engine.units import PICOSECONDS
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,8 @@ class Breakdown:
     Times are picoseconds.  ``exposed`` is communication that no compute hides, shared among the
     dimensions (the last column: waiting for other ranks) and among the kinds of operators;
     ``compute + exposed <= time`` (the rest is idle).  ``busy`` is the time a dimension was in use;
-    ``utilisation`` the bytes sent over what its bandwidth could have sent in the whole time.
+    ``utilisation`` the bytes sent over what its bandwidth could have sent in the whole time; on a
+    graph, what the rank's own links could have sent (see :func:`sending`).
     Cost is USD; performance per cost is iterations per second per USD.  ``merits`` has the further
     figures that are known (see :func:`engine.account.merit.merits`).
 
@@ -47,10 +49,13 @@ class Breakdown:
     merits: Mapping[str, Floats]  # (P,) each
 
 
-def account(program: Program, bandwidth: Floats, measures: Measures) -> Breakdown:
+def account(
+    program: Program, bandwidth: Floats, measures: Measures, network: Network | None = None
+) -> Breakdown:
     """The breakdown of points whose bandwidths (bytes/s) have shape (P, D).
 
-    Rows of points that did not finish hold no meaning.
+    ``network`` is the one that a single point ran on, message by message.  Rows of points that did
+    not finish hold no meaning.
     """
     rows = np.arange(len(bandwidth))
     last = measures.end.argmax(axis=1)
@@ -60,6 +65,7 @@ def account(program: Program, bandwidth: Floats, measures: Measures) -> Breakdow
     if program.prices is not None:
         cost = program.prices.cost(bandwidth)
         per_cost = PICOSECONDS / (time * cost)
+    own = sending(program, bandwidth, int(last[0]), network)
     path, per_bandwidth, per_usd = measures.path, None, None
     if path is not None:
         per_bandwidth = 0.0 - path.demand / bandwidth**2  # not -0.0
@@ -74,7 +80,7 @@ def account(program: Program, bandwidth: Floats, measures: Measures) -> Breakdow
         exposed_by_tally=measures.exposed_by_tally[rows, last],
         busy=measures.busy[rows, last],
         bytes_sent=bytes_sent,
-        utilisation=bytes_sent / bandwidth / time[:, None] * PICOSECONDS,
+        utilisation=bytes_sent / own / time[:, None] * PICOSECONDS,
         cost=cost,
         perf_per_cost=per_cost,
         path=path,
@@ -83,3 +89,22 @@ def account(program: Program, bandwidth: Floats, measures: Measures) -> Breakdow
         per_usd=per_usd,
         merits=merits(program, bandwidth, time),
     )
+
+
+def sending(program: Program, bandwidth: Floats, rank: int, network: Network | None) -> Floats:
+    """(P, D) bytes/s that a rank can send in each dimension, at points of ``bandwidth`` (P, D).
+
+    Of a product of dimensions that is the bandwidth.  On a graph or a wafer, which has links of its
+    own, it is what leaves ``rank`` by the links that belong to the dimension, or to none; where
+    there are none of these, by all its links.
+    """
+    model = program.communication.network
+    if network is None or (model.graph is None and model.wafer is None):
+        return bandwidth
+    links = [(each["bandwidth"], each.get("dim", -1)) for each in network.graph[rank].values()]
+    total = sum(speed for speed, _ in links)
+    found = [
+        sum(speed for speed, dim in links if dim in (d, -1)) or total
+        for d in range(bandwidth.shape[1])
+    ]
+    return np.tile(np.array(found, dtype=float), (len(bandwidth), 1))

@@ -2,18 +2,20 @@
 
 import numpy as np
 
-from engine.lower.program import Floats, Longs, Program
-from engine.units import PICOSECONDS
+from dimsweep.engine.lower.program import Floats, Longs, Program
+from dimsweep.engine.units import PICOSECONDS
 
+_WATTS = "watts: cost.power.npu, and cost.power.tiers for all tiers of the topology, or cost.parts"
 # What each figure needs to be known.
 MERIT_NEEDS = {
+    "memory_bytes": "a model, of which it is known what an NPU holds (workload.model)",
     "samples_per_s": "a model with a batch (workload.model)",
     "tokens_per_s": "a transformer with a batch (workload.model)",
     "mfu": "a model with a batch (workload.model) and npu.flops",
     "accuracy": "a trained network and samples with labels (workload.model, workload.samples)",
-    "power_w": "watts: cost.power.npu, and cost.power.tiers for all tiers of the topology",
-    "energy_j": "watts: cost.power.npu, and cost.power.tiers for all tiers of the topology",
-    "perf_per_watt": "watts: cost.power.npu, and cost.power.tiers for all tiers of the topology",
+    "power_w": _WATTS,
+    "energy_j": _WATTS,
+    "perf_per_watt": _WATTS,
     "usd_per_token": "a transformer with a batch, prices, and cost.lifetime",
 }
 
@@ -27,8 +29,9 @@ def merits(program: Program, bandwidth: Floats, time: Longs) -> dict[str, Floats
     """The figures that are known, (P,) each, of points with ``bandwidth`` (P, D) in bytes/s and
     ``time`` (P,) in ps.
 
-    ``mfu`` is model FLOPs utilisation: the model's operations over what all NPUs could do at their
-    peak in this time.  ``accuracy`` is the trained network's, whatever the cluster.  ``power_w`` is
+    ``memory_bytes`` is what the fullest NPU must hold, in its own memory and beside it.  ``mfu`` is
+    model FLOPs utilisation: the model's operations over what all NPUs could do at their peak in
+    this time.  ``accuracy`` is the trained network's, whatever the cluster.  ``power_w`` is
     drawn all the time, so ``energy_j`` of an iteration is its product with the time, and
     ``perf_per_watt`` (iterations/s per W) the inverse of that.
     ``usd_per_token`` is the cost spread over the lifetime, and the energy, over the tokens of it.
@@ -36,12 +39,14 @@ def merits(program: Program, bandwidth: Floats, time: Longs) -> dict[str, Floats
     seconds, cluster, found = time / PICOSECONDS, program.cluster, dict[str, Floats]()
     amount, prices = program.workload.amount, program.prices
     watts = None if cluster.power is None else cluster.power.cost(bandwidth)
+    if (footprint := program.workload.footprint) is not None:
+        found["memory_bytes"] = np.full(len(seconds), float(footprint.total))
     if amount is not None:
         found["samples_per_s"] = amount.samples / seconds
         if amount.tokens:
             found["tokens_per_s"] = amount.tokens / seconds
-        if amount.flops and cluster.npu.flops:
-            found["mfu"] = amount.flops / (seconds * program.n_npus * cluster.npu.flops)
+        if amount.flops and (flops := cluster.npus.flops):
+            found["mfu"] = amount.flops / (seconds * program.n_npus * flops)
         if amount.accuracy is not None:
             found["accuracy"] = np.full(len(seconds), amount.accuracy)
     if watts is not None:

@@ -6,19 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.account.along import Along, ClassAccount, along, classes_of
-from engine.account.breakdown import Breakdown, account
-from engine.account.spans import Spans, spans_of
-from engine.account.timeline import encoded, trace
-from engine.kernels.phase.batch import Run
-from engine.lower.program import Floats, Longs, Program
-from engine.units import PICOSECONDS
+from dimsweep.engine.account.along import Along, ClassAccount, along, classes_of
+from dimsweep.engine.account.breakdown import Breakdown, account, sending
+from dimsweep.engine.account.spans import Spans, spans_of
+from dimsweep.engine.account.timeline import encoded, trace
+from dimsweep.engine.kernels.phase.batch import Run
+from dimsweep.engine.lower.program import Floats, Longs, Program
+from dimsweep.engine.units import PICOSECONDS, format_time
 
 if TYPE_CHECKING:  # SimPy is imported by whoever simulates messages
-    from engine.kernels.carriers import Traffic
-    from engine.kernels.messages import MessageRun
-    from engine.kernels.messages.links import LinkAccount
-    from engine.kernels.packet import PacketRun
+    from dimsweep.engine.kernels.carriers import Traffic
+    from dimsweep.engine.kernels.messages import MessageRun
+    from dimsweep.engine.kernels.messages.run import LinkAccount
+    from dimsweep.engine.kernels.packet import PacketRun
+    from dimsweep.engine.network import Network
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,11 @@ class Result:
 
     run: "Run | MessageRun"
 
+    def __repr__(self) -> str:
+        """What a notebook shows of it: its time, and on what."""
+        topology = self.program.cluster.topology
+        return f"<{format_time(self.time_ps)} on {topology.name}, {topology.n_npus:,} NPUs>"
+
     @property
     def program(self) -> Program:
         return self.run.program
@@ -34,7 +40,8 @@ class Result:
     @cached_property
     def breakdown(self) -> Breakdown:
         """The account as arrays of one row, in picoseconds."""
-        return account(self.program, self.program.bandwidth[None], self.run.measures)
+        own = self.program.bandwidth[None]
+        return account(self.program, own, self.run.measures, self._network)
 
     @cached_property
     def along(self) -> Along | None:
@@ -83,6 +90,17 @@ class Result:
     @property
     def bytes_by_dim(self) -> dict[str, float]:
         return self._by_dim(self.breakdown.bytes_sent)
+
+    @property
+    def bandwidth_by_dim(self) -> dict[str, float]:
+        """Bytes/s that the last rank can send: the dimensions' own, or those of a graph's links
+        (see :func:`engine.account.breakdown.sending`)."""
+        own = self.program.bandwidth[None]
+        return self._by_dim(sending(self.program, own, self.last, self._network))
+
+    @property
+    def _network(self) -> "Network | None":
+        return None if isinstance(self.run, Run) else self.run.network
 
     @property
     def utilisation(self) -> dict[str, float]:

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from engine.errors import DimsweepError
-from engine.kernels.phase.batch import Run
-from engine.lower.program import NO_DIM, Floats, Longs, NodeKind, Program
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.kernels.phase.batch import Run
+from dimsweep.engine.lower.program import NO_DIM, Floats, Longs, NodeKind, Program
 
 if TYPE_CHECKING:  # SimPy is imported by whoever simulates messages
-    from engine.kernels.messages import MessageRun
+    from dimsweep.engine.kernels.messages import MessageRun
 
 OPERATOR, ON_LINK, UNKNOWN = -1, -2, -3  # in the place of a phase's number
 

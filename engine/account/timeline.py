@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.account.spans import ON_LINK, OPERATOR, Spans, density, spans_of, threads_of
-from engine.errors import DimsweepError
-from engine.kernels.phase.batch import Run
-from engine.kinds import CollectiveKind
-from engine.lower.program import NO_FLOW, NO_NODE, POINT_TO_POINT, Longs, NodeKind, Program
-from engine.units import format_time
-from engine.workload.coordinates import coordinates_of, ranks_at
+from dimsweep.engine.account.spans import ON_LINK, OPERATOR, Spans, density, spans_of, threads_of
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.kernels.phase.batch import Run
+from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.lower.program import NO_FLOW, NO_NODE, POINT_TO_POINT, Longs, NodeKind, Program
+from dimsweep.engine.units import format_time
+from dimsweep.engine.workload.coordinates import coordinates_of, ranks_at
 
 if TYPE_CHECKING:  # SimPy is imported by whoever simulates messages
-    from engine.kernels.messages import MessageRun
-    from engine.kernels.packet import History
+    from dimsweep.engine.kernels.messages import MessageRun
+    from dimsweep.engine.kernels.packet import History
 
 Event = dict[str, Any]
 _STEPS = 1000  # of a run, over each of which a rate is averaged

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from engine.collective.library import Answer, Library, Phases, Request
-from engine.collective.steps import PhaseSteps, Step
-from engine.kinds import CollectiveKind
-from engine.lower import program as p
-from engine.lower.forms import Forms, Interned, TypedSteps, told_uses
-from engine.lower.tables import phase_tables
+from dimsweep.engine.collective.library import Answer, Library, Phases, Request
+from dimsweep.engine.collective.steps import PhaseSteps, Step
+from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.lower import program as p
+from dimsweep.engine.lower.forms import Forms, Interned, TypedSteps, told_uses
+from dimsweep.engine.lower.tables import phase_tables
 
 _KEPT = 256  # vectors of choices, whose tables are kept
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.cluster.blocks.topology import Topology
-from engine.cluster.network import NetworkModel
-from engine.collective.algorithms import Chosen
-from engine.network.fabric import Auto
-from engine.workload.graph import Group
+from dimsweep.engine.cluster.blocks.topology import Topology
+from dimsweep.engine.cluster.network import NetworkModel
+from dimsweep.engine.collective.algorithms import Chosen
+from dimsweep.engine.network.fabric import Auto
+from dimsweep.engine.workload.graph import Group
 
 # An access that goes through the I/O controllers of a wafer; one a node.
 ACCESS = np.dtype(
@@ -40,6 +40,11 @@ class Communication:
     groups: Mapping[str, Group]
     algorithms: tuple[Chosen, ...]
     accesses: NDArray[np.void]  # ACCESS, in the order of their nodes
+
+    @property
+    def by_network(self) -> tuple[str, ...]:
+        """The names of algorithms that only kernels which know links can run."""
+        return tuple(each.others.name for each in self.algorithms if each.others.by_network)
 
     def circles(self, group: Group, dim: int) -> bool:
         """Whether the members of a group that differ in ``dim`` only close a circle."""

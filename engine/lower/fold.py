@@ -11,33 +11,47 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.lower.stages import NODES, Folding, fold_stages, keeps_stages
-from engine.workload.coordinates import Offset, at_offset, graph_by_rank, group_members, modulo
-from engine.workload.graph import Access, Collective, Group, Receive, Send, Workload
+from dimsweep.engine.lower.stages import NODES, Folding, fold_stages, keeps_stages
+from dimsweep.engine.workload.coordinates import (
+    Offset,
+    at_offset,
+    graph_by_rank,
+    group_members,
+    modulo,
+)
+from dimsweep.engine.workload.graph import Access, Collective, Group, Receive, Send, Workload
 
 
 def fold_ranks(
-    workload: Workload, sizes: tuple[int, ...], *, fold: bool = True, nodes: Group | None = None
+    workload: Workload,
+    sizes: tuple[int, ...],
+    *,
+    fold: bool = True,
+    nodes: Group | None = None,
+    npu: NDArray[np.int64] | None = None,
 ) -> Folding:
     """The coarsest stable classes, or one class a rank when ``fold`` is false.
 
-    Ranks that share one of the ``nodes`` are partners, too, where those are given.
+    Ranks that share one of the ``nodes`` are partners, too, where those are given.  Those with
+    another kind of ``npu``, (N,), are unlike; None: there is one kind.
     """
     groups, offsets = _used(workload, sizes)
     if nodes is not None:
         groups[NODES] = nodes
     n = math.prod(sizes)
     stages = workload.stages and workload.groups[workload.stages]
-    if fold and workload.graph_of_rank is None and not stages:
+    folds = fold and npu is None
+    if folds and workload.graph_of_rank is None and not stages:
         members: dict[str, tuple[int, ...]] = dict.fromkeys(groups, (0,))
         return Folding([0], [n], [0], [members], [dict.fromkeys(offsets, 0)])
-    if fold and stages and keeps_stages(stages, groups.values(), offsets):
+    if folds and stages and keeps_stages(stages, groups.values(), offsets):
         return fold_stages(stages, groups, offsets, sizes)
 
     graph = graph_by_rank(workload, sizes)
     partners = [group_members(group, sizes) for group in groups.values()]
     partners += [at_offset(offset, sizes)[:, None] for offset in offsets]
-    colour = _refine(graph, partners) if fold else np.arange(n)
+    start = graph if npu is None else graph * (int(npu.max()) + 1) + npu
+    colour = _refine(start, partners) if fold else np.arange(n)
     _, first, count = np.unique(colour, return_index=True, return_counts=True)
     members_of, peers_of = [], []
     known: dict[bytes, tuple[int, ...]] = {}  # all members of a group have the same partners
@@ -52,7 +66,10 @@ def fold_ranks(
         seen = [colours(table[rank]) for table in partners]
         members_of.append(dict(zip(groups, seen[: len(groups)], strict=True)))
         peers_of.append({o: c[0] for o, c in zip(offsets, seen[len(groups) :], strict=True)})
-    return Folding(graph[first].tolist(), count.tolist(), first.tolist(), members_of, peers_of)
+    kinds = None if npu is None else npu[first].tolist()
+    return Folding(
+        graph[first].tolist(), count.tolist(), first.tolist(), members_of, peers_of, kinds
+    )
 
 
 def _used(workload: Workload, sizes: tuple[int, ...]) -> tuple[dict[str, Group], list[Offset]]:

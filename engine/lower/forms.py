@@ -5,15 +5,15 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from engine.cluster.blocks import SubgroupBandwidth
-from engine.cluster.cluster import Cluster
-from engine.collective.algorithms import Chosen
-from engine.collective.library import Library, Phases, Request, library_of, request_for
-from engine.collective.steps import PhaseSteps, Setting, Step
-from engine.kinds import CollectiveKind
-from engine.lower import program as p
-from engine.workload.coordinates import modulo, runners_along
-from engine.workload.graph import Collective, Group, Send, Workload
+from dimsweep.engine.cluster.blocks import SubgroupBandwidth
+from dimsweep.engine.cluster.cluster import Cluster
+from dimsweep.engine.collective.algorithms import Chosen
+from dimsweep.engine.collective.library import Library, Phases, Request, library_of, request_for
+from dimsweep.engine.collective.steps import PhaseSteps, Setting, Step
+from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.lower import program as p
+from dimsweep.engine.workload.coordinates import modulo, runners_along
+from dimsweep.engine.workload.graph import Collective, Group, Send, Workload
 
 _T = TypeVar("_T", bound=Hashable)
 

@@ -16,7 +16,7 @@ import heapq
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.compiler import compiled
+from dimsweep.engine.compiler import compiled
 
 _Longs = NDArray[np.int64]
 

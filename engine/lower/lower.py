@@ -2,19 +2,19 @@
 
 from graphlib import CycleError, TopologicalSorter
 
-from engine.cluster.cluster import Cluster
-from engine.collective.algorithms import chosen_algorithms
-from engine.collector import no_collector
-from engine.errors import DimsweepError
-from engine.lower import program as p
-from engine.lower.choices import Choices
-from engine.lower.fold import fold_ranks
-from engine.lower.forms import Forms
-from engine.lower.memory import check_memory, with_expansion
-from engine.lower.nodes import Nodes
-from engine.lower.servers import Servers, nodes_of
-from engine.lower.tables import structure
-from engine.workload.graph import Workload
+from dimsweep.engine.cluster.cluster import Cluster
+from dimsweep.engine.collective.algorithms import chosen_algorithms
+from dimsweep.engine.collector import no_collector
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.lower import program as p
+from dimsweep.engine.lower.choices import Choices
+from dimsweep.engine.lower.fold import fold_ranks
+from dimsweep.engine.lower.forms import Forms
+from dimsweep.engine.lower.memory import check_memory, with_expansion
+from dimsweep.engine.lower.nodes import Nodes
+from dimsweep.engine.lower.servers import Servers, nodes_of
+from dimsweep.engine.lower.tables import structure
+from dimsweep.engine.workload.graph import Workload
 
 
 def lower(workload: Workload, cluster: Cluster, *, fold: bool = True) -> p.Program:
@@ -32,10 +32,12 @@ def lower(workload: Workload, cluster: Cluster, *, fold: bool = True) -> p.Progr
 def _lower(workload: Workload, cluster: Cluster, *, fold: bool) -> p.Program:
     workload.check(cluster.topology.sizes)
     if workload.footprint is not None:
-        check_memory(workload.footprint, cluster)
+        stages = workload.stages and workload.groups[workload.stages]
+        check_memory(workload.footprint, cluster, stages or None)
     _check_acyclic(workload)
     cluster, nodes_shared = with_expansion(cluster, workload.footprint), nodes_of(workload, cluster)
-    folding = fold_ranks(workload, cluster.topology.sizes, fold=fold, nodes=nodes_shared)
+    sizes, npus = cluster.topology.sizes, cluster.npus
+    folding = fold_ranks(workload, sizes, fold=fold, nodes=nodes_shared, npu=npus.of)
     algorithms = chosen_algorithms(cluster)
     forms = Forms(cluster, workload, algorithms)
     nodes = Nodes(workload, cluster, folding, forms, Servers(workload, cluster, folding))

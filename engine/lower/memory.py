@@ -3,37 +3,58 @@
 import math
 from dataclasses import replace
 
-from engine.cluster.cluster import Cluster
-from engine.cluster.memory import MEMORIES, RemoteMemory, Sharing
-from engine.errors import InfeasibleError
-from engine.units import format_bytes
-from engine.workload.footprint import Footprint
+import numpy as np
+
+from dimsweep.engine.cluster.cluster import Cluster
+from dimsweep.engine.cluster.memory import MEMORIES, RemoteMemory, Sharing
+from dimsweep.engine.cluster.npu import Npu
+from dimsweep.engine.errors import InfeasibleError
+from dimsweep.engine.units import format_bytes
+from dimsweep.engine.workload.coordinates import all_coordinates, place_in
+from dimsweep.engine.workload.footprint import Footprint
+from dimsweep.engine.workload.graph import Group
 
 
-def check_memory(need: Footprint, cluster: Cluster) -> None:
+def check_memory(need: Footprint, cluster: Cluster, stages: Group | None = None) -> None:
     """Raise :class:`InfeasibleError`, saying what fills the memory and when, unless ``need`` fits
-    the NPU's memory, what expands it, and its remote memory."""
+    the NPU's memory, what expands it, and its remote memory.
+
+    Where NPUs of several kinds run the members of ``stages``, each stage must fit its own; without
+    them every NPU must hold what the fullest does."""
     if cluster.memory is not None and need.remote:
         _check_remote(need, cluster.memory, cluster.topology.sizes)
-    capacity = own_capacity(cluster)
+    npus = cluster.npus
+    if npus.of is None or stages is None or not need.stages:
+        for npu in npus.kinds:
+            _check_own(need, npu, cluster)
+        return
+    place = place_in(stages, all_coordinates(cluster.topology.sizes))
+    for own in need.stages:
+        for kind in np.unique(npus.of[place == own.stage]).tolist():
+            _check_own(own, npus.kinds[kind], cluster)
+
+
+def _check_own(need: Footprint, npu: Npu, cluster: Cluster) -> None:
+    capacity = own_capacity(npu, cluster.memory)
     if capacity is None or need.total <= capacity:
         return
     parts = ", ".join(
         f"{name} {format_bytes(getattr(need, name))}"
-        for name in ("weights", "gradients", "optimizer", "activations", "transient")
+        for name in ("weights", "gradients", "optimizer", "activations", "transient", "buffers")
+        if name != "buffers" or need.buffers
     )
     raise InfeasibleError(
         f"an NPU of pipeline stage {need.stage} must hold {format_bytes(need.total)} of "
         f"{format_bytes(capacity)}: {parts}; the peak is in the {need.peak}",
-        where="npu.memory",
+        where="npu.memory" if npu.memory == cluster.npu.memory else "other_npus",
         hint="more tensor or pipeline parallelism, a higher ZeRO stage, recomputation, smaller "
         "micro-batches, remote memory (memory=host), or expanded memory (memory=cxl)",
     )
 
 
-def own_capacity(cluster: Cluster) -> float | None:
+def own_capacity(npu: Npu, memory: RemoteMemory | None) -> float | None:
     """Bytes that an NPU's kernels can work on: its memory, and what expands it; None: any."""
-    own, memory = cluster.npu.memory, cluster.memory
+    own = npu.memory
     if own is None or memory is None or not memory.EXPANDS:
         return own
     return None if memory.capacity is None else own + memory.capacity
@@ -67,10 +88,17 @@ def kind_of(memory: RemoteMemory) -> str:
 
 def with_expansion(cluster: Cluster, need: Footprint | None) -> Cluster:
     """The cluster with NPUs whose memory is as fast as it is where ``need`` lies."""
-    memory, npu = cluster.memory, cluster.npu
+    memory = cluster.memory
     if memory is None or not memory.EXPANDS or need is None:
         return cluster
+    others = tuple(
+        other._replace(npu=_expanded(other.npu, memory, need)) for other in cluster.other_npus
+    )
+    return replace(cluster, npu=_expanded(cluster.npu, memory, need), other_npus=others)
+
+
+def _expanded(npu: Npu, memory: RemoteMemory, need: Footprint) -> Npu:
     if npu.memory is None or npu.memory_bandwidth is None:
-        return cluster
+        return npu
     seen = memory.blended(npu.memory_bandwidth, npu.memory, need.total)
-    return replace(cluster, npu=replace(npu, memory_bandwidth=seen))
+    return replace(npu, memory_bandwidth=seen)

@@ -8,17 +8,18 @@ from typing import NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.cluster.cluster import Cluster
-from engine.cluster.memory import EdgeIo
-from engine.errors import DimsweepError
-from engine.lower import program as p
-from engine.lower.communication import ACCESS, NO_ACCESSES, NOT_SHARED
-from engine.lower.forms import Forms, Interned
-from engine.lower.issue import in_turn, order_of_issue
-from engine.lower.servers import Served, Servers
-from engine.lower.stages import Folding
-from engine.workload.coordinates import Offset, back, modulo
-from engine.workload.graph import (
+from dimsweep.engine.cluster.cluster import Cluster
+from dimsweep.engine.cluster.memory import EdgeIo
+from dimsweep.engine.cluster.npu import Npu
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.lower import program as p
+from dimsweep.engine.lower.communication import ACCESS, NO_ACCESSES, NOT_SHARED
+from dimsweep.engine.lower.forms import Forms, Interned
+from dimsweep.engine.lower.issue import in_turn, order_of_issue
+from dimsweep.engine.lower.servers import Served, Servers
+from dimsweep.engine.lower.stages import Folding
+from dimsweep.engine.workload.coordinates import Offset, back, modulo
+from dimsweep.engine.workload.graph import (
     Access,
     Collective,
     Compute,
@@ -156,6 +157,7 @@ class Nodes:
             cluster,
         )
         self._sizes, self._servers = cluster.topology.sizes, servers
+        self._npus = cluster.npus.kinds
         self.streams: Interned[str] = Interned()  # before collectives take several in turn
         # The first after the one that computes: all of these time what they run.
         if cluster.memory is not None:
@@ -246,8 +248,8 @@ class Nodes:
             if entry is None:
                 entry = self._know(cls, stamp.name(place), operator.work)
                 works[id(operator.work)] = entry
-            if self._cluster.npu.host:
-                entry, lead = self._issued(entry, operator.work, lead)
+            if self._npu(cls).host:
+                entry, lead = self._issued(cls, entry, operator.work, lead)
             known.append(self._known(entry))
             after += [(place, before) for before in operator.after]
             if self._is_shared(cls, operator.work):
@@ -255,12 +257,16 @@ class Nodes:
         pairs = np.array(after, dtype=np.int64).reshape(-1, 2)
         return _Template(np.array(known, dtype=np.int64), pairs, shared)
 
-    def _issued(self, known: _Known, work: Work, lead: int) -> tuple[_Known, int]:
+    def _npu(self, cls: int) -> Npu:
+        kinds = self._folding.npu
+        return self._npus[0 if kinds is None else kinds[cls]]
+
+    def _issued(self, cls: int, known: _Known, work: Work, lead: int) -> tuple[_Known, int]:
         """What is known of a node that the host issues with a ``lead``, and the lead after it.
 
         A collective is a kernel to issue; how long it takes depends on the network, and is no lead.
         """
-        npu = self._cluster.npu
+        npu = self._npu(cls)
         if isinstance(work, Compute) and not work.on_host:
             duration, lead = npu.issued(work, lead)
             return known._replace(duration=duration), lead
@@ -373,10 +379,10 @@ class Nodes:
 
     def _know(self, cls: int, name: str, work: Work) -> _Known:
         if isinstance(work, Compute) and work.on_host:
-            stream, (duration, _) = 1 + self.streams(HOST), self._compute(name, work)
+            stream, (duration, _) = 1 + self.streams(HOST), self._compute(cls, name, work)
             return _Known(cls, p.NodeKind.HOST, stream, p.NO_TALLY, duration, 0)
         if isinstance(work, Compute):
-            return _Known(cls, p.NodeKind.COMPUTE, 0, p.NO_TALLY, *self._compute(name, work))
+            return _Known(cls, p.NodeKind.COMPUTE, 0, p.NO_TALLY, *self._compute(cls, name, work))
         if isinstance(work, Access):
             stream, tally = 1 + self.streams(MEMORY), self.tallies("memory")
             duration, service = self._access(cls, name, work)
@@ -395,9 +401,9 @@ class Nodes:
             return _Known(cls, p.NodeKind.SEND, stream, tally, 0, 0, form)
         return _Known(cls, p.NodeKind.RECEIVE, p.NO_STREAM, self.tallies("receive"), 0, 0)
 
-    def _compute(self, name: str, work: Compute) -> tuple[int, int]:
+    def _compute(self, cls: int, name: str, work: Compute) -> tuple[int, int]:
         """Picoseconds, and those of them that memory bandwidth sets."""
-        npu = self._cluster.npu
+        npu = self._npu(cls)
         with _operator(name):
             return npu.duration(work), npu.memory_bound(work)
 

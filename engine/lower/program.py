@@ -8,19 +8,20 @@ from typing import NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from engine.cluster.cluster import Cluster
-from engine.cluster.cost import Prices
-from engine.collective.algorithms import Chosen
-from engine.errors import DimsweepError
-from engine.kinds import CollectiveKind, NamedInt
-from engine.lower.communication import NO_ACCESSES, Communication
-from engine.workload.graph import Workload
+from dimsweep.engine.cluster.cluster import Cluster
+from dimsweep.engine.cluster.cost import Prices
+from dimsweep.engine.collective.algorithms import Chosen
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.kinds import CollectiveKind, NamedInt
+from dimsweep.engine.lower.communication import NO_ACCESSES, Communication
+from dimsweep.engine.records import Table as Table
+from dimsweep.engine.records import record
+from dimsweep.engine.workload.graph import Workload
 
 Ints = NDArray[np.int32]
 Indices = NDArray[np.uint32]  # unsigned, so that compiled code need not look for negative ones
 Longs = NDArray[np.int64]
 Floats = NDArray[np.float64]
-Table = NDArray[np.void]  # records
 _A = TypeVar("_A", Floats, Longs)
 
 # The kind of a form is a CollectiveKind, or this for a message.
@@ -63,112 +64,90 @@ NO_STREAM = NO_FLOW = NO_TALLY = NO_NODE = NO_STEPS = NO_PORT = NO_DIM = NOT_LIS
 NO_SERVICE = NO_ENTRANCE = -1
 
 
-NODE = np.dtype(
-    [
-        ("kind", "i4"),  # a NodeKind
-        ("cls", "i4"),
-        ("stream", "i4"),  # class * n_streams + stream, -1 for a receive
-        ("key", "i4"),  # order among nodes that become ready at the same time
-        ("flow", "i4"),  # -1 for compute
-        ("waits", "i4"),  # number of operators it waits for
-        ("next_start", "i4"),  # its successors, in Structure.following
-        ("next_end", "i4"),
-        ("tally", "i4"),  # row of the communication tally, -1 for compute; of a chain, its number
-        ("lookahead", "i4"),  # a Lookahead
-        ("service", "i4"),  # of an access whose servers other classes use, too; or NO_SERVICE
-        ("duration", "i8"),  # of compute or an access, ps; with a service, at least
-        ("memory", "i8"),  # those of it that memory bandwidth sets
-    ],
-    align=True,
+NODE = record(
+    kind="i4",  # a NodeKind
+    cls="i4",
+    stream="i4",  # class * n_streams + stream, -1 for a receive
+    key="i4",  # order among nodes that become ready at the same time
+    flow="i4",  # -1 for compute
+    waits="i4",  # number of operators it waits for
+    next_start="i4",  # its successors, in Structure.following
+    next_end="i4",
+    tally="i4",  # row of the communication tally, -1 for compute; of a chain, its number
+    lookahead="i4",  # a Lookahead
+    service="i4",  # of an access whose servers other classes use, too; or NO_SERVICE
+    duration="i8",  # of compute or an access, ps; with a service, at least
+    memory="i8",  # those of it that memory bandwidth sets
 )
-FLOW = np.dtype(
-    [
-        ("form", "i4"),
-        ("key", "i4"),  # order among flows whose chunks move at the same time
-        ("receiver", "i4"),  # the receive node, -1 for a collective
-        ("member_start", "i4"),  # in Structure.members
-        ("member_end", "i4"),
-        ("chunk_start", "i4"),
-        ("chunk_end", "i4"),
-        ("entry_start", "i4"),  # queue entries: chunk * members + member
-    ]
+FLOW = record(
+    form="i4",
+    key="i4",  # order among flows whose chunks move at the same time
+    receiver="i4",  # the receive node, -1 for a collective
+    member_start="i4",  # in Structure.members
+    member_end="i4",
+    chunk_start="i4",
+    chunk_end="i4",
+    entry_start="i4",  # queue entries: chunk * members + member
 )
-MEMBER = np.dtype([("cls", "u4"), ("node", "u4")])
-FORM = np.dtype(
-    [
-        ("kind", "i4"),
-        ("chunks", "i4"),
-        ("priority", "i4"),
-        ("use_start", "i4"),  # its dimensions, in Structure.uses
-        ("use_end", "i4"),
-        ("listed_start", "i4"),  # its phases in Structure.listed, or NOT_LISTED
-        ("listed_length", "i4"),  # phases of a variant; one variant, or one a chunk
-        ("listed_variants", "i4"),
-        ("n_bytes", "f8"),  # a chunk's, on entry
-    ],
-    align=True,
+MEMBER = record(cls="u4", node="u4")
+FORM = record(
+    kind="i4",
+    chunks="i4",
+    priority="i4",
+    use_start="i4",  # its dimensions, in Structure.uses
+    use_end="i4",
+    listed_start="i4",  # its phases in Structure.listed, or NOT_LISTED
+    listed_length="i4",  # phases of a variant; one variant, or one a chunk
+    listed_variants="i4",
+    n_bytes="f8",  # a chunk's, on entry
 )
-USE = np.dtype(
-    [
-        ("dim", "i4"),
-        ("scatter", "i4"),  # PHASE_STEPS of the reduce-scatter, the all-to-all or the crossing
-        ("gather", "i4"),  # PHASE_STEPS of the all-gather
-        ("fused", "i4"),  # PHASE_STEPS of the fused all-reduce, NO_STEPS if there is none
-        ("entrance", "i4"),  # of a message's target there, on which others' come, or NO_ENTRANCE
-    ]
+USE = record(
+    dim="i4",
+    scatter="i4",  # PHASE_STEPS of the reduce-scatter, the all-to-all or the crossing
+    gather="i4",  # PHASE_STEPS of the all-gather
+    fused="i4",  # PHASE_STEPS of the fused all-reduce, NO_STEPS if there is none
+    entrance="i4",  # of a message's target there, on which others' come, or NO_ENTRANCE
 )
-LISTED = np.dtype(
-    [
-        ("dim", "i4"),  # NO_DIM after a variant's last phase
-        ("port", "i4"),  # of the class, or NO_PORT: the phase holds its operator's stream
-        ("steps", "i4"),  # its PHASE_STEPS
-    ]
+LISTED = record(
+    dim="i4",  # NO_DIM after a variant's last phase
+    port="i4",  # of the class, or NO_PORT: the phase holds its operator's stream
+    steps="i4",  # its PHASE_STEPS
 )
-PHASE_STEPS = np.dtype(
-    [
-        ("share", "f8"),  # of an NPU's bandwidth, that the steps use
-        ("growth", "f8"),  # bytes held after the phase, of those before
-        ("bytes_sent", "f8"),  # likewise
-        ("kind", "i4"),  # a CollectiveKind (ALL_REDUCE: fused), or POINT_TO_POINT
-        ("step_start", "i4"),  # in Structure.steps
-        ("step_end", "i4"),
-    ]
+PHASE_STEPS = record(
+    share="f8",  # of an NPU's bandwidth, that the steps use
+    growth="f8",  # bytes held after the phase, of those before
+    bytes_sent="f8",  # likewise
+    kind="i4",  # a CollectiveKind (ALL_REDUCE: fused), or POINT_TO_POINT
+    step_start="i4",  # in Structure.steps
+    step_end="i4",
 )
-STEP = np.dtype(
-    [
-        ("count", "i8"),
-        ("hops", "i8"),
-        ("fixed", "i8"),  # ps beside the endpoint delay
-        ("n_bytes", "f8"),  # fractions of what is held on entry
-        ("reduce", "f8"),
-        ("messages", "i8"),  # that the bytes are sent in, one after another
-    ]
+STEP = record(
+    count="i8",
+    hops="i8",
+    fixed="i8",  # ps beside the endpoint delay
+    n_bytes="f8",  # fractions of what is held on entry
+    reduce="f8",
+    messages="i8",  # that the bytes are sent in, one after another
 )
-CHAIN = np.dtype([("start", "i4"), ("end", "i4")])  # its links, in Structure.links
-LINK = np.dtype(
-    [
-        ("form", "i4"),  # of a collective over one dimension, or NO_FORM: a computation
-        ("stream", "i4"),  # of the class
-        ("port", "i4"),  # of the class; -1 for a computation
-        ("before_start", "i4"),  # the links that it waits for, in Structure.links_before
-        ("before_end", "i4"),
-        ("tally", "i4"),
-        ("duration", "i8"),  # of a computation, ps
-        ("memory", "i8"),  # those of it that memory bandwidth sets
-    ],
-    align=True,
+CHAIN = record(start="i4", end="i4")  # its links, in Structure.links
+LINK = record(
+    form="i4",  # of a collective over one dimension, or NO_FORM: a computation
+    stream="i4",  # of the class
+    port="i4",  # of the class; -1 for a computation
+    before_start="i4",  # the links that it waits for, in Structure.links_before
+    before_end="i4",
+    tally="i4",
+    duration="i8",  # of a computation, ps
+    memory="i8",  # those of it that memory bandwidth sets
 )
 # How an access is served: its bytes take, per share of its servers, ``own`` ps or longer, and then
 # its latency passes.
-SERVICE = np.dtype(
-    [
-        ("latency", "i8"),  # ps
-        ("own", "f8"),  # ps
-        ("most", "f8"),  # ps of all of it, if all that use its servers ask at once
-        ("use_start", "i4"),  # what it asks of its servers, in Structure.server_uses
-        ("use_end", "i4"),
-    ],
-    align=True,
+SERVICE = record(
+    latency="i8",  # ps
+    own="f8",  # ps
+    most="f8",  # ps of all of it, if all that use its servers ask at once
+    use_start="i4",  # what it asks of its servers, in Structure.server_uses
+    use_end="i4",
 )
 SERVER_USE = np.dtype(
     [
@@ -180,7 +159,8 @@ SERVER_USE = np.dtype(
 
 
 class Shape(NamedTuple):
-    """The scalars of a structure."""
+    """The scalars of a structure: plain numbers, for of a tuple with a member of an enumeration
+    Numba works out the type anew, in half a millisecond, whenever it is handed to a kernel."""
 
     n_classes: int
     n_dims: int
@@ -188,12 +168,12 @@ class Shape(NamedTuple):
     n_timed: int  # the first of them, which time what they run; the others wait for their flows
     n_tallies: int
     queue: int  # a QueueOrder: which waiting chunk a port serves next
-    themis: bool
+    order: int  # a DimensionOrder: the baseline, 0, or one that each chunk has of its own
     endpoint_delay: int  # ps a step
     reduce_time: float  # ps a byte, 0 where reductions are hidden
     n_ports: int  # of a class: as many into each dimension, dimension 0 first
     places: int = 1  # chunks that a port serves at once
-    stream_order: int = StreamOrder.ARRIVAL
+    stream_order: int = int(StreamOrder.ARRIVAL)
 
 
 class Structure(NamedTuple):
@@ -247,20 +227,21 @@ class Witness(Protocol):
         """When each class ends, and how long it computes, in ps; shape (C,) each."""
 
 
-class Replica(Protocol):
-    """The phase kernel's entrances by the rules of another simulator that is reproduced."""
+class Entrances(Protocol):
+    """What Python calls of the phase kernel, by the rules of the model or of another simulator that
+    is reproduced (see engine.kernels.phase.entrances)."""
 
     @property
     def run_points(self) -> Callable[..., None]:
-        """As engine.kernels.phase.batch has it."""
+        """Simulates a structure at points of bandwidths and latencies."""
 
     @property
     def time_phases(self) -> Callable[..., float]:
-        """As engine.kernels.phase.phase_time has it."""
+        """Times its phases at one point."""
 
     @property
     def phases_apart(self) -> Callable[..., None]:
-        """As engine.kernels.phase.path has it."""
+        """Tells the seconds of the critical path's phases apart."""
 
 
 def _no_choices() -> Longs:
@@ -301,7 +282,9 @@ class Program:
     workload: Workload
     cluster: Cluster
     witness: Witness | None = None
-    replica: Replica | None = field(default=None, repr=False, compare=False)  # whose rules it is by
+    replica: Entrances | None = field(
+        default=None, repr=False, compare=False
+    )  # whose rules it is by
     chooser: Chooser | None = field(default=None, repr=False, compare=False)
     chosen: Longs = field(default_factory=_no_choices, compare=False)
 
@@ -375,6 +358,17 @@ class Program:
             return self
         made = chooser.made(self.structure, chosen)
         return dataclasses.replace(self, structure=made, chosen=chosen)
+
+
+def lay_out(table: Table, **lengths: NDArray[np.integer]) -> None:
+    """Write where what each row has of something lies, one row's behind another's, if it has as
+    many as the ``lengths``: into the columns of that name and ``_start``, and ``_end`` if there is
+    one."""
+    for name, each in lengths.items():
+        ends = np.cumsum(each)
+        table[f"{name}_start"] = ends - each
+        if f"{name}_end" in (table.dtype.names or ()):
+            table[f"{name}_end"] = ends
 
 
 def check_bandwidth(values: ArrayLike, n_dims: int) -> Floats:

@@ -1,7 +1,7 @@
 """The servers of a memory: who asks each of them, and what an access asks for.
 
 A server that several classes use serves whoever has an access in flight, each NPU at an equal share
-(see engine.kernels.phase.servers).  A server of one class always serves all its NPUs at once, for
+(see engine.kernels.core.servers).  A server of one class always serves all its NPUs at once, for
 alike ranks keep in step: how long that takes is known before anything runs.
 """
 
@@ -9,12 +9,12 @@ import math
 from functools import cache, cached_property
 from typing import NamedTuple
 
-from engine.cluster.cluster import Cluster
-from engine.cluster.memory import RemoteMemory, Request, rounded
-from engine.errors import DimsweepError
-from engine.lower.memory import kind_of
-from engine.lower.stages import NODES, Folding
-from engine.workload.graph import Access, Graph, Group, Workload, stamps_of
+from dimsweep.engine.cluster.cluster import Cluster
+from dimsweep.engine.cluster.memory import RemoteMemory, Request, rounded
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.lower.memory import kind_of
+from dimsweep.engine.lower.stages import NODES, Folding
+from dimsweep.engine.workload.graph import Access, Graph, Group, Workload, stamps_of
 
 
 class ServerUse(NamedTuple):
@@ -108,12 +108,12 @@ class Servers:
     def _request(self, work: Access) -> Request:
         """What is asked for when all that use the memory run ``work``."""
         if not work.group:
-            return Request(work.n_bytes, *self._all)
+            return Request(work.n_bytes, *self._all, store=work.store)
         group = self._workload.groups[work.group]
         if work.shared:
-            return Request(work.n_bytes, *self._all, copies=group.n_members)
+            return Request(work.n_bytes, *self._all, copies=group.n_members, store=work.store)
         over = math.prod(map(_spanned, group.sizes, group.strides, self._node))
-        return Request(work.n_bytes, *self._all, group.n_members, over)
+        return Request(work.n_bytes, *self._all, group.n_members, over, store=work.store)
 
     def _check_alike(self, work: Access, memory: RemoteMemory, cls: int) -> None:
         """Raise :class:`DimsweepError` unless those who load or store together are in step, as
@@ -126,10 +126,10 @@ class Servers:
                 hint="memory=hierarchical, or workload.plan.memory_collectives: false",
             )
         members = self._folding.members[cls].get(work.group, (cls,))
-        if len({self._folding.graph[member] for member in members}) > 1:
+        if len(set(map(self._folding.alike, members))) > 1:
             raise DimsweepError(
-                f"members of group {work.group!r} run different graphs, so they do not load or "
-                "store together",
+                f"members of group {work.group!r} run different graphs, or on NPUs of different "
+                "speeds, so they do not load or store together",
                 where="workload",
             )
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.workload.coordinates import Offset, all_coordinates, place_in, ranks_at
-from engine.workload.graph import Group
+from dimsweep.engine.workload.coordinates import Offset, all_coordinates, place_in, ranks_at
+from dimsweep.engine.workload.graph import Group
 
 NODES = "nodes of the memory"  # the group of ranks that share a node, where that matters
 
@@ -23,7 +23,7 @@ class Folding:
 
     ``graph[c]`` is the graph of class c, ``count[c]`` its number of ranks, ``first[c]`` its lowest
     rank; ``members[c][g]`` the sorted classes in its group g; ``peers[c][offset]`` the class found
-    at that offset.
+    at that offset; ``npu[c]`` the kind of its NPUs, where there are several.
     """
 
     graph: list[int]
@@ -31,6 +31,11 @@ class Folding:
     first: list[int]
     members: list[dict[str, tuple[int, ...]]]
     peers: list[dict[Offset, int]]
+    npu: list[int] | None = None
+
+    def alike(self, cls: int) -> tuple[int, int]:
+        """What all classes have in common that keep in step: the graph and the kind of NPU."""
+        return self.graph[cls], 0 if self.npu is None else self.npu[cls]
 
 
 def keeps_stages(stages: Group, groups: Iterable[Group], offsets: Iterable[Offset]) -> bool:

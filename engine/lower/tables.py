@@ -7,22 +7,23 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.cluster.cluster import Cluster
-from engine.collective.steps import Step
-from engine.kinds import CollectiveKind, DimensionOrder
-from engine.lower import program as p
-from engine.lower.forms import Form, Forms, TypedSteps
-from engine.lower.nodes import Nodes
-from engine.lower.servers import Served
-from engine.lower.stages import Folding
-from engine.units import PICOSECONDS
+from dimsweep.engine.cluster.cluster import Cluster
+from dimsweep.engine.collective.steps import Step
+from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.lower import program as p
+from dimsweep.engine.lower.forms import Form, Forms, TypedSteps
+from dimsweep.engine.lower.nodes import Nodes
+from dimsweep.engine.lower.servers import Served
+from dimsweep.engine.lower.stages import Folding
+from dimsweep.engine.units import PICOSECONDS
 
 _AT_ONCE = 8192  # rows
 
 
-def starts(lengths: Iterable[int]) -> list[int]:
+def starts(lengths: Iterable[int]) -> NDArray[np.int64]:
     """Where each of several stretches of these lengths begins, and where the last one ends."""
-    return np.cumsum([0, *lengths]).tolist()
+    each = lengths if isinstance(lengths, np.ndarray) else np.fromiter(lengths, np.int64)
+    return np.concatenate(([0], np.cumsum(each)))
 
 
 def table(dtype: np.dtype[np.void], n: int, **columns: Iterable[Any]) -> p.Table:
@@ -202,7 +203,7 @@ def _felt(nodes: Nodes, forms: list[Form]) -> NDArray[np.int64]:
 
 def _crowded(nodes: Nodes, forms: list[Form]) -> NDArray[np.int64]:
     """The sends that several classes' compete with for the entrance to a receiver."""
-    cls, start = nodes.column("cls"), _starts(nodes.n_members)
+    cls, start = nodes.column("cls"), starts(nodes.n_members)
     n_classes = int(cls.max(initial=0)) + 1
     entered = [np.zeros((2, 0), dtype=np.int64)]  # the entrance, among all; the send
     sent = np.flatnonzero(nodes.receiver >= 0)
@@ -247,10 +248,10 @@ def _shape(
         n_timed=nodes.n_timed,
         n_tallies=len(nodes.tallies),
         n_ports=len(cluster.topology.dims),
-        queue=model.queue,
-        themis=model.order is DimensionOrder.THEMIS and crosses,
+        queue=int(model.queue),
+        order=int(model.order) if crosses else 0,
         endpoint_delay=model.endpoint_delay,
-        stream_order=p.StreamOrder.KEY if in_order else p.StreamOrder.ARRIVAL,
+        stream_order=int(p.StreamOrder.KEY if in_order else p.StreamOrder.ARRIVAL),
         reduce_time=PICOSECONDS / reduce_bandwidth if reduce_bandwidth else 0.0,
     )
 
@@ -258,23 +259,11 @@ def _shape(
 def _flows(nodes: Nodes, forms: list[Form]) -> p.Table:
     members = nodes.n_members
     chunks = np.array([form.chunks for form in forms], dtype=np.int64)[nodes.flow_form]
-    member_start, chunk_start = _starts(members), _starts(chunks)
-    # A flow's place among simultaneous ones follows from the graphs, never from ranks.
-    first = member_start[:-1]
-    key = nodes.key[nodes.members]
-    return table(
-        p.FLOW,
-        len(members),
-        form=nodes.flow_form,
-        key=np.minimum.reduceat(key, first) if len(first) else key,
-        receiver=nodes.receiver,
-        member_start=first,
-        member_end=member_start[1:],
-        chunk_start=chunk_start[:-1],
-        chunk_end=chunk_start[1:],
-        entry_start=_starts(members * chunks)[:-1],
-    )
-
-
-def _starts(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.concatenate(([0], np.cumsum(lengths)))
+    flows = np.zeros(len(members), p.FLOW)
+    flows["form"], flows["receiver"] = nodes.flow_form, nodes.receiver
+    p.lay_out(flows, member=members, chunk=chunks, entry=members * chunks)
+    if len(flows):
+        # A flow's place among simultaneous ones follows from the graphs, never from ranks.
+        key = nodes.key[nodes.members]
+        flows["key"] = np.minimum.reduceat(key, flows["member_start"])
+    return flows

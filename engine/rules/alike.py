@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.account.merit import merits
-from engine.fidelity import Fidelity
-from engine.lower.program import Program
+from dimsweep.engine.account.merit import merits
+from dimsweep.engine.fidelity import Fidelity
+from dimsweep.engine.lower.program import Program
 
 if TYPE_CHECKING:
-    from engine.kernels.network import MessageRunner
+    from dimsweep.engine.kernels.network import MessageRunner
 
 _TIMES = np.array([1_000_000, 7_000_000])  # ps; figures of merit are compared at both
 
@@ -30,17 +30,17 @@ class Told:
         workload, cluster = program.workload, program.cluster
         yield program.structure
         yield program.bandwidth, program.latency, program.names.class_count, program.names.tally
-        yield workload.footprint, cluster.npu.memory if workload.footprint else None
+        yield workload.footprint, [npu.memory for npu in cluster.npus.kinds if workload.footprint]
         if priced:
             points = program.bandwidth * np.array([[1.0], [3.0]])
             yield program.prices and program.prices.cost(points)
             yield merits(program, points, _TIMES)
         if self._fidelity is not Fidelity.PHASE:
-            yield from self._runner.told()
+            yield from self._runner.inputs()
 
     @cached_property
     def _runner(self) -> "MessageRunner":
-        from engine.kernels.network import MessageRunner  # which few need
+        from dimsweep.engine.kernels.network import MessageRunner  # which few need
 
         return MessageRunner(self.program, self._fidelity)
 

@@ -1,15 +1,15 @@
 """How far phases and messages may be apart, by the kind of a plan.
 
-Both kernels agree to the picosecond on most plans (docs/model.md says when).  Elsewhere it matters
-who uses a shared link when, and of that the phase kernel knows shares only.  ``SEEN`` has what
-random plans showed; ``python -m benchmarks.between`` draws and simulates them again.
+Both kernels agree to the picosecond on most plans (docs/model/messages.md says when).  Elsewhere it
+matters who uses a shared link when, and of that the phase kernel knows shares only.  ``SEEN`` has
+what random plans showed; ``python -m benchmarks.between`` draws and simulates them again.
 """
 
 from typing import NamedTuple
 
-from engine.cluster.blocks import SubgroupBandwidth
-from engine.lower.program import POINT_TO_POINT, Program
-from engine.network.fabric import Auto
+from dimsweep.engine.cluster.blocks import SubgroupBandwidth
+from dimsweep.engine.lower.program import POINT_TO_POINT, Program
+from dimsweep.engine.network.fabric import Auto
 
 
 class Kind(NamedTuple):
@@ -56,6 +56,7 @@ def kind_of(program: Program) -> Kind | None:
         or any(not isinstance(fabric, Auto) for fabric in network.fabrics)
         or network.graph is not None
         or network.wafer is not None
+        or network.degrade
     ):
         return None
     messages = s.forms[s.forms["kind"] == POINT_TO_POINT]

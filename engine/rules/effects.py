@@ -4,11 +4,11 @@ import dataclasses
 
 import numpy as np
 
-from engine.bound.closed_form import demand_of
-from engine.kernels.phase.batch import run_batch
-from engine.kinds import CollectiveKind, QueueOrder
-from engine.lower.program import Program
-from engine.workload.graph import Compute
+from dimsweep.engine.bound.closed_form import demand_of
+from dimsweep.engine.kernels.phase.batch import run_batch
+from dimsweep.engine.kinds import CollectiveKind, QueueOrder
+from dimsweep.engine.lower.program import Program
+from dimsweep.engine.workload.graph import Compute
 
 
 def silent_dimensions(program: Program) -> list[int]:

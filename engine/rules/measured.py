@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from engine import units
-from engine.collective.library import request_for
-from engine.collective.library.measured import rows_for
-from engine.kinds import CollectiveKind
-from engine.lower.program import Program
-from engine.workload.graph import Collective
+from dimsweep.engine import units
+from dimsweep.engine.collective.library import request_for
+from dimsweep.engine.collective.library.measured import rows_for
+from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.lower.program import Program
+from dimsweep.engine.workload.graph import Collective
 
 _Ranks = tuple[CollectiveKind, int, int]  # a collective, among so many ranks on so many nodes
 

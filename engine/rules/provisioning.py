@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.kernels.phase.phase_time import times_of
-from engine.kinds import CollectiveKind
-from engine.lower.program import Floats, Program
+from dimsweep.engine.kernels.phase.entrances import times_of
+from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.lower.program import Floats, Program
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def provisioning(program: Program) -> list[Pair]:
     """The pairs of dimensions that all-reduces, reduce-scatters and all-gathers of a group cross,
     in the baseline order; by group, in the order of the first collectives."""
     s = program.structure
-    s = s._replace(shape=s.shape._replace(themis=False))
+    s = s._replace(shape=s.shape._replace(order=0))
     times = times_of(dataclasses.replace(program, structure=s))
     demand: dict[str, Floats] = {}
     flows = Counter(zip(program.names.flow_group, s.flows["form"].tolist(), strict=True))

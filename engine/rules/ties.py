@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from engine.kernels.phase.batch import run_batch
-from engine.lower.program import Program
+from dimsweep.engine.kernels.phase.batch import run_batch
+from dimsweep.engine.lower.program import Program
 
 _HARDLY = 1e-9  # more or less bandwidth, which decides ties and nothing else
 
@@ -29,7 +29,7 @@ def ties(program: Program) -> Tied | None:
     """What ties are worth at the program's own point; None where Themis orders nothing.
 
     Outer dimensions have a little more than inner ones, or a little less.  Costs three runs."""
-    if not program.structure.shape.themis:
+    if not program.structure.shape.order:
         return None
     more = _HARDLY * np.arange(len(program.bandwidth))
     points = program.bandwidth * (1 + np.array([0 * more, more, -more]))

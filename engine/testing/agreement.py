@@ -3,23 +3,23 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from engine import simulate
-from engine.cluster.blocks import Block
-from engine.cluster.blocks.topology import Dimension, Topology
-from engine.cluster.cluster import Cluster, CollectiveModel
-from engine.collective.algorithms import algorithm_of_phase
-from engine.collective.rounds import SwitchRounds
-from engine.fidelity import Fidelity
-from engine.kinds import CollectiveKind
-from engine.workload.graph import Collective, GraphBuilder, Group, Workload
+from dimsweep.engine import simulate
+from dimsweep.engine.cluster.blocks import Block
+from dimsweep.engine.cluster.blocks.topology import Dimension, Topology
+from dimsweep.engine.cluster.cluster import Cluster, CollectiveModel
+from dimsweep.engine.collective.algorithms import algorithm_of_phase
+from dimsweep.engine.collective.rounds import SwitchRounds
+from dimsweep.engine.fidelity import Fidelity
+from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.workload.graph import Collective, GraphBuilder, Group, Workload
 
 _LINK = 1e12 / 256  # bytes/s of a link: 256 ps a byte
 _LATENCY = 700_000  # ps of a link
-_SHARD = 72_000.0  # bytes: of whole packets, and dividing into halves, rows and columns
-_ROUNDING = 1e-4  # of the time: each message is rounded to a picosecond
+SHARD = 72_000.0  # bytes: of whole packets, and dividing into halves, rows and columns
+ROUNDING = 1e-4  # of the time: each message is rounded to a picosecond
 # Packets carry headers, and as many ACKs come back on the same links: 1,000 bytes of payload are
 # 1,048 and 60 more; filling and emptying the way adds some packets' times.
-_PACKETS = (1.0, 1.25)
+PACKETS = (1.0, 1.25)
 
 
 class Case(NamedTuple):
@@ -43,16 +43,20 @@ class Case(NamedTuple):
 
     def time(self, fidelity: Fidelity) -> int:
         """How long it takes (ps).  Raises :class:`DimsweepError` as :func:`simulate` does."""
-        bandwidth = _LINK * self.block.links(self.n)
-        topology = Topology((Dimension(self.block, self.n, bandwidth, _LATENCY),))
+        topology = topology_of(self.block, self.n)
         model = CollectiveModel(
             chunks=1, algorithms=(self.algorithm,), all_to_all=(self.all_to_all,)
         )
         graph = GraphBuilder()
-        graph.add("collective", Collective(self.kind, _SHARD * self.p, "all"))
+        graph.add("collective", Collective(self.kind, SHARD * self.p, "all"))
         group = Group((self.p,), (self.stride,))
         workload = Workload((graph.build(),), {"all": group})
         return simulate(workload, Cluster(topology, collectives=model), fidelity=fidelity).time_ps
+
+
+def topology_of(block: Block, n: int) -> Topology:
+    """A block of ``n`` NPUs by itself."""
+    return Topology((Dimension(block, n, _LINK * block.links(n), _LATENCY),))
 
 
 def groups_of(n: int) -> list[tuple[int, int]]:
@@ -75,12 +79,12 @@ def disagreements(case: Case) -> Iterator[str]:
     others = {Fidelity.MESSAGE: case.time(Fidelity.MESSAGE)}
     if not _by_switches(case):
         others[Fidelity.FLOW] = case.time(Fidelity.FLOW)
-    if abs(min(others.values()) - by_phase) > _ROUNDING * by_phase:
+    if abs(min(others.values()) - by_phase) > ROUNDING * by_phase:
         told = " and ".join(f"{_ms(time)} by {name}s" for name, time in others.items())
         yield f"{case}: {_ms(by_phase)} by phases, {told}"
     elif case.p == case.n and not _by_switches(case):
         ratio = case.time(Fidelity.PACKET) / by_phase
-        if not _PACKETS[0] <= ratio <= _PACKETS[1]:
+        if not PACKETS[0] <= ratio <= PACKETS[1]:
             yield f"{case}: packets take {ratio:.2f} times as long as phases"
 
 

@@ -2,21 +2,22 @@
 
 from collections.abc import Iterable, Iterator
 
-from engine.cluster.blocks import BLOCKS, Block, Grid
-from engine.collective.algorithms import (
+from dimsweep.engine.cluster.blocks import BLOCKS, Block, Grid
+from dimsweep.engine.collective.algorithms import (
     ALGORITHMS,
     AUTO,
     Algorithm,
     algorithms_of,
     all_to_alls_of,
 )
-from engine.collective.rounds import MemberRounds
-from engine.collective.steps import PhaseSteps, Setting
-from engine.errors import DimsweepError
-from engine.kinds import CollectiveKind
-from engine.testing.agreement import Case, disagreements, groups_of
-from engine.testing.findings import told
-from engine.testing.messages import faults_of_members, faults_of_switches, sent
+from dimsweep.engine.collective.rounds import MemberRounds
+from dimsweep.engine.collective.steps import PhaseSteps, Setting
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.testing.agreement import Case, disagreements, groups_of
+from dimsweep.engine.testing.by_links import faults_on_links
+from dimsweep.engine.testing.findings import told
+from dimsweep.engine.testing.messages import faults_of_members, faults_of_switches, sent
 
 _SIZES = (2, 3, 4, 5, 8)
 _LARGEST = 17  # members: a power of two, its neighbours, and what no power of two divides
@@ -36,6 +37,9 @@ def check_algorithm(
     on): phases, messages, flows and packets agree on the time.  Members and sizes that the
     algorithm refuses are passed over.
 
+    One that goes by links runs on the wires of each block: its ways are there, and neither messages
+    nor flows are faster than the narrowest cut.
+
     Raises :class:`DimsweepError` that says what does not hold.
     """
     told(_findings(algorithm, tuple(blocks), tuple(sizes)), f"algorithm {algorithm.name}")
@@ -46,6 +50,10 @@ def _findings(
 ) -> Iterator[str]:
     if ALGORITHMS.get(algorithm.name) != algorithm:
         yield "it is not registered"
+        return
+    if algorithm.by_network:
+        grids = (block for block in BLOCKS.values() if not isinstance(block, Grid))
+        yield from faults_on_links(algorithm, blocks or grids, sizes)
         return
     blocks = blocks or tuple(block for block in BLOCKS.values() if _runs_on(algorithm, block))
     if not blocks:

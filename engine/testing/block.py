@@ -7,11 +7,11 @@ from itertools import combinations
 
 import networkx as nx
 
-from engine.cluster.blocks import Block
-from engine.collective.algorithms import ALGORITHMS, algorithms_of, all_to_alls_of
-from engine.testing import findings
-from engine.testing.agreement import disagreements
-from engine.testing.algorithm import cases, kinds_of
+from dimsweep.engine.cluster.blocks import Block
+from dimsweep.engine.collective.algorithms import ALGORITHMS, algorithms_of, all_to_alls_of
+from dimsweep.engine.testing import findings
+from dimsweep.engine.testing.agreement import disagreements
+from dimsweep.engine.testing.algorithm import cases, kinds_of
 
 _SIZES = (2, 3, 4, 5, 8)
 _HALVED = 8  # NPUs of the largest block of which all halves are tried

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from itertools import islice
 
-from engine.errors import DimsweepError
+from dimsweep.engine.errors import DimsweepError
 
 _MOST = 5  # findings that are told: the first ones are the causes of the rest
 

@@ -3,8 +3,8 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
-from engine.collective.rounds import MemberRounds, RoundMessage, Strand, SwitchRounds
-from engine.kinds import CollectiveKind
+from dimsweep.engine.collective.rounds import MemberRounds, RoundMessage, Strand, SwitchRounds
+from dimsweep.engine.kinds import CollectiveKind
 
 Members = Sequence[tuple[Strand, ...]]  # the strands of each member
 

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from engine.cluster.transports import Transport, transport_of
-from engine.errors import DimsweepError
-from engine.kernels.packet import (
+from dimsweep.engine.cluster.transports import Transport, transport_of
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.kernels.packet import (
     Fabric,
     Flow,
     Marking,
@@ -17,8 +17,8 @@ from engine.kernels.packet import (
     Settings,
     simulate_packets,
 )
-from engine.kernels.packet.tcp import Tcp
-from engine.testing import findings
+from dimsweep.engine.kernels.packet.tcp import Tcp
+from dimsweep.engine.testing import findings
 
 _US, _MB = 10**6, 10**6  # ticks (ps), bytes
 _PAYLOAD, _HEADER, _ACK = 1000, 48, 60  # bytes
@@ -142,7 +142,7 @@ def _matters(transport: Transport, key: str) -> bool:
     """Whether some other value of a key makes some flow end at another time."""
     for star, flows in _situations(transport):
         usual = star.run(transport, flows).ends
-        for value in _others(getattr(transport, key)):
+        for value in others(getattr(transport, key)):
             try:
                 other = dataclasses.replace(transport, **{key: value})
             except DimsweepError:
@@ -152,7 +152,7 @@ def _matters(transport: Transport, key: str) -> bool:
     return False
 
 
-def _others(value: Any) -> Iterator[Any]:
+def others(value: Any) -> Iterator[Any]:
     """Other values of a key, near and far."""
     if isinstance(value, bool):
         yield not value

@@ -2,28 +2,22 @@
 
 from collections.abc import Callable, Collection, Mapping
 
-from engine.cluster.network import NetworkModel
-from engine.fidelity import Fidelity
-from engine.kernels.carriers.carrier import Carrier, Kind, Ways, routes_between, ways_between
-from engine.kernels.carriers.flows import FlowCarrier
-from engine.kernels.carriers.packets import PacketCarrier
-from engine.kernels.carriers.traffic import Traffic
-from engine.network.graph import Network
+from dimsweep.engine.cluster.network import NetworkModel
+from dimsweep.engine.fidelity import Fidelity
+from dimsweep.engine.kernels.carriers.carrier import (
+    Carrier,
+    Kind,
+    Ways,
+    routes_between,
+    ways_between,
+)
+from dimsweep.engine.kernels.carriers.flows import FlowCarrier
+from dimsweep.engine.kernels.carriers.packets import PacketCarrier
+from dimsweep.engine.kernels.carriers.traffic import Traffic
+from dimsweep.engine.network.graph import Network
 
 # A carrier on a network under a model, which notes what the links of some numbers do.
 CARRIERS: Mapping[Fidelity, Callable[[Network, NetworkModel, Collection[int]], Carrier]] = {
     Fidelity.FLOW: FlowCarrier,
     Fidelity.PACKET: PacketCarrier,
 }
-
-__all__ = [
-    "CARRIERS",
-    "Carrier",
-    "FlowCarrier",
-    "Kind",
-    "PacketCarrier",
-    "Traffic",
-    "Ways",
-    "routes_between",
-    "ways_between",
-]

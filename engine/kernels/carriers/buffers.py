@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from engine.cluster.packets import PacketModel
-from engine.errors import DimsweepError
-from engine.network.graph import Network
+from dimsweep.engine.cluster.packets import PacketModel
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.network.graph import Network
 
 _KEY = "network.packets.buffer"
 

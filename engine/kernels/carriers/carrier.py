@@ -4,13 +4,18 @@ They are all that whoever runs collectives knows of the flow and the packet kern
 many bytes starts now on a route, and at some time it is through.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import cycle, islice
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from engine.kernels.carriers.traffic import Traffic
-from engine.kernels.packet import Completed
-from engine.network.routing import Router
+import numpy as np
+
+from dimsweep.engine.kernels.carriers.traffic import Traffic
+from dimsweep.engine.kernels.flow import FlowNetwork
+from dimsweep.engine.kernels.packet import Completed, PacketNetwork, Stop
+from dimsweep.engine.lower.program import Floats, Longs
+from dimsweep.engine.network.routing import Router
 
 
 class Ways(NamedTuple):
@@ -46,14 +51,50 @@ def ways_between(router: Router, source: int, target: int, way: int, *, spray: b
     return Ways(out, tuple(islice(cycle(back), len(out))))
 
 
-class Carrier(Protocol):
-    """A network under way; times are ps."""
+class Carrier(ABC):
+    """A network under way, whose messages are moved by ``kernel``; times are ps.
 
+    Rates, and what waits at a port, depend on all that starts at an instant, so the messages of an
+    instant are added to the kernel together.
+    """
+
+    def __init__(self, kernel: FlowNetwork | PacketNetwork) -> None:
+        self.kernel = kernel
+        self._known: dict[Kind, int] = {}
+        self._kinds: list[Kind] = []  # of messages that have not started yet,
+        self._sizes: list[float] = []  # and their bytes
+        self._now = self._n_sent = 0
+
+    @abstractmethod
     def latency_after(self, route: Sequence[int]) -> int:
         """How long after a message is through its last byte is there."""
 
+    @abstractmethod
+    def traffic(self, operators: Sequence[str]) -> Traffic:
+        """What became of the messages, of which each belongs to an operator."""
+
+    @abstractmethod
+    def start(self, kinds: Longs, n_bytes: Floats, now: int) -> None:
+        """Start messages of kinds by their numbers."""
+
+    @abstractmethod
+    def _learn(self, kinds: Sequence[Kind]) -> None:
+        """Prepare kinds of messages, which are numbered as they come."""
+
+    def numbers(self, kinds: Sequence[Kind]) -> list[int]:
+        """A number for each kind of message."""
+        new = list(dict.fromkeys(kind for kind in kinds if kind not in self._known))
+        if new:
+            self._learn(new)
+            self._known |= {kind: len(self._known) + i for i, kind in enumerate(new)}
+        return [self._known[kind] for kind in kinds]
+
     def send(self, kind: Kind, n_bytes: float, now: int) -> int:
         """Start a message at ``now``, which is not past; its number, counted from zero."""
+        self._kinds.append(kind)
+        self._sizes.append(n_bytes)
+        self._now, self._n_sent = now, self._n_sent + 1
+        return self._n_sent - 1
 
     def advance(self, until: int) -> Completed:
         """Go on until some messages are through, or are about to have left their senders, but not
@@ -61,6 +102,8 @@ class Carrier(Protocol):
 
         Raises :class:`DimsweepError` if messages are under way that will never be through.
         """
-
-    def traffic(self, operators: Sequence[str]) -> Traffic:
-        """What became of the messages, of which each belongs to an operator."""
+        if self._sizes:
+            kinds = np.array(self.numbers(self._kinds), np.int64)
+            self.start(kinds, np.array(self._sizes), self._now)
+            self._kinds, self._sizes = [], []
+        return self.kernel.advance(until, Stop.DEPARTURE)

@@ -2,20 +2,17 @@
 
 from collections.abc import Sequence
 
-from engine.cluster.network import NetworkModel
-from engine.cluster.packets import PacketModel
-from engine.errors import DimsweepError
-from engine.kernels.carriers.buffers import buffers_of
-from engine.kernels.carriers.carrier import Ways
-from engine.kernels.packet import Fabric, Marking, Port
-from engine.network.graph import Link, Network
+from dimsweep.engine.cluster.network import NetworkModel
+from dimsweep.engine.cluster.packets import PacketModel
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.kernels.carriers.buffers import buffers_of
+from dimsweep.engine.kernels.carriers.carrier import Ways
+from dimsweep.engine.kernels.packet import Fabric, Marking, Port
+from dimsweep.engine.kernels.packet.flows import Way
+from dimsweep.engine.network.graph import Link, Network
 
 RESERVE = 4096  # bytes of each port that do not count, as ns-3's RDMA model has them
-
-
-PARTS = (
-    1000  # of a byte, in which flows have their sizes: messages may have broken numbers of bytes
-)
+PARTS = 1000  # of a byte, in which flows have sizes: messages may have broken numbers of bytes
 
 
 def plain_fabric(network: Network) -> Fabric:
@@ -61,7 +58,7 @@ def _numbers(network: Network) -> dict[int | str, int]:
     return npus | {switch: network.n_npus + i for i, switch in enumerate(switches)}
 
 
-def nodes_of(fabric: Fabric, ways: Ways) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
+def nodes_of(fabric: Fabric, ways: Ways) -> tuple[Way, ...]:
     """The nodes of each way, out and back."""
     return tuple(
         (_nodes(fabric, out), _nodes(fabric, back))

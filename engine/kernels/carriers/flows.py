@@ -4,18 +4,18 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from engine.cluster.network import NetworkModel
-from engine.kernels.carriers.batches import BatchingCarrier
-from engine.kernels.carriers.carrier import Kind
-from engine.kernels.carriers.fabric import PARTS, nodes_of, plain_fabric
-from engine.kernels.carriers.traffic import Traffic
-from engine.kernels.flow import FlowNetwork
-from engine.kernels.packet import flow_columns
-from engine.lower.program import Floats, Longs
-from engine.network.graph import Network
+from dimsweep.engine.cluster.network import NetworkModel
+from dimsweep.engine.kernels.carriers.carrier import Carrier, Kind
+from dimsweep.engine.kernels.carriers.fabric import PARTS, nodes_of, plain_fabric
+from dimsweep.engine.kernels.carriers.traffic import Traffic
+from dimsweep.engine.kernels.flow import FlowNetwork
+from dimsweep.engine.kernels.packet import Flow
+from dimsweep.engine.kernels.packet.flows import Way
+from dimsweep.engine.lower.program import Floats, Longs
+from dimsweep.engine.network.graph import Network
 
 
-class FlowCarrier(BatchingCarrier):
+class FlowCarrier(Carrier):
     """Messages at their fair rates, through when their last byte is on its way."""
 
     kernel: FlowNetwork
@@ -26,7 +26,7 @@ class FlowCarrier(BatchingCarrier):
         self._latency = [link.latency for link in network.links]
         self._late: list[int] = []  # how long after each message is through it is there
         self._fabric = plain_fabric(network)
-        self._ways: list[tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]] = []
+        self._ways: list[Way] = []  # of each kind of message
         super().__init__(FlowNetwork(self._fabric))
 
     def latency_after(self, route: Sequence[int]) -> int:
@@ -37,14 +37,13 @@ class FlowCarrier(BatchingCarrier):
         return super().send(kind, n_bytes, now)
 
     def start(self, kinds: Longs, n_bytes: Floats, now: int) -> None:
-        used, way = np.unique(kinds, return_inverse=True)
-        sizes = [max(round(PARTS * size), 1) for size in n_bytes.tolist()]
-        ways = [self._ways[kind] for kind in used.tolist()]
-        self.kernel.add(flow_columns(sizes, ways, way), now)
+        sent = zip(n_bytes.tolist(), kinds.tolist(), strict=True)
+        parts = ((max(round(PARTS * size), 1), *self._ways[kind]) for size, kind in sent)
+        self.kernel.add([Flow(*each) for each in parts], now)
 
     def traffic(self, operators: Sequence[str]) -> Traffic:
         run = self.kernel.account()
         return Traffic(tuple(operators), run.starts, run.ends + np.array(self._late, np.int64))
 
     def _learn(self, kinds: Sequence[Kind]) -> None:
-        self._ways += [nodes_of(self._fabric, kind.ways) for kind in kinds]
+        self._ways += [nodes_of(self._fabric, kind.ways)[0] for kind in kinds]

@@ -5,20 +5,19 @@ from dataclasses import replace
 
 import numpy as np
 
-from engine.cluster.network import NetworkModel
-from engine.cluster.packets import PacketModel
-from engine.errors import DimsweepError
-from engine.kernels.carriers.batches import BatchingCarrier
-from engine.kernels.carriers.carrier import Kind
-from engine.kernels.carriers.fabric import RESERVE, fabric_of, nodes_of
-from engine.kernels.carriers.traffic import Traffic
-from engine.kernels.packet import Flow, PacketNetwork, Port, Settings
-from engine.kernels.packet.tcp import Tcp
-from engine.lower.program import Floats, Longs
-from engine.network.graph import Network
+from dimsweep.engine.cluster.network import NetworkModel
+from dimsweep.engine.cluster.packets import PacketModel
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.kernels.carriers.carrier import Carrier, Kind
+from dimsweep.engine.kernels.carriers.fabric import RESERVE, fabric_of, nodes_of
+from dimsweep.engine.kernels.carriers.traffic import Traffic
+from dimsweep.engine.kernels.packet import Flow, PacketNetwork, Port, Settings
+from dimsweep.engine.kernels.packet.tcp import Tcp
+from dimsweep.engine.lower.program import Floats, Longs
+from dimsweep.engine.network.graph import Network
 
 
-class PacketCarrier(BatchingCarrier):
+class PacketCarrier(Carrier):
     """Messages in packets, for which latencies pass on their way; notes the links in ``watch``."""
 
     kernel: PacketNetwork

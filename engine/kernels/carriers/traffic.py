@@ -3,8 +3,8 @@
 from collections import Counter
 from typing import NamedTuple
 
-from engine.kernels.packet import History, PacketRun
-from engine.lower.program import Longs
+from dimsweep.engine.kernels.packet import History, PacketRun
+from dimsweep.engine.lower.program import Longs
 
 
 class Traffic(NamedTuple):

@@ -26,7 +26,7 @@ from numba.extending import (
     type_callable,
 )
 
-from engine.kernels.core.from_front import from_front
+from dimsweep.engine.kernels.core.from_front import from_front
 
 _State = TypeVar("_State")
 

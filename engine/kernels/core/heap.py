@@ -5,9 +5,9 @@ have the fields ``due``, ``number``, by which two go on that are due at once, an
 place in ``order``, or NONE.  So what is planned may be planned anew, or be given up.
 """
 
-from engine.compiler import inlined, kernel
-from engine.kernels.core.none import NONE
-from engine.lower.program import Ints, Table
+from dimsweep.engine.compiler import inlined, kernel
+from dimsweep.engine.kernels.core.none import NONE
+from dimsweep.engine.lower.program import Ints, Table
 
 
 @kernel
@@ -44,7 +44,7 @@ def take_first(table: Table, order: Ints) -> int:
 @kernel
 def _rise(table: Table, order: Ints, at: int, record: int) -> int:
     """The place that a record finds above ``at``."""
-    while at > 1 and _before(table, record, order[at >> 1]):
+    while at > 1 and before(table, record, order[at >> 1]):
         _put(table, order, at, order[at >> 1])
         at >>= 1
     return at
@@ -56,9 +56,9 @@ def _sink(table: Table, order: Ints, at: int, record: int) -> None:
     n = order[0] + 0
     while 2 * at <= n:
         below = 2 * at
-        if below < n and _before(table, order[below + 1], order[below]):
+        if below < n and before(table, order[below + 1], order[below]):
             below += 1
-        if not _before(table, order[below], record):
+        if not before(table, order[below], record):
             break
         _put(table, order, at, order[below])
         at = below
@@ -72,7 +72,8 @@ def _put(table: Table, order: Ints, at: int, record: int) -> None:
 
 
 @inlined
-def _before(table: Table, one: int, other: int) -> bool:
+def before(table: Table, one: int, other: int) -> bool:
+    """Whether one record is due earlier than another one."""
     if table[one].due != table[other].due:
         return table[one].due < table[other].due
     return table[one].number < table[other].number

@@ -1,6 +1,6 @@
 """Numbers that stand for none, in every kernel."""
 
-from engine.units import MAX_PICOSECONDS
+from dimsweep.engine.units import MAX_PICOSECONDS
 
 NONE = -1  # no record: the rows of a table count from zero
 NEVER = 2**63 - 1  # no time: later than all that a clock counts to

@@ -6,10 +6,10 @@ which means nothing then; a table's records have a field ``next``, NONE for the 
 
 from typing import Any
 
-from engine.compiler import inlined
-from engine.kernels.core.none import NONE
-from engine.kernels.core.record import record
-from engine.lower.program import Table
+from dimsweep.engine.compiler import inlined
+from dimsweep.engine.kernels.core.none import NONE
+from dimsweep.engine.lower.program import Table
+from dimsweep.engine.records import record
 
 QUEUE = record(head="i4", tail="i4")  # of its own, within another record
 
@@ -36,6 +36,18 @@ def insert(queue: Any, table: Table, behind: int, number: int) -> None:
         table[behind].next = number
     if table[number].next == NONE:
         queue.tail = number
+
+
+@inlined
+def insert_in_order(queue: Any, table: Table, keys: Any, number: int) -> None:
+    """Put a record behind all whose key is not higher; ``keys`` has one for each of the table."""
+    if queue.head == NONE or keys[queue.tail] <= keys[number]:
+        append(queue, table, number)
+        return
+    behind, after = NONE, queue.head + 0
+    while keys[after] <= keys[number]:
+        behind, after = after, table[after].next + 0
+    insert(queue, table, behind, number)
 
 
 @inlined

@@ -1,16 +1,16 @@
 """The flow kernel's loop: rates change when a flow starts or has sent its last byte."""
 
-from engine.compiler import compiled, kernel
-from engine.kernels.core.heap import plan, take_first
-from engine.kernels.flow.shares import join, leave, share
-from engine.kernels.flow.tables import (
+from dimsweep.engine.compiler import compiled, kernel
+from dimsweep.engine.kernels.core.following import link
+from dimsweep.engine.kernels.core.heap import plan, take_first
+from dimsweep.engine.kernels.flow.shares import join, leave, share
+from dimsweep.engine.kernels.flow.tables import (
     ARRIVES,
     MOVES,
     STARTS,
     Flows,
 )
-from engine.kernels.packet.following import link
-from engine.lower.program import Longs
+from dimsweep.engine.lower.program import Longs
 
 
 @compiled

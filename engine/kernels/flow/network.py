@@ -1,24 +1,20 @@
-"""A network of flows that takes in more while it runs."""
+"""Runs the flow kernel: a network of flows that takes in more while it runs, or all at once."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from engine.errors import DimsweepError
-from engine.kernels.core.none import NEVER
-from engine.kernels.flow.kernel import admit, run, share_now
-from engine.kernels.flow.tables import (
+from dimsweep.engine.kernels.core.none import NEVER
+from dimsweep.engine.kernels.flow.kernel import admit, run, share_now
+from dimsweep.engine.kernels.flow.tables import (
     TICKS,
-    Flows,
     new_tables,
     with_flows,
 )
-from engine.kernels.packet import Completed, Fabric, Flow, FlowColumns, Stop
-from engine.kernels.packet.flows import check_priorities
-from engine.kernels.packet.inputs import check_fabric
-from engine.kernels.packet.ways import KnownWays
-from engine.lower.program import Floats, Longs
+from dimsweep.engine.kernels.packet import Completed, Fabric, Flow, Stop
+from dimsweep.engine.kernels.packet.account import never_end
+from dimsweep.engine.kernels.packet.inputs import check_fabric
+from dimsweep.engine.kernels.packet.ways import KnownWays
+from dimsweep.engine.lower.program import Floats, Longs
 
 
 @dataclass(frozen=True)
@@ -48,14 +44,9 @@ class FlowNetwork:
         check_fabric(fabric)
         self._ways = KnownWays(fabric)
         self._tables = new_tables(fabric.ports)
-        self._now = 0
+        self.now = 0  # the tick (ps) up to which everything has happened
 
-    @property
-    def now(self) -> int:
-        """The tick (ps) up to which everything has happened."""
-        return self._now
-
-    def add(self, flows: Sequence[Flow] | FlowColumns, at: int = 0) -> range:
+    def add(self, flows: Sequence[Flow], at: int = 0) -> range:
         """Take in flows, whose beginning is the tick ``at``; returns their numbers.
 
         They are numbered as they come, and may wait for one another and for earlier ones.  Raises
@@ -63,7 +54,6 @@ class FlowNetwork:
         """
         first = int(self._tables.counts["n_flows"][0])
         columns, choices = self._ways.take(flows, first, at, self.now)
-        check_priorities(1, columns, first)
         ways = self._ways.table[choices["first"]]
         self._tables = with_flows(self._tables, columns, ways, self._ways.routes)
         admit(self._tables, first, at, columns.after, columns.after_from)
@@ -79,11 +69,10 @@ class FlowNetwork:
         f.counts["n_arrived"][0], f.counts["stop"][0], f.counts["until"] = 0, stop, until
         run(f)
         if f.planned[0] == 0 and f.counts["n_ended"][0] < f.counts["n_flows"][0]:
-            raise _stuck(f)
+            ends = f.flows["end"][: f.counts["n_flows"][0]]
+            raise never_end(ends, "they wait for flows that never end")
         # Events stop at UNTIL, which an arrival has set to its own tick.
-        self._now = int(
-            f.counts["now"][0] if f.counts["until"][0] == NEVER else f.counts["until"][0]
-        )
+        self.now = int(f.counts["now" if f.counts["until"][0] == NEVER else "until"][0])
         arrived = f.arrived[: f.counts["n_arrived"][0]].copy()
         return Completed(self.now, arrived, arrived)
 
@@ -99,10 +88,24 @@ class FlowNetwork:
         return self._tables.flows["rate"][: self._tables.counts["n_flows"][0]] * TICKS
 
 
-def _stuck(f: Flows) -> DimsweepError:
-    unended = np.flatnonzero(f.flows["end"][: f.counts["n_flows"][0]] < 0)
-    named = ", ".join(map(str, unended[:5].tolist()))
-    return DimsweepError(
-        f"{len(unended)} flows never end ({named}): they wait for flows that never end",
-        where="flows",
-    )
+def simulate_flows(fabric: Fabric, flows: Sequence[Flow]) -> FlowRun:
+    """Send every flow at its max-min fair share of the links on its way.
+
+    Rates are found anew whenever a flow starts or has sent its last byte, which arrives after the
+    links' delays.  Headers, ACKs, buffers, windows and marks do not exist here.  Raises
+    :class:`DimsweepError` for what cannot be simulated, naming the flow or the link.
+    """
+    network = FlowNetwork(fabric)
+    network.add(flows)
+    network.advance(stop=Stop.NEVER)
+    return network.account()
+
+
+def fair_rates(fabric: Fabric, flows: Sequence[Flow]) -> Floats:
+    """The rate of each flow (bytes a second) if all move at once.
+
+    Raises :class:`DimsweepError` as :func:`simulate_flows`.
+    """
+    network = FlowNetwork(fabric)
+    network.add(flows)
+    return network.fair_rates()

@@ -12,10 +12,10 @@ or which would have to make room; and so on, until all have one.
 
 import numpy as np
 
-from engine.compiler import kernel
-from engine.kernels.core.heap import plan
-from engine.kernels.core.none import LONGEST, NONE
-from engine.kernels.flow.tables import MOVES, Flows
+from dimsweep.engine.compiler import kernel
+from dimsweep.engine.kernels.core.heap import plan
+from dimsweep.engine.kernels.core.none import LONGEST, NONE
+from dimsweep.engine.kernels.flow.tables import MOVES, Flows
 
 _EQUAL = 1 + 1e-12  # shares that differ by less differ by rounding
 _NONE_LEFT = 1e-11  # of a link, by rounding
@@ -38,6 +38,7 @@ def join(f: Flows, number: int, now: int) -> None:
         if link.head != NONE:
             f.hops[link.head].before = at
         link.head = at
+        link.n += 1
         at += 1
         _change(f, f.routes[k])
 
@@ -55,6 +56,7 @@ def leave(f: Flows, number: int) -> None:
             f.hops[hop.before].next = hop.next
         if hop.next != NONE:
             f.hops[hop.next].before = hop.before
+        link.n -= 1
         at += 1
         _change(f, f.routes[k])
 
@@ -85,7 +87,7 @@ def _share_around(f: Flows, changed: int, now: int) -> None:
 
     Flows that have come elsewhere have rate 0 until it is their links' turn.
     """
-    f.links[changed].mark, f.used[0] = _FOUND, changed
+    _use(f, changed, 0)
     at, end, n, solved, rounds = 0, 1, 0, 0, 0
     while True:
         while at < end:
@@ -108,6 +110,13 @@ def _share_around(f: Flows, changed: int, now: int) -> None:
 
 
 @kernel
+def _use(f: Flows, number: int, end: int) -> None:
+    """Note a link of those whose rates are found anew, behind ``end`` others."""
+    link = f.links[number]
+    link.mark, link.looked, link.weighed, f.used[end] = _FOUND, 0, 0, number
+
+
+@kernel
 def _take(f: Flows, number: int, n: int, end: int) -> tuple[int, int]:
     """Find the rate of another flow anew, after ``n`` whose links end at ``end``."""
     flow = f.flows[number]
@@ -115,9 +124,9 @@ def _take(f: Flows, number: int, n: int, end: int) -> tuple[int, int]:
     for k in range(flow.route, flow.route_end):
         link = f.links[f.routes[k]]
         if link.mark == _FRESH:
-            link.mark = _FOUND
-            f.used[end] = f.routes[k]
+            _use(f, f.routes[k], end)
             end += 1
+        link.looked += 1
     return n + 1, end
 
 
@@ -142,17 +151,25 @@ def _take_unfair(f: Flows, number: int, n: int, end: int, every: bool) -> tuple[
     """Take those that are faster than one that a link limits now, and those that it limited and
     that could be faster now; or ``every`` flow on it."""
     link = f.links[number]
+    if link.looked == link.n:
+        return n, end
     room, most, limit = link.capacity + 0.0, 0.0, np.inf
+    fastest, slowest = 0.0, np.inf  # that keep their rates; of the latter, those that it limited
     hop = link.head + 0
     while hop != NONE:
         flow = f.flows[f.hops[hop].flow]
         room -= flow.rate
         most = max(most, flow.rate)
-        if flow.looked and flow.full == number:
-            limit = min(limit, flow.rate)
+        if flow.looked:
+            limit = min(limit, flow.rate) if flow.full == number else limit
+        else:
+            fastest = max(fastest, flow.rate)
+            slowest = min(slowest, flow.rate) if flow.full == number else slowest
         hop = f.hops[hop].next + 0
     if room > link.capacity * _NONE_LEFT:
         most = np.inf  # it limits nobody
+    if not (every or slowest * _EQUAL < most or fastest > limit * _EQUAL):
+        return n, end
     hop = link.head + 0
     while hop != NONE:
         flow = f.flows[f.hops[hop].flow]
@@ -165,18 +182,18 @@ def _take_unfair(f: Flows, number: int, n: int, end: int, every: bool) -> tuple[
 
 @kernel
 def _weigh(f: Flows, number: int) -> None:
-    """What a link has left beside the others, and for how many."""
+    """What a link has left beside the flows that keep their rates, and for how many."""
     link = f.links[number]
-    link.room, link.sharing = link.capacity, 0
-    hop = link.head + 0
-    while hop != NONE:
-        rate = f.flows[f.hops[hop].flow].rate + 0.0
-        if rate == _NO_RATE:
-            link.sharing += 1
-        else:
-            link.room -= rate
-        hop = f.hops[hop].next + 0
-    link.room = max(link.room, 0.0)
+    if link.weighed != link.looked:
+        link.weighed, room = link.looked, link.capacity + 0.0
+        hop = NONE if link.looked == link.n else link.head + 0
+        while hop != NONE:
+            flow = f.flows[f.hops[hop].flow]
+            if flow.looked == 0:
+                room -= flow.rate
+            hop = f.hops[hop].next + 0
+        link.beside = max(room, 0.0)
+    link.room, link.sharing = link.beside, link.looked
 
 
 @kernel
@@ -220,15 +237,20 @@ def _fill(f: Flows, end: int, n: int) -> None:
         if most < lowest:
             left -= _fix_alone(f, n, level)
             continue
+        full = 0
         for i in range(end):  # before any rate is fixed, so that all are looked at alike
             link = f.links[f.used[i]]
             if link.room <= link.sharing * lowest * _EQUAL:
                 link.mark = _FULL
-        for i in range(end):
+                full += 1
+        i = 0
+        while full > 0:
             link = f.links[f.used[i]]
             if link.mark == _FULL:
                 link.mark = _FOUND
                 left -= _fix_on(f, f.used[i], level)
+                full -= 1
+            i += 1
 
 
 @kernel

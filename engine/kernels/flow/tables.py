@@ -5,67 +5,66 @@ from typing import NamedTuple
 
 import numpy as np
 
-from engine.kernels.core.none import NONE
-from engine.kernels.packet import FlowColumns, Port
-from engine.kernels.packet.following import EDGE
-from engine.kernels.packet.ways import with_room
-from engine.lower.program import Floats, Ints, Longs, Table
+from dimsweep.engine.kernels.core.following import EDGE
+from dimsweep.engine.kernels.core.none import NONE
+from dimsweep.engine.kernels.core.rows import with_room
+from dimsweep.engine.kernels.packet import Port
+from dimsweep.engine.kernels.packet.flows import Columns
+from dimsweep.engine.lower.program import Floats, Ints, Longs, Table
+from dimsweep.engine.records import record
 
 TICKS = 10**12  # a second
 # What is planned of a flow: that it starts, sends its last byte, or that this arrives.
 STARTS, MOVES, ARRIVES = range(3)
 
-FLOW = np.dtype(
-    [
-        ("left", "f8"),  # bytes, at the tick ``since``
-        ("rate", "f8"),  # bytes a tick, from then on
-        ("most", "f8"),  # that links allow which it has to itself, while shares are found
-        ("since", "i8"),
-        ("due", "i8"),  # the tick of what is planned
-        ("number", "i8"),  # of two that are due at once the lower one is first
-        ("after", "i8"),  # ticks from the last flow that it waits for, or the tick it starts at
-        ("start", "i8"),
-        ("end", "i8"),
-        ("route", "i4"),  # its links in Flows.routes: from here ...
-        ("route_end", "i4"),  # ... to here
-        ("hops", "i4"),  # a HOP for each of them in Flows.hops, from here on
-        ("at", "i4"),  # its place in Flows.planned, or NONE
-        ("stage", "i4"),
-        ("full", "i4"),  # the link that limits it
-        ("looked", "i4"),  # whether its rate is found anew
-        ("waits", "i4"),  # flows that have not ended
-        ("followers", "i4"),  # the first edge to those that wait for it, and
-        ("last_follower", "i4"),  # the last one
-        ("done", "i4"),  # whether those need wait no longer
-    ],
-    align=True,
+FLOW = record(
+    left="f8",  # bytes, at the tick ``since``
+    rate="f8",  # bytes a tick, from then on
+    most="f8",  # that links allow which it has to itself, while shares are found
+    # These stand beside its rate, with which they are read most often.
+    full="i4",  # the link that limits it
+    looked="i4",  # whether its rate is found anew
+    since="i8",
+    due="i8",  # the tick of what is planned
+    number="i8",  # of two that are due at once the lower one is first
+    after="i8",  # ticks from the last flow that it waits for, or the tick it starts at
+    start="i8",
+    end="i8",
+    route="i4",  # its links in Flows.routes: from here ...
+    route_end="i4",  # ... to here
+    hops="i4",  # a HOP for each of them in Flows.hops, from here on
+    at="i4",  # its place in Flows.planned, or NONE
+    stage="i4",
+    waits="i4",  # flows that have not ended
+    followers="i4",  # the first edge to those that wait for it, and
+    last_follower="i4",  # the last one
+    done="i4",  # whether those need wait no longer
 )
-HOP = np.dtype([("flow", "i4"), ("before", "i4"), ("next", "i4")])  # of a link's, or NONE
-LINK = np.dtype(
-    [
-        ("capacity", "f8"),  # bytes a tick
-        ("room", "f8"),  # of it, while shares are found
-        ("delay", "i8"),  # ticks
-        ("head", "i4"),  # the first HOP of the flows on it
-        ("sharing", "i4"),  # flows on it whose rate is not found yet
-        ("mark", "i4"),  # where the search for shares is
-        ("changed", "i4"),  # whether flows have come or gone since shares were found
-    ],
-    align=True,
+HOP = record(flow="i4", before="i4", next="i4")  # of a link's, or NONE
+LINK = record(
+    capacity="f8",  # bytes a tick
+    room="f8",  # of it, while shares are found
+    beside="f8",  # of it, beside the flows that keep their rates
+    delay="i8",  # ticks
+    head="i4",  # the first HOP of the flows on it
+    n="i4",  # how many they are,
+    looked="i4",  # how many of their rates are found anew
+    weighed="i4",  # and how many were when ``beside`` was worked out
+    sharing="i4",  # flows on it whose rate is not found yet
+    mark="i4",  # where the search for shares is
+    changed="i4",  # whether flows have come or gone since shares were found
 )
-COUNTS = np.dtype(
-    [
-        ("now", "i8"),  # the tick up to which everything has happened
-        ("until", "i8"),  # the last tick that is simulated
-        ("n_flows", "i8"),
-        ("n_edges", "i8"),
-        ("n_hops", "i8"),
-        ("n_changed", "i8"),  # links on which flows have come or gone since shares were found
-        ("n_ended", "i8"),  # flows
-        ("n_arrived", "i8"),  # of them since the last look
-        ("n_sharings", "i8"),  # how often rates were found anew
-        ("stop", "i8"),  # whether an arrival stops the run
-    ]
+COUNTS = record(
+    now="i8",  # the tick up to which everything has happened
+    until="i8",  # the last tick that is simulated
+    n_flows="i8",
+    n_edges="i8",
+    n_hops="i8",
+    n_changed="i8",  # links on which flows have come or gone since shares were found
+    n_ended="i8",  # flows
+    n_arrived="i8",  # of them since the last look
+    n_sharings="i8",  # how often rates were found anew
+    stop="i8",  # whether an arrival stops the run
 )
 
 
@@ -114,9 +113,14 @@ def with_slots(f: Flows, n: int) -> Flows:
     """Room for ``n`` flows in tables that were made for some."""
     before = len(f.flows)
     longest = len(f.hops) // before
+    flows = np.concatenate([f.flows, _slots(before, n, longest)])
+    return _with_room(f._replace(flows=flows), n, n * longest)
+
+
+def _with_room(f: Flows, n: int, n_hops: int) -> Flows:
+    """Room for what is noted of ``n`` flows on so many links."""
     return f._replace(
-        flows=np.concatenate([f.flows, _slots(before, n, longest)]),
-        hops=with_room(f.hops, n * longest),
+        hops=with_room(f.hops, n_hops),
         planned=with_room(f.planned, n + 1),
         arrived=with_room(f.arrived, n),
         found=with_room(f.found, n),
@@ -130,7 +134,7 @@ def _slots(first: int, end: int, longest: int) -> Table:
     return flows
 
 
-def with_flows(f: Flows, flows: FlowColumns, ways: Table, routes: Ints) -> Flows:
+def with_flows(f: Flows, flows: Columns, ways: Table, routes: Ints) -> Flows:
     """Room for more flows, with what they read filled in.
 
     ``ways`` (of WAY) lead over the links ``routes``.
@@ -148,13 +152,6 @@ def with_flows(f: Flows, flows: FlowColumns, ways: Table, routes: Ints) -> Flows
     f.counts["n_hops"] = ends[-1] if len(ends) else n_hops
     for name in ("start", "end", "followers", "at"):
         new[name] = NONE
-    return f._replace(
-        flows=table,
-        hops=with_room(f.hops, int(f.counts["n_hops"][0])),
-        routes=routes,
-        edges=with_room(f.edges, int(f.counts["n_edges"][0]) + len(flows.after)),
-        planned=with_room(f.planned, n + 1),
-        arrived=with_room(f.arrived, n),
-        found=with_room(f.found, n),
-        before=with_room(f.before, n),
-    )
+    edges = with_room(f.edges, int(f.counts["n_edges"][0]) + len(flows.after))
+    larger = f._replace(flows=table, routes=routes, edges=edges)
+    return _with_room(larger, n, int(f.counts["n_hops"][0]))

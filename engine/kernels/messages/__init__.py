@@ -7,16 +7,6 @@ a line do in a phase, as *strands* of *rounds* (:mod:`engine.collective.rounds`)
 member and one to whom it sends; a *slot* is where a strand's messages from one sender come in.
 """
 
-from engine.kernels.messages.links import LinkAccount
-from engine.kernels.messages.precedence import may_suspend
-from engine.kernels.messages.program import check_network, lower_by_rank, network_of
-from engine.kernels.messages.run import MessageRun
-
-__all__ = [
-    "LinkAccount",
-    "MessageRun",
-    "check_network",
-    "lower_by_rank",
-    "may_suspend",
-    "network_of",
-]
+from dimsweep.engine.kernels.messages.precedence import may_suspend
+from dimsweep.engine.kernels.messages.program import check_network, lower_by_rank, network_of
+from dimsweep.engine.kernels.messages.run import LinkAccount, MessageRun

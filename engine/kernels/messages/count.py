@@ -4,22 +4,25 @@ from collections import Counter
 
 import numpy as np
 
-from engine.cluster.network import NetworkModel
-from engine.errors import DimsweepError
-from engine.kernels.phase.batch import run_one
-from engine.kinds import CollectiveKind
-from engine.lower.program import NO_STEPS, Program
-from engine.units import format_bytes
+from dimsweep.engine.cluster.network import NetworkModel
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.kernels.phase.batch import try_one
+from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.lower.program import NO_STEPS, Program
+from dimsweep.engine.network.graph import Network
+from dimsweep.engine.units import format_bytes
+from dimsweep.engine.workload.coordinates import members_along
 
 _A_SECOND = 500_000  # packets that are simulated in a second, or fewer on long ways
 
 
-def count_messages(program: Program) -> int:
+def count_messages(program: Program, network: Network | None = None) -> int:
     """The messages of all ranks together, before buffers cut any of them into parts; classes may
     stand for any number of ranks.
 
     Chunks are taken to visit the dimensions in the baseline order.  (Where Themis chooses another,
-    an algorithm may fuse reduce-scatter and all-gather in another dimension.)
+    an algorithm may fuse reduce-scatter and all-gather in another dimension.)  Algorithms that go
+    by links need the ``network``.
     """
     s, ranks = program.structure, np.array(program.names.class_count)
     if not len(s.flows):
@@ -31,7 +34,7 @@ def count_messages(program: Program) -> int:
         sent[form, group] += n
     groups = program.communication.groups
     return sum(
-        n // groups[group].n_members * _of_collective(program, form, group) if group else n
+        n // groups[group].n_members * _of_collective(program, network, form, group) if group else n
         for (form, group), n in sent.items()
     )
 
@@ -53,7 +56,7 @@ def check_packets(program: Program, n_messages: int) -> None:
     shorter than the others.
     """
     model = program.communication.network
-    sent = run_one(program).measures.bytes_sent[0].sum(axis=1)
+    sent = try_one(program).measures.bytes_sent[0].sum(axis=1)
     n_bytes = float(sent @ np.array(program.names.class_count))
     n = int(n_bytes / model.packets.payload) + n_messages
     if n > model.max_packets:
@@ -66,16 +69,20 @@ def check_packets(program: Program, n_messages: int) -> None:
         )
 
 
-def _of_collective(program: Program, form: int, name: str) -> int:
+def _of_collective(program: Program, network: Network | None, form: int, name: str) -> int:
     """The messages of all members of one collective."""
     s, communication, total = program.structure, program.communication, 0
+    sizes = communication.topology.sizes
     record, group = s.forms[form], communication.groups[name]
     uses = s.uses[record["use_start"] : record["use_end"]]
     for i, (d, fused) in enumerate(uses[["dim", "fused"]].tolist()):
         fuses = fused != NO_STEPS and i == len(uses) - 1
         for kind in _phases(CollectiveKind(record["kind"]), fuses=fuses):
             p, circle = group.sizes[d], communication.circles(group, d)
-            of_line = communication.algorithms[d].of(kind).n_messages(kind, p, circle)
+            algorithm = communication.algorithms[d].of(kind)
+            if network is not None:  # one line of as many that are not quite alike
+                algorithm = algorithm.among(network, members_along(group, 0, sizes, d), d)
+            of_line = algorithm.n_messages(kind, p, circle)
             total += group.n_members // p * of_line
     return total * int(record["chunks"])
 

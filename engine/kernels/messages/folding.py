@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.kernels.core.none import NONE
-from engine.kernels.messages.partition import refine, twins_of
-from engine.kernels.messages.parts import parts_of
-from engine.kernels.messages.quotient import numbers, quotient
-from engine.kernels.messages.tables import Tables
-from engine.lower.program import Longs, Program
-from engine.network.graph import Network
+from dimsweep.engine.kernels.core.none import NONE
+from dimsweep.engine.kernels.messages.partition import refine, twins_of
+from dimsweep.engine.kernels.messages.parts import parts_of
+from dimsweep.engine.kernels.messages.quotient import numbers, quotient
+from dimsweep.engine.kernels.messages.tables import Tables
+from dimsweep.engine.lower.program import Longs, Program
+from dimsweep.engine.network.graph import Network
 
 
 @dataclass(frozen=True)

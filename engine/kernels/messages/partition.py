@@ -16,9 +16,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.kernels.core.none import NONE
-from engine.kernels.messages.parts import Parts, Rows, Shared, ragged
-from engine.lower.program import Longs
+from dimsweep.engine.kernels.core.none import NONE
+from dimsweep.engine.kernels.core.rows import ragged
+from dimsweep.engine.kernels.messages.parts import Parts, Rows, Shared
+from dimsweep.engine.lower.program import Longs
 
 _Hashes = NDArray[np.uint64]
 

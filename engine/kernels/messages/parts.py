@@ -5,36 +5,31 @@ every rank.  Some rows are a rank's alone; in others ranks have a part together,
 line, or, by the hops of their messages, on a link.
 """
 
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from engine.kernels.core.none import NONE
-from engine.kernels.messages.tables import N_KINDS, Tables, firsts
-from engine.lower.program import POINT_TO_POINT, Longs, Structure, Table
-from engine.network.graph import Link
+from dimsweep.engine.kernels.core.none import NONE
+from dimsweep.engine.kernels.core.rows import ragged
+from dimsweep.engine.kernels.messages.tables import N_KINDS, Tables, firsts
+from dimsweep.engine.lower.program import POINT_TO_POINT, Longs, Structure, Table
+from dimsweep.engine.network.graph import Link
+from dimsweep.engine.records import record
 
-_Number = TypeVar("_Number", bound=np.integer)
-
-TURN = np.dtype(  # what a rank does in the phases of a kind on one of its lines
-    [
-        ("rank", "i8"),
-        ("label", "i8"),
-        ("line", "i8"),
-        ("plan", "i8"),  # a MEMBER_PLAN
-        ("n_pairs", "i8"),
-    ]
+TURN = record(  # what a rank does in the phases of a kind on one of its lines
+    rank="i8",
+    label="i8",
+    line="i8",
+    plan="i8",  # a MEMBER_PLAN
+    n_pairs="i8",
 )
-PAIR = np.dtype(  # the messages that it then sends to one peer by one way
-    [
-        ("turn", "i8"),
-        ("number", "i8"),  # in the turn
-        ("peer", "i8"),
-        ("strand", "i8"),  # of the peer's port
-        ("slot", "i8"),  # likewise
-        ("route", "i8"),
-    ]
+PAIR = record(  # the messages that it then sends to one peer by one way
+    turn="i8",
+    number="i8",  # in the turn
+    peer="i8",
+    strand="i8",  # of the peer's port
+    slot="i8",  # likewise
+    route="i8",
 )
 
 
@@ -151,19 +146,6 @@ def _hops(
     message, hop = ragged(route["end"] - route["start"])
     rows = _nested(messages, message, hop, np.zeros((len(hop), 0), int))
     return rows, tables.hops[route["start"][message] + hop].astype(np.int64)
-
-
-def ragged(lengths: NDArray[np.integer]) -> tuple[Longs, Longs]:
-    """For rows of these lengths: the row of each item, and its place in it."""
-    row = np.repeat(np.arange(len(lengths)), lengths)
-    return row, np.arange(len(row)) - (np.cumsum(lengths) - lengths)[row]
-
-
-def pick(
-    values: NDArray[_Number], index: NDArray[np.integer], nothing: int = NONE
-) -> NDArray[_Number]:
-    """The values at each index, ``nothing`` where it is NONE."""
-    return np.append(values, values.dtype.type(nothing))[index]
 
 
 def _geometries(tables: Tables, n_dims: int) -> Longs:

@@ -4,19 +4,20 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from engine.collective.algorithms import (
+from dimsweep.engine.collective.algorithms import (
     Algorithm,
     InSwitch,
     RingAlgorithm,
     TwoLevelRings,
 )
-from engine.collective.rounds import MemberRounds, SwitchRounds
-from engine.kernels.messages.precedence import BETWEEN_STAGES, precedence_of
-from engine.kernels.phase.phase_time import empty_phase_times, time_phases
-from engine.kinds import CollectiveKind
-from engine.lower.program import Program
-from engine.network.wafer import WaferPlan
-from engine.workload.coordinates import members_along
+from dimsweep.engine.collective.rounds import MemberRounds, SwitchRounds
+from dimsweep.engine.kernels.messages.precedence import BETWEEN_STAGES, precedence_of
+from dimsweep.engine.kernels.phase.entrances import times_of
+from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.lower.program import Program
+from dimsweep.engine.network.graph import Network
+from dimsweep.engine.network.wafer import WaferPlan
+from dimsweep.engine.workload.coordinates import members_along
 
 _FUSED_RING = TwoLevelRings(0, 0, reversed_half=False)  # which is one ring, of any number
 
@@ -62,11 +63,10 @@ class Phases:
     kernel's; durations are not taken from it.
     """
 
-    def __init__(self, program: Program, plan: WaferPlan | None) -> None:
-        self._plan = plan
+    def __init__(self, program: Program, network: Network, plan: WaferPlan | None) -> None:
+        self._network, self._plan = network, plan
         self._program, self._communication = program, program.communication
-        self._times = empty_phase_times(program.structure)
-        time_phases(program.structure, program.bandwidth, program.latency, self._times)
+        self._times = times_of(program)
         self._forms = program.structure.flows["form"].tolist()
         # Caches around the methods themselves would keep all programs for ever.
         self._of_chunk = lru_cache(maxsize=None)(self._read_chunk)
@@ -94,7 +94,8 @@ class Phases:
             return None
         phase = phases[number]
         line = self._line(group, phase.dim, rank)
-        algorithm = algorithm_on_line(phase.algorithm, phase.kind, line.ranks, self._plan)
+        of = phase.algorithm.among(self._network, line.ranks, phase.dim)
+        algorithm = algorithm_on_line(of, phase.kind, line.ranks, self._plan)
         return phase._replace(algorithm=algorithm), line
 
     def _read_chunk(self, form: int, chunk: int, group: str) -> tuple[Phase, ...]:

@@ -4,7 +4,7 @@ Tensor parallelism goes first, then what stages of a pipeline send each other, t
 as data parallelism (FRED, section 8).
 """
 
-from engine.lower.program import Program
+from dimsweep.engine.lower.program import Program
 
 # Lower ones go first.
 OF_TENSOR = 0

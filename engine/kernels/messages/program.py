@@ -3,16 +3,18 @@
 import dataclasses
 from collections.abc import Collection
 
-from engine.cluster.cluster import Cluster
-from engine.errors import DimsweepError
-from engine.fidelity import Fidelity
-from engine.kernels.carriers import CARRIERS
-from engine.kernels.messages.count import check_number, check_packets, count_messages
-from engine.lower.lower import lower
-from engine.lower.program import Program
-from engine.network.fabric import build_network, check_fabrics
-from engine.network.graph import Network
-from engine.workload.graph import Workload
+from dimsweep.engine.cluster.cluster import Cluster
+from dimsweep.engine.errors import DimsweepError, at
+from dimsweep.engine.fidelity import Fidelity
+from dimsweep.engine.kernels.carriers import CARRIERS
+from dimsweep.engine.kernels.messages.count import check_number, check_packets, count_messages
+from dimsweep.engine.lower.lower import lower
+from dimsweep.engine.lower.program import Program
+from dimsweep.engine.network.degrade import degraded
+from dimsweep.engine.network.fabric import build_network, fitted
+from dimsweep.engine.network.graph import Network
+from dimsweep.engine.network.product import is_product
+from dimsweep.engine.workload.graph import Workload
 
 
 def check_ranks(program: Program) -> None:
@@ -42,8 +44,9 @@ def lower_by_rank(
             hint="fidelity=phase, or collective=default, whose algorithms send every message",
         )
     network = alike.communication.network
-    check_fabrics(alike.communication.topology, network.fabrics)
-    n_messages = count_messages(alike)
+    fitted(alike.communication.topology, network.fabrics)  # or it raises
+    by_network = alike.communication.by_network
+    n_messages = count_messages(alike, network_of(alike) if by_network else None)
     check_number(n_messages, network)
     if fidelity is Fidelity.PACKET:
         check_packets(alike, n_messages)
@@ -51,21 +54,31 @@ def lower_by_rank(
 
 
 def network_of(program: Program) -> Network:
-    """The links that the program runs on, at its bandwidth and latency.
+    """The links that the program runs on, at its bandwidth and latency: those that are left.
 
     Raises :class:`DimsweepError` when a network from a graph has another number of NPUs than the
-    topology, or the fabrics do not fit the dimensions.
+    topology, the fabrics do not fit the dimensions, or what is left joins its NPUs no more.
     """
+    whole, model = _whole(program), program.communication.network
+    with at("network.degrade"):
+        return degraded(whole, model.degrade, model.placement)
+
+
+def _whole(program: Program) -> Network:
+    """The network as it was bought."""
     topology, model = program.communication.topology, program.communication.network
     if model.wafer is not None:
         model.wafer.check_ranks(topology.n_npus)
         return model.wafer.network
     if model.graph is not None:
-        if model.graph.n_npus != topology.n_npus:
+        n_used = len(model.placement) or model.graph.n_npus
+        if n_used != topology.n_npus:
+            what = "placement" if model.placement else "network"
             raise DimsweepError(
-                f"the network has {model.graph.n_npus} NPUs, the topology {topology.n_npus}",
-                where="network.file",
-                hint="topology.shape says who communicates with whom: as many NPUs as the graph",
+                f"the {what} has {n_used} NPUs, the topology {topology.n_npus}",
+                where="network.placement" if model.placement else "network",
+                hint="topology.shape says who communicates with whom: as many NPUs as the graph, "
+                "or as network.placement takes of it",
             )
         return model.graph
     dims = tuple(
@@ -77,8 +90,18 @@ def network_of(program: Program) -> Network:
 
 def check_network(program: Program, fidelity: Fidelity) -> None:
     """Raise :class:`DimsweepError` as :func:`network_of` does, or if ``fidelity`` cannot simulate
-    the program's network."""
+    the program's network: phases know dimensions only, and a graph that is their product."""
+    graph = program.communication.network.graph
+    if fidelity is Fidelity.PHASE and graph is None:
+        return
     network = network_of(program)
+    if fidelity is Fidelity.PHASE and not is_product(network, program.communication.topology):
+        raise DimsweepError(
+            f"the network is no product of {program.communication.topology.name}, and phases know"
+            " dimensions only",
+            where="fidelity",
+            hint=f"fidelity={Fidelity.FLOW.value} takes any network: links shared fairly",
+        )
     if fidelity in CARRIERS:
         CARRIERS[fidelity](network, program.communication.network, ())
 

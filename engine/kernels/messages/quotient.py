@@ -4,18 +4,19 @@ import dataclasses
 
 import numpy as np
 
-from engine.kernels.core.none import NONE
-from engine.kernels.messages.partition import Twins
-from engine.kernels.messages.parts import Parts, pick, ragged
-from engine.kernels.messages.records import LINE, WAY, Plans
-from engine.kernels.messages.tables import Tables, firsts
-from engine.lower.program import Ints, Longs, Structure, Table
+from dimsweep.engine.kernels.core.none import NONE
+from dimsweep.engine.kernels.core.rows import pick, ragged
+from dimsweep.engine.kernels.messages.partition import Twins
+from dimsweep.engine.kernels.messages.parts import Parts
+from dimsweep.engine.kernels.messages.records import LINE, WAY, Plans
+from dimsweep.engine.kernels.messages.tables import Tables, firsts, joined_flows
+from dimsweep.engine.lower.program import Ints, Longs, Structure, Table, lay_out
 
 
 def quotient(s: Structure, tables: Tables, parts: Parts, twins: Twins) -> tuple[Structure, Tables]:
     """The structure and the tables in which each colour is a rank, and each twin itself."""
     structure = _structure(s, twins)
-    flows = _flows(s, structure, tables, twins)
+    flows, n_gathered = joined_flows(structure, tables.flows[np.unique(twins.flow)])
     turns = np.flatnonzero(twins.turn == np.arange(len(twins.turn)))
     pairs = parts.pairs[np.isin(parts.pairs["turn"], turns)]
     crossing = flows["route"][flows["group"] == NONE]
@@ -23,17 +24,13 @@ def quotient(s: Structure, tables: Tables, parts: Parts, twins: Twins) -> tuple[
     routes, hops = _routes(tables, used, twins.link)
     flows["route"] = np.searchsorted(used, flows["route"])
     pairs["route"] = np.searchsorted(used, pairs["route"])
-    gathered = np.where(
-        flows["group"] == NONE, 0, flows["n_members"] * flows["chunks"] * flows["n_phases"]
-    )
-    flows["gather"] = np.cumsum(gathered) - gathered
     small = dataclasses.replace(
         tables,
         plans=_plans(structure, tables, parts, twins, turns, pairs),
         flows=flows,
         routes=routes,
         hops=hops,
-        n_gathered=int(gathered.sum()),
+        n_gathered=n_gathered,
     )
     return structure, small
 
@@ -50,8 +47,7 @@ def _structure(s: Structure, twins: Twins) -> Structure:
     n_following = nodes["next_end"] - nodes["next_start"]
     row, place = ragged(n_following)
     following = node_of[s.following[nodes["next_start"][row] + place]].astype(s.following.dtype)
-    nodes["next_end"] = np.cumsum(n_following)
-    nodes["next_start"] = nodes["next_end"] - n_following
+    lay_out(nodes, next=n_following)
     moved = (nodes["cls"] - twins.colour[nodes["cls"]]) * s.shape.n_streams
     nodes["stream"] -= np.where(nodes["stream"] < 0, 0, moved)
     nodes["cls"] = twins.colour[nodes["cls"]]
@@ -59,10 +55,7 @@ def _structure(s: Structure, twins: Twins) -> Structure:
     flows = s.flows[np.unique(twins.flow)]
     members, lengths = _members(s, flows, node_of)
     members["cls"] = nodes["cls"][members["node"]]
-    flows["member_end"] = np.cumsum(lengths)
-    flows["member_start"] = flows["member_end"] - lengths
-    n_entries = lengths * s.forms["chunks"][flows["form"]]
-    flows["entry_start"] = np.cumsum(n_entries) - n_entries
+    lay_out(flows, member=lengths, entry=lengths * s.forms["chunks"][flows["form"]])
     flows["receiver"] = pick(node_of, flows["receiver"])
     return s._replace(
         shape=s.shape._replace(n_classes=len(twins.first)),
@@ -81,14 +74,6 @@ def _members(s: Structure, flows: Table, node_of: Longs) -> tuple[Table, Longs]:
     members = np.zeros(len(flow), s.members.dtype)
     members["node"] = node
     return members, np.bincount(flow, minlength=len(flows))
-
-
-def _flows(s: Structure, small: Structure, tables: Tables, twins: Twins) -> Table:
-    flows = tables.flows[np.unique(twins.flow)]
-    flows["receiver"], flows["entry"] = small.flows["receiver"], small.flows["entry_start"]
-    flows["member"] = small.flows["member_start"]
-    flows["n_members"] = small.flows["member_end"] - small.flows["member_start"]
-    return flows
 
 
 def _routes(tables: Tables, used: Longs, link: Longs) -> tuple[Table, Ints]:

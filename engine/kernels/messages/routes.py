@@ -3,11 +3,11 @@
 import math
 from collections.abc import Iterable
 
-from engine.cluster.network import NetworkModel
-from engine.errors import DimsweepError
-from engine.kernels.core.none import NONE
-from engine.network.graph import Network
-from engine.network.routing import Router, Routing
+from dimsweep.engine.cluster.network import NetworkModel
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.kernels.core.none import NONE
+from dimsweep.engine.network.graph import Network
+from dimsweep.engine.network.routing import Router, Routing
 
 
 def router_of(network: Network, model: NetworkModel) -> Router:

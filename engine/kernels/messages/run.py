@@ -1,18 +1,23 @@
 """What a run by rank tells, whoever carried its messages, and why one cannot finish."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from engine.errors import DimsweepError
-from engine.kernels.carriers import Traffic
-from engine.kernels.messages.links import LinkAccount
-from engine.kernels.phase.batch import Measures, outcome_error
-from engine.kernels.phase.diagnosis import explain_stuck
-from engine.kernels.phase.state import DONE, FINISHED, QUEUED, RUNNING, TOO_LONG, WAITING
-from engine.lower.program import Program
-from engine.network.graph import Network
-from engine.network.wafer import WaferPlan
+import numpy as np
+from numpy.typing import NDArray
+
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.kernels.carriers import Traffic
+from dimsweep.engine.kernels.phase.batch import outcome_error
+from dimsweep.engine.kernels.phase.diagnosis import explain_stuck
+from dimsweep.engine.kernels.phase.measures import Measures
+from dimsweep.engine.kernels.phase.phase_time import whole
+from dimsweep.engine.kernels.phase.state import DONE, FINISHED, QUEUED, RUNNING, TOO_LONG, WAITING
+from dimsweep.engine.lower.program import Program
+from dimsweep.engine.network.graph import Link, Network
+from dimsweep.engine.network.wafer import WaferPlan
+from dimsweep.engine.units import PICOSECONDS
 
 __all__ = [
     "DONE",
@@ -20,15 +25,56 @@ __all__ = [
     "QUEUED",
     "RUNNING",
     "WAITING",
+    "LinkAccount",
     "Measures",
     "MessageRun",
     "OperatorSpan",
     "PhaseSpan",
+    "Span",
     "Traffic",
+    "measures_by_rank",
     "reducing_error",
     "stuck_error",
     "too_long_error",
+    "whole_picoseconds",
 ]
+
+
+class Span(NamedTuple):
+    """When a message held a link (ps), and what it belonged to."""
+
+    start: int
+    end: int
+    name: str
+
+
+class LinkAccount(NamedTuple):
+    """What a link did.
+
+    ``busy`` is the ps in which messages held it, ``utilisation`` the bytes over what its bandwidth
+    could have carried in the whole time, ``longest_queue`` how many messages waited for it at once,
+    or, where they share it, were on it beside another.
+    """
+
+    link: Link
+    n_bytes: float
+    busy: int
+    utilisation: float
+    longest_queue: int
+    spans: tuple[Span, ...]  # empty unless recorded
+
+    @classmethod
+    def by(
+        cls, end: int, link: Link, n_bytes: float, busy: int, longest: int, spans: Iterable[Span]
+    ) -> "LinkAccount":
+        """What a link did by ``end`` (ps)."""
+        used = n_bytes / (link.bandwidth * end / PICOSECONDS) if end else 0.0
+        return cls(link, n_bytes, busy, used, longest, tuple(spans))
+
+
+def whole_picoseconds(picoseconds: float) -> int:
+    """How long something lasts, rounded as in all kernels."""
+    return int(whole(picoseconds))
 
 
 class OperatorSpan(NamedTuple):
@@ -65,6 +111,16 @@ class MessageRun:
     n_simulated: int | None = None  # ranks, if others are alike; None: all
 
 
+def measures_by_rank(**of_rank: NDArray[Any]) -> Measures:
+    """One point that has finished: a column of each measure, a row a rank."""
+    return Measures(
+        outcome=np.array([FINISHED], dtype=np.int32),
+        time=of_rank["end"].max(keepdims=True),
+        path=None,
+        **{name: column[None] for name, column in of_rank.items()},
+    )
+
+
 def stuck_error(
     program: Program, states: Sequence[int], runs: Mapping[int, int], blocked: Sequence[str]
 ) -> DimsweepError:
@@ -72,11 +128,6 @@ def stuck_error(
     holds, are named in ``blocked``; else see :func:`explain_stuck`."""
     if not blocked:
         return explain_stuck(program, states, runs)
-    return blocked_error(blocked)
-
-
-def blocked_error(blocked: Sequence[str]) -> DimsweepError:
-    """Links that stand still for ever, each with the message that it holds."""
     more = f"\n  ... and {len(blocked) - 8} more links" if len(blocked) > 8 else ""
     return DimsweepError(
         "deadlock: buffers are full in a circle; these links stand still\n  "

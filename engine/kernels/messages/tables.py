@@ -12,14 +12,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.collective.rounds import MemberRounds, Round, Strand, SwitchRounds
-from engine.kernels.carriers import routes_between
-from engine.kernels.core.none import LONGEST, NONE
-from engine.kernels.messages.cascades import Passages
-from engine.kernels.messages.io_plan import io_plan
-from engine.kernels.messages.phases import algorithm_on_line, wafer_plan
-from engine.kernels.messages.precedence import precedence_of
-from engine.kernels.messages.records import (
+from dimsweep.engine.collective.rounds import MemberRounds, Round, Strand, SwitchRounds
+from dimsweep.engine.collector import no_collector
+from dimsweep.engine.kernels.carriers import routes_between
+from dimsweep.engine.kernels.core.none import NONE
+from dimsweep.engine.kernels.messages.cascades import Passages
+from dimsweep.engine.kernels.messages.io_plan import io_plan
+from dimsweep.engine.kernels.messages.phases import algorithm_on_line, wafer_plan
+from dimsweep.engine.kernels.messages.precedence import precedence_of
+from dimsweep.engine.kernels.messages.records import (
     FLOW,
     LINE,
     LINE_PLAN,
@@ -32,17 +33,15 @@ from engine.kernels.messages.records import (
     WAY,
     Io,
     Plans,
-    records_of,
 )
-from engine.kernels.messages.routes import least_room, rooms_of, router_of
-from engine.kernels.messages.trains import io_tables
-from engine.kernels.messages.trees import Reductions
-from engine.kernels.phase.phase_time import empty_phase_times
-from engine.kinds import CollectiveKind
-from engine.lower.program import NO_STEPS, POINT_TO_POINT, Ints, Program, Table
-from engine.network.graph import Network
-from engine.network.wafer import WaferPlan
-from engine.workload.coordinates import all_coordinates, place_in
+from dimsweep.engine.kernels.messages.routes import rooms_of, router_of
+from dimsweep.engine.kernels.messages.trees import Launches, Reductions, io_tables
+from dimsweep.engine.kernels.phase.phase_time import empty_phase_times
+from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.lower.program import NO_STEPS, Ints, Program, Structure, Table
+from dimsweep.engine.network.graph import Network
+from dimsweep.engine.network.wafer import WaferPlan
+from dimsweep.engine.workload.coordinates import all_coordinates, place_in
 
 N_KINDS = len(CollectiveKind)
 
@@ -68,7 +67,6 @@ class Tables:
     wafer: WaferPlan | None
     n_sends: int  # that one step may make
     largest: float  # share of what a member holds that a message has
-    room: float  # the least at the far end of a link
 
 
 # A round by the numbers of slots and pairs: what it receives, reduces and sends.
@@ -78,10 +76,14 @@ _NumberedRound = tuple[tuple[int, ...], float, tuple[tuple[float, int], ...]]
 class _Pair(NamedTuple):
     """A member's messages to ``peer`` by one way, for one strand; ``slot`` is of the peer's."""
 
+    member: int
     peer: int
     way: int
     strand: int
     slot: int
+
+
+_PAIR = np.dtype([(name, "i4") for name in _Pair._fields])
 
 
 @dataclass
@@ -89,7 +91,7 @@ class _Plan:
     """What the members of a line do: where it is in the tables."""
 
     members: int
-    pairs: list[list[_Pair]]  # of each member
+    pairs: Table  # of _PAIR, those of one member after another
     switched: SwitchRounds | None = None  # what switches do instead
 
 
@@ -112,9 +114,9 @@ class _Plans:
                 m for round_ in rounds.rounds for m in (*round_.sources, *round_.targets)
             )
             self.members += [(0, 0, 0, ends[member], 0, 0) for member in range(p)]
-            return _Plan(len(self.members) - p, [], rounds)
+            return _Plan(len(self.members) - p, np.zeros(0, _PAIR), rounds)
         slots = [_slots(strands) for strands in rounds.strands]
-        plan = _Plan(len(self.members), [])
+        first, all_pairs = len(self.members), list[_Pair]()
         for member, strands in enumerate(rounds.strands):
             pairs: dict[_Pair, int] = {}
             own = [
@@ -128,7 +130,7 @@ class _Plans:
                     len(own),
                     len(slots[member]),
                     len(own) + n_sends,
-                    sum(map(len, plan.pairs)),
+                    len(all_pairs),
                     int(rounds.asked),
                 )
             )
@@ -137,8 +139,8 @@ class _Plans:
             if rounds.asked:
                 at_once += sum(map(_asks_at_once, strands))
             self.n_sends = max(self.n_sends, at_once)
-            plan.pairs.append(list(pairs))
-        return plan
+            all_pairs += pairs
+        return _Plan(first, np.array(all_pairs, dtype=_PAIR))
 
     def _strand(
         self,
@@ -153,7 +155,7 @@ class _Plans:
         for round_ in dict.fromkeys(strand):
             sent = []
             for peer, fraction, way in round_.send:
-                pair = _Pair(peer, way, number, slots[peer][number, member])
+                pair = _Pair(member, peer, way, number, slots[peer][number, member])
                 sent.append((fraction, pairs.setdefault(pair, len(pairs))))
             receives = tuple(own[number, sender] for sender in round_.receive)
             numbered[round_] = receives, round_.reduce, tuple(sent)
@@ -206,6 +208,7 @@ class _Lines(NamedTuple):
     circles: list[bool]
 
 
+@no_collector()  # many small objects, and no circles among them
 def build_tables(program: Program, network: Network, *, spray: bool = False) -> Tables:
     """The tables of a program in which every rank is a class; with ``spray`` a message takes all
     its shortest ways at once."""
@@ -214,10 +217,11 @@ def build_tables(program: Program, network: Network, *, spray: bool = False) -> 
     places = wafer.places if wafer else range(network.n_npus)
     routes = _Routes(program, network, places, spray=spray)
     # Of links, those of routes come last.
-    io, most = io_tables(io_plan(program, network, wafer), routes.hops)
+    launches = Launches(routes.hops)
+    io, most = io_tables(io_plan(program, network, wafer), launches)
     passages = Passages(network, program.communication.network, wafer)
-    reductions = Reductions(passages, routes.hops)
-    wanted = _wanted(program, names, lines, plans, wafer)
+    reductions = Reductions(passages, launches)
+    wanted = _wanted(program, network, names, lines, plans, wafer)
     of = np.zeros((len(lines.ranks), N_KINDS), dtype=LINE_PLAN)
     of["members"] = NONE  # for what a line never runs
     n_dims = program.structure.shape.n_dims
@@ -234,49 +238,48 @@ def build_tables(program: Program, network: Network, *, spray: bool = False) -> 
             n_strands[d], n_slots[d] = max(n_strands[d], count), max(n_slots[d], slots)
     ways = _ways(wanted, lines, routes, of, n_strands, n_slots)
     flows, n_gathered = _flows(program, names, routes)
-    made = reductions.tables()
+    all_launches, gates = launches.tables()
+    all_reductions, ways_up = reductions.tables()
     return Tables(
         plans=_written(plans, lines, of, ways),
         flows=flows,
-        routes=records_of(routes.table, ROUTE),
+        routes=routes.table(),
         ends=routes.ends,
         hops=np.array(routes.hops, dtype=np.int32),
         n_strands=n_strands,
         n_slots=n_slots,
         n_gathered=n_gathered,
-        reductions=made[0],
-        launches=made[1],
-        gates=made[2],
-        ways_up=made[3],
+        reductions=all_reductions,
+        launches=all_launches,
+        gates=gates,
+        ways_up=ways_up,
         n_turns=passages.n_turns,
         io=io,
         wafer=wafer,
         n_sends=max(plans.n_sends, reductions.n_at_once, most),
         largest=plans.largest,
-        room=min((room for room in routes.rooms if room >= 0), default=np.inf),
     )
 
 
-def _written(
-    plans: _Plans, lines: _Lines, of: Table, ways: Sequence[tuple[int, int, int]]
-) -> Plans:
+def _written(plans: _Plans, lines: _Lines, of: Table, ways: Table) -> Plans:
     starts = np.cumsum([0, *map(len, lines.ranks)])
     return Plans(
-        members=records_of(plans.members, MEMBER_PLAN),
-        strands=records_of(plans.strands, PLAN_STRAND),
-        rounds=records_of(plans.rounds, ROUND),
+        members=np.array(plans.members, dtype=MEMBER_PLAN),
+        strands=np.array(plans.strands, dtype=PLAN_STRAND),
+        rounds=np.array(plans.rounds, dtype=ROUND),
         receives=np.array(plans.receives, dtype=np.int32),
-        sends=records_of(plans.sends, SEND),
+        sends=np.array(plans.sends, dtype=SEND),
         of=of,
-        ways=records_of(ways, WAY),
+        ways=ways,
         places=lines.places,
-        lines=records_of(list(zip(starts, map(len, lines.ranks), strict=False)), LINE),
+        lines=np.array(list(zip(starts, map(len, lines.ranks), strict=False)), dtype=LINE),
         line_ranks=np.array([rank for line in lines.ranks for rank in line], dtype=np.int32),
     )
 
 
 def _wanted(
     program: Program,
+    network: Network,
     names: Sequence[str],
     lines: _Lines,
     plans: _Plans,
@@ -289,7 +292,8 @@ def _wanted(
     for line, number in _phases(program, names, lines):
         d, ranks, circle = lines.dims[line], lines.ranks[line], lines.circles[line]
         kind = CollectiveKind(number)
-        algorithm = algorithm_on_line(algorithms[d].of(kind), kind, ranks, wafer)
+        of = algorithms[d].of(kind).among(network, ranks, d)
+        algorithm = algorithm_on_line(of, kind, ranks, wafer)
         key = algorithm, kind, len(ranks), circle
         if key not in known:
             known[key] = plans.add(algorithm.rounds(kind, len(ranks), circle), len(ranks))
@@ -304,21 +308,23 @@ def _ways(
     of: Table,
     n_strands: NDArray[np.int64],
     n_slots: NDArray[np.int64],
-) -> list[tuple[int, int, int]]:
+) -> Table:
     """The WAYs of all pairs on all lines; notes in ``of`` where those of each line begin."""
     n_ranks = lines.places.shape[-1]
     first_strand, first_slot = firsts(n_strands, n_ranks), firsts(n_slots, n_ranks)
-    ways: list[tuple[int, int, int]] = []
+    ways, n_ways = [], 0
     for line, kind, plan in wanted:
-        of[line, kind]["ways"] = len(ways)
-        d, ranks = lines.dims[line], lines.ranks[line]
-        for member, pairs in enumerate(plan.pairs):
-            for peer, way, strand, slot in pairs:
-                target = ranks[peer]
-                route = routes.number(ranks[member], target, way)
-                strand_there, slot_there = first_strand[target, d], first_slot[target, d]
-                ways.append((route, strand_there + strand, slot_there + slot))
-    return ways
+        of[line, kind]["ways"] = n_ways
+        d, ranks = lines.dims[line], np.array(lines.ranks[line])
+        pairs, there = plan.pairs, ranks[plan.pairs["peer"]]
+        ends = ranks[pairs["member"]].tolist(), there.tolist(), pairs["way"].tolist()
+        own = np.zeros(len(pairs), WAY)
+        own["route"] = list(map(routes.number, *ends))
+        own["strand"] = first_strand[there, d] + pairs["strand"]
+        own["slot"] = first_slot[there, d] + pairs["slot"]
+        ways.append(own)
+        n_ways += len(own)
+    return np.concatenate(ways) if ways else np.zeros(0, WAY)
 
 
 def firsts(each: NDArray[np.int64], n_ranks: int) -> NDArray[np.int64]:
@@ -388,9 +394,9 @@ class _Routes:
         self._router = router_of(network, model)
         self._places, self._spray = places, spray
         self._known: dict[tuple[int, int, int], int] = {}
-        self.latencies = [link.latency for link in network.links]
-        self.rooms = rooms_of(network, model)
-        self.table: list[tuple[int, int, int, int, int]] = []
+        self.rooms = np.array(rooms_of(network, model), np.int64)
+        self._n_ways: list[int] = []
+        self._starts: list[int] = []
         self.ends: list[tuple[int, int, int]] = []
         self.hops: list[int] = []
 
@@ -398,42 +404,55 @@ class _Routes:
         """The number of the way between two ranks."""
         key = source, target, way
         if key not in self._known:
-            self._known[key] = len(self.table)
+            self._known[key] = len(self.ends)
             self.ends.append((self._places[source], self._places[target], way))
             routes = routes_between(self._router, *self.ends[-1], spray=self._spray)
-            route = tuple(chain(*routes))
-            room = least_room([self.rooms[link] for link in route[:-1]])
-            start = len(self.hops)
-            self.hops += route
-            latency = sum(self.latencies[link] for link in route)
-            late = min(latency, int(LONGEST))
-            self.table.append((start, len(self.hops), room, late, len(routes)))
+            self._n_ways.append(len(routes))
+            self._starts.append(len(self.hops))
+            self.hops += chain(*routes)
         return self._known[key]
+
+    def table(self) -> Table:
+        """All of them, without their latencies, which are those of a point."""
+        table = np.zeros(len(self.ends), dtype=ROUTE)
+        if not len(table):
+            return table
+        table["start"], table["n_ways"] = self._starts, self._n_ways
+        table["end"] = np.append(table["start"][1:], len(self.hops))
+        unlimited = np.iinfo(np.int64).max
+        rooms = np.where(self.rooms == NONE, unlimited, self.rooms)[self.hops]
+        rooms[table["end"] - 1] = unlimited  # an NPU takes in all that comes
+        least = np.minimum.reduceat(rooms, table["start"])
+        table["room"] = np.where(least == unlimited, NONE, least)
+        return table
 
 
 def _flows(program: Program, names: Sequence[str], routes: _Routes) -> tuple[Table, int]:
     """All flows, and how many counts of who has come they need."""
-    s = program.structure
-    of, forms, spans = s.flows["form"], s.forms, empty_phase_times(s).spans
-    flows = np.zeros(len(s.flows), dtype=FLOW)
-    flows["key"], flows["receiver"] = s.flows["key"], s.flows["receiver"]
-    flows["member"] = s.flows["member_start"]
-    flows["n_members"] = s.flows["member_end"] - s.flows["member_start"]
-    flows["entry"] = s.flows["entry_start"]
-    crossing = forms["kind"][of] == POINT_TO_POINT
-    flows["chunks"] = np.where(crossing, 1, forms["chunks"][of])
-    flows["n_bytes"], flows["priority"] = forms["n_bytes"][of], forms["priority"][of]
-    flows["phase"], flows["n_phases"] = spans["start"][of], spans["length"][of]
-    flows["variants"] = np.maximum(spans["variants"][of], 1)
-    flows["use"], flows["use_end"] = forms["use_start"][of], forms["use_end"][of]
+    s, groups = program.structure, program.names.flow_group
     numbers = {"": NONE} | {name: g for g, name in enumerate(names)}
-    flows["group"] = [numbers[name] for name in program.names.flow_group]
-    groups = program.names.flow_group
-    flows["precedence"] = [precedence_of(name) for name in groups]
-    for flow in np.flatnonzero(crossing).tolist():
-        source = int(s.members["cls"][flows["member"][flow]])
-        target = int(s.nodes["cls"][flows["receiver"][flow]])
-        flows["route"][flow] = routes.number(source, target, 0)
-    gathered = np.where(crossing, 0, flows["n_members"] * flows["chunks"] * flows["n_phases"])
+    known = np.zeros(len(s.flows), FLOW)
+    known["group"] = [numbers[name] for name in groups]
+    known["precedence"] = [precedence_of(name) for name in groups]
+    for flow in np.flatnonzero(known["group"] == NONE).tolist():
+        source = int(s.members["cls"][s.flows["member_start"][flow]])
+        target = int(s.nodes["cls"][s.flows["receiver"][flow]])
+        known["route"][flow] = routes.number(source, target, 0)
+    return joined_flows(s, known)
+
+
+def joined_flows(s: Structure, known: Table) -> tuple[Table, int]:
+    """The flows of a structure with their forms, and with what is ``known`` of their groups, routes
+    and precedences; and how many counts of who has come they need."""
+    of, flows = s.flows["form"], known.copy()
+    for table in (s.flows, s.forms[of]):
+        for name in table.dtype.names or ():
+            flows[name] = table[name]
+    spans = empty_phase_times(s).spans[of]
+    for name, of_span in (("phase", "start"), ("n_phases", "length"), ("variants", "variants")):
+        flows[name] = spans[of_span]
+    flows["n_members"] = flows["member_end"] - flows["member_start"]
+    counts = flows["n_members"] * flows["chunks"] * flows["n_phases"]
+    gathered = np.where(flows["group"] == NONE, 0, counts)
     flows["gather"] = np.cumsum(gathered) - gathered
     return flows, int(gathered.sum())

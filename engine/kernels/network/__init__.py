@@ -4,6 +4,4 @@ It does what the message kernel on SimPy (:mod:`engine.kernels.reference`) does,
 file by file; that one is its witness.
 """
 
-from engine.kernels.network.run import MessageRunner, run_messages
-
-__all__ = ["MessageRunner", "run_messages"]
+from dimsweep.engine.kernels.network.run import MessageRunner, run_messages

@@ -1,47 +1,44 @@
-"""What a rank does with its time: compute, exposed communication, by operator and by dimension."""
+"""What ranks do with their time (:mod:`engine.kernels.core.accounts`)."""
 
-from engine.compiler import kernel
-from engine.kernels.network.state import Accounts
+from dimsweep.engine.compiler import inlined, kernel
+from dimsweep.engine.kernels.core import accounts
+from dimsweep.engine.kernels.core.accounts import ENDS, change_flight, change_port
+from dimsweep.engine.kernels.network.state import Accounts
+from dimsweep.engine.lower.program import NodeKind, Table
 
 
-@kernel
-def book(a: Accounts, rank: int, now: int) -> None:
-    """Book the rank's time since its last change, before anything changes.
-
-    Communication is exposed while the rank computes nothing; an instant of it is shared equally
-    among the operators in flight, and among the dimensions that serve the rank, or from which the
-    last latencies of a flow pass.
-    """
-    r = a.ranks[rank]
-    span = now - r.clock
-    if span == 0:
-        return
-    r.clock = now
-    n_dims = a.dims.shape[1] - 1
-    n_serving = 0
-    for d in range(n_dims):
-        dim = a.dims[rank, d]
-        if dim.serving:
-            dim.busy += span
-        if dim.serving or dim.late > 0:
-            n_serving += 1
-    if r.computing:
-        r.compute += span
-    elif r.in_flight:
-        r.exposed += span
-        _share(a, rank, span, n_serving)
+@inlined
+def _book(a: Accounts, rank: int, now: int) -> None:
+    """Book the rank's time since its last change, before anything changes."""
+    account = a.ranks[rank]
+    if account.clock != now:
+        accounts.book(account, account.computing > 0, now)
 
 
 @kernel
-def _share(a: Accounts, rank: int, span: int, n_serving: int) -> None:
-    """Whose exposed communication it is."""
-    n_dims = a.dims.shape[1] - 1
-    for i in range(a.tallies.shape[1]):
-        tally = a.tallies[rank, i]
-        if tally.in_flight > 0:
-            tally.exposed += float(span * tally.in_flight) / a.ranks[rank].in_flight
-    if n_serving == 0:
-        a.dims[rank, n_dims].exposed += span
-    for d in range(n_dims):
-        if a.dims[rank, d].serving or a.dims[rank, d].late > 0:
-            a.dims[rank, d].exposed += float(span) / n_serving
+def book_operator(a: Accounts, nodes: Table, number: int, change: int, now: int) -> None:
+    """An operator BEGINS or ENDS to compute, or to be in flight."""
+    node = nodes[number]
+    account = a.ranks[node.rank]
+    _book(a, node.rank, now)
+    if node.kind == NodeKind.COMPUTE:
+        account.computing += change
+    elif node.kind != NodeKind.HOST:
+        change_flight(account, a.exposed, node.rank, node.tally, change)
+
+
+@kernel
+def book_phase(a: Accounts, rank: int, dim: int, change: int, now: int) -> None:
+    """A rank's port BEGINS or ENDS to serve a phase."""
+    port = a.ports[rank, dim]
+    if port.serving == (change == ENDS):  # the first one to begin, or the last one to end
+        port.busy -= change * now
+    port.serving += change
+    book_latencies(a, rank, dim, change, now)
+
+
+@kernel
+def book_latencies(a: Accounts, rank: int, dim: int, change: int, now: int) -> None:
+    """The last latencies of a flow BEGIN or END to pass from a rank's port."""
+    _book(a, rank, now)
+    change_port(a.ranks[rank], a.ports[rank, dim], change)

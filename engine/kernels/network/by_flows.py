@@ -5,15 +5,15 @@ See :mod:`engine.kernels.reference.carried`.  The flow of a parcel has the parce
 
 import numpy as np
 
-from engine.compiler import kernel
-from engine.kernels.carriers.fabric import PARTS
-from engine.kernels.core.heap import take_first
-from engine.kernels.core.none import LONGEST
-from engine.kernels.flow.shares import join, leave, share
-from engine.kernels.network.clock import at_once, go_to, next_instant, now_of
-from engine.kernels.network.events import AT_END, LANDED, WENT_ON
-from engine.kernels.network.sharing import end_on_links, set_out
-from engine.kernels.network.state import Wires
+from dimsweep.engine.compiler import kernel
+from dimsweep.engine.kernels.carriers.fabric import PARTS
+from dimsweep.engine.kernels.core.heap import take_first
+from dimsweep.engine.kernels.core.none import LONGEST
+from dimsweep.engine.kernels.flow.shares import join, leave, share
+from dimsweep.engine.kernels.network.clock import at_once, go_to, next_instant, now_of
+from dimsweep.engine.kernels.network.events import AT_END, LANDED, WENT_ON
+from dimsweep.engine.kernels.network.sharing import end_on_links, set_out
+from dimsweep.engine.kernels.network.state import Wires
 
 
 @kernel

@@ -1,11 +1,11 @@
 """Links as carriers: each takes one parcel at a time (:mod:`engine.kernels.network.links`)."""
 
-from engine.compiler import inlined
-from engine.kernels.core.none import LONGEST, NONE
-from engine.kernels.network.clock import next_instant
-from engine.kernels.network.events import AT_END, WENT_ON
-from engine.kernels.network.links import ask_window, cross
-from engine.kernels.network.state import Wires
+from dimsweep.engine.compiler import inlined
+from dimsweep.engine.kernels.core.none import LONGEST, NONE
+from dimsweep.engine.kernels.network.clock import next_instant
+from dimsweep.engine.kernels.network.events import AT_END, WENT_ON
+from dimsweep.engine.kernels.network.links import ask_window, cross
+from dimsweep.engine.kernels.network.state import Wires
 
 
 @inlined

@@ -8,20 +8,20 @@ from collections.abc import Collection
 
 import numpy as np
 
-from engine.compiler import compiled, kernel
-from engine.kernels.carriers import Kind, PacketCarrier, Traffic, Ways, ways_between
-from engine.kernels.core.by_reference import by_reference
-from engine.kernels.core.none import LONGEST
-from engine.kernels.messages.routes import router_of
-from engine.kernels.messages.tables import Tables
-from engine.kernels.network import state as st
-from engine.kernels.network.clock import at_once, go_to, later, next_instant, now_of
-from engine.kernels.network.events import AT_END, DEPARTED, ELSEWHERE, LANDED, WENT_ON
-from engine.kernels.network.sharing import end_on_links, set_out
-from engine.kernels.network.state import Wires
-from engine.kernels.packet.agenda import NOW, next_time
-from engine.lower.program import Ints, Longs, Program, Table
-from engine.network.graph import Network
+from dimsweep.engine.compiler import compiled, kernel
+from dimsweep.engine.kernels.carriers import Kind, PacketCarrier, Traffic, Ways, ways_between
+from dimsweep.engine.kernels.core.agenda import next_time
+from dimsweep.engine.kernels.core.by_reference import by_reference
+from dimsweep.engine.kernels.core.none import LONGEST
+from dimsweep.engine.kernels.messages.routes import router_of
+from dimsweep.engine.kernels.messages.tables import Tables
+from dimsweep.engine.kernels.network import state as st
+from dimsweep.engine.kernels.network.clock import at_once, go_to, later, next_instant, now_of
+from dimsweep.engine.kernels.network.events import AT_END, DEPARTED, ELSEWHERE, LANDED, WENT_ON
+from dimsweep.engine.kernels.network.sharing import end_on_links, set_out
+from dimsweep.engine.kernels.network.state import Wires
+from dimsweep.engine.lower.program import Ints, Longs, Program, Table
+from dimsweep.engine.network.graph import Network
 
 
 @kernel
@@ -83,7 +83,7 @@ class Packets:
         new = messages[self._n_sent : counts["n_messages"]]
         if len(new):
             levels = state.flows["precedence"][state.entries["flow"][new["entry"]]]
-            now = int(wires.clock.agenda.counts[NOW])
+            now = int(wires.clock.agenda.counts["now"][0])
             self._carrier.start(self._kinds(new["route"], levels), new["n_bytes"], now)
             self._n_sent += len(new)
         done, parcel = self._carrier.advance(int(counts["next"])), messages["parcel"]

@@ -10,12 +10,12 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from engine.compiler import kernel
-from engine.fidelity import Fidelity
-from engine.kernels.network import by_flows, by_links, by_packets
-from engine.kernels.network.clock import now_of
-from engine.kernels.network.parcels import free_parcel, new_parcel
-from engine.kernels.network.state import Wires
+from dimsweep.engine.compiler import kernel
+from dimsweep.engine.fidelity import Fidelity
+from dimsweep.engine.kernels.network import by_flows, by_links, by_packets
+from dimsweep.engine.kernels.network.clock import now_of
+from dimsweep.engine.kernels.network.parcels import free_parcel, new_parcel
+from dimsweep.engine.kernels.network.state import Wires
 
 
 class Carrier(NamedTuple):

@@ -9,28 +9,25 @@ What becomes of a parcel that may be suspended may be planned anew, so it lies i
 among all that is planned says when it comes in turn.
 """
 
-from engine.compiler import inlined, kernel
-from engine.kernels.core import heap
-from engine.kernels.core.by_type import where_used
-from engine.kernels.core.none import LONGEST, NEVER, NONE
-from engine.kernels.network.events import CROSSED, KIND_BITS
-from engine.kernels.network.state import Clock
-from engine.kernels.network.ties import begin_generation
-from engine.kernels.packet.agenda import (
-    CURRENT,
+from dimsweep.engine.compiler import inlined, kernel
+from dimsweep.engine.kernels.core import heap
+from dimsweep.engine.kernels.core.agenda import (
     EMPTY,
-    NOW,
-    UNTIL,
     next_number,
     next_time,
     plan,
     take,
 )
+from dimsweep.engine.kernels.core.by_type import where_used
+from dimsweep.engine.kernels.core.none import LONGEST, NEVER, NONE
+from dimsweep.engine.kernels.network.events import CROSSED, KIND_BITS
+from dimsweep.engine.kernels.network.state import Clock
+from dimsweep.engine.kernels.network.ties import begin_generation
 
 
 @inlined
 def now_of(c: Clock) -> int:
-    return c.agenda.counts[NOW]
+    return c.agenda.counts[0].now
 
 
 @inlined
@@ -59,7 +56,7 @@ def _put(c: Clock, what: int) -> None:
 @kernel
 def later(c: Clock, delay: int, kind: int, which: int) -> None:
     """Plan an event in ``delay`` ps."""
-    now = c.agenda.counts[NOW]
+    now = c.agenda.counts[0].now
     if delay == 0:
         at_once(c, kind, which)
     elif delay >= LONGEST - now:
@@ -127,19 +124,19 @@ def _next_planned(c: Clock) -> int:
 def next_instant(c: Clock, until: int) -> bool:
     """Go to the next instant at which something happens, if it is not after ``until``; whether
     there is one."""
-    counts, found, due = c.agenda.counts, False, _next_planned(c)
+    agenda, found, due = c.agenda.counts[0], False, _next_planned(c)
     if due <= until:
         until, found = due, True
         if next_time(c.agenda) > until:
-            counts[NOW] = until
-    counts[UNTIL] = until
+            agenda.now = until
+    agenda.until = until
     while True:
         what = take(c.agenda)
         if what < 0:
             break
         found = True
-        counts[UNTIL] = counts[NOW]
-        _number(c, counts[CURRENT])
+        agenda.until = agenda.now
+        _number(c, agenda.current)
         _put(c, what)
     return found
 
@@ -147,7 +144,7 @@ def next_instant(c: Clock, until: int) -> bool:
 @kernel
 def go_to(c: Clock, time: int) -> None:
     """Go on, but not beyond what is planned."""
-    c.agenda.counts[NOW] = time
+    c.agenda.counts[0].now = time
     if time >= LONGEST:
         c.counts[0].overdue = 1
 

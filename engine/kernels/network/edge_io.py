@@ -3,22 +3,18 @@
 See :mod:`engine.kernels.reference.edge_io`.
 """
 
-from engine.compiler import kernel
-from engine.kernels.core.none import NONE
-from engine.kernels.messages import precedence
-from engine.kernels.network.clock import later, now_of
-from engine.kernels.network.events import OPERATOR
-from engine.kernels.network.links import cross
-from engine.kernels.network.parcels import free_parcel, let_go, new_parcel, precedence_of
-from engine.kernels.network.state import PIECE, State
-from engine.kernels.network.suspension import begun_at, come_to, go_on_from
-
-_CLASS = precedence.precedence_of("data")  # behind tensor parallelism and pipelines
+from dimsweep.engine.compiler import kernel
+from dimsweep.engine.kernels.core.none import NONE
+from dimsweep.engine.kernels.network.clock import later, now_of
+from dimsweep.engine.kernels.network.events import OPERATOR
+from dimsweep.engine.kernels.network.gates import pass_gate, set_off
+from dimsweep.engine.kernels.network.parcels import free_parcel, let_go
+from dimsweep.engine.kernels.network.state import State
 
 
 @kernel
 def arrive_at_edge(st: State, member: int) -> None:
-    """A rank has come to its access; if all have, their transfer starts."""
+    """A rank begins its access; when all who share the transfer have, it starts."""
     number = st.io.members[member].transfer + 0
     transfer, counts = st.io.transfers[number], st.wires.clock.counts[0]
     transfer.arrived += 1
@@ -33,85 +29,43 @@ def arrive_at_edge(st: State, member: int) -> None:
         st.io.members[i].missing = transfer.n_pieces
     for i in range(transfer.train, transfer.train_end):
         st.io.trains[i].transfer, st.io.trains[i].left = number, st.io.trains[i].pieces
-        _go(st, i)
+        _send_next_piece(st, i)
 
 
 @kernel
-def _go(st: State, number: int) -> None:
+def _send_next_piece(st: State, number: int) -> None:
     """Let a train send its next piece."""
     train = st.io.trains[number]
     train.left -= 1
     train.missing = train.ends
-    _send(st, train.first, train.first_end, now_of(st.wires.clock), NONE)
+    set_off(st, train.launch, train.launch_end, now_of(st.wires.clock), NONE)
 
 
 @kernel
-def _send(st: State, start: int, end: int, tail: int, begun: int) -> None:
-    """Send a piece, whose last byte comes at ``tail``, over some hops, from all that has ``begun``
-    to come where messages are suspended."""
-    for i in range(start, end):
-        hop, number = st.io.hops[i], new_parcel(st.wires)
-        transfer = st.io.transfers[st.io.trains[hop.train].transfer]
-        p = st.wires.parcels[number]
-        p.n_bytes, p.tail = transfer.n_bytes, tail
-        p.what, p.precedence, p.slot = PIECE, precedence_of(_CLASS, 0), i
-        p.entry = ~st.io.members[transfer.member].node
-        p.first = p.hop = hop.hop
-        p.last = NONE
-        if hop.stored or hop.gate == NONE:
-            p.last = hop.hop
-        p.leaving = 2
-        cross(st.wires, number, begun)
-
-
-@kernel
-def begin_at_far_end(st: State, parcel: int) -> None:
-    """The first bytes of a piece have come over a hop: its next hops may begin."""
-    number, tail = st.wires.parcels[parcel].slot + 0, st.wires.parcels[parcel].tail + 0
-    # What is stored is all there, and feeds nothing.
-    come_to(st.wires, len(st.gates) + st.io.hops[number].gate, parcel)
-    let_go(st.wires, parcel)
-    _reach_gate(st, number, tail)
-
-
-@kernel
-def _reach_gate(st: State, number: int, tail: int) -> None:
-    of = len(st.gates) + st.io.hops[number].gate
-    gate = st.io.gates[of - len(st.gates)]
-    gate.come += 1
-    gate.tail = max(gate.tail, tail)
-    if gate.come == gate.expected:
-        tail = gate.tail + 0
-        gate.come = gate.tail = 0
-        _send(st, gate.launch, gate.launch_end, tail, begun_at(st.wires, of))
-        go_on_from(st.wires, of)
-
-
-@kernel
-def end_at_far_end(st: State, parcel: int) -> None:
-    """The last bytes of a piece, whose first have gone on before, have come over a hop."""
+def finish_hop(st: State, parcel: int) -> None:
+    """The last bytes of a piece, whose first have gone on before, have arrived over a link."""
     number = st.wires.parcels[parcel].slot + 0
     let_go(st.wires, parcel)
-    _get(st, number)
+    _reach_end(st, number)
 
 
 @kernel
-def arrive_at_far_end(st: State, parcel: int) -> None:
-    """A piece that is stored has come over a hop; it goes on now, or is at its end."""
+def arrive_stored(st: State, parcel: int) -> None:
+    """A piece that is stored has arrived over a link; it goes on now, or has reached its end."""
     number, tail = st.wires.parcels[parcel].slot + 0, st.wires.parcels[parcel].tail + 0
     free_parcel(st.wires, parcel)
-    _get(st, number)
-    if st.io.hops[number].gate != NONE:
-        _reach_gate(st, number, tail)
+    _reach_end(st, number)
+    if st.launches[number].gate != NONE:
+        pass_gate(st, st.launches[number].gate, tail)
 
 
 @kernel
-def _get(st: State, number: int) -> None:
-    """A piece has come to an end of its tree, perhaps to an NPU that has no use for it."""
-    hop = st.io.hops[number]
-    if hop.gets == NONE:
+def _reach_end(st: State, number: int) -> None:
+    """A piece has reached an end of its tree, perhaps to an NPU that has no use for it."""
+    launch = st.launches[number]
+    if launch.target == NONE:
         return
-    train = st.io.trains[hop.train]
+    train = st.io.trains[launch.train]
     transfer = st.io.transfers[train.transfer]
     train.missing -= 1
     if transfer.store:
@@ -119,13 +73,13 @@ def _get(st: State, number: int) -> None:
         if transfer.missing == 0:
             for i in range(transfer.member, transfer.member_end):
                 _end_in_time(st, i)
-    elif transfer.member + hop.gets < transfer.member_end:
-        member = st.io.members[transfer.member + hop.gets]
+    elif transfer.member + launch.target < transfer.member_end:
+        member = st.io.members[transfer.member + launch.target]
         member.missing -= 1
         if member.missing == 0:
-            _end_in_time(st, transfer.member + hop.gets)
+            _end_in_time(st, transfer.member + launch.target)
     if train.missing == 0 and train.left > 0:
-        _go(st, hop.train)
+        _send_next_piece(st, launch.train)
 
 
 @kernel

@@ -1,22 +1,22 @@
 """Entries: a member's part of a chunk; where it is, and with whom."""
 
-from engine.compiler import inlined
-from engine.kernels.core.none import NONE
-from engine.kernels.network.state import State
+from dimsweep.engine.compiler import inlined
+from dimsweep.engine.kernels.core.none import NONE
+from dimsweep.engine.kernels.network.state import State
 
 
 @inlined
 def chunk_of(st: State, entry: int) -> int:
     """Which chunk of its flow it is of."""
     flow = st.flows[st.entries[entry].flow]
-    return (entry - flow.entry) // flow.n_members
+    return (entry - flow.entry_start) // flow.n_members
 
 
 @inlined
 def member_of(st: State, entry: int) -> int:
     """The member of its flow that it is of, in State.parts."""
     flow = st.flows[st.entries[entry].flow]
-    return flow.member + (entry - flow.entry) % flow.n_members
+    return flow.member_start + (entry - flow.entry_start) % flow.n_members
 
 
 @inlined
@@ -52,12 +52,17 @@ def line_of(st: State, entry: int) -> int:
 def entry_beside(st: State, entry: int, rank: int) -> int:
     """Another rank's entry of the same chunk."""
     flow = st.flows[st.entries[entry].flow]
-    first = entry - (entry - flow.entry) % flow.n_members
+    first = entry - (entry - flow.entry_start) % flow.n_members
     return first + st.plans.places[flow.group, st.wires.settings.n_dims, rank].coordinate
 
 
 @inlined
-def put(st: State, row: int, number: int) -> None:
-    """Put a number into one of State.lists."""
-    st.lists[row, st.lengths[row]] = number
-    st.lengths[row] += 1
+def entry_at(st: State, entry: int, place: int) -> int:
+    """The entry of the same chunk of the rank at a place of Plans.line_ranks."""
+    return entry_beside(st, entry, st.plans.line_ranks[place])
+
+
+@inlined
+def port_of(st: State, entry: int) -> int:
+    """The port that it queues at, or is served by."""
+    return rank_of(st, entry) * st.wires.settings.n_dims + st.phases[phase_of(st, entry)].dim

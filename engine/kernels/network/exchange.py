@@ -3,17 +3,17 @@
 See :mod:`engine.kernels.reference.exchange`.
 """
 
-from engine.compiler import kernel
-from engine.kernels.core.none import NONE
-from engine.kernels.core.queue import append, take_first
-from engine.kernels.network.carrying import send
-from engine.kernels.network.clock import at_once, later, sum_of
-from engine.kernels.network.entries import line_of, phase_of
-from engine.kernels.network.events import COMPLETE, REDUCED
-from engine.kernels.network.parcels import free_parcel, new_parcel, precedence_of, whole_ps
-from engine.kernels.network.ports import finish
-from engine.kernels.network.state import CROSSING, EXCHANGED, State
-from engine.kernels.network.ties import clash_with, note_sent
+from dimsweep.engine.compiler import kernel
+from dimsweep.engine.kernels.core.none import NONE
+from dimsweep.engine.kernels.core.queue import append, take_first
+from dimsweep.engine.kernels.network.carrying import send
+from dimsweep.engine.kernels.network.clock import at_once, later, sum_of
+from dimsweep.engine.kernels.network.entries import line_of, phase_of
+from dimsweep.engine.kernels.network.events import COMPLETE, REDUCED
+from dimsweep.engine.kernels.network.parcels import free_parcel, new_parcel, precedence_of, whole_ps
+from dimsweep.engine.kernels.network.ports import count_down, finish
+from dimsweep.engine.kernels.network.state import CROSSING, EXCHANGED, State
+from dimsweep.engine.kernels.network.ties import book_sent, clash_with
 
 
 @kernel
@@ -55,7 +55,7 @@ def _must_wait(st: State, number: int) -> bool:
         return False
     slots = st.wires.ports[strand.port].slots
     asked = st.plans.members[st.wires.ports[strand.port].plan].asked == 1
-    strand.came = strand.missing = 0
+    strand.received = strand.missing = 0
     for i in range(round_.receive, round_.receive_end):
         number_of_slot = slots + st.plans.receives[i]
         slot = st.slots[number_of_slot]
@@ -66,7 +66,7 @@ def _must_wait(st: State, number: int) -> bool:
                 _ask_for(st, number_of_slot, strand.late)
         else:
             parcel = take_first(st.slots[number_of_slot], st.wires.parcels)
-            strand.came = max(strand.came, st.wires.parcels[parcel].late)
+            strand.received = max(strand.received, st.wires.parcels[parcel].late)
             free_parcel(st.wires, parcel)
     if strand.missing == 0:
         at_once(st.wires.clock, COMPLETE, number)
@@ -87,9 +87,9 @@ def _ask_for(st: State, number: int, late: int) -> None:
 
 @kernel
 def complete(st: State, number: int) -> None:
-    """All that a strand waits for is there."""
+    """All that a strand waits for has arrived."""
     strand = st.strands[number]
-    strand.late = sum_of(max(strand.late, strand.came), st.wires.settings.endpoint_delay)
+    strand.late = sum_of(max(strand.late, strand.received), st.wires.settings.endpoint_delay)
     n_bytes = st.plans.rounds[strand.round].reduce * st.wires.ports[strand.port].n_bytes
     later(st.wires.clock, whole_ps(n_bytes * st.wires.settings.reduce_time), REDUCED, number)
 
@@ -104,7 +104,6 @@ def send_rounds(st: State, number: int) -> None:
     # Ways lead to strands and slots of lane 0.
     own = st.wires.ports[port.place]
     strands, slots = port.strands - own.strands, port.slots - own.slots
-    account = st.accounts.dims[rank, dim]
     # What began first is let through first, so that one strand makes way for the next.
     precedence = precedence_of(st.flows[st.entries[port.serving].flow].precedence, strand.number)
     while strand.round < strand.end:
@@ -115,14 +114,12 @@ def send_rounds(st: State, number: int) -> None:
             message.n_bytes, message.first = what.fraction * port.n_bytes, way.route
             message.strand, message.slot = strands + way.strand, slots + way.slot
             message.late, message.precedence = strand.late, precedence
-            account.bytes_sent += message.n_bytes
-            note_sent(st.wires.clock, st.accounts, rank, dim, message.n_bytes)
+            book_sent(st.wires.clock, st.accounts, rank, dim, message.n_bytes)
             _send_if_asked(st, parcel)
         strand.round += 1
         if _must_wait(st, number):
             return
-    port.late = max(port.late, strand.late)
-    count_down(st, port_number)
+    count_down(st, port_number, strand.late, 0)
 
 
 @kernel
@@ -152,17 +149,8 @@ def _send_if_asked(st: State, number: int) -> None:
 
 
 @kernel
-def count_down(st: State, port_number: int) -> None:
-    """A strand of a member has ended, or a message of its has left."""
-    port = st.wires.ports[port_number]
-    port.open -= 1
-    if port.open == 0:
-        finish(st, port_number, port.late)
-
-
-@kernel
 def deliver(st: State, whole: int) -> None:
-    """All parts of a message are there."""
+    """All parts of a message have arrived."""
     p = st.wires.parcels[whole]
     late = sum_of(p.late, p.way)
     if p.what == CROSSING:
@@ -179,7 +167,7 @@ def deliver(st: State, whole: int) -> None:
         return
     slot.missing -= 1
     strand.missing -= 1
-    strand.came = max(strand.came, late)
+    strand.received = max(strand.received, late)
     if strand.missing == 0:
         at_once(st.wires.clock, COMPLETE, p.strand)
     free_parcel(st.wires, whole)
@@ -191,10 +179,9 @@ def begin_crossing(st: State, port_number: int) -> None:
     port, n_dims = st.wires.ports[port_number], st.wires.settings.n_dims
     entry = port.serving + 0
     flow = st.flows[st.entries[entry].flow]
-    for i in range(flow.use, flow.use_end):
+    for i in range(flow.use_start, flow.use_end):
         rank, dim = port.place // n_dims, st.uses[i]
-        st.accounts.dims[rank, dim].bytes_sent += flow.n_bytes
-        note_sent(st.wires.clock, st.accounts, rank, dim, flow.n_bytes)
+        book_sent(st.wires.clock, st.accounts, rank, dim, flow.n_bytes)
     number = new_message(st, port_number, CROSSING)
     message = st.wires.parcels[number]
     message.n_bytes, message.first, message.late = flow.n_bytes, flow.route, port.late

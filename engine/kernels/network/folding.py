@@ -9,13 +9,14 @@ import dataclasses
 
 import numpy as np
 
-from engine.kernels.messages.folding import Folding
-from engine.kernels.network import events, records
-from engine.kernels.network import state as st
-from engine.kernels.network.kernel import run
-from engine.kernels.network.setup import How, enlarged, new_state
-from engine.lower.program import Program
-from engine.network.graph import Network
+from dimsweep.engine.kernels.messages.folding import Folding
+from dimsweep.engine.kernels.network import events, records
+from dimsweep.engine.kernels.network import state as st
+from dimsweep.engine.kernels.network.growth import enlarged
+from dimsweep.engine.kernels.network.kernel import run
+from dimsweep.engine.kernels.network.setup import How, new_state
+from dimsweep.engine.lower.program import Program
+from dimsweep.engine.network.graph import Network
 
 
 def run_folded(
@@ -38,11 +39,10 @@ def run_folded(
 
 
 def _unfolded(folding: Folding, state: st.State) -> st.State:
-    """What all ranks, operators and links have come to."""
-    rank, accounts = folding.rank_of, state.accounts
+    """How all ranks, operators and links have ended."""
     links = np.append(state.wires.links, np.zeros(1, records.LINK))  # the last: nothing crosses it
     return state._replace(
-        accounts=st.Accounts(accounts.ranks[rank], accounts.dims[rank], accounts.tallies[rank]),
+        accounts=st.Accounts._make(table[folding.rank_of] for table in state.accounts),
         nodes=state.nodes[folding.node_of],
         wires=state.wires._replace(links=links[folding.link_of]),
     )

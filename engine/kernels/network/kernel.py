@@ -3,46 +3,28 @@
 Each event is one step; when an instant has none left, operators and ports settle.
 """
 
-from engine.compiler import compiled, kernel
-from engine.kernels.core.by_reference import by_reference
-from engine.kernels.core.none import NONE
-from engine.kernels.network import events
-from engine.kernels.network.carrying import advance, land
-from engine.kernels.network.clock import later, next_now
-from engine.kernels.network.edge_io import arrive_at_far_end, begin_at_far_end, end_at_far_end
-from engine.kernels.network.entries import is_crossing
-from engine.kernels.network.exchange import (
-    begin_crossing,
-    begin_exchange,
-    complete,
-    count_down,
-    deliver,
-    send_rounds,
+from dimsweep.engine.compiler import compiled, kernel
+from dimsweep.engine.kernels.core.by_reference import by_reference
+from dimsweep.engine.kernels.core.none import NONE
+from dimsweep.engine.kernels.network import (
+    edge_io,
+    events,
+    exchange,
+    gates,
+    links,
+    operators,
+    ports,
+    reduction,
+    servers,
+    suspension,
 )
-from engine.kernels.network.links import (
-    admit,
-    close,
-    cross,
-    enter_link,
-    find_room,
-    give,
-    give_back,
-    go_on,
-    grant,
-    granted,
-    release,
-)
-from engine.kernels.network.operators import end_operator, settle_operators
-from engine.kernels.network.parcels import free_parcel, let_go
-from engine.kernels.network.ports import arrive, has_left, settle_ports
-from engine.kernels.network.reduction import begin_reductions, come_down, reach_gate
-from engine.kernels.network.reduction import count_down as count_down_of_switch
-from engine.kernels.network.servers import end_service
-from engine.kernels.network.state import BEGINNING, EXCHANGED, PIECE, SENDING, SWITCHED, State
-from engine.kernels.network.suspension import end_crossing, note_further
-from engine.kernels.network.ties import begin_generation, begin_step
-from engine.kernels.packet.agenda import LEFT
-from engine.kernels.phase.state import DONE
+from dimsweep.engine.kernels.network.carrying import advance, land
+from dimsweep.engine.kernels.network.clock import later, next_now
+from dimsweep.engine.kernels.network.entries import is_crossing
+from dimsweep.engine.kernels.network.parcels import free_parcel, let_go
+from dimsweep.engine.kernels.network.state import EXCHANGED, PIECE, SWITCHED, State
+from dimsweep.engine.kernels.network.ties import begin_generation, begin_step
+from dimsweep.engine.kernels.phase.state import DONE
 
 _KIND = (1 << events.KIND_BITS) - 1
 
@@ -68,8 +50,8 @@ def run(state: State) -> int:
         elif counts.settling:
             counts.settling = 0
             begin_generation(st.wires.clock)
-            settle_operators(st)
-            settle_ports(st)
+            operators.settle_operators(st)
+            ports.settle_ports(st)
         elif counts.overdue:
             return events.TOO_LONG
         elif counts.crowded:
@@ -98,7 +80,7 @@ def _is_full(st: State) -> bool:
     burst = w.settings.burst + counts.under_way
     return (
         counts.parcels.left < need
-        or w.clock.agenda.counts[LEFT] < burst
+        or w.clock.agenda.counts[0].free.left < burst
         or counts.in_last > 0
         or planned + len(w.clock.agenda.events) + burst > len(w.clock.ring)
         or (w.settings.record and counts.n_spans + need > len(w.spans))
@@ -111,83 +93,81 @@ def _is_full(st: State) -> bool:
 def _begins_something(st: State) -> bool:
     """Begin one of the phases that ports have started to serve, if there is one."""
     counts = st.wires.clock.counts[0]
-    if counts.sent < st.lengths[SENDING]:
+    if counts.sent < st.sending.filled[0]:
         counts.sent += 1
-        port = st.lists[SENDING, counts.sent - 1]
+        port = st.sending.numbers[counts.sent - 1]
         if is_crossing(st, st.wires.ports[port].serving):
-            begin_crossing(st, port)
+            exchange.begin_crossing(st, port)
         else:
-            begin_reductions(st, port)
+            reduction.begin_reductions(st, port)
         return True
-    if counts.begun < st.lengths[BEGINNING]:
+    if counts.begun < st.beginning.filled[0]:
         counts.begun += 1
-        begin_exchange(st, st.lists[BEGINNING, counts.begun - 1])
+        exchange.begin_exchange(st, st.beginning.numbers[counts.begun - 1])
         return True
-    counts.sent = st.lengths[SENDING] = counts.begun = st.lengths[BEGINNING] = 0
+    counts.sent = counts.begun = st.sending.filled[0] = st.beginning.filled[0] = 0
     return False
 
 
 @kernel
 def _happen(st: State, kind: int, which: int) -> None:
     if kind == events.THROUGH:
-        parcel = release(st.wires, which)
+        parcel = links.release(st.wires, which)
         _leave(st, which, parcel)
-        _come(st, parcel)
+        _arrive(st, parcel)
     elif kind == events.RELEASED:
-        grant(st.wires, which)
+        links.grant(st.wires, which)
     elif kind == events.GRANTED:
-        granted(st.wires, which)
+        links.granted(st.wires, which)
     elif kind == events.COMPLETE:
-        complete(st, which)
+        exchange.complete(st, which)
     elif kind == events.REDUCED:
-        send_rounds(st, which)
+        exchange.send_rounds(st, which)
     elif kind == events.FREE:
-        _leave(st, which, release(st.wires, which))
+        _leave(st, which, links.release(st.wires, which))
     elif kind == events.PASS:
         _pass_on(st, which)
     elif kind == events.OPERATOR:
-        end_operator(st, which)
+        operators.end_operator(st, which)
     elif kind == events.ARRIVE:
-        arrive(st, which)
+        ports.arrive(st, which)
     elif kind == events.ROOMY:
-        enter_link(st.wires, which)
+        links.enter_link(st.wires, which)
     elif kind == events.GIVE:
-        give(st.wires, which)
+        links.give(st.wires, which)
     elif kind == events.GAVE:
-        find_room(st.wires, which)
+        links.find_room(st.wires, which)
     elif kind == events.ADMITTED:
-        cross(st.wires, which, NONE)
+        links.cross(st.wires, which, NONE)
     elif kind == events.CLOSE:
-        close(st.wires, which)
+        links.close(st.wires, which)
     elif kind == events.LANDED:
         _land(st, which)
     elif kind == events.DEPARTED:
         _depart(st, which)
     elif kind == events.CROSSED:
         is_last = st.wires.parcels[which].hop == st.wires.parcels[which].last
-        _leave(st, end_crossing(st.wires, which), which)
+        _leave(st, suspension.end_crossing(st.wires, which), which)
         if is_last:
-            _come(st, which)
+            _arrive(st, which)
     elif kind == events.PASSED_ON:
-        note_further(st.wires, which)
+        suspension.note_further(st.wires, which)
         _pass_on(st, which)
     elif kind == events.SERVED:
-        if end_service(st, which):
-            end_operator(st, which)
+        if servers.end_service(st, which):
+            operators.end_operator(st, which)
     else:
-        admit(st.wires, which)
+        links.admit(st.wires, which)
 
 
 @kernel
 def _pass_on(st: State, parcel: int) -> None:
     """The far end of a parcel's link may pass it on."""
     what = st.wires.parcels[parcel].what + 0
-    if what == SWITCHED:
-        reach_gate(st, parcel)
-    elif what == PIECE:
-        begin_at_far_end(st, parcel)
+    if what >= SWITCHED:
+        gates.reach_gate(st, parcel)
     else:
-        go_on(st.wires, parcel)
+        links.go_on(st.wires, parcel)
 
 
 @kernel
@@ -195,39 +175,39 @@ def _leave(st: State, link: int, parcel: int) -> None:
     """The last byte of a parcel has left where it was before the link."""
     p = st.wires.parcels[parcel]
     if st.wires.links[link].before != NONE:
-        give_back(st.wires, st.wires.links[link].before, p.n_bytes)
+        links.give_back(st.wires, st.wires.links[link].before, p.n_bytes)
         return
     if p.what == SWITCHED:
         if p.port != NONE:
-            count_down_of_switch(st, p.port, 0)
+            ports.count_down(st, p.port, 0, st.wires.settings.endpoint_delay)
         if p.hop != p.last:
             let_go(st.wires, parcel)
         return
     if p.what == PIECE:
         if p.hop != p.last:
-            end_at_far_end(st, parcel)
+            edge_io.finish_hop(st, parcel)
         return
     if st.wires.settings.suspends:  # it is another parcel on each link
         if p.what == EXCHANGED and p.hop == p.first:
-            count_down(st, p.port)
+            ports.count_down(st, p.port, 0, 0)
         if p.hop != p.last:
             let_go(st.wires, parcel)
         return
     whole = st.wires.parcels[p.whole]
     whole.leaving -= 1
     if whole.leaving == 0 and p.what == EXCHANGED:
-        count_down(st, p.port)
+        ports.count_down(st, p.port, 0, 0)
 
 
 @kernel
-def _come(st: State, parcel: int) -> None:
-    """A parcel has come to where its message goes."""
+def _arrive(st: State, parcel: int) -> None:
+    """A parcel has arrived where its message goes."""
     p = st.wires.parcels[parcel]
     if p.what == SWITCHED:
-        come_down(st, parcel)
+        reduction.arrive_at_target(st, parcel)
         return
     if p.what == PIECE:
-        arrive_at_far_end(st, parcel)
+        edge_io.arrive_stored(st, parcel)
         return
     if st.wires.settings.window > 0:
         later(st.wires.clock, p.way, events.CLOSE, p.port)
@@ -236,16 +216,16 @@ def _come(st: State, parcel: int) -> None:
         free_parcel(st.wires, parcel)
     st.wires.parcels[whole].coming -= 1
     if st.wires.parcels[whole].coming == 0:
-        deliver(st, whole)
+        exchange.deliver(st, whole)
 
 
 @kernel
 def _land(st: State, parcel: int) -> None:
-    """A message that something else carries is there."""
+    """A message that something else carries has arrived."""
     leaves, p = land(st.wires, parcel), st.wires.parcels[parcel]
     if leaves and p.what == EXCHANGED:
-        count_down(st, p.port)
-    deliver(st, parcel)
+        ports.count_down(st, p.port, 0, 0)
+    exchange.deliver(st, parcel)
 
 
 @kernel
@@ -254,5 +234,5 @@ def _depart(st: State, parcel: int) -> None:
     p = st.wires.parcels[parcel]
     place = st.wires.ports[p.port].place + 0
     if p.what == EXCHANGED:
-        count_down(st, p.port)
-    has_left(st, place)
+        ports.count_down(st, p.port, 0, 0)
+    ports.has_left(st, place)

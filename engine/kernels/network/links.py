@@ -7,32 +7,21 @@ the end of what this instant has planned so far, and so does whoever comes next 
 
 import math
 
-from engine.compiler import inlined, kernel
-from engine.kernels.core.none import NONE
-from engine.kernels.core.queue import append, insert, take_first
-from engine.kernels.network.clock import at_once, later, now_of
-from engine.kernels.network.events import (
-    ADMITTED,
-    CLOSED,
-    FREE,
-    GAVE,
-    GIVE,
-    GRANTED,
-    PASS,
-    RELEASED,
-    ROOMY,
-    THROUGH,
-)
-from engine.kernels.network.parcels import (
+from dimsweep.engine.compiler import inlined, kernel
+from dimsweep.engine.kernels.core.none import NONE
+from dimsweep.engine.kernels.core.queue import append, insert_in_order, take_first
+from dimsweep.engine.kernels.network import events
+from dimsweep.engine.kernels.network.clock import at_once, later, now_of
+from dimsweep.engine.kernels.network.parcels import (
     CLASS_BITS,
     free_parcel,
     new_parcel,
     note_span,
     whole_ps,
 )
-from engine.kernels.network.state import SWITCHED, Wires
-from engine.kernels.network.suspension import begin, go_further, prepare, suspend
-from engine.kernels.network.ties import clash_with
+from dimsweep.engine.kernels.network.state import SWITCHED, Wires
+from dimsweep.engine.kernels.network.suspension import begin, pass_on, prepare, suspend
+from dimsweep.engine.kernels.network.ties import clash_with
 
 # --- windows -------------------------------------------------------------------------------------
 
@@ -55,7 +44,7 @@ def admit(w: Wires, port_number: int) -> None:
     port = w.ports[port_number]
     if port.window.head != NONE and port.in_window < w.settings.window:
         port.in_window += 1
-        at_once(w.clock, ADMITTED, take_first(port.window, w.parcels))
+        at_once(w.clock, events.ADMITTED, take_first(port.window, w.parcels))
 
 
 @kernel
@@ -64,7 +53,7 @@ def close(w: Wires, port: int) -> None:
     clash_with(w.clock, w.ports[port].asked)
     w.ports[port].released = w.clock.counts[0].step
     w.ports[port].in_window -= 1
-    at_once(w.clock, CLOSED, port)
+    at_once(w.clock, events.CLOSED, port)
 
 
 # --- links ---------------------------------------------------------------------------------------
@@ -72,8 +61,8 @@ def close(w: Wires, port: int) -> None:
 
 @inlined
 def cross(w: Wires, parcel: int, begun: int) -> None:
-    """Take a parcel over its next link.  Where it may be suspended, its bytes come from all that
-    has ``begun`` to come: the first of some FEEDs, or NONE if all of them are there."""
+    """Take a parcel over its next link.  Where it may be suspended, ``begun`` is what feeds it:
+    the first of some FEEDs, or NONE if all of its bytes have arrived."""
     if w.settings.suspends:
         prepare(w, parcel, begun)
     ask(w, parcel)
@@ -83,7 +72,7 @@ def cross(w: Wires, parcel: int, begun: int) -> None:
 def go_on(w: Wires, parcel: int) -> None:
     """Take a parcel that the far end may pass on over its next link."""
     if w.settings.suspends:
-        parcel = go_further(w, parcel)
+        parcel = pass_on(w, parcel)
     else:
         w.parcels[parcel].hop += 1
     ask(w, parcel)
@@ -117,15 +106,12 @@ def ask(w: Wires, parcel: int) -> None:
 @inlined
 def _queue(w: Wires, number: int, parcel: int) -> None:
     """Put a parcel into a link's queue, behind what goes first and its equals."""
-    link, precedence = w.links[number], w.parcels[parcel].precedence + 0
+    link = w.links[number]
     link.queue += 1
-    if link.head == NONE or not w.settings.ordered or w.parcels[link.tail].precedence <= precedence:
+    if w.settings.ordered:
+        insert_in_order(link, w.parcels, w.parcels["precedence"], parcel)
+    else:
         append(link, w.parcels, parcel)
-        return
-    behind, at = NONE, link.head + 0
-    while w.parcels[at].precedence <= precedence:
-        behind, at = at, w.parcels[at].next + 0
-    insert(link, w.parcels, behind, parcel)
 
 
 @kernel
@@ -135,7 +121,7 @@ def grant(w: Wires, number: int) -> None:
     if link.head != NONE and link.held == 0:
         link.queue -= 1
         link.held, link.holder = 1, take_first(link, w.parcels)
-        at_once(w.clock, GRANTED, link.holder)
+        at_once(w.clock, events.GRANTED, link.holder)
 
 
 @kernel
@@ -163,7 +149,7 @@ def find_room(w: Wires, number: int) -> None:
     room = room_of(w.parcels[link.waits].n_bytes)
     if room <= link.left:
         link.left -= room
-        at_once(w.clock, ROOMY, link.waits)
+        at_once(w.clock, events.ROOMY, link.waits)
         link.waits = NONE
 
 
@@ -196,10 +182,10 @@ def enter_link(w: Wires, parcel: int) -> None:
     if w.settings.record:
         note_span(w, now, end, number, p.entry)
     if p.hop == p.last:
-        later(w.clock, end - now, THROUGH, number)
+        later(w.clock, end - now, events.THROUGH, number)
         return
-    later(w.clock, end - now, FREE, number)
-    later(w.clock, head, PASS, parcel)
+    later(w.clock, end - now, events.FREE, number)
+    later(w.clock, head, events.PASS, parcel)
 
 
 @kernel
@@ -208,7 +194,7 @@ def release(w: Wires, number: int) -> int:
     clash_with(w.clock, w.links[number].asked)
     w.links[number].released = w.clock.counts[0].step
     w.links[number].held = 0
-    at_once(w.clock, RELEASED, number)
+    at_once(w.clock, events.RELEASED, number)
     return w.links[number].holder
 
 
@@ -219,7 +205,7 @@ def give_back(w: Wires, before: int, n_bytes: float) -> None:
         return
     giver = new_parcel(w)
     w.parcels[giver].n_bytes, w.parcels[giver].hop = n_bytes, before
-    later(w.clock, w.links[before].latency, GIVE, giver)
+    later(w.clock, w.links[before].latency, events.GIVE, giver)
 
 
 @kernel
@@ -229,4 +215,4 @@ def give(w: Wires, giver: int) -> None:
     _fill(w, number)
     w.links[number].left += room_of(w.parcels[giver].n_bytes)
     free_parcel(w, giver)
-    at_once(w.clock, GAVE, number)
+    at_once(w.clock, events.GAVE, number)

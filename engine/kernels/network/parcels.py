@@ -1,10 +1,10 @@
-"""Parcels: where they come from and go to, what a link is told of them, and who goes first."""
+"""Parcels: how they are made and freed, what a link is told of them, and who goes first."""
 
-from engine.compiler import inlined, kernel
-from engine.kernels.core import pool
-from engine.kernels.core.none import LONGEST
-from engine.kernels.network.state import Wires
-from engine.kernels.phase.phase_time import whole
+from dimsweep.engine.compiler import inlined, kernel
+from dimsweep.engine.kernels.core import pool
+from dimsweep.engine.kernels.core.none import LONGEST
+from dimsweep.engine.kernels.network.state import Wires
+from dimsweep.engine.kernels.phase.phase_time import whole
 
 CLASS_BITS = 32  # of a parcel's precedence: its messages' class is above them
 
@@ -29,7 +29,7 @@ def free_parcel(w: Wires, parcel: int) -> None:
 @kernel
 def let_go(w: Wires, parcel: int) -> None:
     """One of the things has happened to a parcel on one link that somebody waits for: all of it
-    has left, it has begun to come, or what it feeds needs it no longer."""
+    has left, it has begun to arrive, or what it feeds needs it no longer."""
     p = w.parcels[parcel]
     p.leaving -= 1
     if p.leaving == 0:

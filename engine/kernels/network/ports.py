@@ -3,56 +3,43 @@
 See :mod:`engine.kernels.reference.ports`.
 """
 
-from engine.compiler import inlined, kernel
-from engine.kernels.core.none import NONE
-from engine.kernels.core.queue import insert, take_behind
-from engine.kernels.network.accounts import book
-from engine.kernels.network.clock import later, now_of, touch
-from engine.kernels.network.entries import (
-    entry_beside,
+from dimsweep.engine.compiler import inlined, kernel
+from dimsweep.engine.kernels.core.accounts import BEGINS, ENDS
+from dimsweep.engine.kernels.core.none import NONE
+from dimsweep.engine.kernels.core.queue import insert, take_behind
+from dimsweep.engine.kernels.core.worklist import put, sort_by, take_all
+from dimsweep.engine.kernels.network.accounts import book_latencies, book_phase
+from dimsweep.engine.kernels.network.clock import later, now_of, sum_of, touch
+from dimsweep.engine.kernels.network.entries import (
+    entry_at,
     is_crossing,
     line_of,
     member_of,
     phase_of,
-    put,
-    rank_of,
+    port_of,
 )
-from engine.kernels.network.events import ARRIVE
-from engine.kernels.network.flows import enter, note_through
-from engine.kernels.network.operators import end_part
-from engine.kernels.network.parcels import note_span
-from engine.kernels.network.sorting import sort_jobs
-from engine.kernels.network.state import (
-    BEGINNING,
-    MOVING,
-    PASSED,
-    PASSING,
-    SENDING,
-    TOUCHED,
-    State,
-)
-from engine.kinds import QueueOrder
-
-_FIFO, _LIFO, _PRIORITY = int(QueueOrder.FIFO), int(QueueOrder.LIFO), int(QueueOrder.PRIORITY)
+from dimsweep.engine.kernels.network.events import ARRIVE
+from dimsweep.engine.kernels.network.flows import enter, note_through
+from dimsweep.engine.kernels.network.operators import end_part
+from dimsweep.engine.kernels.network.parcels import note_span
+from dimsweep.engine.kernels.network.state import State
+from dimsweep.engine.kinds import QueueOrder
 
 
 @kernel
 def settle_ports(st: State) -> None:
     """Queue what moved on, then start what heads all its queues."""
-    n_moving = st.lengths[MOVING]
-    st.lengths[MOVING] = 0
-    sort_jobs(st, n_moving)
-    for i in range(n_moving):
-        _enqueue_all(st, st.moving[i])
-    n_touched = st.lengths[TOUCHED]
-    st.lengths[TOUCHED] = 0
+    sort_by(st.moving, st.entries["order"], st.scratch)
+    for i in range(take_all(st.moving)):
+        _enqueue_all(st, st.moving.numbers[i])
+    n_touched = take_all(st.touched)
     for i in range(n_touched):
-        number = st.lists[TOUCHED, i]
+        number = st.touched.numbers[i]
         st.wires.ports[number].touched = 0
         if _is_free(st, number) and st.wires.ports[number].head != NONE:
             entry = st.wires.ports[number].head + 0
             if _heads_all(st, entry) and _are_free(st, entry):
-                _start(st, number, entry)
+                _start(st, entry)
     while _let_pass(st, n_touched):
         pass
 
@@ -60,32 +47,29 @@ def settle_ports(st: State) -> None:
 @kernel
 def _let_pass(st: State, n_touched: int) -> bool:
     """Start jobs that pass others; whether there were any.  All are found before any starts."""
-    n = 0
     for i in range(n_touched):
-        number = st.lists[TOUCHED, i]
+        number = st.touched.numbers[i]
         if _is_free(st, number) and st.wires.ports[number].head != NONE:
             entry = _first_to_pass(st, st.wires.ports[number].head)
             if entry != NONE:
-                st.lists[PASSING, n], st.lists[PASSED, n] = entry, number
-                n += 1
+                put(st.passing, entry)
+    n = take_all(st.passing)
     for i in range(n):
-        if _are_free(st, st.lists[PASSING, i]):  # else it has been found at another port, too
-            _start(st, st.lists[PASSED, i], st.lists[PASSING, i])
+        if _are_free(st, st.passing.numbers[i]):  # else it has been found at another port, too
+            _start(st, st.passing.numbers[i])
     return n > 0
 
 
 @kernel
 def _enqueue_all(st: State, first: int) -> None:
     """Queue a job, named by its first entry, at all its ports."""
-    dim = st.phases[phase_of(st, first)].dim
-    line_number = line_of(st, first)
-    if line_number == NONE:
-        _enqueue(st, rank_of(st, first) * st.wires.settings.n_dims + dim, first)
+    number = line_of(st, first)
+    if number == NONE:
+        _enqueue(st, port_of(st, first), first)
         return
-    line = st.plans.lines[line_number]
+    line = st.plans.lines[number]
     for i in range(line.start, line.start + line.size):
-        rank = st.plans.line_ranks[i]
-        _enqueue(st, rank * st.wires.settings.n_dims + dim, entry_beside(st, first, rank))
+        _enqueue(st, st.line_ports[i], entry_at(st, first, i))
 
 
 @kernel
@@ -97,12 +81,12 @@ def _enqueue(st: State, port_number: int, entry: int) -> None:
     if is_crossing(st, entry):
         behind = port.last_message + 0
         port.last_message = entry
-    elif st.wires.settings.queue != _FIFO:
+    elif st.wires.settings.queue != QueueOrder.FIFO:
         behind = port.last_message + 0
-        if st.wires.settings.queue != _LIFO:
-            rank = _rank(st, entry)
+        if st.wires.settings.queue != QueueOrder.LIFO:
+            value = _order(st, entry)
             after = port.head if behind == NONE else st.entries[behind].next
-            while after != NONE and _rank(st, after) <= rank:
+            while after != NONE and _order(st, after) <= value:
                 behind = after
                 after = st.entries[after].next
     if behind == NONE and port.head != NONE:  # which is first no more
@@ -111,8 +95,9 @@ def _enqueue(st: State, port_number: int, entry: int) -> None:
 
 
 @kernel
-def _rank(st: State, entry: int) -> float:
-    if st.wires.settings.queue == _PRIORITY:
+def _order(st: State, entry: int) -> float:
+    """What goes first at a port that does not serve in the order of arrival: the least."""
+    if st.wires.settings.queue == QueueOrder.PRIORITY:
         return -float(st.flows[st.entries[entry].flow].priority)
     return st.phases[phase_of(st, entry)].n_bytes
 
@@ -121,17 +106,17 @@ def _rank(st: State, entry: int) -> float:
 def _touch_port(st: State, port: int) -> None:
     if st.wires.ports[port].touched == 0:
         st.wires.ports[port].touched = 1
-        put(st, TOUCHED, port)
+        put(st.touched, port)
 
 
 @kernel
 def _touch_all(st: State, entry: int) -> None:
     """Touch the ports that a job, named by an entry, waits for."""
-    line_number = line_of(st, entry)
-    if line_number != NONE:
-        dim, line = st.phases[phase_of(st, entry)].dim, st.plans.lines[line_number]
+    number = line_of(st, entry)
+    if number != NONE:
+        line = st.plans.lines[number]
         for i in range(line.start, line.start + line.size):
-            _touch_port(st, st.plans.line_ranks[i] * st.wires.settings.n_dims + dim)
+            _touch_port(st, st.line_ports[i])
 
 
 @inlined
@@ -154,14 +139,14 @@ def _first_to_pass(st: State, head: int) -> int:
 
 @kernel
 def _heads_all(st: State, entry: int) -> bool:
-    line_number = line_of(st, entry)
-    if line_number == NONE:
-        return True  # only messages are before a message
-    dim, line = st.phases[phase_of(st, entry)].dim, st.plans.lines[line_number]
+    """Whether the job is first at all its ports; before a message from point to point there are
+    only others."""
+    number = line_of(st, entry)
+    if number == NONE:
+        return True
+    line = st.plans.lines[number]
     for i in range(line.start, line.start + line.size):
-        rank = st.plans.line_ranks[i]
-        port = rank * st.wires.settings.n_dims + dim
-        if st.wires.ports[port].head != entry_beside(st, entry, rank):
+        if st.wires.ports[st.line_ports[i]].head != entry_at(st, entry, i):
             return False
     return True
 
@@ -169,27 +154,27 @@ def _heads_all(st: State, entry: int) -> bool:
 @kernel
 def _are_free(st: State, entry: int) -> bool:
     """Whether all ports of a job are; the one that is looked at is."""
-    line_number = line_of(st, entry)
-    if line_number == NONE:
+    number = line_of(st, entry)
+    if number == NONE:
         return True
-    dim, line = st.phases[phase_of(st, entry)].dim, st.plans.lines[line_number]
+    line = st.plans.lines[number]
     for i in range(line.start, line.start + line.size):
-        if not _is_free(st, st.plans.line_ranks[i] * st.wires.settings.n_dims + dim):
+        port = st.line_ports[i]
+        if not _is_free(st, port):
             return False
     return True
 
 
 @kernel
 def _can_pass(st: State, entry: int) -> bool:
-    """Whether the job could start, since whatever heads its queues must wait for others."""
-    line_number = line_of(st, entry)
-    if line_number == NONE or not _are_free(st, entry):
-        return False  # a message has been passed over by nobody
-    dim, line = st.phases[phase_of(st, entry)].dim, st.plans.lines[line_number]
+    """Whether the job could start, since whatever heads its queues must wait for others; nobody
+    passes over a message from point to point."""
+    number = line_of(st, entry)
+    if number == NONE or not _are_free(st, entry):
+        return False
+    line = st.plans.lines[number]
     for i in range(line.start, line.start + line.size):
-        if _heads_all(
-            st, st.wires.ports[st.plans.line_ranks[i] * st.wires.settings.n_dims + dim].head
-        ):
+        if _heads_all(st, st.wires.ports[st.line_ports[i]].head):
             return False
     return True
 
@@ -197,11 +182,10 @@ def _can_pass(st: State, entry: int) -> bool:
 @kernel
 def _is_first_to_pass(st: State, entry: int) -> bool:
     """Whether no job that is before it in one of its queues could start as well."""
-    dim, line = st.phases[phase_of(st, entry)].dim, st.plans.lines[line_of(st, entry)]
+    line = st.plans.lines[line_of(st, entry)]
     for i in range(line.start, line.start + line.size):
-        rank = st.plans.line_ranks[i]
-        other = st.wires.ports[rank * st.wires.settings.n_dims + dim].head + 0
-        while other != entry_beside(st, entry, rank):
+        other = st.wires.ports[st.line_ports[i]].head + 0
+        while other != entry_at(st, entry, i):
             if _can_pass(st, other):
                 return False
             other = st.entries[other].next + 0
@@ -209,28 +193,26 @@ def _is_first_to_pass(st: State, entry: int) -> bool:
 
 
 @kernel
-def _start(st: State, port_number: int, entry: int) -> None:
-    """Start a job, named by its entry at a port, at all its ports."""
-    dim, line_number = port_number % st.wires.settings.n_dims, line_of(st, entry)
-    n_ports = n_ports_of(st)
-    if line_number == NONE:
-        record = port_number + 0
-        while st.wires.ports[record].serving != NONE:
-            record += n_ports
-        _serve(st, record, entry)
-        put(st, SENDING, record)
+def _start(st: State, entry: int) -> None:
+    """Start a job, named by one of its entries, at all its ports."""
+    number, port = line_of(st, entry), port_of(st, entry)
+    if number == NONE:
+        lane = port + 0
+        while st.wires.ports[lane].serving != NONE:
+            lane += n_ports_of(st)
+        _serve(st, lane, entry)
+        put(st.sending, lane)
         return
-    line = st.plans.lines[line_number]
-    of = st.plans.of[line_number, st.phases[phase_of(st, entry)].kind]
+    line = st.plans.lines[number]
+    of = st.plans.of[number, st.phases[phase_of(st, entry)].kind]
     if of.reductions < of.reductions_end:
-        put(st, SENDING, port_number)
-    first = _free_lane(st, line_number, dim)
+        put(st.sending, port)
+    first = _free_lane(st, number)
     for i in range(line.start, line.start + line.size):
-        rank = st.plans.line_ranks[i]
-        number = first + rank * st.wires.settings.n_dims + dim
-        _serve(st, number, entry_beside(st, entry, rank))
+        lane = first + st.line_ports[i]
+        _serve(st, lane, entry_at(st, entry, i))
         if of.reductions == of.reductions_end:
-            put(st, BEGINNING, number)
+            put(st.beginning, lane)
 
 
 @inlined
@@ -240,12 +222,12 @@ def n_ports_of(st: State) -> int:
 
 
 @kernel
-def _free_lane(st: State, line_number: int, dim: int) -> int:
+def _free_lane(st: State, number: int) -> int:
     """The first record of the first lane that is idle at all ports of a line; the last one is."""
-    line, n_dims, first = st.plans.lines[line_number], st.wires.settings.n_dims, 0
+    line, first = st.plans.lines[number], 0
     i = line.start + 0
     while i < line.start + line.size:
-        if st.wires.ports[first + st.plans.line_ranks[i] * n_dims + dim].serving == NONE:
+        if st.wires.ports[first + st.line_ports[i]].serving == NONE:
             i += 1
         else:
             first, i = first + n_ports_of(st), line.start + 0
@@ -253,18 +235,15 @@ def _free_lane(st: State, line_number: int, dim: int) -> int:
 
 
 @kernel
-def _serve(st: State, port_number: int, entry: int) -> None:
+def _serve(st: State, number: int, entry: int) -> None:
     """A port serves an entry of its queue in a lane."""
-    lane, n_dims = st.wires.ports[port_number], st.wires.settings.n_dims
-    port, rank = st.wires.ports[lane.place], lane.place // n_dims
-    lane.serving = entry
-    port.newest = port_number
-    _leave_queue(st, lane.place, entry)
-    lane.late = st.entries[entry].late
-    lane.started = now_of(st.wires.clock)
-    book(st.accounts, rank, now_of(st.wires.clock))
-    st.accounts.dims[rank, lane.place % n_dims].serving += 1
-    _count_in_last(st, port_number, 1)
+    lane, n_dims, now = st.wires.ports[number], st.wires.settings.n_dims, now_of(st.wires.clock)
+    place = lane.place + 0
+    lane.serving, lane.late, lane.started = entry, st.entries[entry].late, now
+    st.wires.ports[place].newest = number
+    _leave_queue(st, place, entry)
+    book_phase(st.accounts, place // n_dims, place % n_dims, BEGINS, now)
+    _count_in_last(st, number, 1)
 
 
 @inlined
@@ -298,15 +277,26 @@ def has_left(st: State, place: int) -> None:
 
 
 @kernel
+def count_down(st: State, port_number: int, late: int, delay: int) -> None:
+    """One of the things has happened that a member has to do for its phase, ``late``: a strand has
+    ended, a message has left or, from a switch, arrived.  After the last one it is done, ``delay``
+    later than the latest."""
+    port = st.wires.ports[port_number]
+    port.late = max(port.late, late)
+    port.open -= 1
+    if port.open == 0:
+        finish(st, port_number, sum_of(port.late, delay))
+
+
+@kernel
 def finish(st: State, port_number: int, late: int) -> None:
-    """The bytes of what a lane of a port serves have come, gone and been reduced; its entry moves
-    on."""
+    """The bytes of what a lane of a port serves have been sent, received and reduced; its entry
+    moves on."""
     lane, now = st.wires.ports[port_number], now_of(st.wires.clock)
     place, n_dims = lane.place + 0, st.wires.settings.n_dims
     rank, dim = place // n_dims, place % n_dims
     entry = lane.serving + 0
-    book(st.accounts, rank, now)
-    st.accounts.dims[rank, dim].serving -= 1
+    book_phase(st.accounts, rank, dim, ENDS, now)
     lane.serving = NONE
     _count_in_last(st, port_number, -1)
     if st.wires.ports[place].newest == port_number:
@@ -323,22 +313,19 @@ def finish(st: State, port_number: int, late: int) -> None:
 
 @kernel
 def _end_in_time(st: State, member: int) -> None:
-    """All of a member's chunks are through; its part ends when their
-    latencies, which are counted apart from the bytes, have passed, too."""
+    """All of a member's chunks are through; its part ends when their latencies, which are counted
+    apart from the bytes, have passed, too."""
     part, now = st.parts[member], now_of(st.wires.clock)
     if part.due == now:
         end_part(st, member)
-        return
-    rank = st.parts[member].rank
-    book(st.accounts, rank, now)
-    st.accounts.dims[rank, part.dim].late += 1
-    later(st.wires.clock, part.due - now, ARRIVE, member)
+    else:
+        book_latencies(st.accounts, part.rank, part.dim, BEGINS, now)
+        later(st.wires.clock, part.due - now, ARRIVE, member)
 
 
 @kernel
 def arrive(st: State, member: int) -> None:
     """The latencies have passed that a member of a flow was late by; its part ends now."""
-    rank = st.parts[member].rank
-    book(st.accounts, rank, now_of(st.wires.clock))
-    st.accounts.dims[rank, st.parts[member].dim].late -= 1
+    part = st.parts[member]
+    book_latencies(st.accounts, part.rank, part.dim, ENDS, now_of(st.wires.clock))
     end_part(st, member)

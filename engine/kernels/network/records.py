@@ -1,245 +1,196 @@
 """The records of the tables of a run; :mod:`engine.kernels.network.state` says what words mean."""
 
-import numpy as np
+from dimsweep.engine.kernels.core.accounts import ACCOUNT, OF_PORT
+from dimsweep.engine.kernels.core.pool import POOL
+from dimsweep.engine.kernels.core.queue import QUEUE
+from dimsweep.engine.kernels.core.servers import ACCESS
+from dimsweep.engine.records import record
 
-from engine.kernels.core.pool import POOL
-from engine.kernels.core.queue import QUEUE
-
-COUNTS = np.dtype(
-    [
-        ("ring", "i8"),  # events of this instant in Clock.ring: from here ...
-        ("ring_end", "i8"),  # ... to here
-        ("settling", "i8"),  # whether operators and ports settle at the end of this instant
-        ("n_messages", "i8"),
-        ("n_spans", "i8"),
-        ("sent", "i8"),  # of the phases in the list SENDING, those that have begun
-        ("begun", "i8"),  # likewise of BEGINNING
-        ("overdue", "i8"),  # whether something would happen after LONGEST
-        ("crowded", "i8"),  # whether there are more messages than allowed
-        ("under_way", "i8"),  # messages that something else than links carries
-        ("next", "i8"),  # when something is planned to happen (ps)
-        ("unsettled", "i8"),  # whether servers serve others than they did
-        ("in_last", "i8"),  # phases that are served in the last lane
-        # For ties (engine.kernels.network.ties):
-        ("step", "i8"),  # the number of the present step
-        ("generation", "i8"),  # the number of the first step of its generation
-        ("generation_end", "i8"),  # where the generation ends in the ring
-        ("clashed", "i8"),  # whether two steps of a generation have
-        ("parcels", POOL),
-        ("feeds", POOL),
-    ],
-    align=True,
+COUNTS = record(
+    ring="i8",  # events of this instant in Clock.ring: from here ...
+    ring_end="i8",  # ... to here
+    settling="i8",  # whether operators and ports settle at the end of this instant
+    n_messages="i8",
+    n_spans="i8",
+    sent="i8",  # of the phases in the list ``sending``, those that have begun
+    begun="i8",  # likewise of ``beginning``
+    overdue="i8",  # whether something would happen after LONGEST
+    crowded="i8",  # whether there are more messages than allowed
+    under_way="i8",  # messages that something else than links carries
+    next="i8",  # when something is planned to happen (ps)
+    unsettled="i8",  # whether servers serve others than they did
+    in_last="i8",  # phases that are served in the last lane
+    # For ties (engine.kernels.network.ties):
+    step="i8",  # the number of the present step
+    generation="i8",  # the number of the first step of its generation
+    generation_end="i8",  # where the generation ends in the ring
+    clashed="i8",  # whether two steps of a generation have
+    parcels=POOL,
+    feeds=POOL,
 )
-LINK = np.dtype(
-    [
-        ("per_byte", "f8"),  # ps
-        ("latency", "i8"),
-        ("room", "i8"),  # bytes that its far end has room for, -1 without limit
-        ("left", "i8"),  # of it
-        ("n_bytes", "f8"),
-        ("busy", "i8"),
-        ("holder", "i4"),  # a parcel
-        ("before", "i4"),  # the link that the holder comes from, or NONE
-        ("held", "i4"),  # 1 while it is somebody's
-        ("waits", "i4"),  # a parcel that waits for room
-        ("head", "i4"),  # of its queue
-        ("tail", "i4"),
-        ("queue", "i4"),  # how many wait, or share it
-        ("longest", "i4"),
-        ("asked", "i8"),  # the last step that asked for it ...
-        ("released", "i8"),  # ... that released it ...
-        ("filled", "i8"),  # ... and that took room at its far end or gave some back
-    ],
-    align=True,
+LINK = record(
+    per_byte="f8",  # ps
+    latency="i8",
+    room="i8",  # bytes that its far end has room for, -1 without limit
+    left="i8",  # of it
+    n_bytes="f8",
+    busy="i8",
+    holder="i4",  # a parcel
+    before="i4",  # the link that the holder comes from, or NONE
+    held="i4",  # 1 while it is somebody's
+    waits="i4",  # a parcel that waits for room
+    head="i4",  # of its queue
+    tail="i4",
+    queue="i4",  # how many wait, or share it
+    longest="i4",
+    asked="i8",  # the last step that asked for it ...
+    released="i8",  # ... that released it ...
+    filled="i8",  # ... and that took room at its far end or gave some back
 )
-PARCEL = np.dtype(
-    [
-        ("n_bytes", "f8"),
-        ("tail", "i8"),  # when its last byte comes to where it is
-        ("late", "i8"),  # how late it left
-        ("way", "i8"),  # the latencies on its way
-        ("precedence", "i8"),  # of lower ones go first
-        ("first", "i4"),  # of its hops, in Wires.hops; before it sets out, its route
-        ("hop", "i4"),  # where it is
-        ("last", "i4"),
-        ("what", "i4"),
-        ("port", "i4"),  # of the sender; NONE for a switch
-        ("strand", "i4"),  # of the receiver; of a SWITCHED one, the gate that it goes to
-        # of the receiver; of a SWITCHED one, the port that it goes to; of a PIECE, its hop
-        ("slot", "i4"),
-        ("whole", "i4"),  # the parcel that counts the parts; of a SWITCHED one, its reduction
-        ("leaving", "i4"),  # parts that have not left; of one on one link only, see links.let_go
-        ("coming", "i4"),  # parts that have not come
-        ("next", "i4"),  # in a queue, a slot, or among the free ones
-        ("entry", "i4"),  # that it belongs to; of a PIECE, ~ the node
-    ],
-    align=True,
+PARCEL = record(
+    n_bytes="f8",
+    tail="i8",  # when its last byte comes to where it is
+    late="i8",  # how late it left
+    way="i8",  # the latencies on its way
+    precedence="i8",  # of lower ones go first
+    first="i4",  # of its hops, in Wires.hops; before it sets out, its route
+    hop="i4",  # where it is
+    last="i4",
+    what="i4",
+    port="i4",  # of the sender; NONE for a switch
+    strand="i4",  # of the receiver
+    slot="i4",  # of the receiver; of what is SWITCHED or a PIECE, its LAUNCH
+    whole="i4",  # the parcel that counts the parts
+    leaving="i4",  # parts that have not left; of one on one link only, see links.let_go
+    coming="i4",  # parts that have not arrived
+    next="i4",  # in a queue, a slot, or among the free ones
+    entry="i4",  # that it belongs to; of a PIECE, ~ the node
 )
 # A parcel on a link where it may be suspended (engine.kernels.network.suspension); it is another
 # parcel on the next one.  Progress is counted in ps of the transfer.
-CROSSING = np.dtype(
-    [
-        ("transfer", "i8"),  # of all of it
-        ("head", "i8"),  # of as much as the far end waits for
-        ("sent", "i8"),  # progress, as counted ...
-        ("at", "i8"),  # ... at this time
-        ("since", "i8"),  # when it was given the link; NONE: it does not hold it
-        ("end", "i8"),  # when its last byte is on the link, as planned; NONE: not known
-        ("precedence", "i8"),  # of its message, whether it was suspended or not
-        ("feeds", "i4"),  # the first FEED of what its bytes come from, or NONE
-        ("followers", QUEUE),  # the FEEDs of those that wait for its bytes
-        ("further", "i4"),  # whether it was passed on
-    ],
-    align=True,
+CROSSING = record(
+    transfer="i8",  # of all of it
+    head="i8",  # of as much as the far end waits for
+    sent="i8",  # progress, as counted ...
+    at="i8",  # ... at this time
+    since="i8",  # when it was given the link; NONE: it does not hold it
+    end="i8",  # when its last byte is on the link, as planned; NONE: not known
+    precedence="i8",  # of its message, whether it was suspended or not
+    feeds="i4",  # the first FEED of those that feed it, or NONE
+    followers=QUEUE,  # the FEEDs of those that wait for its bytes
+    further="i4",  # whether it was passed on
 )
-FEED = np.dtype(
-    [
-        ("parcel", "i4"),  # that feeds ...
-        ("follower", "i4"),  # ... another one
-        ("other", "i4"),  # the next FEED of the follower, or of a gate
-        ("next", "i4"),  # the next one of what feeds, or of the free ones
-    ]
+FEED = record(
+    parcel="i4",  # that feeds ...
+    follower="i4",  # ... another one
+    other="i4",  # the next FEED of the follower, or of a gate
+    next="i4",  # the next one of what feeds, or of the free ones
 )
-PLAN = np.dtype([("due", "i8"), ("number", "i8"), ("at", "i4")], align=True)
-MESSAGE = np.dtype(  # that is carried, in the order in which they are sent
-    [
-        ("n_bytes", "f8"),
-        ("start", "i8"),
-        ("arrival", "i8"),  # if flows carry it
-        ("route", "i4"),
-        ("parcel", "i4"),
-        ("entry", "i4"),
-    ],
-    align=True,
+PLAN = record(due="i8", number="i8", at="i4")
+MESSAGE = record(  # that is carried, in the order in which they are sent
+    n_bytes="f8",
+    start="i8",
+    arrival="i8",  # if flows carry it
+    route="i4",
+    parcel="i4",
+    entry="i4",
 )
 # Ports in their order, each as its lane 0.  In packets a port may serve several phases at once,
 # each in a lane, which is another record, behind those of all ports; a line is served in the same
 # lane at all its ports.  Queue, window, newest and leaving are those of lane 0.
-PORT = np.dtype(
-    [
-        ("n_bytes", "f8"),  # a member's on entering the phase that is served
-        ("late", "i8"),  # of the entry that is served
-        ("started", "i8"),
-        ("place", "i4"),  # the port itself
-        ("newest", "i4"),  # the lane's record that it was last given, until it is free; or NONE
-        ("leaving", "i4"),  # messages that have not left it yet, in packets
-        ("serving", "i4"),  # an entry
-        ("plan", "i4"),  # of the exchange that is served, a MEMBER_PLAN
-        ("ways", "i4"),  # of its pairs, from here on
-        ("open", "i4"),  # strands to end and messages to get rid of
-        ("head", "i4"),  # of its queue of entries
-        ("tail", "i4"),
-        ("last_message", "i4"),  # the last one from point to point in it, which go first
-        ("touched", "i4"),
-        ("strands", "i4"),  # its own, from here on
-        ("slots", "i4"),  # likewise
-        ("in_window", "i4"),
-        ("window", QUEUE),  # of parcels that wait for a place in it
-        ("asked", "i8"),  # the last step that asked for a place in its window ...
-        ("released", "i8"),  # ... and that gave one back
-    ],
-    align=True,
+PORT = record(
+    n_bytes="f8",  # a member's on entering the phase that is served
+    late="i8",  # of the entry that is served
+    started="i8",
+    place="i4",  # the port itself
+    newest="i4",  # the lane's record that it was last given, until it is free; or NONE
+    leaving="i4",  # messages that have not left it yet, in packets
+    serving="i4",  # an entry
+    plan="i4",  # of the exchange that is served, a MEMBER_PLAN
+    ways="i4",  # of its pairs, from here on
+    open="i4",  # strands to end and messages to get rid of
+    head="i4",  # of its queue of entries
+    tail="i4",
+    last_message="i4",  # the last one from point to point in it, which go first
+    touched="i4",
+    strands="i4",  # its own, from here on
+    slots="i4",  # likewise
+    in_window="i4",
+    window=QUEUE,  # of parcels that wait for a place in it
+    asked="i8",  # the last step that asked for a place in its window ...
+    released="i8",  # ... and that gave one back
 )
-STRAND = np.dtype(
-    [
-        ("late", "i8"),
-        ("came", "i8"),  # how late what has come of a round is
-        ("port", "i4"),
-        ("number", "i4"),
-        ("round", "i4"),
-        ("end", "i4"),
-        ("missing", "i4"),
-    ],
-    align=True,
+STRAND = record(
+    late="i8",
+    received="i8",  # how late what has arrived of a round is
+    port="i4",
+    number="i4",
+    round="i4",
+    end="i4",
+    missing="i4",
 )
-SLOT = np.dtype(
-    [
-        ("missing", "i4"),
-        ("head", "i4"),  # of the parcels that came early; where messages are asked for, of those
-        ("tail", "i4"),  # that wait for it
-        ("asks", "i4"),  # 1 if a message is asked for that has not set out
-        ("late", "i8"),  # how late it was asked for
-        ("filled", "i8"),  # the last step in which a message came early
-    ],
-    align=True,
+SLOT = record(
+    missing="i4",
+    head="i4",  # of the parcels that arrived early; where messages are asked for, of those
+    tail="i4",  # that wait for it
+    asks="i4",  # 1 if a message is asked for that has not set out
+    late="i8",  # how late it was asked for
+    filled="i8",  # the last step in which a message arrived early
 )
-ENTRY = np.dtype([("late", "i8"), ("flow", "i4"), ("phase", "i4"), ("next", "i4")], align=True)
-NODE = np.dtype(  # what is read of the program's nodes, and what has become of them
-    [
-        ("duration", "i8"),
-        ("start", "i8"),
-        ("end", "i8"),
-        ("kind", "i4"),
-        ("rank", "i4"),
-        ("stream", "i4"),
-        ("key", "i4"),
-        ("flow", "i4"),
-        ("tally", "i4"),
-        ("service", "i4"),
-        ("io", "i4"),  # of an access over a wafer's links, its IO_MEMBER; or NONE
-        ("following", "i4"),  # in State.following, from here ...
-        ("following_end", "i4"),
-        ("state", "i4"),  # as in the phase kernel
-        ("waits", "i4"),
-        ("next", "i4"),  # in its stream's queue
-    ],
-    align=True,
+ENTRY = record(
+    late="i8",
+    order="i8",  # in which entries that move on at the same time go on
+    flow="i4",
+    phase="i4",
+    next="i4",  # in a port's queue
 )
-ACCESS = np.dtype(  # of a node, to a memory that serves others, too
-    [
-        ("since", "i8"),
-        ("takes", "f8"),  # ps, of all of it, since then
-        ("left", "f8"),  # a share of it
-        ("due", "i8"),  # when its bytes have moved, as servers are now; NONE before and afterwards
-    ]
+NODE = record(  # what is read of the program's nodes, and what has become of them
+    duration="i8",
+    start="i8",
+    end="i8",
+    order="i8",  # in which nodes that become ready at the same time go on
+    kind="i4",
+    rank="i4",
+    stream="i4",
+    key="i4",
+    flow="i4",
+    tally="i4",
+    service="i4",
+    io="i4",  # of an access over a wafer's links, its IO_MEMBER; or NONE
+    following="i4",  # in State.following, from here ...
+    following_end="i4",
+    state="i4",  # as in the phase kernel
+    waits="i4",
+    next="i4",  # in its stream's queue
 )
-STREAM = np.dtype([("node", "i4"), ("head", "i4"), ("tail", "i4"), ("open", "i4")])
-PART = np.dtype(  # a member of a flow, and what it has still to do
-    [
-        ("due", "i8"),  # when the latest of the chunks that are through has arrived
-        ("through", "i8"),  # when the last of them was ...
-        ("dim", "i4"),  # ... from which dimension
-        ("chunks", "i4"),  # that are not through
-        ("rank", "i4"),
-        ("node", "i4"),
-    ],
-    align=True,
+# An access of a node to a memory that serves others, too; it is due when its bytes have moved, as
+# servers are now; NONE before and afterwards.
+NODE_ACCESS = record(due="i8", **ACCESS)
+STREAM = record(node="i4", head="i4", tail="i4", freed="i4")  # whether it is in State.freed
+PART = record(  # a member of a flow, and what it has still to do
+    due="i8",  # when the latest of the chunks that are through has arrived
+    through="i8",  # when the last of them was ...
+    dim="i4",  # ... from which dimension
+    chunks="i4",  # that are not through
+    rank="i4",
+    node="i4",
 )
-PHASE = np.dtype([("n_bytes", "f8"), ("dim", "i4"), ("kind", "i4")], align=True)
-
-
-TURN = np.dtype(
-    [
-        ("round", "i4"),
-        ("passing", "i4"),  # the number of the present turn
-        ("under_way", "i4"),
-        ("head", "i4"),  # of the reductions that wait
-        ("tail", "i4"),
-    ]
+PHASE = record(n_bytes="f8", dim="i4", kind="i4")
+TURN = record(
+    round="i4",
+    passing="i4",  # the number of the present turn
+    under_way="i4",
+    head="i4",  # of the reductions that wait
+    tail="i4",
 )
-SPAN = np.dtype([("start", "i8"), ("end", "i8"), ("place", "i4"), ("entry", "i4")], align=True)
-RANK = np.dtype(
-    [
-        ("clock", "i8"),
-        ("compute", "i8"),
-        ("exposed", "i8"),
-        ("end", "i8"),
-        ("computing", "i4"),
-        ("in_flight", "i4"),  # operators
-    ],
-    align=True,
+SPAN = record(start="i8", end="i8", place="i4", entry="i4")
+RANK = record(**ACCOUNT, computing="i4")  # operators
+RANK_PORT = record(
+    **OF_PORT,
+    busy="i8",
+    bytes_sent="f8",
+    last_sent="f8",  # of them
+    first_sent="i8",  # the step of this generation that first sent some ...
+    unequal="i8",  # ... and the last one that sent another number of bytes
+    serving="i4",  # phases
 )
-RANK_DIM = np.dtype(
-    [
-        ("busy", "i8"),
-        ("exposed", "f8"),
-        ("bytes_sent", "f8"),
-        ("last_sent", "f8"),  # of them
-        ("first_sent", "i8"),  # the step of this generation that first sent some ...
-        ("unequal", "i8"),  # ... and the last one that sent another number of bytes
-        ("serving", "i4"),  # phases
-        ("late", "i4"),  # flows from which the last latencies pass
-    ],
-    align=True,
-)
-RANK_TALLY = np.dtype([("exposed", "f8"), ("in_flight", "i8")])

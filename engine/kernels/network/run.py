@@ -7,36 +7,39 @@ from typing import Any
 
 import numpy as np
 
-from engine.errors import DimsweepError
-from engine.fidelity import Fidelity
-from engine.kernels.carriers import Traffic
-from engine.kernels.carriers.fabric import fabric_of
-from engine.kernels.core.none import NONE
-from engine.kernels.messages.count import check_number
-from engine.kernels.messages.folding import Folding, folding_of
-from engine.kernels.messages.links import LinkAccount, Span, utilisation
-from engine.kernels.messages.precedence import may_suspend
-from engine.kernels.messages.program import check_ranks, links_to_watch, network_of
-from engine.kernels.messages.run import (
+from dimsweep.engine.collector import no_collector
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.fidelity import Fidelity
+from dimsweep.engine.kernels.carriers import Traffic
+from dimsweep.engine.kernels.carriers.fabric import fabric_of
+from dimsweep.engine.kernels.core.none import NONE
+from dimsweep.engine.kernels.messages.count import check_number
+from dimsweep.engine.kernels.messages.folding import Folding, folding_of
+from dimsweep.engine.kernels.messages.precedence import may_suspend
+from dimsweep.engine.kernels.messages.program import check_ranks, links_to_watch, network_of
+from dimsweep.engine.kernels.messages.run import (
+    LinkAccount,
+    Measures,
     MessageRun,
     OperatorSpan,
     PhaseSpan,
-    blocked_error,
+    Span,
+    measures_by_rank,
     reducing_error,
+    stuck_error,
+    too_long_error,
 )
-from engine.kernels.messages.tables import Tables, build_tables
-from engine.kernels.network import events
-from engine.kernels.network import state as st
-from engine.kernels.network.by_packets import Packets
-from engine.kernels.network.carrying import CARRIERS
-from engine.kernels.network.folding import run_folded
-from engine.kernels.network.kernel import run
-from engine.kernels.network.setup import How, enlarged, new_state
-from engine.kernels.phase.batch import Measures, outcome_error
-from engine.kernels.phase.diagnosis import explain_stuck
-from engine.kernels.phase.state import FINISHED, TOO_LONG
-from engine.lower.program import Floats, Program, Table
-from engine.network.graph import Network
+from dimsweep.engine.kernels.messages.tables import Tables, build_tables
+from dimsweep.engine.kernels.network import events
+from dimsweep.engine.kernels.network import state as st
+from dimsweep.engine.kernels.network.by_packets import Packets
+from dimsweep.engine.kernels.network.carrying import CARRIERS
+from dimsweep.engine.kernels.network.folding import run_folded
+from dimsweep.engine.kernels.network.growth import enlarged
+from dimsweep.engine.kernels.network.kernel import run
+from dimsweep.engine.kernels.network.setup import How, new_state
+from dimsweep.engine.lower.program import Floats, Program, Table
+from dimsweep.engine.network.graph import Network
 
 _CARRIED = {fidelity: number for number, fidelity in enumerate(CARRIERS)}  # Settings.carried
 
@@ -55,6 +58,7 @@ class MessageRunner:
         check_ranks(program)
         self.program, self.fidelity = program, fidelity
 
+    @no_collector()  # what a run makes are many small objects, and no circles among them
     def run(
         self,
         bandwidth: Floats | None = None,
@@ -67,13 +71,15 @@ class MessageRunner:
 
         ``record`` keeps when each message held each link, and links that are named in ``watch``
         note what packets do there (see :class:`Traffic`).  Unrecorded messages are folded unless
-        ``fold`` is false (see :mod:`engine.kernels.network.folding`).  Where messages may be
-        suspended (see :func:`may_suspend`) the witness simulates them.  Raises
-        :class:`DimsweepError` as :func:`network_of` does, and for what cannot finish, naming who
-        waits for what.
+        ``fold`` is false (see :mod:`engine.kernels.network.folding`), or some may be suspended.
+        Raises :class:`DimsweepError` as :func:`network_of` does, and for what cannot finish, naming
+        who waits for what.
         """
         own = bandwidth is None
         program = self.program if own else self.program.rebind(bandwidth=bandwidth)
+        if not own and program.communication.by_network:  # other messages at other bandwidths
+            runner = MessageRunner(program, self.fidelity)
+            return runner.run(record=record, watch=watch, fold=fold)
         network = self._network if own else network_of(program)
         watched = links_to_watch(network, watch, self.fidelity)
         tables, carried = self._tables, _CARRIED[self.fidelity]
@@ -91,7 +97,7 @@ class MessageRunner:
         run = _result(program, network, tables, state, traffic)
         return dataclasses.replace(run, recorded=record, n_simulated=n_simulated)
 
-    def told(self) -> Iterator[Any]:
+    def inputs(self) -> Iterator[Any]:
         """All that a run at the program's own point depends on: links, the state before anything
         has happened and, of packets, how they are made, sent and marked."""
         program, network, model = self.program, self._network, self.program.communication.network
@@ -137,7 +143,7 @@ def _result(
     return MessageRun(
         program=program,
         network=network,
-        measures=_measures(state.accounts, end),
+        measures=_measures(state.accounts),
         links=_links(program, network, state, end),
         operators=_operators(state),
         phases=_phases(program, state),
@@ -163,7 +169,7 @@ def _finished(
         elif packets is not None:
             packets.go_on(state)
     if outcome == events.TOO_LONG:
-        raise outcome_error(TOO_LONG)
+        raise too_long_error()
     if outcome == events.TOO_MANY:
         n_messages = int(state.wires.clock.counts["n_messages"][0])
         check_number(n_messages, program.communication.network)
@@ -175,27 +181,25 @@ def _finished(
 def _traffic(program: Program, state: st.State, packets: Packets | None) -> Traffic:
     """What became of the messages that were carried."""
     messages = state.wires.messages[: state.wires.clock.counts["n_messages"][0]]
-    members = state.flows["member"][state.entries["flow"][messages["entry"]]]
+    members = state.flows["member_start"][state.entries["flow"][messages["entry"]]]
     nodes, which = np.unique(state.parts["node"][members], return_inverse=True)
-    names = [program.names.node[node] for node in nodes.tolist()]
-    operators = tuple(names[i] for i in which.tolist())
+    names = [program.names.node[node] for node in nodes.tolist()]  # which looks each of them up
+    operators = tuple(map(names.__getitem__, which.tolist()))
     if packets is not None:
         return packets.traffic(operators)
     return Traffic(operators, messages["start"].copy(), messages["arrival"].copy())
 
 
-def _measures(accounts: st.Accounts, end: int) -> Measures:
-    return Measures(
-        outcome=np.array([FINISHED], dtype=np.int32),
-        time=np.array([end], dtype=np.int64),
-        end=accounts.ranks["end"][None],
-        compute=accounts.ranks["compute"][None],
-        exposed=accounts.ranks["exposed"][None],
-        exposed_by_dim=accounts.dims["exposed"][None],
-        exposed_by_tally=accounts.tallies["exposed"][None],
-        busy=accounts.dims["busy"][None, :, :-1],
-        bytes_sent=accounts.dims["bytes_sent"][None, :, :-1],
-        path=None,
+def _measures(accounts: st.Accounts) -> Measures:
+    ranks, ports = accounts.ranks, accounts.ports
+    return measures_by_rank(
+        end=ranks["end"],
+        compute=ranks["compute"],
+        exposed=ranks["exposed"],
+        exposed_by_dim=np.column_stack((ports["exposed"], ranks["unserved"])),
+        exposed_by_tally=accounts.exposed,
+        busy=ports["busy"],
+        bytes_sent=ports["bytes_sent"],
     )
 
 
@@ -204,7 +208,7 @@ def _name(program: Program, state: st.State, entry: int) -> str:
     if entry < 0:
         return program.names.node[~entry]
     flow = state.flows[state.entries["flow"][entry]]
-    return program.names.node[int(state.parts["node"][flow["member"]])]
+    return program.names.node[int(state.parts["node"][flow["member_start"]])]
 
 
 def _links(
@@ -216,15 +220,7 @@ def _links(
         spans[span["place"]].append(Span(int(span["start"]), int(span["end"]), name))
     columns = (state.wires.links[name].tolist() for name in ("n_bytes", "busy", "longest"))
     return tuple(
-        LinkAccount(
-            link,
-            n_bytes,
-            busy,
-            utilisation(link, n_bytes, end),
-            longest,
-            tuple(own),
-        )
-        for link, n_bytes, busy, longest, own in zip(network.links, *columns, spans, strict=True)
+        LinkAccount.by(end, *each) for each in zip(network.links, *columns, spans, strict=True)
     )
 
 
@@ -248,10 +244,9 @@ def _spans(state: st.State, *, of_ports: bool) -> Table:
 
 def _stuck(program: Program, network: Network, state: st.State) -> DimsweepError:
     runs = {i: node for i, node in enumerate(state.streams["node"].tolist()) if node != NONE}
-    error = explain_stuck(program, state.nodes["state"].tolist(), runs)
     blocked = [
         f"{link.name}: a message of {_name(program, state, state.wires.parcels['entry'][parcel])!r}"
         for link, parcel in zip(network.links, state.wires.links["waits"].tolist(), strict=True)
         if parcel != NONE
     ]
-    return blocked_error(blocked) if blocked else error
+    return stuck_error(program, state.nodes["state"].tolist(), runs, blocked)

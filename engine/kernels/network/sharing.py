@@ -1,8 +1,8 @@
 """Messages that share links with others: when they set out, and when they are there."""
 
-from engine.compiler import kernel
-from engine.kernels.network.clock import now_of
-from engine.kernels.network.state import Wires
+from dimsweep.engine.compiler import kernel
+from dimsweep.engine.kernels.network.clock import now_of
+from dimsweep.engine.kernels.network.state import Wires
 
 
 @kernel

@@ -8,10 +8,12 @@ Records of tables are in :mod:`engine.kernels.network.records`.  Times are ps.
 
 from typing import NamedTuple
 
-from engine.kernels.flow.tables import Flows
-from engine.kernels.messages.records import Io, Plans
-from engine.kernels.packet.agenda import Agenda
-from engine.lower.program import Ints, Longs, Table
+from dimsweep.engine.kernels.core.agenda import Agenda
+from dimsweep.engine.kernels.core.servers import Servers
+from dimsweep.engine.kernels.core.worklist import Worklist
+from dimsweep.engine.kernels.flow.tables import Flows
+from dimsweep.engine.kernels.messages.records import Io, Plans
+from dimsweep.engine.lower.program import Floats, Ints, Longs, Table
 
 # What a parcel is: of an exchange, from point to point, to or from a switch that reduces, a piece
 # from or to an I/O controller.
@@ -19,12 +21,12 @@ EXCHANGED, CROSSING, SWITCHED, PIECE = range(4)
 
 
 class Accounts(NamedTuple):
-    """What ranks do with their time (:mod:`engine.kernels.reference.ranks`): R ranks, D dimensions,
-    L tallies."""
+    """What ranks do with their time (:mod:`engine.kernels.network.accounts`): R ranks, D
+    dimensions, L tallies."""
 
     ranks: Table  # (R,) of RANK
-    dims: Table  # (R, D + 1) of RANK_DIM; the last: no dimension serves
-    tallies: Table  # (R, L) of RANK_TALLY
+    ports: Table  # (R, D) of RANK_PORT
+    exposed: Floats  # (R, L) ps of operators; valid when nothing is in flight
 
 
 class Clock(NamedTuple):
@@ -75,14 +77,7 @@ class Wires(NamedTuple):
     spans: Table  # SPAN; the place of a port is ~ its number
     crossings: Table  # CROSSING, of the parcel of the same number, if messages may be suspended
     feeds: Table  # FEED
-    begun: Ints  # what has begun to come to each gate, and to each of I/O: the first FEED, or NONE
-
-
-# Rows of State.lists, and places in State.lengths: nodes, streams, nodes, ports, ports whose
-# message from point to point, or phase by a switch, begins, ports whose exchange begins, nodes
-# whose accesses are in flight, entries that pass others, and the ports at which they do.
-READY, OPENED, STARTING, TOUCHED, SENDING, BEGINNING, SERVING, PASSING, PASSED = range(9)
-MOVING = 9  # the length of State.moving
+    begun: Ints  # what has begun to arrive at each gate: the first FEED, or NONE
 
 
 class State(NamedTuple):
@@ -91,10 +86,17 @@ class State(NamedTuple):
     wires: Wires
     plans: Plans
     accounts: Accounts
-    lists: Ints  # (9, n) of numbers of what is to go on ...
-    lengths: Longs  # ... and how many they are
-    moving: Ints  # entries that move on
-    scratch: Ints  # room to sort
+    # Of an instant:
+    ready: Worklist  # nodes
+    freed: Worklist  # streams that have become idle, or have got a first one that waits
+    starting: Worklist  # nodes
+    moving: Worklist  # entries that move on
+    touched: Worklist  # ports
+    passing: Worklist  # entries that pass others
+    sending: Worklist  # ports whose message from point to point, or phase by a switch, begins
+    beginning: Worklist  # ports whose exchange begins
+    served: Worklist  # nodes whose accesses are in flight
+    scratch: Longs  # room to sort
     nodes: Table  # NODE
     following: Ints
     streams: Table  # STREAM
@@ -106,13 +108,12 @@ class State(NamedTuple):
     gathered: Ints
     strands: Table  # STRAND
     slots: Table  # SLOT
+    line_ports: Ints  # as Plans.line_ranks, the port of each into the line's dimension
     reductions: Table  # REDUCTION
     launches: Table  # LAUNCH
     gates: Table  # GATE
     turns: Table  # TURN
     passed: Ints  # the last turn in which a line has passed
-    services: Table  # as of the program's structure, and
-    server_uses: Table  # likewise
-    servers: Longs  # NPUs that each serves
-    accesses: Table  # ACCESS, of nodes
+    servers: Servers
+    accesses: Table  # NODE_ACCESS, of nodes
     io: Io

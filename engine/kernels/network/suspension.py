@@ -5,15 +5,15 @@ on each of its links, since it may wait for two of them at once; parcels *feed* 
 and what is planned of these is planned anew when that of their feeds is.
 """
 
-from engine.compiler import kernel
-from engine.kernels.core import pool
-from engine.kernels.core.by_type import where_used
-from engine.kernels.core.none import NONE
-from engine.kernels.core.queue import append
-from engine.kernels.network.clock import at_once, now_of, plan_anew
-from engine.kernels.network.events import CROSSED, PASSED_ON, RELEASED
-from engine.kernels.network.parcels import let_go, new_parcel, note_span, whole_ps
-from engine.kernels.network.state import Wires
+from dimsweep.engine.compiler import kernel
+from dimsweep.engine.kernels.core import pool
+from dimsweep.engine.kernels.core.by_type import where_used
+from dimsweep.engine.kernels.core.none import NONE
+from dimsweep.engine.kernels.core.queue import append
+from dimsweep.engine.kernels.network.clock import at_once, now_of, plan_anew
+from dimsweep.engine.kernels.network.events import CROSSED, PASSED_ON, RELEASED
+from dimsweep.engine.kernels.network.parcels import let_go, new_parcel, note_span, whole_ps
+from dimsweep.engine.kernels.network.state import Wires
 
 _SMALL = 1 << 31  # the product of two numbers below it is exact
 
@@ -21,8 +21,8 @@ _SMALL = 1 << 31  # the product of two numbers below it is exact
 @where_used("crossings")
 @kernel
 def prepare(w: Wires, parcel: int, begun: int) -> None:
-    """A parcel is about to ask for its link.  Its bytes come from all that has ``begun`` to come:
-    the first of some FEEDs, or NONE if all of them are there."""
+    """A parcel is about to ask for its link.  ``begun`` is what feeds it, in part or in
+    whole: the first of some FEEDs, or NONE if all of its bytes have arrived."""
     p, crossing = w.parcels[parcel], w.crossings[parcel]
     link = w.links[w.hops[p.hop]]
     crossing.transfer = whole_ps(p.n_bytes * link.per_byte)
@@ -49,7 +49,7 @@ def _follow(w: Wires, parcel: int, follower: int) -> None:
 
 @where_used("crossings", NONE)
 @kernel
-def go_further(w: Wires, parcel: int) -> int:
+def pass_on(w: Wires, parcel: int) -> int:
     """The far end of a parcel's link passes it on: as another one, which that one feeds."""
     number = new_parcel(w)
     w.parcels[number] = w.parcels[parcel]
@@ -71,15 +71,15 @@ def note_further(w: Wires, parcel: int) -> None:
 
 @where_used("crossings", NONE)
 @kernel
-def begun_at(w: Wires, gate: int) -> int:
-    """What has begun to come to a gate: the first FEED, or NONE."""
+def feeds_of_gate(w: Wires, gate: int) -> int:
+    """The FEEDs of what has begun to arrive at a gate: the first, or NONE."""
     return w.begun[gate] + 0
 
 
 @where_used("crossings")
 @kernel
-def come_to(w: Wires, gate: int, parcel: int) -> None:
-    """A parcel has begun to come to a gate, and will feed what goes on from there."""
+def feed_gate(w: Wires, gate: int, parcel: int) -> None:
+    """A parcel has begun to arrive at a gate, and will feed what the gate launches."""
     number = _new_feed(w, parcel)
     w.feeds[number].other = w.begun[gate]
     w.begun[gate] = number
@@ -87,8 +87,8 @@ def come_to(w: Wires, gate: int, parcel: int) -> None:
 
 @where_used("crossings")
 @kernel
-def go_on_from(w: Wires, gate: int) -> None:
-    """What goes on from a gate has set out: others may come to it."""
+def leave_gate(w: Wires, gate: int) -> None:
+    """A gate has launched what it does, and may be reached again."""
     _end_feeds(w, w.begun[gate] + 0)
     w.begun[gate] = NONE
 
@@ -119,7 +119,7 @@ def begin(w: Wires, parcel: int) -> None:
     crossing = w.crossings[parcel]
     crossing.since = crossing.at = now_of(w.clock)
     _plan(w, parcel)
-    _tell(w, parcel)
+    _replan_followers(w, parcel)
 
 
 @where_used("crossings", False)
@@ -132,11 +132,11 @@ def suspend(w: Wires, parcel: int) -> bool:
     if crossing.since != NONE:
         crossing.sent = _progress(w, parcel)
         if now > crossing.since:
-            _was_held(w, parcel)
+            _book_hold(w, parcel)
     crossing.since = crossing.end = NONE
     plan_anew(w.clock, parcel, CROSSED, NONE)
     plan_anew(w.clock, parcel, PASSED_ON, NONE)
-    _tell(w, parcel)
+    _replan_followers(w, parcel)
     return True
 
 
@@ -148,7 +148,7 @@ def end_crossing(w: Wires, parcel: int) -> int:
     number = w.hops[p.hop]
     link = w.links[number]
     link.n_bytes += p.n_bytes
-    _was_held(w, parcel)
+    _book_hold(w, parcel)
     crossing.since = crossing.followers.head = NONE
     _end_feeds(w, crossing.feeds + 0)
     if link.holder == parcel:
@@ -158,7 +158,7 @@ def end_crossing(w: Wires, parcel: int) -> int:
 
 
 @kernel
-def _was_held(w: Wires, parcel: int) -> None:
+def _book_hold(w: Wires, parcel: int) -> None:
     """Account for a time in which a parcel held its link."""
     p, since, now = w.parcels[parcel], w.crossings[parcel].since + 0, now_of(w.clock)
     w.links[w.hops[p.hop]].busy += now - since
@@ -185,7 +185,7 @@ def _plan(w: Wires, parcel: int) -> None:
 
 
 @kernel
-def _tell(w: Wires, parcel: int) -> None:
+def _replan_followers(w: Wires, parcel: int) -> None:
     """Plan anew what a parcel feeds, since it has a new plan, or none for a while."""
     feed = w.crossings[parcel].followers.head + 0
     while feed != NONE:
@@ -195,14 +195,14 @@ def _tell(w: Wires, parcel: int) -> None:
             crossing.sent = _progress(w, follower)
             crossing.at = now_of(w.clock)
             _plan(w, follower)
-            _tell(w, follower)
+            _replan_followers(w, follower)
         feed = w.feeds[feed].next + 0
 
 
 @kernel
 def _progress(w: Wires, parcel: int) -> int:
     """How much of a parcel's transfer is done by now (ps): what its link could send, and no more
-    than has come."""
+    than has arrived."""
     crossing, now = w.crossings[parcel], now_of(w.clock)
     if crossing.since == NONE:
         return crossing.sent + 0
@@ -210,13 +210,13 @@ def _progress(w: Wires, parcel: int) -> int:
     while feed != NONE:
         of = w.crossings[w.feeds[feed].parcel]
         if of.end != NONE and of.end <= now:
-            come = crossing.transfer - max(0, crossing.head - (now - of.end))
+            received = crossing.transfer - max(0, crossing.head - (now - of.end))
         elif of.transfer == 0:
-            come = 0
+            received = 0
         else:
-            come = _progress(w, w.feeds[feed].parcel + 0)
-            come = max(0, _share(come, crossing.transfer, of.transfer) - crossing.head)
-        done = min(done, come)
+            received = _progress(w, w.feeds[feed].parcel + 0)
+            received = max(0, _share(received, crossing.transfer, of.transfer) - crossing.head)
+        done = min(done, received)
         feed = w.feeds[feed].other + 0
     return done
 

@@ -8,8 +8,8 @@ come to the same either way: two ask for the same link, or one asks as the other
 run is then given up.  What one step does is in order.
 """
 
-from engine.compiler import inlined
-from engine.kernels.network.state import Accounts, Clock
+from dimsweep.engine.compiler import inlined
+from dimsweep.engine.kernels.network.state import Accounts, Clock
 
 
 @inlined
@@ -32,10 +32,11 @@ def clash_with(c: Clock, other: int) -> None:
 
 
 @inlined
-def note_sent(c: Clock, a: Accounts, rank: int, dim: int, n_bytes: float) -> None:
-    """Note bytes that a rank sends: unequal sizes must be added in a known order, since sums are
+def book_sent(c: Clock, a: Accounts, rank: int, dim: int, n_bytes: float) -> None:
+    """Book bytes that a rank sends: unequal sizes must be added in a known order, since sums are
     rounded."""
-    account = a.dims[rank, dim]
+    account = a.ports[rank, dim]
+    account.bytes_sent += n_bytes
     if account.first_sent < c.counts[0].generation:
         account.first_sent = c.counts[0].step
     elif account.last_sent != n_bytes:

@@ -3,10 +3,10 @@
 See :mod:`engine.kernels.reference.turns`.
 """
 
-from engine.compiler import kernel
-from engine.kernels.core.none import NONE
-from engine.kernels.core.queue import append, take_behind
-from engine.kernels.network.state import State
+from dimsweep.engine.compiler import kernel
+from dimsweep.engine.kernels.core.none import NONE
+from dimsweep.engine.kernels.core.queue import append, take_behind
+from dimsweep.engine.kernels.network.state import State
 
 
 @kernel

@@ -5,18 +5,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from engine.errors import DimsweepError
-from engine.kernels.packet.agenda import NUMBERS
-from engine.kernels.packet.inputs import Fabric
-from engine.kernels.packet.notes import (
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.kernels.packet.inputs import Fabric
+from dimsweep.engine.kernels.packet.notes import (
     History,
     Pausing,
     circle_of_pauses,
     read_histories,
     read_pausings,
 )
-from engine.kernels.packet.state import Run
-from engine.lower.program import Longs
+from dimsweep.engine.kernels.packet.state import Run
+from dimsweep.engine.lower.program import Longs
 
 
 class PortAccount(NamedTuple):
@@ -85,7 +84,7 @@ def account(fabric: Fabric, tables: Run, cpu: float) -> PacketRun:
         tuple(_account(fabric, tables)),
         read_histories(fabric, tables),
         read_pausings(fabric, tables),
-        int(tables.agenda.counts[NUMBERS]),
+        int(tables.agenda.counts["numbers"][0]),
         cpu,
     )
 
@@ -100,9 +99,7 @@ def _account(fabric: Fabric, tables: Run) -> list[PortAccount]:
 
 def stuck(fabric: Fabric, tables: Run) -> DimsweepError:
     """Flows that wait for one another, packets that were dropped, or ports that stay paused."""
-    unended = np.flatnonzero(tables.flows["end"][: tables.counts["n_flows"][0]] < 0)
     dropped = int(tables.ports["dropped"].sum())
-    named = ", ".join(map(str, unended[:5].tolist()))
     if dropped:
         why = f"{dropped} packets found no room in a buffer, and nobody sends them again"
     elif (tables.ports["paused"] > 0).any():
@@ -110,4 +107,11 @@ def stuck(fabric: Fabric, tables: Run) -> DimsweepError:
         why = f"the ports {circle} wait for one another to resume: a deadlock of pauses"
     else:
         why = "they wait for flows that never end"
+    return never_end(tables.flows["end"][: tables.counts["n_flows"][0]], why)
+
+
+def never_end(ends: Longs, why: str) -> DimsweepError:
+    """Why the flows without an end have none."""
+    unended = np.flatnonzero(ends < 0)
+    named = ", ".join(map(str, unended[:5].tolist()))
     return DimsweepError(f"{len(unended)} flows never end ({named}): {why}", where="flows")

@@ -6,8 +6,8 @@ what comes on top while the pause travels goes into the port's headroom.  A swit
 pause drops what would wait at a port whose queue is as long as that threshold; it has no reserves.
 """
 
-from engine.kernels.packet.compile import inlined
-from engine.kernels.packet.state import Run
+from dimsweep.engine.kernels.packet.compile import inlined
+from dimsweep.engine.kernels.packet.state import Run
 
 
 @inlined

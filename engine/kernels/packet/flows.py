@@ -1,14 +1,14 @@
-"""Flows between hosts: one by one, or many of them as columns."""
+"""Flows between hosts, and the columns that they are checked as."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from engine.cluster.transports import Transport
-from engine.errors import DimsweepError
-from engine.lower.program import Longs
+from dimsweep.engine.cluster.transports import Transport
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.lower.program import Longs
 
 _LARGEST = (1 << 63) - 1
 
@@ -40,11 +40,11 @@ class Flow(NamedTuple):
     priority: int = 0
 
 
-class FlowColumns(NamedTuple):
-    """Many flows, an array of int64 for each field of :class:`Flow`.
+class Columns(NamedTuple):
+    """Flows as arrays of int64, one for each field of :class:`Flow`.
 
     Flow i takes ``ways[way[i]]``; a window of 0 is none.  It waits for the flows
-    ``after[after_from[i] : after_from[i + 1]]``.  :func:`flow_columns` makes them.
+    ``after[after_from[i] : after_from[i + 1]]``.
     """
 
     sizes: Longs
@@ -58,45 +58,8 @@ class FlowColumns(NamedTuple):
     priorities: Longs
 
 
-def flow_columns(
-    sizes: ArrayLike,
-    ways: Sequence[Ways],
-    way: ArrayLike,
-    *,
-    starts: ArrayLike = 0,
-    windows: ArrayLike = 0,
-    round_trips: ArrayLike = 0,
-    after: ArrayLike = (),
-    after_from: ArrayLike = 0,
-    priorities: ArrayLike = 0,
-) -> FlowColumns:
-    """Columns of flows; a single number stands for all flows.  Units as in :class:`Flow`.
-
-    Raises :class:`DimsweepError` for numbers that are no int64, or columns of another length.
-    """
-    long = _long("sizes", sizes)
-    n = len(long) if long.ndim else 1
-    given = {"way": way, "starts": starts, "windows": windows, "round_trips": round_trips}
-    given["priorities"] = priorities
-    columns = {name: _column(name, values, n) for name, values in given.items()}
-    found = FlowColumns(
-        _column("sizes", sizes, n),
-        ways,
-        after=np.atleast_1d(_long("after", after)),
-        after_from=_column("after_from", after_from, n + 1),
-        **columns,
-    )
-    bad_way = (found.way < 0) | (found.way >= len(ways))
-    if bad_way.any():
-        raise DimsweepError(f"there is no way {found.way[bad_way][0]}", where="way")
-    ends = found.after_from
-    if ends[0] != 0 or ends[-1] != len(found.after) or (np.diff(ends) < 0).any():
-        raise DimsweepError("it must rise from 0 to the length of after", where="after_from")
-    return found
-
-
-def columns_of(flows: Sequence[Flow]) -> FlowColumns:
-    """The same flows as columns; raises :class:`DimsweepError` for numbers that are no int64."""
+def columns_of(flows: Sequence[Flow]) -> Columns:
+    """Flows as columns; raises :class:`DimsweepError` for numbers that are no int64."""
     for i, flow in enumerate(flows):
         if flow.window is not None and flow.window <= 0:
             raise DimsweepError(f"a window of {flow.window} bytes", where=f"flow {i}")
@@ -105,27 +68,26 @@ def columns_of(flows: Sequence[Flow]) -> FlowColumns:
         numbers.setdefault(((flow.way, flow.way_back), *flow.sprayed), len(numbers))
         for flow in flows
     ]
-    return flow_columns(
-        [flow.size for flow in flows],
-        tuple(numbers),
-        way,
-        starts=[flow.start for flow in flows],
-        windows=[flow.window or 0 for flow in flows],
-        round_trips=[flow.round_trip for flow in flows],
-        after=[other for flow in flows for other in flow.after],
+    return Columns(
+        sizes=_longs("sizes", (flow.size for flow in flows)),
+        ways=tuple(numbers),
+        way=_longs("way", way),
+        starts=_longs("starts", (flow.start for flow in flows)),
+        windows=_longs("windows", (flow.window or 0 for flow in flows)),
+        round_trips=_longs("round_trips", (flow.round_trip for flow in flows)),
+        after=_longs("after", (other for flow in flows for other in flow.after)),
         after_from=np.cumsum([0, *(len(flow.after) for flow in flows)]),
-        priorities=[flow.priority for flow in flows],
+        priorities=_longs("priorities", (flow.priority for flow in flows)),
     )
 
 
-def check_flows(flows: FlowColumns, n_before: int, at: int, now: int) -> None:
+def check_flows(flows: Columns, n_before: int, at: int, now: int, n_priorities: int) -> None:
     """Raises :class:`DimsweepError` naming the first flow that cannot be simulated.
 
     There are ``n_before`` flows already, for which these may wait as for one another.  Their
     beginning is the tick ``at``, and the present one is ``now``.
     """
-    check_start(at, now)
-    check_sizes(flows.sizes, n_before)
+    check_sizes(flows.sizes, n_before, at, now)
     n = n_before + len(flows.sizes)
     _refuse(flows.starts < 0, n_before, "it starts before the beginning")
     _refuse(flows.windows < 0, n_before, "its window has no bytes")
@@ -134,16 +96,15 @@ def check_flows(flows: FlowColumns, n_before: int, at: int, now: int) -> None:
     if wrong.any():
         told = f"it waits for flow {flows.after[wrong][0]}, which there is not"
         raise DimsweepError(told, where=f"flow {waits[wrong][0]}")
+    wrong = (flows.priorities < 0) | (flows.priorities >= n_priorities)
+    hint = "Settings.priorities of a packet network"
+    _refuse(wrong, n_before, f"its priority is none of {n_priorities}, counted from 0", hint)
 
 
-def check_start(at: int, now: int) -> None:
-    """Raises :class:`DimsweepError` for flows that are to start before the present tick."""
+def check_sizes(sizes: Longs, n_before: int, at: int, now: int) -> None:
+    """Raises :class:`DimsweepError` for a flow without bytes, or that would have started."""
     if at < now:
         raise DimsweepError(f"flows are to start from tick {at} on, but it is {now}", where="at")
-
-
-def check_sizes(sizes: Longs, n_before: int) -> None:
-    """Raises :class:`DimsweepError` for a flow without bytes."""
     _refuse(sizes <= 0, n_before, "it has no bytes")
 
 
@@ -153,14 +114,7 @@ def check_segments(payload: int, sizes: Longs, n_before: int) -> None:
     _refuse(too_many, n_before, "it is more segments than TCP counts here")
 
 
-def check_priorities(n: int, flows: FlowColumns, n_before: int) -> None:
-    """Raises :class:`DimsweepError` for a flow of none of ``n`` priorities."""
-    wrong = (flows.priorities < 0) | (flows.priorities >= n)
-    hint = "Settings.priorities of a packet network"
-    _refuse(wrong, n_before, f"its priority is none of {n}, counted from 0", hint)
-
-
-def check_windows(transport: Transport, rates: Longs, flows: FlowColumns, n_before: int) -> None:
+def check_windows(transport: Transport, rates: Longs, flows: Columns, n_before: int) -> None:
     """Raises :class:`DimsweepError` for windows that are missing or too large to compute with.
 
     ``rates`` (bits a second) are those of the hosts' links by which the flows leave.
@@ -175,21 +129,12 @@ def check_windows(transport: Transport, rates: Longs, flows: FlowColumns, n_befo
         )
 
 
-def _long(name: str, values: ArrayLike) -> Longs:
+def _longs(name: str, values: Iterable[int]) -> Longs:
     try:
-        return np.asarray(values, np.int64)
+        return np.array([*values], np.int64)
     except OverflowError as error:
         hint = f"whole numbers up to {_LARGEST}"
         raise DimsweepError("a number is too large", where=name, hint=hint) from error
-
-
-def _column(name: str, values: ArrayLike, n: int) -> Longs:
-    column = _long(name, values)
-    if column.shape not in ((), (n,)):
-        raise DimsweepError(f"it has the shape {column.shape}, not ({n},)", where=name)
-    whole = column if column.ndim else np.broadcast_to(column, (n,))
-    # Of one kind: for each other one the kernels would be compiled anew.
-    return np.require(whole, requirements=["C", "W"])
 
 
 def _refuse(wrong: NDArray[np.bool_], n_before: int, why: str, hint: str = "") -> None:

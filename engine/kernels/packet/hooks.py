@@ -7,9 +7,9 @@ part of the digest by which compiled code is kept.
 import inspect
 from typing import Any
 
-from engine.cluster.transports import HOOKS, TRANSPORTS, Transport
-from engine.kernels.packet.compile import inlined, kernel
-from engine.kernels.packet.state import Run
+from dimsweep.engine.cluster.transports import HOOKS, TRANSPORTS, Transport
+from dimsweep.engine.kernels.packet.compile import inlined, kernel
+from dimsweep.engine.kernels.packet.state import Run
 
 
 @inlined
@@ -35,7 +35,6 @@ def register(*transports: type[Transport]) -> None:
     for transport in transports:
         _check(transport)
         TRANSPORTS[transport.name] = transport
-    globals().update({hook: _unrolled(hook) for hook in (*HOOKS, *_OF_TCP)})
 
 
 def _check(transport: type[Transport]) -> None:
@@ -47,6 +46,13 @@ def _check(transport: type[Transport]) -> None:
         raise TypeError(f"{transport.__name__} does not say its {', '.join(asked)}")
     if TRANSPORTS.get(transport.name, transport) is not transport or transport.name == "tcp":
         raise ValueError(f"there is a transport {transport.name!r} already")
+
+
+def _unroll() -> None:
+    globals().update({hook: _unrolled(hook) for hook in (*HOOKS, *_OF_TCP)})
+
+
+TRANSPORTS.changed = _unroll
 
 
 def _unrolled(hook: str) -> Any:

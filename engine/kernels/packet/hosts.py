@@ -1,12 +1,12 @@
 """A host's network card: which queue pair sends next, and when it looks again."""
 
-from engine.kernels.core.none import NEVER, NONE
-from engine.kernels.packet import hooks, tcp
-from engine.kernels.packet.agenda import NOW, UNTIL, passed, plan
-from engine.kernels.packet.compile import inlined, kernel
-from engine.kernels.packet.ports import first_of, new_packet, time_on_wire, time_to_send
-from engine.kernels.packet.settings import Stop, Wake
-from engine.kernels.packet.state import DATA, KIND_BITS, WAKE, Run
+from dimsweep.engine.kernels.core.agenda import passed, plan
+from dimsweep.engine.kernels.core.none import NEVER, NONE
+from dimsweep.engine.kernels.packet import hooks, tcp
+from dimsweep.engine.kernels.packet.compile import inlined, kernel
+from dimsweep.engine.kernels.packet.ports import first_of, new_packet, time_on_wire, time_to_send
+from dimsweep.engine.kernels.packet.settings import Stop, Wake
+from dimsweep.engine.kernels.packet.state import DATA, KIND_BITS, WAKE, Run
 
 
 @inlined
@@ -27,7 +27,7 @@ def _may_send(r: Run, flow: int) -> bool:
 def pick_at_host(r: Run, port: int) -> int:
     """What a host sends next: an ACK, or else a packet of the queue pair whose turn it is."""
     p = r.ports[port]
-    if p.paused == 0 and p.head >= 0:
+    if p.paused == 0 and p.queue.head != NONE:
         return first_of(r, port)
     if p.pairs == 0:
         return NONE
@@ -50,7 +50,7 @@ def pick_at_host(r: Run, port: int) -> int:
     f.turn = f.turn + 1 if f.turn + 1 < f.n_ways else 0
     k.hop = way.data
     k.rank = f.rank
-    now = r.agenda.counts[NOW]
+    now = r.agenda.counts[0].now
     k.stamp = now
     f.last_size = k.size
     if f.rate == p.rate:
@@ -76,14 +76,14 @@ def _depart(r: Run, flow: int, at: int) -> None:
 def stop_at(r: Run, what: int) -> None:
     """No later events are taken, if that is to stop the run."""
     if r.counts[0].stop & what == what:
-        r.agenda.counts[UNTIL] = r.agenda.counts[NOW]
+        r.agenda.counts[0].until = r.agenda.counts[0].now
 
 
 @inlined
 def _whose_turn(r: Run, port: int) -> int:
     """The place of the next queue pair that may send, or NONE; forgets those that have ended."""
     p = r.ports[port]
-    n, now = p.pairs, r.agenda.counts[NOW]
+    n, now = p.pairs, r.agenda.counts[0].now
     turn, ended = NONE, n
     for i in range(1, n + 1):
         at = i + p.served
@@ -114,7 +114,7 @@ def _whose_turn(r: Run, port: int) -> int:
 def _wake_later(r: Run, port: int) -> None:
     """Look again when the first queue pair may send by its rate."""
     p = r.ports[port]
-    now = r.agenda.counts[NOW]
+    now = r.agenda.counts[0].now
     if p.wake_number >= 0 and not passed(r.agenda, p.wake_time, p.wake_number):
         return
     first = NEVER

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from engine.errors import DimsweepError
-from engine.kernels.packet.settings import Settings
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.kernels.packet.settings import Settings
 
 _LARGEST = (1 << 63) - 1
 MOST_PRIORITIES = 8  # as Ethernet has them (IEEE 802.1Q)

@@ -2,27 +2,16 @@
 
 import numpy as np
 
-from engine.kernels.core.by_reference import by_reference
-from engine.kernels.core.none import NONE
-from engine.kernels.core.queue import append
-from engine.kernels.packet import hooks, tcp
-from engine.kernels.packet.agenda import (
-    CURRENT,
-    EMPTY,
-    LEFT,
-    NOW,
-    plan,
-    take,
-    upcoming,
-)
-from engine.kernels.packet.agenda import (
-    TIMERS as PLANNED_TIMERS,
-)
-from engine.kernels.packet.compile import compiled, inlined, kernel
-from engine.kernels.packet.following import link
-from engine.kernels.packet.hosts import pick_at_host, stop_at
-from engine.kernels.packet.machine import prefetch
-from engine.kernels.packet.ports import (
+from dimsweep.engine.kernels.core.agenda import EMPTY, plan, take, upcoming
+from dimsweep.engine.kernels.core.by_reference import by_reference
+from dimsweep.engine.kernels.core.following import link
+from dimsweep.engine.kernels.core.machine import prefetch
+from dimsweep.engine.kernels.core.none import NONE
+from dimsweep.engine.kernels.core.queue import append
+from dimsweep.engine.kernels.packet import hooks, tcp
+from dimsweep.engine.kernels.packet.compile import compiled, inlined, kernel
+from dimsweep.engine.kernels.packet.hosts import pick_at_host, stop_at
+from dimsweep.engine.kernels.packet.ports import (
     busy,
     first_frame,
     free_packet,
@@ -33,12 +22,11 @@ from engine.kernels.packet.ports import (
     send,
     take_from_wire,
 )
-from engine.kernels.packet.settings import Stop
-from engine.kernels.packet.state import (
+from dimsweep.engine.kernels.packet.settings import Stop
+from dimsweep.engine.kernels.packet.state import (
     ACK,
     ARRIVE,
     DATA,
-    FREE_LEFT,
     FULL,
     KIND_BITS,
     RESUME,
@@ -50,9 +38,11 @@ from engine.kernels.packet.state import (
     WAKE,
     Run,
 )
-from engine.lower.program import Longs
+from dimsweep.engine.lower.program import Longs
 
-ROOM = 64  # packets and events that one event may need, beside the flows that it starts
+# Packets, events, notes and random numbers that one event may need, each, beside the flows that it
+# starts.
+ROOM = 32
 _KIND = (1 << KIND_BITS) - 1
 
 
@@ -74,47 +64,62 @@ def run(tables: Run) -> int:
     Whatever happens, happens so that one port may have something to send.
     """
     r = by_reference(tables)
-    a, c = r.agenda, r.counts[0]
+    a = r.agenda
     while True:
-        if (
-            r.free[FREE_LEFT] < ROOM
-            or a.counts[LEFT] < ROOM + c.n_flows
-            or c.drawn + ROOM > len(r.draws)
-            or c.n_samples + ROOM > len(r.samples)
-            or c.n_pausings + ROOM > len(r.pausings)
-        ):
+        n_events = _room(r) // ROOM
+        if n_events <= 0:
             return FULL
-        what = take(a)
-        if what < 0:
-            return what
-        _fetch(r, upcoming(a))
-        kind, which = what & _KIND, what >> KIND_BITS
-        port = NONE
-        if kind == ARRIVE:
-            port = _arrive(r, which)
-        elif kind == SENT:
-            port = which
-        elif kind == WAKE:
-            if r.ports[which].wake_number == a.counts[CURRENT]:
+        for _ in range(n_events):
+            what = take(a)
+            if what < 0:
+                return what
+            _fetch(r, upcoming(a))
+            kind, which = what & _KIND, what >> KIND_BITS
+            port = NONE
+            if kind == ARRIVE:
+                port = _arrive(r, which)
+            elif kind == SENT:
                 port = which
-        elif kind == START:
-            port = _start(r, which)
-        elif kind == RETRANSMIT:
-            if r.tcp[which].timer == a.counts[CURRENT]:
-                port = tcp.on_timer(r, which)
-        else:
-            a.counts[PLANNED_TIMERS] -= 1
-            if r.timers[TIMERS * which + kind - TIMER] == a.counts[CURRENT]:
-                hooks.on_timer(r, which, kind - TIMER)
-            if len(a.events) - a.counts[LEFT] == a.counts[PLANNED_TIMERS]:
+            elif kind == WAKE:
+                if r.ports[which].wake_number == a.counts[0].current:
+                    port = which
+            elif kind == START:
+                port = _start(r, which)
+            elif kind == RETRANSMIT:
+                if r.tcp[which].timer == a.counts[0].current:
+                    port = tcp.on_timer(r, which)
+            elif _is_idle_after(r, which, kind - TIMER):
                 return EMPTY
-        if port < 0:
-            continue
-        port = link_of(r, port)
-        if not busy(r, port):
-            packet = _pick(r, port)
-            if packet >= 0:
-                send(r, port, packet)
+            if port >= 0:
+                _go_on(r, link_of(r, port))
+
+
+@kernel
+def _room(r: Run) -> int:
+    """How many packets, events and so on may still come into being, whatever they are."""
+    a, c = r.agenda, r.counts[0]
+    notes = min(len(r.samples) - c.n_samples, len(r.pausings) - c.n_pausings)
+    left = min(np.int64(c.packets.left), a.counts[0].free.left - c.n_flows)
+    return min(left, min(notes, len(r.draws) - c.drawn))
+
+
+@kernel
+def _is_idle_after(r: Run, flow: int, timer: int) -> bool:
+    """A flow's timer runs out; whether all that is planned are timers, which make nobody send."""
+    a = r.agenda
+    a.counts[0].timers -= 1
+    if r.timers[TIMERS * flow + timer] == a.counts[0].current:
+        hooks.on_timer(r, flow, timer)
+    return len(a.events) - a.counts[0].free.left == a.counts[0].timers
+
+
+@inlined
+def _go_on(r: Run, port: int) -> None:
+    """A port may have something to send."""
+    if not busy(r, port):
+        packet = _pick(r, port)
+        if packet >= 0:
+            send(r, port, packet)
 
 
 @inlined
@@ -124,15 +129,15 @@ def _fetch(r: Run, what: int) -> None:
         return
     kind, which = what & _KIND, what >> KIND_BITS
     if kind == ARRIVE:
-        prefetch(r.packets, r.ports[which].wire)
+        prefetch(r.packets, r.ports[which].wire.head)
     elif kind == SENT:
-        prefetch(r.packets, r.ports[which].head)
+        prefetch(r.packets, r.ports[which].queue.head)
 
 
 @inlined
 def _pick(r: Run, port: int) -> int:
     """What goes next: a pause frame, or what the first priority that may send has to send."""
-    if r.ports[port].frames >= 0:
+    if r.ports[port].frames.head != NONE:
         return first_frame(r, port)
     at_host = r.ports[port].switch < 0
     for row in range(port, port + r.settings.priorities):
@@ -159,7 +164,7 @@ def _arrive(r: Run, port: int) -> int:
         if r.ports[after].switch >= 0:
             return receive_at_switch(r, after, packet)
         # A host that passes it on, and has room for whatever comes.
-        append(r.ports[after], r.packets, packet)
+        append(r.ports[after].queue, r.packets, packet)
         return after
     if k.kind == DATA:
         return _acknowledge(r, packet)
@@ -186,7 +191,7 @@ def _acknowledge(r: Run, packet: int) -> int:
     k.rank = f.ack_rank
     k.size = r.settings.ack_size
     k.hop += 1
-    append(r.ports[f.host], r.packets, packet)
+    append(r.ports[f.host].queue, r.packets, packet)
     return f.host
 
 
@@ -212,7 +217,7 @@ def _acknowledged(r: Run, packet: int) -> int:
 @kernel
 def _arrived(r: Run, flow: int) -> None:
     """The receiver has the last byte."""
-    r.flows[flow].arrival = r.agenda.counts[NOW]
+    r.flows[flow].arrival = r.agenda.counts[0].now
     r.arrived[r.counts[0].n_arrived] = flow
     r.counts[0].n_arrived += 1
     stop_at(r, Stop.ARRIVAL)
@@ -224,7 +229,7 @@ def _arrived(r: Run, flow: int) -> None:
 def _end(r: Run, flow: int) -> None:
     """The sender knows that all has arrived."""
     c = r.counts[0]
-    r.flows[flow].end = r.agenda.counts[NOW]
+    r.flows[flow].end = r.agenda.counts[0].now
     for timer in range(TIMERS):
         r.timers[TIMERS * flow + timer] = NONE
     hooks.on_end(r, flow, 0)
@@ -241,7 +246,7 @@ def _end(r: Run, flow: int) -> None:
 @kernel
 def _release(r: Run, flow: int) -> None:
     """What waited for a flow and for nothing else may start."""
-    f, now = r.flows[flow], r.agenda.counts[NOW]
+    f, now = r.flows[flow], r.agenda.counts[0].now
     f.done = 1
     edge = np.int64(f.followers)
     while edge >= 0:
@@ -254,7 +259,7 @@ def _release(r: Run, flow: int) -> None:
 
 @inlined
 def _start(r: Run, flow: int) -> int:
-    f, now = r.flows[flow], r.agenda.counts[NOW]
+    f, now = r.flows[flow], r.agenda.counts[0].now
     f.start = now
     f.next_at = now
     hooks.on_start(r, flow, 0)

@@ -1,4 +1,4 @@
-"""A network of packets that takes in flows while it runs."""
+"""Runs the packet kernel: a network of packets that takes in flows while it runs, or at once."""
 
 from collections.abc import Collection, Sequence
 from time import process_time
@@ -6,39 +6,36 @@ from typing import NamedTuple
 
 import numpy as np
 
-from engine.cluster.transports import transport_of
-from engine.errors import DimsweepError
-from engine.kernels.core.none import NEVER
-from engine.kernels.packet.account import PacketRun, account, stuck
-from engine.kernels.packet.agenda import EMPTY, NOW, UNTIL
-from engine.kernels.packet.flows import (
+from dimsweep.engine.cluster.transports import transport_of
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.kernels.core.agenda import EMPTY
+from dimsweep.engine.kernels.core.none import NEVER
+from dimsweep.engine.kernels.core.rows import in_bytes
+from dimsweep.engine.kernels.packet.account import PacketRun, account, stuck
+from dimsweep.engine.kernels.packet.flows import (
+    Columns,
     Flow,
-    FlowColumns,
-    check_priorities,
     check_segments,
     check_sizes,
-    check_start,
     check_windows,
 )
-from engine.kernels.packet.inputs import Fabric, check_fabric, check_settings
-from engine.kernels.packet.kernel import ROOM, admit, run
-from engine.kernels.packet.settings import Settings, Stop
-from engine.kernels.packet.state import (
+from dimsweep.engine.kernels.packet.inputs import Fabric, check_fabric, check_settings
+from dimsweep.engine.kernels.packet.kernel import ROOM, admit, run
+from dimsweep.engine.kernels.packet.settings import Settings, Stop
+from dimsweep.engine.kernels.packet.state import (
     FULL,
     Run,
 )
-from engine.kernels.packet.tables import (
+from dimsweep.engine.kernels.packet.tables import (
     Draws,
     enlarged,
-    in_bytes,
-    joined,
     new_flows,
     new_run,
     with_events,
     with_flows,
 )
-from engine.kernels.packet.ways import KnownWays
-from engine.lower.program import Longs, Table
+from dimsweep.engine.kernels.packet.ways import KnownWays
+from dimsweep.engine.lower.program import Longs, Table
 
 
 class Completed(NamedTuple):
@@ -81,17 +78,12 @@ class PacketNetwork:
         self._ways = KnownWays(fabric, settings.priorities)
         self._transport = transport_of(settings.transport)
         self._tables = new_run(fabric, settings, self._transport, self._draws)
-        self._learnt = np.zeros(0, self._tables.flows.dtype)
-        self._now = 0
+        self._learnt = in_bytes(self._tables.flows[:0])
+        self.now = 0  # the tick up to which everything has happened
         self._cpu = 0.0
         _watch(fabric, self._tables, watch)
 
-    @property
-    def now(self) -> int:
-        """The tick up to which everything has happened."""
-        return self._now
-
-    def add(self, flows: Sequence[Flow] | FlowColumns, at: int = 0) -> range:
+    def add(self, flows: Sequence[Flow], at: int = 0) -> range:
         """Take in flows, whose beginning is the tick ``at``; returns their numbers.
 
         They are numbered as they come, and may wait for one another and for earlier ones.  Raises
@@ -101,23 +93,22 @@ class PacketNetwork:
         columns, new = self._checked(flows, first, at)
         return self._take_in(new, at, columns.after, columns.after_from)
 
-    def learn(self, flows: Sequence[Flow] | FlowColumns) -> range:
+    def learn(self, flows: Sequence[Flow]) -> range:
         """Remember flows but for their sizes, none of which waits; returns numbers for ``repeat``.
 
         Raises :class:`DimsweepError` naming the flow that cannot be simulated.
         """
         first = len(self._learnt)
         _, new = self._checked(flows, first, self.now)
-        self._learnt = joined(self._learnt, new)
+        self._learnt = np.concatenate([self._learnt, in_bytes(new)])
         return range(first, len(self._learnt))
 
     def repeat(self, learnt: Longs, sizes: Longs, at: int = 0) -> range:
         """Take in flows like those that were learnt, of ``sizes`` bytes; else as ``add``."""
         first = self._n_flows
-        check_start(at, self.now)
-        check_sizes(sizes, first)
+        check_sizes(sizes, first, at, self.now)
         self._check_segments(sizes, first)
-        new: Table = in_bytes(self._learnt)[learnt].view(self._learnt.dtype).ravel()
+        new: Table = self._learnt[learnt].view(self._tables.flows.dtype).ravel()
         new["size"] = sizes
         return self._take_in(new, at, np.zeros(0, np.int64), np.zeros(len(new) + 1, np.int64))
 
@@ -129,13 +120,10 @@ class PacketNetwork:
         if self._transport.speaks_tcp:
             check_segments(self._tables.settings.payload, sizes, first)
 
-    def _checked(
-        self, flows: Sequence[Flow] | FlowColumns, first: int, at: int
-    ) -> tuple[FlowColumns, Table]:
+    def _checked(self, flows: Sequence[Flow], first: int, at: int) -> tuple[Columns, Table]:
         """Flows as columns, and as the kernel has them."""
-        tables, settings = self._tables, self._tables.settings
+        tables = self._tables
         columns, choices = self._ways.take(flows, first, at, self.now)
-        check_priorities(settings.priorities, columns, first)
         self._check_segments(columns.sizes, first)
         senders = self._ways.routes[self._ways.table["data"][choices["first"]]]
         check_windows(self._transport, tables.ports["rate"][senders], columns, first)
@@ -160,14 +148,15 @@ class PacketNetwork:
         counts = tables.counts[0]
         for name in ("n_arrived", "n_acknowledged", "n_departing"):
             counts[name] = 0
-        counts["stop"], tables.agenda.counts[UNTIL] = stop, until
+        clock = tables.agenda.counts[0]
+        counts["stop"], clock["until"] = stop, until
         began = process_time()
         while (outcome := run(tables)) == FULL:
             self._tables = tables = enlarged(tables, self._draws)
         self._cpu += process_time() - began
         # Events stop at UNTIL, which a completion has set to its own tick.
-        last = tables.agenda.counts
-        self._now = int(last[NOW] if last[UNTIL] == NEVER else last[UNTIL])
+        clock = tables.agenda.counts[0]
+        self.now = int(clock["now"] if clock["until"] == NEVER else clock["until"])
         departing = tables.departing[: counts["n_departing"]].copy()
         completed = Completed(
             self.now,
@@ -196,3 +185,26 @@ def _watch(fabric: Fabric, tables: Run, watch: Collection[tuple[int, int]]) -> N
             )
         first = numbers[node, to] * tables.settings.priorities
         tables.ports["watched"][first : first + tables.settings.priorities] = 1
+
+
+def simulate_packets(
+    fabric: Fabric,
+    flows: Sequence[Flow],
+    settings: Settings | None = None,
+    *,
+    watch: Collection[tuple[int, int]] = (),
+    seed: int = 0,
+    draws: Draws | None = None,
+) -> PacketRun:
+    """Send every packet of every flow.
+
+    ``watch`` names ports by their node and the one they send to, whose queues are noted over time.
+    Marks are drawn by ``draws``, a function that returns the next n random numbers of the run, or
+    by a generator with ``seed``.  Raises :class:`DimsweepError` for what cannot be simulated, and
+    naming the flows that never end if the fabric deadlocks.
+    """
+    settings = settings or Settings()
+    network = PacketNetwork(fabric, settings, watch=watch, seed=seed, draws=draws)
+    network.add(flows)
+    network.advance(settings.until, Stop.NEVER)
+    return network.account()

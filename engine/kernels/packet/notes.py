@@ -1,13 +1,14 @@
 """What a run noted while it went on: ports over time, and who paused whom because of what."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 
-from engine.kernels.core.none import NONE
-from engine.kernels.packet.inputs import Fabric
-from engine.kernels.packet.state import PAUSE, Run
-from engine.lower.program import Ints, Longs
+from dimsweep.engine.kernels.core.none import NONE
+from dimsweep.engine.kernels.packet.inputs import Fabric
+from dimsweep.engine.kernels.packet.state import Run
+from dimsweep.engine.lower.program import Ints, Longs
 
 
 class History(NamedTuple):
@@ -65,15 +66,14 @@ def read_histories(fabric: Fabric, tables: Run) -> dict[tuple[int, int], History
 
 def read_pausings(fabric: Fabric, tables: Run) -> tuple[Pausing, ...]:
     """All orders to pause, as they were given."""
-    n, roots = tables.settings.priorities, dict[int, int]()  # of the ports' rows that pause
-    found = []
-    for time, port, kind, queue in tables.pausings[: tables.counts["n_pausings"][0]].tolist():
-        if kind != PAUSE:
-            roots.pop(port, None)
-            continue
-        roots[port] = roots.get(queue, queue)
-        pausing = [fabric.ports[row // n] for row in (port, queue, roots[port])]
-        found.append(Pausing(time, *((end.node, end.to) for end in pausing)))
+    roots, found = dict[int, int](), []  # the roots of the rows that pause
+    for time, row, queue in _orders(tables):
+        if queue == NONE:
+            roots.pop(row, None)
+        else:
+            roots[row] = roots.get(queue, queue)
+            ends = _ends(fabric, tables, (row, queue, roots[row]))
+            found.append(Pausing(time, *ends))
     return tuple(found)
 
 
@@ -83,16 +83,26 @@ def circle_of_pauses(fabric: Fabric, tables: Run) -> list[tuple[int, int]]:
     If nothing that they wait for is paused, they are a chain and no circle.
     """
     waits_at: dict[int, int] = {}
-    for _, port, kind, queue in tables.pausings[: tables.counts["n_pausings"][0]].tolist():
-        if kind == PAUSE:
-            waits_at[port] = queue
-        else:
-            waits_at.pop(port, None)
+    for _, row, queue in _orders(tables):
+        waits_at.pop(row, None)
+        if queue != NONE:
+            waits_at[row] = queue
     way: list[int] = []
     row = next(iter(waits_at), NONE)
     while row in waits_at and row not in way:
         way.append(row)
         row = waits_at[row]
-    circle = way[way.index(row) :] if row in way else way
-    ports = [fabric.ports[row // tables.settings.priorities] for row in circle]
+    return _ends(fabric, tables, way[way.index(row) :] if row in way else way)
+
+
+def _orders(tables: Run) -> list[tuple[int, int, int]]:
+    """When which row was told to pause, and where the packet waits because of which it was, or NONE
+    if it was told to resume."""
+    orders: list[tuple[int, int, int]] = tables.pausings[: tables.counts["n_pausings"][0]].tolist()
+    return orders
+
+
+def _ends(fabric: Fabric, tables: Run, rows: Iterable[int]) -> list[tuple[int, int]]:
+    """The ports whose rows these are, each by its node and the one that it sends to."""
+    ports = [fabric.ports[row // tables.settings.priorities] for row in rows]
     return [(port.node, port.to) for port in ports]

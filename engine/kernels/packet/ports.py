@@ -1,17 +1,26 @@
 """How ports send: queues, pause frames, marks and telemetry."""
 
-from engine.kernels.core import pool
-from engine.kernels.core.none import NONE
-from engine.kernels.core.queue import append, take_first
-from engine.kernels.packet.agenda import NOW, next_number, passed, plan_as
-from engine.kernels.packet.buffers import admit, admits, has_room, may_resume, must_pause, release
-from engine.kernels.packet.compile import inlined, kernel
-from engine.kernels.packet.machine import prefetch
-from engine.kernels.packet.state import (
+from typing import Any
+
+import numpy as np
+
+from dimsweep.engine.kernels.core import pool
+from dimsweep.engine.kernels.core.agenda import next_number, passed, plan_as
+from dimsweep.engine.kernels.core.machine import prefetch
+from dimsweep.engine.kernels.core.none import NONE
+from dimsweep.engine.kernels.core.queue import append, take_first
+from dimsweep.engine.kernels.packet.buffers import (
+    admit,
+    admits,
+    has_room,
+    may_resume,
+    must_pause,
+    release,
+)
+from dimsweep.engine.kernels.packet.compile import inlined, kernel
+from dimsweep.engine.kernels.packet.state import (
     ARRIVE,
     DATA,
-    FREE_LEFT,
-    FREE_PACKET,
     HOPS,
     KIND_BITS,
     PAUSE,
@@ -30,7 +39,7 @@ def link_of(r: Run, port: int) -> int:
 
 @inlined
 def new_packet(r: Run, kind: int, flow: int, size: int) -> int:
-    packet = pool.take(r.packets, r.free, FREE_PACKET, FREE_LEFT)
+    packet = pool.pop(r.counts[0].packets, r.packets)
     record = r.packets[packet]
     record.kind = kind
     record.flow = flow
@@ -43,7 +52,7 @@ def new_packet(r: Run, kind: int, flow: int, size: int) -> int:
 
 @inlined
 def free_packet(r: Run, packet: int) -> None:
-    pool.give_back(r.packets, r.free, FREE_PACKET, FREE_LEFT, packet)
+    pool.push(r.counts[0].packets, r.packets, packet)
 
 
 @inlined
@@ -82,25 +91,21 @@ def send(r: Run, port: int, packet: int) -> None:
     What frees the port afterwards is an event only if somebody waits for it.
     """
     p = r.ports[port]
-    now = r.agenda.counts[NOW]
+    now = r.agenda.counts[0].now
     size = r.packets[packet].size
     p.sent += size
     p.until = now + time_on_wire(r, port, size)
     p.number = next_number(r.agenda)
-    p.planned = p.frames >= 0 or _is_awaited(r, port)
+    p.planned = p.frames.head != NONE or _is_awaited(r, port)
     if p.planned:
         plan_as(r.agenda, p.until, p.number, SENT | port << KIND_BITS)
     k = r.packets[packet]
     k.time = p.until + p.delay
     k.number = next_number(r.agenda)
     k.came = p.back + k.rank
-    k.next = NONE
-    if p.wire >= 0:
-        r.packets[p.wire_tail].next = packet
-    else:
-        p.wire = packet
+    if p.wire.head == NONE:
         plan_as(r.agenda, k.time, k.number, ARRIVE | port << KIND_BITS)
-    p.wire_tail = packet
+    append(p.wire, r.packets, packet)
     if p.watched:
         _note(r, port)
 
@@ -109,7 +114,7 @@ def send(r: Run, port: int, packet: int) -> None:
 def _is_awaited(r: Run, port: int) -> bool:
     """Whether data, an ACK or a queue pair wait for the link."""
     for row in range(port, port + r.settings.priorities):
-        if r.ports[row].head >= 0 or r.ports[row].pairs > 0:
+        if r.ports[row].queue.head != NONE or r.ports[row].pairs > 0:
             return True
     return False
 
@@ -121,14 +126,13 @@ def take_from_wire(r: Run, port: int) -> int:
     So there is one event for a wire, however many packets are on it.
     """
     p = r.ports[port]
-    packet = p.wire + 0
-    after = r.packets[packet].next
-    p.wire = after
-    if after >= 0:
+    packet = take_first(p.wire, r.packets)
+    after: Any = np.int64(p.wire.head)
+    if after != NONE:
         k = r.packets[after]
         plan_as(r.agenda, k.time, k.number, ARRIVE | port << KIND_BITS)
         prefetch(r.packets, k.next)
-        if len(r.telemetry) > 1:
+        if len(r.telemetry) > 0:
             fetch_telemetry(r, after)
     return packet
 
@@ -144,29 +148,24 @@ def fetch_telemetry(r: Run, packet: int) -> None:
 def first_of(r: Run, port: int) -> int:
     """Take the first of all data and ACKs that wait at ``port``."""
     p = r.ports[port]
-    packet = take_first(p, r.packets)
-    prefetch(r.packets, p.head)
+    packet = take_first(p.queue, r.packets)
+    prefetch(r.packets, p.queue.head)
     return packet
 
 
 @inlined
 def first_frame(r: Run, port: int) -> int:
     """The pause frame that goes next, before everything else."""
-    p = r.ports[port]
-    packet = p.frames
-    p.frames = r.packets[packet].next
-    p.waiting -= r.settings.frame_size
-    return packet
+    return take_first(r.ports[port].frames, r.packets)
 
 
 @inlined
 def pick_at_switch(r: Run, port: int) -> int:
     """What waits first in a priority of a switch's port, unless it is paused."""
     p = r.ports[port]
-    if p.head < 0 or p.paused:
+    if p.queue.head == NONE or p.paused:
         return NONE
     packet = first_of(r, port)
-    r.ports[link_of(r, port)].waiting -= r.packets[packet].size
     _leave(r, port, packet)
     return packet
 
@@ -188,13 +187,25 @@ def _leave(r: Run, port: int, packet: int) -> None:
         p.data += 1
         p.data_bytes += k.size
         p.marked += k.marked
-        if len(r.telemetry) > 1 and k.hops < HOPS:
+        if len(r.telemetry) > 0 and k.hops < HOPS:
             hop, link = r.telemetry[packet, k.hops], r.ports[link_of(r, port)]
-            hop.time = r.agenda.counts[NOW]
+            hop.time = r.agenda.counts[0].now
             hop.bytes = link.sent
-            hop.queue = link.waiting
+            hop.queue = _waiting(r, link_of(r, port))
             hop.rate = p.rate
             k.hops += 1
+
+
+@inlined
+def _waiting(r: Run, link: int) -> int:
+    """Bytes that wait for a link: data and ACKs of all priorities, and pause frames."""
+    n_bytes, frame = 0, np.int64(r.ports[link].frames.head)
+    while frame != NONE:
+        n_bytes += r.settings.frame_size
+        frame = np.int64(r.packets[frame].next)
+    for row in range(link, link + r.settings.priorities):
+        n_bytes += r.ports[row].egress
+    return n_bytes
 
 
 @inlined
@@ -235,8 +246,7 @@ def receive_at_switch(r: Run, port: int, packet: int) -> int:
         _note(r, port)
     if r.settings.pauses and must_pause(r, came):
         _tell(r, came, PAUSE, port)
-    r.ports[link_of(r, port)].waiting += k.size
-    append(r.ports[port], r.packets, packet)
+    append(p.queue, r.packets, packet)
     return port
 
 
@@ -244,7 +254,7 @@ def receive_at_switch(r: Run, port: int, packet: int) -> int:
 def _note(r: Run, port: int) -> None:
     link = link_of(r, port)
     sample = r.samples[r.counts[0].n_samples]
-    sample.time = r.agenda.counts[NOW]
+    sample.time = r.agenda.counts[0].now
     sample.port = link
     sample.sent = r.ports[link].sent
     sample.queue = 0
@@ -263,22 +273,14 @@ def _tell(r: Run, port: int, kind: int, queue: int) -> None:
     """Tell the other end of ``port`` to pause, since a packet waits at ``queue``, or to resume."""
     p = r.ports[port]
     pausing = r.pausings[r.counts[0].n_pausings]
-    pausing.time = r.agenda.counts[NOW]
+    pausing.time = r.agenda.counts[0].now
     pausing.port = p.back
-    pausing.kind = kind
     pausing.queue = queue
     r.counts[0].n_pausings += 1
     p.pausing = kind == PAUSE
     r.counts[0].drawn += r.settings.draws_per_frame
     frame, link = new_packet(r, kind, p.back, r.settings.frame_size), link_of(r, port)
-    r.packets[frame].next = NONE
-    q = r.ports[link]
-    q.waiting += r.settings.frame_size
-    if q.frames < 0:
-        q.frames = frame
-    else:
-        r.packets[q.frames_tail].next = frame
-    q.frames_tail = frame
+    append(r.ports[link].frames, r.packets, frame)
     if not busy(r, link):
         # A frame waits for no data, so nothing else can be sent first: no recursion is needed.
         send(r, link, first_frame(r, link))
@@ -288,7 +290,7 @@ def _tell(r: Run, port: int, kind: int, queue: int) -> None:
 def hear(r: Run, port: int, kind: int) -> None:
     """A pause frame has arrived for ``port``."""
     p = r.ports[port]
-    now = r.agenda.counts[NOW]
+    now = r.agenda.counts[0].now
     if kind == PAUSE:
         p.pauses += 1
         if p.paused == 0:

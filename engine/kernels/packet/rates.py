@@ -1,9 +1,9 @@
 """What a transport may do to its sender: set a flow's rate, and start its timers."""
 
-from engine.kernels.packet.agenda import NOW, passed, plan, plan_timer
-from engine.kernels.packet.compile import inlined
-from engine.kernels.packet.ports import time_to_send
-from engine.kernels.packet.state import KIND_BITS, TIMER, TIMERS, WAKE, Run
+from dimsweep.engine.kernels.core.agenda import passed, plan, plan_timer
+from dimsweep.engine.kernels.packet.compile import inlined
+from dimsweep.engine.kernels.packet.ports import time_to_send
+from dimsweep.engine.kernels.packet.state import KIND_BITS, TIMER, TIMERS, WAKE, Run
 
 
 @inlined
@@ -24,7 +24,7 @@ def change_rate(r: Run, flow: int, rate: int) -> None:
     p = r.ports[f.port]
     waits = p.wake_number >= 0 and not passed(r.agenda, p.wake_time, p.wake_number)
     if waits and f.next_at < p.wake_time:
-        p.wake_time = max(f.next_at, r.agenda.counts[NOW])
+        p.wake_time = max(f.next_at, r.agenda.counts[0].now)
         p.wake_number = plan(r.agenda, p.wake_time, WAKE | f.port << KIND_BITS)
 
 

@@ -6,10 +6,11 @@ from typing import Any, get_type_hints
 
 import numpy as np
 
-from engine.cluster.transports import TRANSPORTS, Transport
-from engine.kernels.packet.state import FLOW, in_lines
-from engine.kernels.packet.tcp import Tcp
-from engine.lower.program import Table
+from dimsweep.engine.cluster.transports import HOOKS, TRANSPORTS, Transport
+from dimsweep.engine.fingerprint import fingerprint
+from dimsweep.engine.kernels.packet.state import FLOW, in_lines
+from dimsweep.engine.kernels.packet.tcp import Tcp
+from dimsweep.engine.lower.program import Table
 
 _TYPES = {bool: "?", int: "i8", float: "f8"}
 
@@ -24,7 +25,7 @@ def flow_record() -> np.dtype[np.void]:
 
 @cache
 def _flow_record(transports: tuple[type[Transport], ...]) -> np.dtype[np.void]:
-    common: Any = np.dtype(FLOW, align=True)
+    common: Any = FLOW
     states = {each.name: np.dtype([*each.state], align=True) for each in transports if each.state}
     fields = dict(common.fields) | {name: (of, common.itemsize) for name, of in states.items()}
     return in_lines(fields, common.itemsize + max(of.itemsize for of in states.values()))
@@ -44,7 +45,20 @@ def keys_record(transport: Transport) -> Table:
 @cache
 def _keys_record(transports: tuple[type[Transport], ...]) -> np.dtype[np.void]:
     names = {"tcp": Tcp} | {each.name: each for each in transports}
-    return np.dtype([(name, _record(of)) for name, of in names.items()], align=True)
+    fields = [(name, _record(of)) for name, of in names.items()]
+    return np.dtype([*fields, *filter(None, map(_version, transports))], align=True)
+
+
+_first: dict[str, str] = {}  # the digest of the first transport of each name
+
+
+def _version(transport: type[Transport]) -> tuple[str, str] | None:
+    """A byte by which the type of the keys differs where another transport had the name before:
+    what is compiled for that one must not be taken for this one's code."""
+    hooks = [getattr(transport, name) for name in HOOKS]
+    digest = "_".join(dict.fromkeys(map(fingerprint, hooks)))
+    first = _first.setdefault(transport.name, digest)
+    return None if digest == first else (f"{transport.name}_{digest}", "i1")
 
 
 def _record(of: type[Transport]) -> Any:

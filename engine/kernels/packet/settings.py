@@ -3,7 +3,7 @@
 from enum import IntEnum
 from typing import NamedTuple
 
-from engine.cluster.transports import Transport
+from dimsweep.engine.cluster.transports import Transport
 
 
 class Wake(IntEnum):

@@ -3,11 +3,15 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-from engine.kernels.packet.agenda import Agenda
-from engine.kernels.packet.settings import Settings
-from engine.lower.program import Floats, Ints, Longs, Table
+from dimsweep.engine.kernels.core.agenda import Agenda
+from dimsweep.engine.kernels.core.pool import POOL
+from dimsweep.engine.kernels.core.queue import QUEUE
+from dimsweep.engine.kernels.core.rows import LINE
+from dimsweep.engine.kernels.packet.settings import Settings
+from dimsweep.engine.lower.program import Floats, Ints, Longs, Table
+from dimsweep.engine.records import record
 
 FULL = -3  # an outcome of a run beside EMPTY and LATER: enlarge the tables and go on
 # Kinds of packets.
@@ -19,12 +23,10 @@ TIMERS = (1 << KIND_BITS) - TIMER  # that a transport has for each flow
 HOPS = 5  # whose telemetry a packet carries
 SACK_BLOCKS = 3  # that an ACK carries beside time stamps (RFC 2018, section 3)
 
-_LINE = 64  # bytes of a cache line
 
-
-def _in_lines(fields: list[tuple[str, str]]) -> np.dtype[np.void]:
+def _in_lines(**fields: DTypeLike) -> np.dtype[np.void]:
     """Records that begin a cache line, if their table does."""
-    packed: Any = np.dtype(fields, align=True)
+    packed: Any = record(**fields)
     return in_lines(dict(packed.fields), packed.itemsize)
 
 
@@ -34,203 +36,173 @@ def in_lines(fields: dict[str, tuple[Any, int]], n_bytes: int) -> np.dtype[np.vo
         "names": list(fields),
         "formats": [kind for kind, *_ in fields.values()],
         "offsets": [offset for _, offset, *_ in fields.values()],
-        "itemsize": -(-n_bytes // _LINE) * _LINE,
+        "itemsize": -(-n_bytes // LINE) * LINE,
     }
     return np.dtype(of)
-
-
-def zeros(n: int, dtype: np.dtype[np.void]) -> Table:
-    """A table of ``n`` records that begins a cache line."""
-    n_bytes = n * dtype.itemsize
-    memory = np.zeros(n_bytes + _LINE, np.uint8)
-    start = -memory.ctypes.data % _LINE
-    return memory[start : start + n_bytes].view(dtype)
 
 
 # A row for each priority of a port, the highest first.  The first row has what is the link's: when
 # it is free, its wire and its pause frames, and the bytes that wait for it or were sent.
 PORT = _in_lines(
-    [
-        # A cache line each: what every packet asks for, ...
-        ("until", "i8"),  # when it is free
-        ("number", "i8"),  # of the event that then frees it
-        ("egress", "i8"),  # bytes of data and ACKs in its queue
-        ("waiting", "i8"),  # bytes in its queues
-        ("head", "i4"),  # of the queue of data and ACKs
-        ("tail", "i4"),
-        ("wire", "i4"),  # the first packet on its wire, which arrives next
-        ("wire_tail", "i4"),
-        ("frames", "i4"),  # of the queue of pause frames
-        ("pairs", "i4"),  # a host's active queue pairs
-        ("switch", "i4"),  # the switch it belongs to; -1 for a host's
-        ("planned", "i1"),  # whether the event that frees it is planned, not just numbered
-        ("paused", "i1"),
-        ("watched", "i1"),  # whether each change of it is noted
-        # ... what a packet asks that it sends, ...
-        ("delay", "i8"),  # ticks
-        ("last_size", "i8"),  # of a packet it sent lately, and
-        ("last_time", "i8"),  # how long that took
-        ("ack_time", "i8"),  # how long an ACK takes
-        ("sent", "i8"),  # bytes since the beginning
-        ("data", "i8"),  # packets
-        ("data_bytes", "i8"),
-        ("mark_from", "i8"),  # bytes; nothing is marked at or below
-        # ... and what one asks that came by it.
-        ("ingress", "i8"),  # bytes that arrived by it in the buffer, without those in the headroom
-        ("over", "i8"),  # bytes in the headroom
-        ("headroom", "i8"),  # bytes of buffer behind the threshold, for what arrives here
-        ("most", "i8"),  # bytes that were in the queue
-        ("marked", "i8"),  # packets
-        ("rate", "i8"),  # bits a second
-        ("back", "i4"),  # the port at the link's other end, whose packets arrive here
-        ("shift", "i1"),  # the threshold is the free shared buffer / 2^shift
-        ("pausing", "i1"),  # whether the other end was told to pause
-        ("first_pair", "i8"),  # its queue pairs in Run.pairs
-        # The rest
-        ("served", "i4"),  # the place of the queue pair that was served last
-        ("flows", "i4"),  # that it has ever had to send
-        ("most_pairs", "i4"),  # room for queue pairs
-        ("frames_tail", "i4"),
-        ("wake_time", "i8"),  # when it looks again whether one may send
-        ("wake_number", "i8"),
-        ("mark_all", "i8"),  # bytes; everything is marked above
-        ("mark_most", "f8"),  # the probability of a mark at mark_all
-        # What is reported
-        ("pauses", "i8"),
-        ("resumes", "i8"),
-        ("paused_since", "i8"),
-        ("paused_ticks", "i8"),
-        ("dropped", "i8"),  # packets
-    ]
+    # A cache line each: what every packet asks for, ...
+    until="i8",  # when it is free
+    number="i8",  # of the event that then frees it
+    egress="i8",  # bytes of data and ACKs in its queue
+    queue=QUEUE,  # data and ACKs that wait
+    wire=QUEUE,  # the packets on its wire: the first one arrives next
+    frames=QUEUE,  # pause frames that wait
+    pairs="i4",  # a host's active queue pairs
+    switch="i4",  # the switch it belongs to; -1 for a host's
+    planned="i1",  # whether the event that frees it is planned, not just numbered
+    paused="i1",
+    watched="i1",  # whether each change of it is noted
+    # ... what a packet asks that it sends, ...
+    delay="i8",  # ticks
+    last_size="i8",  # of a packet it sent lately, and
+    last_time="i8",  # how long that took
+    ack_time="i8",  # how long an ACK takes
+    sent="i8",  # bytes since the beginning
+    data="i8",  # packets
+    data_bytes="i8",
+    mark_from="i8",  # bytes; nothing is marked at or below
+    # ... and what one asks that came by it.
+    ingress="i8",  # bytes that arrived by it in the buffer, without those in the headroom
+    over="i8",  # bytes in the headroom
+    headroom="i8",  # bytes of buffer behind the threshold, for what arrives here
+    most="i8",  # bytes that were in the queue
+    marked="i8",  # packets
+    rate="i8",  # bits a second
+    back="i4",  # the port at the link's other end, whose packets arrive here
+    shift="i1",  # the threshold is the free shared buffer / 2^shift
+    pausing="i1",  # whether the other end was told to pause
+    first_pair="i8",  # its queue pairs in Run.pairs
+    # The rest
+    served="i4",  # the place of the queue pair that was served last
+    flows="i4",  # that it has ever had to send
+    most_pairs="i4",  # room for queue pairs
+    wake_time="i8",  # when it looks again whether one may send
+    wake_number="i8",
+    mark_all="i8",  # bytes; everything is marked above
+    mark_most="f8",  # the probability of a mark at mark_all
+    # What is reported
+    pauses="i8",
+    resumes="i8",
+    paused_since="i8",
+    paused_ticks="i8",
+    dropped="i8",  # packets
 )
 # What is known of a flow, beside what its transport keeps (:mod:`.registered`).
-FLOW = [
+FLOW = record(
     # What a network card asks of every queue pair, in one cache line
-    ("size", "i8"),  # bytes
-    ("sent", "i8"),  # bytes
-    ("acked", "i8"),  # bytes
-    ("allowed", "i8"),  # bytes under way: what the window is at the present rate
-    ("next_at", "i8"),  # when its rate lets it send again
-    ("rate", "i8"),  # bits a second
-    ("port", "i4"),  # the sender's
-    ("host", "i4"),  # the receiver's port
-    ("ways", "i4"),  # its first in Run.ways
-    ("n_ways", "i4"),  # packets take them in turn
+    size="i8",  # bytes
+    sent="i8",  # bytes
+    acked="i8",  # bytes
+    allowed="i8",  # bytes under way: what the window is at the present rate
+    next_at="i8",  # when its rate lets it send again
+    rate="i8",  # bits a second
+    port="i4",  # the sender's
+    host="i4",  # the receiver's port
+    ways="i4",  # its first in Run.ways
+    n_ways="i4",  # packets take them in turn
     # Fixed
-    ("line_rate", "i8"),
-    ("window", "i8"),  # bytes; 0 for none
-    ("round_trip", "i8"),  # ticks
-    ("turn", "i8"),  # which way the next packet takes
-    ("received", "i8"),  # bytes, by the receiver
-    ("after", "i8"),  # ticks from the last flow that it waits for, or the tick it starts at
-    ("waits", "i4"),  # flows that are not done
-    ("followers", "i4"),  # the first edge to those that wait for it, and
-    ("last_follower", "i4"),  # the last one
-    ("done", "i1"),  # whether those need wait no longer
-    ("rank", "i1"),  # 0: the highest priority
-    ("ack_rank", "i1"),
-    ("start", "i8"),
-    ("departure", "i8"),  # of its last byte, when it was first sent
-    ("arrival", "i8"),  # of its last byte
-    ("end", "i8"),  # when its sender knows
-    ("last_size", "i8"),  # bytes of the packet sent last
-]
+    line_rate="i8",
+    window="i8",  # bytes; 0 for none
+    round_trip="i8",  # ticks
+    turn="i8",  # which way the next packet takes
+    received="i8",  # bytes, by the receiver
+    after="i8",  # ticks from the last flow that it waits for, or the tick it starts at
+    waits="i4",  # flows that are not done
+    followers="i4",  # the first edge to those that wait for it, and
+    last_follower="i4",  # the last one
+    done="i1",  # whether those need wait no longer
+    rank="i1",  # 0: the highest priority
+    ack_rank="i1",
+    start="i8",
+    departure="i8",  # of its last byte, when it was first sent
+    arrival="i8",  # of its last byte
+    end="i8",  # when its sender knows
+    last_size="i8",  # bytes of the packet sent last
+)
 PACKET = _in_lines(
-    [
-        ("time", "i8"),  # when it arrives, if it is on a wire
-        ("number", "i8"),  # of that event
-        # The bytes, or TCP's segments, that an ACK acknowledges; the segment that TCP's data are.
-        ("upto", "i8"),
-        ("stamp", "i8"),  # when its data were sent
-        ("flow", "i4"),  # of a pause frame: the row of the port it pauses
-        ("size", "i4"),  # bytes with headers
-        ("hop", "i4"),  # its port, in Run.routes
-        ("came", "i4"),  # the port by which it comes to the end of its wire
-        ("next", "i4"),  # of its wire, of its queue, or of the free ones
-        ("kind", "i1"),
-        ("rank", "i1"),  # of its priority
-        ("marked", "i1"),
-        ("hops", "i1"),  # how many hops have written their telemetry
-    ]
+    time="i8",  # when it arrives, if it is on a wire
+    number="i8",  # of that event
+    # The bytes, or TCP's segments, that an ACK acknowledges; the segment that TCP's data are.
+    upto="i8",
+    stamp="i8",  # when its data were sent
+    flow="i4",  # of a pause frame: the row of the port it pauses
+    size="i4",  # bytes with headers
+    hop="i4",  # its port, in Run.routes
+    came="i4",  # the port by which it comes to the end of its wire
+    next="i4",  # of its wire, of its queue, or of the free ones
+    kind="i1",
+    rank="i1",  # of its priority
+    marked="i1",
+    hops="i1",  # how many hops have written their telemetry
 )
-TCP = np.dtype(
-    [
-        # Windows are segments.
-        ("cwnd", "f8"),
-        ("threshold", "f8"),  # of slow start
-        ("srtt", "f8"),  # smoothed round trip, ticks
-        ("rtt_variation", "f8"),
-        ("rto", "i8"),
-        ("times_out_at", "i8"),  # -1 if no timer runs
-        ("timer", "i8"),  # the number of its event, which looks
-        ("timer_at", "i8"),  # at this tick
-        ("first", "i8"),  # its segments in Run.segments
-        ("n_segments", "i4"),
-        ("expected", "i4"),  # the first segment that the receiver has not
-        ("una", "i4"),  # the first that is not acknowledged
-        ("next", "i4"),  # the first that was never sent
-        ("pipe", "i4"),  # segments under way
-        ("lost_upto", "i4"),  # below, it is known what is lost
-        ("n_sacked_above", "i4"),  # from there on
-        ("n_lost", "i4"),  # that are to be sent again, from
-        ("resend", "i4"),  # here on
-        ("recovered_at", "i4"),  # what is to be acknowledged for a loss to be over
-        ("state", "i1"),
-        ("limited", "i1"),  # whether the window holds it back
-        # What is reported
-        ("timeouts", "i8"),
-    ],
-    align=True,
+TCP = record(
+    # Windows are segments.
+    cwnd="f8",
+    threshold="f8",  # of slow start
+    srtt="f8",  # smoothed round trip, ticks
+    rtt_variation="f8",
+    rto="i8",
+    times_out_at="i8",  # -1 if no timer runs
+    timer="i8",  # the number of its event, which looks
+    timer_at="i8",  # at this tick
+    first="i8",  # its segments in Run.segments
+    n_segments="i4",
+    expected="i4",  # the first segment that the receiver has not
+    una="i4",  # the first that is not acknowledged
+    next="i4",  # the first that was never sent
+    pipe="i4",  # segments under way
+    lost_upto="i4",  # below, it is known what is lost
+    n_sacked_above="i4",  # from there on
+    n_lost="i4",  # that are to be sent again, from
+    resend="i4",  # here on
+    recovered_at="i4",  # what is to be acknowledged for a loss to be over
+    state="i1",
+    limited="i1",  # whether the window holds it back
+    # What is reported
+    timeouts="i8",
 )
-BLOCK = np.dtype([("start", "i4"), ("end", "i4")])  # segments that have come
-SWITCH = np.dtype(
-    [
-        ("shared", "i8"),  # bytes that the ports share, beside headroom and reserves
-        ("used", "i8"),  # of them
-    ]
+BLOCK = record(start="i4", end="i4")  # segments that have come
+SWITCH = record(
+    shared="i8",  # bytes that the ports share, beside headroom and reserves
+    used="i8",  # of them
 )
-SAMPLE = np.dtype(
-    [
-        ("time", "i8"),
-        ("sent", "i8"),  # bytes since the beginning
-        ("marked", "i8"),  # packets since the beginning
-        ("port", "i4"),
-        ("queue", "i4"),  # bytes
-        ("paused", "i1"),
-    ],
-    align=True,
+SAMPLE = record(
+    time="i8",
+    sent="i8",  # bytes since the beginning
+    marked="i8",  # packets since the beginning
+    port="i4",
+    queue="i4",  # bytes
+    paused="i1",
 )
-PAUSING = np.dtype(
-    [
-        ("time", "i8"),  # when the frame was ordered
-        ("port", "i4"),  # that is to pause or to resume
-        ("kind", "i4"),
-        ("queue", "i4"),  # the port to which the packet goes that made it so; NONE of a resume
-    ],
-    align=True,
+PAUSING = record(
+    time="i8",  # when the frame was ordered
+    port="i4",  # that is to pause or to resume
+    queue="i4",  # the port to which the packet goes that made it so; NONE of a resume
 )
-COUNTS = np.dtype(
-    [
-        ("n_flows", "i8"),
-        ("n_ended", "i8"),  # flows whose sender knows that all has arrived
-        ("n_edges", "i8"),
-        ("n_pairs", "i8"),
-        ("n_segments", "i8"),
-        ("n_samples", "i8"),
-        ("n_pausings", "i8"),
-        ("n_arrived", "i8"),
-        ("n_acknowledged", "i8"),
-        ("n_departing", "i8"),
-        ("drawn", "i8"),  # random numbers
-        ("stop", "i8"),  # a Stop
-    ]
+COUNTS = record(
+    packets=POOL,  # that nobody uses
+    n_flows="i8",
+    n_ended="i8",  # flows whose sender knows that all has arrived
+    n_edges="i8",
+    n_pairs="i8",
+    n_segments="i8",
+    n_samples="i8",
+    n_pausings="i8",
+    n_arrived="i8",
+    n_acknowledged="i8",
+    n_departing="i8",
+    drawn="i8",  # random numbers
+    stop="i8",  # a Stop
 )
-FREE_PACKET, FREE_LEFT = range(2)  # of Run.free
-HOP = np.dtype([("time", "i8"), ("bytes", "i8"), ("queue", "i8"), ("rate", "i8")])
+HOP = record(time="i8", bytes="i8", queue="i8", rate="i8")
 
 
 class Run(NamedTuple):
-    """All tables of a run."""
+    """All tables of a run; those that it has no use for have no rows."""
 
     settings: Settings
     agenda: Agenda
@@ -238,9 +210,9 @@ class Run(NamedTuple):
     switches: Table
     flows: Table
     packets: Table
-    telemetry: Table  # (packets, HOPS) of HOP, or (1, HOPS) if none is carried
+    telemetry: Table  # (packets, HOPS) of HOP
     known: Table  # (flows, HOPS) of HOP: what the sender has last seen
-    tcp: Table  # (flows,) of TCP, or one if none speaks it, as of all that follows
+    tcp: Table  # (flows,) of TCP
     blocks: Table  # (flows, SACK_BLOCKS) of BLOCK: what the receiver has out of order
     sacks: Table  # (packets, SACK_BLOCKS) of BLOCK: what an ACK tells of it
     segments: NDArray[np.uint8]  # what is known of each flow's, one flow's after another's
@@ -259,5 +231,4 @@ class Run(NamedTuple):
     keys: Table  # (1,): those of each transport by its name, of the run's and TCP's filled in
     transport: int  # its number among those that are registered
     speaks_tcp: bool
-    free: Longs  # the first packet that nobody uses, and how many there are
     counts: Table  # (1,) of COUNTS

@@ -3,22 +3,21 @@
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from engine.cluster.transports import TRANSPORTS, Transport
-from engine.kernels.core.none import NONE
-from engine.kernels.packet.agenda import LEFT, enlarged_agenda, new_agenda
-from engine.kernels.packet.flows import FlowColumns
-from engine.kernels.packet.following import EDGE
-from engine.kernels.packet.inputs import Fabric, Marking, shared_buffers
-from engine.kernels.packet.kernel import ROOM
-from engine.kernels.packet.registered import flow_record, keys_record
-from engine.kernels.packet.settings import Settings
-from engine.kernels.packet.state import (
+from dimsweep.engine.cluster.transports import TRANSPORTS, Transport
+from dimsweep.engine.kernels.core import pool
+from dimsweep.engine.kernels.core.agenda import enlarged_agenda, new_agenda
+from dimsweep.engine.kernels.core.following import EDGE
+from dimsweep.engine.kernels.core.none import NONE
+from dimsweep.engine.kernels.core.rows import in_bytes, with_room, zeros
+from dimsweep.engine.kernels.packet.flows import Columns
+from dimsweep.engine.kernels.packet.inputs import Fabric, Marking, shared_buffers
+from dimsweep.engine.kernels.packet.kernel import ROOM
+from dimsweep.engine.kernels.packet.registered import flow_record, keys_record
+from dimsweep.engine.kernels.packet.settings import Settings
+from dimsweep.engine.kernels.packet.state import (
     BLOCK,
     COUNTS,
-    FREE_LEFT,
-    FREE_PACKET,
     HOP,
     HOPS,
     PACKET,
@@ -30,14 +29,13 @@ from engine.kernels.packet.state import (
     TCP,
     TIMERS,
     Run,
-    zeros,
 )
-from engine.kernels.packet.ways import WAY, KnownWays, with_room
-from engine.lower.program import Floats, Longs, Table
+from dimsweep.engine.kernels.packet.ways import WAY, KnownWays
+from dimsweep.engine.lower.program import Floats, Longs, Table
 
 _ANY = 1 << 62  # bytes
-_FIRST_PACKETS = 1 << 8
-_BUCKETS = 1 << 14  # of the agenda: most events are at most some microseconds away
+_FIRST_PACKETS = 1 << 10
+_BUCKETS = 1 << 13  # of the agenda: most events are at most some microseconds away
 _FIRST_DRAWS = 1 << 12
 _FIRST_NOTES = 1 << 8
 
@@ -45,71 +43,66 @@ Draws = Callable[[int], Floats]  # the next n random numbers of a run
 
 
 def new_run(fabric: Fabric, settings: Settings, transport: Transport, draws: Draws) -> Run:
-    """Tables without flows; the inputs are checked."""
-    carries, speaks = transport.telemetry, transport.speaks_tcp
+    """Tables without flows; the inputs are checked.  What may grow has a row at least."""
+    carries, speaks = int(transport.telemetry), int(transport.speaks_tcp)
+    packets, counts = zeros(_FIRST_PACKETS, PACKET), zeros(1, COUNTS)
+    pool.give(counts["packets"][0], packets, 0)
     return Run(
         # Numba looks an enumeration's members up anew at every call, as it does a text's type.
-        settings._replace(transport=0, wake=int(settings.wake)),  # type: ignore[arg-type]
-        new_agenda(2 * _FIRST_PACKETS, _shift(settings.ticks), _BUCKETS),
-        _ports(fabric, settings),
-        _switches(fabric, settings),
-        zeros(0, flow_record()),
-        _free_packets(_FIRST_PACKETS),
-        np.zeros((_FIRST_PACKETS if carries else 1, HOPS), HOP),
-        np.zeros((0 if carries else 1, HOPS), HOP),
-        np.zeros(0 if speaks else 1, TCP),
-        np.zeros((0 if speaks else 1, SACK_BLOCKS), BLOCK),
-        np.zeros((_FIRST_PACKETS if speaks else 1, SACK_BLOCKS), BLOCK),
-        np.zeros(0, np.uint8),
-        np.zeros(0, np.int32),
-        np.zeros(0, WAY),
-        np.zeros(0, np.int32),
-        np.zeros(0, np.int64),
-        np.zeros(0, EDGE),
-        np.zeros(0, np.int64),
-        np.zeros(0, np.int64),
-        np.zeros(0, np.int64),
-        np.zeros(_FIRST_NOTES, SAMPLE),
-        np.zeros(_FIRST_NOTES, PAUSING),
-        draws(_FIRST_DRAWS),
-        np.zeros(0, np.int64),
-        keys_record(transport),
-        list(TRANSPORTS).index(transport.name),
-        speaks,
-        np.array([0, _FIRST_PACKETS]),
-        np.zeros(1, COUNTS),
+        settings=settings._replace(transport=0, wake=int(settings.wake)),  # type: ignore[arg-type]
+        agenda=new_agenda(2 * _FIRST_PACKETS, _shift(settings.ticks), _BUCKETS),
+        ports=_ports(fabric, settings),
+        switches=_switches(fabric, settings),
+        flows=zeros(1, flow_record()),
+        packets=packets,
+        telemetry=zeros(_FIRST_PACKETS * carries, HOP, HOPS),
+        known=zeros(carries, HOP, HOPS),
+        tcp=zeros(speaks, TCP),
+        blocks=zeros(speaks, BLOCK, SACK_BLOCKS),
+        sacks=zeros(_FIRST_PACKETS * speaks, BLOCK, SACK_BLOCKS),
+        segments=zeros(speaks, np.uint8),
+        skips=zeros(speaks, np.int32),
+        ways=zeros(0, WAY),
+        routes=zeros(0, np.int32),
+        pairs=zeros(1, np.int64),
+        edges=zeros(1, EDGE),
+        arrived=zeros(1, np.int64),
+        acknowledged=zeros(1, np.int64),
+        departing=zeros(1, np.int64),
+        samples=zeros(_FIRST_NOTES, SAMPLE),
+        pausings=zeros(_FIRST_NOTES, PAUSING),
+        draws=draws(_FIRST_DRAWS),
+        timers=zeros(TIMERS, np.int64),
+        keys=keys_record(transport),
+        transport=list(TRANSPORTS).index(transport.name),
+        speaks_tcp=transport.speaks_tcp,
+        counts=counts,
     )
+
+
+def _with_room(run: Run, n: int, *names: str) -> Run:
+    """Room for ``n`` rows in each of these tables, but for those that the run has no use for."""
+    tables = {name: getattr(run, name) for name in names}
+    return run._replace(**{name: with_room(of, n) for name, of in tables.items() if len(of)})
 
 
 def with_flows(run: Run, flows: Table, n_after: int, known: KnownWays) -> Run:
     """The run with more flows, which wait for ``n_after`` others."""
     counts = run.counts[0]
-    first, n_edges = int(counts["n_flows"]), int(counts["n_edges"])
-    n = first + len(flows)
+    first, n = int(counts["n_flows"]), int(counts["n_flows"]) + len(flows)
     counts["n_flows"] = n
-    table = run.flows
-    if n > len(table):
-        table = joined(table, zeros(max(n, 2 * len(table)) - len(table), table.dtype))
-    carries, timers = len(run.telemetry) > 1, with_room(run.timers, TIMERS * n)
-    timers[TIMERS * first :] = NONE
-    run = run._replace(
-        flows=table,
-        known=with_room(run.known, n) if carries else run.known,
-        ways=known.table,
-        routes=known.routes,
-        edges=with_room(run.edges, n_edges + n_after),
-        arrived=with_room(run.arrived, n),
-        acknowledged=with_room(run.acknowledged, n),
-        departing=with_room(run.departing, n),
-        timers=timers,
-    )
-    in_bytes(table)[first:n] = in_bytes(flows)
+    names = ("flows", "known", "tcp", "blocks", "arrived", "acknowledged", "departing")
+    run = _with_room(run, n, *names)._replace(ways=known.table, routes=known.routes)
+    run = _with_room(run, TIMERS * n, "timers")
+    run = _with_room(run, int(counts["n_edges"]) + n_after, "edges")
+    run.timers[TIMERS * first :] = NONE
+    in_bytes(run.flows)[first:n] = in_bytes(flows)
     if run.speaks_tcp:
         run = _with_segments(run, first, n)
-    return _with_pairs(run, table["port"][first:n])
+    return _with_pairs(run, run.flows["port"][first:n])
 
 
-def new_flows(run: Run, flows: FlowColumns, choices: Table, known: KnownWays) -> Table:
+def new_flows(run: Run, flows: Columns, choices: Table, known: KnownWays) -> Table:
     """Flows that have not started, of FLOW; ``choices`` are their ways."""
     table, way = np.zeros(len(flows.sizes), run.flows.dtype), known.table[choices["first"]]
     table["size"], table["after"] = flows.sizes, flows.starts
@@ -131,8 +124,7 @@ def new_flows(run: Run, flows: FlowColumns, choices: Table, known: KnownWays) ->
 
 def _with_segments(run: Run, first: int, n: int) -> Run:
     """What TCP keeps of the flows from ``first`` on, and of each of their segments."""
-    table, keys, counts = with_room(run.tcp, n), run.keys["tcp"][0], run.counts[0]
-    new = table[first:n]
+    keys, counts, new = run.keys["tcp"][0], run.counts[0], run.tcp[first:n]
     new["n_segments"] = -(-run.flows["size"][first:n] // run.settings.payload)
     ends = counts["n_segments"] + np.cumsum(new["n_segments"] + 1)  # one behind each flow's last
     new["first"] = ends - new["n_segments"] - 1
@@ -143,13 +135,7 @@ def _with_segments(run: Run, first: int, n: int) -> Run:
     new["rto"] = np.where(round_trips > 0, rto, keys["first_rto"])
     for name in ("times_out_at", "timer"):
         new[name] = NONE
-    n_segments = int(counts["n_segments"])
-    return run._replace(
-        tcp=table,
-        blocks=with_room(run.blocks, n),
-        segments=with_room(run.segments, n_segments),
-        skips=with_room(run.skips, n_segments),
-    )
+    return _with_room(run, int(counts["n_segments"]), "segments", "skips")
 
 
 def _with_pairs(run: Run, senders: Longs) -> Run:
@@ -160,38 +146,31 @@ def _with_pairs(run: Run, senders: Longs) -> Run:
     for port in np.flatnonzero(ports["flows"] > ports["most_pairs"]):
         p = ports[port]
         first, n = int(counts["n_pairs"]), 2 * int(p["flows"])
-        pairs = with_room(run.pairs, first + n)
+        run = _with_room(run, first + n, "pairs")
         active = slice(p["first_pair"], p["first_pair"] + p["pairs"])
-        pairs[first : first + p["pairs"]] = run.pairs[active]
+        run.pairs[first : first + p["pairs"]] = run.pairs[active]
         p["first_pair"], p["most_pairs"] = first, n
         counts["n_pairs"] = first + n
-        run = run._replace(pairs=pairs)
     return run
 
 
 def enlarged(run: Run, draws: Draws) -> Run:
     """The same run with twice the room wherever it has filled a table."""
-    counts = run.counts[0]
-    if run.free[FREE_LEFT] < ROOM:
-        run = _with_packets(run, 2 * len(run.packets))
+    counts, old = run.counts[0], len(run.packets)
+    if counts["packets"]["left"] < ROOM:
+        run = _with_room(run, 2 * old, "packets", "telemetry", "sacks")
+        pool.give(counts["packets"], run.packets, old)
     run = with_events(run, ROOM + int(counts["n_flows"]))
     if counts["drawn"] + ROOM > len(run.draws):
         run = run._replace(draws=np.concatenate([run.draws, draws(len(run.draws))]))
-    if counts["n_samples"] + ROOM > len(run.samples):
-        run = run._replace(samples=_twice(run.samples))
-    if counts["n_pausings"] + ROOM > len(run.pausings):
-        run = run._replace(pausings=_twice(run.pausings))
-    return run
-
-
-def _twice(table: Table) -> Table:
-    return np.concatenate([table, np.zeros_like(table)])
+    run = _with_room(run, int(counts["n_samples"]) + ROOM, "samples")
+    return _with_room(run, int(counts["n_pausings"]) + ROOM, "pausings")
 
 
 def with_events(run: Run, n: int) -> Run:
     """Room for ``n`` more events."""
-    while run.agenda.counts[LEFT] < n:
-        run = run._replace(agenda=enlarged_agenda(run.agenda, 2 * len(run.agenda.events)))
+    while run.agenda.counts["free"]["left"][0] < n:
+        run = run._replace(agenda=enlarged_agenda(run.agenda))
     return run
 
 
@@ -220,8 +199,10 @@ def _ports(fabric: Fabric, settings: Settings) -> Table:
         table[name] = np.repeat(np.array(column, PORT[name]), n)
     bits = 8 * settings.ack_size * settings.ticks
     table["ack_time"] = (2 * bits + table["rate"]) // (2 * table["rate"])
-    for name in ("head", "tail", "frames", "wire", "number", "wake_number"):
+    for name in ("number", "wake_number"):
         table[name] = NONE
+    for name in ("queue", "wire", "frames"):
+        table[name]["head"] = NONE
     table["back"] += np.tile(np.arange(n, dtype=np.int32), len(fabric.ports))
     return table
 
@@ -230,36 +211,3 @@ def _switches(fabric: Fabric, settings: Settings) -> Table:
     table = np.zeros(len(fabric.buffers), SWITCH)
     table["shared"] = list(shared_buffers(fabric, settings).values())
     return table
-
-
-def _free_packets(n: int, first: int = 0) -> Table:
-    table = zeros(n, PACKET)
-    table["next"] = np.arange(first + 1, first + n + 1)
-    table["next"][-1] = NONE
-    return table
-
-
-def in_bytes(table: Table) -> NDArray[np.uint8]:
-    """The same rows as bytes, (rows, bytes of a row): NumPy copies records field by field, which
-    takes ten times as long."""
-    return table.view(np.uint8).reshape(len(table), table.dtype.itemsize)
-
-
-def joined(table: Table, more: Table) -> Table:
-    both = zeros(len(table) + len(more), table.dtype)
-    in_bytes(both)[: len(table)] = in_bytes(table)
-    in_bytes(both)[len(table) :] = in_bytes(more)
-    return both
-
-
-def _with_packets(run: Run, n: int) -> Run:
-    old = len(run.packets)
-    more = _free_packets(n - old, old)
-    more["next"][-1] = run.free[FREE_PACKET]
-    run.free[FREE_PACKET] = old
-    run.free[FREE_LEFT] += n - old
-    return run._replace(
-        packets=joined(run.packets, more),
-        telemetry=with_room(run.telemetry, n) if len(run.telemetry) > 1 else run.telemetry,
-        sacks=with_room(run.sacks, n) if len(run.sacks) > 1 else run.sacks,
-    )

@@ -11,14 +11,14 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from engine.cluster.transports import Ticks, Transport
-from engine.errors import DimsweepError
-from engine.kernels.core.none import NONE
-from engine.kernels.packet import hooks
-from engine.kernels.packet.agenda import NOW, plan
-from engine.kernels.packet.compile import inlined, kernel
-from engine.kernels.packet.hooks import nothing
-from engine.kernels.packet.state import KIND_BITS, RETRANSMIT, SACK_BLOCKS, Run
+from dimsweep.engine.cluster.transports import Ticks, Transport
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.kernels.core.agenda import plan
+from dimsweep.engine.kernels.core.none import NONE
+from dimsweep.engine.kernels.packet import hooks
+from dimsweep.engine.kernels.packet.compile import inlined, kernel
+from dimsweep.engine.kernels.packet.hooks import nothing
+from dimsweep.engine.kernels.packet.state import KIND_BITS, RETRANSMIT, SACK_BLOCKS, Run
 
 # What is known of a segment: by the receiver that it has come; by the sender the rest.
 _COME, _SACKED, _LOST, _RESENT = 1, 2, 4, 8
@@ -171,7 +171,7 @@ def _note_block(r: Run, flow: int, segment: int) -> None:
 @kernel
 def on_ack(r: Run, flow: int, packet: int) -> None:
     """Update the scoreboard, recover from losses, and let the window grow if there are none."""
-    t, k, f, now = r.tcp[flow], r.packets[packet], r.flows[flow], r.agenda.counts[NOW]
+    t, k, f, now = r.tcp[flow], r.packets[packet], r.flows[flow], r.agenda.counts[0].now
     _measure(r, flow, now - k.stamp)
     if 2 * t.pipe < t.cwnd:
         t.limited = 0
@@ -203,7 +203,7 @@ def on_timer(r: Run, flow: int) -> int:
     t.timer = NONE
     if t.times_out_at < 0:
         return NONE
-    if t.times_out_at > r.agenda.counts[NOW]:
+    if t.times_out_at > r.agenda.counts[0].now:
         _start_timer(r, flow)
         return NONE
     t.timeouts += 1
@@ -310,7 +310,7 @@ def _measure(r: Run, flow: int, rtt: int) -> None:
 @kernel
 def _restart_timer(r: Run, flow: int) -> None:
     t = r.tcp[flow]
-    t.times_out_at = r.agenda.counts[NOW] + t.rto
+    t.times_out_at = r.agenda.counts[0].now + t.rto
     if t.timer < 0 or t.times_out_at < t.timer_at:
         _start_timer(r, flow)
 

@@ -2,42 +2,32 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from engine.errors import DimsweepError
-from engine.kernels.packet.flows import Flow, FlowColumns, Ways, check_flows, columns_of
-from engine.kernels.packet.inputs import Fabric
-from engine.lower.program import Floats, Ints, Longs, Table
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.kernels.core.rows import with_room
+from dimsweep.engine.kernels.packet.flows import Columns, Flow, Ways, check_flows, columns_of
+from dimsweep.engine.kernels.packet.inputs import Fabric
+from dimsweep.engine.lower.program import Ints, Table
+from dimsweep.engine.records import record
 
 # Where a way begins in ``routes``, where the way of its ACKs begins, and where the next one does.
-WAY = np.dtype([("data", "i4"), ("ack", "i4"), ("end", "i4")])
+WAY = record(data="i4", ack="i4", end="i4")
 END = -1  # what stands in ``routes`` behind each way's ports
-_T = TypeVar("_T", Table, Floats, Longs, Ints, NDArray[np.uint8])
-
-CHOICE = np.dtype([("first", "i4"), ("n", "i4")])  # ways that packets take in turn
-
-
-def with_room(table: _T, n: int) -> _T:
-    """``table`` with at least ``n`` rows; it grows to twice its length, so that growing is rare."""
-    if n <= len(table):
-        return table
-    more = max(n, 2 * len(table)) - len(table)
-    return np.concatenate([table, np.zeros((more, *table.shape[1:]), table.dtype)])
+CHOICE = record(first="i4", n="i4")  # ways that packets take in turn
 
 
 class KnownWays:
     """The ways that flows have named so far.
 
-    A port has ``n_rows`` rows of a table, of which ``routes`` are the first, one way after another:
-    those of data and those of ACKs, each up to a -1.
+    A port has ``n_rows`` rows of a table, one a priority, of which ``routes`` are the first, one
+    way after another: those of data and those of ACKs, each up to a -1.
     """
 
     def __init__(self, fabric: Fabric, n_rows: int = 1) -> None:
         ends = [(port.node, port.to) for port in fabric.ports]
-        self._numbers = {end: i * n_rows for i, end in enumerate(ends)}
+        self._numbers, self._n_rows = {end: i * n_rows for i, end in enumerate(ends)}, n_rows
         self._switches = fabric.buffers.keys()
         self._known: dict[Ways, tuple[int, int]] = {}
         self._n_ways = self._n_routes = 0
@@ -45,26 +35,25 @@ class KnownWays:
         self.routes: Ints = np.zeros(0, np.int32)
 
     def take(
-        self, flows: Sequence[Flow] | FlowColumns, n_before: int, at: int, now: int
-    ) -> tuple[FlowColumns, Table]:
+        self, flows: Sequence[Flow], n_before: int, at: int, now: int
+    ) -> tuple[Columns, Table]:
         """Flows as columns, and the ways of each (of CHOICE).
 
         Raises :class:`DimsweepError` naming the first flow that cannot be simulated, or whose ways
         there cannot be.  See :func:`check_flows`.
         """
-        columns = flows if isinstance(flows, FlowColumns) else columns_of(flows)
-        check_flows(columns, n_before, at, now)
+        columns = columns_of(flows)
+        check_flows(columns, n_before, at, now, self._n_rows)
         return columns, self._choices(columns, n_before)[columns.way]
 
-    def _choices(self, flows: FlowColumns, n_before: int) -> Table:
+    def _choices(self, flows: Columns, n_before: int) -> Table:
         choices = np.zeros(len(flows.ways), CHOICE)
         for i, ways in enumerate(flows.ways):
             if ways not in self._known:
                 fault = self._fault(ways)
                 if fault:
-                    of = np.flatnonzero(flows.way == i)
-                    where = f"flow {n_before + of[0]}" if len(of) else f"ways {i}"
-                    raise DimsweepError(fault, where=where)
+                    first = int((flows.way == i).argmax())
+                    raise DimsweepError(fault, where=f"flow {n_before + first}")
                 self._add(ways)
             choices[i] = self._known[ways]
         return choices

@@ -6,9 +6,9 @@ ends, or NEVER.  ``State.tree`` keeps the earliest slot of every class, and over
 of two and two as in a tournament: its leaves are the classes, and 1 is its root.
 """
 
-from engine.compiler import inlined
-from engine.kernels.core.none import NEVER
-from engine.kernels.phase.state import Sim, long
+from dimsweep.engine.compiler import inlined
+from dimsweep.engine.kernels.core.none import NEVER
+from dimsweep.engine.kernels.phase.state import Sim, long
 
 
 @inlined

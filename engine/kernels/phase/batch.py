@@ -2,47 +2,34 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from engine.compiler import compiled, kernel
-from engine.errors import DimsweepError
-from engine.kernels.core.by_reference import by_reference
-from engine.kernels.core.none import LONGEST
-from engine.kernels.phase.chain_times import time_chains
-from engine.kernels.phase.chains import chained
-from engine.kernels.phase.diagnosis import explain_stuck
-from engine.kernels.phase.kernel import MODEL, run
-from engine.kernels.phase.path import Path, empty_path, walk_back
-from engine.kernels.phase.phase_time import PhaseTimes, empty_phase_times, time_all
-from engine.kernels.phase.state import FINISHED, STUCK, TIED, TOO_LONG, Sim, State, empty_state
-from engine.lower.program import (
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.kernels.core.none import LONGEST
+from dimsweep.engine.kernels.phase.chains import chained
+from dimsweep.engine.kernels.phase.diagnosis import explain_stuck
+from dimsweep.engine.kernels.phase.entrances import entrances_of
+from dimsweep.engine.kernels.phase.measures import Measures, empty_measures
+from dimsweep.engine.kernels.phase.path import Path
+from dimsweep.engine.kernels.phase.phase_time import PhaseTimes, empty_phase_times
+from dimsweep.engine.kernels.phase.state import (
+    FINISHED,
+    STUCK,
+    TIED,
+    TOO_LONG,
+    State,
+    empty_state,
+)
+from dimsweep.engine.lower.program import (
     Floats,
-    Ints,
     Longs,
-    NodeKind,
     Program,
     Structure,
     check_bandwidth,
     check_latency,
 )
-
-
-class Measures(NamedTuple):
-    """What the kernel measured, a row a point: P points, C classes, D dimensions, L tallies."""
-
-    outcome: Ints  # (P,)
-    time: Longs  # (P,) ps
-    end: Longs  # (P, C) ps when the class's last operator ended
-    compute: Longs  # (P, C) ps
-    exposed: Longs  # (P, C) ps of communication that no compute hides
-    exposed_by_dim: Floats  # (P, C, D + 1) ps; the last: waiting, no dimension serves
-    exposed_by_tally: Floats  # (P, C, L) ps
-    busy: Longs  # (P, C, D) ps that the class's port was in use
-    bytes_sent: Floats  # (P, C, D) bytes sent by one NPU
-    path: Path | None  # the critical path; not known of a run message by message
 
 
 @dataclass(frozen=True)
@@ -60,6 +47,7 @@ class Runner:
     """Runs a program at many points: what the kernel makes of it beforehand is made once."""
 
     def __init__(self, program: Program) -> None:
+        _check_algorithms(program)
         self.program = program
 
     def batch(self, bandwidth: ArrayLike, latency: ArrayLike | None = None) -> Measures:
@@ -76,7 +64,7 @@ class Runner:
         groups = self.program.by_choice(points)
         if len(groups) == 1:
             return self._alike(groups[0][0], points, delays)
-        measures = _empty_measures(self.program.structure, len(points))
+        measures = empty_measures(self.program.structure, len(points))
         for one, rows in groups:
             _put(measures, rows, self._alike(one, points[rows], delays[rows]))
         return measures
@@ -121,9 +109,8 @@ def _run(program: Program, s: Structure, points: Floats, delays: Longs, *, recor
     """Simulate ``s``, the structure of ``program`` or what has become of it, at all points."""
     times = empty_phase_times(s)
     state = empty_state(s, times, record=record)
-    measures = _empty_measures(s, len(points))
-    by = run_points if program.replica is None else program.replica.run_points
-    by(s, points, delays, times, state, measures)
+    measures = empty_measures(s, len(points))
+    entrances_of(program).run_points(s, points, delays, times, state, measures)
     asked = _ask_witness(program, points, delays, measures)
     return Run(program, measures, times, state, record and not asked)
 
@@ -141,8 +128,10 @@ def _put(measures: Measures, rows: Longs, some: Measures) -> None:
 def run_one(program: Program, *, record: bool = False) -> Run:
     """Simulate the program at its own point; ``record`` keeps what a timeline needs.
 
-    Raises :class:`DimsweepError` when it cannot finish, naming who waits for what.
+    Raises :class:`DimsweepError` when it cannot finish, naming who waits for what, and for
+    algorithms that go by links.
     """
+    _check_algorithms(program)
     run = try_one(program, record=record)
     outcome = int(run.measures.outcome[0])
     if outcome == STUCK:
@@ -151,6 +140,15 @@ def run_one(program: Program, *, record: bool = False) -> Run:
     if outcome != FINISHED:
         raise outcome_error(outcome)
     return run
+
+
+def _check_algorithms(program: Program) -> None:
+    for name in program.communication.by_network:
+        raise DimsweepError(
+            f"{name!r} goes by the links of a network, which phases do not know",
+            where="collective.algorithms",
+            hint="fidelity=flow, message or packet",
+        )
 
 
 def try_one(program: Program, *, record: bool = False) -> Run:
@@ -187,72 +185,3 @@ def outcome_error(outcome: int) -> DimsweepError:
             hint="check the streams of bandwidth, latency and message sizes",
         )
     return DimsweepError("deadlock", where="workload")
-
-
-def _empty_measures(s: Structure, n: int) -> Measures:
-    c, d = s.shape.n_classes, s.shape.n_dims
-    return Measures(
-        outcome=np.zeros(n, dtype=np.int32),
-        time=np.zeros(n, dtype=np.int64),
-        end=np.zeros((n, c), dtype=np.int64),
-        compute=np.zeros((n, c), dtype=np.int64),
-        exposed=np.zeros((n, c), dtype=np.int64),
-        exposed_by_dim=np.zeros((n, c, d + 1)),
-        exposed_by_tally=np.zeros((n, c, s.shape.n_tallies)),
-        busy=np.zeros((n, c, d), dtype=np.int64),
-        bytes_sent=np.zeros((n, c, d)),
-        path=empty_path(s, n),
-    )
-
-
-@compiled
-def run_points(
-    s: Structure,
-    bandwidth: Floats,
-    latency: Longs,
-    times: PhaseTimes,
-    state: State,
-    measures: Measures,
-) -> None:
-    """Simulate ``s`` at points of bandwidths and latencies, (P, D) each."""
-    sim = by_reference(Sim(s, times, state, MODEL, None))
-    run_each(sim, bandwidth, latency, by_reference(measures))
-
-
-@kernel
-def run_each(sim: Sim, bandwidth: Floats, latency: Longs, out: Measures) -> None:
-    """:func:`run_points`, by the rules of ``sim``."""
-    for point in range(len(bandwidth)):
-        longest = time_all(sim, bandwidth[point], latency[point]) + time_chains(sim)
-        out.outcome[point] = run(sim) if longest < LONGEST else TOO_LONG
-        if out.outcome[point] == FINISHED:
-            _measure(sim, out, point)
-            walk_back(sim, out.path, point)  # type: ignore[arg-type]  # there is one
-        else:
-            out.time[point] = -1
-
-
-@kernel
-def _measure(sim: Sim, out: Measures, point: int) -> None:
-    s, st, n_dims = sim.s, sim.st, sim.s.shape.n_dims
-    for c in range(s.shape.n_classes):
-        cls = st.classes[c]
-        out.time[point] = max(out.time[point], cls.end)
-        out.end[point, c], out.compute[point, c] = cls.end, cls.compute
-        out.exposed[point, c] = cls.exposed
-        for number in range(s.shape.n_ports):
-            d, port = number // (s.shape.n_ports // n_dims), st.ports[c * s.shape.n_ports + number]
-            out.busy[point, c, d] += port.busy
-            out.exposed_by_dim[point, c, d] += port.exposed
-        out.exposed_by_dim[point, c, n_dims] = cls.unserved
-        for tally in range(s.shape.n_tallies):
-            out.exposed_by_tally[point, c, tally] = st.tally_exposed[c, tally]
-    for flow in s.flows:
-        for member in s.members[flow.member_start : flow.member_end]:
-            for d in range(n_dims):
-                out.bytes_sent[point, member.cls, d] += sim.times.bytes_sent[flow.form, d]
-    if len(s.chains) > 0:
-        for node in s.nodes:
-            if node.kind == NodeKind.CHAIN:
-                for d in range(n_dims):
-                    out.bytes_sent[point, node.cls, d] += st.chain_bytes[node.tally, d]

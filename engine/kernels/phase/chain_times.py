@@ -3,10 +3,10 @@ their links begin and end."""
 
 import numpy as np
 
-from engine.compiler import inlined, kernel
-from engine.kernels.core.none import NONE
-from engine.kernels.phase.state import Sim
-from engine.lower.program import NodeKind
+from dimsweep.engine.compiler import inlined, kernel
+from dimsweep.engine.kernels.core.none import NONE
+from dimsweep.engine.kernels.phase.state import Sim
+from dimsweep.engine.lower.program import NodeKind
 
 
 @kernel

@@ -27,9 +27,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.compiler import compiled, kernel
-from engine.kernels.phase.state import long
-from engine.lower.program import (
+from dimsweep.engine.compiler import compiled, kernel
+from dimsweep.engine.kernels.core.rows import pick, ragged
+from dimsweep.engine.kernels.phase.state import long
+from dimsweep.engine.lower.program import (
     CHAIN,
     LINK,
     NO_FORM,
@@ -40,6 +41,7 @@ from engine.lower.program import (
     StreamOrder,
     Structure,
     Table,
+    lay_out,
 )
 
 _MOST_RESOURCES = 63  # bits of an integer
@@ -67,7 +69,7 @@ class _Before(NamedTuple):
 
 def _sources(s: Structure) -> Longs:
     """The node that each entry of ``following`` follows."""
-    return np.repeat(np.arange(len(s.nodes)), s.nodes["next_end"] - s.nodes["next_start"])
+    return ragged(s.nodes["next_end"] - s.nodes["next_start"])[0]
 
 
 def _is_plain(s: Structure) -> bool:
@@ -106,7 +108,7 @@ def _undisturbed(s: Structure) -> Bools:
 def _serial(s: Structure) -> Bools:
     """The forms whose chunks' phases follow one another on one port without a gap, so that they
     last as long as all of them hold it, and the last chunk's latencies."""
-    forms, own_ways = s.forms, s.shape.themis
+    forms, own_ways = s.forms, s.shape.order > 0
     alone = (forms["use_end"] - forms["use_start"] == 1) & (forms["kind"] != POINT_TO_POINT)
     return alone & (forms["n_bytes"] > 0) & ((forms["chunks"] == 1) | (not own_ways))
 
@@ -204,7 +206,7 @@ def _joined(s: Structure, before: _Before, ends: Longs) -> Structure:
     remains = np.ones(len(s.flows), dtype=np.bool_)
     remains[flow[flow >= 0]] = False
     nodes = nodes[kept]
-    nodes["flow"] = _renumber(nodes["flow"], np.cumsum(remains) - 1)
+    nodes["flow"] = pick(np.cumsum(remains) - 1, nodes["flow"])
     flows, members = _flows(s, remains, renumbered)
     return s._replace(
         nodes=nodes,
@@ -215,11 +217,6 @@ def _joined(s: Structure, before: _Before, ends: Longs) -> Structure:
         flows=flows,
         members=members,
     )
-
-
-def _renumber(numbers: NDArray[np.int32], to: Longs) -> NDArray[np.int64]:
-    """``to[number]`` of each, but for -1, which stays."""
-    return np.where(numbers < 0, numbers, np.append(to, 0)[numbers])
 
 
 def _links(s: Structure, before: _Before, ends: Longs) -> tuple[Table, Table, Indices, list[int]]:
@@ -274,11 +271,7 @@ def _flows(s: Structure, kept: Bools, node: Longs) -> tuple[Table, Table]:
     count = s.flows["member_end"] - s.flows["member_start"]
     members = s.members[np.repeat(kept, count)]
     members["node"] = node[members["node"]]
-    flows["receiver"] = _renumber(flows["receiver"], node)
+    flows["receiver"] = pick(node, flows["receiver"])
     chunks = flows["chunk_end"] - flows["chunk_start"]
-    count = count[kept]
-    flows["member_end"], flows["chunk_end"] = np.cumsum(count), np.cumsum(chunks)
-    flows["member_start"] = flows["member_end"] - count
-    flows["chunk_start"] = flows["chunk_end"] - chunks
-    flows["entry_start"] = np.cumsum(count * chunks) - count * chunks
+    lay_out(flows, member=count[kept], chunk=chunks, entry=count[kept] * chunks)
     return flows, members

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from engine.errors import DimsweepError
-from engine.kernels.phase.state import DONE, QUEUED, RUNNING
-from engine.lower.program import NodeKind, Program
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.kernels.phase.state import DONE, QUEUED, RUNNING
+from dimsweep.engine.lower.program import NodeKind, Program
 
 _SHOWN = 8
 

@@ -24,26 +24,34 @@ that instant, it is the one that freed the stream or the port (of a chunk's port
 member's), then the operator's last dependency or the chunk's own phase before.
 engine.kernels.phase.path walks back.
 
-Accesses that share the servers of a memory are served as engine.kernels.phase.servers has it.
+Accesses that share the servers of a memory are served as engine.kernels.core.servers has it.
 
 A program may have several ports into a dimension and several places at a port, and streams that
 start the operator with the lowest key.  What else a replica of another simulator does in its own
-way are its :class:`~engine.kernels.phase.state.Rules`; the model's own are MODEL.
+way are its :class:`~engine.kernels.phase.state.Rules`; the model's own are MODEL.  For each set of
+rules there are entrances (:mod:`engine.kernels.phase.entrances`).
 """
 
-from engine.compiler import inlined, kernel
-from engine.kernels.core.none import NEVER
-from engine.kernels.core.worklist import put
-from engine.kernels.phase.agenda import (
+from dimsweep.engine.compiler import inlined, kernel
+from dimsweep.engine.kernels.core.none import NEVER
+from dimsweep.engine.kernels.core.worklist import put
+from dimsweep.engine.kernels.phase.agenda import (
     class_due,
     earliest,
     set_class_due,
     slots_of,
     stream_of,
 )
-from engine.kernels.phase.operators import end_node, expect, make_ready, send_off, start_operators
-from engine.kernels.phase.phase_time import latency_after, message_time
-from engine.kernels.phase.ports import (
+from dimsweep.engine.kernels.phase.operators import (
+    end_node,
+    expect,
+    make_ready,
+    send_off,
+    start_operators,
+)
+from dimsweep.engine.kernels.phase.orders import themis
+from dimsweep.engine.kernels.phase.phase_time import latency_after, message_time
+from dimsweep.engine.kernels.phase.ports import (
     end_phase,
     enter_targets,
     land,
@@ -51,9 +59,9 @@ from engine.kernels.phase.ports import (
     queue_chunks,
     start_phases,
 )
-from engine.kernels.phase.servers import is_served, leave_servers, settle_servers
-from engine.kernels.phase.state import BEGINNING, FINISHED, STUCK, TIED, Rules, Sim, long
-from engine.lower.program import Lookahead
+from dimsweep.engine.kernels.phase.servers import is_served, leave_servers, settle_servers
+from dimsweep.engine.kernels.phase.state import BEGINNING, FINISHED, STUCK, TIED, Rules, Sim, long
+from dimsweep.engine.lower.program import Lookahead
 
 
 @kernel
@@ -200,5 +208,13 @@ def _is_felt_here(sim: Sim, f: int) -> bool:
 
 
 MODEL = Rules(
-    message_time, latency_after, begin, send_off, expect, occupy, in_turn=is_alone, end_due=end_due
+    message_time,
+    latency_after,
+    themis,
+    begin,
+    send_off,
+    expect,
+    occupy,
+    in_turn=is_alone,
+    end_due=end_due,
 )

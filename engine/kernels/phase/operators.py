@@ -2,23 +2,25 @@
 
 from typing import Any
 
-from engine.compiler import inlined
-from engine.kernels.core.none import NEVER, NONE
-from engine.kernels.core.queue import insert, take_first
-from engine.kernels.core.worklist import put, take_all
-from engine.kernels.phase.agenda import begin_on_stream
-from engine.kernels.phase.booking import BEGINS, ENDS, account, begin_chain, book_flight
-from engine.kernels.phase.ports import finish_flow, move
-from engine.kernels.phase.servers import join_servers
-from engine.kernels.phase.state import DONE, QUEUED, RUNNING, Sim
-from engine.lower.program import Lookahead, NodeKind, StreamOrder
+from dimsweep.engine.compiler import inlined
+from dimsweep.engine.kernels.core.accounts import BEGINS, ENDS
+from dimsweep.engine.kernels.core.none import NEVER, NONE
+from dimsweep.engine.kernels.core.queue import append, insert_in_order, take_first
+from dimsweep.engine.kernels.core.worklist import put, sort_by, take_all
+from dimsweep.engine.kernels.phase.agenda import begin_on_stream
+from dimsweep.engine.kernels.phase.booking import account, begin_chain, book_flight
+from dimsweep.engine.kernels.phase.ports import finish_flow, move
+from dimsweep.engine.kernels.phase.servers import join_servers
+from dimsweep.engine.kernels.phase.state import DONE, QUEUED, RUNNING, Sim
+from dimsweep.engine.lower.program import Lookahead, NodeKind, StreamOrder
 
 
 @inlined
 def start_operators(sim: Sim, now: int) -> None:
     """Ready operators join their streams' queues in program order; idle streams start the first."""
     s, st = sim.s, sim.st
-    _sort_by_key(sim)
+    if st.ready.filled[0] > 1:
+        sort_by(st.ready, s.nodes["key"], st.scratch)
     for i in range(take_all(st.ready)):
         node = st.ready.numbers[i]
         if s.nodes[node].kind == NodeKind.RECEIVE:
@@ -41,30 +43,14 @@ def start_operators(sim: Sim, now: int) -> None:
 
 
 @inlined
-def _sort_by_key(sim: Sim) -> None:
-    """Sort the nodes that are ready by their keys, those with the same one as they became so."""
-    numbers = sim.st.ready.numbers
-    for i in range(1, sim.st.ready.filled[0]):  # insertion sort: lists are short
-        node, j = numbers[i], i
-        while j > 0 and sim.s.nodes[numbers[j - 1]].key > sim.s.nodes[node].key:
-            numbers[j] = numbers[j - 1]
-            j -= 1
-        numbers[j] = node
-
-
-@inlined
 def _enqueue(sim: Sim, stream: Any, node: int) -> None:
     """The ready operator waits for its stream: last, or before those with a higher key."""
-    nodes, waiting, key = sim.s.nodes, sim.st.nodes, sim.s.nodes[node].key
-    before, after = NONE, stream.head
-    if after >= 0 and (
-        sim.s.shape.stream_order == StreamOrder.ARRIVAL or nodes[stream.tail].key < key
-    ):
-        before, after = stream.tail, NONE
-    while after >= 0 and nodes[after].key < key:
-        before, after = after, waiting[after].next
+    waiting = sim.st.nodes
     waiting[node].state = QUEUED
-    insert(stream, waiting, before, node)
+    if sim.s.shape.stream_order == StreamOrder.ARRIVAL:
+        append(stream, waiting, node)
+    else:
+        insert_in_order(stream, waiting, sim.s.nodes["key"], node)
 
 
 @inlined

@@ -11,7 +11,7 @@ While the order of events stays, T is a maximum of such sums, one a chain; so wi
 counts dT/db_d = -demand_d / b_d^2 and dT/dalpha_d = hops_d are the slopes of T, but for that
 rounding.  Where several chains are equally long T has a kink, and these are the slopes of one.
 
-Accesses that share servers (engine.kernels.phase.servers) are slower or faster as others begin and
+Accesses that share servers (engine.kernels.core.servers) are slower or faster as others begin and
 end, so the end of one depends on several chains.  There the seconds are still those of one chain,
 in which an access counts as long as it lasted; the counts are those of all chains that matter, each
 as often as T moves when its end does.  That may be a fraction, or less than zero: what makes an
@@ -22,14 +22,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from engine.compiler import compiled, kernel
-from engine.kernels.core.by_reference import by_reference
-from engine.kernels.core.none import NONE
-from engine.kernels.phase.kernel import MODEL
-from engine.kernels.phase.phase_time import PhaseTimes, parts_of
-from engine.kernels.phase.servers import lasts, serve
-from engine.kernels.phase.state import BEGINNING, Sim, State, long, transfer_of
-from engine.lower.program import Floats, Longs, NodeKind, Structure
+from dimsweep.engine.compiler import compiled, kernel
+from dimsweep.engine.kernels.core.by_reference import by_reference
+from dimsweep.engine.kernels.core.none import NONE
+from dimsweep.engine.kernels.core.servers import lasts, serve
+from dimsweep.engine.kernels.phase.phase_time import parts_of
+from dimsweep.engine.kernels.phase.state import BEGINNING, Sim, State, long, transfer_of
+from dimsweep.engine.lower.program import Floats, Longs, NodeKind, Structure
 
 
 class Path(NamedTuple):
@@ -129,18 +128,10 @@ def _before(st: State, interval: int) -> int:
     return long(st.node_critical[interval - len(st.phase_of)])
 
 
-@compiled
-def phases_apart(
-    s: Structure, times: PhaseTimes, state: State, chain: Chain, labels: Longs, path: Path
-) -> None:
-    """Add the seconds of the phases of the critical path to ``path``, all zeros before: each
-    phase's to the row that its label says."""
-    add_apart(by_reference(Sim(s, times, state, MODEL, None)), chain, labels, path)
-
-
 @kernel
 def add_apart(sim: Sim, chain: Chain, labels: Longs, path: Path) -> None:
-    """:func:`phases_apart`, by the rules of ``sim``."""
+    """Add the seconds of the phases of the critical path to ``path``, all zeros before: each
+    phase's to the row that its label says."""
     for label in range(len(path.compute)):
         _forget(sim.st)
         for i in range(len(chain.phases)):
@@ -191,7 +182,7 @@ def _weigh_shifts(sim: Sim, out: Row) -> None:
         st.shifts[st.left_at[access]].weight += 1.0
     for number in range(st.counts[0].shifts - 1, -1, -1):
         shift = st.shifts[number]
-        serve(sim, shift.node, -shift.sign)  # the servers as they were before
+        _serve(sim, number, -1)  # the servers as they were before
         if shift.weight == 0.0:
             continue
         if shift.sign < 0:
@@ -212,16 +203,24 @@ def _spread(sim: Sim, last: int) -> None:
     """
     shifts = sim.st.shifts
     node, weight = shifts[last].node, shifts[last].weight
-    final = lasts(sim, node)
+    service = sim.s.nodes[node].service
+    final = lasts(sim.st.servers, service)
     takes, i = final, last - 1
     while shifts[i].node != node:
-        serve(sim, shifts[i].node, -shifts[i].sign)
-        before = lasts(sim, node)
+        _serve(sim, i, -1)
+        before = lasts(sim.st.servers, service)
         shifts[i].weight += weight * (final / takes - final / before)
         takes, i = before, i - 1
     shifts[i].weight += weight * (final / takes)
     for again in range(i + 1, last):
-        serve(sim, shifts[again].node, shifts[again].sign)
+        _serve(sim, again, 1)
+
+
+@kernel
+def _serve(sim: Sim, number: int, sign: int) -> None:
+    """The servers of a shift's access serve as after it (1), or as before (-1)."""
+    shift = sim.st.shifts[number]
+    serve(sim.st.servers, sim.s.nodes[shift.node].service, sign * shift.sign)
 
 
 @kernel

@@ -4,17 +4,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from engine.compiler import compiled, inlined, kernel
-from engine.kernels.core.by_reference import by_reference
-from engine.kernels.core.none import LONGEST, NONE
-from engine.kernels.core.record import record
-from engine.kinds import CollectiveKind
-from engine.lower.program import POINT_TO_POINT, Floats, Ints, Longs, Program, Structure, Table
-from engine.units import PICOSECONDS
+from dimsweep.engine.compiler import compiled, inlined, kernel
+from dimsweep.engine.kernels.core.none import LONGEST, NONE
+from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.lower.program import (
+    POINT_TO_POINT,
+    Floats,
+    Ints,
+    Longs,
+    Structure,
+    Table,
+)
+from dimsweep.engine.records import record
+from dimsweep.engine.units import PICOSECONDS
 
 # A run must end before the clock (int64 picoseconds) does; half of its range leaves room for sums.
 _LONGEST = float(LONGEST)
-_ALIKE = 1.0 - 2.0**-40  # loads that differ by less are equal, but for rounding
 
 PHASE = record(
     dim="i4",  # NONE after a variant's last phase
@@ -52,14 +57,14 @@ class PhaseTimes(NamedTuple):
     demand: Floats  # (forms, D): bytes that the whole bandwidth would carry in the transfer time
     bandwidth: Floats  # (D,) of the point, bytes/s
     latency: Longs  # (D,) of the point, ps
-    # Scratch of :func:`time_phases`.
+    # Scratch of :func:`time_all`.
     form_total: Floats  # (forms,): ps of all chunks' phases
-    loads: Floats  # (D,): ps that Themis has put on each dimension
+    loads: Floats  # (D,): ps that an order has put on each dimension
     order: Ints  # (D,): in which a chunk visits a form's uses
 
 
 def empty_phase_times(s: Structure) -> PhaseTimes:
-    """Room for the times of ``s``; filled by :func:`time_phases`."""
+    """Room for the times of ``s``; filled by :func:`time_all`."""
     spans = np.zeros(len(s.forms), dtype=SPAN)
     start = 0
     for span, form in zip(spans, s.forms, strict=True):
@@ -69,7 +74,7 @@ def empty_phase_times(s: Structure) -> PhaseTimes:
         else:
             dims = int(form["use_end"] - form["use_start"])
             lengths = {CollectiveKind.ALL_REDUCE: 2 * dims, POINT_TO_POINT: 1}
-            own_order = s.shape.themis and form["kind"] <= CollectiveKind.ALL_GATHER
+            own_order = s.shape.order and form["kind"] <= CollectiveKind.ALL_GATHER
             span["length"] = lengths.get(int(form["kind"]), dims)
             span["variants"] = form["chunks"] if own_order else 1
         start += int(span["length"] * span["variants"])
@@ -87,21 +92,6 @@ def empty_phase_times(s: Structure) -> PhaseTimes:
     )
 
 
-class Timed(NamedTuple):
-    """What :func:`time_all` needs of a simulation: its structure, its times, and how to time."""
-
-    s: Structure
-    times: PhaseTimes
-    rules: "Timing"
-
-
-class Timing(NamedTuple):
-    """How phases are timed: those of the rules of a simulation that say so."""
-
-    message_time: Any
-    latency_after: Any
-
-
 @compiled
 def whole(picoseconds: float) -> float:
     """The nearest picosecond.  Halves go up, and so does what a few roundings left below a half:
@@ -110,7 +100,7 @@ def whole(picoseconds: float) -> float:
 
 
 @inlined
-def message_time(sim: Timed, steps: Any, step: Any, held: float, d: int) -> float:
+def message_time(sim: Any, steps: Any, step: Any, held: float, d: int) -> float:
     """The picoseconds of one step's messages, with their latency."""
     # Hops and latency may overflow an integer; _LONGEST then catches the float.
     hops = float(step.hops) * sim.times.latency[d]
@@ -122,9 +112,6 @@ def message_time(sim: Timed, steps: Any, step: Any, held: float, d: int) -> floa
 def latency_after() -> bool:
     """A phase's latencies pass when the chunk is through, and its ports are free meanwhile."""
     return True
-
-
-_MODEL = Timing(message_time, latency_after)
 
 
 @inlined
@@ -144,23 +131,10 @@ def parts_of(sim: Any, steps: Any, held: float, d: int) -> Parts:
     return Parts(duration, hops, delay, reduction, fraction)
 
 
-@compiled
-def time_phases(s: Structure, bandwidth: Floats, latency: Longs, out: PhaseTimes) -> float:
-    """Fill ``out``; returns an upper bound on the run's picoseconds (everything one by one)."""
-    return time_all(by_reference(Timed(s, out, _MODEL)), bandwidth, latency)
-
-
-def times_of(program: Program) -> PhaseTimes:
-    """The times at the program's own point, by the rules of its replica if it has one."""
-    times = empty_phase_times(program.structure)
-    by = time_phases if program.replica is None else program.replica.time_phases
-    by(program.structure, program.bandwidth, program.latency, times)
-    return times
-
-
 @kernel
 def time_all(sim: Any, bandwidth: Floats, latency: Longs) -> float:
-    """:func:`time_phases`, by the rules of ``sim``: a :class:`Timed`, or a whole simulation."""
+    """Fill the times of a simulation, which need not have a state yet; returns an upper bound on
+    the run's picoseconds (everything one by one)."""
     s, out, total = sim.s, sim.times, 0.0
     out.bytes_sent.fill(0.0)
     out.demand.fill(0.0)
@@ -183,7 +157,7 @@ def time_all(sim: Any, bandwidth: Floats, latency: Longs) -> float:
 
 
 @kernel
-def _time_variants(sim: Timed, f: int) -> float:
+def _time_variants(sim: Any, f: int) -> float:
     """All chunks of a collective that goes by the order of dimensions."""
     form, span, loads, order = sim.s.forms[f], sim.times.spans[f], sim.times.loads, sim.times.order
     n, total = form.use_end - form.use_start, 0.0
@@ -194,13 +168,13 @@ def _time_variants(sim: Timed, f: int) -> float:
     copies = form.chunks // span.variants
     for variant in range(span.variants):
         if span.variants > 1:
-            _themis_order(sim, f)
+            sim.rules.choose(sim, f, variant)
         total += copies * _time_chunk(sim, f, span.start + variant * span.length, copies)
     return total
 
 
 @kernel
-def _time_chunk(sim: Timed, f: int, at: int, copies: int) -> float:
+def _time_chunk(sim: Any, f: int, at: int, copies: int) -> float:
     """One chunk's phases, written from ``at``: up the dimensions in their order, then down."""
     s, out, form = sim.s, sim.times, sim.s.forms[f]
     uses = s.uses[form.use_start : form.use_end]
@@ -230,7 +204,7 @@ def _time_chunk(sim: Timed, f: int, at: int, copies: int) -> float:
 
 
 @kernel
-def _time_listed(sim: Timed, f: int) -> float:
+def _time_listed(sim: Any, f: int) -> float:
     """All variants of a form whose phases are listed."""
     s, form, at, total = sim.s, sim.s.forms[f], sim.times.spans[f].start + 0, 0.0
     copies = form.chunks // form.listed_variants
@@ -249,7 +223,7 @@ def _time_listed(sim: Timed, f: int) -> float:
 
 
 @inlined
-def _time_phase(sim: Timed, f: int, at: int, copies: int) -> float:
+def _time_phase(sim: Any, f: int, at: int, copies: int) -> float:
     """How long phase ``at`` lasts, which ``copies`` chunks of form ``f`` go through; in ps."""
     out, phase = sim.times, sim.times.phases[at]
     d, held, steps = phase.dim, phase.n_bytes, sim.s.phase_steps[phase.steps]
@@ -263,7 +237,7 @@ def _time_phase(sim: Timed, f: int, at: int, copies: int) -> float:
 
 
 @kernel
-def _time_transfer(sim: Timed, f: int) -> float:
+def _time_transfer(sim: Any, f: int) -> float:
     """Point to point: every crossed dimension's latency, and the narrowest one's bandwidth."""
     s, out, form = sim.s, sim.times, sim.s.forms[f]
     fixed, slowest, messages = float(s.shape.endpoint_delay), -1.0, np.int64(1)
@@ -287,43 +261,3 @@ def _time_transfer(sim: Timed, f: int) -> float:
         phase.hold = np.int64(min(moves, _LONGEST))
     phase.late = phase.duration - phase.hold
     return duration
-
-
-@kernel
-def _themis_order(sim: Timed, f: int) -> None:
-    """Themis (Rashidi et al., ISCA 2022): the next chunk goes to the least loaded dimension first.
-
-    Latencies, which keep no port busy, are no load.  While loads differ by less than the time of a
-    sixteenth of the chunk on the least loaded dimension, the baseline order is as good.  Of equal
-    loads that of the inner dimension goes first; what rounding made of them does not matter.
-    An all-gather is scheduled as the reduce-scatter that it reverses.
-    """
-    s, form, loads, order = sim.s, sim.s.forms[f], sim.times.loads, sim.times.order
-    uses = s.uses[form.use_start : form.use_end]
-    n, held = len(uses), form.n_bytes + 0.0
-    if form.kind == CollectiveKind.ALL_GATHER:
-        for use in uses:
-            held *= s.phase_steps[use.gather].growth
-    for i in range(n):  # insertion sort, stable
-        j = i
-        while j > 0 and loads[order[j - 1]] * _ALIKE > loads[i]:
-            order[j] = order[j - 1]
-            j -= 1
-        order[j] = i
-    threshold = _load(sim, uses[order[0]], held / 16)
-    if loads[order[n - 1]] - loads[order[0]] < threshold * _ALIKE:
-        for i in range(n):
-            order[i] = i
-    for i in range(n):
-        use = uses[order[i]]
-        loads[order[i]] += _load(sim, use, held)
-        held *= s.phase_steps[use.scatter].growth
-
-
-@kernel
-def _load(sim: Timed, use: Any, held: float) -> float:
-    """Picoseconds of transfer that a reduce-scatter of ``held`` bytes puts on a dimension."""
-    chosen, fraction = sim.s.phase_steps[use.scatter], 0.0
-    for step in sim.s.steps[chosen.step_start : chosen.step_end]:
-        fraction += step.count * step.n_bytes
-    return fraction * held * PICOSECONDS / (sim.times.bandwidth[use.dim] * chosen.share)

@@ -11,15 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from engine.cluster.blocks import ENTRANCES
-from engine.compiler import inlined, kernel
-from engine.kernels.core.none import NEVER, NONE
-from engine.kernels.core.queue import append, insert, take_behind, take_first
-from engine.kernels.core.worklist import put, sort, take_all
-from engine.kernels.phase.agenda import note_start, slots_of
-from engine.kernels.phase.booking import BEGINS, ENDS, book_port
-from engine.kernels.phase.state import RUNNING, Sim, long, transfer_of
-from engine.kinds import QueueOrder
+from dimsweep.engine.cluster.blocks import ENTRANCES
+from dimsweep.engine.compiler import inlined, kernel
+from dimsweep.engine.kernels.core.accounts import BEGINS, ENDS
+from dimsweep.engine.kernels.core.none import NEVER, NONE
+from dimsweep.engine.kernels.core.queue import append, insert, take_behind, take_first
+from dimsweep.engine.kernels.core.worklist import put, sort, take_all
+from dimsweep.engine.kernels.phase.agenda import note_start, slots_of
+from dimsweep.engine.kernels.phase.booking import book_port
+from dimsweep.engine.kernels.phase.state import RUNNING, Sim, long, transfer_of
+from dimsweep.engine.kinds import QueueOrder
 
 
 @inlined

@@ -5,14 +5,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.cluster.blocks import ENTRANCES
-from engine.compiler import inlined
-from engine.kernels.core.none import NEVER, NONE
-from engine.kernels.core.queue import QUEUE
-from engine.kernels.core.record import record
-from engine.kernels.core.worklist import Worklist
-from engine.kernels.phase.phase_time import PhaseTimes
-from engine.lower.program import POINT_TO_POINT, Floats, Ints, Longs, Structure, Table
+from dimsweep.engine.cluster.blocks import ENTRANCES
+from dimsweep.engine.compiler import inlined
+from dimsweep.engine.kernels.core.accounts import ACCOUNT, OF_PORT
+from dimsweep.engine.kernels.core.none import NEVER, NONE
+from dimsweep.engine.kernels.core.queue import QUEUE
+from dimsweep.engine.kernels.core.servers import ACCESS, Servers, n_servers
+from dimsweep.engine.kernels.core.worklist import Worklist
+from dimsweep.engine.kernels.phase.phase_time import PhaseTimes
+from dimsweep.engine.lower.program import POINT_TO_POINT, Floats, Ints, Longs, Structure, Table
+from dimsweep.engine.records import new_table, record
 
 BEGINNING = -1  # the critical predecessor of what starts the run
 # Outcomes of a run.  TIED: the order of two events at one instant matters and is not known.
@@ -66,11 +68,10 @@ PORT = record(
     tail="i4",  # valid while there is a head
     serving="i4",  # chunks that it is busy with
     touched="i4",  # whether it is among State.touched
-    under_way="i4",  # these, and flows whose last latencies pass
     critical="i4",  # the phase, or its transfer, that left it last; valid from then on
     freed="i8",  # when; -1 before
     busy="i8",  # ps, of all its places together
-    exposed="f8",  # ps; valid while it serves nothing (see booking)
+    **OF_PORT,
 )
 ENTRY = record(next="i4", chunk="i4")
 # A link of a class into a dimension on which messages come from several others, one at a time.
@@ -79,18 +80,10 @@ ENTRANCE = record(
     critical="i4",  # the transfer of the last of them; valid then
 )
 CLASS = record(
-    in_flight="i4",  # communication and accesses
-    serving="i4",  # ports with phases under way
+    **ACCOUNT,
     bound="i4",  # operators ready or begun that have no lookahead
     felt="i4",  # operators begun whose lookahead ends with them
     late=QUEUE,  # its flows that wait for latencies only, by their due
-    clock="i8",  # accounted up to here
-    compute="i8",
-    exposed="i8",
-    per_operator="f8",  # ps of exposed communication: one operator's share so far
-    per_port="f8",  # likewise
-    unserved="f8",  # ps of it in which no port served
-    end="i8",
     pauses="i4",  # whether a chain runs of which nothing computes just now
     mark="i4",  # of the chain that runs: the next one
     mark_due="i8",  # NEVER if no chain runs
@@ -113,13 +106,7 @@ MARK = record(
     link="i4",
     begins="i4",  # or ends
 )
-# The access of a class that shared servers serve.
-ACCESS_STATE = record(
-    node="i4",  # or NONE
-    left="f8",  # the share of it that was to be moved ...
-    since="i8",  # ... then
-    lasts="f8",  # ps that all of it takes as its servers are since then
-)
+ACCESS_STATE = record(node="i4", **ACCESS)  # that shared servers serve; the node is NONE if none is
 # An access begins or ends to be served.
 SHIFT = record(
     node="i4",
@@ -131,13 +118,6 @@ COUNTS = record(
     last="i4",  # the interval that ended last
     shifts="i4",  # how many accesses have begun or ended to be served
     unsettled="i4",  # whether some have since shares were settled
-)
-# Tables' fields that are NONE, or -1, before a run.
-_NONE_AT_FIRST = (
-    *(("streams", field) for field in ("head", "node", "freed")),
-    *(("ports", field) for field in ("head", "freed")),
-    ("flows", "due"),
-    ("accesses", "node"),
 )
 
 
@@ -152,9 +132,9 @@ class State(NamedTuple):
     ports: Table  # PORT
     entrances: Table  # ENTRANCE, ENTRANCES a port; none if there are no messages
     classes: Table  # CLASS
-    tally_exposed: Floats  # (C, L) ps; valid when nothing is in flight (see booking)
+    tally_exposed: Floats  # (C, L) ps; valid when nothing is in flight
     accesses: Table  # ACCESS_STATE, one a class; none if no class shares servers with another
-    servers: Longs  # how many NPUs each server serves
+    servers: Servers
     due: Longs  # when what each slot is for ends, or NEVER (see engine.kernels.phase.agenda)
     tree: Longs
     filled: Longs  # how many numbers each worklist has
@@ -184,14 +164,17 @@ class State(NamedTuple):
     touched: Worklist  # ports
     passing: Worklist  # entries
     entering: Worklist  # messages that started: chunks in their order
+    scratch: Longs  # room to sort nodes
 
 
 class Rules(NamedTuple):
-    """What a simulation does in its own way where it reproduces another simulator: compiled
-    functions, which the kernel's are made of.  ``sim`` is the :class:`Sim`."""
+    """What a simulation does in its own way, where chunks choose another order of dimensions or it
+    reproduces another simulator: compiled functions, which the kernel's are made of.  ``sim`` is
+    the :class:`Sim`."""
 
     message_time: Any  # (sim, steps, step, held, d) -> ps of one step's messages in dimension d
     latency_after: Any  # () -> whether a phase's latencies pass when its ports are free already
+    choose: Any  # (sim, f, chunk): in which order a chunk of a form visits the dimensions
     begin: Any  # (sim): the run begins
     send_off: Any  # (sim, node, flow, now): a flow's last member has arrived
     expect: Any  # (sim, node, send, now): a receive starts whose message has come
@@ -215,6 +198,7 @@ def empty_state(s: Structure, times: PhaseTimes, *, record: bool = False) -> Sta
     n, n_ports = len(s.nodes), s.shape.n_classes * s.shape.n_ports
     block, changed = _side_by_side(_fresh(s, times))
     chunks, filled = changed["chunks"], changed["filled"]
+    servers = Servers(s.services, s.server_uses, changed.pop("servers"))
     rooms = (n, 2 * n, n, n, len(chunks), n_ports, n_ports, n_ports * s.shape.places)
     names = ("ready", "freed", "starting", "ending", "moving", "touched", "passing", "entering")
     lists: dict[str, Any] = {
@@ -229,10 +213,12 @@ def empty_state(s: Structure, times: PhaseTimes, *, record: bool = False) -> Sta
     return State(
         **changed,
         **lists,
+        servers=servers,
         block=block,
         fresh=block.copy(),
         served=np.zeros(len(changed["due"]), dtype=np.int32),
         entries=entries,
+        scratch=np.zeros(n, dtype=np.int64),
         phase_start=np.zeros(n_phases if record else 0, dtype=np.int64),
         phase_of=np.arange(n_phases, dtype=np.int32) + first,
         phase_critical=np.zeros(n_phases, dtype=np.int32),
@@ -252,31 +238,26 @@ def _fresh(s: Structure, times: PhaseTimes) -> dict[str, NDArray[Any]]:
     """What is reset for each point, as it is before a run."""
     shape = s.shape
     n_ports, messages = shape.n_classes * shape.n_ports, (s.forms["kind"] == POINT_TO_POINT).any()
-    n_servers = int(s.server_uses["server"].max(initial=-1)) + 1
-    fresh = {
-        "counts": np.zeros(1, dtype=COUNTS),
-        "nodes": np.zeros(len(s.nodes), dtype=NODE_STATE),
-        "streams": np.zeros(shape.n_classes * shape.n_streams, dtype=STREAM),
-        "flows": np.zeros(len(s.flows), dtype=FLOW_STATE),
+    late = np.zeros(shape.n_classes, dtype=QUEUE)
+    late["head"] = NONE
+    n_streams, n_accesses = shape.n_classes * shape.n_streams, shape.n_classes * (n_servers(s) > 0)
+    left = s.flows["chunk_end"] - s.flows["chunk_start"]
+    return {
+        "counts": new_table(1, COUNTS, last=BEGINNING),
+        "nodes": new_table(len(s.nodes), NODE_STATE, waits=s.nodes["waits"]),
+        "streams": new_table(n_streams, STREAM, head=NONE, node=NONE, freed=-1),
+        "flows": new_table(len(s.flows), FLOW_STATE, left=left, due=-1),
         "chunks": _chunks(s, times),
-        "ports": np.zeros(n_ports, dtype=PORT),
+        "ports": new_table(n_ports, PORT, head=NONE, freed=-1),
         "entrances": np.zeros(n_ports * ENTRANCES * int(messages), dtype=ENTRANCE),
-        "classes": np.zeros(shape.n_classes, dtype=CLASS),
+        "classes": new_table(shape.n_classes, CLASS, late=late, mark_due=NEVER),
         "tally_exposed": np.zeros((shape.n_classes, shape.n_tallies)),
-        "accesses": np.zeros(shape.n_classes * (n_servers > 0), dtype=ACCESS_STATE),
-        "servers": np.zeros(n_servers, dtype=np.int64),
+        "accesses": new_table(n_accesses, ACCESS_STATE, node=NONE),
+        "servers": np.zeros(n_servers(s), dtype=np.int64),
         "due": np.full(n_ports * shape.places + shape.n_classes * (shape.n_timed + 1), NEVER),
         "tree": np.full(2 * 2 ** (shape.n_classes - 1).bit_length(), NEVER),
         "filled": np.zeros(8, dtype=np.int64),
     }
-    fresh["counts"]["last"] = BEGINNING
-    fresh["nodes"]["waits"] = s.nodes["waits"]
-    fresh["flows"]["left"] = s.flows["chunk_end"] - s.flows["chunk_start"]
-    for table, field in _NONE_AT_FIRST:
-        fresh[table][field] = NONE
-    fresh["classes"]["late"]["head"] = NONE
-    fresh["classes"]["mark_due"] = NEVER
-    return fresh
 
 
 def _side_by_side(tables: dict[str, NDArray[Any]]) -> tuple[Longs, dict[str, Any]]:

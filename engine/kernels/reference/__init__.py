@@ -6,6 +6,4 @@ newcomer reads and tries an idea, and what the compiled kernel is compared with,
 compiled room imports this one, but to run what it cannot yet.
 """
 
-from engine.kernels.reference.kernel import run_on_simpy
-
-__all__ = ["run_on_simpy"]
+from dimsweep.engine.kernels.reference.kernel import run_on_simpy

@@ -9,15 +9,15 @@ from collections.abc import Collection, Sequence
 from functools import cache, partial
 from itertools import chain
 
-from engine.cluster.network import NetworkModel
-from engine.fidelity import Fidelity
-from engine.kernels.carriers import CARRIERS, Kind, Traffic, ways_between
-from engine.kernels.core.none import LONGEST
-from engine.kernels.messages.links import LinkAccount, utilisation
-from engine.kernels.reference.clock import Clock
-from engine.kernels.reference.transport import Sending, Transport
-from engine.network.graph import Link, Network
-from engine.network.wafer import WaferPlan
+from dimsweep.engine.cluster.network import NetworkModel
+from dimsweep.engine.fidelity import Fidelity
+from dimsweep.engine.kernels.carriers import CARRIERS, Kind, Traffic, ways_between
+from dimsweep.engine.kernels.core.none import LONGEST
+from dimsweep.engine.kernels.messages.run import LinkAccount
+from dimsweep.engine.kernels.reference.clock import Clock
+from dimsweep.engine.kernels.reference.transport import Sending, Transport
+from dimsweep.engine.network.graph import Link, Network
+from dimsweep.engine.network.wafer import WaferPlan
 
 
 class CarriedTransport(Transport):
@@ -116,6 +116,5 @@ class _SharedLink:
             self._busy += now - self._since
 
     def account(self, end: int) -> LinkAccount:
-        used = utilisation(self.link, self._n_bytes, end)
         beside = max(self._n_most - 1, 0)
-        return LinkAccount(self.link, self._n_bytes, self._busy, used, beside, ())
+        return LinkAccount.by(end, self.link, self._n_bytes, self._busy, beside, ())

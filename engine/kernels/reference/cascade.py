@@ -4,11 +4,11 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from engine.kernels.core.none import NONE
-from engine.kernels.messages.cascades import Cascade, Launch
-from engine.kernels.reference.crossing import Crossing
-from engine.kernels.reference.transport import Message
-from engine.kernels.reference.wires import Wire
+from dimsweep.engine.kernels.core.none import NONE
+from dimsweep.engine.kernels.messages.cascades import Cascade, Launch
+from dimsweep.engine.kernels.reference.crossing import Crossing
+from dimsweep.engine.kernels.reference.transport import Message
+from dimsweep.engine.kernels.reference.wires import Wire
 
 
 class RunningCascade:

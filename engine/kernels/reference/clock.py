@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import simpy
 from simpy.events import EventPriority
 
-from engine.errors import DimsweepError
+from dimsweep.engine.errors import DimsweepError
 
 _LAST = EventPriority(9)  # after SimPy's own priorities, so after all else at the instant
 

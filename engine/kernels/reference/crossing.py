@@ -17,8 +17,8 @@ from functools import partial
 import simpy
 from simpy.resources.resource import Request
 
-from engine.kernels.reference.transport import Message
-from engine.kernels.reference.wires import Wire
+from dimsweep.engine.kernels.reference.transport import Message
+from dimsweep.engine.kernels.reference.wires import Wire
 
 
 class Crossing:

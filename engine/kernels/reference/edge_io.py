@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
-from engine.kernels.messages.cascades import Launch
-from engine.kernels.messages.io_plan import Train, Transfer, io_plan
-from engine.kernels.messages.precedence import OF_OTHERS
-from engine.kernels.reference.cascade import RunningCascade
-from engine.kernels.reference.links import LinkTransport
-from engine.kernels.reference.transport import Message, Transport
-from engine.lower.program import Program
+from dimsweep.engine.kernels.messages.cascades import Launch
+from dimsweep.engine.kernels.messages.io_plan import Train, Transfer, io_plan
+from dimsweep.engine.kernels.messages.precedence import OF_OTHERS
+from dimsweep.engine.kernels.reference.cascade import RunningCascade
+from dimsweep.engine.kernels.reference.links import LinkTransport
+from dimsweep.engine.kernels.reference.transport import Message, Transport
+from dimsweep.engine.lower.program import Program
 
 
 class EdgeTraffic:

@@ -17,12 +17,12 @@ from typing import NamedTuple
 
 import simpy
 
-from engine.collective.rounds import MemberRounds, Strand, SwitchRounds
-from engine.kernels.messages.links import whole_picoseconds
-from engine.kernels.messages.phases import Crossing, Line, Phase
-from engine.kernels.reference.clock import Clock
-from engine.kernels.reference.ranks import RankAccount
-from engine.kernels.reference.transport import Message, Sending, Switched, Transport
+from dimsweep.engine.collective.rounds import MemberRounds, Strand, SwitchRounds
+from dimsweep.engine.kernels.messages.phases import Crossing, Line, Phase
+from dimsweep.engine.kernels.messages.run import whole_picoseconds
+from dimsweep.engine.kernels.reference.clock import Clock
+from dimsweep.engine.kernels.reference.ranks import RankAccount
+from dimsweep.engine.kernels.reference.transport import Message, Sending, Switched, Transport
 
 Finish = Callable[[int, int], None]  # a rank, and how late it is (ps)
 

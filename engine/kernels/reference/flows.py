@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from engine.kernels.messages.phases import Line, Phases
-from engine.kernels.reference.exchange import Job, World
-from engine.lower.program import POINT_TO_POINT, Program
+from dimsweep.engine.kernels.messages.phases import Line, Phases
+from dimsweep.engine.kernels.reference.exchange import Job, World
+from dimsweep.engine.lower.program import POINT_TO_POINT, Program
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Flows:
         done: Callable[[int, int], None],
     ) -> None:
         self._program, self._world, self._submit, self._done = program, world, submit, done
-        self._phases = Phases(program, world.transport.plan)
+        self._phases = Phases(program, world.transport.network, world.transport.plan)
         self._parts: dict[tuple[int, int], _Part] = {}  # by flow and rank
         # By flow, chunk, phase and the first rank of a line: who has come, and how late.
         self._gathering: dict[tuple[int, int, int, int], dict[int, int]] = defaultdict(dict)

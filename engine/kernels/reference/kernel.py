@@ -10,21 +10,27 @@ is told the other way.  At the end of each instant operators settle, then server
 
 from collections.abc import Collection
 
-from engine.collector import no_collector
-from engine.fidelity import Fidelity
-from engine.kernels.core.none import LONGEST
-from engine.kernels.messages.phases import wafer_plan
-from engine.kernels.messages.program import check_ranks, links_to_watch, network_of
-from engine.kernels.messages.run import DONE, MessageRun, OperatorSpan, stuck_error, too_long_error
-from engine.kernels.reference.carried import CarriedTransport
-from engine.kernels.reference.clock import Clock
-from engine.kernels.reference.exchange import World
-from engine.kernels.reference.links import LinkTransport
-from engine.kernels.reference.operators import Operators
-from engine.kernels.reference.ports import Ports
-from engine.kernels.reference.ranks import RankAccount, measures_of
-from engine.kernels.reference.transport import Transport
-from engine.lower.program import Program
+from dimsweep.engine.collector import no_collector
+from dimsweep.engine.fidelity import Fidelity
+from dimsweep.engine.kernels.core.none import LONGEST
+from dimsweep.engine.kernels.messages.phases import wafer_plan
+from dimsweep.engine.kernels.messages.program import check_ranks, links_to_watch, network_of
+from dimsweep.engine.kernels.messages.run import (
+    DONE,
+    MessageRun,
+    OperatorSpan,
+    stuck_error,
+    too_long_error,
+)
+from dimsweep.engine.kernels.reference.carried import CarriedTransport
+from dimsweep.engine.kernels.reference.clock import Clock
+from dimsweep.engine.kernels.reference.exchange import World
+from dimsweep.engine.kernels.reference.links import LinkTransport
+from dimsweep.engine.kernels.reference.operators import Operators
+from dimsweep.engine.kernels.reference.ports import Ports
+from dimsweep.engine.kernels.reference.ranks import RankAccount, measures_of
+from dimsweep.engine.kernels.reference.transport import Transport
+from dimsweep.engine.lower.program import Program
 
 
 def run_on_simpy(

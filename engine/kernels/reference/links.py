@@ -25,19 +25,19 @@ from functools import partial
 
 import simpy
 
-from engine.cluster.network import NetworkModel
-from engine.kernels.core.none import NONE
-from engine.kernels.messages.cascades import Launch, Passages
-from engine.kernels.messages.links import LinkAccount
-from engine.kernels.messages.routes import least_room, n_parts, rooms_of
-from engine.kernels.reference.cascade import RunningCascade
-from engine.kernels.reference.clock import Clock
-from engine.kernels.reference.crossing import Crossing
-from engine.kernels.reference.transport import Message, Sending, Switched, Transport
-from engine.kernels.reference.turns import Turns
-from engine.kernels.reference.wires import Wire, kind_of_wire
-from engine.network.graph import Network
-from engine.network.wafer import WaferPlan
+from dimsweep.engine.cluster.network import NetworkModel
+from dimsweep.engine.kernels.core.none import NONE
+from dimsweep.engine.kernels.messages.cascades import Launch, Passages
+from dimsweep.engine.kernels.messages.routes import least_room, n_parts, rooms_of
+from dimsweep.engine.kernels.messages.run import LinkAccount
+from dimsweep.engine.kernels.reference.cascade import RunningCascade
+from dimsweep.engine.kernels.reference.clock import Clock
+from dimsweep.engine.kernels.reference.crossing import Crossing
+from dimsweep.engine.kernels.reference.transport import Message, Sending, Switched, Transport
+from dimsweep.engine.kernels.reference.turns import Turns
+from dimsweep.engine.kernels.reference.wires import Wire, kind_of_wire
+from dimsweep.engine.network.graph import Network
+from dimsweep.engine.network.wafer import WaferPlan
 
 
 class LinkTransport(Transport):

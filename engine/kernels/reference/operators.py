@@ -12,12 +12,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from engine.kernels.messages.run import DONE, QUEUED, RUNNING, WAITING
-from engine.kernels.reference.edge_io import EdgeTraffic
-from engine.kernels.reference.exchange import Job, World
-from engine.kernels.reference.flows import Flows
-from engine.kernels.reference.servers import Servers
-from engine.lower.program import NO_SERVICE, NodeKind, Program, StreamOrder
+from dimsweep.engine.kernels.messages.run import DONE, QUEUED, RUNNING, WAITING
+from dimsweep.engine.kernels.reference.edge_io import EdgeTraffic
+from dimsweep.engine.kernels.reference.exchange import Job, World
+from dimsweep.engine.kernels.reference.flows import Flows
+from dimsweep.engine.kernels.reference.servers import Servers
+from dimsweep.engine.lower.program import NO_SERVICE, NodeKind, Program, StreamOrder
 
 
 class _Node(NamedTuple):

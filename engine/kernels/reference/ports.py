@@ -20,11 +20,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
-from engine.kernels.messages.phases import Crossing
-from engine.kernels.messages.run import PhaseSpan
-from engine.kernels.reference.exchange import Job, World, begin
-from engine.kernels.reference.transport import Sending
-from engine.kinds import QueueOrder
+from dimsweep.engine.kernels.messages.phases import Crossing
+from dimsweep.engine.kernels.messages.run import PhaseSpan
+from dimsweep.engine.kernels.reference.exchange import Job, World, begin
+from dimsweep.engine.kernels.reference.transport import Sending
+from dimsweep.engine.kinds import QueueOrder
 
 
 @dataclass

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from engine.kernels.messages.run import FINISHED, Measures
-from engine.kernels.reference.clock import Clock
+from dimsweep.engine.kernels.messages.run import Measures, measures_by_rank
+from dimsweep.engine.kernels.reference.clock import Clock
 
 
 class RankAccount:
@@ -53,18 +53,7 @@ def measures_of(accounts: Sequence[RankAccount]) -> Measures:
     """The accounts of all ranks as one point of the phase kernel's measures."""
 
     def each(name: str) -> np.ndarray:
-        return np.array([[getattr(account, name) for account in accounts]])
+        return np.array([getattr(account, name) for account in accounts])
 
-    end = each("end")
-    return Measures(
-        outcome=np.array([FINISHED], dtype=np.int32),
-        time=end.max(axis=1),
-        end=end,
-        compute=each("compute"),
-        exposed=each("exposed"),
-        exposed_by_dim=each("exposed_by_dim"),
-        exposed_by_tally=each("exposed_by_tally"),
-        busy=each("busy"),
-        bytes_sent=each("bytes_sent"),
-        path=None,
-    )
+    names = ("end", "compute", "exposed", "exposed_by_dim", "exposed_by_tally", "busy")
+    return measures_by_rank(**{name: each(name) for name in (*names, "bytes_sent")})

@@ -1,4 +1,4 @@
-"""Servers of memories that several ranks share, as engine.kernels.phase.servers has them.
+"""Servers of memories that several ranks share, as engine.kernels.core.servers has them.
 
 The rule is told once more in plain Python.  A server with B bytes/s serves n accesses in flight at
 B / n each; here, where an access has only what it would take alone, that is n times as long.
@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from engine.kernels.messages.links import whole_picoseconds
-from engine.kernels.reference.clock import Clock
-from engine.lower.program import Structure
+from dimsweep.engine.kernels.messages.run import whole_picoseconds
+from dimsweep.engine.kernels.reference.clock import Clock
+from dimsweep.engine.lower.program import Structure
 
 
 @dataclass(eq=False)

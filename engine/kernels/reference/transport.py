@@ -8,14 +8,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from engine.cluster.network import NetworkModel
-from engine.kernels.messages.count import check_number
-from engine.kernels.messages.links import LinkAccount
-from engine.kernels.messages.routes import router_of
-from engine.kernels.messages.run import Traffic, reducing_error
-from engine.kernels.reference.clock import Clock
-from engine.network.graph import Network
-from engine.network.wafer import WaferPlan
+from dimsweep.engine.cluster.network import NetworkModel
+from dimsweep.engine.kernels.messages.count import check_number
+from dimsweep.engine.kernels.messages.routes import router_of
+from dimsweep.engine.kernels.messages.run import LinkAccount, Traffic, reducing_error
+from dimsweep.engine.kernels.reference.clock import Clock
+from dimsweep.engine.network.graph import Network
+from dimsweep.engine.network.wafer import WaferPlan
 
 
 class Message(NamedTuple):

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import simpy
 from simpy.resources.resource import PriorityRequest, Request, SortedQueue
 
-from engine.cluster.network import NetworkModel
-from engine.kernels.core.none import NONE
-from engine.kernels.messages.links import LinkAccount, Span, utilisation, whole_picoseconds
-from engine.kernels.reference.clock import Clock
-from engine.network.graph import Link
-from engine.units import PICOSECONDS
+from dimsweep.engine.cluster.network import NetworkModel
+from dimsweep.engine.kernels.core.none import NONE
+from dimsweep.engine.kernels.messages.run import LinkAccount, Span, whole_picoseconds
+from dimsweep.engine.kernels.reference.clock import Clock
+from dimsweep.engine.network.graph import Link
+from dimsweep.engine.units import PICOSECONDS
 
 if TYPE_CHECKING:
-    from engine.kernels.reference.crossing import Crossing
+    from dimsweep.engine.kernels.reference.crossing import Crossing
 
 
 class Wire(simpy.Resource):
@@ -64,9 +64,8 @@ class Wire(simpy.Resource):
 
     def account(self, end: int) -> LinkAccount:
         """What the link has done by ``end``."""
-        used = utilisation(self.link, self.n_bytes, end)
-        spans = tuple(self.spans)
-        return LinkAccount(self.link, self.n_bytes, self.busy, used, self.longest_queue, spans)
+        done = self.n_bytes, self.busy, self.longest_queue
+        return LinkAccount.by(end, self.link, *done, self.spans)
 
 
 def _whole_bytes(n_bytes: float) -> int:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import (
+from dimsweep.engine import (
     Cluster,
     Collective,
     CollectiveKind,
@@ -34,8 +34,8 @@ from engine import (
     run_one,
     simulate,
 )
-from engine.lower.program import NodeKind
-from engine.workload import Communication, Layer, Pass, TrainingLoop, training_iteration
+from dimsweep.engine.lower.program import NodeKind
+from dimsweep.engine.workload import Communication, Layer, Pass, TrainingLoop, training_iteration
 from tests.support.examples import examples
 from tests.support.programs import (
     axes,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import (
+from dimsweep.engine import (
     Access,
     Cluster,
     GraphBuilder,
@@ -16,9 +16,9 @@ from engine import (
     run_one,
     simulate,
 )
-from engine.cluster import MEMORIES
-from sweeper.build.program import build_program
-from sweeper.config.compose import compose
+from dimsweep.engine.cluster import MEMORIES
+from dimsweep.sweeper.build.program import build_program
+from dimsweep.sweeper.config.compose import compose
 from tests.support.examples import examples
 from tests.support.programs import clusters, pipelines, tangles, training, uneven
 

@@ -4,11 +4,20 @@ from dataclasses import replace
 
 import pytest
 
-from engine import Cluster, Compute, GraphBuilder, Npu, Prices, Topology, Workload, simulate
-from engine.model import Transformer
-from engine.model.rank import Task
-from engine.plan.amount import amount
-from engine.workload.amount import Amount
+from dimsweep.engine import (
+    Cluster,
+    Compute,
+    GraphBuilder,
+    Npu,
+    Prices,
+    Topology,
+    Workload,
+    simulate,
+)
+from dimsweep.engine.model import Transformer
+from dimsweep.engine.model.rank import Task
+from dimsweep.engine.plan.amount import amount
+from dimsweep.engine.workload.amount import Amount
 
 TOPOLOGY = Topology.build("Ring(4)", bandwidth=[2e9], latency=[0])
 

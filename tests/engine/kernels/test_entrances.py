@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import (
+from dimsweep.engine import (
     Block,
     Cluster,
     CollectiveKind,
@@ -30,9 +30,9 @@ from engine import (
     lower,
     run_batch,
 )
-from engine.fidelity import Fidelity
-from engine.kernels.network import run_messages
-from engine.kernels.reference import run_on_simpy
+from dimsweep.engine.fidelity import Fidelity
+from dimsweep.engine.kernels.network import run_messages
+from dimsweep.engine.kernels.reference import run_on_simpy
 from tests.support.examples import examples
 from tests.support.messages import both, times
 from tests.support.programs import one_collective

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import (
+from dimsweep.engine import (
     Cluster,
     Collective,
     CollectiveKind,
@@ -23,9 +23,9 @@ from engine import (
     lower,
     run_one,
 )
-from engine.kernels.messages import lower_by_rank
-from engine.kernels.network import run_messages
-from engine.kernels.reference import run_on_simpy
+from dimsweep.engine.kernels.messages import lower_by_rank
+from dimsweep.engine.kernels.network import run_messages
+from dimsweep.engine.kernels.reference import run_on_simpy
 from tests.support.examples import examples, times
 from tests.support.programs import collective_models, pipelines, tangles, topologies, training
 

@@ -5,9 +5,9 @@ from collections import defaultdict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import Topology
-from engine.cluster.network import NetworkModel
-from engine.network.routing import Routing
+from dimsweep.engine import Topology
+from dimsweep.engine.cluster.network import NetworkModel
+from dimsweep.engine.network.routing import Routing
 from tests.support.examples import examples
 from tests.support.messages import Carried, Sending, carry_over
 

@@ -1,11 +1,15 @@
 """Folding alike ranks into classes changes the cost of a simulation and nothing else."""
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import FINISHED, Cluster, Workload, lower, run_batch
+from dimsweep.engine import FINISHED, Cluster, NetworkModel, Workload, lower, run_batch, run_one
+from dimsweep.engine.network import Change, Which
 from tests.support.examples import examples
 from tests.support.programs import clusters, pipelines, tangles, training, uneven
 
@@ -55,6 +59,21 @@ def test_ranks_that_compute_unevenly(data: st.DataObject) -> None:
     cluster = data.draw(clusters(**SMALL))
     workload = data.draw(uneven(cluster.topology.sizes))
     check_folding(workload, cluster)
+
+
+@examples(40)
+@given(st.data(), st.sampled_from([training, pipelines]))
+def test_slow_npus_are_unlike_the_others(data: st.DataObject, of: Any) -> None:
+    cluster = data.draw(clusters(**SMALL))
+    workload = data.draw(of(cluster.topology.sizes))
+    n = cluster.topology.n_npus
+    whole = run_one(lower(workload, cluster)).measures
+    npus = Which(draw=data.draw(st.integers(1, n)), seed=data.draw(st.integers(0, 9)))
+    network = NetworkModel(degrade=(Change(npu=npus, speed=0.5),))
+    slow = replace(cluster, network=network)
+    check_folding(workload, slow)
+    measures = run_one(lower(workload, slow, fold=False)).measures
+    assert measures.compute.max() == 2 * whole.compute.max() or npus.draw < n
 
 
 @examples(40)

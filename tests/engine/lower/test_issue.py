@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import (
+from dimsweep.engine import (
     Cluster,
     Collective,
     CollectiveKind,
@@ -24,7 +24,7 @@ from engine import (
     lower,
     run_one,
 )
-from engine.lower.issue import in_turn, order_of_issue
+from dimsweep.engine.lower.issue import in_turn, order_of_issue
 from tests.support.examples import examples
 
 ALL_REDUCE = CollectiveKind.ALL_REDUCE

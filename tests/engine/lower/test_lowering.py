@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import (
+from dimsweep.engine import (
     Cluster,
     Collective,
     CollectiveKind,
@@ -26,7 +26,7 @@ from engine import (
     lower,
     run_batch,
 )
-from engine.lower.fold import fold_ranks
+from dimsweep.engine.lower.fold import fold_ranks
 from tests.support.programs import axes, one_collective, pipelines, topologies, training, uneven
 
 ALL_REDUCE = CollectiveKind.ALL_REDUCE
@@ -213,6 +213,13 @@ def test_messages_of_one_tag_are_matched_in_order() -> None:
 
 def program_of_all_reduce() -> Program:
     return lower(one_collective(ALL_REDUCE, 8e6, (4, 2)), CLUSTER)
+
+
+def test_scalars_are_plain_numbers() -> None:
+    """Of a member of an enumeration Numba would work out the type at every call of a kernel."""
+    work = Workload((graph(a=collective()),), {"g": EVERYONE})
+    scalars = lower(work, CLUSTER).structure.shape
+    assert {type(scalar) for scalar in scalars} == {int, float}
 
 
 def test_rebind_changes_only_the_point() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import (
+from dimsweep.engine import (
     Access,
     Cluster,
     Collective,
@@ -25,10 +25,15 @@ from engine import (
     run_batch,
     simulate,
 )
-from engine.bound import LinearSpace, lower_bound
-from engine.cluster.memory import HierarchicalMemory, NodeMemory, PooledMemory, ZeroInfinity
-from engine.kernels.messages import lower_by_rank
-from engine.workload.graph import Work
+from dimsweep.engine.bound import LinearSpace, lower_bound
+from dimsweep.engine.cluster.memory import (
+    HierarchicalMemory,
+    NodeMemory,
+    PooledMemory,
+    ZeroInfinity,
+)
+from dimsweep.engine.kernels.messages import lower_by_rank
+from dimsweep.engine.workload.graph import Work
 from tests.support.examples import examples
 from tests.support.kernels import run_witnessed
 

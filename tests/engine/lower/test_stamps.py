@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import (
+from dimsweep.engine import (
     Cluster,
     Compute,
     DimsweepError,
@@ -18,11 +18,19 @@ from engine import (
     Workload,
     lower,
 )
-from engine.model import Transformer
-from engine.plan import DeviceMesh, ParallelPlan, Schedule
-from engine.plan import training as train
-from engine.plan.steps import Item, RankGraph
-from engine.workload.graph import Graph, Kernel, Receive, Section, Stamp, StampedGraph, stamps_of
+from dimsweep.engine.model import Transformer
+from dimsweep.engine.plan import DeviceMesh, ParallelPlan, Schedule
+from dimsweep.engine.plan import training as train
+from dimsweep.engine.plan.steps import Item, RankGraph
+from dimsweep.engine.workload.graph import (
+    Graph,
+    Kernel,
+    Receive,
+    Section,
+    Stamp,
+    StampedGraph,
+    stamps_of,
+)
 from tests.support.examples import examples
 from tests.support.programs import clusters, pipelines, tangles, training, uneven
 

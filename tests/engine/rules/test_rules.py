@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import (
+from dimsweep.engine import (
     Cluster,
     Collective,
     CollectiveKind,
@@ -23,7 +23,7 @@ from engine import (
     place,
     run_batch,
 )
-from engine.rules import (
+from dimsweep.engine.rules import (
     crosses_dimensions,
     is_measured,
     lone_chunks,

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from engine import Block, CollectiveKind, DimsweepError, FullyConnected, Ring, Switch
-from engine.cluster.blocks import BLOCKS, GRIDS, LinkUse, Pair, SubgroupBandwidth, Way
-from engine.collective.algorithms import (
+from dimsweep.engine import Block, CollectiveKind, DimsweepError, FullyConnected, Ring, Switch
+from dimsweep.engine.cluster.blocks import BLOCKS, GRIDS, LinkUse, Pair, SubgroupBandwidth, Way
+from dimsweep.engine.collective.algorithms import (
     ALGORITHMS,
     AllReduceOnly,
     AllToAllOnly,
@@ -15,15 +15,15 @@ from engine.collective.algorithms import (
     algorithms_of,
     all_to_alls_of,
 )
-from engine.collective.measured import measured_steps
-from engine.collective.rounds import MemberRounds, Shift, in_step
-from engine.collective.steps import PhaseSteps, Setting, Step
-from engine.testing import check_algorithm, check_block
-from engine.testing.agreement import groups_of
+from dimsweep.engine.collective.measured import measured_steps
+from dimsweep.engine.collective.rounds import MemberRounds, Shift, in_step
+from dimsweep.engine.collective.steps import PhaseSteps, Setting, Step
+from dimsweep.engine.testing import check_algorithm, check_block
+from dimsweep.engine.testing.agreement import groups_of
 
 SIDES = {"Mesh2D": [(2, 2), (3, 2), (4, 2), (3, 3)], "Torus2D": [(3, 2), (2, 4), (3, 3), (4, 4)]}
 ALL_GRIDS = [grid(*sides) for name, grid in GRIDS.items() for sides in SIDES[name]]
-OWN = [each for each in ALGORITHMS.values() if type(each).__module__.startswith("engine.")]
+OWN = [each for each in ALGORITHMS.values() if type(each).__module__.startswith("dimsweep.engine.")]
 
 
 @pytest.mark.parametrize("block", BLOCKS.values(), ids=lambda block: block.name)

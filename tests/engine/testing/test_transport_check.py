@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from engine.cluster.packets import PacketModel
-from engine.errors import DimsweepError
-from engine.kernels.packet import hooks
-from engine.kernels.packet.hooks import nothing
-from engine.kernels.packet.transports import (
+from dimsweep.engine.cluster.packets import PacketModel
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.kernels.packet import hooks
+from dimsweep.engine.kernels.packet.hooks import nothing
+from dimsweep.engine.kernels.packet.transports import (
     TRANSPORTS,
     Cubic,
     Dcqcn,
@@ -21,7 +21,7 @@ from engine.kernels.packet.transports import (
     Transport,
     register,
 )
-from engine.testing import check_transport, transport
+from dimsweep.engine.testing import check_transport, transport
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_every_transport_is_what_it_says(name: str) -> None:
         ((Hpcc, "fairness", 1.0), "the slower of two long flows sends 0..* said to be 1"),
         ((Dctcp, "header", 60), "of an incast of 3,988,800 bytes 3,772,800 arrive"),
         ((transport, "_ALONE", 1.0), "a flow alone takes"),
-        ((transport, "_others", lambda value: [value]), "its key 'eta' changes nothing"),
+        ((transport, "others", lambda value: [value]), "its key 'eta' changes nothing"),
     ],
 )
 def test_one_that_is_not_is_found(

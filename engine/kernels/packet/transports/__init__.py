@@ -1,16 +1,16 @@
 """Transports: how senders answer to congestion, one file each."""
 
-from engine.cluster.transports import TRANSPORTS, BitRate, Ticks, Transport
-from engine.kernels.packet.hooks import nothing, register
-from engine.kernels.packet.tcp import Tcp
-from engine.kernels.packet.transports.cubic import Cubic
-from engine.kernels.packet.transports.dcqcn import Dcqcn
-from engine.kernels.packet.transports.dctcp import Dctcp
-from engine.kernels.packet.transports.hpcc import Hpcc
-from engine.kernels.packet.transports.reno import Reno
-from engine.kernels.packet.transports.static import Static
-from engine.kernels.packet.transports.swift import Swift
-from engine.kernels.packet.transports.timely import Timely
+from dimsweep.engine.cluster.transports import TRANSPORTS, BitRate, Ticks, Transport
+from dimsweep.engine.kernels.packet.hooks import nothing, register
+from dimsweep.engine.kernels.packet.tcp import Tcp
+from dimsweep.engine.kernels.packet.transports.cubic import Cubic
+from dimsweep.engine.kernels.packet.transports.dcqcn import Dcqcn
+from dimsweep.engine.kernels.packet.transports.dctcp import Dctcp
+from dimsweep.engine.kernels.packet.transports.hpcc import Hpcc
+from dimsweep.engine.kernels.packet.transports.reno import Reno
+from dimsweep.engine.kernels.packet.transports.static import Static
+from dimsweep.engine.kernels.packet.transports.swift import Swift
+from dimsweep.engine.kernels.packet.transports.timely import Timely
 
 __all__ = [
     "TRANSPORTS",

@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass
 
-from engine.kernels.core.none import NONE
-from engine.kernels.packet.agenda import NOW
-from engine.kernels.packet.compile import inlined, kernel
-from engine.kernels.packet.state import Run
-from engine.kernels.packet.tcp import Tcp, under_way
+from dimsweep.engine.kernels.core.none import NONE
+from dimsweep.engine.kernels.packet.compile import inlined, kernel
+from dimsweep.engine.kernels.packet.state import Run
+from dimsweep.engine.kernels.packet.tcp import Tcp, under_way
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,8 @@ class Cubic(Tcp):
     @kernel
     def grow(r: Run, flow: int, passed: int) -> None:
         """An ACK of ``passed`` new segments in congestion avoidance (sections 4.2 to 4.5)."""
-        t, own, keys, now = r.tcp[flow], r.flows[flow].cubic, r.keys[0].cubic, r.agenda.counts[NOW]
+        t, own, keys = r.tcp[flow], r.flows[flow].cubic, r.keys[0].cubic
+        now = r.agenda.counts[0].now
         if own.epoch < 0:
             own.epoch = now
             own.w_max = max(own.w_max, t.cwnd)

@@ -2,12 +2,11 @@
 
 from dataclasses import dataclass
 
-from engine.cluster.transports import BitRate, Ticks, Transport
-from engine.kernels.packet.agenda import NOW
-from engine.kernels.packet.compile import inlined, kernel
-from engine.kernels.packet.hooks import nothing
-from engine.kernels.packet.rates import set_rate, start_timer
-from engine.kernels.packet.state import Run
+from dimsweep.engine.cluster.transports import BitRate, Ticks, Transport
+from dimsweep.engine.kernels.packet.compile import inlined, kernel
+from dimsweep.engine.kernels.packet.hooks import nothing
+from dimsweep.engine.kernels.packet.rates import set_rate, start_timer
+from dimsweep.engine.kernels.packet.state import Run
 
 ALPHA, CUT, RAISE = range(3)  # its timers
 
@@ -57,7 +56,7 @@ class Dcqcn(Transport):
             own.notified = 1
             own.alpha = 1.0
             own.target = f.rate
-            now = r.agenda.counts[NOW]
+            now = r.agenda.counts[0].now
             start_timer(r, flow, ALPHA, now + keys.alpha_every)
             start_timer(r, flow, CUT, now + keys.cut_every + keys.after_alpha)
         else:
@@ -67,7 +66,7 @@ class Dcqcn(Transport):
     @kernel
     def on_timer(r: Run, flow: int, timer: int) -> None:
         """Alpha follows marks, the rate is cut if there were any, and else raised."""
-        own, keys, now = r.flows[flow].dcqcn, r.keys[0].dcqcn, r.agenda.counts[NOW]
+        own, keys, now = r.flows[flow].dcqcn, r.keys[0].dcqcn, r.agenda.counts[0].now
         if timer == ALPHA:
             own.alpha = (1 - keys.gain) * own.alpha + (keys.gain if own.marked_alpha else 0.0)
             own.marked_alpha = 0

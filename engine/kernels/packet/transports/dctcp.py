@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from engine.cluster.transports import BitRate, Transport
-from engine.kernels.packet.compile import inlined
-from engine.kernels.packet.hooks import nothing
-from engine.kernels.packet.rates import set_rate
-from engine.kernels.packet.state import Run
+from dimsweep.engine.cluster.transports import BitRate, Transport
+from dimsweep.engine.kernels.packet.compile import inlined
+from dimsweep.engine.kernels.packet.hooks import nothing
+from dimsweep.engine.kernels.packet.rates import set_rate
+from dimsweep.engine.kernels.packet.state import Run
 
 
 @dataclass(frozen=True)

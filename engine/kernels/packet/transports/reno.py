@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from engine.kernels.packet.compile import inlined
-from engine.kernels.packet.hooks import nothing
-from engine.kernels.packet.state import Run
-from engine.kernels.packet.tcp import Tcp, under_way
+from dimsweep.engine.kernels.packet.compile import inlined
+from dimsweep.engine.kernels.packet.hooks import nothing
+from dimsweep.engine.kernels.packet.state import Run
+from dimsweep.engine.kernels.packet.tcp import Tcp, under_way
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from engine.cluster.transports import Transport
-from engine.kernels.packet.hooks import nothing
+from dimsweep.engine.cluster.transports import Transport
+from dimsweep.engine.kernels.packet.hooks import nothing
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,11 @@
 
 from dataclasses import dataclass
 
-from engine.cluster.transports import Ticks, Transport
-from engine.errors import DimsweepError
-from engine.kernels.packet.agenda import NOW
-from engine.kernels.packet.compile import inlined
-from engine.kernels.packet.hooks import nothing
-from engine.kernels.packet.state import Run
+from dimsweep.engine.cluster.transports import Ticks, Transport
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.kernels.packet.compile import inlined
+from dimsweep.engine.kernels.packet.hooks import nothing
+from dimsweep.engine.kernels.packet.state import Run
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ class Swift(Transport):
     def on_ack(r: Run, flow: int, packet: int) -> None:
         """Widen the window below the target; above it narrow it, once a round trip."""
         f, own, keys = r.flows[flow], r.flows[flow].swift, r.keys[0].swift
-        now = r.agenda.counts[NOW]
+        now = r.agenda.counts[0].now
         rtt = now - r.packets[packet].stamp
         target = _target(r, flow)
         if rtt < target:

@@ -2,12 +2,11 @@
 
 from dataclasses import dataclass
 
-from engine.cluster.transports import BitRate, Ticks, Transport
-from engine.kernels.packet.agenda import NOW
-from engine.kernels.packet.compile import inlined
-from engine.kernels.packet.hooks import nothing
-from engine.kernels.packet.rates import set_rate
-from engine.kernels.packet.state import Run
+from dimsweep.engine.cluster.transports import BitRate, Ticks, Transport
+from dimsweep.engine.kernels.packet.compile import inlined
+from dimsweep.engine.kernels.packet.hooks import nothing
+from dimsweep.engine.kernels.packet.rates import set_rate
+from dimsweep.engine.kernels.packet.state import Run
 
 _STEPS = 5  # additions before they become fast
 
@@ -59,7 +58,7 @@ class Timely(Transport):
         f, own, k = r.flows[flow], r.flows[flow].timely, r.packets[packet]
         if k.upto <= own.round_end:
             return
-        rtt = r.agenda.counts[NOW] - (k.stamp if r.keys[0].timely.stamped else 0)
+        rtt = r.agenda.counts[0].now - (k.stamp if r.keys[0].timely.stamped else 0)
         if own.round_end > 0:
             _update(r, flow, rtt)
         if f.sent > own.round_end:

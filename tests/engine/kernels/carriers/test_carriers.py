@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import (
+from dimsweep.engine import (
     Cluster,
     Collective,
     CollectiveKind,
@@ -27,11 +27,11 @@ from engine import (
     Workload,
     simulate,
 )
-from engine.kernels.carriers.buffers import buffers_of
-from engine.kernels.packet.transports import TRANSPORTS, Reno
-from engine.network import Auto, Clos, Mesh, Network, Routing, build_network
-from engine.network.routing import Router
-from engine.workload.coordinates import coordinates_of
+from dimsweep.engine.kernels.carriers.buffers import buffers_of
+from dimsweep.engine.kernels.packet.transports import TRANSPORTS, Reno
+from dimsweep.engine.network import Auto, Clos, Mesh, Network, Routing, build_network
+from dimsweep.engine.network.routing import Router
+from dimsweep.engine.workload.coordinates import coordinates_of
 from tests.support.examples import examples
 from tests.support.programs import one_collective
 

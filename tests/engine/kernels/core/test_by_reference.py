@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from engine.compiler import compiled, inlined, is_cached, kernel
-from engine.kernels.core.by_reference import by_reference
+from dimsweep.engine.compiler import compiled, inlined, is_cached, kernel
+from dimsweep.engine.kernels.core.by_reference import by_reference
 
 
 class Inner(NamedTuple):

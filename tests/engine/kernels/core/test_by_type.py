@@ -4,11 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from engine.compiler import compiled, kernel
-from engine.fingerprint import fingerprint
-from engine.kernels.core.by_reference import by_reference
-from engine.kernels.core.by_type import UNUSED, where_used
-from engine.lower.program import Table
+from dimsweep.engine.compiler import compiled, kernel
+from dimsweep.engine.fingerprint import fingerprint
+from dimsweep.engine.kernels.core.by_reference import by_reference
+from dimsweep.engine.kernels.core.by_type import UNUSED, where_used
+from dimsweep.engine.lower.program import Table
 
 ROW = np.dtype([("a", "i8")])
 

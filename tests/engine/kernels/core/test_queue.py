@@ -6,10 +6,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.kernels.core import pool, queue
-from engine.kernels.core.none import NONE
+from dimsweep.engine.compiler import compiled
+from dimsweep.engine.kernels.core import pool, queue
+from dimsweep.engine.kernels.core.none import NONE
+from dimsweep.engine.lower.program import Table
+from dimsweep.engine.records import new_table, record
+from tests.support.examples import examples
 
-_FREE, _LEFT = 0, 1
 _N = 8
 
 
@@ -35,13 +38,14 @@ def queued(line: Any, table: Any) -> list[int]:
 )
 def test_a_queue_is_a_list(steps: list[tuple[str, int]]) -> None:
     line, table = records(1, "head", "tail")[0], records(_N, "next")
-    line.head, counts = NONE, np.array([0, _N])
-    table.next[:] = np.append(np.arange(1, _N), NONE)
+    free = np.zeros(1, pool.POOL).view(np.recarray)[0]
+    line.head = free.first = NONE
+    pool.give(free, table, 0)
     known: list[int] = []
     for what, place in steps:
         place = min(place, len(known))
-        if what in ("append", "insert") and counts[_LEFT]:
-            number = int(plain(pool.take)(table, counts, _FREE, _LEFT))
+        if what in ("append", "insert") and free.left:
+            number = int(plain(pool.pop)(free, table))
             assert number not in known
             if what == "append":
                 plain(queue.append)(line, table, number)
@@ -58,7 +62,26 @@ def test_a_queue_is_a_list(steps: list[tuple[str, int]]) -> None:
             else:
                 before = known[place - 1] if place else NONE
                 plain(queue.take_behind)(line, table, before, number)
-            plain(pool.give_back)(table, counts, _FREE, _LEFT, number)
+            plain(pool.push)(free, table, number)
         assert queued(line, table) == known
-        assert counts[_LEFT] == _N - len(known)
+        assert free.left == _N - len(known)
         assert not known or line.tail == known[-1]
+
+
+_WAITS = record(next="i4", key="i8")
+
+
+@compiled
+def _queue_all(of: Table, table: Table) -> None:
+    for number in range(len(table)):
+        queue.insert_in_order(of[0], table, table["key"], number)
+
+
+@examples(40)
+@given(st.lists(st.integers(0, 5), max_size=12))
+def test_in_order_of_keys_equals_as_they_came(keys: list[int]) -> None:
+    of, table = new_table(1, queue.QUEUE, head=NONE), new_table(len(keys), _WAITS, key=keys)
+    _queue_all(of, table)
+    known = sorted(range(len(keys)), key=lambda number: keys[number])
+    assert queued(of.view(np.recarray)[0], table.view(np.recarray)) == known
+    assert not known or of["tail"][0] == known[-1]

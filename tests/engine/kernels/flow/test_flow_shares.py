@@ -7,8 +7,8 @@ from math import ceil
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.kernels.flow import simulate_flows
-from engine.kernels.packet import Fabric, Flow, Port
+from dimsweep.engine.kernels.flow import simulate_flows
+from dimsweep.engine.kernels.packet import Fabric, Flow, Port
 from tests.support.examples import examples
 
 GBPS = 10**9

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import DimsweepError
-from engine.kernels.flow import FlowNetwork, fair_rates, simulate_flows
-from engine.kernels.packet import Fabric, Flow, Port, simulate_packets
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.kernels.flow import FlowNetwork, fair_rates, simulate_flows
+from dimsweep.engine.kernels.packet import Fabric, Flow, Port, simulate_packets
 
 GBPS = 10**9
 US = 10**6  # ps

@@ -4,7 +4,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from engine import (
+from dimsweep.engine import (
     Cluster,
     Collective,
     CollectiveKind,
@@ -18,12 +18,12 @@ from engine import (
     Topology,
     Workload,
 )
-from engine.cluster.network import NetworkModel
-from engine.kernels.messages import lower_by_rank, network_of
-from engine.kernels.messages.partition import Twins, refine, twins_of
-from engine.kernels.messages.parts import Parts, parts_of
-from engine.kernels.messages.tables import build_tables
-from engine.network.graph import Network
+from dimsweep.engine.cluster.network import NetworkModel
+from dimsweep.engine.kernels.messages import lower_by_rank, network_of
+from dimsweep.engine.kernels.messages.partition import Twins, refine, twins_of
+from dimsweep.engine.kernels.messages.parts import Parts, parts_of
+from dimsweep.engine.kernels.messages.tables import build_tables
+from dimsweep.engine.network.graph import Network
 
 ALL_REDUCE = CollectiveKind.ALL_REDUCE
 

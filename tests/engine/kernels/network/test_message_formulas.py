@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import (
+from dimsweep.engine import (
     Block,
     Cluster,
     Collective,
@@ -23,7 +23,7 @@ from engine import (
     Topology,
     Workload,
 )
-from engine.cluster.network import NetworkModel, Switching
+from dimsweep.engine.cluster.network import NetworkModel, Switching
 from tests.support.examples import examples
 from tests.support.messages import Sending, both, carry, line_of, time_of, times
 from tests.support.programs import one_collective

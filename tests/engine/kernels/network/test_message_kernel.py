@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from engine import (
+from dimsweep.engine import (
     Block,
     Cluster,
     Collective,
@@ -33,13 +33,13 @@ from engine import (
     lower,
     place,
 )
-from engine.cluster.network import NetworkModel, Switching
-from engine.kernels.messages import MessageRun, lower_by_rank
-from engine.kernels.messages.count import count_messages
-from engine.kernels.network import run_messages
-from engine.network.fabric import Auto, Clos, Dragonfly, Mesh
-from engine.network.graph import Network
-from engine.network.routing import Routing
+from dimsweep.engine.cluster.network import NetworkModel, Switching
+from dimsweep.engine.kernels.messages import MessageRun, lower_by_rank
+from dimsweep.engine.kernels.messages.count import count_messages
+from dimsweep.engine.kernels.network import run_messages
+from dimsweep.engine.network.fabric import Auto, Clos, Dragonfly, Mesh
+from dimsweep.engine.network.graph import Network
+from dimsweep.engine.network.routing import Routing
 from tests.support.examples import examples
 from tests.support.messages import time_of, times
 from tests.support.programs import (

@@ -5,10 +5,10 @@ from collections import Counter
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from engine import (
+from dimsweep.engine import (
     Cluster,
     Collective,
     CollectiveKind,
@@ -21,12 +21,14 @@ from engine import (
     lower,
     run_one,
 )
-from engine.cluster.network import NetworkModel, Switching
-from engine.kernels.messages import lower_by_rank
-from engine.kernels.network import run_messages
-from engine.network.fabric import Auto, Clos, Dragonfly, Mesh, build_network
-from engine.network.graph import Network
-from engine.network.routing import Router, Routing
+from dimsweep.engine.cluster.network import NetworkModel, Switching
+from dimsweep.engine.kernels.messages import lower_by_rank
+from dimsweep.engine.kernels.network import run_messages
+from dimsweep.engine.network.degrade import Change, degraded
+from dimsweep.engine.network.fabric import Auto, Clos, Dragonfly, Mesh, build_network
+from dimsweep.engine.network.graph import Network
+from dimsweep.engine.network.routing import Router, Routing
+from dimsweep.engine.network.which import Which
 from tests.support.examples import examples
 from tests.support.messages import Sending, carry, line_of, nothing_is_lost
 from tests.support.programs import topologies
@@ -98,6 +100,27 @@ def test_every_node_passes_on_what_is_not_for_it(
     carried = carry(network, sendings, model)
     assert min(carried.arrivals, default=0) >= 0  # all have arrived
     assert nothing_is_lost(carried, sendings)
+
+
+@examples(40)
+@given(loads(), switching, st.integers(1, 2), st.integers(0, 9), st.booleans())
+def test_nothing_is_lost_on_what_is_left_and_nobody_alone_is_faster(
+    load: tuple[Network, list[Sending]], model: NetworkModel, draw: int, seed: int, slower: bool
+) -> None:
+    """Where all links are alike: else a way round may have the faster ones (docs/model)."""
+    network, sendings = load
+    assume(len({link.bandwidth for link in network.links}) == 1)
+    changes = [Change(link=Which(draw=draw, seed=seed), down=True)]
+    if slower:
+        changes.append(Change(link=Which(draw=draw, seed=seed + 10), bandwidth=0.5))
+    try:
+        rest = degraded(network, changes)
+    except DimsweepError:  # in parts
+        assume(False)
+    assert nothing_is_lost(carry(rest, sendings, model), sendings)
+    for sending in sendings[:3]:
+        before, after = (carry(each, [sending], model).last for each in (network, rest))
+        assert before <= after
 
 
 @examples(40)

@@ -7,7 +7,7 @@ within that rounding on its own.
 
 import pytest
 
-from engine import (
+from dimsweep.engine import (
     Cluster,
     Collective,
     CollectiveKind,
@@ -18,10 +18,10 @@ from engine import (
     Topology,
     Workload,
 )
-from engine.cluster.network import NetworkModel, Switching
-from engine.network.fabric import build_network
-from engine.network.graph import Network
-from engine.network.routing import Routing
+from dimsweep.engine.cluster.network import NetworkModel, Switching
+from dimsweep.engine.network.fabric import build_network
+from dimsweep.engine.network.graph import Network
+from dimsweep.engine.network.routing import Routing
 from tests.support.golden import astra_case
 from tests.support.messages import Sending, carry_over, time_of
 from tests.support.programs import one_collective

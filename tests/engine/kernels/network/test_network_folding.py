@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from engine import (
+from dimsweep.engine import (
     Cluster,
     CollectiveKind,
     CollectiveModel,
@@ -18,11 +18,11 @@ from engine import (
     Workload,
     place,
 )
-from engine.cluster.network import Switching
-from engine.kernels.messages import MessageRun, lower_by_rank
-from engine.kernels.network import run_messages
-from engine.network import Clos, Network, Routing
-from engine.workload.graph import Collective
+from dimsweep.engine.cluster.network import Switching
+from dimsweep.engine.kernels.messages import MessageRun, lower_by_rank
+from dimsweep.engine.kernels.network import run_messages
+from dimsweep.engine.network import Clos, Network, Routing
+from dimsweep.engine.workload.graph import Collective
 from tests.support.examples import examples
 from tests.support.kernels import cases, check_equal, outcome
 from tests.support.programs import one_collective

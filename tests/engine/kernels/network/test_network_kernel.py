@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import (
+from dimsweep.engine import (
     Access,
     Cluster,
     Collective,
@@ -18,12 +18,12 @@ from engine import (
     Workload,
     place,
 )
-from engine.cluster.memory import EdgeIo
-from engine.cluster.network import NetworkModel, Switching
-from engine.fidelity import Fidelity
-from engine.kernels.messages import lower_by_rank
-from engine.network.graph import Network
-from engine.network.wafer import FredWafer, MeshWafer, Wafer
+from dimsweep.engine.cluster.memory import EdgeIo
+from dimsweep.engine.cluster.network import NetworkModel, Switching
+from dimsweep.engine.fidelity import Fidelity
+from dimsweep.engine.kernels.messages import lower_by_rank
+from dimsweep.engine.network.graph import Network
+from dimsweep.engine.network.wafer import FredWafer, MeshWafer, Wafer
 from tests.support.examples import examples
 from tests.support.kernels import cases, check_witness, run_witnessed
 from tests.support.programs import one_collective

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import (
+from dimsweep.engine import (
     Access,
     Cluster,
     Collective,
@@ -21,13 +21,13 @@ from engine import (
     Workload,
     place,
 )
-from engine.cluster.memory import EdgeIo
-from engine.cluster.network import NetworkModel, Switching
-from engine.kernels.messages import MessageRun, lower_by_rank, may_suspend
-from engine.kernels.network import run_messages
-from engine.kernels.network.suspension import _share
-from engine.kernels.reference import run_on_simpy
-from engine.network.wafer import FredWafer, MeshWafer, Wafer
+from dimsweep.engine.cluster.memory import EdgeIo
+from dimsweep.engine.cluster.network import NetworkModel, Switching
+from dimsweep.engine.kernels.messages import MessageRun, lower_by_rank, may_suspend
+from dimsweep.engine.kernels.network import run_messages
+from dimsweep.engine.kernels.network.suspension import _share
+from dimsweep.engine.kernels.reference import run_on_simpy
+from dimsweep.engine.network.wafer import FredWafer, MeshWafer, Wafer
 from tests.support.examples import examples
 from tests.support.kernels import check_equal, outcome
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import DimsweepError
-from engine.kernels.packet import (
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.kernels.packet import (
     Fabric,
     Flow,
     History,
@@ -21,7 +21,7 @@ from engine.kernels.packet import (
     simulate_packets,
     tables,
 )
-from engine.kernels.packet.transports import TRANSPORTS
+from dimsweep.engine.kernels.packet.transports import TRANSPORTS
 from tests.support.examples import examples
 
 GBPS = 10**9
@@ -255,6 +255,38 @@ def test_a_watched_port_is_noted_at_every_change() -> None:
     assert (paused.times[turns == -1] - paused.times[turns == 1]).sum() == sender.paused
     with pytest.raises(DimsweepError, match="there is no port 4 - 3 to watch"):
         simulate_packets(star(5), flows, watch=[(4, 3)])
+
+
+@pytest.mark.parametrize("resume_below", [0, 3072, 6000])
+def test_who_was_paused_resumes_as_far_below_the_threshold_as_the_settings_say(
+    resume_below: int,
+) -> None:
+    """One host sends ten times as fast as the other receives, so all that waits came by one port.
+    The share of S bytes for the x beyond its reserve is (S - x) / 8: x = (S - 8 below) / 9."""
+    headroom, buffer = 3 * 100 * GBPS * US // 8 // 10**12, 200_000
+    slow = {0: 100 * GBPS, 1: 10 * GBPS}
+    ports = [
+        Port(*ends, rate, US, headroom=headroom)
+        for host, rate in slow.items()
+        for ends in ((host, SWITCH), (SWITCH, host))
+    ]
+    settings = SETTINGS._replace(resume_below=resume_below)
+    ways = [(SWITCH, 1), (0, SWITCH)]
+    fabric = Fabric(ports, {SWITCH: buffer})
+    run = simulate_packets(fabric, [across(0, 1, 300_000)], settings, watch=ways)
+    waits, sender = (run.histories[way] for way in ways)
+    shared = buffer - 2 * (headroom + SETTINGS.reserve)
+    most = SETTINGS.reserve + (shared - 8 * resume_below) / 9
+    packet, ack = 1000 + SETTINGS.data_header, to_send(SETTINGS.ack_size)
+    heard = sender.times[np.diff(sender.paused, prepend=0) == -1]
+    assert len(heard) > 3
+    # It is told when a packet begins to leave, and hears of it a frame, perhaps an ACK, and the
+    # delay of the link later.
+    told = heard - US - to_send(SETTINGS.frame_size)
+    left = waits.queue[np.searchsorted(waits.times, told, side="right") - 1]
+    assert (most - packet < left).all() and (left <= most).all()
+    gone = told - waits.times[np.searchsorted(waits.times, told, side="right") - 1]
+    assert gone.max() <= ack
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9)), max_size=20), st.integers(1, 12))

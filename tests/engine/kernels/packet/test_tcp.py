@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import DimsweepError
-from engine.kernels.packet import (
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.kernels.packet import (
     Fabric,
     Flow,
     PacketNetwork,
@@ -19,7 +19,7 @@ from engine.kernels.packet import (
     Stop,
     simulate_packets,
 )
-from engine.kernels.packet.transports import TRANSPORTS, Cubic
+from dimsweep.engine.kernels.packet.transports import TRANSPORTS, Cubic
 
 GBPS = 10**9
 US = 10**6  # ticks: picoseconds

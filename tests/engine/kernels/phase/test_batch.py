@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import (
+from dimsweep.engine import (
     FINISHED,
     Cluster,
     CollectiveKind,
@@ -100,7 +100,7 @@ def test_a_point_that_takes_for_ever_spoils_only_itself() -> None:
 
 
 def test_nothing_is_to_be_compiled_where_numba_is_switched_off() -> None:
-    command = "import engine; print(engine.is_compiled())"
+    command = "import dimsweep.engine; print(dimsweep.engine.is_compiled())"
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
     done = subprocess.run(
         [sys.executable, "-c", command], env=environment, capture_output=True, text=True, check=True

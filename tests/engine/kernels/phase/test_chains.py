@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import (
+from dimsweep.engine import (
     Cluster,
     Collective,
     CollectiveKind,
@@ -25,9 +25,9 @@ from engine import (
     run_batch,
     run_one,
 )
-from engine.kernels.phase.chains import chained
-from engine.model import Recompute, Transformer
-from engine.plan import DeviceMesh, ParallelPlan, training
+from dimsweep.engine.kernels.phase.chains import chained
+from dimsweep.engine.model import Recompute, Transformer
+from dimsweep.engine.plan import DeviceMesh, ParallelPlan, training
 from tests.support.examples import examples
 from tests.support.programs import BANDWIDTHS, LATENCIES
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine import (
+from dimsweep.engine import (
     Cluster,
     Collective,
     CollectiveKind,
@@ -24,7 +24,7 @@ from engine import (
     simulate,
     units,
 )
-from engine.formats import read_astra1_layers
+from dimsweep.engine.formats import read_astra1_layers
 
 RING2 = Cluster(Topology.build("Ring(2)", bandwidth=[1e12], latency=[0]))
 PASSES = {"forward": "a", "input_grad": "a", "weight_grad": "a"}

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
 
-from engine import (
+from dimsweep.engine import (
     FINISHED,
     Cluster,
     CollectiveKind,
@@ -23,8 +23,8 @@ from engine import (
     run_batch,
     run_one,
 )
-from engine.cluster.blocks import BLOCKS
-from engine.kernels.phase.path import Path
+from dimsweep.engine.cluster.blocks import BLOCKS
+from dimsweep.engine.kernels.phase.path import Path
 from tests.support.examples import examples
 from tests.support.programs import (
     clusters,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import (
+from dimsweep.engine import (
     Cluster,
     Collective,
     CollectiveKind,
@@ -27,7 +27,7 @@ from engine import (
     run_one,
     simulate,
 )
-from engine.lower.program import Lookahead
+from dimsweep.engine.lower.program import Lookahead
 from tests.support.examples import examples
 from tests.support.programs import clusters, one_collective, pipelines, tangles, training, uneven
 from tests.support.reference import Simulator, exposed, phases_of

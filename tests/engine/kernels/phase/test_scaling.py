@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import (
+from dimsweep.engine import (
     Block,
     Cluster,
     Collective,
@@ -28,9 +28,9 @@ from engine import (
     run_batch,
     simulate,
 )
-from engine.bound import traffic
-from engine.cluster.blocks import BLOCKS
-from engine.workload import TrainingLoop
+from dimsweep.engine.bound import traffic
+from dimsweep.engine.cluster.blocks import BLOCKS
+from dimsweep.engine.workload import TrainingLoop
 from tests.support.examples import examples
 from tests.support.programs import (
     LATENCIES,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import (
+from dimsweep.engine import (
     Access,
     Cluster,
     Collective,
@@ -23,20 +23,20 @@ from engine import (
     Workload,
     place,
 )
-from engine.cluster.blocks.block import Node
-from engine.cluster.memory import EdgeIo
-from engine.cluster.network import NetworkModel, Switching
-from engine.kernels.messages import MessageRun, lower_by_rank
-from engine.kernels.network import run_messages
-from engine.kernels.reference import run_on_simpy
-from engine.kernels.reference.clock import Clock
-from engine.kernels.reference.links import LinkTransport
-from engine.kernels.reference.transport import Message, Switched
-from engine.kernels.reference.transport import Sending as Sent
-from engine.kernels.reference.wires import Wire
-from engine.network.graph import Network
-from engine.network.routing import Routing
-from engine.network.wafer import FredWafer, MeshWafer, Wafer
+from dimsweep.engine.cluster.blocks.block import Node
+from dimsweep.engine.cluster.memory import EdgeIo
+from dimsweep.engine.cluster.network import NetworkModel, Switching
+from dimsweep.engine.kernels.messages import MessageRun, lower_by_rank
+from dimsweep.engine.kernels.network import run_messages
+from dimsweep.engine.kernels.reference import run_on_simpy
+from dimsweep.engine.kernels.reference.clock import Clock
+from dimsweep.engine.kernels.reference.links import LinkTransport
+from dimsweep.engine.kernels.reference.transport import Message, Switched
+from dimsweep.engine.kernels.reference.transport import Sending as Sent
+from dimsweep.engine.kernels.reference.wires import Wire
+from dimsweep.engine.network.graph import Network
+from dimsweep.engine.network.routing import Routing
+from dimsweep.engine.network.wafer import FredWafer, MeshWafer, Wafer
 from tests.support.examples import examples
 from tests.support.messages import Carried, Sending, carry, nothing_is_lost
 

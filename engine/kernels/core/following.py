@@ -4,13 +4,12 @@ Such a table has, for each flow, how many it ``waits`` for, whether it is ``done
 and the last of those that wait for it, in a chain of edges.
 """
 
-import numpy as np
+from dimsweep.engine.compiler import kernel
+from dimsweep.engine.kernels.core.none import NONE
+from dimsweep.engine.lower.program import Longs, Table
+from dimsweep.engine.records import record
 
-from engine.kernels.core.none import NONE
-from engine.kernels.packet.compile import kernel
-from engine.lower.program import Longs, Table
-
-EDGE = np.dtype([("follower", "i4"), ("next", "i4")])
+EDGE = record(follower="i4", next="i4")
 
 
 @kernel

@@ -5,8 +5,8 @@ import heapq
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.kernels.packet import agenda
-from engine.kernels.packet.compile import compiled
+from dimsweep.engine.compiler import compiled
+from dimsweep.engine.kernels.core import agenda
 
 
 @compiled
@@ -40,12 +40,12 @@ def test_events_come_by_time_and_then_as_they_were_planned(
     ours, heap = agenda.new_agenda(100, shift, buckets), []
     for i, step in enumerate(steps):
         if step >= 0:
-            time = int(ours.counts[agenda.NOW]) + step
+            time = int(ours.counts["now"][0]) + step
             heapq.heappush(heap, (time, i))
             _plan(ours, time, i)
         elif heap:
             time, expected = heapq.heappop(heap)
-            assert (_take(ours), ours.counts[agenda.NOW]) == (expected, time)
+            assert (_take(ours), ours.counts["now"][0]) == (expected, time)
     while heap:
         assert _take(ours) == heapq.heappop(heap)[1]
     assert _take(ours) == -1

@@ -1,0 +1,230 @@
+"""What happens when: a calendar queue (Brown, 1988) whose order is exact.
+
+Events are ordered by time and then by number, as they were planned.  Near events lie in a ring of
+buckets, each a sorted queue; a bitmap of two levels finds the next bucket that holds one.  Events
+beyond the ring lie in a heap.
+
+Where much happens at the same time queues are long, and what is planned goes into them one behind
+the other: so each queue knows what was last put between others, and the next search begins there.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dimsweep.engine.compiler import inlined
+from dimsweep.engine.kernels.core import heap, pool
+from dimsweep.engine.kernels.core.machine import lowest
+from dimsweep.engine.kernels.core.none import NEVER, NONE
+from dimsweep.engine.kernels.core.pool import POOL
+from dimsweep.engine.kernels.core.queue import QUEUE, append, insert, take_first
+from dimsweep.engine.lower.program import Ints, Table
+from dimsweep.engine.records import record
+
+BUCKETS = 1 << 16  # unless somebody wants fewer; a power of two, of 4096 at least
+
+EVENT = record(
+    due="i8",  # tick
+    number="i8",  # of those of a tick the lower one is first
+    what="i4",
+    next="i4",  # of its bucket, or of the free ones
+    at="i4",  # its place in the heap
+)
+# A queue, and what was last put between others; as long as it is, none lies in two cache lines.
+BUCKET = record(queue=QUEUE, recent="i8")
+CLOCK = record(
+    now="i8",  # when the event is that was taken last, and
+    current="i8",  # its number
+    until="i8",  # the last tick of which events are taken
+    numbers="i8",  # that were given to events
+    timers="i8",  # planned events that can make nobody send by themselves
+    free=POOL,  # events that are not planned
+    shift="i1",  # a bucket is 2^shift ticks wide
+)
+EMPTY, LATER = -1, -2  # what ``take`` returns instead of an event
+
+
+class Agenda(NamedTuple):
+    """The events that are planned."""
+
+    events: Table  # (capacity,) of EVENT
+    buckets: Table  # of BUCKET
+    bits: NDArray[np.uint64]  # (buckets / 64,): which buckets hold one
+    words: NDArray[np.uint64]  # (buckets / 4096,): which words of ``bits`` are not zero
+    far: Ints  # (capacity + 1,): events beyond the ring (engine.kernels.core.heap)
+    counts: Table  # (1,) of CLOCK
+
+
+def new_agenda(capacity: int, shift: int, buckets: int = BUCKETS) -> Agenda:
+    """An empty agenda for ``capacity`` events; a bucket is 2^shift ticks wide."""
+    events, ring, counts = np.zeros(capacity, EVENT), np.zeros(buckets, BUCKET), np.zeros(1, CLOCK)
+    ring["queue"]["head"] = ring["recent"] = NONE
+    counts["until"], counts["shift"] = NEVER, shift
+    pool.give(counts["free"][0], events, 0)
+    bits = np.zeros(buckets // 64, np.uint64)
+    far = np.zeros(capacity + 1, np.int32)
+    return Agenda(events, ring, bits, bits[: len(bits) // 64].copy(), far, counts)
+
+
+def enlarged_agenda(a: Agenda) -> Agenda:
+    """The same events with room for twice as many."""
+    events = pool.with_more(a.counts["free"][0], a.events)
+    return a._replace(events=events, far=np.resize(a.far, len(events) + 1))
+
+
+@inlined
+def next_number(a: Agenda) -> int:
+    """The number of an event, which may be planned later, or never."""
+    number = a.counts[0].numbers + 0
+    a.counts[0].numbers = number + 1
+    return number
+
+
+@inlined
+def plan(a: Agenda, time: int, what: int) -> int:
+    """Plan an event behind all that are planned for this time; returns its number."""
+    number = next_number(a)
+    plan_as(a, time, number, what)
+    return number
+
+
+@inlined
+def plan_timer(a: Agenda, time: int, what: int) -> int:
+    """Plan an event that changes a rate, but makes nobody send; returns its number."""
+    a.counts[0].timers += 1
+    return plan(a, time, what)
+
+
+@inlined
+def passed(a: Agenda, time: int, number: int) -> bool:
+    """Whether the event of this time and number is over or under way."""
+    now = a.counts[0].now
+    return time < now or (time == now and number <= a.counts[0].current)
+
+
+@inlined
+def plan_as(a: Agenda, time: int, number: int, what: int) -> None:
+    """Plan an event with a number that was taken before."""
+    clock = a.counts[0]
+    event = pool.pop(clock.free, a.events)
+    e = a.events[event]
+    e.due = time
+    e.number = number
+    e.what = what
+    if (time >> clock.shift) - (clock.now >> clock.shift) < len(a.buckets):
+        _put(a, event)
+    else:
+        e.at = NONE
+        heap.plan(a.events, a.far, event, time)
+
+
+@inlined
+def _bucket(a: Agenda, time: int) -> int:
+    return (time >> a.counts[0].shift) & (len(a.buckets) - 1)
+
+
+@inlined
+def _put(a: Agenda, event: int) -> None:
+    """Put an event into its bucket's queue: most often behind all others."""
+    bucket, events = _bucket(a, a.events[event].due), a.events
+    recent, queue = a.buckets[bucket].recent, a.buckets[bucket].queue
+    if queue.head == NONE:
+        append(queue, events, event)
+        word = bucket >> 6
+        a.bits[word] |= np.uint64(1) << np.uint64(bucket & 63)
+        a.words[word >> 6] |= np.uint64(1) << np.uint64(word & 63)
+    elif heap.before(events, queue.tail, event):
+        append(queue, events, event)
+    elif heap.before(events, event, queue.head):
+        insert(queue, events, NONE, event)
+    else:
+        is_behind = recent != NONE and heap.before(events, recent, event)
+        at: Any = recent if is_behind else np.int64(queue.head)
+        while heap.before(events, events[at].next, event):
+            at = np.int64(events[at].next)
+        insert(queue, events, at, event)
+        a.buckets[bucket].recent = event
+
+
+@inlined
+def take(a: Agenda) -> int:
+    """Go to the next event; returns WHAT it is.
+
+    EMPTY if there is none, LATER if it is after UNTIL; then nothing changes.
+    """
+    clock, bucket = a.counts[0], _next_bucket(a)
+    is_far = _far_is_next(a, bucket)
+    if bucket < 0 and not is_far:
+        return EMPTY
+    event: Any = np.int64(a.far[1] if is_far else a.buckets[bucket].queue.head)
+    e = a.events[event]
+    if e.due > clock.until:
+        return LATER
+    if is_far:
+        heap.take_first(a.events, a.far)
+    else:
+        _leave_bucket(a, bucket)
+    clock.now = e.due
+    clock.current = e.number
+    pool.push(clock.free, a.events, event)
+    return e.what
+
+
+@inlined
+def next_time(a: Agenda) -> int:
+    """When the next event is, or the end of time."""
+    bucket = _next_bucket(a)
+    if _far_is_next(a, bucket):
+        return a.events[a.far[1]].due + 0
+    return NEVER if bucket < 0 else a.events[a.buckets[bucket].queue.head].due + 0
+
+
+@inlined
+def _far_is_next(a: Agenda, bucket: int) -> bool:
+    """Whether something in the heap comes before what is in the next bucket, or NONE."""
+    if a.far[0] == 0:
+        return False
+    return bucket < 0 or heap.before(a.events, a.far[1], a.buckets[bucket].queue.head)
+
+
+@inlined
+def _leave_bucket(a: Agenda, bucket: int) -> None:
+    """The first event of a bucket is no longer in it."""
+    b = a.buckets[bucket]
+    if take_first(b.queue, a.events) == b.recent:
+        b.recent = NONE
+    if b.queue.head == NONE:
+        word = bucket >> 6
+        a.bits[word] &= ~(np.uint64(1) << np.uint64(bucket & 63))
+        if a.bits[word] == 0:
+            a.words[word >> 6] &= ~(np.uint64(1) << np.uint64(word & 63))
+
+
+@inlined
+def upcoming(a: Agenda) -> int:
+    """WHAT happens next, if it does so within the present bucket's time; or -1."""
+    event = a.buckets[_bucket(a, a.counts[0].now)].queue.head
+    return a.events[event].what if event >= 0 else NONE
+
+
+@inlined
+def _next_bucket(a: Agenda) -> int:
+    """The first bucket that holds an event, from the present one on and around the ring."""
+    start = _bucket(a, a.counts[0].now)
+    word = start >> 6
+    found = a.bits[word] >> np.uint64(start & 63)
+    if found:
+        return start + lowest(found)
+    top, offset = word >> 6, (word & 63) + 1
+    if offset < 64:
+        found = a.words[top] >> np.uint64(offset)
+        if found:
+            word = (top << 6) + offset + lowest(found)
+            return (word << 6) + lowest(a.bits[word])
+    for i in range(1, len(a.words) + 1):
+        other = (top + i) & (len(a.words) - 1)
+        if a.words[other]:
+            word = (other << 6) + lowest(a.words[other])
+            return (word << 6) + lowest(a.bits[word])
+    return NONE

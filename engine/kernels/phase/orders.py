@@ -1,0 +1,95 @@
+"""In which order the chunks of a collective visit its dimensions: each order is a kernel.
+
+``ORDERS[name] = choose`` registers one.  ``choose(sim, f, chunk)`` is asked for chunk after chunk
+of form ``f``: it writes into ``sim.times.order`` a permutation of the form's uses
+(``sim.s.forms[f]`` says which these are), of a reduce-scatter; an all-gather takes them backwards.
+``sim.times.loads``, of each dimension that is used, and the order of the chunk before are kept from
+chunk to chunk: zero, and the baseline's, at first.
+"""
+
+from typing import Any
+
+from dimsweep.engine.compiler import inlined, kernel
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.fingerprint import fingerprint
+from dimsweep.engine.kinds import ORDERS, CollectiveKind, DimensionOrder
+from dimsweep.engine.units import PICOSECONDS
+
+_ALIKE = 1.0 - 2.0**-40  # loads that differ by less are equal, but for rounding
+
+
+@kernel
+def load_of(sim: Any, use: Any, held: float) -> float:
+    """Picoseconds of transfer that a reduce-scatter of ``held`` bytes puts on a dimension."""
+    chosen, fraction = sim.s.phase_steps[use.scatter], 0.0
+    for step in sim.s.steps[chosen.step_start : chosen.step_end]:
+        fraction += step.count * step.n_bytes
+    return fraction * held * PICOSECONDS / (sim.times.bandwidth[use.dim] * chosen.share)
+
+
+@inlined
+def held_first(sim: Any, f: int) -> float:
+    """Bytes that a chunk of a form has on entering its reduce-scatter; an all-gather is scheduled
+    as the reduce-scatter that it reverses."""
+    s, form = sim.s, sim.s.forms[f]
+    held = form.n_bytes + 0.0
+    if form.kind == CollectiveKind.ALL_GATHER:
+        for use in s.uses[form.use_start : form.use_end]:
+            held *= s.phase_steps[use.gather].growth
+    return held
+
+
+@kernel
+def themis(sim: Any, f: int, chunk: int) -> None:
+    """Themis (Rashidi et al., ISCA 2022): the next chunk goes to the least loaded dimension first.
+
+    Latencies, which keep no port busy, are no load.  While loads differ by less than the time of a
+    sixteenth of the chunk on the least loaded dimension, the baseline order is as good.  Of equal
+    loads that of the inner dimension goes first; what rounding made of them does not matter.
+    """
+    s, form, loads, order = sim.s, sim.s.forms[f], sim.times.loads, sim.times.order
+    uses, held = s.uses[form.use_start : form.use_end], held_first(sim, f)
+    n = len(uses)
+    for i in range(n):  # insertion sort, stable
+        j = i
+        while j > 0 and loads[order[j - 1]] * _ALIKE > loads[i]:
+            order[j] = order[j - 1]
+            j -= 1
+        order[j] = i
+    threshold = load_of(sim, uses[order[0]], held / 16)
+    if loads[order[n - 1]] - loads[order[0]] < threshold * _ALIKE:
+        for i in range(n):
+            order[i] = i
+    for i in range(n):
+        use = uses[order[i]]
+        loads[order[i]] += load_of(sim, use, held)
+        held *= s.phase_steps[use.scatter].growth
+
+
+_numbers: dict[tuple[str, str], DimensionOrder] = {}  # by the name and the digest of an order
+_choosers: dict[int, Any] = {}  # by these numbers
+
+
+def chooser(order: int) -> Any:
+    """What chooses for the chunks of a run with this DimensionOrder; the baseline asks nobody."""
+    return _choosers.get(order, themis)
+
+
+def _number() -> None:
+    """Give a number to each order that a plug-in has brought: what runs with it stays right when
+    it is taken back, or comes again."""
+    for name, own in ORDERS.items():
+        if own is None or own is themis:
+            continue
+        if name != name.lower():
+            raise DimsweepError(f"{name!r} is no name in lower-case letters", where="order")
+        known = name, fingerprint(own)
+        if known in _numbers:
+            DimensionOrder.known_again(_numbers[known])
+        else:
+            _numbers[known] = DimensionOrder.numbered(name)
+            _choosers[int(_numbers[known])] = own
+
+
+ORDERS["themis"] = themis
+ORDERS.changed = _number
