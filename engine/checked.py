@@ -7,7 +7,7 @@ from operator import index
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
-from engine.errors import DimsweepError, suggestion
+from dimsweep.engine.errors import DimsweepError, suggestion
 
 
 def convert(record: Any) -> None:

@@ -18,12 +18,15 @@ from typing import Any, TypeVar
 from numba import config, njit
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _Cache, _CacheLocator
 
-from engine.fingerprint import fingerprint, fingerprint_of_modules
+from dimsweep.engine.fingerprint import fingerprint, fingerprint_of_modules
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _INTERNAL = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 # What extends Numba itself: no function names it, but any may be compiled by it.
-_EXTENSIONS = ("engine.kernels.core.by_reference", "engine.kernels.core.from_front")
+_EXTENSIONS = (
+    "dimsweep.engine.kernels.core.by_reference",
+    "dimsweep.engine.kernels.core.from_front",
+)
 
 
 class Compiler:
@@ -83,6 +86,13 @@ class _Implementation(CompileResultCacheImpl):  # type: ignore[misc]
 
 class _FolderCache(FunctionCache):  # type: ignore[misc]
     _impl_class = _Implementation
+
+    def _index_key(self, sig: Any, codegen: Any) -> Any:
+        """What a closure holds is part of the folder's digest; as Numba writes compiled functions,
+        they are others in each process."""
+        if self._py_func.__closure__ is not None:
+            return sig, codegen.magic_tuple()
+        return super()._index_key(sig, codegen)
 
 
 class _Kept(_Cache):  # type: ignore[misc]

@@ -48,6 +48,27 @@ def check_least(of: object, least: float, *keys: str) -> None:
 
 
 @contextmanager
+def at(place: str) -> Iterator[None]:
+    """Errors from within get ``place`` put in front of theirs (see :meth:`DimsweepError.at`)."""
+    try:
+        yield
+    except DimsweepError as error:
+        raise error.at(place) from error.__cause__
+
+
+@contextmanager
+def accessing(file: object, failed: str, *others: type[Exception]) -> Iterator[None]:
+    """Errors of the system from within, and ``others``, are told of the ``file``: what ``failed``,
+    such as "it cannot be read", and why."""
+    raised: tuple[type[Exception], ...] = OSError, *others
+    try:
+        yield
+    except raised as error:
+        reason = error.strerror or error if isinstance(error, OSError) else error
+        raise DimsweepError(f"{failed}: {reason}", where=str(file)) from error
+
+
+@contextmanager
 def needing(package: str, otherwise: DimsweepError) -> Iterator[None]:
     """Within it, an optional ``package`` is imported: where it is missing, ``otherwise`` is raised.
 
@@ -67,7 +88,7 @@ def told_defect(error: BaseException) -> str:
         (frame.f_globals.get("__name__", "?"), line)
         for frame, line in traceback.walk_tb(error.__traceback__)
     ]
-    ours = [each for each in frames if each[0].partition(".")[0] in ("engine", "sweeper")]
+    ours = [each for each in frames if each[0].partition(".")[0] == "dimsweep"]
     place = "".join(f" (in {module}, line {line})" for module, line in (ours or frames)[-1:])
     return f"{type(error).__name__}: {error}".rstrip(": ") + place
 

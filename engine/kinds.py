@@ -1,6 +1,9 @@
 """Encodings that the compiled kernels and people share: whole numbers with a lower-case name."""
 
 from enum import IntEnum
+from typing import Any
+
+from dimsweep.engine.registry import Registry
 
 
 class NamedInt(IntEnum):
@@ -30,11 +33,42 @@ class CollectiveKind(NamedInt):
     ALL_TO_ALL = 3
 
 
+#: The orders in which a chunk visits the dimensions, each with what chooses it for a chunk (see
+#: :mod:`engine.kernels.phase.orders`); the baseline's is the same for all.
+ORDERS: Registry[Any] = Registry("order of dimensions", {"baseline": None})
+_others: dict[str, "DimensionOrder"] = {}  # by the names of orders of plug-ins
+
+
 class DimensionOrder(NamedInt):
-    """In which order a chunk visits the dimensions."""
+    """In which order a chunk visits the dimensions: one of these, or the name of another that is
+    registered in :data:`ORDERS`."""
 
     BASELINE = 0
     THEMIS = 1
+
+    @classmethod
+    def _missing_(cls, value: object) -> "NamedInt | None":
+        found = super()._missing_(value)
+        if found is not None or not isinstance(value, str) or value not in ORDERS:
+            return found
+        return _others.get(value)
+
+    @classmethod
+    def numbered(cls, name: str) -> "DimensionOrder":
+        """A new number for an order of this name, which no other text of it has had."""
+        number = len(cls._value2member_map_)
+        made = int.__new__(cls, number)
+        made._name_, made._value_ = name.upper(), number
+        cls._value2member_map_[number] = _others[name] = made
+        return made
+
+    @classmethod
+    def known_again(cls, order: "DimensionOrder") -> None:
+        """The name of an order means this number again."""
+        _others[str(order)] = order
+
+    def __reduce_ex__(self, protocol: object) -> tuple[Any, ...]:
+        return type(self), (str(self),)  # another process may have given it another number
 
 
 class QueueOrder(NamedInt):

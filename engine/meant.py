@@ -23,6 +23,7 @@ _WORDS = (
     (r"watts?", "W"),
     (r"joules?", "J"),
     (r"hertz", "Hz"),
+    (r"met(?:er|re)s?", "m"),
 )
 
 # By the base unit: what users leave out or write for a part of a unit, each with what it may stand
@@ -69,6 +70,7 @@ _BARE: dict[str, Sequence[str]] = {
     "Hz": ["MHz", "GHz"],
     "USD": ["USD"],
     "W": ["W"],
+    "m": ["m"],
     "USD/(B/s)": ["USD/(GB/s)"],
     "W/(B/s)": ["W/(GB/s)"],
 }

@@ -11,10 +11,10 @@ import re
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeGuard
 
-from engine.errors import DimsweepError, in_yaml
-from engine.meant import meant, of_number
+from dimsweep.engine.errors import DimsweepError, in_yaml
+from dimsweep.engine.meant import meant, of_number
 
 PICOSECONDS = 10**12  # in a second
 MAX_PICOSECONDS = 2**62  # half of what the kernels' clocks count to: 53 days
@@ -33,6 +33,7 @@ watt_hour = watt * hour = Wh
 hertz = 1 / second = Hz
 FLOP = [operations]
 USD = [money]
+metre = [length] = m
 kilo- = 1e3 = k-
 mega- = 1e6 = M-
 giga- = 1e9 = G-
@@ -66,6 +67,7 @@ COMPUTE = Unit("operation count", "FLOP", "2 TFLOP")
 COMPUTE_RATE = Unit("compute rate", "FLOP/s", "312 TFLOP/s")
 FREQUENCY = Unit("frequency", "Hz", "940 MHz, 1.4 GHz")
 MONEY = Unit("price", "USD", "10000 USD")
+LENGTH = Unit("length", "m", "3 m, 30 m")
 POWER = Unit("power", "W", "700 W, 20 MW")
 ENERGY = Unit("energy", "J", "3 MJ, 1 kWh")
 POWER_PER_BANDWIDTH = Unit("power of bandwidth", "W/(B/s)", "0.3 W/(GB/s)")
@@ -125,6 +127,23 @@ def _magnitude(text: str, base: str) -> Decimal | None:
         return Decimal(registry.Quantity(Decimal(match[1]), match[2]).to(base).magnitude)
     except (PintError, ValueError):  # a unit that is unknown, or of something else; a "nan B"
         return None
+
+
+_SHARE = re.compile(r"(\d+\.?\d*|\.\d+)\s*%")
+
+
+def parse_share(value: object) -> float:
+    """A share such as ``"50 %"``, 0.5.  Raises :class:`DimsweepError` for anything else."""
+    match = _SHARE.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        asked = f"did you mean {100 * value:g} %? " if _is_part(value) else ""
+        hint = f"{asked}write percent, such as 50 %"
+        raise DimsweepError(f"{in_yaml(value)} is no share", hint=hint)
+    return float(Decimal(match[1]) / 100)
+
+
+def _is_part(value: object) -> TypeGuard[float]:
+    return isinstance(value, float) and 0 < value <= 1
 
 
 def _parse_exactly(value: object, unit: Unit, zero: bool) -> Decimal:

@@ -6,11 +6,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.cluster.cluster import Cluster
-from engine.collective.steps import PhaseSteps, Setting
-from engine.errors import DimsweepError
-from engine.kinds import CollectiveKind
-from engine.workload.graph import Group
+from dimsweep.engine.cluster.cluster import Cluster
+from dimsweep.engine.collective.steps import PhaseSteps, Setting
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.workload.graph import Group
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]

@@ -6,7 +6,7 @@ is in the way; this module says which messages it consists of.  A member works t
 them, then send.  Fractions are of the bytes that a member holds on entering the phase.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -90,22 +90,33 @@ def all_back(rounds: Sequence[Shifts], p: int) -> tuple[Shifts, ...]:
 
 
 def in_step(rounds: Sequence[Shifts], p: int, *, reduces: bool) -> MemberRounds:
-    """A phase in which all ``p`` members do the same."""
-    return MemberRounds(tuple((strand(rounds, p, i, reduces=reduces),) for i in range(p)))
+    """A phase in which all ``p`` members do the same; see :func:`strand`."""
+    known: dict[tuple[Shifts, Shifts], list[Round]] = {}
+    for around in pairwise(((), *rounds, ())):
+        if around not in known:  # each is made once
+            known[around] = list(_round_of_each(*around, range(p), p, reduces=reduces))
+    of_round = [known[around] for around in pairwise(((), *rounds, ()))]
+    return MemberRounds(tuple((own,) for own in zip(*of_round, strict=True)))
 
 
 def strand(rounds: Sequence[Shifts], p: int, member: int, *, reduces: bool) -> Strand:
     """The strand of one of ``p`` members that all do the same: each round waits for the messages
     of the one before, and reduces them if the phase ``reduces``."""
     known: dict[tuple[Shifts, Shifts], Round] = {}
+    for around in pairwise(((), *rounds, ())):
+        if around not in known:
+            (known[around],) = _round_of_each(*around, (member,), p, reduces=reduces)
+    return tuple(known[around] for around in pairwise(((), *rounds, ())))
 
-    def of(before: Shifts, shifts: Shifts) -> Round:
-        """A round, of which each is made once."""
-        if (before, shifts) not in known:
-            receive = tuple(s.source(member, p) for s in before)
-            reduce = sum((s.fraction for s in before), 0.0) if reduces else 0.0
-            send = tuple(RoundMessage(s.target(member, p), s.fraction, s.way) for s in shifts)
-            known[before, shifts] = Round(receive, reduce, send)
-        return known[before, shifts]
 
-    return tuple(of(before, shifts) for before, shifts in pairwise(((), *rounds, ())))
+def _round_of_each(
+    before: Shifts, shifts: Shifts, members: Sequence[int], p: int, *, reduces: bool
+) -> Iterator[Round]:
+    """The round between two sets of messages, of each of some members."""
+    reduce = sum((s.fraction for s in before), 0.0) if reduces else 0.0
+    sends = [
+        [RoundMessage(s.target(member, p), s.fraction, s.way) for member in members] for s in shifts
+    ]
+    receives = [[s.source(member, p) for member in members] for s in before]
+    for i in range(len(members)):
+        yield Round(tuple([of[i] for of in receives]), reduce, tuple([of[i] for of in sends]))

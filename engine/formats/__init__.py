@@ -1,16 +1,8 @@
 """Files of other tools, read and written."""
 
-from engine.formats.astra1_text import read_layers as read_astra1_layers
-from engine.formats.fields import GIVE, explain_yaml, explained, refuse_surprises
-from engine.formats.measured import read_measured
-from engine.formats.nccl_tests import read_nccl_tests
-
-__all__ = [
-    "GIVE",
-    "explain_yaml",
-    "explained",
-    "read_astra1_layers",
-    "read_measured",
-    "read_nccl_tests",
-    "refuse_surprises",
-]
+from dimsweep.engine.formats.astra1_text import read_layers as read_astra1_layers
+from dimsweep.engine.formats.content import read_bytes, read_text
+from dimsweep.engine.formats.fields import GIVE, explain_yaml, explained, refuse_surprises
+from dimsweep.engine.formats.measured import read_measured
+from dimsweep.engine.formats.nccl_tests import read_nccl_tests
+from dimsweep.engine.formats.networks import read_any_network

@@ -22,8 +22,8 @@ Layers count from 0.  What each policy does is that of ASTRA-sim 1.0's workload 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from engine.errors import DimsweepError
-from engine.workload.layers import Layer, Pass
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.workload.layers import Layer, Pass
 
 # Whether the layers of a policy are divided among model-parallel NPUs; if not, all NPUs take part
 # in all collectives.

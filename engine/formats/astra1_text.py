@@ -11,12 +11,12 @@ LIBRA, not simulated.
 from collections.abc import Mapping
 from pathlib import Path
 
-from engine.errors import DimsweepError
-from engine.formats.astra1_policy import Policy
-from engine.formats.content import read_text
-from engine.kinds import CollectiveKind
-from engine.workload.graph import Compute
-from engine.workload.layers import Communication, Layer, Pass
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.formats.astra1_policy import Policy
+from dimsweep.engine.formats.content import read_text
+from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.workload.graph import Compute
+from dimsweep.engine.workload.layers import Communication, Layer, Pass
 
 _KINDS = {
     "ALLREDUCE": CollectiveKind.ALL_REDUCE,

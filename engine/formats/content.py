@@ -4,7 +4,7 @@ import gzip
 import zlib
 from pathlib import Path
 
-from engine.errors import DimsweepError
+from dimsweep.engine.errors import DimsweepError
 
 _GZIP = b"\x1f\x8b"
 _LARGEST = 1 << 32  # bytes of an inflated file, which is held in memory as a whole

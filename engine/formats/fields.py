@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from engine.errors import DimsweepError, in_yaml, suggestion
-from engine.formats.content import read_text
+from dimsweep.engine.errors import DimsweepError, in_yaml, suggestion
+from dimsweep.engine.formats.content import read_text
 
 _T = TypeVar("_T")
 # What each kind of error of Pydantic's expects, and what would be right.

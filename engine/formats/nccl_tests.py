@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from engine.cluster.library import Timing, Timings
-from engine.errors import DimsweepError
-from engine.kinds import CollectiveKind
+from dimsweep.engine.cluster.library import Timing, Timings
+from dimsweep.engine.errors import DimsweepError, accessing
+from dimsweep.engine.kinds import CollectiveKind
 
 _COLUMNS = ("op", "gpus", "nodes", "bytes", "time_us")
 _KINDS = {str(kind): kind for kind in CollectiveKind} | {"alltoall": CollectiveKind.ALL_TO_ALL}
@@ -31,11 +31,8 @@ def read_nccl_tests(file: Path) -> Timings:
     say which collective ran among which ranks, for rows of several kinds of GPU (a column gpu), and
     for a file without rows.
     """
-    try:
+    with accessing(file, "it cannot be read", UnicodeDecodeError):
         lines = file.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise DimsweepError(f"it cannot be read: {reason}", where=str(file)) from error
     head = lines[0].split(",") if lines else []
     found = _table(lines, file) if set(_COLUMNS) <= set(head) else _text(lines, file)
     timings = tuple(found)

@@ -1,18 +1,17 @@
 """Models as layers of kernels and collectives: transformers, convolutions, DLRM, GNMT."""
 
-from engine.model.convolution import ConvNet
-from engine.model.rank import ContextExchange, Module, Recompute, TensorOverlap
-from engine.model.recommendation import Dlrm
-from engine.model.recurrent import Gnmt
-from engine.model.transformer import Transformer
-
-__all__ = [
-    "ContextExchange",
-    "ConvNet",
-    "Dlrm",
-    "Gnmt",
-    "Module",
-    "Recompute",
-    "TensorOverlap",
-    "Transformer",
-]
+from dimsweep.engine.model.convolution import ConvNet
+from dimsweep.engine.model.rank import (
+    ContextExchange,
+    LayerBlock,
+    Model,
+    Module,
+    RankModel,
+    Recompute,
+    Shard,
+    TensorOverlap,
+    refuse,
+)
+from dimsweep.engine.model.recommendation import Dlrm
+from dimsweep.engine.model.recurrent import Gnmt
+from dimsweep.engine.model.transformer import Transformer

@@ -1,11 +1,11 @@
 """Self-attention: projections, scores, and what the backward pass keeps or computes again."""
 
-from engine.model.context import exchanged, heads_and_rows
-from engine.model.parallel import Region
-from engine.model.rank import LayerBlock, Module, Shard
-from engine.model.shape import TransformerShape
-from engine.model.steps import Step, elementwise, product
-from engine.workload.graph import Attention, Kernel, MatMul
+from dimsweep.engine.model.context import exchanged, heads_and_rows
+from dimsweep.engine.model.parallel import Region
+from dimsweep.engine.model.rank import LayerBlock, Module, Shard
+from dimsweep.engine.model.shape import TransformerShape
+from dimsweep.engine.model.steps import Step, elementwise, product
+from dimsweep.engine.workload.graph import Attention, Kernel, MatMul
 
 
 def block(model: TransformerShape, r: Region) -> LayerBlock:
@@ -94,8 +94,13 @@ def _core(
     dropout_back = (
         elementwise("attention dropout input_grad", 2 * value * scores + mask),
     ) * model.dropout
+    # Kernels that mask scores on their way through the softmax take 16 bits only (Megatron-LM,
+    # fused_softmax.py); wider ones are masked in memory, and so are their gradients.
+    masked = (elementwise("mask", 2 * value * scores),) * (value > 2)
+    masked_back = (elementwise("mask input_grad", 2 * value * scores),) * (value > 2)
     forward = (
         product("scores", heads, rows, size, columns, value),
+        *masked,
         elementwise("softmax", 2 * value * scores),
         *dropout,
         product("values", heads, rows, columns, size, value),
@@ -105,6 +110,7 @@ def _core(
         product("values weight_grad", heads, columns, rows, size, value),
         *dropout_back,
         elementwise("softmax input_grad", 3 * value * scores),
+        *masked_back,
         product("scores input_grad", heads, rows, columns, size, value),
         product("scores weight_grad", heads, columns, rows, size, value),
     )

@@ -5,10 +5,10 @@ Liu et al., "Ring attention" (2023), pass them round while the scores are comput
 "DeepSpeed Ulysses" (2023), hand each rank some heads of all tokens.
 """
 
-from engine.kinds import CollectiveKind as Kind
-from engine.model.parallel import Region
-from engine.model.rank import ContextExchange
-from engine.model.steps import CollectiveStep, Step, WaitStep
+from dimsweep.engine.kinds import CollectiveKind as Kind
+from dimsweep.engine.model.parallel import Region
+from dimsweep.engine.model.rank import ContextExchange
+from dimsweep.engine.model.steps import CollectiveStep, Step, WaitStep
 
 AXIS = "context"
 _RING, _RING_BACK = "keys round", "gradients round"

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from engine.errors import DimsweepError
-from engine.model.rank import LayerBlock, Model, RankModel, Shard, refuse
-from engine.model.steps import elementwise, linear
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.model.rank import LayerBlock, Model, RankModel, Shard, refuse
+from dimsweep.engine.model.steps import elementwise, linear
 
 # He et al., "Deep residual learning" (CVPR 2016), table 1; Simonyan and Zisserman (ICLR 2015),
 # table 1, configuration D.

@@ -11,12 +11,14 @@ single token, all of them for thousands.  Weights of the others are not read.
 
 from collections.abc import Iterator
 
-from engine.kinds import CollectiveKind as Kind
-from engine.model.parallel import Region
-from engine.model.rank import LayerBlock, Module
-from engine.model.shape import TransformerShape
-from engine.model.steps import CollectiveStep, Step, elementwise, linear
-from engine.workload.graph import Kernel
+from dimsweep.engine.kinds import CollectiveKind as Kind
+from dimsweep.engine.model.parallel import Region
+from dimsweep.engine.model.rank import LayerBlock, Module, Task
+from dimsweep.engine.model.shape import TransformerShape
+from dimsweep.engine.model.steps import CollectiveStep, Step, elementwise, linear
+from dimsweep.engine.workload.graph import Kernel
+
+_FP32 = 4.0  # bytes
 
 
 def block(model: TransformerShape, r: Region) -> LayerBlock:
@@ -35,18 +37,11 @@ def block(model: TransformerShape, r: Region) -> LayerBlock:
     route = route._replace(awaited=True)
     n_bytes = value * sent * hidden  # that leave the rank for experts
     there, back = _exchange(model, r, n_bytes, value * come * hidden)
+    out, _ = _exchange(model, r, _narrow(r) * sent * hidden, _narrow(r) * come * hidden)
     work, work_back, activated = _work(model, r, come)
     shared, shared_back, shared_kept = _shared(model, r)
-    forward: tuple[Step, ...] = (norm, route, *shared, *there, *work, *back, residual)
-    backward: tuple[Step, ...] = (
-        residual_back,
-        *there,
-        *work_back,
-        *back,
-        *shared_back,
-        *route_back,
-        norm_back,
-    )
+    forward: tuple[Step, ...] = (norm, route, *shared, *out, *work, *back, residual)
+    backward = (residual_back, *there, *work_back, *back, *shared_back, *route_back, norm_back)
     norms = hidden * (2 if model.bias else 1)
     norm_again, act_again = r.shard.again(Module.NORM), r.shard.again(Module.ACTIVATION)
     made_again = r.part * norm_again + value * come * inner * act_again
@@ -56,7 +51,7 @@ def block(model: TransformerShape, r: Region) -> LayerBlock:
         backward,
         again=(norm,) * norm_again + (activated,) * act_again,
         parameters=hidden * model.experts + norms + _shared_parameters(model, r),
-        expert_parameters=local * hidden * (first + inner),
+        expert_parameters=local * (hidden * (first + inner) + (first + hidden) * model.bias),
         activations=(
             2 * r.part
             + n_bytes
@@ -69,6 +64,11 @@ def block(model: TransformerShape, r: Region) -> LayerBlock:
         # The gradients of one expert's weights, and what both all-to-alls send and receive.
         gradient_buffer=value * hidden * (first + inner) + (4 * n_bytes if n > 1 else 0),
     )
+
+
+def _narrow(r: Region) -> float:
+    """Bytes of a value that leaves for experts; results, and all gradients, may come back wider."""
+    return r.value if r.shard.dispatch_value is None else r.shard.dispatch_value
 
 
 def _cut(r: Region) -> int:
@@ -104,11 +104,12 @@ def _exchange(
 def _travel(model: TransformerShape, r: Region, n_bytes: float) -> Iterator[Step]:
     """To the ranks that have the experts, or first to their nodes.
 
-    With experts chosen alike, ``top_k`` of them lie on n (1 - (1 - 1/n)^top_k) of n nodes.
+    With experts chosen alike, ``top_k`` of them lie on n (1 - (1 - 1/n)^top_k) of n nodes, or on so
+    many as the router is limited to (DeepSeek-V3's node-limited routing).
     """
     n = r.shard.expert_nodes
     if n > 1:
-        met = n * (1 - (1 - 1 / n) ** model.top_k)
+        met = min(n * (1 - (1 - 1 / n) ** model.top_k), r.shard.nodes_a_token or n)
         yield CollectiveStep(Kind.ALL_TO_ALL, n_bytes * met / model.top_k, "expert_nodes")
         if r.shard.expert > n:
             yield CollectiveStep(Kind.ALL_TO_ALL, n_bytes, "expert_neighbours")
@@ -128,8 +129,28 @@ def _work(
     two = r.linear("expert 2", each, inner, model.hidden, met)
     activated = elementwise("activation", value * come * (first + inner))
     activated_back = elementwise("activation input_grad", value * come * (2 * first + inner))
-    forward = (*one.forward, activated, *two.forward)
-    return forward, (*two.backward, activated_back, *one.backward), activated
+    biased, biased_back = _biased(model, r, come)
+    forward = (*one.forward, activated, *two.forward, *biased)
+    return forward, (*biased_back, *two.backward, activated_back, *one.backward), activated
+
+
+def _biased(
+    model: TransformerShape, r: Region, come: float
+) -> tuple[tuple[Kernel, ...], tuple[Kernel, ...]]:
+    """The second bias of each expert, weighted as its tokens are, so that no product adds it,
+    forward and backward.
+
+    Megatron-Core multiplies and adds in fp32, expert by expert, joins the experts' tokens, and
+    casts them (``_apply_bias`` of ``transformer/moe/experts.py``): four values of fp32 written and
+    three read beside one of each width of a token.  Autograd casts the gradient there and back,
+    and multiplies it once for the bias and once for the weight, each of which is summed up.
+    """
+    if not model.bias or r.shard.fused_experts or r.shard.task is not Task.TRAINING:
+        return (), ()
+    values, value = come * model.hidden, r.value
+    forward = elementwise("expert bias", (6 * _FP32 + 2 * value) * values)
+    backward = elementwise("expert bias input_grad", (8 * _FP32 + 4 * value) * values)
+    return (forward,), (backward,)
 
 
 def _shared(model: TransformerShape, r: Region) -> tuple[tuple[Step, ...], tuple[Step, ...], float]:

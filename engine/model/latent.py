@@ -12,13 +12,13 @@ them there, and what comes out is projected up (section 2.1.2's absorbed matrice
 inference keeps factored).  The weights are the same ones, so as many are read.
 """
 
-from engine.kinds import CollectiveKind as Kind
-from engine.model.context import exchanged, heads_and_rows
-from engine.model.parallel import AXIS, Region
-from engine.model.rank import LayerBlock, Module, Shard
-from engine.model.shape import TransformerShape
-from engine.model.steps import CollectiveStep, Step, elementwise
-from engine.workload.graph import Attention, Kernel, MatMul
+from dimsweep.engine.kinds import CollectiveKind as Kind
+from dimsweep.engine.model.context import exchanged, heads_and_rows
+from dimsweep.engine.model.parallel import AXIS, Region
+from dimsweep.engine.model.rank import LayerBlock, Module, Shard
+from dimsweep.engine.model.shape import TransformerShape
+from dimsweep.engine.model.steps import CollectiveStep, Step, elementwise
+from dimsweep.engine.workload.graph import Attention, Kernel, MatMul
 
 
 def block(model: TransformerShape, r: Region) -> LayerBlock:

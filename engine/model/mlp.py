@@ -1,9 +1,9 @@
 """The feed-forward network: two matrices, or three when gated."""
 
-from engine.model.parallel import Region
-from engine.model.rank import LayerBlock, Module
-from engine.model.shape import TransformerShape
-from engine.model.steps import Step, elementwise
+from dimsweep.engine.model.parallel import Region
+from dimsweep.engine.model.rank import LayerBlock, Module
+from dimsweep.engine.model.shape import TransformerShape
+from dimsweep.engine.model.steps import Step, elementwise
 
 
 def block(model: TransformerShape, r: Region) -> LayerBlock:

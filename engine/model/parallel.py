@@ -8,9 +8,9 @@ reduce-scatter, in the place of an all-reduce.
 
 from dataclasses import dataclass
 
-from engine.kinds import CollectiveKind as Kind
-from engine.model.rank import Shard, TensorOverlap
-from engine.model.steps import (
+from dimsweep.engine.kinds import CollectiveKind as Kind
+from dimsweep.engine.model.rank import Shard, Task, TensorOverlap
+from dimsweep.engine.model.steps import (
     NARROW,
     CollectiveStep,
     Linear,
@@ -21,7 +21,7 @@ from engine.model.steps import (
     linear,
     narrow_linear,
 )
-from engine.workload.graph import Kernel
+from dimsweep.engine.workload.graph import Kernel
 
 AXIS = "tensor"
 
@@ -90,8 +90,10 @@ class Region:
         return elementwise(name, 2 * self.part), elementwise(f"{name} input_grad", 3 * self.part)
 
     def linear(self, name: str, m: float, k: int, n: int, count: float = 1) -> Linear:
-        """``count`` linear layers of ``m`` tokens each, in the precision of the layers."""
-        return narrow_linear(name, m, k, n, self.value, self.shard.narrow, count)
+        """A linear layer of ``m`` tokens in the precision of the layers, or those of ``count``
+        experts, which come apart in training unless one kernel has them all."""
+        apart = count != 1 and self.shard.task is Task.TRAINING and not self.shard.fused_experts
+        return narrow_linear(name, m, k, n, self.value, self.shard.narrow, count, apart=apart)
 
     @property
     def _overlaps(self) -> bool:

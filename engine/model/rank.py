@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from engine.errors import DimsweepError
-from engine.model.steps import Step
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.model.steps import Step
 
 
 class Recompute(StrEnum):
@@ -123,7 +123,10 @@ class Shard:
     ``sequence_parallel``: what tensor parallelism leaves whole (norms, dropout, residuals) is cut
     along the sequence.
     ``whole_experts``: ``expert`` counts tensor-parallel ranks, too, which cut no expert.
+    ``fused_experts``: the products of all experts of a rank are one kernel.
     ``expert_nodes``: the nodes that they are on, if tokens are sent once to each node.
+    ``nodes_a_token``: on how many of them at most a token's experts lie, if that is limited;
+    ``dispatch_value``: bytes of a value of a token on its way to experts, if not ``value``.
     ``narrow``: the precision of the factors of linear products,
     where it is narrower than that; ``wide_gathers``: sequence parallelism gathers them before they
     are cast to it.
@@ -143,7 +146,10 @@ class Shard:
     overlap_tensor: TensorOverlap = TensorOverlap.BACKWARD
     context_exchange: ContextExchange = ContextExchange.GATHER
     whole_experts: bool = False
+    fused_experts: bool = False
     expert_nodes: int = 1
+    nodes_a_token: int = 0
+    dispatch_value: float | None = None
 
     @property
     def decode(self) -> bool:

@@ -4,10 +4,10 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.errors import DimsweepError, check_least
-from engine.kinds import CollectiveKind as Kind
-from engine.model.rank import LayerBlock, Model, RankModel, Shard, refuse
-from engine.model.steps import CollectiveStep, Step, WaitStep, elementwise, linear
+from dimsweep.engine.errors import DimsweepError, check_least
+from dimsweep.engine.kinds import CollectiveKind as Kind
+from dimsweep.engine.model.rank import LayerBlock, Model, RankModel, Shard, refuse
+from dimsweep.engine.model.steps import CollectiveStep, Step, WaitStep, elementwise, linear
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from engine.errors import check_least
-from engine.model.rank import LayerBlock, Model, RankModel, Shard, refuse
-from engine.model.steps import Step, elementwise, linear, product
+from dimsweep.engine.errors import check_least
+from dimsweep.engine.model.rank import LayerBlock, Model, RankModel, Shard, refuse
+from dimsweep.engine.model.steps import Step, elementwise, linear, product
 
 
 @dataclass(frozen=True)

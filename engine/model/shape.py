@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from engine.errors import DimsweepError, check_least
+from dimsweep.engine.errors import DimsweepError, check_least
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,8 @@ class TransformerShape:
     how many times the mean number of tokens the busiest rank gets, for which all others wait.
     ``flash``: the scores never leave the chip, and a causal mask halves the work; without it all
     scores are computed and stored.  ``vocabulary`` 0: no embedding and no logits; ``patch``: an
-    image transformer's (values in a patch), with a head of ``classes``.
+    image transformer's (values in a patch), with a head of ``classes``.  ``mtp_layers``: so many
+    tokens after the next one are predicted in training, too, each by a layer and logits of its own.
     """
 
     hidden: int
@@ -46,12 +47,14 @@ class TransformerShape:
     rope: int = 0
     patch: int = 0
     classes: int = 0
+    mtp_layers: int = 0
 
     def __post_init__(self) -> None:
         check_least(self, 1, "hidden", "layers", "heads", "sequence", "top_k")
         check_least(
             self, 0, "ffn", "kv_heads", "head_size", "vocabulary", "experts", "patch", "classes",
             "expert_ffn", "shared_experts", "dense_layers", "kv_rank", "query_rank", "rope",
+            "mtp_layers",
         )  # fmt: skip
         check_least(self, 1, "imbalance")
         if self.kv_rank and not (self.query_rank and self.flash):

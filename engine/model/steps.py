@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from engine.kinds import CollectiveKind
-from engine.workload.graph import Kernel, MatMul
+from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.workload.graph import Kernel, MatMul
 
 
 class CollectiveStep(NamedTuple):
@@ -88,10 +88,19 @@ NARROW = {"fp8": 1.0, "fp8_block": 1.0, "mxfp8": 1.0, "nvfp4": 0.5}
 
 
 def narrow_linear(
-    name: str, m: float, k: int, n: int, value: float, precision: str, count: float = 1
+    name: str,
+    m: float,
+    k: int,
+    n: int,
+    value: float,
+    precision: str,
+    count: float = 1,
+    *,
+    apart: bool = False,
 ) -> Linear:
     """A linear layer whose three products have factors in ``precision``, and results of ``value``
-    bytes; that of :func:`linear` without a ``precision``.
+    bytes; that of :func:`linear` without a ``precision``.  Several layers run at once unless they
+    come ``apart``.
 
     The input and the gradient of the output are cast before their first product, once along each
     of the two dimensions that products contract; the weights are cast when they are updated, once
@@ -99,14 +108,16 @@ def narrow_linear(
     the product's own call casts, so that no launch is added).
     """
     if not precision:
-        forward, input_grad, weight_grad = linear(name, m, k, n, value, count)
+        forward, input_grad, weight_grad = (
+            _apart(kernel, apart) for kernel in linear(name, m, k, n, value, count)
+        )
         return Linear(name, (forward,), (input_grad,), (weight_grad,))
     factor = NARROW[precision]
 
     def narrow(kernel_name: str, m: float, k: float, n: int, *, transposed: bool = False) -> Kernel:
         shape = MatMul(count, m, k, n, transposed)
         n_bytes = count * (factor * (m * k + k * n) + value * m * n)
-        return Kernel(kernel_name, shape.flops, n_bytes, shape, precision=precision)
+        return _apart(Kernel(kernel_name, shape.flops, n_bytes, shape, precision=precision), apart)
 
     def cast(kernel_name: str, values: float) -> Kernel:
         n_bytes = (value + 2 * factor) * count * values
@@ -120,6 +131,12 @@ def narrow_linear(
         (narrow(weight, k, m, n, transposed=True),),
         precision,
     )
+
+
+def _apart(kernel: Kernel, apart: bool) -> Kernel:
+    """The kernel's products one after another, if they come ``apart``."""
+    shape = kernel.matmul
+    return kernel._replace(matmul=shape._replace(apart=True)) if apart and shape else kernel
 
 
 def divided(kernel: Kernel, n: int) -> tuple[Kernel, ...]:

@@ -1,13 +1,24 @@
 """Transformers from their dimensions: dense or with experts, tensor-, sequence-, context- and
 expert-parallel."""
 
-from engine.errors import InfeasibleError
-from engine.kinds import CollectiveKind as Kind
-from engine.model import attention, experts, latent, mlp
-from engine.model.parallel import Region
-from engine.model.rank import ContextExchange, LayerBlock, Model, RankModel, Recompute, Shard, Task
-from engine.model.shape import TransformerShape
-from engine.model.steps import CollectiveStep, Step, elementwise, narrow_linear
+from dataclasses import replace
+
+from dimsweep.engine.errors import InfeasibleError
+from dimsweep.engine.kinds import CollectiveKind as Kind
+from dimsweep.engine.model import attention, experts, latent, mlp
+from dimsweep.engine.model.parallel import Region
+from dimsweep.engine.model.rank import (
+    ContextExchange,
+    LayerBlock,
+    Model,
+    RankModel,
+    Recompute,
+    Shard,
+    Task,
+)
+from dimsweep.engine.model.shape import TransformerShape
+from dimsweep.engine.model.steps import CollectiveStep, Step, elementwise, narrow_linear
+from dimsweep.engine.workload.graph import Kernel
 
 LAYER = "layer"  # the name of a block of attention and feed-forward network
 
@@ -48,14 +59,53 @@ class Transformer(TransformerShape, Model):
         dense = self._layer(region, mlp.block(self, region)) if n_dense else None
         feed = experts.block if self.experts else mlp.block
         layer = self._layer(region, feed(self, region))
-        tied = self.vocabulary * self.hidden / shard.tensor if self.tied else 0.0
+        further = self.mtp_layers if shard.task is Task.TRAINING and self.vocabulary else 0
+        # Whoever predicts further tokens looks them up, so the last stage has the embedding, too.
+        is_shared = self.tied or further
+        tied = self.vocabulary * self.hidden / shard.tensor if is_shared else 0.0
+        back = self._back(region)
         return RankModel(
             (self._front(region),),
             (*((dense,) * n_dense if dense else ()), *(layer,) * (self.layers - n_dense)),
-            (self._back(region),),
+            (
+                *(self._further(region, layer),) * further,
+                back,
+                *(replace(back, parameters=self._norm_parameters),) * further,
+            ),
             tied,
             message_is_cut=region.cut,
         )
+
+    def _further(self, r: Region, layer: LayerBlock) -> LayerBlock:
+        """A layer that predicts one token more: the hidden features and the embedding of the next
+        token, normalised and joined, are projected to the width of a layer, and pass one.
+
+        DeepSeek-AI, "DeepSeek-V3 Technical Report" (2024), section 2.2; the logits' matrix is that
+        of the first prediction (Megatron-Core, ``transformer/multi_token_prediction.py``).
+        """
+        looked_up, spread = self._embedding(r)
+        norm, norm_back = r.norm("mtp norm")
+        wide, share = 2 * self.hidden, self.hidden // r.shard.tensor
+        joined = r.linear("mtp projection", r.tokens, wide, share)
+        parameters = wide * share + 2 * self._norm_parameters
+        return replace(
+            layer,
+            name="mtp",
+            forward=(looked_up, norm, norm, *r.column(joined), *layer.forward),
+            backward=(*layer.backward, *r.column_backward(joined), norm_back, norm_back, spread),
+            parameters=layer.parameters + parameters,
+            activations=layer.activations + 4 * r.part,
+            gradient_buffer=layer.gradient_buffer + r.value * parameters,
+        )
+
+    def _embedding(self, r: Region) -> tuple[Kernel, Kernel]:
+        """Looking tokens up, and adding their gradients to those of the table."""
+        n_bytes = 3 * r.value * r.tokens * self.hidden
+        return elementwise("embedding", n_bytes), elementwise("embedding weight_grad", n_bytes)
+
+    @property
+    def _norm_parameters(self) -> int:
+        return self.hidden * (2 if self.bias else 1)
 
     def _tokens(self, shard: Shard) -> int:
         return shard.batch * (1 if shard.decode else self.sequence // shard.context)
@@ -90,8 +140,7 @@ class Transformer(TransformerShape, Model):
         if not self.vocabulary:
             return LayerBlock("input")
         table = self.vocabulary * self.hidden / r.shard.tensor
-        looked_up = elementwise("embedding", 3 * r.value * r.tokens * self.hidden)
-        spread = elementwise("embedding weight_grad", 3 * r.value * r.tokens * self.hidden)
+        looked_up, spread = self._embedding(r)
         positions = self.sequence * self.hidden if self.positions else 0
         mask = r.rows * self.hidden if self.dropout else 0
         return LayerBlock(
@@ -157,4 +206,4 @@ class Transformer(TransformerShape, Model):
     def _head_parameters(self, tensor: int) -> float:
         """Those of the last norm, and of the logits unless they are the embedding's."""
         head = 0 if self.tied else self.vocabulary * self.hidden / tensor
-        return self.hidden * (2 if self.bias else 1) + head
+        return self._norm_parameters + head

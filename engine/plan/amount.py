@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from engine.model.rank import Model, Shard, Task
-from engine.model.transformer import Transformer
-from engine.workload.amount import Amount
-from engine.workload.graph import Kernel
+from dimsweep.engine.model.rank import Model, Shard, Task
+from dimsweep.engine.model.transformer import Transformer
+from dimsweep.engine.workload.amount import Amount
+from dimsweep.engine.workload.graph import Kernel
 
 _PASSES = 3  # a backward pass has twice the operations of the forward pass
 

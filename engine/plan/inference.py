@@ -3,16 +3,16 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from engine.errors import DimsweepError, InfeasibleError, check_least
-from engine.model.rank import LayerBlock, Shard, Task
-from engine.model.steps import Step, elementwise
-from engine.model.transformer import Transformer
-from engine.plan.amount import amount
-from engine.plan.mesh import DeviceMesh
-from engine.plan.stages import Stage, cut
-from engine.plan.steps import RankGraph, compile_steps
-from engine.workload.footprint import Footprint
-from engine.workload.graph import Graph, Receive, Send, Workload
+from dimsweep.engine.errors import DimsweepError, InfeasibleError, check_least
+from dimsweep.engine.model.rank import LayerBlock, Shard, Task
+from dimsweep.engine.model.steps import Step, elementwise
+from dimsweep.engine.model.transformer import Transformer
+from dimsweep.engine.plan.amount import amount
+from dimsweep.engine.plan.mesh import DeviceMesh
+from dimsweep.engine.plan.stages import Stage, cut
+from dimsweep.engine.plan.steps import RankGraph, compile_steps
+from dimsweep.engine.workload.footprint import Footprint, fullest
+from dimsweep.engine.workload.graph import Graph, Receive, Send, Workload
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def serving(
         dict(mesh.groups),
         name=name,
         stages="pipeline" if len(stages) > 1 else None,
-        footprint=max(footprints, key=lambda f: f.total),
+        footprint=fullest(footprints),
         amount=amount(model, plan.batch, plan.task),
     )
 

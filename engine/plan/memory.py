@@ -7,12 +7,14 @@ with the measured memory of Megatron-LM.
 
 from collections.abc import Sequence
 
-from engine.model.rank import LayerBlock
-from engine.plan.mesh import EXPERT_REPLICAS, DeviceMesh
-from engine.plan.plan import Offload, Optimizer, ParallelPlan
-from engine.plan.schedule import Action, at_once
-from engine.plan.stages import Stage
-from engine.workload.footprint import Footprint
+from dimsweep.engine.model.rank import LayerBlock
+from dimsweep.engine.plan.action import Action
+from dimsweep.engine.plan.mesh import EXPERT_REPLICAS, DeviceMesh
+from dimsweep.engine.plan.plan import Offload, Optimizer, ParallelPlan
+from dimsweep.engine.plan.schedule import at_once
+from dimsweep.engine.plan.stack import Held
+from dimsweep.engine.plan.stages import Stage
+from dimsweep.engine.workload.footprint import Footprint
 
 # What cuBLAS keeps for its products on Hopper and later (PyTorch's getChosenWorkspaceSize).
 WORKSPACE = 32 * 2.0**20
@@ -25,7 +27,7 @@ def footprint(
     """The footprint of one stage that works in ``order``."""
     n, n_expert = mesh.degree(mesh.shard_axis), mesh.degree(EXPERT_REPLICAS)
     copies = ((stage.parameters, n), (stage.expert_parameters, n_expert))
-    micro_batches = sum(action.backward for action in order) // len(stage.chunks)
+    micro_batches = sum(action.ends for action in order) // len(stage.chunks)
     summed = ((stage.parameters, n), (stage.reached(micro_batches * n_expert), n_expert))
 
     def held(bytes_each: float, *, cut: bool, of: Sequence[tuple[float, int]] = copies) -> float:
@@ -52,8 +54,21 @@ def footprint(
         optimizer=here[Offload.OPTIMIZER],
         activations=here[Offload.ACTIVATIONS],
         transient=transient,
+        buffers=plan.stack.flat_buffers(_held(stage, plan, held(1.0, cut=plan.zero >= 1))),
         peak=peak,
         remote=sum(away.values()) + stored,
+    )
+
+
+def _held(stage: Stage, plan: ParallelPlan, updated: float) -> Held:
+    blocks = [block for chunk in stage.chunks for block in chunk]
+    return Held(
+        parameters=stage.parameters + stage.expert_parameters,
+        largest=max(block.parameters + block.expert_parameters for block in blocks),
+        updated=updated,
+        is_cut=plan.zero >= 1,
+        value=plan.value,
+        gradient=plan.gradient_value,
     )
 
 
@@ -79,7 +94,7 @@ def _peak(
 ) -> tuple[float, float, str]:
     """Activations held, transient bytes, and when: walking the schedule."""
     kept = [sum(block.activations for block in chunk) for chunk in stage.chunks]
-    passing = [_passing(chunk, plan, mesh) for chunk in stage.chunks]
+    passing = [passing_of(chunk, plan, mesh) for chunk in stage.chunks]
     buffer = max(block.gradient_buffer for chunk in stage.chunks for block in chunk)
     held, worst = 0.0, (0.0, 0.0, "nothing runs")
     starts = [action for pair in at_once(order, plan.overlap_experts) for action in pair[::-1]]
@@ -92,12 +107,12 @@ def _peak(
             worst = (held, transient, f"{what} pass of micro-batch {action.micro_batch}")
             if len(stage.chunks) > 1:
                 worst = (*worst[:2], f"{worst[2]}, chunk {action.chunk}")
-        if action.backward:
+        if action.ends:
             held -= kept[action.chunk]
     return worst
 
 
-def _passing(chunk: Sequence[LayerBlock], plan: ParallelPlan, mesh: DeviceMesh) -> float:
+def passing_of(chunk: Sequence[LayerBlock], plan: ParallelPlan, mesh: DeviceMesh) -> float:
     """The most that a block's backward pass adds; the blocks after it are freed by then."""
     freed, worst = 0.0, 0.0
     for block in reversed(chunk):

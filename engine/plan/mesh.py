@@ -4,10 +4,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.errors import DimsweepError, InfeasibleError
-from engine.workload.coordinates import coordinates_of
-from engine.workload.graph import Group
-from engine.workload.placement import AXES, join, place
+from dimsweep.engine.errors import DimsweepError, InfeasibleError
+from dimsweep.engine.workload.coordinates import coordinates_of
+from dimsweep.engine.workload.graph import Group
+from dimsweep.engine.workload.placement import AXES, join, place
 
 REPLICAS = "replicas"  # the ranks that hold the same weights
 EXPERT_REPLICAS = "expert_replicas"  # the ranks that hold the same experts

@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from engine.errors import DimsweepError, check_least
-from engine.model.rank import ContextExchange, Module, Recompute, Shard, TensorOverlap
-from engine.plan.mesh import EXPERT_NODES, DeviceMesh
-from engine.plan.schedule import Schedule
+from dimsweep.engine.errors import DimsweepError, check_least
+from dimsweep.engine.model.rank import ContextExchange, Module, Recompute, Shard, TensorOverlap
+from dimsweep.engine.plan.mesh import EXPERT_NODES, DeviceMesh
+from dimsweep.engine.plan.schedule import Schedule
+from dimsweep.engine.plan.stack import Stack
 
 
 class Optimizer(StrEnum):
@@ -40,16 +41,25 @@ class ParallelPlan:
 
     ``zero`` 1 cuts the optimizer's state among the replicas, 2 the gradients too, 3 the weights too
     (Rajbhandari et al., SC 2020; stage 3 is what FSDP does).  ``bucket`` bytes of gradients are
-    summed up at once, beside the rest of the backward pass if ``overlap_gradients``.
+    summed up at once, those that ``stack`` takes unless given, beside the rest of the backward pass
+    if ``overlap_gradients``.  What stage 1 or 2 divided is gathered in the same buckets after the
+    update, or beside the first forward pass of each chunk if ``overlap_parameters``; a gathered
+    weight has ``gathered_value`` bytes.
     ``whole_experts``: tensor-parallel ranks divide the experts as expert-parallel ones do, and cut
     none of them (Megatron's expert tensor parallelism of 1).
+    ``fused_experts``: one kernel has the products of all experts of a rank, which else are done one
+    after another (Transformer Engine's grouped linear layers).
     ``experts_by_node``: a token is sent once to each node that has experts for it, and copied to
-    them there (DeepSeek-AI's DeepEP).  ``overlap_experts``: a backward pass and the forward pass
+    them there (DeepSeek-AI's DeepEP), to ``nodes_a_token`` nodes at most unless that is 0
+    (node-limited routing, DeepSeek-V3, section 2.1.2).  A token's values have ``dispatch_value``
+    bytes on the way to experts, if that is given (DeepSeek-V3's fp8 dispatch).
+    ``overlap_experts``: a backward pass and the forward pass
     after it run at once, so that the way of one's tokens goes beside the other's products
     (Megatron-LM's overlap of expert parallelism in 1F1B).
     ``whole_sums``: every replica gets all sums of gradients though ``zero`` cuts the optimizer's
     state (an all-reduce in the place of a reduce-scatter, as DeepSpeed's stage 1); ``fused_sums``:
-    a product adds its gradient to a sum in wider numbers by itself (Megatron-LM's fusion).
+    a product adds its gradient to the sum of earlier micro-batches' by itself (Megatron-LM's
+    gradient accumulation fusion).
     ``shard_ranks``: neighbouring replicas that divide among themselves what ``zero`` divides, while
     groups of them hold copies (hybrid sharding); 0: all replicas divide it.
     ``value`` and ``gradient_value``: bytes of a weight or activation, and of a gradient; ``narrow``
@@ -85,12 +95,18 @@ class ParallelPlan:
     overlap_tensor: TensorOverlap = TensorOverlap.BACKWARD
     context_exchange: ContextExchange = ContextExchange.GATHER
     whole_experts: bool = False
+    fused_experts: bool = False
     experts_by_node: bool = False
+    nodes_a_token: int = 0
     overlap_experts: bool = False
     blocking_messages: bool = False
-    bucket: float = 25e6
+    stack: Stack = Stack.DDP
+    bucket: float | None = None
+    overlap_parameters: bool = False
     value: float = 2.0
     gradient_value: float = 2.0
+    gathered_value: float | None = None
+    dispatch_value: float | None = None
     narrow: str = ""
     wide_gathers: bool = False
     weight_streaming: bool = False
@@ -109,6 +125,11 @@ class ParallelPlan:
         return self.memory_collectives and self.zero >= 2 and Offload.OPTIMIZER in self.offload
 
     @property
+    def gathered(self) -> float:
+        """Bytes of a weight that is gathered after an update."""
+        return self.value if self.gathered_value is None else self.gathered_value
+
+    @property
     def has_master_copy(self) -> bool:
         """Whether the optimizer keeps the weights in fp32, beside narrower ones."""
         return self.value < 4
@@ -121,12 +142,9 @@ class ParallelPlan:
             raise DimsweepError(
                 "parameter servers hold the optimizer's state already", where="zero", hint="zero: 0"
             )
-        if self.whole_experts and not self.sequence_parallel:
-            raise DimsweepError(
-                "tensor-parallel ranks that hold other experts have other tokens",
-                where="whole_experts",
-                hint="sequence_parallel: true",
-            )
+        self._check_experts()
+        if self.schedule.cuts_backward:
+            self._check_parts()
         if self.shard_ranks and not self.zero:
             raise DimsweepError(
                 "replicas divide nothing without ZeRO", where="shard_ranks", hint="zero: 3"
@@ -149,8 +167,46 @@ class ParallelPlan:
                 where="whole_sums",
                 hint="zero: 1",
             )
-        if not self.bucket > 0:
+        if self.bucket is not None and not self.bucket > 0:
             raise DimsweepError(f"a bucket of {self.bucket:g} bytes", where="bucket")
+        if self.overlap_parameters and self.zero not in (1, 2):
+            raise DimsweepError(
+                "stages 1 and 2 gather weights once an iteration, 0 never, 3 all the time",
+                where="overlap_parameters",
+                hint="zero: 1",
+            )
+
+    def _check_experts(self) -> None:
+        if self.nodes_a_token < 0 or (self.nodes_a_token and not self.experts_by_node):
+            raise DimsweepError(
+                "only tokens that are sent once to each node count nodes",
+                where="nodes_a_token",
+                hint="experts_by_node: true, and 1 or more",
+            )
+        if self.whole_experts and not self.sequence_parallel:
+            raise DimsweepError(
+                "tensor-parallel ranks that hold other experts have other tokens",
+                where="whole_experts",
+                hint="sequence_parallel: true",
+            )
+
+    def _check_parts(self) -> None:
+        """Gradients of weights that come late are known for one chunk a stage, whose gradients are
+        exchanged at the end."""
+        for where, wrong, hint in (
+            ("interleave", self.interleave > 1, "interleave: 1"),
+            ("zero", self.zero > 1, "zero: 1"),
+            (
+                "overlap_experts",
+                self.overlap_experts and not self.schedule.both_ways,
+                "overlap_experts: false",
+            ),
+            ("offload", bool(self.offload), "offload: []"),
+            ("weight_streaming", self.weight_streaming, "weight_streaming: false"),
+        ):
+            if wrong:
+                what = f"{self.schedule} cuts backward passes in two"
+                raise DimsweepError(what, where=where, hint=hint)
 
     def shard(self, mesh: DeviceMesh) -> Shard:
         """One rank's part of the work."""
@@ -168,5 +224,8 @@ class ParallelPlan:
             overlap_tensor=self.overlap_tensor,
             context_exchange=self.context_exchange,
             whole_experts=self.whole_experts,
+            fused_experts=self.fused_experts,
             expert_nodes=mesh.degree(EXPERT_NODES),
+            nodes_a_token=self.nodes_a_token,
+            dispatch_value=self.dispatch_value,
         )

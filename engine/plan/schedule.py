@@ -1,6 +1,6 @@
 """In which order a pipeline stage runs the forward and backward passes of its micro-batches."""
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
@@ -8,7 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import InfeasibleError
+from dimsweep.engine.errors import InfeasibleError
+from dimsweep.engine.plan.action import Action, Part
+from dimsweep.engine.plan.dualpipe import dualpipe
+from dimsweep.engine.plan.zero_bubble import zb_h1
 
 Longs = NDArray[np.int64]
 _NOT = np.iinfo(np.int64).max  # steps are of another kind
@@ -17,18 +20,29 @@ _NOT = np.iinfo(np.int64).max  # steps are of another kind
 class Schedule(StrEnum):
     """GPipe (Huang et al., 2019): all forward, then all backward.  1F1B (Narayanan et al.,
     PipeDream-Flush 2020): backward as soon as possible, which bounds the micro-batches in flight;
-    with several chunks of layers a stage it is interleaved (Narayanan et al., SC 2021)."""
+    with several chunks of layers a stage it is interleaved (Narayanan et al., SC 2021).  ZB-H1:
+    see :mod:`engine.plan.zero_bubble`; DualPipe: :mod:`engine.plan.dualpipe`."""
 
     GPIPE = "gpipe"
     ONE_F_ONE_B = "1f1b"
+    ZB_H1 = "zb_h1"
+    DUALPIPE = "dualpipe"
+
+    @property
+    def cuts_backward(self) -> bool:
+        """Whether gradients of weights may come apart from those of what came in."""
+        return self in _IN_PARTS
+
+    @property
+    def both_ways(self) -> bool:
+        """Whether micro-batches enter at both ends."""
+        return self is Schedule.DUALPIPE
 
 
-class Action(NamedTuple):
-    """A forward or backward pass of one chunk of layers for one micro-batch."""
-
-    backward: bool
-    micro_batch: int
-    chunk: int
+_IN_PARTS: Mapping[Schedule, Callable[..., Iterator[Action]]] = {
+    Schedule.ZB_H1: zb_h1,
+    Schedule.DUALPIPE: dualpipe,
+}
 
 
 @lru_cache(maxsize=32)  # a trial asks twice, for its memory and for its graph; its neighbours again
@@ -47,6 +61,9 @@ def actions(
             where="plan.interleave",
             hint="a batch that makes a multiple of the pipeline degree",
         )
+    if schedule in _IN_PARTS:
+        parts = _IN_PARTS[schedule]
+        return tuple(parts(stage=stage, n_stages=n_stages, n_micro_batches=n_micro_batches))
     n = n_micro_batches * n_chunks
     forward = [_place(i, n_stages, n_chunks) for i in range(n)]
     backward = [(micro_batch, n_chunks - 1 - chunk) for micro_batch, chunk in forward]
@@ -68,12 +85,13 @@ def actions(
 
 
 def at_once(order: Sequence[Action], overlap: bool) -> Iterator[tuple[Action, ...]]:
-    """What runs at the same time: each action alone, or a backward pass and the forward pass after
-    it, which is another micro-batch's."""
+    """What runs at the same time: each action alone, or a whole backward pass and the forward pass
+    after it, which is another micro-batch's."""
     i = 0
     while i < len(order):
         here, after = order[i], order[i + 1 : i + 2]
-        pair = overlap and here.backward and any(not action.backward for action in after)
+        whole = here.backward and here.part is Part.WHOLE
+        pair = overlap and whole and any(not action.backward for action in after)
         yield (here, *after) if pair else (here,)
         i += 2 if pair else 1
 

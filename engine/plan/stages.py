@@ -4,10 +4,10 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.errors import DimsweepError, InfeasibleError
-from engine.kinds import CollectiveKind
-from engine.model.rank import LayerBlock, RankModel
-from engine.model.steps import CollectiveStep, Step
+from dimsweep.engine.errors import DimsweepError, InfeasibleError
+from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.model.rank import LayerBlock, RankModel
+from dimsweep.engine.model.steps import CollectiveStep, Step
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,8 @@ class Stage:
 
     ``message`` is the bytes that a rank hands from chunk to chunk; ``message_is_cut`` says whether
     each tensor-parallel rank holds another part of the activation.  ``tied`` is the number of
-    parameters shared with the stage at the other end.
+    parameters shared with the stage at the other end.  With ``both_ways`` the second chunk is of
+    the micro-batches that come from the other end, whose stage has the same two.
     """
 
     number: int
@@ -25,6 +26,27 @@ class Stage:
     message: float
     message_is_cut: bool
     tied: float
+    both_ways: bool = False
+
+    @property
+    def places(self) -> int:
+        """How many chunks a micro-batch passes."""
+        return self.n_stages * (1 if self.both_ways else len(self.chunks))
+
+    def place(self, chunk: int) -> int:
+        """Which one of them a chunk is."""
+        if self.both_ways and chunk:
+            return self.mirror
+        return self.number if self.both_ways else chunk * self.n_stages + self.number
+
+    def at(self, place: int, chunk: int) -> int:
+        """The stage that has a place on the way of the micro-batches of ``chunk``."""
+        return self.n_stages - 1 - place if self.both_ways and chunk else place % self.n_stages
+
+    @property
+    def mirror(self) -> int:
+        """The stage as far from the other end."""
+        return self.n_stages - 1 - self.number
 
     def shared_among(self, tensor: int) -> int:
         """How many ``tensor``-parallel ranks send a part each of what they all hold.
@@ -56,8 +78,16 @@ class Stage:
         return sum(block.reached(micro_batches) for chunk in self.chunks for block in chunk)
 
 
-def cut(model: RankModel, n_stages: int, n_chunks: int, layers: Sequence[int] = ()) -> list[Stage]:
-    """Stages of layers; chunk c of stage i holds the c * n_stages + i-th share.
+def cut(
+    model: RankModel,
+    n_stages: int,
+    n_chunks: int,
+    layers: Sequence[int] = (),
+    *,
+    both_ways: bool = False,
+) -> list[Stage]:
+    """Stages of layers; chunk c of stage i holds the c * n_stages + i-th share, or with
+    ``both_ways`` chunk 1 that of the stage as far from the other end.
 
     ``layers`` are those of each share.  Unless they are given, shares are as equal as can be: what
     stands before and after the layers is added to the first and the last share where the layers
@@ -79,17 +109,20 @@ def cut(model: RankModel, n_stages: int, n_chunks: int, layers: Sequence[int] = 
             hint="a share holds a layer at least",
         )
     message = max(block.output for block in model.layers)
-    tied = model.tied if n_stages > 1 else 0.0
+    tied = model.tied if n_stages > 1 and not both_ways else 0.0
     if tied:
         shares[-1] = (*shares[-1], LayerBlock("tied embedding", parameters=tied))
     return [
         Stage(
             number,
             n_stages,
-            tuple(shares[c * n_stages + number] for c in range(n_chunks)),
+            (shares[number], shares[-1 - number])
+            if both_ways
+            else tuple(shares[c * n_stages + number] for c in range(n_chunks)),
             message,
             model.message_is_cut,
             tied,
+            both_ways,
         )
         for number in range(n_stages)
     ]

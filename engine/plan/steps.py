@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple, Self
 
-from engine.model.steps import AccessStep, CollectiveStep, Step, WaitStep
-from engine.workload.graph import (
+from dimsweep.engine.model.steps import AccessStep, CollectiveStep, Step, WaitStep
+from dimsweep.engine.workload.graph import (
     Access,
     Collective,
     Compute,

@@ -1,25 +1,27 @@
 """A training iteration: one graph for each pipeline stage, whatever the number of ranks."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from engine.collector import no_collector
-from engine.kinds import CollectiveKind as Kind
-from engine.model.rank import LayerBlock, Model
-from engine.model.steps import AccessStep, CollectiveStep, Step, WaitStep, elementwise
-from engine.plan.amount import amount
-from engine.plan.memory import PIECES, footprint, state_bytes
-from engine.plan.mesh import COPIES, EXPERT_REPLICAS, SHARDS, DeviceMesh
-from engine.plan.plan import GradientExchange, Offload, ParallelPlan
-from engine.plan.schedule import Action, actions, at_once, repeats
-from engine.plan.stages import Stage, cut
-from engine.plan.steps import RankGraph, compile_steps
-from engine.workload.footprint import Footprint
-from engine.workload.graph import Graph, Receive, Send, Workload
+from dimsweep.engine.collector import no_collector
+from dimsweep.engine.kinds import CollectiveKind as Kind
+from dimsweep.engine.model.rank import LayerBlock, Model
+from dimsweep.engine.model.steps import AccessStep, CollectiveStep, Step, WaitStep, elementwise
+from dimsweep.engine.plan.action import Action, Part
+from dimsweep.engine.plan.amount import amount
+from dimsweep.engine.plan.memory import PIECES, footprint, state_bytes
+from dimsweep.engine.plan.mesh import COPIES, EXPERT_REPLICAS, SHARDS, DeviceMesh
+from dimsweep.engine.plan.plan import GradientExchange, Offload, ParallelPlan
+from dimsweep.engine.plan.schedule import actions, at_once, repeats
+from dimsweep.engine.plan.stages import Stage, cut
+from dimsweep.engine.plan.steps import Item, RankGraph, compile_steps
+from dimsweep.engine.workload.footprint import Footprint, fullest
+from dimsweep.engine.workload.graph import Graph, Kernel, Receive, Send, Workload
 
 _GRADIENTS, _SHARD, _STORED = "gradients", "shard of gradients", "stored gradients"
-_FORWARD, _BACKWARD, _EMBEDDING = _DIRECTIONS = range(3)  # tags
+_FORWARD, _BACKWARD, _MIRROR = _DIRECTIONS = range(3)  # tags
 
 
 def training(
@@ -29,7 +31,7 @@ def training(
 
     Raises :class:`DimsweepError` naming the key of the plan that does not divide.
     """
-    mesh = _grouped(plan, mesh)
+    mesh = grouped(plan, mesh)
     stages = _stages(model, plan, mesh)
     with no_collector():
         graphs = tuple(_StageProgram(stage, plan, mesh, order).build() for stage, order in stages)
@@ -45,11 +47,22 @@ def training(
 
 def training_footprint(model: Model, plan: ParallelPlan, mesh: DeviceMesh) -> Footprint:
     """What the fullest rank of :func:`training` must hold, without its graph."""
-    mesh = _grouped(plan, mesh)
+    mesh = grouped(plan, mesh)
     return _fullest(_stages(model, plan, mesh), plan, mesh)
 
 
-def _grouped(plan: ParallelPlan, mesh: DeviceMesh) -> DeviceMesh:
+def passes(block: LayerBlock, plan: ParallelPlan, *, sums: bool) -> tuple[list[Item], list[Item]]:
+    """What the forward and the backward pass of a block do by themselves: without what replicas
+    exchange, and with the gradients' addition to those of earlier micro-batches if ``sums``."""
+    zero = 0 if sums else 2
+    alone = replace(plan, zero=zero, whole_sums=False, interleave=1, overlap_parameters=False)
+    stage = Stage(0, 1, ((block,),), 0.0, message_is_cut=True, tied=0.0)
+    order = [Action(backward, i, 0) for i in range(2) for backward in (False, True)]
+    program = _StageProgram(stage, alone, DeviceMesh({}), order)
+    return program.forward_items(0), program.backward_items(0)
+
+
+def grouped(plan: ParallelPlan, mesh: DeviceMesh) -> DeviceMesh:
     """The mesh with the groups that the plan needs."""
     mesh = mesh.divided(plan.shard_ranks)
     mesh = mesh.with_whole_experts() if plan.whole_experts else mesh
@@ -62,7 +75,8 @@ _Ordered = tuple[Stage, Sequence[Action]]
 def _stages(model: Model, plan: ParallelPlan, mesh: DeviceMesh) -> list[_Ordered]:
     network = model.for_rank(plan.shard(mesh))
     n_micro_batches = mesh.n_micro_batches(plan.batch, plan.micro_batch)
-    stages = cut(network, mesh.degree("pipeline"), plan.interleave, plan.stage_layers)
+    n, both_ways = mesh.degree("pipeline"), plan.schedule.both_ways
+    stages = cut(network, n, plan.interleave, plan.stage_layers, both_ways=both_ways)
     return [
         (
             stage,
@@ -79,8 +93,7 @@ def _stages(model: Model, plan: ParallelPlan, mesh: DeviceMesh) -> list[_Ordered
 
 
 def _fullest(stages: list[_Ordered], plan: ParallelPlan, mesh: DeviceMesh) -> Footprint:
-    footprints = [footprint(stage, plan, mesh, order) for stage, order in stages]
-    return max(footprints, key=lambda f: f.total)
+    return fullest([footprint(stage, plan, mesh, order) for stage, order in stages])
 
 
 class _StageProgram:
@@ -92,64 +105,84 @@ class _StageProgram:
         self._stage, self._plan, self._mesh, self._order = stage, plan, mesh, order
         self._axis, self._n_shards = mesh.shard_axis, mesh.degree(mesh.shard_axis)
         self._n_expert_replicas = mesh.degree(EXPERT_REPLICAS)
-        self._n_micro_batches = sum(action.backward for action in order) // plan.interleave
+        self._n_micro_batches = sum(action.ends for action in order) // len(stage.chunks)
         self._gathers = plan.zero == 3 and self._n_shards > 1
-        chunks = range(plan.interleave)
+        chunks = range(len(stage.chunks))
         # A pass beside another one would else issue its collectives after all of that one's.
         apart = "forward" if plan.overlap_experts else ""
-        self._forward = [compile_steps(self._forward_steps(c), apart) for c in chunks]
-        self._backward = [
-            [compile_steps(self._backward_steps(c, last=last)) for c in chunks]
-            for last in (False, True)
+        self._gathers_ahead = plan.overlap_parameters and self._n_shards > 1
+        self._forward = [
+            [compile_steps(self._forward_steps(c, first=first), apart) for c in chunks]
+            for first in (False, True)
         ]
+        parts = {action.part for action in order if action.backward}
+        self._backward = {
+            part: [
+                [compile_steps(self._backward_steps(c, part, last=last)) for c in chunks]
+                for last in (False, True)
+            ]
+            for part in parts
+        }
         self._exchange = [compile_steps(self._exchange_steps(c)) for c in chunks]
         self._gather = compile_steps(stage.gather(mesh.degree("tensor")))
-        self._graph = RankGraph(tags=stage.n_stages * plan.interleave * len(_DIRECTIONS))
+        self._graph = RankGraph(tags=stage.places * len(_DIRECTIONS))
         self._hops: dict[int, tuple[int, ...]] = {}
+
+    def forward_items(self, chunk: int) -> list[Item]:
+        """What a forward pass of a chunk does, unless it is the chunk's first one."""
+        return self._forward[False][chunk]
+
+    def backward_items(self, chunk: int) -> list[Item]:
+        """What a backward pass of a chunk does, unless it is the chunk's last one."""
+        return self._backward[Part.WHOLE][False][chunk]
 
     def build(self) -> Graph:
         final = {a.chunk: a for a in self._order if a.backward}  # the last one of each chunk
+        begin = {a.chunk: a for a in reversed(self._order) if not a.backward}
+        edges = {*final.values(), *begin.values()}
         steps = list(at_once(self._order, self._plan.overlap_experts))
         kinds = [
             tuple(
-                (a.backward, a.chunk, final.get(a.chunk) == a, a.micro_batch - step[0].micro_batch)
+                (a.backward, a.part, a.chunk, a in edges, a.micro_batch - step[0].micro_batch)
                 for a in step
             )
             for step in steps
         ]
-        n = self._stage.n_stages * self._plan.interleave
+        n = self._stage.n_stages * len(self._stage.chunks)
         micro_batches = [step[0].micro_batch for step in steps]
+        if self._gathers_ahead:
+            self._graph.run("", compile_steps(self._gather_ahead()))
         for start, period, times, by in repeats(kinds, micro_batches, (1, 2, n, 2 * n)):
 
             def part(time: int, start: int = start, period: int = period) -> None:
                 for step in steps[start + time * period : start + (time + 1) * period]:
-                    self._graph.beside(
-                        *(partial(self._run, a, last=final.get(a.chunk) == a) for a in step)
-                    )
+                    self._graph.beside(*(partial(self._run, a, edge=a in edges) for a in step))
 
             self._graph.repeat(part, times, by)
         if self._plan.zero < 2:
-            for chunk in range(self._plan.interleave):
-                self._graph.run("", self._exchange[chunk])
+            for exchange in self._exchange:
+                self._graph.run("", exchange)
         self._tie()
+        self._share()
         self._graph.run("", compile_steps(self._finish()))
         return self._graph.build()
 
-    def _run(self, action: Action, *, last: bool) -> None:
-        self._receive(action)
-        prefix = f"{'B' if action.backward else 'F'}{{}}.{action.chunk} "
+    def _run(self, action: Action, *, edge: bool) -> None:
+        """A pass; at the ``edge`` it is its chunk's first forward or last backward one."""
+        late = action.part is Part.WEIGHTS
+        if not late:
+            self._receive(action)
+        prefix = f"{('W' if late else 'B') if action.backward else 'F'}{{}}.{action.chunk} "
         chunk, number = action.chunk, action.micro_batch
-        items = self._backward[last][chunk] if action.backward else self._forward[chunk]
-        self._graph.run(prefix, items, number)
-        self._send(action)
+        passes = self._backward[action.part] if action.backward else self._forward
+        self._graph.run(prefix, passes[edge][chunk], number)
+        if not late:
+            self._send(action)
         if action.backward and self._plan.zero >= 2:
             # Sent first: the stage before this one goes on beside the exchange.
             self._graph.run(prefix, self._exchange[chunk], number)
 
     # --- between stages -------------------------------------------------------------------------
-
-    def _virtual(self, chunk: int) -> int:
-        return chunk * self._stage.n_stages + self._stage.number
 
     def _hop(self, target: int) -> tuple[int, ...]:
         """The way to the same place of another stage."""
@@ -158,23 +191,24 @@ class _StageProgram:
         return self._hops[target]
 
     def _receive(self, action: Action) -> None:
-        virtual, n = self._virtual(action.chunk), self._stage.n_stages
-        source = virtual + (1 if action.backward else -1)
-        if not 0 <= source < n * self._plan.interleave:
+        place = self._stage.place(action.chunk)
+        source = place + (1 if action.backward else -1)
+        if not 0 <= source < self._stage.places:
             return
-        message = Receive(self._hop(source % n), self._tag(max(virtual, source), action))
+        hop = self._hop(self._stage.at(source, action.chunk))
+        message = Receive(hop, self._tag(max(place, source), action))
         self._graph.receive(f"receive {_named(action)}", message, action.micro_batch)
         self._graph.run("", self._gather)
 
     def _send(self, action: Action) -> None:
-        virtual, n = self._virtual(action.chunk), self._stage.n_stages
-        target = virtual + (-1 if action.backward else 1)
-        if not 0 <= target < n * self._plan.interleave:
+        place = self._stage.place(action.chunk)
+        target = place + (-1 if action.backward else 1)
+        if not 0 <= target < self._stage.places:
             return
         message = Send(
             self._stage.message / self._stage.shared_among(self._mesh.degree("tensor")),
-            self._hop(target % n),
-            self._tag(max(virtual, target), action),
+            self._hop(self._stage.at(target, action.chunk)),
+            self._tag(max(place, target), action),
             stream=f"pipeline {'backward' if action.backward else 'forward'}",
         )
         wait = self._plan.blocking_messages
@@ -189,32 +223,53 @@ class _StageProgram:
         n, here = self._stage.n_stages, self._stage.number
         if not self._stage.tied or here not in (0, n - 1):
             return
-        n_bytes = self._stage.tied * self._plan.gradient_value
-        offset = self._mesh.hop(here, n - 1 - here)
-        self._graph.send(
-            "send embedding gradient", Send(n_bytes, offset, _EMBEDDING, stream="pipeline forward")
-        )
-        self._graph.receive("receive embedding gradient", Receive(offset, _EMBEDDING))
+        self._swap("embedding gradient", self._stage.tied)
+
+    def _share(self) -> None:
+        """Where micro-batches come from both ends, two stages have the same layers: each sends the
+        other its gradients, or its shards of them."""
+        if self._stage.both_ways:
+            dense, experts = self._stage.parameters, self._stage.reached(self._n_micro_batches)
+            if self._plan.zero:
+                dense, experts = dense / self._n_shards, experts / self._n_expert_replicas
+            self._swap("gradients", dense + experts)
+
+    def _swap(self, what: str, values: float) -> None:
+        """Gradients of so many values go to the stage at the other end, and its own come."""
+        n_bytes, offset = values * self._plan.gradient_value, self._hop(self._stage.mirror)
+        message = Send(n_bytes, offset, _MIRROR, stream="pipeline forward")
+        self._graph.send(f"send {what}", message)
+        self._graph.receive(f"receive {what}", Receive(offset, _MIRROR))
 
     # --- steps ----------------------------------------------------------------------------------
 
-    def _forward_steps(self, chunk: int) -> Iterator[Step]:
+    def _forward_steps(self, chunk: int, *, first: bool) -> Iterator[Step]:
         blocks = self._stage.chunks[chunk]
+        ahead = self._gathered(chunk) if first and self._gathers_ahead else {}
         for i, block in enumerate(blocks):
             yield from self._arrive(blocks, i, backward=False)
+            if i in ahead:
+                yield WaitStep(_weights(chunk, i))
             yield from block.forward
             if self._keeps_away(Offload.ACTIVATIONS) and block.activations:
                 yield AccessStep(block.activations, "stored", store=True)
 
-    def _backward_steps(self, chunk: int, *, last: bool) -> Iterator[Step]:
+    def _backward_steps(self, chunk: int, part: Part, *, last: bool) -> Iterator[Step]:
+        if part is Part.WEIGHTS:
+            yield from self._late_steps(chunk, last=last)
+            return
         blocks = self._stage.chunks[chunk][::-1]
-        buckets = _Buckets(self._plan, self)
+        buckets = _Buckets(self.limit(chunk), self)
         exchanges = self._plan.overlap_gradients and (last or self._plan.zero >= 2)
         exchanges = exchanges and not self._plan.weight_streaming
         for i, block in enumerate(blocks):
             yield from self._arrive(blocks, i, backward=True)
             yield from block.again
-            yield from block.backward
+            if part is Part.INPUTS:
+                yield from (step for step in block.backward if not _weight_gradients(step))
+                continue
+            for step in block.backward:
+                yield from self._summing(step)
             if self._plan.weight_streaming:
                 yield from self._stream(block.parameters * self._plan.gradient_value, store=True)
             else:
@@ -226,18 +281,94 @@ class _StageProgram:
         if exchanges:
             yield from buckets.rest()
 
+    def _late_steps(self, chunk: int, *, last: bool) -> Iterator[Step]:
+        """The gradients of weights, after those of what came in, and their exchange."""
+        buckets = _Buckets(self.limit(chunk), self)
+        for block in self._stage.chunks[chunk][::-1]:
+            for step in block.backward:
+                if _weight_gradients(step):
+                    yield from self._summing(step)
+            yield from self._sum_up(block)
+            if last and self._plan.overlap_gradients:
+                yield from buckets.add(block)
+        if last and self._plan.overlap_gradients:
+            yield from buckets.rest()
+
     def _sum_up(self, block: LayerBlock) -> Iterator[Step]:
-        """Add a micro-batch's gradients to those of the ones before it, which are all here unless
-        they are divided among the replicas."""
+        """Add a micro-batch's gradients to those of the ones before it, unless products do so."""
         parameters = block.parameters + block.reached(1)
-        if self._n_micro_batches > 1 and self._plan.zero < 2 and parameters:
+        if self._fuses:
+            parameters -= sum(map(_weight_gradients, block.backward))
+        if self._sums and parameters > 0:
             yield elementwise("sum of gradients", parameters * sum_bytes(self._plan))
+
+    @property
+    def _sums(self) -> bool:
+        """Whether gradients of micro-batches are added up here: all are, unless they are divided
+        among the replicas."""
+        return self._n_micro_batches > 1 and self._plan.zero < 2
+
+    @property
+    def _fuses(self) -> bool:
+        return self._sums and self._plan.fused_sums and not self._plan.weight_streaming
+
+    def _summing(self, step: Step) -> Iterator[Step]:
+        """A product of weights' gradients that reads and writes their sum, in the place of writing
+        them, if sums are fused.
+
+        The arithmetic of a large product hides that.  Those of experts one after another are too
+        small for it: each ends with what its last tiles read and write (SimuMax measured on B200
+        0.81 to 1.12 of the two together, ``configs/system/b200_bf16_ceperm.json``).
+        """
+        values = _weight_gradients(step) if self._fuses else 0.0
+        if not values:
+            yield step
+            return
+        assert isinstance(step, Kernel) and step.matmul is not None
+        more = values * (2 * self._plan.gradient_value - self._plan.value)
+        if step.matmul.apart:
+            yield step
+            yield elementwise(f"{step.name} sum", more)._replace(launched=False)
+        else:
+            yield step._replace(n_bytes=step.n_bytes + more)
+
+    def limit(self, chunk: int) -> float:
+        """Parameters of a bucket; 0 for those of a block at once."""
+        plan = self._plan
+        if plan.bucket is not None:
+            return plan.bucket / plan.gradient_value
+        return plan.stack.bucket(
+            gradient=plan.gradient_value,
+            replicas=self._n_shards,
+            first=self._stage.place(chunk) == 0,
+            chunks=len(self._stage.chunks),
+        )
+
+    def _gathered(self, chunk: int) -> dict[int, tuple[float, float]]:
+        """Parameters that are gathered at once, and those of experts, by the first block that they
+        are of."""
+        limit, found, first = self.limit(chunk), dict[int, tuple[float, float]](), 0
+        for i, block in enumerate(self._stage.chunks[chunk]):
+            dense, experts = found.get(first, (0.0, 0.0))
+            if dense + experts >= limit:
+                first, dense, experts = i, 0.0, 0.0
+            found[first] = (dense + block.parameters, experts + block.expert_parameters)
+        return found
+
+    def _gather_ahead(self) -> Iterator[Step]:
+        """What replicas have divided comes while the first forward passes run, which wait for it
+        bucket by bucket."""
+        for chunk in range(len(self._stage.chunks)):
+            for first, (dense, experts) in self._gathered(chunk).items():
+                for parameters, axis, n in self._shares(dense, experts):
+                    n_bytes = parameters * self._plan.gathered / n
+                    yield CollectiveStep(Kind.ALL_GATHER, n_bytes, axis, _weights(chunk, first))
 
     def _exchange_steps(self, chunk: int) -> Iterator[Step]:
         """The exchange of a chunk's gradients where it does not go beside the backward pass."""
         if self._plan.overlap_gradients or self._plan.weight_streaming:
             return
-        buckets = _Buckets(self._plan, self)
+        buckets = _Buckets(self.limit(chunk), self)
         for block in self._stage.chunks[chunk][::-1]:
             yield from buckets.add(block)
         yield from buckets.rest()
@@ -346,9 +477,9 @@ class _StageProgram:
             copies = came * self._plan.gradient_value
             yield elementwise("sum of gradients", copies)
         yield from self._update(own)
-        if cut and self._plan.zero < 3:
+        if cut and self._plan.zero < 3 and not self._gathers_ahead:
             for parameters, axis, n in self._shares(dense, experts):
-                yield CollectiveStep(Kind.ALL_GATHER, parameters * self._plan.value / n, axis)
+                yield CollectiveStep(Kind.ALL_GATHER, parameters * self._plan.gathered / n, axis)
 
     def _update(self, own: float) -> Iterator[Step]:
         """The optimizer's step; state that is kept in remote memory comes and goes in pieces, so
@@ -377,6 +508,17 @@ class _StageProgram:
         return sum(parameters * self._plan.gradient_value / n for parameters, _, n in shares)
 
 
+def _weights(chunk: int, first: int) -> str:
+    """The label of weights that come before a chunk's block ``first`` runs."""
+    return f"weights {chunk}.{first}"
+
+
+def _weight_gradients(step: Step) -> float:
+    """Values of weights' gradients that a product finds: it alone reads a transposed matrix."""
+    product = step.matmul if isinstance(step, Kernel) else None
+    return product.products * product.m * product.n if product and product.transposed else 0.0
+
+
 def _named(action: Action) -> str:
     """What is handed from stage to stage, whatever the micro-batch."""
     return f"{'gradient' if action.backward else 'activation'} {{}}.{action.chunk}"
@@ -397,13 +539,17 @@ class _Buckets:
     """Gradients that wait until there are enough of them for a collective, those of experts, which
     other ranks share, apart from the others."""
 
-    def __init__(self, plan: ParallelPlan, program: _StageProgram) -> None:
-        self._limit = plan.bucket / plan.gradient_value
+    def __init__(self, limit: float, program: _StageProgram) -> None:
+        self._limit = limit  # parameters; 0: a block's at once
         self._program = program
         self._waiting = [_Gradients(), _Gradients()]
 
     def add(self, block: LayerBlock) -> Iterator[Step]:
         """Fill buckets with a block's gradients; what is larger than one fills several."""
+        if not self._limit:
+            for kind, more in enumerate(self._program.gradients(block)):
+                yield from self._reduce(kind, more)
+            return
         for kind, more in enumerate(self._program.gradients(block)):
             waiting = self._waiting[kind].plus(more)
             n_full = int(waiting.own // self._limit)
@@ -424,13 +570,8 @@ class _Buckets:
 
 
 def sum_bytes(plan: ParallelPlan) -> float:
-    """Memory traffic of adding a micro-batch's gradient to a sum, a parameter.
-
-    A fused sum in wider numbers is read and written by the product itself, in the place of its
-    result; else the result is read, and the sum read and written.
-    """
-    if plan.fused_sums and plan.gradient_value > plan.value:
-        return 2 * plan.gradient_value - plan.value
+    """Memory traffic of adding a micro-batch's gradient to a sum by a kernel of its own, a
+    parameter: the gradient is read, and the sum read and written."""
     return plan.value + 2 * plan.gradient_value
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.repurpose.problem import Places
-from engine.workload.trained import Values
+from dimsweep.engine.repurpose.problem import Places
+from dimsweep.engine.workload.trained import Values
 
 
 def assign(cost: Values, slots: NDArray[np.int64]) -> Places:

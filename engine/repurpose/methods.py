@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import DimsweepError, suggestion
-from engine.repurpose.assignment import contiguous
-from engine.repurpose.problem import Mask, Penalty, Problem, Workers, sum_by_worker
-from engine.repurpose.refit import refitted
-from engine.repurpose.restructure import Placement, alternate
-from engine.repurpose.start import clustered
-from engine.workload.trained import TrainedNetwork, Values
+from dimsweep.engine.errors import DimsweepError, suggestion
+from dimsweep.engine.repurpose.assignment import contiguous
+from dimsweep.engine.repurpose.problem import Mask, Penalty, Problem, Workers, sum_by_worker
+from dimsweep.engine.repurpose.refit import refitted
+from dimsweep.engine.repurpose.restructure import Placement, alternate
+from dimsweep.engine.repurpose.start import clustered
+from dimsweep.engine.workload.trained import TrainedNetwork, Values
 
 
 @dataclass(frozen=True)

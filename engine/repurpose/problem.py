@@ -17,8 +17,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import DimsweepError
-from engine.workload.trained import TrainedNetwork, Values
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.workload.trained import TrainedNetwork, Values
 
 Mask = NDArray[np.bool_]
 Places = NDArray[np.int64]  # the worker of every unit of a boundary

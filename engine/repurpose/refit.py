@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from engine.repurpose.problem import Mask
-from engine.workload.trained import TrainedLayer, TrainedNetwork, Values
+from dimsweep.engine.repurpose.problem import Mask
+from dimsweep.engine.workload.trained import TrainedLayer, TrainedNetwork, Values
 
 _RIDGE = 1e-3  # of the mean variance, so that a fit to few samples stays near the trained weights
 

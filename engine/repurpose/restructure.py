@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.repurpose.assignment import assign
-from engine.repurpose.problem import Mask, Places, Problem
+from dimsweep.engine.repurpose.assignment import assign
+from dimsweep.engine.repurpose.problem import Mask, Places, Problem
 
 _SWEEPS = 30  # over all boundaries; few are needed
 _GAIN = 1e-3  # of the objective, for which another sweep is worth its time

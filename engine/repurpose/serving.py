@@ -5,13 +5,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from engine.cluster.blocks.topology import Topology
-from engine.errors import DimsweepError
-from engine.repurpose.methods import Restructured
-from engine.repurpose.problem import Workers
-from engine.workload.coordinates import offset_between
-from engine.workload.graph import Compute, GraphBuilder, Operator, Receive, Send, Workload
-from engine.workload.trained import Values
+from dimsweep.engine.cluster.blocks.topology import Topology
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.repurpose.methods import Restructured
+from dimsweep.engine.repurpose.problem import Workers
+from dimsweep.engine.workload.coordinates import offset_between
+from dimsweep.engine.workload.graph import Compute, GraphBuilder, Operator, Receive, Send, Workload
+from dimsweep.engine.workload.trained import Values
 
 
 def workers_on(topology: Topology, speed: Sequence[float] = ()) -> Workers:

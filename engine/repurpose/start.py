@@ -4,9 +4,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from engine.repurpose.assignment import assign, contiguous
-from engine.repurpose.problem import Places, Problem
-from engine.workload.trained import Values
+from dimsweep.engine.repurpose.assignment import assign, contiguous
+from dimsweep.engine.repurpose.problem import Places, Problem
+from dimsweep.engine.workload.trained import Values
 
 _ROUNDS = 30  # of k-means; it stops before that
 

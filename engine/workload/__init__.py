@@ -3,30 +3,18 @@
 The classes that every script needs are in :mod:`engine`; here is the rest.
 """
 
-from engine.workload.amount import Amount
-from engine.workload.convnet import Convolution, data_parallel
-from engine.workload.footprint import Footprint
-from engine.workload.graph import Attention, Kernel, MatMul
-from engine.workload.layers import Communication, Layer, Pass, TrainingLoop, training_iteration
-from engine.workload.placement import AXES
-from engine.workload.trained import TrainedLayer, TrainedNetwork
-from engine.workload.transformer import TransformerSlice
-
-__all__ = [
-    "AXES",
-    "Amount",
-    "Attention",
-    "Communication",
-    "Convolution",
-    "Footprint",
-    "Kernel",
-    "Layer",
-    "MatMul",
-    "Pass",
-    "TrainedLayer",
-    "TrainedNetwork",
-    "TrainingLoop",
-    "TransformerSlice",
-    "data_parallel",
-    "training_iteration",
-]
+from dimsweep.engine.workload.amount import Amount
+from dimsweep.engine.workload.convnet import Convolution, data_parallel
+from dimsweep.engine.workload.footprint import Footprint
+from dimsweep.engine.workload.graph import Attention, Kernel, MatMul
+from dimsweep.engine.workload.jobs import Job, Jobs, together
+from dimsweep.engine.workload.layers import (
+    Communication,
+    Layer,
+    Pass,
+    TrainingLoop,
+    training_iteration,
+)
+from dimsweep.engine.workload.placement import AXES
+from dimsweep.engine.workload.trained import TrainedLayer, TrainedNetwork
+from dimsweep.engine.workload.transformer import TransformerSlice

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.errors import DimsweepError
-from engine.kinds import CollectiveKind
-from engine.workload.graph import Compute
-from engine.workload.layers import Communication, Layer, Pass
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.workload.graph import Compute
+from dimsweep.engine.workload.layers import Communication, Layer, Pass
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.workload.graph import Group, Workload
+from dimsweep.engine.workload.graph import Group, Workload
 
 Ranks = NDArray[np.int64]
 Coordinates = NDArray[np.int64]

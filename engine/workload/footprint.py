@@ -1,6 +1,7 @@
 """What one NPU must hold in its memory."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -9,6 +10,8 @@ class Footprint:
 
     ``transient`` is what lives only while a block runs: activations computed again, and weights
     that ZeRO-3 has gathered.  ``peak`` says when.  ``remote`` is what it keeps in remote memory.
+    ``buffers`` are those of the training framework that take no room of activations.  ``stages``
+    has those of all stages, of which this one is the fullest; none: there is one stage.
     """
 
     stage: int
@@ -19,7 +22,16 @@ class Footprint:
     transient: float
     peak: str
     remote: float = 0.0
+    buffers: float = 0.0
+    stages: "tuple[Footprint, ...]" = ()
 
     @property
     def total(self) -> float:
-        return self.weights + self.gradients + self.optimizer + self.activations + self.transient
+        kept = self.weights + self.gradients + self.optimizer + self.buffers
+        return kept + self.activations + self.transient
+
+
+def fullest(stages: Sequence[Footprint]) -> Footprint:
+    """The footprint of the fullest of all stages."""
+    most = max(stages, key=lambda each: each.total)
+    return replace(most, stages=tuple(stages)) if len(stages) > 1 else most

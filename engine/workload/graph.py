@@ -10,12 +10,12 @@ from typing import NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.checked import convert
-from engine.errors import DimsweepError
-from engine.kinds import CollectiveKind
-from engine.units import MAX_PICOSECONDS
-from engine.workload.amount import Amount
-from engine.workload.footprint import Footprint
+from dimsweep.engine.checked import convert
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.units import MAX_PICOSECONDS
+from dimsweep.engine.workload.amount import Amount
+from dimsweep.engine.workload.footprint import Footprint
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,8 @@ class Group:
 
 class MatMul(NamedTuple):
     """``products`` of an ``m`` x ``k`` by a ``k`` x ``n`` matrix; the first one may lie in memory
-    ``transposed``, as the gradients of weights read what the forward pass kept.
+    ``transposed``, as the gradients of weights read what the forward pass kept.  They run at once,
+    unless they come ``apart``, one after another.
 
     Of experts, among which tokens are shared out, there may be 1.75 in expectation, and 4.57 rows
     of each in the mean; all rows together are ``products`` times ``m``.
@@ -47,6 +48,7 @@ class MatMul(NamedTuple):
     k: float
     n: int
     transposed: bool = False
+    apart: bool = False
 
     @property
     def flops(self) -> float:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from engine.kinds import CollectiveKind
-from engine.workload.graph import Collective, Compute, GraphBuilder, Operator
+from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.workload.graph import Access, Collective, Compute, GraphBuilder, Operator
 
 
 @dataclass(frozen=True)
@@ -19,10 +19,12 @@ class Communication:
 
 @dataclass(frozen=True)
 class Pass:
-    """One of a layer's three passes: compute, then perhaps a collective of its result."""
+    """One of a layer's three passes: compute, for which ``load`` bytes are loaded from the NPU's
+    remote memory before, then perhaps a collective of its result."""
 
     compute: Compute = field(default_factory=Compute)
     communication: Communication | None = None
+    load: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,8 @@ class _Iteration:
 
     def run(self, name: str, part: Pass, *, blocks: bool = True) -> tuple[int, ...]:
         """Add a pass; returns its collective, if it has one."""
+        if part.load:
+            self._last = (self.builder.add(f"{name} load", Access(part.load), self._last),)
         if part.compute != Compute(duration=0) and part.compute != Compute():
             self._last = (self.builder.add(name, part.compute, self._last),)
         if part.communication is None:

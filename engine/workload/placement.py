@@ -4,8 +4,8 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import TypeGuard
 
-from engine.errors import DimsweepError, InfeasibleError, suggestion
-from engine.workload.graph import Group
+from dimsweep.engine.errors import DimsweepError, InfeasibleError, suggestion
+from dimsweep.engine.workload.graph import Group
 
 AXES = ("tensor", "context", "expert", "pipeline", "data")  # of the models' parallel plans
 REST = "rest"  # an axis that takes whatever the others leave

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import DimsweepError, suggestion
+from dimsweep.engine.errors import DimsweepError, suggestion
 
 Values = NDArray[np.float64]
 
@@ -17,6 +17,8 @@ ACTIVATIONS: Mapping[str, Callable[[Values], Values]] = {
     "tanh": np.tanh,
     "sigmoid": lambda x: 0.5 * (np.tanh(0.5 * x) + 1.0),
 }
+
+LARGEST = 1e30  # of a weight and of a sample's values: sums of their squares are numbers
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,10 @@ class TrainedLayer:
             raise DimsweepError(
                 f"a bias of shape {self.bias.shape}, not {shape[:1]}", where=self.name
             )
-        if not (np.isfinite(self.weight).all() and np.isfinite(self.bias).all()):
-            raise DimsweepError("a weight or bias is not finite", where=self.name)
+        for values in (self.weight, self.bias):
+            if not (np.abs(values) <= LARGEST).all():
+                what = "a weight or bias is not finite, or too large"
+                raise DimsweepError(what, where=self.name, hint=f"at most {LARGEST:g}")
         if self.activation not in ACTIVATIONS:
             hint = suggestion(self.activation, ACTIVATIONS)
             raise DimsweepError(f"{self.activation!r} is no activation", where=self.name, hint=hint)
@@ -145,12 +149,19 @@ class TrainedNetwork:
         return cut.reshape(n, channels, rows // p, p, columns // p, p).max(axis=(3, 5))
 
     def run(self, inputs: Values) -> Values:
-        """The last layer's outputs, shape (N, classes), of inputs of shape (N, *input_shape)."""
+        """The last layer's outputs, shape (N, classes), of inputs of shape (N, *input_shape).
+
+        Raises :class:`DimsweepError` for inputs and weights so large that no number holds them."""
         values = self.shaped(inputs)
         for number, layer in enumerate(self.layers):
             weight = layer.weight.reshape(len(layer.weight), -1)
-            sums = self.patches(number, values) @ weight.T + layer.bias
-            values = self.finish(number, sums)
+            try:
+                with np.errstate(over="raise", invalid="raise"):
+                    sums = self.patches(number, values) @ weight.T + layer.bias
+                    values = self.finish(number, sums)
+            except FloatingPointError as error:
+                what = "its outputs are larger than any number"
+                raise DimsweepError(what, where=layer.name, hint="scale the samples") from error
         return values.reshape(len(values), -1)
 
     def shaped(self, inputs: Values) -> Values:

@@ -7,11 +7,11 @@ them against LIBRA's published inputs, to the byte and to the nanosecond.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from engine.errors import DimsweepError, check_least
-from engine.kinds import CollectiveKind
-from engine.units import PICOSECONDS
-from engine.workload.graph import Compute
-from engine.workload.layers import Communication, Layer, Pass
+from dimsweep.engine.errors import DimsweepError, check_least
+from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.units import PICOSECONDS
+from dimsweep.engine.workload.graph import Compute
+from dimsweep.engine.workload.layers import Communication, Layer, Pass
 
 
 @dataclass(frozen=True)

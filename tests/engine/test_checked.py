@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from engine import (
+from dimsweep.engine import (
     Collective,
     CollectiveKind,
     CollectiveModel,
@@ -13,7 +13,7 @@ from engine import (
     QueueOrder,
     SubgroupBandwidth,
 )
-from engine.network.routing import Routing
+from dimsweep.engine.network.routing import Routing
 
 
 def test_words_are_members_and_numpys_integers_are_integers() -> None:

@@ -2,7 +2,9 @@
 
 import pickle
 
-from engine import DimsweepError
+import pytest
+
+from dimsweep.engine import DimsweepError, accessing
 
 ERROR = DimsweepError("it is too big", where="size", hint="at most 7")
 
@@ -23,3 +25,21 @@ def test_it_survives_the_way_back_from_a_worker() -> None:
     copy = pickle.loads(pickle.dumps(ERROR))
     assert (copy.what, copy.where, copy.hint) == (ERROR.what, ERROR.where, ERROR.hint)
     assert str(copy) == str(ERROR)
+
+
+@pytest.mark.parametrize(
+    ("raised", "told"),
+    [
+        (FileNotFoundError(2, "No such file or directory"), "No such file or directory"),
+        (OSError("of no number"), "of no number"),
+        (ValueError("half a letter"), "half a letter"),
+    ],
+)
+def test_what_the_system_says_of_a_file_is_told_with_its_name(raised: Exception, told: str) -> None:
+    with (
+        pytest.raises(DimsweepError, match=f"^a.csv: it cannot be read: {told}$"),
+        accessing("a.csv", "it cannot be read", ValueError),
+    ):
+        raise raised
+    with pytest.raises(KeyError), accessing("a.csv", "it cannot be read"):
+        raise KeyError

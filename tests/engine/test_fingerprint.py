@@ -2,6 +2,7 @@
 
 import enum
 import os
+import runpy
 import subprocess
 import sys
 import textwrap
@@ -11,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.compiler import Compiler, is_cached
-from engine.fingerprint import fingerprint, fingerprint_of_modules
+from dimsweep.engine.compiler import Compiler, is_cached
+from dimsweep.engine.fingerprint import fingerprint, fingerprint_of_modules
 
 _BEFORE = '''
 STEP = 1
@@ -116,7 +117,7 @@ def test_code_that_one_process_compiled_another_need_not(tmp_path: Path) -> None
     body = """
         import sys
         sys.path.insert(0, {root!r})
-        from engine.compiler import compiled, is_cached
+        from dimsweep.engine.compiler import compiled, is_cached
 
         @compiled
         def double(x):  # {comment}
@@ -136,27 +137,35 @@ def test_code_that_one_process_compiled_another_need_not(tmp_path: Path) -> None
     assert told == ["False 42 True\n", "True 42 True\n"]
 
 
-def test_code_is_compiled_anew_where_a_module_has_another_name(tmp_path: Path) -> None:
+def test_code_is_compiled_anew_where_a_module_has_another_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What is kept names the modules of functions and of named tuples; it would not be found."""
-    kept, told = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(Path.cwd())}, []
-    for inner, state in (("one", "pair"), ("two", "pair"), ("two", "couple")):
+    monkeypatch.setattr("dimsweep.engine.compiler._base", lambda: tmp_path / "cache")
+    told = []
+    for inner, state in (("fp_one", "fp_pair"), ("fp_two", "fp_pair"), ("fp_two", "fp_couple")):
         folder = tmp_path / f"{inner}_{state}"
         folder.mkdir()
         (folder / f"{state}.py").write_text(
             "from typing import NamedTuple\n\nclass Pair(NamedTuple):\n    a: int\n    b: int\n"
         )
         (folder / f"{inner}.py").write_text(
-            "from engine.compiler import kernel\n\n@kernel\ndef twice(x):\n    return 2 * x\n"
+            "from dimsweep.engine.compiler import kernel\n\n"
+            "@kernel\ndef twice(x):\n    return 2 * x\n"
         )
         (folder / "script.py").write_text(
-            "from engine.compiler import compiled, is_cached\n"
+            "from dimsweep.engine.compiler import compiled, is_cached\n"
             f"from {inner} import twice\nfrom {state} import Pair\n\n"
             "@compiled\ndef run(pair: Pair) -> int:\n    return twice(pair.a) + pair.b\n\n"
-            "print(is_cached(run), run(Pair(20, 2)))\n"
+            "told = is_cached(run), run(Pair(20, 2)), is_cached(run)\n"
         )
-        run = [sys.executable, str(folder / "script.py")]
-        told.append(subprocess.run(run, env=kept, capture_output=True, text=True).stdout)
-    assert told == ["False 42\n"] * 3
+        with monkeypatch.context() as within:
+            within.syspath_prepend(folder)
+            names = runpy.run_path(str(folder / "script.py"), run_name="__main__")
+        told.append(names["told"])
+        for name in (inner, state):
+            del sys.modules[name]  # another folder has others of these names
+    assert told == [(False, 42, True)] * 3
 
 
 def test_a_function_that_was_never_called_is_not_cached() -> None:
@@ -173,7 +182,7 @@ def test_code_that_others_may_have_written_is_not_read(tmp_path: Path, mode: int
     folder = tmp_path / f"dimsweep-{os.getuid()}"
     folder.mkdir()
     folder.chmod(mode)
-    body = "from engine.compiler import _base; print(_base())"
+    body = "from dimsweep.engine.compiler import _base; print(_base())"
     environment = {"XDG_CACHE_HOME": "/proc/none", "TMPDIR": str(tmp_path), "HOME": "/proc/none"}
     run = subprocess.run(
         [sys.executable, "-c", body], env=environment, capture_output=True, text=True

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from engine import DimsweepError
-from engine.units import (
+from dimsweep.engine import DimsweepError
+from dimsweep.engine.units import (
     BANDWIDTH,
     BYTES,
     COMPUTE,

@@ -2,55 +2,29 @@
 
 from typing import NamedTuple
 
-from engine.cluster.blocks import Block
-from engine.cluster.cluster import Cluster
-from engine.collective.algorithms.algorithm import Algorithm, AllToAllOnly, ScatterGather
-from engine.collective.algorithms.bruck import Bruck
-from engine.collective.algorithms.direct import Direct
-from engine.collective.algorithms.double_binary_tree import DoubleBinaryTree
-from engine.collective.algorithms.halving_doubling import AllReduceOnly, HalvingDoubling
-from engine.collective.algorithms.in_switch import InSwitch
-from engine.collective.algorithms.pairwise import Pairwise
-from engine.collective.algorithms.rabenseifner import Rabenseifner
-from engine.collective.algorithms.relay import Relay
-from engine.collective.algorithms.ring import RingAlgorithm
-from engine.collective.algorithms.two_level_rings import TwoLevelRings
-from engine.collective.algorithms.xy_direct import XyDirect
-from engine.collective.algorithms.xy_rings import XyRings
-from engine.errors import DimsweepError
-from engine.kinds import CollectiveKind
-from engine.network.wafer import Wafer
-
-__all__ = [
-    "ALGORITHMS",
-    "AUTO",
-    "Algorithm",
-    "AllReduceOnly",
-    "AllToAllOnly",
-    "Bruck",
-    "Chosen",
-    "Direct",
-    "DoubleBinaryTree",
-    "HalvingDoubling",
-    "InSwitch",
-    "Pairwise",
-    "Rabenseifner",
-    "Relay",
-    "RingAlgorithm",
-    "ScatterGather",
-    "TwoLevelRings",
-    "XyDirect",
-    "XyRings",
-    "algorithm_for",
-    "algorithm_of_phase",
-    "algorithms_of",
-    "all_to_alls_of",
-    "chosen_algorithms",
-    "register",
-]
+from dimsweep.engine.cluster.blocks import Block
+from dimsweep.engine.cluster.cluster import Cluster
+from dimsweep.engine.collective.algorithms.algorithm import Algorithm, AllToAllOnly, ScatterGather
+from dimsweep.engine.collective.algorithms.bruck import Bruck
+from dimsweep.engine.collective.algorithms.direct import Direct
+from dimsweep.engine.collective.algorithms.double_binary_tree import DoubleBinaryTree
+from dimsweep.engine.collective.algorithms.forest import Forest
+from dimsweep.engine.collective.algorithms.halving_doubling import AllReduceOnly, HalvingDoubling
+from dimsweep.engine.collective.algorithms.in_switch import InSwitch
+from dimsweep.engine.collective.algorithms.pairwise import Pairwise
+from dimsweep.engine.collective.algorithms.rabenseifner import Rabenseifner
+from dimsweep.engine.collective.algorithms.relay import Relay
+from dimsweep.engine.collective.algorithms.ring import RingAlgorithm
+from dimsweep.engine.collective.algorithms.two_level_rings import TwoLevelRings
+from dimsweep.engine.collective.algorithms.xy_direct import XyDirect
+from dimsweep.engine.collective.algorithms.xy_rings import XyRings
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.network.wafer import Wafer
+from dimsweep.engine.registry import Registry
 
 AUTO = "auto"
-ALGORITHMS: dict[str, Algorithm] = {}  # by name
+ALGORITHMS: Registry[Algorithm] = Registry("collective algorithm")  # by name
 
 
 def register(*algorithms: Algorithm) -> None:
@@ -90,13 +64,18 @@ def algorithm_for(block: Block, name: str) -> Algorithm:
     Raises :class:`DimsweepError` when the block does not support it.
     """
     names = algorithms_of(block)
-    if name not in (AUTO, *names):
+    if name not in (AUTO, *names, *_by_network()):
         raise DimsweepError(
             f"{name!r} does not run on a {block.name}",
             where="collective.algorithms",
-            hint=f"{block.name}: {', '.join((AUTO, *names))}",
+            hint=f"{block.name}: {', '.join((AUTO, *names, *_by_network()))}",
         )
     return _registered(block, names[0] if name == AUTO else name)
+
+
+def _by_network() -> list[str]:
+    """The names of those that run on any links."""
+    return [algorithm.name for algorithm in ALGORITHMS.values() if algorithm.by_network]
 
 
 def all_to_alls_of(block: Block) -> tuple[str, ...]:
@@ -117,6 +96,12 @@ def chosen_algorithms(cluster: Cluster) -> tuple[Chosen, ...]:
     if cluster.network.wafer is not None:
         own = _of_wafer(cluster.network.wafer)
         names = tuple(own if name == AUTO else name for name in names)
+        if stray := set(names) & {*_by_network()}:
+            raise DimsweepError(
+                f"{stray.pop()!r} goes by links, and a wafer says itself how collectives run on it",
+                where="collective.algorithms",
+                hint="auto, or no wafer",
+            )
     for key, given in (("algorithms", names), ("all_to_all", all_to_alls)):
         if len(given) != len(dims):
             raise DimsweepError(
@@ -181,4 +166,5 @@ register(
     XyDirect(),
     Pairwise(),
     Bruck(),
+    Forest(),
 )

@@ -1,13 +1,18 @@
 """What every collective algorithm knows about itself."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from engine.cluster.blocks import Block
-from engine.collective.rounds import MemberRounds, Shifts, SwitchRounds, all_back, in_step
-from engine.collective.steps import PhaseSteps, Setting, Step, backwards
-from engine.errors import DimsweepError
-from engine.kinds import CollectiveKind
+from dimsweep.engine.cluster.blocks import Block
+from dimsweep.engine.collective.rounds import MemberRounds, Shifts, SwitchRounds, all_back, in_step
+from dimsweep.engine.collective.steps import PhaseSteps, Setting, Step, backwards
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.kinds import CollectiveKind
+
+if TYPE_CHECKING:
+    from dimsweep.engine.network.graph import Network
 
 
 @dataclass(frozen=True)
@@ -52,13 +57,27 @@ class Algorithm(ABC):
         """The algorithm for a block of this very size and shape, where it depends on them."""
         return self
 
+    @property
+    def by_network(self) -> bool:
+        """Whether its messages depend on the links between its members: it then runs on any block,
+        and :meth:`among` says what they are.  Phases, which know no links, cannot say how long it
+        takes."""
+        return False
+
+    def among(self, network: "Network", ranks: Sequence[int], dim: int) -> "Algorithm":
+        """The algorithm for these members on a network, along ``dim`` of it if it has dimensions;
+        itself, where it does not depend on them."""
+        return self
+
     def steps(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:
         """One phase as steps.  Raises :class:`DimsweepError` for a kind that it cannot do."""
         return self.measured(kind, setting)
 
     def measured(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:
         """The steps that :meth:`rounds` come to on the wires of the block."""
-        from engine.collective.measured import measured_steps  # which knows networks, and few need
+        from dimsweep.engine.collective.measured import (
+            measured_steps,  # which knows networks, and few need
+        )
 
         circle = setting.block.circles(setting.n, setting.p, setting.stride)
         return measured_steps(self.rounds(kind, setting.p, circle), kind, setting)

@@ -1,8 +1,8 @@
 """Bruck's all-to-all: few steps, in which others' bytes pass through members."""
 
-from engine.collective.algorithms.algorithm import AllToAllOnly
-from engine.collective.rounds import Shift, Shifts
-from engine.collective.steps import Setting, Step
+from dimsweep.engine.collective.algorithms.algorithm import AllToAllOnly
+from dimsweep.engine.collective.rounds import Shift, Shifts
+from dimsweep.engine.collective.steps import Setting, Step
 
 
 class Bruck(AllToAllOnly):

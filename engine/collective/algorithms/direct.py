@@ -1,9 +1,9 @@
 """Direct: every member sends each other one its shard, in one step."""
 
-from engine.collective.algorithms.algorithm import ScatterGather
-from engine.collective.rounds import MemberRounds, Shift, Shifts, in_step
-from engine.collective.steps import PhaseSteps, Setting, Step
-from engine.kinds import CollectiveKind
+from dimsweep.engine.collective.algorithms.algorithm import ScatterGather
+from dimsweep.engine.collective.rounds import MemberRounds, Shift, Shifts, in_step
+from dimsweep.engine.collective.steps import PhaseSteps, Setting, Step
+from dimsweep.engine.kinds import CollectiveKind
 
 
 class Direct(ScatterGather):

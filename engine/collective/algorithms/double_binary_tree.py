@@ -11,9 +11,9 @@ the member with the most to send needs for its bytes, and the depth of the trees
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from engine.collective.algorithms.halving_doubling import AllReduceOnly
-from engine.collective.rounds import MemberRounds, Round, RoundMessage, Strand
-from engine.collective.steps import PhaseSteps, Setting, Step
+from dimsweep.engine.collective.algorithms.halving_doubling import AllReduceOnly
+from dimsweep.engine.collective.rounds import MemberRounds, Round, RoundMessage, Strand
+from dimsweep.engine.collective.steps import PhaseSteps, Setting, Step
 
 
 class DoubleBinaryTree(AllReduceOnly):

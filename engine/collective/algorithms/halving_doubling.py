@@ -6,10 +6,10 @@ Bruck et al. (1997) for groups that are no power of two.
 
 from abc import abstractmethod
 
-from engine.collective.algorithms.algorithm import Algorithm, ScatterGather
-from engine.collective.rounds import MemberRounds, Shift, Shifts
-from engine.collective.steps import PhaseSteps, Setting, Step
-from engine.kinds import CollectiveKind
+from dimsweep.engine.collective.algorithms.algorithm import Algorithm, ScatterGather
+from dimsweep.engine.collective.rounds import MemberRounds, Shift, Shifts
+from dimsweep.engine.collective.steps import PhaseSteps, Setting, Step
+from dimsweep.engine.kinds import CollectiveKind
 
 
 class HalvingDoubling(ScatterGather):

@@ -1,9 +1,9 @@
 """In-switch: the switch reduces what comes up, and multicasts what goes down."""
 
-from engine.collective.algorithms.algorithm import Algorithm
-from engine.collective.rounds import SwitchRound, SwitchRounds
-from engine.collective.steps import PhaseSteps, Setting, Step
-from engine.kinds import CollectiveKind
+from dimsweep.engine.collective.algorithms.algorithm import Algorithm
+from dimsweep.engine.collective.rounds import SwitchRound, SwitchRounds
+from dimsweep.engine.collective.steps import PhaseSteps, Setting, Step
+from dimsweep.engine.kinds import CollectiveKind
 
 
 class InSwitch(Algorithm):

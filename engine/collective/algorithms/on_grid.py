@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
-from engine.cluster.blocks import Block, Grid
-from engine.collective.algorithms.algorithm import Algorithm
-from engine.collective.rounds import MemberRounds, Round, Shifts, Strand, strand
-from engine.errors import DimsweepError
+from dimsweep.engine.cluster.blocks import Block, Grid
+from dimsweep.engine.collective.algorithms.algorithm import Algorithm
+from dimsweep.engine.collective.rounds import MemberRounds, Round, Shifts, Strand, strand
+from dimsweep.engine.errors import DimsweepError
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Pairwise exchange: an all-to-all in which every member has one peer at a time."""
 
-from engine.collective.algorithms.algorithm import AllToAllOnly
-from engine.collective.rounds import Shift, Shifts
-from engine.collective.steps import Setting, Step
+from dimsweep.engine.collective.algorithms.algorithm import AllToAllOnly
+from dimsweep.engine.collective.rounds import Shift, Shifts
+from dimsweep.engine.collective.steps import Setting, Step
 
 
 class Pairwise(AllToAllOnly):

@@ -3,13 +3,13 @@
 Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in MPICH" (2005).
 """
 
-from engine.collective.algorithms.halving_doubling import (
+from dimsweep.engine.collective.algorithms.halving_doubling import (
     AllReduceOnly,
     halving_rounds,
     halving_steps,
 )
-from engine.collective.rounds import MemberRounds, Round, RoundMessage, Strand, strand
-from engine.collective.steps import PhaseSteps, Setting, Step
+from dimsweep.engine.collective.rounds import MemberRounds, Round, RoundMessage, Strand, strand
+from dimsweep.engine.collective.steps import PhaseSteps, Setting, Step
 
 
 class Rabenseifner(AllReduceOnly):

@@ -1,11 +1,11 @@
 """Relay: an all-to-all in which bytes pass through other members on their way."""
 
-from engine.cluster.blocks import LinkUse, SubgroupBandwidth
-from engine.collective.algorithms.algorithm import Algorithm
-from engine.collective.algorithms.direct import Direct
-from engine.collective.rounds import MemberRounds, Shift, Shifts, in_step
-from engine.collective.steps import PhaseSteps, Setting, Step
-from engine.kinds import CollectiveKind
+from dimsweep.engine.cluster.blocks import LinkUse, SubgroupBandwidth
+from dimsweep.engine.collective.algorithms.algorithm import Algorithm
+from dimsweep.engine.collective.algorithms.direct import Direct
+from dimsweep.engine.collective.rounds import MemberRounds, Shift, Shifts, in_step
+from dimsweep.engine.collective.steps import PhaseSteps, Setting, Step
+from dimsweep.engine.kinds import CollectiveKind
 
 
 class Relay(Algorithm):

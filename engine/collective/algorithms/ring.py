@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from engine.collective.algorithms.algorithm import ScatterGather
-from engine.collective.rounds import Shift, Shifts
-from engine.collective.steps import Setting, Step
-from engine.kinds import CollectiveKind
+from dimsweep.engine.collective.algorithms.algorithm import ScatterGather
+from dimsweep.engine.collective.rounds import Shift, Shifts
+from dimsweep.engine.collective.steps import Setting, Step
+from dimsweep.engine.kinds import CollectiveKind
 
 
 class RingAlgorithm(ScatterGather):

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from engine.collective.algorithms.halving_doubling import AllReduceOnly
-from engine.collective.rounds import MemberRounds, Round, RoundMessage, Strand
-from engine.collective.steps import PhaseSteps, Setting, Step
+from dimsweep.engine.collective.algorithms.halving_doubling import AllReduceOnly
+from dimsweep.engine.collective.rounds import MemberRounds, Round, RoundMessage, Strand
+from dimsweep.engine.collective.steps import PhaseSteps, Setting, Step
 
 # Of nested rings: while one goes along the outer rings, the next has the inner ones.  As many as
 # ASTRA-sim's studies cut a collective into.

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from engine.cluster.blocks import SubgroupBandwidth
-from engine.collective.algorithms.direct import Direct
-from engine.collective.algorithms.on_grid import (
+from dimsweep.engine.cluster.blocks import SubgroupBandwidth
+from dimsweep.engine.collective.algorithms.direct import Direct
+from dimsweep.engine.collective.algorithms.on_grid import (
     Course,
     OnGrid,
     Side,
@@ -12,10 +12,10 @@ from engine.collective.algorithms.on_grid import (
     on_two_courses,
     sides_of,
 )
-from engine.collective.algorithms.relay import Relay, relayed
-from engine.collective.rounds import MemberRounds, Shifts
-from engine.collective.steps import PhaseSteps, Setting, Step
-from engine.kinds import CollectiveKind
+from dimsweep.engine.collective.algorithms.relay import Relay, relayed
+from dimsweep.engine.collective.rounds import MemberRounds, Shifts
+from dimsweep.engine.collective.steps import PhaseSteps, Setting, Step
+from dimsweep.engine.kinds import CollectiveKind
 
 _DIRECT, _RELAY = Direct(), Relay()
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from engine.cluster.blocks import SubgroupBandwidth
-from engine.collective.algorithms.on_grid import (
+from dimsweep.engine.cluster.blocks import SubgroupBandwidth
+from dimsweep.engine.collective.algorithms.on_grid import (
     Course,
     OnGrid,
     Side,
@@ -13,10 +13,10 @@ from engine.collective.algorithms.on_grid import (
     on_two_courses,
     sides_of,
 )
-from engine.collective.algorithms.ring import RingAlgorithm
-from engine.collective.rounds import MemberRounds, Shifts, all_back
-from engine.collective.steps import PhaseSteps, Setting, Step, backwards
-from engine.kinds import CollectiveKind
+from dimsweep.engine.collective.algorithms.ring import RingAlgorithm
+from dimsweep.engine.collective.rounds import MemberRounds, Shifts, all_back
+from dimsweep.engine.collective.steps import PhaseSteps, Setting, Step, backwards
+from dimsweep.engine.kinds import CollectiveKind
 
 _RING = RingAlgorithm()
 

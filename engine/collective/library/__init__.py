@@ -10,15 +10,15 @@ from functools import partial
 
 import numpy as np
 
-from engine.cluster.cluster import CollectiveModel
-from engine.cluster.library import Timings
-from engine.collective.library.measured import is_measured, measured_answer
-from engine.collective.library.nccl.gpus import Gpu, gpu_called
-from engine.collective.library.nccl.phases import answer as nccl_answer
-from engine.collective.library.nccl.phases import message_shares
-from engine.collective.library.nccl.tuning import choices, predictions
-from engine.collective.request import Answer, Floats, Longs, Phases, Request, request_for
-from engine.errors import DimsweepError
+from dimsweep.engine.cluster.cluster import CollectiveModel
+from dimsweep.engine.cluster.library import Timings
+from dimsweep.engine.collective.library.measured import is_measured, measured_answer
+from dimsweep.engine.collective.library.nccl.gpus import Gpu, gpu_called
+from dimsweep.engine.collective.library.nccl.phases import answer as nccl_answer
+from dimsweep.engine.collective.library.nccl.phases import message_shares
+from dimsweep.engine.collective.library.nccl.tuning import choices, predictions
+from dimsweep.engine.collective.request import Answer, Floats, Longs, Phases, Request, request_for
+from dimsweep.engine.errors import DimsweepError
 
 __all__ = ["Answer", "Library", "Phases", "Request", "library_of", "request_for"]
 

@@ -5,11 +5,11 @@ from functools import lru_cache
 from math import log
 from statistics import fmean
 
-from engine.cluster.library import Timing, Timings
-from engine.collective.request import Answer, Phases, Request
-from engine.collective.steps import PhaseSteps, Step
-from engine.kinds import CollectiveKind
-from engine.units import PICOSECONDS
+from dimsweep.engine.cluster.library import Timing, Timings
+from dimsweep.engine.collective.request import Answer, Phases, Request
+from dimsweep.engine.collective.steps import PhaseSteps, Step
+from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.units import PICOSECONDS
 
 
 def is_measured(timings: Timings, request: Request) -> bool:

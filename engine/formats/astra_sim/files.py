@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from engine.cluster.blocks.topology import Topology
-from engine.errors import DimsweepError
-from engine.formats.astra_sim.inputs import (
+from dimsweep.engine.cluster.blocks.topology import Topology
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.formats.astra_sim.inputs import (
     GIB,
     Inputs,
     Network,
@@ -15,10 +15,10 @@ from engine.formats.astra_sim.inputs import (
     read_network,
     read_system,
 )
-from engine.formats.chakra.files import read_traces
-from engine.formats.chakra.groups import read_groups
-from engine.formats.chakra.node import Node, node_of
-from engine.formats.chakra.trace import TraceNode
+from dimsweep.engine.formats.chakra.files import read_traces
+from dimsweep.engine.formats.chakra.groups import read_groups
+from dimsweep.engine.formats.chakra.node import Node, node_of
+from dimsweep.engine.formats.chakra.trace import TraceNode
 
 
 def read_inputs(

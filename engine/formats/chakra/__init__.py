@@ -1,10 +1,16 @@
 """Chakra execution traces, schema 0.0.4: what one rank computes and communicates, as a graph."""
 
-from engine.formats.chakra.files import Scanned, read_trace, read_traces, scan_traces, write_trace
-from engine.formats.chakra.groups import read_groups
-from engine.formats.chakra.node import Node
-from engine.formats.chakra.stats import TraceStats, levels, trace_stats
-from engine.formats.chakra.trace import (
+from dimsweep.engine.formats.chakra.files import (
+    Scanned,
+    read_trace,
+    read_traces,
+    scan_traces,
+    write_trace,
+)
+from dimsweep.engine.formats.chakra.groups import read_groups
+from dimsweep.engine.formats.chakra.node import Node
+from dimsweep.engine.formats.chakra.stats import TraceStats, levels, trace_stats
+from dimsweep.engine.formats.chakra.trace import (
     CollectiveType,
     NodeType,
     TensorInfo,
@@ -12,27 +18,5 @@ from engine.formats.chakra.trace import (
     TraceNode,
     Value,
 )
-from engine.formats.chakra.workload import noted_sizes, read_chakra_workload
-from engine.formats.chakra.writer import write_chakra_workload
-
-__all__ = [
-    "CollectiveType",
-    "Node",
-    "NodeType",
-    "Scanned",
-    "TensorInfo",
-    "Trace",
-    "TraceNode",
-    "TraceStats",
-    "Value",
-    "levels",
-    "noted_sizes",
-    "read_chakra_workload",
-    "read_groups",
-    "read_trace",
-    "read_traces",
-    "scan_traces",
-    "trace_stats",
-    "write_chakra_workload",
-    "write_trace",
-]
+from dimsweep.engine.formats.chakra.workload import noted_sizes, read_chakra_workload
+from dimsweep.engine.formats.chakra.writer import write_chakra_workload

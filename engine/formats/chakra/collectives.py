@@ -27,10 +27,10 @@ does not matter: all members take part for as long as it does.
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from engine.errors import DimsweepError
-from engine.formats.chakra.node import KINDS
-from engine.formats.chakra.trace import CollectiveType
-from engine.kinds import CollectiveKind
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.formats.chakra.node import KINDS
+from dimsweep.engine.formats.chakra.trace import CollectiveType
+from dimsweep.engine.kinds import CollectiveKind
 
 
 class Meaning(NamedTuple):

@@ -6,10 +6,10 @@ from typing import Any
 from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from engine.errors import DimsweepError
-from engine.formats.chakra import schema
-from engine.formats.chakra.trace import NodeType, TensorInfo, TraceNode, Value
-from engine.formats.chakra.values import implied_field
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.formats.chakra import schema
+from dimsweep.engine.formats.chakra.trace import NodeType, TensorInfo, TraceNode, Value
+from dimsweep.engine.formats.chakra.values import implied_field
 
 _TYPES = {int(node_type): node_type for node_type in NodeType}
 # Fields whose values imply them, whatever they are.

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from engine.errors import DimsweepError
-from engine.formats.chakra import schema
-from engine.formats.chakra.trace import Trace, TraceNode, Value
-from engine.formats.chakra.values import implied_field
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.formats.chakra import schema
+from dimsweep.engine.formats.chakra.trace import Trace, TraceNode, Value
+from dimsweep.engine.formats.chakra.values import implied_field
 
 
 def encode_metadata(trace: Trace) -> Any:

@@ -6,15 +6,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from engine.collector import no_collector
-from engine.errors import DimsweepError
-from engine.formats.chakra import json_form, stream
-from engine.formats.chakra.decode import Attributes, Decoder, decode_metadata
-from engine.formats.chakra.encode import encode_metadata, encode_node
-from engine.formats.chakra.graph import check
-from engine.formats.chakra.place import Places
-from engine.formats.chakra.trace import Trace, TraceNode
-from engine.formats.content import read_bytes
+from dimsweep.engine.collector import no_collector
+from dimsweep.engine.errors import DimsweepError, accessing
+from dimsweep.engine.formats.chakra import json_form, stream
+from dimsweep.engine.formats.chakra.decode import Attributes, Decoder, decode_metadata
+from dimsweep.engine.formats.chakra.encode import encode_metadata, encode_node
+from dimsweep.engine.formats.chakra.graph import check
+from dimsweep.engine.formats.chakra.place import Places
+from dimsweep.engine.formats.chakra.trace import Trace, TraceNode
+from dimsweep.engine.formats.content import read_bytes
 
 _HINT = (
     "a trace is a stream of length-delimited protobuf messages (Chakra's schema 0.0.4), "
@@ -73,11 +73,8 @@ def write_trace(path: Path | str, trace: Trace, *, compress: bool = False) -> No
     data = _form(path).join(_messages(trace, places))
     if compress:
         data = gzip.compress(data, mtime=0)
-    try:
+    with accessing(path, "cannot write the trace"):
         path.write_bytes(data)
-    except OSError as error:
-        what = f"cannot write the trace: {error.strerror}"
-        raise DimsweepError(what, where=str(path)) from error
 
 
 def _form(path: Path) -> Any:

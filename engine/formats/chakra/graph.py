@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import DimsweepError
-from engine.formats.chakra.place import Places
-from engine.formats.chakra.trace import TraceNode
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.formats.chakra.place import Places
+from dimsweep.engine.formats.chakra.trace import TraceNode
 
 
 def check(nodes: Sequence[TraceNode], places: Places) -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from pydantic import StrictInt
 
-from engine.errors import DimsweepError
-from engine.formats.fields import read_json, validated
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.formats.fields import read_json, validated
 
 
 def read_groups(path: Path | None, n_npus: int) -> dict[str, tuple[int, ...]]:

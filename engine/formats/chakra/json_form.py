@@ -10,8 +10,8 @@ from typing import Any
 
 from google.protobuf.json_format import MessageToJson, ParseDict, ParseError
 
-from engine.errors import DimsweepError
-from engine.formats.chakra import schema
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.formats.chakra import schema
 
 UNIT = "line"  # places in a file are counted in these
 _SPACE = re.compile(r"[ \t\r\n]*")

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
-from engine.errors import DimsweepError
-from engine.formats.chakra.trace import CollectiveType, NodeType, TraceNode
-from engine.kinds import CollectiveKind
-from engine.workload.graph import Group
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.formats.chakra.trace import CollectiveType, NodeType, TraceNode
+from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.workload.graph import Group
 
 # The collectives that are simulated as what they are; they have the same names.
 KINDS: Mapping[int, CollectiveKind] = {CollectiveType[kind.name]: kind for kind in CollectiveKind}

@@ -5,7 +5,7 @@ import heapq
 from collections.abc import Sequence
 from graphlib import CycleError, TopologicalSorter
 
-from engine.formats.chakra.trace import TraceNode
+from dimsweep.engine.formats.chakra.trace import TraceNode
 
 
 def issue_order(nodes: Sequence[TraceNode]) -> Sequence[int]:

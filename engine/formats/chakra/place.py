@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.errors import DimsweepError
+from dimsweep.engine.errors import DimsweepError
 
 
 @dataclass

@@ -8,7 +8,7 @@ from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from engine.formats.chakra.trace import NodeType
+from dimsweep.engine.formats.chakra.trace import NodeType
 
 _PACKAGE = "ChakraProtoMsg"
 _Field = descriptor_pb2.FieldDescriptorProto

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from engine.formats.chakra.node import Node, node_of
-from engine.formats.chakra.order import issue_order
-from engine.formats.chakra.trace import CollectiveType, NodeType, Trace, TraceNode
+from dimsweep.engine.formats.chakra.node import Node, node_of
+from dimsweep.engine.formats.chakra.order import issue_order
+from dimsweep.engine.formats.chakra.trace import CollectiveType, NodeType, Trace, TraceNode
 
 
 class Communicated(NamedTuple):

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from engine.errors import DimsweepError
+from dimsweep.engine.errors import DimsweepError
 
 UNIT = "byte"  # places in a file are counted in these
 

@@ -1,7 +1,7 @@
 """Which of the schema's thirty fields a Python value goes into."""
 
-from engine.errors import DimsweepError
-from engine.formats.chakra.trace import Scalar, Value
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.formats.chakra.trace import Scalar, Value
 
 
 def implied_field(value: Value) -> str:

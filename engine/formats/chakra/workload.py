@@ -16,15 +16,15 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.errors import DimsweepError
-from engine.formats.chakra import own
-from engine.formats.chakra.collectives import simulated_as
-from engine.formats.chakra.files import read_traces
-from engine.formats.chakra.groups import read_groups
-from engine.formats.chakra.node import Node, check_complete, involved_group, node_of
-from engine.formats.chakra.trace import NodeType, Trace, TraceNode, Value
-from engine.workload.coordinates import coordinates_of, offset_between
-from engine.workload.graph import (
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.formats.chakra import own
+from dimsweep.engine.formats.chakra.collectives import simulated_as
+from dimsweep.engine.formats.chakra.files import read_traces
+from dimsweep.engine.formats.chakra.groups import read_groups
+from dimsweep.engine.formats.chakra.node import Node, check_complete, involved_group, node_of
+from dimsweep.engine.formats.chakra.trace import NodeType, Trace, TraceNode, Value
+from dimsweep.engine.workload.coordinates import coordinates_of, offset_between
+from dimsweep.engine.workload.graph import (
     Access,
     Collective,
     Compute,
@@ -191,11 +191,7 @@ class _Conversion:
         size, members = _exact(ours, own.BYTES, node.size), self.groups[name].n_members
         kind, held = simulated_as(node.collective, size, members)
         return Collective(
-            kind,
-            held,
-            name,
-            stream=str(ours.get(own.STREAM, "")),
-            priority=node.priority,
+            kind, held, name, stream=str(ours.get(own.STREAM, "")), priority=node.priority
         )
 
     def _group_name(self, rank: int, node: Node, ours: Mapping[str, Value]) -> str:

@@ -14,14 +14,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.cluster.cluster import Cluster
-from engine.errors import DimsweepError
-from engine.formats.chakra import own, stream
-from engine.formats.chakra.encode import encode_metadata, encode_node
-from engine.formats.chakra.node import KINDS
-from engine.formats.chakra.trace import NodeType, Trace, TraceNode, Value
-from engine.units import PICOSECONDS
-from engine.workload.coordinates import (
+from dimsweep.engine.cluster.cluster import Cluster
+from dimsweep.engine.errors import DimsweepError, accessing
+from dimsweep.engine.formats.chakra import own, stream
+from dimsweep.engine.formats.chakra.encode import encode_metadata, encode_node
+from dimsweep.engine.formats.chakra.node import KINDS
+from dimsweep.engine.formats.chakra.trace import NodeType, Trace, TraceNode, Value
+from dimsweep.engine.units import PICOSECONDS
+from dimsweep.engine.workload.coordinates import (
     Offset,
     at_offset,
     back,
@@ -29,7 +29,7 @@ from engine.workload.coordinates import (
     graph_by_rank,
     modulo,
 )
-from engine.workload.graph import (
+from dimsweep.engine.workload.graph import (
     Access,
     Collective,
     Compute,
@@ -87,12 +87,8 @@ def write_chakra_workload(
 
 
 def _write(path: Path, pieces: Iterator[bytes] | list[bytes]) -> None:
-    try:
-        with path.open("wb") as file:
-            file.writelines(pieces)
-    except OSError as error:
-        what = f"cannot write the trace: {error.strerror}"
-        raise DimsweepError(what, where=str(path)) from error
+    with accessing(path, "cannot write the trace"), path.open("wb") as file:
+        file.writelines(pieces)
 
 
 class _Communicators:
@@ -118,7 +114,11 @@ class _Writer:
     """Encodes each graph once; what differs between its ranks is filled in for each."""
 
     def __init__(self, workload: Workload, cluster: Cluster) -> None:
-        self._workload, self._npu = workload, cluster.npu
+        if cluster.npus.of is not None:
+            what = "a written trace has one time of a computation for all ranks that share a graph"
+            hint = "NPUs of one kind and one speed"
+            raise DimsweepError(what, where="other_npus", hint=hint)
+        self._workload, self._npu = workload, cluster.npus.kinds[0]
         self._sizes = cluster.topology.sizes
         self.n = math.prod(self._sizes)
         self.communicators = _Communicators(self._sizes)

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from engine.errors import DimsweepError
-from engine.formats.chakra.trace import CollectiveType, NodeType
-from engine.formats.pytorch.host import HostOp
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.formats.chakra.trace import CollectiveType, NodeType
+from dimsweep.engine.formats.pytorch.host import HostOp
 
 # The first that a name contains; so "reduce" only after what contains it.
 _WORDS = {

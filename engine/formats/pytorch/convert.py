@@ -14,18 +14,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.errors import DimsweepError
-from engine.formats.chakra import own
-from engine.formats.chakra.trace import NodeType, Trace, TraceNode, Value
-from engine.formats.pytorch.communication import (
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.formats.chakra import own
+from dimsweep.engine.formats.chakra.trace import NodeType, Trace, TraceNode, Value
+from dimsweep.engine.formats.pytorch.communication import (
     Communication,
     is_communication,
     of_host,
     of_kernel,
 )
-from engine.formats.pytorch.groups import Groups
-from engine.formats.pytorch.host import HostOp, HostTrace, read_host
-from engine.formats.pytorch.profile import Kernel, Profile, Span, read_profile
+from dimsweep.engine.formats.pytorch.groups import Groups
+from dimsweep.engine.formats.pytorch.host import HostOp, HostTrace, read_host
+from dimsweep.engine.formats.pytorch.profile import Kernel, Profile, Span, read_profile
 
 _PICOSECONDS = 1e6  # in a microsecond
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from engine.errors import DimsweepError
-from engine.formats.content import read_bytes
-from engine.formats.fields import explained
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.formats.content import read_bytes
+from dimsweep.engine.formats.fields import explained
 
 
 class Group(BaseModel):

@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from engine.errors import DimsweepError
-from engine.formats.pytorch.profile import Profile
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.formats.pytorch.profile import Profile
 
 _MOST = 1 << 20  # ranks, which are listed
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, Field, ValidationError
 
-from engine.errors import DimsweepError
-from engine.formats.pytorch.files import Group, first_fault, names, read_object
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.formats.pytorch.files import Group, first_fault, names, read_object
 
 _HOST = ("cpu_op", "user_annotation")
 _LAUNCH = ("cuda_runtime", "cuda_driver")

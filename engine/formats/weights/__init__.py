@@ -1,5 +1,3 @@
 """Trained networks in the files of other tools: npz, safetensors, PyTorch state dicts, ONNX."""
 
-from engine.formats.weights.files import Samples, read_network, read_samples, write_network
-
-__all__ = ["Samples", "read_network", "read_samples", "write_network"]
+from dimsweep.engine.formats.weights.files import Samples, read_network, read_samples, write_network

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from engine.errors import DimsweepError
+from dimsweep.engine.errors import DimsweepError
 
 MOST_BYTES = 4 << 30
 # Damaged, encrypted, compressed by what zipfile does not know, or an array's header that is none.

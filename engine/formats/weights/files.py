@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import DimsweepError, needing
-from engine.formats.weights.archive import check_size, opened
-from engine.formats.weights.onnx_graph import read_onnx
-from engine.formats.weights.state_dict import read_state_dict
-from engine.workload.trained import TrainedLayer, TrainedNetwork, Values
+from dimsweep.engine.errors import DimsweepError, accessing, needing
+from dimsweep.engine.formats.weights.archive import check_size, opened
+from dimsweep.engine.formats.weights.onnx_graph import read_onnx
+from dimsweep.engine.formats.weights.state_dict import read_state_dict
+from dimsweep.engine.workload.trained import LARGEST, TrainedLayer, TrainedNetwork, Values
 
 Tensors = Mapping[str, NDArray[Any]]
 _SAFETENSORS = {  # types of values by their names there, little-endian
@@ -86,9 +86,6 @@ def _array(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
 
 
 def _safetensors(path: Path) -> Tensors:
-    missing = DimsweepError(
-        "the package safetensors is not installed", hint="pip install safetensors"
-    )
     missing = DimsweepError(
         "the package safetensors is not installed", hint="pip install safetensors"
     )
@@ -164,6 +161,14 @@ def _numbers(name: str, tensor: NDArray[Any]) -> Values:
         return tensor.astype(np.float64)
 
 
+def _samples(name: str, tensor: NDArray[Any]) -> Values:
+    values = _numbers(name, tensor)
+    if not (np.abs(values) <= LARGEST).all():
+        what = "a sample has a value that is not finite, or too large"
+        raise DimsweepError(what, where=name, hint=f"at most {LARGEST:g}")
+    return values
+
+
 def _whole(tensors: Tensors, name: str) -> int:
     tensor = tensors[name]
     if tensor.size != 1 or tensor.dtype.kind not in "iu":
@@ -186,11 +191,8 @@ def write_network(path: Path | str, network: TrainedNetwork, **arrays: NDArray[A
     for layer in network.layers:
         for key in ("weight", "bias", "activation", *_SETTINGS):
             tensors[f"{layer.name}.{key}"] = getattr(layer, key)
-    try:
+    with accessing(path, "the weights cannot be written"):
         np.savez_compressed(path, **tensors)
-    except OSError as error:
-        what = f"the weights cannot be written: {error.strerror}"
-        raise DimsweepError(what, where=str(path)) from error
 
 
 class Samples(NamedTuple):
@@ -214,15 +216,13 @@ def read_samples(path: Path | str) -> Samples:
         if missing:
             what = f"samples are an npz file with inputs and labels; there is no {missing[0]!r}"
             raise DimsweepError(what)
-        inputs, labels = _numbers("inputs", arrays["inputs"]), arrays["labels"]
+        inputs, labels = _samples("inputs", arrays["inputs"]), arrays["labels"]
         if labels.shape != (len(inputs),) or labels.dtype.kind not in "iu" or not len(labels):
             what = f"{len(inputs)} inputs need as many whole numbers, not {labels.shape}"
             raise DimsweepError(what, where="labels")
         more = arrays.get("calibration")
         return Samples(
-            inputs,
-            labels.astype(np.int64),
-            None if more is None else _numbers("calibration", more),
+            inputs, labels.astype(np.int64), None if more is None else _samples("calibration", more)
         )
     except DimsweepError as error:
         place = f"{path}: {error.where}" if error.where else str(path)

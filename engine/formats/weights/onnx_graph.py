@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import DimsweepError, needing
-from engine.formats.weights.archive import check_size
-from engine.workload.trained import TrainedLayer
+from dimsweep.engine.errors import DimsweepError, needing
+from dimsweep.engine.formats.weights.archive import check_size
+from dimsweep.engine.workload.trained import TrainedLayer
 
 _ACTIVATIONS = {"Relu": "relu", "Tanh": "tanh", "Sigmoid": "sigmoid"}
 _NUMBERS = (

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import DimsweepError
-from engine.formats.weights.archive import check_size, opened
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.formats.weights.archive import check_size, opened
 
 _BFLOAT = np.dtype("<u2")  # NumPy has no bfloat16: the upper half of a float32
 _STORAGES: Mapping[str, np.dtype[Any]] = {

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import pytest
 
-from engine import (
+from dimsweep.engine import (
     Block,
     CollectiveKind,
     DimsweepError,
@@ -18,11 +18,11 @@ from engine import (
     SubgroupBandwidth,
     Switch,
 )
-from engine.cluster.blocks import BLOCKS
-from engine.collective.algorithms import ALGORITHMS as KNOWN
-from engine.collective.algorithms import algorithm_for, algorithm_of_phase
-from engine.collective.rounds import MemberRounds
-from engine.collective.steps import PhaseSteps, Setting
+from dimsweep.engine.cluster.blocks import BLOCKS
+from dimsweep.engine.collective.algorithms import ALGORITHMS as KNOWN
+from dimsweep.engine.collective.algorithms import algorithm_for, algorithm_of_phase
+from dimsweep.engine.collective.rounds import MemberRounds
+from dimsweep.engine.collective.steps import PhaseSteps, Setting
 from tests.support.programs import ALGORITHMS
 
 FULL, PHYSICAL = SubgroupBandwidth.FULL, SubgroupBandwidth.PHYSICAL

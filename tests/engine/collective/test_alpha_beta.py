@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from engine import (
+from dimsweep.engine import (
     Block,
     Cluster,
     CollectiveKind,
@@ -21,9 +21,9 @@ from engine import (
     Switch,
     Topology,
 )
-from engine.collective.algorithms import ALGORITHMS as KNOWN
-from engine.collective.algorithms import TwoLevelRings, all_to_alls_of
-from engine.collective.algorithms.on_grid import OnGrid
+from dimsweep.engine.collective.algorithms import ALGORITHMS as KNOWN
+from dimsweep.engine.collective.algorithms import TwoLevelRings, all_to_alls_of
+from dimsweep.engine.collective.algorithms.on_grid import OnGrid
 from tests.support.messages import times
 from tests.support.programs import ALGORITHMS, one_collective
 
@@ -140,12 +140,16 @@ FORMS = [
 
 
 def test_no_form_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """But for those of a grid, whose formulas are in tests/engine/cluster/test_grids.py, and rings
-    of two levels, which a wafer registers when it is simulated."""
+    """But for those of a grid, whose formulas are in tests/engine/cluster/test_grids.py, rings of
+    two levels, which a wafer registers when it is simulated, and those that phases do not know."""
     assert len(FORMS) == 29
     rings = TwoLevelRings(5, 4, reversed_half=False)
     monkeypatch.setitem(KNOWN, rings.name, rings)
-    own = {n for n, each in KNOWN.items() if not isinstance(each, OnGrid | TwoLevelRings)}
+    own = {
+        name
+        for name, each in KNOWN.items()
+        if not (isinstance(each, OnGrid | TwoLevelRings) or each.by_network)
+    }
     assert {form.algorithm for form in FORMS} == own
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import (
+from dimsweep.engine import (
     Cluster,
     CollectiveKind,
     CollectiveModel,
@@ -17,7 +17,7 @@ from engine import (
     Switch,
     Topology,
 )
-from engine.collective.algorithms import (
+from dimsweep.engine.collective.algorithms import (
     ALGORITHMS,
     Algorithm,
     AllReduceOnly,
@@ -25,8 +25,8 @@ from engine.collective.algorithms import (
     algorithms_of,
     register,
 )
-from engine.collective.rounds import MemberRounds, Round, RoundMessage, Shift, strand
-from engine.collective.steps import PhaseSteps, Setting, Step
+from dimsweep.engine.collective.rounds import MemberRounds, Round, RoundMessage, Shift, strand
+from dimsweep.engine.collective.steps import PhaseSteps, Setting, Step
 from tests.support.messages import times
 from tests.support.programs import one_collective
 

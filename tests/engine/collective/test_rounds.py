@@ -6,13 +6,14 @@ from typing import NamedTuple
 
 import pytest
 
-from engine import Block, CollectiveKind, DimsweepError, Ring, Switch
-from engine.cluster.blocks import Grid, Mesh2D, Torus2D
-from engine.collective.algorithms import ALGORITHMS as KNOWN
-from engine.collective.algorithms import AUTO, Algorithm, AllReduceOnly, algorithm_of_phase
-from engine.collective.rounds import MemberRounds, Strand, SwitchRounds
-from engine.collective.steps import Setting
-from engine.testing.messages import Walk, sent
+from dimsweep.engine import Block, CollectiveKind, DimsweepError, Ring, Switch
+from dimsweep.engine.cluster.blocks import Grid, Mesh2D, Torus2D
+from dimsweep.engine.collective.algorithms import ALGORITHMS as KNOWN
+from dimsweep.engine.collective.algorithms import AUTO, Algorithm, AllReduceOnly, algorithm_of_phase
+from dimsweep.engine.collective.rounds import MemberRounds, Strand, SwitchRounds
+from dimsweep.engine.collective.steps import Setting
+from dimsweep.engine.testing.messages import Walk, sent
+from tests.support.graphs import star
 from tests.support.programs import ALGORITHMS
 
 HALVES = (CollectiveKind.REDUCE_SCATTER, CollectiveKind.ALL_GATHER)
@@ -242,7 +243,9 @@ def test_the_switch_hears_and_tells_everyone(p: int) -> None:
 
 
 def test_an_algorithm_refuses_what_it_cannot_do() -> None:
-    for algorithm in (known.on(Mesh2D(2, 2)) for known in KNOWN.values()):
+    network = star([1e9] * 4)
+    for known in KNOWN.values():
+        algorithm = known.on(Mesh2D(2, 2)).among(network, range(4), 0)
         for kind in CollectiveKind:
             for describe in (
                 lambda a=algorithm, k=kind: a.steps(k, Setting(Switch(), 4, 4, 1)),

@@ -3,12 +3,13 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from statistics import fmean
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from engine import (
+from dimsweep.engine import (
     Cluster,
     Collective,
     CollectiveKind,
@@ -24,25 +25,21 @@ from engine import (
     lower,
     simulate,
 )
-from engine.cluster.blocks import BLOCKS
-from engine.rules import ties
-from sweeper.verify.themis import (
-    CHUNK_UTILISATION,
-    CHUNKS,
+from dimsweep.engine.cluster.blocks import BLOCKS
+from dimsweep.engine.rules import ties
+from tests.support.designs import simulate_designs
+from tests.support.examples import examples
+from tests.support.programs import collective_models, divisors, one_collective, topologies
+from tests.support.published import (
     MIB,
     SCHEDULERS,
     all_reduce,
-    read_rows,
-    speed_ups,
+    published_table,
+    published_values,
     topology,
-    training_points,
     utilisation,
     without_latency,
 )
-from sweeper.verify.wafer import REFERENCE
-from sweeper.verify.wafer import topology as case_study
-from tests.support.examples import examples
-from tests.support.programs import collective_models, divisors, one_collective, topologies
 from tests.support.reference import phases_of
 
 ALL_REDUCE, ALL_GATHER = CollectiveKind.ALL_REDUCE, CollectiveKind.ALL_GATHER
@@ -224,12 +221,15 @@ def test_a_network_that_is_just_enough_gains_nothing() -> None:
         assert microseconds(*system, THEMIS, queue) == pytest.approx(baseline, rel=0.015)
 
 
-@pytest.mark.parametrize("system", REFERENCE)
+@pytest.mark.parametrize(
+    "system", ["W-1D-350", "W-1D-500", "W-1D-600", "W-2D", "Conv-3D", "Conv-4D"]
+)
 def test_systems_of_astra_sims_case_study(system: str) -> None:
     """Derived reference values, bandwidth terms only."""
-    topology = without_latency(case_study(system))
-    for scheduler, reference in zip(SCHEDULERS, REFERENCE[system], strict=True):
-        ours = all_reduce(topology, scheduler, GIB)
+    wafer = without_latency(topology(system.lower().replace("-", "_")))
+    for scheduler in SCHEDULERS:
+        reference = published_values("wafer")[f"1 GiB, {system}, {scheduler}"]
+        ours = all_reduce(wafer, scheduler, GIB)
         # Two are nearer to the ideal: 5800.8 on Conv-3D first in first out, 3559.7 on Conv-4D.
         assert ours == pytest.approx(reference, abs=0.1) or 0.985 * reference < ours < reference
 
@@ -286,23 +286,29 @@ def test_of_equal_loads_the_inner_one_goes_first_however_they_round(
 # --- the paper's own evaluation -------------------------------------------------------------------
 
 
+def system_of(name: str) -> Topology:
+    """A system by the paper's name."""
+    names = {row["system"]: row["topology"] for row in published_table("themis", "systems")}
+    return topology(names[name])
+
+
 def test_the_papers_figure() -> None:
     """Fig. 8 of the paper at its last size (1000 MiB), read off the plot; without latency."""
-    for row in read_rows():
+    for row in published_table("themis", "figures"):
         if float(row["allreduce_GB"]) == 1.0:
-            system = without_latency(topology(row["topology"]))
+            system = without_latency(system_of(row["topology"]))
             ours = all_reduce(system, row["scheduler"], 1000 * MIB)
             assert ours == pytest.approx(float(row["comm_time_us_fig8"]), rel=0.032), row
 
 
 def test_the_papers_points_with_its_own_latencies() -> None:
     """All 342 points of Figs. 8 and 11, with nothing fitted."""
-    rows = read_rows()
+    rows = published_table("themis", "figures")
     assert len(rows) == 342
     errors = []
     for row in rows:
         n_bytes = 1000 * MIB * float(row["allreduce_GB"])
-        ours = all_reduce(topology(row["topology"]), row["scheduler"], n_bytes)
+        ours = all_reduce(system_of(row["topology"]), row["scheduler"], n_bytes)
         errors.append(abs(ours / float(row["comm_time_us_fig8"]) - 1))
     assert sum(errors) / len(errors) <= 0.0085
     assert max(errors) <= 0.046
@@ -311,19 +317,25 @@ def test_the_papers_points_with_its_own_latencies() -> None:
 def test_the_papers_chunk_counts() -> None:
     """Fig. 10, which had no part in the choice of the rule."""
     errors = []
-    for (name, scheduler), published in CHUNK_UTILISATION.items():
-        for chunks, percent in zip(CHUNKS, published, strict=True):
-            time = all_reduce(topology(name), scheduler, 100 * MIB, chunks)
-            errors.append(abs(utilisation(topology(name), 100 * MIB, time) / percent - 1))
+    for row in published_table("themis", "figure10"):
+        system = system_of(row["system"])
+        time = all_reduce(system, row["scheduler"], 100 * MIB, int(row["chunks"]))
+        percent = utilisation(system, 100 * MIB, time)
+        errors.append(abs(percent / float(row["utilisation"]) - 1))
     assert sum(errors) / len(errors) <= 0.026
     assert max(errors) <= 0.125
 
 
 def test_the_papers_training() -> None:
     """Fig. 12 for GNMT: all speed-ups within 0.06, and their mean within 0.05 (dimsweep verify
-    themis has the other models).  Beside them is what the first version's abstract said."""
-    points = list(training_points(speed_ups("themis_gnmt")))
-    assert [point.name for point in points if not point.holds] == []
-    judged = [point for point in points if point.tolerance is not None]
-    assert (len(judged), len(points)) == (6 + 1, 6 + 1 + 1)
-    assert (points[-1].published, points[-1].ours) == (1.41, points[-2].ours)
+    themis has the other models).  The first version's abstract said 1.41."""
+    runs = simulate_designs("themis_training", "grid.workload=[themis_gnmt]")
+    gains = {
+        row["system"]: runs["themis_gnmt", row["topology"], "default"].time
+        / runs["themis_gnmt", row["topology"], "themis"].time
+        for row in published_table("themis", "systems")
+    }
+    values = published_values("themis")
+    assert gains == {name: pytest.approx(values[f"GNMT, {name}"], abs=0.06) for name in gains}
+    assert fmean(gains.values()) == pytest.approx(values["GNMT, mean"], abs=0.05)
+    assert values["GNMT, mean, first version"] == 1.41

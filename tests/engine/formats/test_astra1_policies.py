@@ -7,9 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import Cluster, CollectiveModel, DimsweepError, Group, Topology, Workload, simulate
-from engine.formats import read_astra1_layers
-from engine.workload import Layer, TrainingLoop, training_iteration
+from dimsweep.engine import (
+    Cluster,
+    CollectiveModel,
+    DimsweepError,
+    Group,
+    Topology,
+    Workload,
+    simulate,
+)
+from dimsweep.engine.formats import read_astra1_layers
+from dimsweep.engine.workload import Layer, TrainingLoop, training_iteration
 
 GROUPS = {"forward": "tensor", "input_grad": "tensor", "weight_grad": "data"}
 _US = 1_000_000  # ps

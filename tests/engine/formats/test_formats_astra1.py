@@ -6,9 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine import CollectiveKind, Compute, DimsweepError
-from engine.formats import read_astra1_layers
-from engine.workload import Communication, Layer, Pass
+from dimsweep.engine import CollectiveKind, Compute, DimsweepError
+from dimsweep.engine.formats import read_astra1_layers
+from dimsweep.engine.workload import Communication, Layer, Pass
 
 GROUPS = {"forward": "tensor", "input_grad": "expert", "weight_grad": "data"}
 FIRST = "conv1 -1 100 NONE 0 200 ALLGATHER 4096 300.5 ALLREDUCE 512 10"

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from engine import CollectiveKind, DimsweepError
-from engine.cluster import Timing
-from engine.formats import read_nccl_tests
+from dimsweep.engine import CollectiveKind, DimsweepError
+from dimsweep.engine.cluster import Timing
+from dimsweep.engine.formats import read_nccl_tests
 
 RANKS = """\
 # Collective test starting: all_reduce_perf

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 
 import pytest
 
-from engine import CollectiveKind, DimsweepError
-from engine.model import ConvNet, Dlrm, Gnmt, TensorOverlap, Transformer
-from engine.model.rank import LayerBlock, RankModel, Recompute, Shard
-from engine.model.steps import CollectiveStep, Step, WaitStep
-from engine.workload.graph import Kernel, MatMul
+from dimsweep.engine import CollectiveKind, DimsweepError
+from dimsweep.engine.model import ConvNet, Dlrm, Gnmt, TensorOverlap, Transformer
+from dimsweep.engine.model.rank import LayerBlock, RankModel, Recompute, Shard
+from dimsweep.engine.model.steps import CollectiveStep, Step, WaitStep
+from dimsweep.engine.workload.graph import Kernel, MatMul
 
 GPT3 = Transformer(12288, 96, 96, 2048, vocabulary=51200)
 LLAMA70 = Transformer(
@@ -279,6 +279,38 @@ def test_a_token_activates_37_billion_parameters_of_deepseek_v3() -> None:
     ]
     active = sum(step.flops for step in products) / 2 / LATENT.sequence
     assert active + LATENT.vocabulary * LATENT.hidden == pytest.approx(37.5e9, rel=0.01)
+
+
+def test_a_further_token_costs_deepseek_v3_a_layer_and_logits() -> None:
+    """11.5B parameters that the main model has not (its repository's README_WEIGHTS); Megatron
+    counts 260 GFLOP for a token with it, 249.6 without (Megatron-Bridge's tables)."""
+    further = dataclasses.replace(LATENT, mtp_layers=1)
+    assert further.parameters - LATENT.parameters == pytest.approx(11.5e9, rel=0.02)
+    shard = Shard(batch=1)
+
+    def flops(model: Transformer) -> float:
+        network = model.for_rank(shard)
+        return sum(flops_of((*b.forward, *b.backward)) for b in blocks(network)) / model.sequence
+
+    assert (flops(further) - flops(LATENT)) / 1e9 == pytest.approx(260.0 - 249.6, rel=0.05)
+    network = further.for_rank(dataclasses.replace(shard, tensor=2))
+    assert [block.name for block in network.back] == ["mtp", "logits", "logits"]
+    assert network.tied == LATENT.vocabulary * LATENT.hidden / 2, "who predicts it looks it up"
+
+
+def test_biases_of_experts_are_weighted_in_memory() -> None:
+    """GPT-OSS in Megatron-Core: 28 bytes of each value forward and 40 backward, unless one kernel
+    has all experts."""
+    model = dataclasses.replace(MIXTRAL, bias=True)
+
+    def traffic(model: Transformer, **keys: bool) -> list[float]:
+        layer = model.for_rank(Shard(batch=1, **keys)).layers[0]  # type: ignore[arg-type]
+        steps = (*layer.forward, *layer.backward)
+        return [k.n_bytes for k in steps if isinstance(k, Kernel) and "expert bias" in k.name]
+
+    values = 2 * model.sequence * model.hidden  # of two experts a token
+    assert traffic(model) == [28 * values, 40 * values]
+    assert not traffic(MIXTRAL) and not traffic(model, fused_experts=True)
 
 
 def test_the_busiest_expert_makes_all_wait() -> None:

@@ -8,13 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import Cluster, Collective, CollectiveModel, Compute, Npu, Topology, Workload, simulate
-from engine.model import Transformer
-from engine.model.experts import reached
-from engine.model.parallel import Region
-from engine.model.rank import Shard, Task
-from engine.plan import DeviceMesh, Serving, serving
-from engine.workload.graph import Kernel
+from dimsweep.engine import (
+    Cluster,
+    Collective,
+    CollectiveModel,
+    Compute,
+    Npu,
+    Topology,
+    Workload,
+    simulate,
+)
+from dimsweep.engine.model import Transformer
+from dimsweep.engine.model.experts import reached
+from dimsweep.engine.model.parallel import Region
+from dimsweep.engine.model.rank import Shard, Task
+from dimsweep.engine.plan import DeviceMesh, Serving, serving
+from dimsweep.engine.workload.graph import Kernel
 
 _PLAIN = {
     "gated": True, "bias": False, "dropout": False, "tied": False, "positions": False,

@@ -12,10 +12,10 @@ import re
 
 import pytest
 
-from engine import Collective, Compute, Workload
-from engine.model import Transformer
-from engine.plan import DeviceMesh, ParallelPlan, training
-from sweeper.verify.astra_sim import Case
+from dimsweep.engine import Collective, Compute, Workload
+from dimsweep.engine.model import Transformer
+from dimsweep.engine.plan import DeviceMesh, ParallelPlan, training
+from dimsweep.sweeper.verify.astra_sim import Case
 from tests.support.golden import astra_cases
 
 CORE = ("scores", "softmax", "values")

@@ -4,12 +4,13 @@ import dataclasses
 import itertools
 import math
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import (
+from dimsweep.engine import (
     Cluster,
     Collective,
     CollectiveKind,
@@ -26,24 +27,30 @@ from engine import (
     lower,
     simulate,
 )
-from engine.model import ContextExchange, Module, Recompute, TensorOverlap, Transformer
-from engine.network import Mesh
-from engine.plan import (
+from dimsweep.engine.model import ContextExchange, Module, Recompute, TensorOverlap, Transformer
+from dimsweep.engine.network import Mesh
+from dimsweep.engine.plan import (
     DeviceMesh,
     GradientExchange,
     ParallelPlan,
     Schedule,
     Serving,
+    Stack,
     serving,
     training,
     training_footprint,
 )
-from engine.plan.schedule import Action, actions
-from engine.plan.training import optimizer_bytes
+from dimsweep.engine.plan.action import Action
+from dimsweep.engine.plan.schedule import actions
+from dimsweep.engine.plan.stack import Held
+from dimsweep.engine.plan.training import optimizer_bytes
+from dimsweep.engine.workload import Kernel
 from tests.support.examples import examples
 
 SMALL = Transformer(64, 8, 8, 32, vocabulary=128)
-EXPERTS = Transformer(64, 8, 8, 32, vocabulary=128, experts=4, flash=True, dropout=False)
+EXPERTS = Transformer(
+    64, 8, 8, 32, vocabulary=128, experts=4, flash=True, dropout=False, bias=False
+)  # fmt: skip
 LATENT = dataclasses.replace(
     EXPERTS, gated=True, kv_rank=16, query_rank=24, rope=4, shared_experts=1, expert_ffn=32,
     dense_layers=2,
@@ -68,6 +75,10 @@ def cluster(
 # --- schedules ----------------------------------------------------------------------------------
 
 
+# Schedules of whole backward passes; test_zero_bubble.py has the other one.
+WHOLE = (Schedule.GPIPE, Schedule.ONE_F_ONE_B)
+
+
 @st.composite
 def pipelines(draw: st.DrawFn) -> dict[str, int]:
     n_stages = draw(st.integers(1, 6))
@@ -77,7 +88,7 @@ def pipelines(draw: st.DrawFn) -> dict[str, int]:
     return {"n_stages": n_stages, "n_chunks": n_chunks, "n_micro_batches": n}
 
 
-@given(pipelines(), st.sampled_from(Schedule))
+@given(pipelines(), st.sampled_from(WHOLE))
 def test_every_pass_runs_once_and_backward_after_forward(
     pipeline: dict[str, int], schedule: Schedule
 ) -> None:
@@ -108,7 +119,7 @@ def test_one_f_one_b_bounds_what_is_in_flight(n_stages: int, n: int) -> None:
         assert worst == min(n, n_stages - stage)
 
 
-@pytest.mark.parametrize("schedule", Schedule)
+@pytest.mark.parametrize("schedule", WHOLE)
 @pytest.mark.parametrize(("p", "v", "n"), [(1, 1, 5), (4, 1, 8), (4, 2, 8), (2, 4, 6)])
 def test_the_bubble_is_that_of_the_formula(schedule: Schedule, p: int, v: int, n: int) -> None:
     """Without communication an iteration takes n (f + b) and a bubble of (p - 1) (f + b) / v, where
@@ -223,6 +234,95 @@ def test_groups_of_neighbours_divide_and_sum_up_with_their_copies(
     assert simulate(workload, where).time_ps == simulate(workload, where, fold=False).time_ps
     with pytest.raises(InfeasibleError, match="groups of 3 neighbours"):
         training(SMALL, dataclasses.replace(plan, shard_ranks=3), mesh(sizes))
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        # What DeepSpeed 0.6 allocates, in bytes a parameter: a bucket, and the gradients that are
+        # joined at the update; with sums in fp32 the gradients as they come.
+        ({"zero": 0}, 2 + 8),
+        ({"zero": 1}, 2 + (2 + 4) / 4),
+        ({"zero": 1, "gradient_value": 4.0}, 4 + 2),
+        ({"zero": 0, "value": 4.0, "gradient_value": 4.0}, 4),
+    ],
+)
+def test_deepspeed_holds_flat_buffers(keys: dict[str, Any], expected: float) -> None:
+    plans = [ParallelPlan(16, stack=stack, **keys) for stack in (Stack.DEEPSPEED, Stack.MEGATRON)]
+    ours, megatron = (training_footprint(SMALL, plan, mesh((4,))) for plan in plans)
+    n, largest = ours.weights / plans[0].value, 0.0
+    if plans[0].gradient_value > plans[0].value:
+        largest = 4 * 12.25 * 64**2  # that of a layer's weights, in fp32
+    assert megatron.buffers == 0
+    assert ours.total - megatron.total == ours.buffers
+    assert ours.buffers == pytest.approx(expected * n + largest, rel=0.01)
+
+
+def test_a_bucket_of_deepspeed_has_half_a_billion_gradients() -> None:
+    held = Held(2e9, 1e8, 5e8, is_cut=True, value=2.0, gradient=2.0)
+    assert Stack.DEEPSPEED.flat_buffers(held) == 1e9 + 6 * 5e8
+    assert Stack.FSDP.flat_buffers(held) == 0
+
+
+def _buckets(stack: Stack, kind: CollectiveKind, **keys: object) -> list[list[int]]:
+    """Parameters that the replicas exchange at once, for each of two stages."""
+    plan = ParallelPlan(batch=16, micro_batch=1, zero=1, stack=stack, **keys)  # type: ignore[arg-type]
+    model = dataclasses.replace(SMALL, hidden=1024, vocabulary=8192, tied=False)
+    graphs = training(model, plan, mesh((4, 2), pipeline=2)).graphs
+    each = 2 * (4 if kind is CollectiveKind.ALL_GATHER else 1) ** -1
+    works = [[getattr(o, "work", None) for o in graph] for graph in graphs]
+    return [
+        [round(w.n_bytes / each) for w in own if isinstance(w, Collective) and w.kind is kind]
+        for own in works
+    ]
+
+
+@pytest.mark.parametrize("kind", [CollectiveKind.REDUCE_SCATTER, CollectiveKind.ALL_GATHER])
+def test_every_stack_has_its_own_buckets(kind: CollectiveKind) -> None:
+    """A layer has 12.6 million parameters, the embedding 8.4, and each of two chunks of a stage two
+    layers: Megatron-Core cuts its first stage's first chunk only, and that at 40 million."""
+    ahead = kind is CollectiveKind.ALL_GATHER
+
+    def buckets(stack: Stack, interleave: int) -> list[list[int]]:
+        return _buckets(stack, kind, interleave=interleave, overlap_parameters=ahead)
+
+    assert [len(own) for own in buckets(Stack.NEMO, 2)] == [2, 2], "a chunk at once"
+    assert [len(own) for own in buckets(Stack.NEMO, 1)] == [5, 5], "a layer at once"
+    assert [len(own) for own in buckets(Stack.MEGATRON, 2)] == [2, 2]
+    assert [len(own) for own in buckets(Stack.MEGATRON, 1)] == [2, 1]
+    assert [len(own) for own in buckets(Stack.DEEPSPEED, 1)] == [1, 1]
+    assert [len(own) for own in buckets(Stack.FSDP, 1)] == [5, 5]
+    sums = {sum(map(sum, buckets(stack, 1))) for stack in Stack}
+    assert len(sums) == 1, "all of them exchange all parameters"
+
+
+@pytest.mark.parametrize(("replicas", "parameters"), [(8, 40e6), (448, 448e6)])
+def test_megatron_cores_buckets_grow_with_the_replicas(replicas: int, parameters: float) -> None:
+    first = {"gradient": 2.0, "replicas": replicas, "chunks": 2}
+    assert Stack.MEGATRON.bucket(**first, first=True) == parameters
+    assert Stack.MEGATRON.bucket(**first, first=False) == math.inf
+
+
+def test_weights_are_gathered_beside_the_forward_pass() -> None:
+    """On a slow network the gathers of a pipeline's chunks hide behind the micro-batches, and their
+    bytes are those of the precision that they are gathered in."""
+    slow = cluster((4, 2), bandwidth=1e8)
+    plan = ParallelPlan(batch=32, zero=1, interleave=2, stack=Stack.NEMO)
+
+    def run(**keys: object) -> tuple[float, float]:
+        own = dataclasses.replace(plan, **keys)
+        workload = training(UNTIED, own, mesh((4, 2), pipeline=2))
+        moved = collective_bytes(workload, "replicas")[CollectiveKind.ALL_GATHER]
+        return simulate(workload, slow).time, moved
+
+    after, whole = run()
+    beside, same = run(overlap_parameters=True)
+    narrow, half = run(overlap_parameters=True, gathered_value=1.0)
+    assert same == pytest.approx(whole)
+    assert half == pytest.approx(whole / 2)
+    assert narrow < beside < after
+    with pytest.raises(DimsweepError, match="overlap_parameters"):
+        dataclasses.replace(plan, zero=3, overlap_parameters=True)
 
 
 def test_buckets_do_not_change_what_is_summed_up() -> None:
@@ -477,17 +577,21 @@ def plans(draw: st.DrawFn) -> tuple[Transformer, ParallelPlan, DeviceMesh, tuple
     if math.prod(degrees.values()) > math.prod(sizes):
         degrees = dict.fromkeys(names, 2)
     placed = mesh(sizes, **degrees)
-    interleave = draw(st.sampled_from([1, 2])) if degrees["pipeline"] > 1 else 1
-    n_micro = degrees["pipeline"] * draw(st.integers(1, 2))
+    schedule = draw(st.sampled_from(Schedule))
+    if degrees["pipeline"] == 1 and schedule.both_ways:
+        schedule = Schedule.ZB_H1
+    whole, beside = not schedule.cuts_backward, schedule is not Schedule.ZB_H1
+    interleave = draw(st.sampled_from([1, 2])) if degrees["pipeline"] > 1 and whole else 1
+    n_micro = degrees["pipeline"] * (2 if schedule.both_ways else draw(st.integers(1, 2)))
     plan = ParallelPlan(
         batch=n_micro * placed.degree("data"),
-        schedule=draw(st.sampled_from(Schedule)),
+        schedule=schedule,
         interleave=interleave,
         sequence_parallel=draw(st.booleans()),
         recompute=draw(st.sampled_from(Recompute)),
         overlap_tensor=draw(st.sampled_from(TensorOverlap)),
-        overlap_experts=draw(st.booleans()),
-        zero=draw(st.integers(0, 3)),
+        overlap_experts=draw(st.booleans()) and beside,
+        zero=draw(st.integers(0, 3 if whole else 1)),
         bucket=draw(st.sampled_from([1e4, 1e9])),
     )
     return draw(st.sampled_from([SMALL, EXPERTS, LATENT])), plan, placed, sizes
@@ -699,24 +803,76 @@ def test_serving_in_stages_folds(decode: bool) -> None:
     assert simulate(workload, where).time_ps == simulate(workload, where, fold=False).time_ps
 
 
-@pytest.mark.parametrize(("gradient_value", "each"), [(2.0, 6.0), (4.0, 6.0)])
+UNTIED = dataclasses.replace(SMALL, tied=False)
+
+
+def _summed(batch: int, zero: int, gradient_value: float, *, fused: bool) -> tuple[float, float]:
+    """Bytes that sums of gradients take by kernels of their own, and of products of gradients."""
+    plan = ParallelPlan(batch=batch, zero=zero, gradient_value=gradient_value, fused_sums=fused)
+    (graph,) = training(UNTIED, plan, mesh((4,))).graphs
+    kernels = [k for o in graph if isinstance(o.work, Compute) for k in o.work.kernels]
+    products = [k.n_bytes for k in kernels if k.matmul and k.matmul.transposed]
+    return sum(k.n_bytes for k in kernels if k.name == "sum of gradients"), sum(products)
+
+
+@pytest.mark.parametrize(("gradient_value", "each"), [(2.0, 6.0), (4.0, 10.0)])
 def test_gradients_of_several_micro_batches_are_added_up(
     gradient_value: float, each: float
 ) -> None:
-    def added(batch: int, zero: int) -> float:
-        plan = ParallelPlan(batch=batch, zero=zero, gradient_value=gradient_value)
-        (graph,) = training(SMALL, plan, mesh((4,))).graphs
-        return sum(
-            kernel.n_bytes
-            for operator in graph
-            if isinstance(operator.work, Compute)
-            for kernel in operator.work.kernels
-            if kernel.name == "sum of gradients"
-        )
+    assert _summed(4, 0, gradient_value, fused=False)[0] == 0, "one has nothing to add to"
+    own = _summed(12, 0, gradient_value, fused=False)[0]
+    assert own == pytest.approx(3 * UNTIED.parameters * each)
+    assert _summed(12, 3, gradient_value, fused=False)[0] == 0, "what is divided goes at once"
 
-    assert added(4, 0) == 0, "one micro-batch has nothing to add to"
-    assert added(12, 0) == pytest.approx(3 * SMALL.parameters * each)
-    assert added(12, 3) == 0, "what is divided is exchanged at once"
+
+@pytest.mark.parametrize(("gradient_value", "more"), [(2.0, 2.0), (4.0, 6.0)])
+def test_products_add_gradients_up_by_themselves(gradient_value: float, more: float) -> None:
+    """A fused sum is read and written in the place of the product's result, 2 or 4 bytes; only
+    what no product finds, norms, biases and the embedding, has a kernel for it."""
+    own, products = _summed(12, 0, gradient_value, fused=True)
+    apart, plain = _summed(12, 0, gradient_value, fused=False)
+    each = 2 + 2 * gradient_value
+    in_products = (apart - own) / each
+    assert products - plain == pytest.approx(more * in_products)
+    weights = UNTIED.layers * 12 * UNTIED.hidden**2 + UNTIED.vocabulary * UNTIED.hidden
+    assert in_products == pytest.approx(3 * weights)
+
+
+def test_tokens_go_to_few_nodes_in_few_bytes() -> None:
+    """Of eight nodes, two experts lie on 1.875 in the mean; limited to one, tokens cross the
+    network once; in fp8 they take half of the bytes on the way there, and all of them back."""
+    model = dataclasses.replace(UNTIED, experts=16, top_k=2)
+    placed = DeviceMesh.place({"expert": 16, "data": 1}, (2, 8))
+
+    def sent(**keys: object) -> float:
+        plan = ParallelPlan(batch=16, experts_by_node=True, **keys)  # type: ignore[arg-type]
+        workload = training(model, plan, placed)
+        return collective_bytes(workload, "expert_nodes")[CollectiveKind.ALL_TO_ALL]
+
+    whole = sent()
+    assert sent(nodes_a_token=1) == pytest.approx(whole / 1.875)
+    assert sent(dispatch_value=1.0) == pytest.approx(whole * 7 / 8), "one of four ways"
+    with pytest.raises(DimsweepError, match="nodes_a_token"):
+        ParallelPlan(batch=1, nodes_a_token=4)
+
+
+def test_sums_of_experts_are_not_hidden_behind_their_products() -> None:
+    """Transformer Engine's products of experts come one after another, each ending with its sum;
+    one kernel of all of them hides it as any large product does."""
+    model = dataclasses.replace(UNTIED, experts=8, top_k=2, bias=False)
+
+    def kernels(**keys: bool) -> list[Kernel]:
+        plan = ParallelPlan(batch=8, **keys)  # type: ignore[arg-type]
+        (graph,) = training(model, plan, mesh((4,))).graphs
+        return [k for o in graph if isinstance(o.work, Compute) for k in o.work.kernels]
+
+    apart = [k for k in kernels() if k.name == "expert 1 weight_grad sum"]
+    assert len(apart) == 2 * model.layers
+    assert not any(k.launched for k in apart), "a part of the product"
+    assert apart[0].n_bytes == pytest.approx(2 * 8 * 4 * model.hidden**2, rel=1e-3)
+    fused = kernels(fused_experts=True)
+    assert not [k for k in fused if k.name.endswith("weight_grad sum")]
+    assert sum(k.n_bytes for k in fused) == pytest.approx(sum(k.n_bytes for k in kernels()))
 
 
 def _with_experts(**keys: object) -> Workload:

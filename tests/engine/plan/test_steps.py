@@ -5,8 +5,16 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import Collective, CollectiveKind, Compute, GraphBuilder, Operator, Receive, Send
-from engine.plan.steps import Item, RankGraph
+from dimsweep.engine import (
+    Collective,
+    CollectiveKind,
+    Compute,
+    GraphBuilder,
+    Operator,
+    Receive,
+    Send,
+)
+from dimsweep.engine.plan.steps import Item, RankGraph
 from tests.support.examples import examples
 
 MESSAGE, ANSWER = Send(1.0, (1,)), Receive((-1,))

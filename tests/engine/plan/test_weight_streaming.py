@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from engine import (
+from dimsweep.engine import (
     Access,
     Cluster,
     Collective,
@@ -15,9 +15,9 @@ from engine import (
     Topology,
     simulate,
 )
-from engine.cluster.memory import EdgeIo
-from engine.model import Transformer
-from engine.plan import DeviceMesh, Offload, ParallelPlan, training
+from dimsweep.engine.cluster.memory import EdgeIo
+from dimsweep.engine.model import Transformer
+from dimsweep.engine.plan import DeviceMesh, Offload, ParallelPlan, training
 
 MODEL = Transformer(64, 8, 8, 32, vocabulary=128)
 

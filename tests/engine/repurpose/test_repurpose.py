@@ -6,12 +6,20 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
-from engine import Cluster, DimsweepError, Npu, Topology, simulate
-from engine.repurpose import METHODS, Penalty, Workers, assign, inference, restructure, workers_on
-from engine.repurpose.assignment import contiguous
-from engine.repurpose.problem import Places, Problem
-from engine.repurpose.restructure import alternate
-from engine.workload import TrainedLayer, TrainedNetwork
+from dimsweep.engine import Cluster, DimsweepError, Npu, Topology, simulate
+from dimsweep.engine.repurpose import (
+    METHODS,
+    Penalty,
+    Workers,
+    assign,
+    inference,
+    restructure,
+    workers_on,
+)
+from dimsweep.engine.repurpose.assignment import contiguous
+from dimsweep.engine.repurpose.problem import Places, Problem
+from dimsweep.engine.repurpose.restructure import alternate
+from dimsweep.engine.workload import TrainedLayer, TrainedNetwork
 
 
 def dense(sizes: Sequence[int], seed: int = 0) -> TrainedNetwork:

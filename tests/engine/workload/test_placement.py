@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import DimsweepError, Group, place
-from engine.workload.placement import AXES
+from dimsweep.engine import DimsweepError, Group, place
+from dimsweep.engine.workload.placement import AXES
 from tests.support.programs import divisors
 
 LIBRA_3D, LIBRA_4D = (16, 8, 32), (4, 8, 4, 32)

@@ -2,8 +2,16 @@
 
 import pytest
 
-from engine import Collective, CollectiveKind, Compute, DimsweepError, GraphBuilder, Operator
-from engine.workload import (
+from dimsweep.engine import (
+    Access,
+    Collective,
+    CollectiveKind,
+    Compute,
+    DimsweepError,
+    GraphBuilder,
+    Operator,
+)
+from dimsweep.engine.workload import (
     Communication,
     Convolution,
     Layer,
@@ -147,3 +155,15 @@ def test_gradients_of_a_convnet_follow_from_its_shapes() -> None:
 def test_a_convnet_has_layers() -> None:
     with pytest.raises(DimsweepError, match="without layers"):
         data_parallel([], 2)
+
+
+def test_what_a_pass_loads_it_loads_before() -> None:
+    loads = Layer("a", Pass(Compute(duration=1), load=8.0), Pass(load=4.0))
+    graph = training_iteration([loads], TrainingLoop.NO_OVERLAP)
+    found = [(operator.name, operator.work) for operator in graph]
+    assert found == [
+        ("a forward load", Access(8.0)),
+        ("a forward", Compute(duration=1)),
+        ("a input_grad load", Access(4.0)),
+    ]
+    assert [operator.after for operator in graph] == [(), (0,), (1,)]

@@ -1,22 +1,23 @@
 """What is known of NCCL on each kind of GPU: a few constants for each kind of link.
 
-The constants of :class:`Cost`, ``own_copy`` and ``crowding`` are fitted to measurements by
-``python -m benchmarks.nccl_fit`` (docs/nccl.md says to which); all others are the hardware's, or
-those of NCCL's own tuning (NCCL 2.30, public source).
+The constants of :class:`Cost`, ``own_copy``, ``copies`` and ``crowding`` are fitted to measurements
+by ``python -m benchmarks.nccl_fit`` (docs/nccl.md says to which); all others are the hardware's, or
+those of NCCL's own tuning and search (2.29.2, which timed H100, B200 and GB200; public source).
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from engine.collective.library.nccl.choice import Algorithm, Choice, Protocol
-from engine.errors import DimsweepError, suggestion
+from dimsweep.engine.collective.library.nccl.choice import Algorithm, Choice, Protocol
+from dimsweep.engine.errors import DimsweepError, suggestion
 
 LL = Choice(Algorithm.RING, Protocol.LL)
 LL128 = Choice(Algorithm.RING, Protocol.LL128)
 SIMPLE = Choice(Algorithm.RING, Protocol.SIMPLE)
-NVLS = Choice(Algorithm.NVLS, Protocol.SIMPLE)
+SWITCH = Choice(Algorithm.NVLS, Protocol.SIMPLE)
 DIRECT_LL = Choice(Algorithm.DIRECT, Protocol.LL)
 DIRECT = Choice(Algorithm.DIRECT, Protocol.SIMPLE)
 
@@ -30,7 +31,7 @@ class Hardware(StrEnum):
 
 class Cost(NamedTuple):
     """What a choice costs inside a node: ``base`` us once, ``hop`` us a step, and the GB/s at which
-    a GPU sends."""
+    a GPU sends.  Sends over NVLink have no hops: they do not wait for one another."""
 
     base: float
     hop: float
@@ -42,12 +43,17 @@ class Gpu:
     """A kind of GPU in nodes of its kind, as NCCL sees it.
 
     ``link`` is the GB/s, in one direction, of a GPU's links to the others of its node; the costs
-    and limits here are those at this bandwidth.  ``bus`` is the GB/s that NCCL finds for a ring,
-    ``ll`` what it believes of LL on 1, 2 and more nodes, ``nvls`` the share of ``bus`` that it
-    expects of the switch (0: none), ``nvls_tree`` its GB/s limit on 2 and more nodes.
+    and limits here are those at this bandwidth.  NCCL counts on ``total`` GB/s of a GPU's links and
+    finds ``bus`` for its rings, of which it expects the share ``ll128`` of LL128 and ``ll`` GB/s of
+    LL on 1, 2 and more nodes.  Of the switch (NVLS) it expects the share ``nvls`` (0: none), at one
+    of the ``speeds`` for each channel, and at most ``nvls_tree`` of a channel on 2 and more nodes;
+    ``nvls_channels`` blocks of threads serve it on one and on more nodes.
     ``own_copy``: beside its steps a ring copies a member's own shard, as slowly as this share of a
-    step.  ``crowding``: the share of the bandwidth that is left where a ring spans so many GPUs,
-    unless all of it is.
+    step.  ``copies`` is the GB/s at which the blocks of threads of an all-to-all copy, a member's
+    own bytes among them; ``reads`` is whether a peer reads what it is sent (Ampere) or has it
+    written into its memory.  ``tree`` is the most GB/s that it expects of a tree's channel on 2 and
+    on more nodes.  ``crowding``: the share of the bandwidth that is left where a ring spans
+    so many GPUs, unless all of it is.
     """
 
     name: str
@@ -57,8 +63,15 @@ class Gpu:
     ll: tuple[float, float, float]
     costs: Mapping[Choice, Cost]
     own_copy: float
+    copies: float = math.inf
+    reads: bool = False
+    tree: tuple[float, float] = (23.6, 17.8)
+    total: float = 0.0
+    ll128: float = 0.92
     nvls: float = 0.0
     nvls_tree: tuple[float, float] = (0.0, 0.0)
+    nvls_channels: tuple[int, int] = (0, 0)
+    speeds: tuple[float, ...] = ()
     crowding: Mapping[int, float] = field(default_factory=dict)
 
     def crowded(self, ranks: int) -> float:
@@ -73,13 +86,15 @@ _A100 = Gpu(
     link=300,
     bus=240,
     ll=(87.7, 22.5, 19),
-    own_copy=0.47,
+    own_copy=0.46,
+    copies=339.6,
+    reads=True,
     costs={
-        LL: Cost(9.22, 0.97, 97.5),
-        LL128: Cost(16.7, 1.5, 169.6),
-        SIMPLE: Cost(26.1, 5.97, 231),
-        DIRECT_LL: Cost(11.6, 0.18, 29.3),
-        DIRECT: Cost(11.4, 3.73, 213),
+        LL: Cost(9.2, 0.979, 97.32),
+        LL128: Cost(16.7, 1.51, 169.5),
+        SIMPLE: Cost(26.2, 5.96, 229.6),
+        DIRECT_LL: Cost(11.6, 0.18, 29.63),
+        DIRECT: Cost(11.4, 0.0, 200.3),
     },
 )
 _H100 = Gpu(
@@ -88,16 +103,20 @@ _H100 = Gpu(
     link=450,
     bus=360,
     ll=(141, 45, 35),
+    total=18 * 20.6,
+    tree=(41.4, 36),
     nvls=0.85,
-    nvls_tree=(923, 728),
-    own_copy=0.28,
+    nvls_tree=(57.7, 45.5),
+    nvls_channels=(16, 16),
+    speeds=(60, 50, 40, 30, 24, 20, 15, 12, 11, 6, 3),
+    own_copy=0.51,
+    copies=541.2,
     costs={
-        LL: Cost(5.11, 0.81, 157.6),
-        LL128: Cost(11.7, 1.1, 306),
-        SIMPLE: Cost(18.3, 1.77, 334.6),
-        NVLS: Cost(3.86, 6.02, 286.5),
-        DIRECT_LL: Cost(6.74, 0.18, 29.6),
-        DIRECT: Cost(13.0, 0.01, 327),
+        LL: Cost(5.21, 0.85, 182.4),
+        LL128: Cost(12.4, 1.13, 321),
+        SIMPLE: Cost(18.2, 1.77, 367.2),
+        DIRECT_LL: Cost(6.74, 0.18, 30.68),
+        DIRECT: Cost(13.0, 0.0, 286.1),
     },
 )
 _B200 = Gpu(
@@ -106,16 +125,21 @@ _B200 = Gpu(
     link=900,
     bus=720,
     ll=(282, 39, 20.4),
+    total=18 * 40.1,
+    ll128=34.5 / 45,  # of 16 channels
+    tree=(42.8, 24),
     nvls=0.74,
-    nvls_tree=(1536, 1280),
-    own_copy=0.96,
+    nvls_tree=(96, 43.8),
+    nvls_channels=(24, 32),
+    speeds=(90, 80, 70, 60, 50, 45, 40, 30, 24, 20, 19, 18),
+    own_copy=0.99,
+    copies=622.6,
     costs={
-        LL: Cost(8.01, 1.27, 341.4),
-        LL128: Cost(11.0, 2.13, 224),
-        SIMPLE: Cost(8.75, 8.73, 833),
-        NVLS: Cost(44.7, 3.27, 544.7),
-        DIRECT_LL: Cost(9.04, 0.37, 42.2),
-        DIRECT: Cost(14.7, 0.7, 618.7),
+        LL: Cost(7.87, 1.32, 347.5),
+        LL128: Cost(12.4, 1.13, 638),  # nobody timed it: the H100's steps, and its share of a ring
+        SIMPLE: Cost(8.9, 8.89, 839.8),
+        DIRECT_LL: Cost(9.04, 0.37, 42.45),
+        DIRECT: Cost(16.4, 0.0, 620),
     },
 )
 _L40S = Gpu(

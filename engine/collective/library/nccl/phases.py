@@ -8,10 +8,21 @@ nodes a step takes what NCCL's tuning says, and the bandwidth is the NPU's own r
 import math
 from dataclasses import dataclass
 
-from engine.cluster.cluster import CollectiveModel
-from engine.collective.library.nccl.choice import Algorithm, Choice, Protocol
-from engine.collective.library.nccl.gpus import DIRECT, LL, LL128, SIMPLE, Cost, Gpu
-from engine.collective.library.nccl.tuning import (
+from dimsweep.engine.cluster.cluster import CollectiveModel
+from dimsweep.engine.collective.library.nccl import nvls
+from dimsweep.engine.collective.library.nccl.choice import Algorithm, Choice, Protocol
+from dimsweep.engine.collective.library.nccl.gpus import (
+    DIRECT,
+    LL,
+    LL128,
+    SIMPLE,
+    Cost,
+    Gpu,
+    Hardware,
+)
+from dimsweep.engine.collective.library.nccl.tuning import (
+    CARD,
+    NVLS,
     PAT,
     PEER,
     TREE,
@@ -19,15 +30,15 @@ from engine.collective.library.nccl.tuning import (
     network_hop,
     pat_overhead,
 )
-from engine.collective.request import Answer, Phases, Request
-from engine.collective.steps import PhaseSteps, Step
-from engine.kinds import CollectiveKind
+from dimsweep.engine.collective.request import Answer, Phases, Request
+from dimsweep.engine.collective.steps import PhaseSteps, Step
+from dimsweep.engine.kinds import CollectiveKind
 
 _MICROSECOND = 1_000_000  # ps
+_SENDS = 32 * 512 * 2**10  # bytes in the buffers of all blocks of threads: NCCL_P2P_NVL_CHUNKSIZE
 _PIECE = 4 * 2**20  # bytes of a channel's buffer: less is not cut into chunks
 # Of a rail's bandwidth: what NCCL counts on, and what a protocol leaves of it.
-_NETWORK = {Protocol.LL: 0.46, Protocol.LL128: 0.8625, Protocol.SIMPLE: 0.92}
-_TREES = (Algorithm.TREE, Algorithm.NVLS)  # between nodes
+_NETWORK = {Protocol.LL: CARD / 2, Protocol.LL128: CARD * 120 / 128, Protocol.SIMPLE: CARD}
 _RING = {Protocol.LL: LL, Protocol.LL128: LL128, Protocol.SIMPLE: SIMPLE}
 
 
@@ -80,10 +91,8 @@ class _Run:
         if self.choice.algorithm is Algorithm.PAT:
             share *= PAT
         if inside:
-            share = self._cost.bandwidth / self.gpu.link
+            share = self._rate / self.gpu.link
             share *= self.gpu.crowded(self.request.ranks_a_node)
-            if self.request.nodes > 1 and self.choice.algorithm in _TREES:
-                share *= TREE  # its links serve the way to the tree and back at once
         growth, sent = 1.0, _passes(kind) * (p - 1) / p
         if kind is CollectiveKind.REDUCE_SCATTER:
             growth = 1 / p
@@ -99,9 +108,20 @@ class _Run:
             # The switch pulls all of a member's bytes, and its shard of the result goes to all: a
             # whole and a shard leave each member, half of that in each half of an all-reduce.
             part = 1.0 if kind is CollectiveKind.ALL_REDUCE else 0.5
-            return self._step(1, hops, part * held * (1 + 1 / p), part * hop * p)
+            loops = 1 + nvls.waiting(self.gpu, self.request)
+            return self._step(1, hops, part * held * loops * (1 + 1 / p), 0.0)
+        if self.choice == DIRECT and self.gpu.hardware is Hardware.NVLINK:
+            return self._step(1, hops, self._sends(p), 0.0)
         steps = _passes(kind) * (p - 1)
         return self._step(steps, hops, held * (steps + self.gpu.own_copy) / p, hop)
+
+    def _sends(self, p: int) -> float:
+        """Bytes that pass one after another, of what is held, at the rate of the links: those for
+        the others, or all of them where copying takes longer.  What a peer reads is copied into a
+        buffer before, so it is half a buffer late."""
+        copied = self._cost.bandwidth / self.gpu.copies
+        late = min(1.0, _SENDS / self.request.n_bytes) / 2 if self.gpu.reads else 0.0
+        return max((p - 1) / p, copied) + late
 
     def _between_nodes(self, kind: CollectiveKind, i: int) -> Step:
         setting, hop = self.request.settings[i], network_hop(self.choice, self.request)
@@ -118,6 +138,8 @@ class _Run:
             # A member passes half of it up one tree and down to two children, where there are so
             # many, and is a leaf of the other tree.
             n_bytes = min(2.0, p / 2)
+            if self.choice.algorithm is Algorithm.NVLS:  # only the heads' rails
+                n_bytes *= self.request.ranks_a_node / nvls.heads(self.request)
         return self._step(steps, setting.use.hops, held * n_bytes, hop)
 
     def _step(self, count: int, hops: int, n_bytes: float, each: float) -> Step:
@@ -135,7 +157,19 @@ class _Run:
         return own or self.gpu.costs[_RING[self.choice.protocol]]
 
     @property
+    def _rate(self) -> float:
+        """GB/s inside a node."""
+        if self.choice.algorithm is Algorithm.NVLS:  # as NCCL says
+            passed = nvls.believed(self.gpu, self.request)
+            return passed * (1 + 1 / self.request.ranks_a_node)
+        rate = self._cost.bandwidth
+        # Its links serve the way to the tree and back at once.
+        return rate * (TREE if self.choice.algorithm is Algorithm.TREE else 1.0)
+
+    @property
     def _base(self) -> float:
+        if self.choice.algorithm is Algorithm.NVLS:
+            return NVLS
         base = self._cost.base
         if self.choice.algorithm is Algorithm.PAT:
             base += pat_overhead(self.request.ranks)

@@ -1,8 +1,8 @@
 """NCCL's own prediction, by which it chooses: microseconds = latency + bytes / bandwidth.
 
-Latencies and limits are those of NCCL's tuning (NCCL 2.30, public source).  NCCL looks at the links
-that there are, so it may choose otherwise at each split of a study.  No prediction grows with any
-bandwidth.
+Latencies and limits are those of NCCL's tuning (NCCL 2.29.2, public source).  NCCL looks at the
+links that there are, so it may choose otherwise at each split of a study.  No prediction grows with
+any bandwidth.
 What NCCL believes is not what it then takes, which is why a collective often lasts longer just
 beyond the size at which NCCL changes its choice.
 """
@@ -12,19 +12,20 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from engine.collective.library.nccl.choice import Algorithm, Choice, Protocol
-from engine.collective.library.nccl.gpus import (
+from dimsweep.engine.collective.library.nccl import nvls
+from dimsweep.engine.collective.library.nccl.choice import Algorithm, Choice, Protocol
+from dimsweep.engine.collective.library.nccl.gpus import (
     DIRECT,
     DIRECT_LL,
     LL,
     LL128,
-    NVLS,
     SIMPLE,
+    SWITCH,
     Gpu,
     Hardware,
 )
-from engine.collective.request import Floats, Request
-from engine.kinds import CollectiveKind
+from dimsweep.engine.collective.request import Floats, Request
+from dimsweep.engine.kinds import CollectiveKind
 
 # us; LL, LL128, Simple
 _PROTOCOLS = (Protocol.LL, Protocol.LL128, Protocol.SIMPLE)
@@ -39,10 +40,12 @@ _NETWORK_HOP = {Algorithm.RING: (2.7, 4.0, 14.0), Algorithm.TREE: (5.0, 8.5, 14.
 _STEP_BETWEEN_NODES = (1.0, 1.0, 3.0)  # at least, of any step of a ring over several nodes
 PEER = _STEP_BETWEEN_NODES[0]  # of an all-to-all: sends to other nodes do not wait for one another
 _PLATEAU = 1.4  # latency of a Simple all-reduce on a ring of several nodes, times this
-_NVLS, _NVLS_TREE_HOP = 25.0, 20.9
+NVLS, _NVLS_TREE_HOP = 25.0, 20.9
 _PAT_BASE, _PAT_HOP, _PAT_RANK = 8.0, 4.0, 2.8
-_CHANNELS = 16
+_CHANNELS = 16  # of rings over several nodes
+_DOUBLED = 4  # channels are doubled where there are so few
 TREE, PAT = 0.92, 0.75  # of a ring's bandwidth
+CARD = 0.96  # of a network card: 12, 24, 48 and 96 GB/s of 100 to 800 Gb/s
 _DIRECT_LL_BYTES = 16384  # to each peer
 
 # Trees reach this share of their bandwidth, by powers of two from 64 B; all of it beyond.
@@ -107,20 +110,21 @@ def _predicted(gpu: Gpu, request: Request, bandwidth: Floats) -> Iterator[tuple[
     if request.kind is CollectiveKind.ALL_REDUCE:
         if several:
             for _, protocol in protocols:
-                yield Choice(Algorithm.TREE, protocol), _tree(gpu, request, protocol, bus)
-        if gpu.nvls and request.ranks_a_node > (1 if several else 2):
-            yield NVLS, _nvls(gpu, request, bandwidth)
+                yield Choice(Algorithm.TREE, protocol), _tree(gpu, request, protocol, bandwidth)
+        if gpu.nvls and request.ranks_a_node > 1:
+            yield SWITCH, _nvls(gpu, request, bandwidth)
     elif several and request.ranks_a_node == 1:
-        levels, n = math.log2(request.nodes), request.ranks
+        levels, n = nvls.levels(request), request.ranks
         latency = _PAT_BASE + levels * _PAT_HOP + pat_overhead(n)
         rate = PAT * bus * n / (n - 1)
         yield Choice(Algorithm.PAT, Protocol.SIMPLE), latency + request.n_bytes / 1e3 / rate
 
 
-def _bus(gpu: Gpu, request: Request, bandwidth: Floats) -> Floats:
-    """GB/s of NCCL's rings (P,): each rank has a rail of its own between nodes."""
-    inside, between = np.split(bandwidth, [request.in_node], axis=1)
-    found = [gpu.bus * inside / 1e9 / gpu.link, between / 1e9 * request.ranks_a_node]
+def _bus(gpu: Gpu, request: Request, bandwidth: Floats, rails: int = 1) -> Floats:
+    """GB/s of NCCL's rings (P,): each rank has a rail of its own between nodes, which counts as
+    so many ``rails``."""
+    inside = bandwidth[:, : request.in_node] / 1e9 / gpu.link
+    found = [gpu.bus * inside, rails * _rails(request, bandwidth) * request.ranks_a_node]
     return np.concatenate(found, axis=1).min(axis=1)
 
 
@@ -139,14 +143,18 @@ def _ring(gpu: Gpu, request: Request, choice: Choice, bus: Floats) -> Floats:
     latency += between * network_hop(choice, request)
     if between and passes == 2 and choice == SIMPLE and request.n_bytes >= 64 * _CHANNELS * n:
         latency *= _PLATEAU
-    bandwidth = (np.minimum(_ll(gpu, request), bus / 2), 0.92 * bus, bus)[i]
+    bandwidth = (np.minimum(_ll(gpu, request), bus / 2), gpu.ll128 * bus, bus)[i]
     return np.asarray(latency + request.n_bytes / 1e3 / (bandwidth * n / steps))
 
 
-def _tree(gpu: Gpu, request: Request, protocol: Protocol, ring_bus: Floats) -> Floats:
-    i, bus = _PROTOCOLS.index(protocol), TREE * ring_bus
+def _tree(gpu: Gpu, request: Request, protocol: Protocol, bandwidth: Floats) -> Floats:
+    i, two = _PROTOCOLS.index(protocol), request.nodes == 2
+    # Of two nodes each sends half of the bytes up one tree and half of them down the other.
+    bus = TREE * _bus(gpu, request, bandwidth, rails=2 if two else 1)
+    if request.ranks_a_node > _DOUBLED:
+        bus = np.minimum(bus, gpu.tree[0 if two else 1] * request.ranks_a_node)
     hops = (request.ranks_a_node - 1) * _HOP[gpu.hardware, Algorithm.TREE][i]
-    hops += math.log2(request.nodes) * _NETWORK_HOP[Algorithm.TREE][i]
+    hops += nvls.levels(request) * _NETWORK_HOP[Algorithm.TREE][i]
     bandwidth = (np.minimum(bus / 3.8, _ll(gpu, request)), bus * 120 / 128, bus)[i]
     size = max(0, int(math.log2(max(request.n_bytes, 64) / 64)))
     if size < len(_TREE_BY_SIZE[i]):
@@ -157,13 +165,15 @@ def _tree(gpu: Gpu, request: Request, protocol: Protocol, ring_bus: Floats) -> F
 
 def _nvls(gpu: Gpu, request: Request, bandwidth: Floats) -> Floats:
     link = bandwidth[:, : request.in_node].min(axis=1) / 1e9 / gpu.link
-    inside = 2 * gpu.bus * link * gpu.nvls * (_CHANNELS - 1) / _CHANNELS
-    if request.nodes == 1:
-        n = request.ranks
-        return np.asarray(_NVLS + request.n_bytes / 1e3 / (inside * n / (2 * (n - 1))))
-    two = request.nodes == 2
-    rails = bandwidth[:, request.in_node :].min(axis=1) / 1e9 * request.ranks_a_node
-    between = rails * (2 if two else 1)
-    rate = np.minimum(np.minimum(inside, between), gpu.nvls_tree[0 if two else 1])
-    latency = _NVLS + 2 * math.log2(request.nodes) * _NVLS_TREE_HOP
-    return np.asarray(latency + request.n_bytes / 1e3 / (rate / 2))
+    rate, latency = nvls.believed(gpu, request) * link, NVLS
+    if request.nodes > 1:
+        rails = _rails(request, bandwidth).min(axis=1) * nvls.heads(request)
+        both = 2 if request.nodes == 2 else 1
+        rate = np.minimum(rate, both * rails * request.ranks / (2 * (request.ranks - 1)))
+        latency += 2 * nvls.levels(request) * _NVLS_TREE_HOP
+    return np.asarray(latency + request.n_bytes / 1e3 / rate)
+
+
+def _rails(request: Request, bandwidth: Floats) -> Floats:
+    """GB/s that NCCL counts on, of each GPU's rail, in the dimensions between nodes (P, D)."""
+    return CARD * bandwidth[:, request.in_node :] / 1e9

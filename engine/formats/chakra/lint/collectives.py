@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
-from engine.formats.chakra.lint.messages import Fault, Place
-from engine.formats.chakra.lint.trace import Finding
-from engine.formats.chakra.node import Node, involved_group
-from engine.formats.chakra.stats import collective_name
-from engine.workload.coordinates import first_members
+from dimsweep.engine.formats.chakra.lint.messages import Fault, Place
+from dimsweep.engine.formats.chakra.lint.trace import Finding
+from dimsweep.engine.formats.chakra.node import Node, involved_group
+from dimsweep.engine.formats.chakra.stats import collective_name
+from dimsweep.engine.workload.coordinates import first_members
 
 
 class _Meeting(NamedTuple):

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.formats.chakra.graph import Edges, edges_of, strong_components
-from engine.formats.chakra.lint.messages import Place
-from engine.formats.chakra.lint.trace import Finding
-from engine.formats.chakra.trace import TraceNode
+from dimsweep.engine.formats.chakra.graph import Edges, edges_of, strong_components
+from dimsweep.engine.formats.chakra.lint.messages import Place
+from dimsweep.engine.formats.chakra.lint.trace import Finding
+from dimsweep.engine.formats.chakra.trace import TraceNode
 
 _SHOWN = 8
 _Longs = NDArray[np.int64]

@@ -7,17 +7,17 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
-from engine.collector import no_collector
-from engine.errors import DimsweepError
-from engine.formats.chakra import own
-from engine.formats.chakra.files import Scanned
-from engine.formats.chakra.lint.collectives import Collectives
-from engine.formats.chakra.lint.deadlocks import Deadlocks
-from engine.formats.chakra.lint.messages import Fault, Messages, Place
-from engine.formats.chakra.lint.trace import Finding, lint_trace
-from engine.formats.chakra.node import COMMUNICATION, Node, node_of
-from engine.formats.chakra.order import issue_order
-from engine.formats.chakra.trace import CollectiveType, NodeType, TraceNode, Value
+from dimsweep.engine.collector import no_collector
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.formats.chakra import own
+from dimsweep.engine.formats.chakra.files import Scanned
+from dimsweep.engine.formats.chakra.lint.collectives import Collectives
+from dimsweep.engine.formats.chakra.lint.deadlocks import Deadlocks
+from dimsweep.engine.formats.chakra.lint.messages import Fault, Messages, Place
+from dimsweep.engine.formats.chakra.lint.trace import Finding, lint_trace
+from dimsweep.engine.formats.chakra.node import COMMUNICATION, Node, node_of
+from dimsweep.engine.formats.chakra.order import issue_order
+from dimsweep.engine.formats.chakra.trace import CollectiveType, NodeType, TraceNode, Value
 
 
 @no_collector()

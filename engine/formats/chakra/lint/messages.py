@@ -4,9 +4,9 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from engine.formats.chakra.lint.trace import Finding
-from engine.formats.chakra.node import Node
-from engine.formats.chakra.trace import NodeType
+from dimsweep.engine.formats.chakra.lint.trace import Finding
+from dimsweep.engine.formats.chakra.node import Node
+from dimsweep.engine.formats.chakra.trace import NodeType
 
 Place = tuple[int, int]  # rank, and place in its trace
 Fault = tuple[str, str]  # what is wrong, and the fix

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.formats.chakra.files import Scanned
-from engine.formats.chakra.graph import Edges, edges_of, strong_components
-from engine.formats.chakra.trace import Trace, TraceNode
+from dimsweep.engine.formats.chakra.files import Scanned
+from dimsweep.engine.formats.chakra.graph import Edges, edges_of, strong_components
+from dimsweep.engine.formats.chakra.trace import Trace, TraceNode
 
 _SHOWN = 6
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from engine import (
+from dimsweep.engine import (
     Cluster,
     Collective,
     CollectiveKind,
@@ -18,9 +18,9 @@ from engine import (
     lower,
     run_one,
 )
-from engine.cluster import Nccl, Timing, Timings
-from engine.collective.library.measured import rows_for
-from engine.rules import beyond_measurements
+from dimsweep.engine.cluster import Nccl, Timing, Timings
+from dimsweep.engine.collective.library.measured import rows_for
+from dimsweep.engine.rules import beyond_measurements
 
 ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, ALL_TO_ALL = CollectiveKind
 MICROSECOND = 10**6

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import DimsweepError
-from engine.formats.chakra import (
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.formats.chakra import (
     NodeType,
     TensorInfo,
     Trace,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine import (
+from dimsweep.engine import (
     Cluster,
     CollectiveModel,
     Compute,
@@ -22,7 +22,7 @@ from engine import (
     Workload,
     simulate,
 )
-from engine.formats.chakra import (
+from dimsweep.engine.formats.chakra import (
     CollectiveType,
     NodeType,
     Trace,
@@ -32,8 +32,8 @@ from engine.formats.chakra import (
     write_chakra_workload,
     write_trace,
 )
-from engine.kernels.messages import lower_by_rank
-from engine.kernels.reference import run_on_simpy
+from dimsweep.engine.kernels.messages import lower_by_rank
+from dimsweep.engine.kernels.reference import run_on_simpy
 
 _B, _ALPHA, _P = 100e9, 500_000, 8  # bytes/s, ps, members
 _US = 1_000_000  # ps

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import DimsweepError
-from engine.formats.chakra import NodeType, TraceNode
-from engine.formats.chakra.graph import check
-from engine.formats.chakra.place import Places
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.formats.chakra import NodeType, TraceNode
+from dimsweep.engine.formats.chakra.graph import check
+from dimsweep.engine.formats.chakra.place import Places
 
 PLACES = Places(Path("w.et"))
 MANY = 50_000

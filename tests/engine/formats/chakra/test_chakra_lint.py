@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import Cluster, DimsweepError, Topology, simulate
-from engine.formats.chakra import (
+from dimsweep.engine import Cluster, DimsweepError, Topology, simulate
+from dimsweep.engine.formats.chakra import (
     NodeType,
     Trace,
     TraceNode,
@@ -20,13 +20,13 @@ from engine.formats.chakra import (
     stream,
     write_trace,
 )
-from engine.formats.chakra.encode import encode_metadata, encode_node
-from engine.formats.chakra.files import Scanned
-from engine.formats.chakra.graph import check
-from engine.formats.chakra.lint import Finding, lint_job, repaired
-from engine.formats.chakra.lint.trace import lint_trace
-from engine.formats.chakra.place import Places
-from engine.formats.chakra.workload import read_chakra_workload
+from dimsweep.engine.formats.chakra.encode import encode_metadata, encode_node
+from dimsweep.engine.formats.chakra.files import Scanned
+from dimsweep.engine.formats.chakra.graph import check
+from dimsweep.engine.formats.chakra.lint import Finding, lint_job, repaired
+from dimsweep.engine.formats.chakra.lint.trace import lint_trace
+from dimsweep.engine.formats.chakra.place import Places
+from dimsweep.engine.formats.chakra.workload import read_chakra_workload
 from tests.support.examples import examples
 from tests.support.golden import astra_case, astra_cases
 
@@ -284,8 +284,8 @@ def test_a_barrier_has_no_bytes() -> None:
 
 def test_recorded_jobs_are_sound() -> None:
     """ASTRA-sim runs these; only its recorded deadlock has something wrong."""
-    from engine.formats.chakra import read_groups
-    from sweeper.verify.astra_sim import unpacked
+    from dimsweep.engine.formats.chakra import read_groups
+    from dimsweep.sweeper.verify.astra_sim import unpacked
 
     section_d = [case for case in astra_cases("D") if "gpt_small" in case.folder.name]
     deadlock = astra_case("E/cg_order_mismatch_deadlock")

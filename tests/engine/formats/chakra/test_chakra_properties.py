@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import DimsweepError
-from engine.formats.chakra import (
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.formats.chakra import (
     NodeType,
     TensorInfo,
     Trace,

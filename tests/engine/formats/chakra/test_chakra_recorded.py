@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.formats.chakra import CollectiveType, NodeType, Trace, read_traces, write_trace
-from sweeper.verify.astra_sim import unpack
+from dimsweep.engine.formats.chakra import CollectiveType, NodeType, Trace, read_traces, write_trace
+from dimsweep.sweeper.verify.astra_sim import unpack
 from tests.support.golden import astra_cases, golden_file
 
 CASES = (

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from engine import (
+from dimsweep.engine import (
     Access,
     Cluster,
     Collective,
@@ -22,8 +22,8 @@ from engine import (
     Workload,
     simulate,
 )
-from engine.formats.astra_sim import read_topology
-from engine.formats.chakra import (
+from dimsweep.engine.formats.astra_sim import read_topology
+from dimsweep.engine.formats.chakra import (
     NodeType,
     Trace,
     TraceNode,
@@ -165,7 +165,7 @@ def test_messages_go_to_offsets(tmp_path: Path) -> None:
 
 
 def test_a_recorded_job_runs_on_the_native_model() -> None:
-    from sweeper.verify.astra_sim import unpacked
+    from dimsweep.sweeper.verify.astra_sim import unpacked
 
     case = astra_case("D/gpt_small_8_tp4_dp2__R8_c4")
     topology = Topology.build("Ring(8)", bandwidth=[100e9], latency=[500_000])

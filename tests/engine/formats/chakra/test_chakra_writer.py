@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import (
+from dimsweep.engine import (
     Cluster,
     Collective,
     CollectiveKind,
@@ -25,8 +25,8 @@ from engine import (
     Workload,
     simulate,
 )
-from engine.formats.astra_sim import Inputs, read_inputs, read_workload
-from engine.formats.chakra import (
+from dimsweep.engine.formats.astra_sim import Inputs, read_inputs, read_workload
+from dimsweep.engine.formats.chakra import (
     NodeType,
     read_chakra_workload,
     read_groups,
@@ -34,8 +34,8 @@ from engine.formats.chakra import (
     scan_traces,
     write_chakra_workload,
 )
-from engine.formats.chakra.lint import lint_job
-from engine.replicas.astra_sim import simulate_astra
+from dimsweep.engine.formats.chakra.lint import lint_job
+from dimsweep.engine.replicas.astra_sim import simulate_astra
 from tests.support.examples import examples
 from tests.support.programs import clusters, pipelines, tangles, training, uneven
 

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import Cluster, DimsweepError, Topology, simulate
-from engine.formats.chakra import (
+from dimsweep.engine import Cluster, DimsweepError, Topology, simulate
+from dimsweep.engine.formats.chakra import (
     CollectiveType,
     NodeType,
     Trace,
@@ -26,8 +26,8 @@ from engine.formats.chakra import (
     scan_traces,
     write_trace,
 )
-from engine.formats.chakra.lint import lint_job
-from engine.formats.pytorch import convert_traces, is_execution_trace
+from dimsweep.engine.formats.chakra.lint import lint_job
+from dimsweep.engine.formats.pytorch import convert_traces, is_execution_trace
 from tests.support.examples import examples
 
 SCHEMA = "1.1.1-chakra.0.0.4"
@@ -177,8 +177,8 @@ def test_collectives_have_type_size_and_group(tmp_path: Path) -> None:
 
 def test_groups_of_the_same_ranks_are_several(tmp_path: Path) -> None:
     """Each rank has names of its own for them, and makes them in the same order."""
-    from engine.formats.pytorch.groups import Groups
-    from engine.formats.pytorch.profile import Profile as Read
+    from dimsweep.engine.formats.pytorch.groups import Groups
+    from dimsweep.engine.formats.pytorch.profile import Profile as Read
 
     groups = Groups()
     all_ranks: list[int] = []

@@ -1,0 +1,297 @@
+"""InfraGraph files: devices of components, how often each is there, and what joins them.
+
+The format is InfraGraph's (Keysight and MLCommons, github.com/Keysight/infragraph, schema 2.4,
+``artifacts/openapi.yaml``), in YAML or JSON.  A component that is a device has that device's own
+components in its place; an end of an edge names some of them, as in ``xpu[0:4]`` or
+``cx5[0:2].port[0]``, and all of them without brackets.
+"""
+
+import itertools
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
+
+from dimsweep.engine.cluster.blocks.block import Node
+from dimsweep.engine.errors import DimsweepError, suggestion
+from dimsweep.engine.formats.fields import read_json, read_yaml, validated
+from dimsweep.engine.network import Kind, Network
+
+_MOST = 1_000_000  # components, or pairs of them
+_STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
+_COMPONENT = re.compile(r"([^\[\]]+)(?:\[(\d*)(?:(:)(\d*)(?::(\d+))?)?\])?")
+_BYTES = {"gigabits_per_second": 1e9 / 8, "gigabytes_per_second": 1e9}
+_PICOSECONDS = {"ms": 10**9, "us": 10**6, "ns": 10**3}
+_KINDS = {"cpu": Kind.HOST, "nic": Kind.NIC, "memory": Kind.MEMORY}  # all others switch
+_Text = Annotated[str, Field(min_length=1)]
+_Count = Annotated[int, Field(strict=True, ge=1)]
+_Amount = Annotated[float, Field(ge=0)]
+_T = TypeVar("_T", "_Device", "_Component", "_Link", "_Instance")
+
+
+@dataclass(frozen=True, config=_STRICT)
+class _Bandwidth:
+    choice: Literal["gigabits_per_second", "gigabytes_per_second", "gigatransfers_per_second"]
+    gigabits_per_second: _Amount | None = None
+    gigabytes_per_second: _Amount | None = None
+    gigatransfers_per_second: _Amount | None = None
+
+
+@dataclass(frozen=True, config=_STRICT)
+class _Latency:
+    choice: Literal["ms", "us", "ns"]
+    ms: _Amount | None = None
+    us: _Amount | None = None
+    ns: _Amount | None = None
+
+
+@dataclass(frozen=True, config=_STRICT)
+class _Physical:
+    bandwidth: _Bandwidth | None = None
+    latency: _Latency | None = None
+
+
+@dataclass(frozen=True, config=_STRICT)
+class _Link:
+    name: _Text
+    description: str | None = None
+    physical: _Physical | None = None
+
+    def attributes(self) -> dict[str, Any]:
+        """Bandwidth and latency, as a network has them; no latency is told: none."""
+        bandwidth = self.physical and self.physical.bandwidth
+        latency = self.physical and self.physical.latency
+        rate = _BYTES.get(bandwidth.choice) if bandwidth else None
+        amount = getattr(bandwidth, bandwidth.choice) if bandwidth else None
+        if rate is None or not amount:
+            what = "how many bytes a second it carries is not told"
+            hint = "physical: {bandwidth: {choice: gigabytes_per_second, gigabytes_per_second: 50}}"
+            raise DimsweepError(what, where=f"links: {self.name}", hint=hint)
+        time = (getattr(latency, latency.choice) or 0.0) if latency else 0.0
+        picoseconds = round(time * _PICOSECONDS[latency.choice]) if latency else 0
+        return {"bandwidth": amount * rate, "latency": picoseconds, "part": self.name}
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="ignore"))  # each choice may have keys of its own
+class _Component:
+    name: _Text
+    count: _Count
+    choice: Literal["custom", "device", "cpu", "xpu", "nic", "memory", "port", "switch"]
+
+
+@dataclass(frozen=True, config=_STRICT)
+class _End:
+    component: _Text
+    device: str | None = None
+    instance: str | None = None
+
+
+@dataclass(frozen=True, config=_STRICT)
+class _Edge:
+    ep1: _End
+    ep2: _End
+    link: _Text
+    scheme: Literal["one2one", "many2many", "ring"]
+
+
+@dataclass(frozen=True, config=_STRICT)
+class _Device:
+    name: _Text
+    components: Annotated[tuple[_Component, ...], Field(min_length=1)]
+    links: tuple[_Link, ...] = ()
+    edges: tuple[_Edge, ...] = ()
+    description: str | None = None
+
+
+@dataclass(frozen=True, config=_STRICT)
+class _Instance:
+    name: _Text
+    device: _Text
+    count: _Count
+    description: str | None = None
+
+
+@dataclass(frozen=True, config=_STRICT)
+class _File:
+    devices: tuple[_Device, ...]
+    instances: tuple[_Instance, ...]
+    links: tuple[_Link, ...] = ()
+    edges: tuple[_Edge, ...] = ()
+    name: str | None = None
+    description: str | None = None
+
+
+def read_infragraph(path: Path) -> Network:
+    """The network of an InfraGraph file: its XPUs are NPUs, numbered as instances, devices and
+    components follow; NICs, CPUs and memories are what they are, and all else switches.
+
+    Raises :class:`DimsweepError` naming the file and what in it is wrong, a link without bytes a
+    second among it: gigatransfers say nothing without the lanes, of which the format has none.
+    """
+    read = read_json if path.suffix.lower() == ".json" else read_yaml
+    file = validated(_File, read(path), path)
+    try:
+        return _Graph(file).network()
+    except DimsweepError as error:
+        raise error.at(str(path)) from None
+
+
+class _Graph:
+    def __init__(self, file: _File) -> None:
+        import networkx as nx  # which few runs need
+
+        self._file, self._graph = file, nx.DiGraph()
+        self._devices = _by_name(file.devices, "device")
+        self._instances = _by_name(file.instances, "instance")
+        self._sizes: dict[str, int] = {}
+        self._names: dict[str, Node] = {}
+        self._n_npus, self._n_pairs = 0, 0
+
+    def network(self) -> Network:
+        """All instances, and what joins them."""
+        sizes = [each.count * self._size(each.device) for each in self._file.instances]
+        if sum(sizes) > _MOST:
+            raise DimsweepError(f"{sum(sizes):,} components, of which {_MOST:,} are read")
+        for instance in self._file.instances:
+            for i in range(instance.count):
+                self._place(self._devices[instance.device], f"{instance.name}.{i}")
+        links = _by_name(self._file.links, "link")
+        for number, edge in enumerate(self._file.edges):
+            self._join(edge, links, self._of_instances, f"edges[{number}]")
+        return Network(self._graph)
+
+    def _size(self, name: str, above: tuple[str, ...] = ()) -> int:
+        """How many components a device has, those of devices in it among them."""
+        if name in above:
+            raise DimsweepError("it is a part of itself", where=f"devices: {name}")
+        if name not in self._sizes:
+            self._sizes[name] = sum(
+                each.count
+                * (self._size(each.name, (*above, name)) if each.choice == "device" else 1)
+                for each in _named(self._devices, name, "device").components
+            )
+        return self._sizes[name]
+
+    def _place(self, device: _Device, prefix: str) -> None:
+        """The components of a device, and its own edges."""
+        components = _by_name(device.components, "component")
+        for component in device.components:
+            for i in range(component.count):
+                name = f"{prefix}.{component.name}.{i}"
+                if component.choice == "device":
+                    self._place(self._devices[component.name], name)
+                else:
+                    self._add(name, component.choice)
+        links = _by_name(device.links, "link")
+
+        def ends(end: _End) -> list[str]:
+            path = f"{end.device}.{end.component}" if end.device else end.component
+            return [f"{prefix}.{name}" for name in self._expanded(components, path.split("."))]
+
+        for number, edge in enumerate(device.edges):
+            self._join(edge, links, ends, f"devices: {device.name}.edges[{number}]")
+
+    def _add(self, name: str, choice: str) -> None:
+        if choice == "xpu":
+            self._names[name] = self._n_npus
+            self._graph.add_node(self._n_npus)
+            self._n_npus += 1
+        else:
+            self._names[name] = name
+            self._graph.add_node(name, kind=_KINDS.get(choice, Kind.SWITCH))
+
+    def _of_instances(self, end: _End) -> list[str]:
+        if end.instance is None:
+            raise DimsweepError(
+                "it names no instance", hint="{instance: host[0:2], component: ...}"
+            )
+        name, chosen = _chosen(end.instance, self._instances, "instance")
+        components = _by_name(self._devices[self._instances[name].device].components, "component")
+        below = list(self._expanded(components, end.component.split(".")))
+        return [f"{name}.{i}.{each}" for i in chosen for each in below]
+
+    def _expanded(self, known: Mapping[str, _Component], path: Sequence[str]) -> Iterator[str]:
+        """All that a path of components means."""
+        name, chosen = _chosen(path[0], known, "component")
+        below: list[str] | None = None
+        if known[name].choice == "device":
+            inside = _by_name(_named(self._devices, name, "device").components, "component")
+            if len(path) == 1:
+                what, hint = f"{name!r} is a device", f"one of its components: {', '.join(inside)}"
+                raise DimsweepError(what, hint=hint)
+            below = list(self._expanded(inside, path[1:]))
+        elif len(path) > 1:
+            raise DimsweepError(f"{name!r} is no device, and has no component {path[1]!r}")
+        for i in chosen:
+            yield from [f"{name}.{i}"] if below is None else [f"{name}.{i}.{b}" for b in below]
+
+    def _join(
+        self,
+        edge: _Edge,
+        links: Mapping[str, _Link],
+        ends: Callable[[_End], list[str]],
+        where: str,
+    ) -> None:
+        try:
+            attributes = _named(links, edge.link, "link").attributes()
+            for one, other in self._pairs(edge.scheme, ends(edge.ep1), ends(edge.ep2)):
+                self._cable(self._names[one], self._names[other], attributes)
+        except DimsweepError as error:
+            raise error.at(where) from None
+
+    def _pairs(self, scheme: str, one: list[str], other: list[str]) -> Iterator[tuple[str, str]]:
+        if scheme == "ring":
+            raise DimsweepError("InfraGraph does not say whom a ring joins", hint="one2one")
+        if scheme == "one2one" and len(one) != len(other):
+            what = f"one2one joins {len(one)} to {len(other)}"
+            raise DimsweepError(what, hint="as many on both sides, or many2many")
+        self._n_pairs += len(one) * (len(other) if scheme == "many2many" else 1)
+        if self._n_pairs > _MOST:
+            raise DimsweepError(f"more than {_MOST:,} edges")
+        pairs = (
+            zip(one, other, strict=True) if scheme == "one2one" else itertools.product(one, other)
+        )
+        return (pair for pair in pairs if pair[0] != pair[1])
+
+    def _cable(self, one: Node, other: Node, attributes: dict[str, Any]) -> None:
+        """Both ways; who is joined twice by the same is joined once, as InfraGraph has it."""
+        if self._graph.edges.get((one, other), attributes) != attributes:
+            raise DimsweepError(
+                f"two links join {one} and {other}", hint="one of all their bandwidth"
+            )
+        self._graph.add_edge(one, other, **attributes)
+        self._graph.add_edge(other, one, **attributes)
+
+
+def _by_name(listed: Sequence[_T], what: str) -> dict[str, _T]:
+    found = {each.name: each for each in listed}
+    if len(found) < len(listed):
+        names = [each.name for each in listed]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DimsweepError(f"two of a {what} are called {twice!r}")
+    return found
+
+
+def _named(known: Mapping[str, _T], name: str, what: str) -> _T:
+    if name not in known:
+        raise DimsweepError(f"there is no {what} {name!r}", hint=suggestion(name, known))
+    return known[name]
+
+
+def _chosen(text: str, known: Mapping[str, Any], what: str) -> tuple[str, range]:
+    """A name, and which of its copies are meant: all of ``xpu``, ``xpu[1]``, ``xpu[0:8:2]``."""
+    found = _COMPONENT.fullmatch(text)
+    name = found[1] if found else text
+    count = int(_named(known, name, what).count)
+    if found is None or not any(found.groups()[1:]):
+        return name, range(count)
+    first, slices, end, step = found.groups()[1:]
+    start = int(first or 0)
+    stop = start + 1 if slices is None else int(end or count)
+    if not 0 <= start < stop <= count or step == "0":
+        hint = f"from 0 to {count}, such as {name}[0:{count}]"
+        raise DimsweepError(f"{text!r} names what is not there: there are {count}", hint=hint)
+    return name, range(start, stop, int(step or 1))

@@ -1,0 +1,52 @@
+"""What can be chosen by a name: building blocks, algorithms, memories, transports, and so on."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from dimsweep.engine.errors import DimsweepError
+
+_T = TypeVar("_T")
+#: A registry and a name in it.
+Entry = tuple["Registry[Any]", str]
+_notes: list[list[Entry]] = []
+
+
+class Registry(dict[str, _T]):
+    """Things by their names, ``what`` in a sentence: ``REGISTRY[name] = thing`` registers one.
+
+    A name is given once: a second thing of that name raises :class:`DimsweepError`.  ``changed`` is
+    called after each change.
+    """
+
+    def __init__(self, what: str, entries: Mapping[str, _T] | None = None) -> None:
+        super().__init__(entries or {})
+        self.what = what
+        self.changed: Callable[[], None] = lambda: None
+
+    def __setitem__(self, name: str, thing: _T) -> None:
+        if name in self and self[name] is not thing and self[name] != thing:
+            raise DimsweepError(
+                f"the name {name!r} is taken: there is a {self.what} of that name already",
+                hint=f"give it another name; those that are taken: {', '.join(self)}",
+            )
+        if name not in self:
+            for note in _notes:
+                note.append((self, name))
+        super().__setitem__(name, thing)
+        self.changed()
+
+    def __delitem__(self, name: str) -> None:
+        super().__delitem__(name)
+        self.changed()
+
+
+@contextmanager
+def registered() -> Iterator[list[Entry]]:
+    """The list of what is registered within it, in any registry."""
+    note: list[Entry] = []
+    _notes.append(note)
+    try:
+        yield note
+    finally:
+        _notes.pop()

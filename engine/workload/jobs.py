@@ -1,0 +1,185 @@
+"""Several jobs on one network: one workload whose process groups never meet.
+
+Each job has ranks, groups and graphs of its own, so whoever simulates the whole knows of no jobs:
+they only share links.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from dimsweep.engine.cluster.blocks import Switch
+from dimsweep.engine.cluster.blocks.topology import Topology
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.workload.coordinates import all_coordinates, graph_by_rank
+from dimsweep.engine.workload.footprint import Footprint
+from dimsweep.engine.workload.graph import (
+    Access,
+    Collective,
+    Graph,
+    Group,
+    Operator,
+    Receive,
+    Send,
+    StampedGraph,
+    Work,
+    Workload,
+    sections_of,
+    stamps_of,
+)
+
+
+class Job(NamedTuple):
+    """A workload, and the topology that it was planned for: who communicates with whom."""
+
+    workload: Workload
+    topology: Topology
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """Jobs as one workload on one topology, and the ``ranks`` of each by its name."""
+
+    workload: Workload
+    topology: Topology
+    ranks: Mapping[str, range]
+
+    def alone(self, name: str) -> Workload:
+        """The same with this job only: all other ranks have nothing to do."""
+        whole, own = self.workload, self.ranks[name]
+        assert whole.graph_of_rank is not None
+        of_rank = np.full(len(whole.graph_of_rank), len(whole.graphs))
+        of_rank[own.start : own.stop] = whole.graph_of_rank[own.start : own.stop]
+        return replace(whole, graphs=(*whole.graphs, ()), graph_of_rank=of_rank, name=name)
+
+
+def together(jobs: Mapping[str, Job]) -> Jobs:
+    """All ``jobs`` at once, in this order; each begins an iteration when the others do.
+
+    Their topologies differ in the size of the outermost dimension only, which is a Switch: the
+    whole has as many as all of them.  A group of a job is called ``job: group``.  Raises
+    :class:`DimsweepError` naming the job for another topology, and where the sizes of that
+    dimension are no multiples of each other from the first job to the last, or messages pass round
+    it.
+    """
+    if not jobs:
+        raise DimsweepError("there is no job", where="jobs")
+    names = list(jobs)
+    first = jobs[names[0]].topology
+    n = sum(job.topology.sizes[-1] for job in jobs.values())
+    inner, graphs, of_rank = first.n_npus // first.sizes[-1], list[Graph](), []
+    groups = dict[str, Group]()
+    ranks, start = dict[str, range](), 0
+    for name, (workload, topology) in jobs.items():
+        _check(name, topology, first, start, n)
+        _check_messages(name, workload, topology.sizes)
+        renamed = _Renamed(name)
+        of_rank.append(graph_by_rank(workload, topology.sizes) + len(graphs))
+        graphs += map(renamed.graph, workload.graphs)
+        groups |= {renamed.group(each): group for each, group in workload.groups.items()}
+        end = start + topology.sizes[-1]
+        ranks[name], start = range(start * inner, end * inner), end
+    dims = (*first.dims[:-1], replace(first.dims[-1], size=n))
+    whole = Workload(
+        tuple(graphs),
+        groups,
+        np.concatenate(of_rank),
+        name=" and ".join(names),
+        footprint=_fullest(jobs),
+        in_order=_in_order(jobs),
+    )
+    return Jobs(whole, replace(first, dims=dims), ranks)
+
+
+def _check(name: str, topology: Topology, first: Topology, start: int, n: int) -> None:
+    """Whether the groups of a job tile the whole, and are its own."""
+    size = topology.sizes[-1]
+    what, hint = "", f"such as {first.name}"
+    if topology.dims[:-1] != first.dims[:-1] or topology.dims[-1] != replace(
+        first.dims[-1], size=size
+    ):
+        what = f"{topology.name} differs from {first.name} in more than its outermost size"
+    elif topology.dims[-1].block != Switch():
+        what, hint = f"a part of {topology.dims[-1].name} is no such dimension", "a Switch"
+    elif start % size or n % size:
+        what = f"{size} in the outermost dimension behind {start}, of {n} in all"
+        hint = "each size must divide those before it, and all of them together"
+    if what:
+        raise DimsweepError(what, where=f"job {name!r}", hint=hint)
+
+
+def _check_messages(name: str, workload: Workload, sizes: tuple[int, ...]) -> None:
+    """Whether no message passes round the outermost dimension, which in the whole is longer."""
+    outer = all_coordinates(sizes)[:, -1]
+    graph = graph_by_rank(workload, sizes)
+    for number, own in enumerate(workload.graphs):
+        here = outer[graph == number]
+        for stamp in stamps_of(own):
+            for operator in stamp.operators:
+                if not isinstance(operator.work, (Send, Receive)):
+                    continue
+                there = here + operator.work.offset[-1]
+                if len(there) and not 0 <= there.min() <= there.max() < sizes[-1]:
+                    raise DimsweepError(
+                        f"{operator.name!r} passes round the outermost dimension",
+                        where=f"job {name!r}",
+                        hint="an offset that leads straight to its rank, such as -3 for +1 of 4",
+                    )
+
+
+def _fullest(jobs: Mapping[str, Job]) -> Footprint | None:
+    needs = [job.workload.footprint for job in jobs.values() if job.workload.footprint is not None]
+    return max(needs, key=lambda need: need.total, default=None)
+
+
+def _in_order(jobs: Mapping[str, Job]) -> bool:
+    found = {job.workload.in_order for job in jobs.values()}
+    if len(found) > 1:
+        raise DimsweepError(
+            "some jobs replay traces in their order, and others do not", where="jobs"
+        )
+    return found.pop()
+
+
+class _Renamed:
+    """Graphs of a job, with its name before those of its groups; what they share stays shared."""
+
+    def __init__(self, job: str) -> None:
+        self._job = job
+        # By identity, each beside what it was, which so lives as long.
+        self._works: dict[int, tuple[Work, Work]] = {}
+        self._operators: dict[int, tuple[tuple[Operator, ...], tuple[Operator, ...]]] = {}
+
+    def group(self, name: str) -> str:
+        """The name of one of its groups."""
+        return f"{self._job}: {name}"
+
+    def graph(self, graph: Graph) -> Graph:
+        """One of its graphs."""
+        return StampedGraph(
+            section._replace(
+                stamps=tuple(
+                    stamp._replace(operators=self._all(stamp.operators)) for stamp in section.stamps
+                )
+            )
+            for section in sections_of(graph)
+        )
+
+    def _all(self, operators: tuple[Operator, ...]) -> tuple[Operator, ...]:
+        if id(operators) not in self._operators:
+            renamed = tuple(replace(each, work=self._work(each.work)) for each in operators)
+            self._operators[id(operators)] = operators, renamed
+        return self._operators[id(operators)][1]
+
+    def _work(self, work: Work) -> Work:
+        if id(work) not in self._works:
+            renamed = work
+            if isinstance(work, Collective):
+                stream = work.stream or work.group
+                renamed = replace(work, group=self.group(work.group), stream=stream)
+            elif isinstance(work, Access) and work.group:
+                renamed = replace(work, group=self.group(work.group))
+            self._works[id(work)] = work, renamed
+        return self._works[id(work)][1]
